@@ -7,12 +7,13 @@
 
 use std::time::Duration;
 
-use plimsoll_aggregator::core::{Core, Delivered};
+use plimsoll_aggregator::core::Core;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::transport::Delivered;
 use plimsoll_schemas::wire::{self, Body, Header, Latency, Snapshot, Totals};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -67,17 +68,8 @@ fn core() -> Core {
     core
 }
 
-fn merge(core: &mut Core, now: Now, messages: &[(String, Vec<u8>)]) {
-    for (subject, payload) in messages {
-        let message = Delivered {
-            lane: Lane::Normal,
-            stream_seq: 1,
-            pending: 0,
-            at: Some(now.wall),
-            sent: Some(now.wall),
-            subject,
-            payload,
-        };
+fn merge(core: &mut Core, now: Now, messages: &[Delivered]) {
+    for message in messages {
         core.on_message(now, message).expect("an honest message");
     }
 }
@@ -93,14 +85,14 @@ struct Fleet {
 }
 
 impl Fleet {
-    fn messages(&mut self, now: Now) -> Vec<(String, Vec<u8>)> {
+    fn messages(&mut self, now: Now) -> Vec<Delivered> {
         self.seq += 1;
         let messages: Vec<_> = (0..self.nodes).map(|node| self.message(node, now)).collect();
-        self.bytes += messages.iter().map(|(_, payload)| payload.len()).sum::<usize>();
+        self.bytes += messages.iter().map(|message| message.payload.len()).sum::<usize>();
         messages
     }
 
-    fn message(&mut self, node: u32, now: Now) -> (String, Vec<u8>) {
+    fn message(&mut self, node: u32, now: Now) -> Delivered {
         let histograms = OPERATIONS.map(|(name, median, spread)| {
             let mut histogram = Histogram::default();
             (0..self.samples).for_each(|_| histogram.record(self.latency(median, spread)));
@@ -120,7 +112,15 @@ impl Fleet {
         };
         let latency = Latency { histograms: histograms.into(), ..Latency::default() };
         let payload = wire::encode(&Snapshot { header, body: Body::Latency(latency) });
-        (format!("plimsoll.v1.m.normal.n{node}.latency"), payload)
+        Delivered {
+            lane: Lane::Normal,
+            stream_seq: 1,
+            pending: 0,
+            at: Some(now.wall),
+            sent: Some(now.wall),
+            subject: format!("plimsoll.v1.m.normal.n{node}.latency"),
+            payload: payload.into(),
+        }
     }
 
     /// About log-normal: the sum of twelve equal chances is nearly normal.

@@ -12,8 +12,8 @@ use std::sync::atomic::AtomicU64;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use plimsoll_aggregator::core::Core;
 use plimsoll_aggregator::core::view::{Nodes, ViewQuery};
-use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_aggregator::exposition::writer::{Family, Value, Writer};
 use plimsoll_aggregator::exposition::{Format, PageOptions, ServingStats, nodes_page, page};
 use plimsoll_clock::Stopwatch;
@@ -23,6 +23,7 @@ use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, 
 use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::transport::Delivered;
 use plimsoll_schemas::wire::{self, Body, Header, Latency, Snapshot, Totals};
 use prometheus::Encoder;
 use serde_json::{Value as Json, json};
@@ -188,11 +189,11 @@ fn core(budgets: &[Budget], nodes: u64, seconds: u64) -> Core {
     for second in 1..=seconds {
         for number in 0..nodes {
             let (subject, payload) = message(&format!("node-{number:05}"), number, second);
-            let (subject, payload) = (subject.as_str(), payload.as_slice());
             let (lane, stream_seq, pending) = (Lane::Normal, second * nodes + number, 0);
             let (at, sent) = (Some(now(second).wall), None);
-            let message = Delivered { lane, stream_seq, pending, at, sent, subject, payload };
-            core.on_message(now(second), message).expect("an honest message");
+            let message =
+                Delivered { lane, stream_seq, pending, at, sent, subject, payload: payload.into() };
+            core.on_message(now(second), &message).expect("an honest message");
         }
         core.on_deadline(now(second));
     }

@@ -3,15 +3,16 @@
 
 use std::time::Duration;
 
-use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
+use plimsoll_aggregator::core::Core as Aggregator;
 use plimsoll_node::core::Bounds;
-use plimsoll_node::core::{BrokerEvent, Core as Node, Identity};
+use plimsoll_node::core::{Core as Node, Identity};
 use plimsoll_node::limits::INTERVAL;
 use plimsoll_schemas::histogram::{Over, Packed};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::rule;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::transport::{BusEvent, Delivered, Delivery};
 use plimsoll_schemas::wire::{Body, decode_packed};
 
 /// Of the built-in budget of `epoch_hook`.
@@ -33,7 +34,10 @@ impl Mesh {
         let aggregator = Aggregator::new(mesh.clone(), budgets, now);
         let identity = Identity { mesh, node: name(), labels: Labels::default() };
         let mut node = Node::new(identity, Bounds::default(), now);
-        node.on_broker_event(now, BrokerEvent::Connected);
+        node.on_bus_event(
+            now,
+            &BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() },
+        );
         Self { node, aggregator, now }
     }
 
@@ -43,18 +47,21 @@ impl Mesh {
         self.node.on_deadline(self.now);
         let mut read = Packed::default();
         while let Some(publish) = self.node.next_publish(self.now) {
-            let (subject, payload) = (publish.subject.as_str(), &publish.payload[..]);
+            let (subject, payload) = (publish.subject, publish.payload);
+            let parsed: SnapshotSubject = subject.parse().unwrap();
             let (lane, at) = (Lane::Normal, Some(self.now.wall));
             let message =
                 Delivered { lane, stream_seq: 0, pending: 0, at, sent: None, subject, payload };
-            self.aggregator.on_message(self.now, message).unwrap();
-            let parsed: SnapshotSubject = subject.parse().unwrap();
-            if let Body::Latency(latency) = decode_packed(&parsed, payload).unwrap().body {
+            self.aggregator.on_message(self.now, &message).unwrap();
+            if let Body::Latency(latency) = decode_packed(&parsed, &message.payload).unwrap().body {
                 let mut of_hook = latency.histograms.into_iter();
                 let of_hook = of_hook.find(|(series, _)| series.operation.as_str() == "epoch_hook");
                 read.merge(&of_hook.map(|(_, samples)| samples).unwrap_or_default());
             }
-            self.node.on_broker_event(self.now, BrokerEvent::Acknowledged(publish.ticket));
+            self.node.on_bus_event(
+                self.now,
+                &BusEvent::Acknowledged { ticket: publish.ticket, duplicate: false },
+            );
         }
         read
     }

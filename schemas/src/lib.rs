@@ -4,7 +4,7 @@
 //! Owns what every crate of the mesh must agree on. Refuses all input and output: no runtime, no
 //! sockets, no files, no clock (the crate `plimsoll-clock` reads the clock). Start with [`ids`] and
 //! [`subject`] for who sends and where, [`histogram`] for the shape of a latency, [`wire`] for the
-//! messages, [`budget`] and [`alert`] for what follows from them. [`limits`] bounds all of them.
+//! messages, [`transport`] for what passes between bus and cores, [`budget`] and [`alert`] for what follows from them. [`limits`] bounds all of them.
 //! Without the feature `mesh` only what a client library needs is left.
 
 #[cfg(feature = "mesh")]
@@ -29,4 +29,6 @@ pub mod subject;
 #[cfg(feature = "mesh")]
 pub mod summary;
 pub mod time;
+#[cfg(feature = "mesh")]
+pub mod transport;
 pub mod wire;

@@ -32,6 +32,8 @@ async fn a_restarted_broker_wrong_clocks_and_floods_cost_no_sample() {
     let odd = ["--hostile", "4", "--skewed", "6", "--other-every", "1s"];
     let run = run_drill("drill-fleet", &[&flags[..], &odd[..]].concat()).await.unwrap();
     let report = &run.report;
+    assert_eq!(run.expectations("missed"), [""; 0], "{}", run.output.stderr);
+    assert_eq!((run.output.code, &report["passed"]), (Some(0), &Value::Bool(true)));
     assert!(run.expectations("met").contains(&"ledger exact"), "{report}");
     assert!(run.expectations("met").contains(&"nothing lost"), "{report}");
     let longest = report["fleet"]["acknowledgement"]["max"].as_f64().unwrap();

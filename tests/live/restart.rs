@@ -151,7 +151,7 @@ async fn an_aggregator_killed_between_two_scrapes_doubles_and_loses_nothing() {
     let unready = unready.await.unwrap();
     assert_eq!(KEPT.map(|family| unready.family(family).count()), [0; 4]);
     let (status, reason) = get_any_status(&api, "/readyz").await.unwrap();
-    assert_eq!((status, reason.as_str()), (503, "no connection to the broker\n"));
+    assert_eq!((status, reason.starts_with("broker unreachable: ")), (503, true), "{reason}");
     stack.broker().resume();
     stack.await_readiness().await.unwrap();
     let after = api.summary().await.unwrap();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Outgoing};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Publish, Ticket};
 use plimsoll_schemas::ids::MeshName;
 use tokio::time::timeout;
 
@@ -53,13 +53,14 @@ impl Publisher {
         let token = self.sent;
         let message_id = format!("publisher-{token}");
         let payload = Bytes::from(payload);
-        let outgoing = Outgoing { token, subject: subject.to_owned(), message_id, payload };
+        let outgoing =
+            Publish { ticket: Ticket(token), subject: subject.to_owned(), message_id, payload };
         if self.bus.try_publish(outgoing).is_err() {
             bail!("the queue is full although each message was acknowledged before the next");
         }
         let answer = self.await_event(|event| match event {
-            BusEvent::Acknowledged { token: acknowledged, .. }
-            | BusEvent::Refused { token: acknowledged, .. } => *acknowledged == token,
+            BusEvent::Acknowledged { ticket: Ticket(acknowledged), .. }
+            | BusEvent::Refused { ticket: Ticket(acknowledged), .. } => *acknowledged == token,
             _ => false,
         });
         match answer.await? {

@@ -6,14 +6,15 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
+use plimsoll_aggregator::core::Core;
 use plimsoll_aggregator::core::fleet::Operations;
-use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+use plimsoll_schemas::transport::Delivered;
 use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals, encode};
 
 const OPERATIONS: [&str; 3] = ["epoch_hook", "kernel_fetch", "publish"];
@@ -100,9 +101,9 @@ fn say(core: &mut Core, now: Now, header: Header, body: Body) {
     let payload = encode(&Snapshot { header, body });
     let (lane, at, sent) = (Lane::Normal, Some(now.wall), Some(now.wall));
     let (stream_seq, pending) = (core.position(lane).read + 1, 0);
-    let (subject, payload) = (subject.as_str(), payload.as_slice());
-    let message = Delivered { lane, stream_seq, pending, at, sent, subject, payload };
-    core.on_message(now, message).expect("a message of our own");
+    let message =
+        Delivered { lane, stream_seq, pending, at, sent, subject, payload: payload.into() };
+    core.on_message(now, &message).expect("a message of our own");
 }
 
 fn body(n: u64, shape: Shape, seed: &mut u64) -> Body {

@@ -17,7 +17,12 @@ use serde_json::{Map, Value, json};
 #[derive(Args, Clone, Debug)]
 pub struct Targets {
     /// URL of an aggregator; repeat it for both of a pair
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:9900")]
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:9900",
+        value_parser = Api::check_url
+    )]
     url: Vec<String>,
     /// File with the token of the aggregator's http.token_file [default: $PLIMSOLL_TOKEN]
     #[arg(long, value_name = "FILE")]
@@ -353,6 +358,27 @@ mod tests {
         };
         let error = silence(&args).await.unwrap_err().to_string();
         assert!(error.contains("give one --url for each --end"), "{error}");
+    }
+
+    #[test]
+    fn an_address_without_a_scheme_names_its_flag_and_what_to_write() {
+        use clap::Parser;
+
+        use crate::args::Cli;
+
+        for command in [&["alerts"][..], &["silence", "--list"], &["acknowledge", "--rule", "r"]] {
+            let parse = |url: &'static str| {
+                let arguments = [&["plimsoll"], command, &["--url", url]].concat();
+                Cli::try_parse_from(arguments).map_err(|error| error.to_string())
+            };
+            for url in ["127.0.0.1:9900", "localhost:9900", "a", "//a:9900", "ftp://a", "http://"] {
+                let error = parse(url).map(drop).unwrap_err();
+                assert!(error.contains("--url <URL>") && error.contains(url), "{error}");
+                assert!(error.contains("such as http://127.0.0.1:9900"), "{error}");
+            }
+            assert!(parse("http://127.0.0.1:9900/").is_ok());
+            assert!(parse("https://aggregator.example").is_ok());
+        }
     }
 
     #[test]

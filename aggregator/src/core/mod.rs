@@ -26,6 +26,7 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+use plimsoll_schemas::transport::{BusEvent, Delivered, Refusal, Ticket};
 
 use alerting::{
     AlertCommand, Alerting, Answer, CommandError, CommandResult, Dashboard, Notifications, Post,
@@ -35,8 +36,6 @@ use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
 use ingest::{Ingest, Unreadable};
 use rules::{Evaluator, Inputs, SelfCounts};
-
-pub use ingest::Delivered;
 
 /// The fleet's operation that records how long a notification of a receiver took. It has windows,
 /// quantiles and, if a site configures one, a budget like any other.
@@ -130,16 +129,27 @@ impl Core {
         self.ingest.on_reset(lane, last_seq);
     }
 
-    /// The broker answers, or does so no more.
-    pub fn on_broker(&mut self, answers: bool, now: Mono) {
-        self.ingest.on_broker(answers, now);
+    /// Handles an event of the connection to the broker. A notification that was refused is sent
+    /// again when its acknowledgement is overdue, unless no broker accepts it.
+    pub fn on_bus_event(&mut self, now: Mono, event: &BusEvent) {
+        self.ingest.on_bus_event(event, now);
+        match event {
+            BusEvent::Acknowledged { ticket: Ticket(token), .. } => {
+                self.notifications().on_delivered(*token);
+            }
+            BusEvent::Refused {
+                ticket: Ticket(token),
+                reason: Refusal::TooLarge | Refusal::Malformed,
+            } => self.notifications().on_refused(*token),
+            _ => {}
+        }
     }
 
     /// Takes one message. One that cannot be decoded costs itself alone.
     ///
     /// # Errors
     /// When it cannot be decoded; it has been counted.
-    pub fn on_message(&mut self, now: Now, message: Delivered<'_>) -> Result<(), Unreadable> {
+    pub fn on_message(&mut self, now: Now, message: &Delivered) -> Result<(), Unreadable> {
         self.end_catch_up(now);
         if let Some(before) = self.ingest.on_stored_at(now.wall, message.lane, message.at) {
             self.catch_up(now, before);

@@ -2,7 +2,7 @@
 //! it has been unreachable.
 
 use crate::core::Core;
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Delivery, Refusal};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Delivery};
 use plimsoll_runtime::absence::Absence;
 use plimsoll_schemas::time::Mono;
 
@@ -17,6 +17,8 @@ pub(super) struct Broker {
     denial_logged: bool,
     /// The broker's address without secrets, for the log.
     url: String,
+    /// Why the last attempt to connect failed; `None` while connected.
+    connect_error: Option<String>,
     absence: Absence,
 }
 
@@ -35,6 +37,7 @@ impl Broker {
             unresponsive: false,
             denial_logged: false,
             url,
+            connect_error: None,
             absence: Absence::since(now),
         })
     }
@@ -62,36 +65,37 @@ impl Broker {
         }
     }
 
-    pub(super) fn on_event(&mut self, core: &mut Core, now: Mono, event: BusEvent) {
+    /// Why the broker cannot be reached; `None` while connected, and before the first attempt has
+    /// ended.
+    pub(super) fn connect_error(&self) -> Option<&str> {
+        self.connect_error.as_deref()
+    }
+
+    /// Logs an event and passes it to the core.
+    pub(super) fn on_event(&mut self, core: &mut Core, now: Mono, event: &BusEvent) {
         match event {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
-                (self.delivery, self.unresponsive) = (Some(delivery), false);
-                self.denial_logged = false;
-                core.on_broker(true, now);
+                (self.delivery, self.unresponsive) = (Some(*delivery), false);
+                (self.connect_error, self.denial_logged) = (None, false);
             }
+            BusEvent::ConnectFailed { cause } => self.connect_error = Some(cause.clone()),
             BusEvent::Disconnected => {
                 tracing::warn!("broker disconnected");
                 (self.delivery, self.unresponsive) = (None, false);
-                core.on_broker(false, now);
             }
             BusEvent::Stalled => {
                 tracing::warn!("broker does not answer");
                 self.unresponsive = true;
-                core.on_broker(false, now);
             }
             BusEvent::RoundTrip(_) => {
                 if std::mem::replace(&mut self.unresponsive, false) {
                     tracing::info!("broker answers again");
-                    core.on_broker(true, now);
                 }
             }
-            BusEvent::Acknowledged { token, .. } => core.notifications().on_delivered(token),
-            BusEvent::Refused { token, reason } => {
+            BusEvent::Acknowledged { .. } => {}
+            BusEvent::Refused { reason, .. } => {
                 tracing::debug!(%reason, "broker rejected a notification");
-                if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
-                    core.notifications().on_refused(token);
-                }
             }
             BusEvent::Denied { text } => {
                 if !std::mem::replace(&mut self.denial_logged, true) {
@@ -99,12 +103,13 @@ impl Broker {
                 }
             }
         }
+        core.on_bus_event(now, event);
     }
 
     /// Logs, seldom, that the broker is unreachable.
     pub(super) fn log_absence(&mut self, now: Mono) {
         let cause = match self.delivery {
-            None => "no connection",
+            None => self.connect_error.as_deref().unwrap_or("no answer"),
             Some(_) if self.unresponsive => "no answer",
             Some(_) => return self.absence.on_present(),
         };
@@ -113,9 +118,8 @@ impl Broker {
             let (url, unreachable_s) = (&self.url, unreachable.as_secs());
             tracing::warn!(
                 url,
-                cause,
                 unreachable_s,
-                "broker unreachable; check bus.url, its credentials, and the broker"
+                "broker unreachable: {cause}; check bus.url, its credentials, and the broker"
             );
         }
     }

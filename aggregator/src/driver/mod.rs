@@ -28,13 +28,14 @@ use plimsoll_schemas::ids::{MeshName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, confirm_subject};
 use plimsoll_schemas::time::{Mono, Now};
+use plimsoll_schemas::transport::Delivered;
 use tokio::sync::mpsc;
 
 use crate::config::Config;
+use crate::core::Core;
 use crate::core::alerting::CommandError;
 use crate::core::alerting::{AlertCommand, CommandResult};
 use crate::core::ingest::Position;
-use crate::core::{Core, Delivered};
 use crate::io::checkpointer::{Checkpointer, Written};
 use crate::io::http::{self, PageSource, Query, Readiness};
 use crate::io::lanes::Lanes;
@@ -214,7 +215,7 @@ impl Driver {
     fn on_broker(&mut self, event: Option<BusEvent>) {
         let now = self.clock.now().mono;
         match event {
-            Some(event) => self.broker.on_event(&mut self.core, now, event),
+            Some(event) => self.broker.on_event(&mut self.core, now, &event),
             None => self.ends_at = Some(Mono(0)),
         }
     }
@@ -291,6 +292,7 @@ impl Driver {
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker.state(),
+                connect_error: self.broker.connect_error().map(str::to_owned),
                 past_is_read: self.core.is_ready(),
                 pending: self.core.pending().iter().map(|(_, pending)| pending).sum(),
             })),
@@ -348,17 +350,8 @@ impl Driver {
         }
     }
 
-    fn on_message(&mut self, message: &plimsoll_bus::Delivered) {
-        let delivered = Delivered {
-            lane: message.lane,
-            at: message.at,
-            sent: message.sent,
-            stream_seq: message.stream_seq,
-            pending: message.pending,
-            subject: &message.subject,
-            payload: &message.payload,
-        };
-        let Err(unreadable) = self.core.on_message(self.clock.now(), delivered) else { return };
+    fn on_message(&mut self, message: &Delivered) {
+        let Err(unreadable) = self.core.on_message(self.clock.now(), message) else { return };
         // Any client that may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
         if unreadable.count.is_power_of_two() {
             let (subject, count) = (&message.subject, unreadable.count);

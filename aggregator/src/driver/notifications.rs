@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::limits::NOTIFICATION_BYTES_MAX;
 use bytes::Bytes;
-use plimsoll_bus::{Bus, Outgoing, UnacknowledgedMessage};
+use plimsoll_bus::{Bus, Publish, Ticket, UnacknowledgedMessage};
 use plimsoll_schemas::alert::{AlertState, LatencyHigh, Notification};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{alert_subject, event_subject, undeliverable_subject};
@@ -90,7 +90,8 @@ fn publish_changes(core: &mut Core, bus: &Bus, now: Mono) {
             format!("{}-{}-{}-{}", key.rule, key.scope, notification.at_seconds, token)
                 .replace(' ', "-");
         let subject = alert_subject(&notification.mesh, &key.rule);
-        if bus.try_publish(Outgoing { token, subject, message_id, payload }).is_err() {
+        if bus.try_publish(Publish { ticket: Ticket(token), subject, message_id, payload }).is_err()
+        {
             // It is due again when its acknowledgement is overdue.
             return;
         }
@@ -109,7 +110,8 @@ fn publish_events(core: &mut Core, bus: &Bus, now: Mono) {
         let message_id = format!("{name}-{}-{}-{}", key.rule, event.at_seconds, token);
         let subject = event_subject(&event.mesh, name);
         let payload = Bytes::from(payload);
-        if bus.try_publish(Outgoing { token, subject, message_id, payload }).is_err() {
+        if bus.try_publish(Publish { ticket: Ticket(token), subject, message_id, payload }).is_err()
+        {
             return;
         }
     }

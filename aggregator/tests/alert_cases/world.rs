@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use bytes::Bytes;
+use plimsoll_aggregator::core::Core;
 use plimsoll_aggregator::core::alerting::{AlertCommand, AlertsQuery};
 use plimsoll_aggregator::core::durable::StoredRecords;
-use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::{
     Acknowledgement, AlertKey, AlertState, NamePattern, Notification, Scope, Silence, SilenceMatch,
 };
@@ -13,6 +14,7 @@ use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::{Rule, Rules};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::transport::Delivered;
 
 use crate::case::{Act, Case, Say};
 use crate::rules::parse;
@@ -113,10 +115,10 @@ impl World {
                 pending: (self.stream.len() - number - 1) as u64,
                 at: Some(stored.at),
                 sent: Some(stored.sent),
-                subject,
-                payload,
+                subject: subject.to_owned(),
+                payload: Bytes::copy_from_slice(payload),
             };
-            core.on_message(now, message).expect("speakers say what can be read");
+            core.on_message(now, &message).expect("speakers say what can be read");
         }
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener, Outgoing};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener, Publish, Ticket};
 use plimsoll_clock::{Clock, Deadline, Stopwatch};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::broker::Broker;
@@ -83,9 +83,11 @@ impl Node {
         };
         let payload = encode(&Snapshot { header, body }).into();
         let message_id = token.to_string();
-        self.bus.try_publish(Outgoing { token, subject, message_id, payload }).unwrap();
+        self.bus
+            .try_publish(Publish { ticket: Ticket(token), subject, message_id, payload })
+            .unwrap();
         let stored = |event: &BusEvent| match event {
-            BusEvent::Acknowledged { token: heard, .. } => *heard == token,
+            BusEvent::Acknowledged { ticket: Ticket(heard), .. } => *heard == token,
             _ => false,
         };
         self.hear(stored).await;

@@ -33,6 +33,22 @@ impl Api {
         Ok(Self { base: url.trim_end_matches('/').to_owned(), client, token: None })
     }
 
+    /// Checks an address that a user gave: a URL with its scheme and a host.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn check_url(text: &str) -> Result<String, String> {
+        let example = "write it with http:// or https://, such as http://127.0.0.1:9900";
+        let url = reqwest::Url::parse(text).ok();
+        let Some(url) = url.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+            return Err(format!("an address without http:// or https://; {example}"));
+        };
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(format!("an address without a host; {example}"));
+        }
+        Ok(text.to_owned())
+    }
+
     /// The same with a bearer token for [`Self::request`].
     #[must_use]
     pub fn with_token(self, token: Option<String>) -> Self {

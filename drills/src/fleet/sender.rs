@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::fleet::limits::{ANSWER_WAIT, REFUSED_PAUSE};
 use anyhow::{Context, Result, bail};
-use plimsoll_bus::{Bus, BusEvent, BusEvents, Delivery, Outgoing, Refusal};
+use plimsoll_bus::{Bus, BusEvent, BusEvents, Delivery, Publish, Refusal, Ticket};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::{Wall, nanos};
@@ -204,8 +204,8 @@ impl Sender {
         while self.is_up && now >= self.held_until {
             let Some(message) = self.queue.pop() else { return };
             let node = &self.nodes[message.node];
-            let outgoing = Outgoing {
-                token: self.tokens + 1,
+            let outgoing = Publish {
+                ticket: Ticket(self.tokens + 1),
                 subject: node.subject(message.kind).to_owned(),
                 message_id: node.message_id(message.seq),
                 payload: message.payload.clone(),
@@ -234,7 +234,7 @@ impl Sender {
 
     fn on_event(&mut self, plan: &SendPlan, event: BusEvent) {
         match event {
-            BusEvent::Acknowledged { token, duplicate } => {
+            BusEvent::Acknowledged { ticket: Ticket(token), duplicate } => {
                 let Some(Flying { message, .. }) = self.flying.remove(&token) else { return };
                 let took = nanos(plan.watch.elapsed()).saturating_sub(message.due_ns);
                 self.nodes[message.node].on_acknowledged(message.samples);
@@ -242,7 +242,7 @@ impl Sender {
                 self.counts.duplicates += u64::from(duplicate);
                 self.answered.record(took);
             }
-            BusEvent::Refused { token, reason } => {
+            BusEvent::Refused { ticket: Ticket(token), reason } => {
                 let Some(Flying { message, .. }) = self.flying.remove(&token) else { return };
                 if matches!(reason, Refusal::TooLarge | Refusal::Malformed) {
                     return self.nodes[message.node].lose(REFUSED, message.samples);
@@ -259,7 +259,10 @@ impl Sender {
                     self.queue.put_back(message);
                 }
             }
-            BusEvent::Stalled | BusEvent::RoundTrip(_) | BusEvent::Denied { .. } => {}
+            BusEvent::ConnectFailed { .. }
+            | BusEvent::Stalled
+            | BusEvent::RoundTrip(_)
+            | BusEvent::Denied { .. } => {}
         }
     }
 }

@@ -1,11 +1,11 @@
 //! The events of a run, and the messages between processes and the broker.
 
 use std::rc::Rc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::transport::{BusEvent, Publish};
 
 use super::act::{Crash, Who};
 use super::schedule::Time;
@@ -19,42 +19,15 @@ pub struct Message {
     pub lane: Lane,
     /// Its incarnation and its sequence number.
     pub name: (u64, u64),
-    /// Its subject.
-    pub subject: String,
-    /// The message id, by which the broker recognises a duplicate.
-    pub id: String,
-    /// Its bytes.
-    pub payload: Bytes,
-}
-
-/// What the client reports of its connection, or of one message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionEvent {
-    /// Messages can be sent.
-    Connected,
-    /// Messages cannot be sent.
-    Disconnected,
-    /// The broker does not respond.
-    Stalled,
-    /// The broker responded after this time.
-    RoundTrip(Duration),
-    /// The broker stored the message.
-    Acknowledged(u64),
-    /// The message was not delivered.
-    Deferred(u64),
-    /// The broker has no space for the message.
-    Declined(u64),
-    /// The broker rejects the message for good.
-    Refused(u64),
+    /// What its core hands over.
+    pub publish: Publish,
 }
 
 /// What a process sends to the broker.
 #[derive(Clone, Debug)]
 pub enum Request {
-    /// A node publishes; `token` comes back with the response.
+    /// A node publishes; the message's ticket comes back with the response.
     Publish {
-        /// Identifies the request at the node.
-        token: u64,
         /// The message.
         message: Rc<Message>,
     },
@@ -83,7 +56,7 @@ pub enum Request {
 #[derive(Clone, Debug)]
 pub enum Response {
     /// The outcome of a publish.
-    Publish(ConnectionEvent),
+    Publish(BusEvent),
     /// How far a stream reaches.
     StreamInfo {
         /// The stream's lane.
@@ -241,7 +214,7 @@ pub enum Event {
         /// The node's life.
         life: u64,
         /// What it reports.
-        event: ConnectionEvent,
+        event: BusEvent,
     },
     /// The write of a batch into a node's spool ends.
     SpoolWritten {

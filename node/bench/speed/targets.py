@@ -11,7 +11,7 @@ from dataclasses import dataclass
 RELATIONS = {"<": operator.lt, "<=": operator.le, ">=": operator.ge}
 
 # 2 is argparse's code for a wrong command line.
-MET, FAILED, MISSED = 0, 1, 3
+MET, FAILED, MISSED = 0, 1, 6
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ def failed(result):
 
 
 def exit_code(result, allow_missed=False):
-    """1 when something could not be measured, 3 when a target is missed, 0 otherwise."""
+    """1 when something could not be measured, 6 when a target is missed, 0 otherwise."""
     if failed(result):
         return FAILED
     return MISSED if missed(result) and not allow_missed else MET

@@ -19,12 +19,12 @@ use plimsoll_node::core::intake::lines::{TimeUnit, Unit};
 use plimsoll_node::core::intake::otlp;
 use plimsoll_node::core::intake::otlp::{LabelOf, SpanRule};
 use plimsoll_node::core::intake::promtext::{Format, Page, Scrape, Target};
-use plimsoll_node::core::outbox::Publish;
-use plimsoll_node::core::{BrokerEvent, Core, Identity};
+use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation};
 use plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
 use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::transport::{BusEvent, Delivery, Publish};
 use plimsoll_schemas::wire::confirmation::{self, Confirmation};
 use plimsoll_schemas::wire::{self, frame};
 
@@ -44,7 +44,10 @@ fn node() -> (Core, Now) {
 fn node_within(bounds: Bounds) -> (Core, Now) {
     let now = Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) };
     let mut core = Core::new(identity(), bounds, now);
-    core.on_broker_event(now, BrokerEvent::Connected);
+    core.on_bus_event(
+        now,
+        &BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() },
+    );
     let limit = |name, ns| (Operation::new(name).expect("a constant name of plain letters"), ns);
     let limits = vec![limit("epoch_hook", 18_000_000), limit("a", 1_000), limit("x", 7)];
     let node = identity().node;
@@ -194,7 +197,7 @@ fn check_sealed(mut core: Core, now: Now) {
         let subject: SnapshotSubject = subject.parse().expect("a node publishes under its name");
         let snapshot = wire::decode(&subject, &payload).expect("what a node seals can be read");
         carried += snapshot.body.samples();
-        core.on_broker_event(later, BrokerEvent::Acknowledged(ticket));
+        core.on_bus_event(later, &BusEvent::Acknowledged { ticket, duplicate: false });
     }
     assert_eq!(carried, taken, "every sample taken stands in a message");
 }

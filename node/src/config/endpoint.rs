@@ -31,9 +31,12 @@ impl Endpoint {
     pub fn new(url: &str, every: Duration, timeout: Duration) -> Result<Self, String> {
         let example = "such as \"http://127.0.0.1:8000/metrics\"";
         let read = Url::parse(url).ok().filter(|read| matches!(read.scheme(), "http" | "https"));
-        let Some(read) = read.filter(|_| url.len() <= URL_BYTES_MAX) else {
-            return Err(format!("must be an address of at most {URL_BYTES_MAX} bytes, {example}"));
+        let Some(read) = read else {
+            return Err(format!("must be an address that begins with http://, {example}"));
         };
+        if url.len() > URL_BYTES_MAX {
+            return Err(format!("must have at most {URL_BYTES_MAX} bytes"));
+        }
         if read.scheme() == "https" {
             return Err(format!("must be plain http, {example}; it is meant for this machine"));
         }

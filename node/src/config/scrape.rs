@@ -141,6 +141,10 @@ mod tests {
                 "[[scrape]]\nurl = 'localhost:8000'".to_owned(),
                 "scrape.url: \"localhost:8000\" must",
             ),
+            (
+                "[[scrape]]\nurl = '127.0.0.1:8000/metrics'".to_owned(),
+                "scrape.url: \"127.0.0.1:8000/metrics\" must be an address that begins with http://",
+            ),
             ("[[scrape]]\nurl = 'https://h/m'".to_owned(), "plain http"),
             ("[[scrape]]\nurl = 'http://u:p@h/m'".to_owned(), "scrape.url: "),
             (with(&with("")), "is given twice"),

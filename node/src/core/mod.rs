@@ -30,6 +30,7 @@ use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::{Incarnation, Operation, Seq};
 use plimsoll_schemas::limits::wire::INTERVAL_NS_MAX;
 use plimsoll_schemas::time::{Mono, Now, nanos};
+use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{Body, Bus, Hardware, confirmation};
 
@@ -40,38 +41,13 @@ use intake::points::Point;
 use intake::promtext::Scrape;
 use intake::{ClosedInterval, Intake, Reject};
 use ledger::Ledger;
-use outbox::{
-    DeadLetter, DeadLetterReason, DeadLetters, Draft, ForgedConfirmation, Outbox, Publish, Ticket,
-};
+use outbox::{DeadLetter, DeadLetterReason, DeadLetters, Draft, ForgedConfirmation, Outbox};
 use seal::Sealer;
 use spool::{Batch, OpenInterval, RecoveredMessages, RunState, Spool, Wal};
 pub use status::{ConfirmationStats, Status};
 
 /// Label of a confirmation of a message that was never sent.
 const FORGED: &str = "forged";
-
-/// An event of the connection to the broker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BrokerEvent {
-    /// There is a new connection.
-    Connected,
-    /// The connection is lost.
-    Disconnected,
-    /// The connection is up, but the broker does not answer: nothing is sent until a round trip.
-    Stalled,
-    /// The broker answered a probe after this time.
-    RoundTrip(Duration),
-    /// The broker stored this message.
-    Acknowledged(Ticket),
-    /// This message did not reach the broker; it may later.
-    Deferred(Ticket),
-    /// The broker did not store this message now; it may later.
-    Declined(Ticket),
-    /// The broker will never store this message.
-    Rejected(Ticket, DeadLetterReason),
-    /// The broker does not permit an operation.
-    Denied,
-}
 
 /// A node's whole state.
 pub struct Core {
@@ -198,25 +174,37 @@ impl Core {
     }
 
     /// Handles an event of the connection to the broker.
-    pub fn on_broker_event(&mut self, now: Now, event: BrokerEvent) {
+    pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
         match event {
-            BrokerEvent::Connected => {
+            BusEvent::Connected { .. } => {
                 self.connections += 1;
                 self.stalled = false;
                 self.outbox.on_connected();
             }
-            BrokerEvent::Disconnected | BrokerEvent::Stalled => {
+            BusEvent::ConnectFailed { .. } => {}
+            BusEvent::Disconnected | BusEvent::Stalled => {
                 // A stall that is reported after its connection was lost no longer matters.
-                self.stalled = event == BrokerEvent::Stalled && self.outbox.is_connected();
+                self.stalled = *event == BusEvent::Stalled && self.outbox.is_connected();
                 self.round_trip = None;
                 self.outbox.on_disconnected();
             }
-            BrokerEvent::RoundTrip(span) => self.on_round_trip(span),
-            BrokerEvent::Acknowledged(ticket) => self.on_acknowledged(now, ticket),
-            BrokerEvent::Deferred(ticket) => self.outbox.on_deferred(now.mono, ticket),
-            BrokerEvent::Declined(ticket) => self.outbox.on_declined(now.mono, ticket),
-            BrokerEvent::Rejected(ticket, reason) => self.on_rejected(ticket, reason),
-            BrokerEvent::Denied => self.denials += 1,
+            BusEvent::RoundTrip(span) => self.on_round_trip(*span),
+            BusEvent::Acknowledged { ticket, .. } => self.on_acknowledged(now, *ticket),
+            BusEvent::Refused { ticket, reason } => self.on_refused(now, *ticket, reason),
+            BusEvent::Denied { .. } => self.denials += 1,
+        }
+    }
+
+    /// A message that no broker accepts is lost; any other is sent again. Only an answer of the
+    /// broker counts against the broker: a message that never left this process proves nothing.
+    fn on_refused(&mut self, now: Now, ticket: Ticket, reason: &Refusal) {
+        match reason {
+            Refusal::TooLarge => self.on_rejected(ticket, DeadLetterReason::TooLarge),
+            Refusal::Malformed => self.on_rejected(ticket, DeadLetterReason::Malformed),
+            Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
+                self.outbox.on_declined(now.mono, ticket);
+            }
+            Refusal::HandOver | Refusal::Closed => self.outbox.on_deferred(now.mono, ticket),
         }
     }
 

@@ -2,14 +2,12 @@
 //!
 //! Owns the link and what is logged about it once per connection. Decides nothing about messages.
 
-use plimsoll_bus::{BusConfig, BusError, BusEvent, Refusal};
+use plimsoll_bus::{BusConfig, BusError, BusEvent};
 use plimsoll_runtime::absence::Absence;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Now};
 
-use crate::core::outbox::DeadLetterReason;
-use crate::core::outbox::Ticket;
-use crate::core::{BrokerEvent, Core};
+use crate::core::Core;
 use crate::io::link::{Link, LinkEvent};
 
 pub(super) struct Broker {
@@ -17,6 +15,8 @@ pub(super) struct Broker {
     /// Address of the broker without secrets, for logs.
     url: String,
     absence: Absence,
+    /// Why the last attempt to connect failed; `None` while connected.
+    connect_error: Option<String>,
     /// A refusal was logged on this connection; later ones are only counted.
     refusal_logged: bool,
     /// A permission denial was logged on this connection.
@@ -34,7 +34,9 @@ impl Broker {
         let url = config.url_without_secrets();
         let link = Link::open(config, mesh, node)?;
         let absence = Absence::since(now);
-        Ok(Self { link, url, absence, refusal_logged: false, denial_logged: false })
+        let connect_error = None;
+        let (refusal_logged, denial_logged) = (false, false);
+        Ok(Self { link, url, absence, connect_error, refusal_logged, denial_logged })
     }
 
     /// The next event. Cancel safe.
@@ -42,55 +44,44 @@ impl Broker {
         self.link.next().await
     }
 
-    pub(super) fn on_event(&mut self, core: &mut Core, now: Now, event: BusEvent) {
-        let signal = match event {
+    /// Logs an event and passes it to the core.
+    pub(super) fn on_event(&mut self, core: &mut Core, now: Now, event: &BusEvent) {
+        match event {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
+                self.connect_error = None;
                 (self.refusal_logged, self.denial_logged) = (false, false);
-                BrokerEvent::Connected
             }
-            BusEvent::Disconnected => {
-                tracing::warn!("broker disconnected; messages wait");
-                BrokerEvent::Disconnected
-            }
-            BusEvent::Stalled => {
-                tracing::warn!("broker does not answer; messages wait");
-                BrokerEvent::Stalled
-            }
-            BusEvent::RoundTrip(span) => {
+            BusEvent::ConnectFailed { cause } => self.connect_error = Some(cause.clone()),
+            BusEvent::Disconnected => tracing::warn!("broker disconnected; messages wait"),
+            BusEvent::Stalled => tracing::warn!("broker does not answer; messages wait"),
+            BusEvent::RoundTrip(_) => {
                 if core.is_stalled() {
                     tracing::info!("broker answers again");
                 }
-                BrokerEvent::RoundTrip(span)
             }
-            BusEvent::Acknowledged { token, .. } => BrokerEvent::Acknowledged(Ticket(token)),
-            BusEvent::Refused { token, reason } => self.on_refused(Ticket(token), &reason),
-            BusEvent::Denied { text } => self.on_denied(&text),
-        };
-        core.on_broker_event(now, signal);
+            BusEvent::Acknowledged { .. } => {}
+            BusEvent::Refused { reason, .. } => {
+                if !std::mem::replace(&mut self.refusal_logged, true) {
+                    tracing::warn!(%reason, "broker rejected a message");
+                }
+            }
+            BusEvent::Denied { text } => {
+                if !std::mem::replace(&mut self.denial_logged, true) {
+                    tracing::warn!(
+                        text,
+                        "broker denies permission; check the permissions of this user"
+                    );
+                }
+            }
+        }
+        core.on_bus_event(now, event);
     }
 
-    fn on_denied(&mut self, text: &str) -> BrokerEvent {
-        if !std::mem::replace(&mut self.denial_logged, true) {
-            tracing::warn!(text, "broker denies permission; check the permissions of this user");
-        }
-        BrokerEvent::Denied
-    }
-
-    /// A message that no broker accepts is lost; any other is sent again. Only an answer of the
-    /// broker counts against the broker: a message that never left this process proves nothing.
-    fn on_refused(&mut self, ticket: Ticket, reason: &Refusal) -> BrokerEvent {
-        if !std::mem::replace(&mut self.refusal_logged, true) {
-            tracing::warn!(%reason, "broker rejected a message");
-        }
-        match reason {
-            Refusal::TooLarge => BrokerEvent::Rejected(ticket, DeadLetterReason::TooLarge),
-            Refusal::Malformed => BrokerEvent::Rejected(ticket, DeadLetterReason::Malformed),
-            Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
-                BrokerEvent::Declined(ticket)
-            }
-            Refusal::HandOver | Refusal::Closed => BrokerEvent::Deferred(ticket),
-        }
+    /// Why the broker cannot be reached; `None` while connected, and before the first attempt has
+    /// ended.
+    pub(super) fn connect_error(&self) -> Option<&str> {
+        self.connect_error.as_deref()
     }
 
     pub(super) fn on_confirmation(core: &mut Core, now: Now, payload: &[u8]) {
@@ -132,10 +123,12 @@ impl Broker {
         }
         if let Some(span) = self.absence.on_deadline(now) {
             let (url, seconds) = (&self.url, span.as_secs());
+            let cause = self.connect_error().unwrap_or("no answer");
             tracing::warn!(
                 url,
                 seconds,
-                "broker unreachable; messages wait; check bus.url, its credentials and the broker"
+                "broker unreachable: {cause}; messages wait; check bus.url, its credentials and the \
+                 broker"
             );
         }
     }

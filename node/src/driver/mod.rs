@@ -163,6 +163,7 @@ impl Driver {
     fn stats(&self) -> AgentStats {
         AgentStats {
             status: self.core.status(),
+            connect_error: self.broker.connect_error().map(str::to_owned),
             dropped: self.inputs.dropped(),
             connections: self.inputs.connections(),
             http: self.pages.stats(),
@@ -179,7 +180,7 @@ impl Driver {
     fn on_link(&mut self, event: LinkEvent) {
         let now = self.clock.now();
         match event {
-            LinkEvent::Bus(event) => self.broker.on_event(&mut self.core, now, event),
+            LinkEvent::Bus(event) => self.broker.on_event(&mut self.core, now, &event),
             LinkEvent::Confirmation(payload) => {
                 Broker::on_confirmation(&mut self.core, now, &payload);
             }

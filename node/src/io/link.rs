@@ -6,14 +6,13 @@ use std::task::Poll;
 
 use bytes::Bytes;
 use plimsoll_bus::{
-    Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Outgoing, UnacknowledgedMessage,
+    Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Publish, Ticket, UnacknowledgedMessage,
 };
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::subject::{confirm_subject, dead_subject};
 use tokio::task::JoinHandle;
 
 use crate::core::outbox::{DeadLetter, DeadLetterReason};
-use crate::core::outbox::{Publish, Ticket};
 
 /// Something that happened on the bus.
 #[derive(Debug)]
@@ -82,10 +81,9 @@ impl Link {
     /// # Errors
     /// Names the message when it was not taken.
     pub fn try_publish(&self, publish: Publish) -> Result<(), Ticket> {
-        let Publish { ticket, subject, message_id, payload } = publish;
-        let outgoing = Outgoing { token: ticket.0, subject, message_id, payload };
+        let ticket = publish.ticket;
         let bus = self.bus.as_ref().ok_or(ticket)?;
-        bus.try_publish(outgoing).map_err(|back| Ticket(back.token))
+        bus.try_publish(publish).map_err(|_| ticket)
     }
 
     /// Publishes a message that can never be accepted on the dead-letter subject, for inspection.

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use plimsoll_bus::{
-    Bus, BusConfig, BusEvent, BusEvents, Credentials, Cursor, CursorEvent, Outgoing,
+    Bus, BusConfig, BusEvent, BusEvents, Credentials, Cursor, CursorEvent, Publish, Ticket,
 };
 use plimsoll_clock::{Clock, Deadline, Stopwatch};
 use plimsoll_schemas::ids::MeshName;
@@ -78,9 +78,9 @@ fn connect(url: String) -> Outcome<(Bus, BusEvents)> {
     Ok(Bus::connect(BusConfig { url, connection_name, mesh, credentials: Credentials::None })?)
 }
 
-fn message(token: u64, payload: &[u8]) -> Outgoing {
-    Outgoing {
-        token,
+fn message(token: u64, payload: &[u8]) -> Publish {
+    Publish {
+        ticket: Ticket(token),
         subject: format!("plimsoll.v1.m.{}.n{}.latency", LANE.as_str(), token % 10_000),
         message_id: format!("n{}-{token}", token % 10_000),
         payload: payload.to_vec().into(),

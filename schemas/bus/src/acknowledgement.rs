@@ -1,8 +1,7 @@
 //! Reads the broker's answer to one publish: pure, total on any bytes.
 
+use plimsoll_schemas::transport::Refusal;
 use serde::Deserialize;
-
-use crate::error::Refusal;
 
 /// The status of a broker that has no subscriber for a subject.
 const NO_RESPONDERS: u16 = 503;

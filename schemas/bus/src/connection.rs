@@ -15,6 +15,7 @@ use futures_util::FutureExt;
 use plimsoll_clock::Clock;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::transport::{BusEvent, Publish};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
@@ -23,11 +24,11 @@ use crate::config::BusConfig;
 use crate::cursor::Cursor;
 use crate::cursor_event::StartPosition;
 use crate::error::BusError;
-use crate::event::{BusEvent, BusEvents};
+use crate::event::BusEvents;
 use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
 use crate::liveness::Liveness;
-use crate::publish::{Outgoing, Writer};
+use crate::publish::Writer;
 use crate::replies::Replies;
 use crate::task::AbortOnDrop;
 use crate::unacknowledged::{QueuedMessage, UnacknowledgedMessage, UnacknowledgedPublisher};
@@ -41,7 +42,7 @@ pub struct Bus {
     mesh: MeshName,
     link: watch::Receiver<Link>,
     missing: Arc<Notify>,
-    queue: mpsc::Sender<Outgoing>,
+    queue: mpsc::Sender<Publish>,
     asides: mpsc::Sender<QueuedMessage>,
     clock: Clock,
     task: AbortOnDrop,
@@ -139,12 +140,12 @@ impl Bus {
         Self { client, mesh, link, missing, queue, asides, clock, task, reconnect_stop }
     }
 
-    /// Queues a message without waiting. The answer is an event with its token. No answer comes if
+    /// Queues a message without waiting. The answer is an event with its ticket. No answer comes if
     /// the connection breaks before the acknowledgement arrives.
     ///
     /// # Errors
     /// Returns the message when `limits::bus::PUBLISH_QUEUE_MAX` others wait.
-    pub fn try_publish(&self, message: Outgoing) -> Result<(), Outgoing> {
+    pub fn try_publish(&self, message: Publish) -> Result<(), Publish> {
         self.queue.try_send(message).map_err(mpsc::error::TrySendError::into_inner)
     }
 
@@ -232,9 +233,10 @@ struct EventForwarder {
 impl EventForwarder {
     fn on_event(&self, event: &async_nats::Event) {
         self.signal.send_modify(|signal| signal.on_event(event));
-        if let Some((denied, events)) = link::denied(event).zip(self.events.upgrade()) {
-            // Full: as many denials are queued already.
-            let _ = events.try_send(denied);
+        let reported = link::denied(event).or_else(|| link::connect_failed(event));
+        if let Some((reported, events)) = reported.zip(self.events.upgrade()) {
+            // Full: the owner does not read, and more of the same follow.
+            let _ = events.try_send(reported);
         }
     }
 }

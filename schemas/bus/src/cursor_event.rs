@@ -1,8 +1,6 @@
 //! What a cursor returns: messages of a lane, and the positions between which it reads them.
 
-use bytes::Bytes;
-use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::transport::Delivered;
 
 /// One event of a cursor.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,24 +32,4 @@ pub enum CursorEvent {
 pub(crate) struct StartPosition {
     pub(crate) seq: u64,
     pub(crate) stream_id: Option<String>,
-}
-
-/// One message of a lane. The payload shares the client's buffer, so handing it over or cloning
-/// it copies no payload bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivered {
-    /// The lane.
-    pub lane: Lane,
-    /// Its number in the lane's stream; 0 if there is no stream.
-    pub stream_seq: u64,
-    /// Where it was published.
-    pub subject: String,
-    /// The bytes.
-    pub payload: Bytes,
-    /// When the broker stored it, by the broker's clock; `None` if there is no stream.
-    pub at: Option<Wall>,
-    /// When its node last sent it, by the node's clock; `None` without the header.
-    pub sent: Option<Wall>,
-    /// Number of messages behind it in the stream when the broker delivered it.
-    pub pending: u64,
 }

@@ -41,9 +41,10 @@ mod window;
 pub use config::{BusConfig, Credentials};
 pub use connection::Bus;
 pub use cursor::Cursor;
-pub use cursor_event::{CursorEvent, Delivered};
-pub use error::{BusError, Refusal};
-pub use event::{BusEvent, BusEvents, Delivery};
+pub use cursor_event::CursorEvent;
+pub use error::BusError;
+pub use event::BusEvents;
 pub use listener::{Listener, ReceivedMessage};
-pub use publish::Outgoing;
+// What passes between the bus and the cores is part of the vocabulary.
+pub use plimsoll_schemas::transport::{BusEvent, Delivered, Delivery, Publish, Refusal, Ticket};
 pub use unacknowledged::UnacknowledgedMessage;

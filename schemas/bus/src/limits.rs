@@ -20,6 +20,8 @@ pub const UNANSWERED_MAX: usize = 192;
 pub const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Silence after which a connected broker counts as stalled.
 pub const STALL_AFTER: Duration = Duration::from_secs(3);
+/// Characters of the text of a failed attempt to connect.
+pub const CAUSE_CHARS_MAX: usize = 120;
 /// Longest pause between two attempts to connect.
 pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Wait for a connection or for an answer of the JetStream API.

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use crate::limits::{REQUEST_WAIT, STREAM_CHECK_EVERY};
-use async_nats::{Client, Event, ServerError};
+use crate::limits::{CAUSE_CHARS_MAX, REQUEST_WAIT, STREAM_CHECK_EVERY};
+use async_nats::{Client, ClientError, Event, ServerError};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::transport::{BusEvent, Delivery};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::api::{self, ApiError};
 use crate::backoff;
-use crate::event::{BusEvent, Delivery};
 use crate::streams;
 
 /// Start of the broker's error text for a denied permission, in lower case.
@@ -55,6 +55,23 @@ pub(crate) fn denied(event: &Event) -> Option<BusEvent> {
     let Event::ServerError(ServerError::Other(text)) = event else { return None };
     let denied = text.to_lowercase().starts_with(DENIAL) && !text.contains(api::PREFIX);
     denied.then(|| BusEvent::Denied { text: text.clone() })
+}
+
+/// The failed attempt to connect that one of the client's events reports.
+pub(crate) fn connect_failed(event: &Event) -> Option<BusEvent> {
+    let Event::ClientError(ClientError::Other(text)) = event else { return None };
+    Some(BusEvent::ConnectFailed { cause: cause(text) })
+}
+
+/// A connect error as one short line. The client names only its kind, so the kinds that say little
+/// are explained.
+fn cause(text: &str) -> String {
+    match text {
+        "IO error" => "connection refused or closed (IO error)".to_owned(),
+        "DNS error" => "host name cannot be resolved (DNS error)".to_owned(),
+        "timed out" => "connection timed out".to_owned(),
+        _ => text.chars().filter(|c| !c.is_control()).take(CAUSE_CHARS_MAX).collect(),
+    }
 }
 
 /// Whether messages may flow, and how.
@@ -184,5 +201,31 @@ impl Supervisor {
     fn unmanaged(&self) -> Delivery {
         tracing::debug!("streams are managed by others");
         if self.client.server_info().jetstream { Delivery::JetStream } else { Delivery::Core }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use async_nats::ConnectErrorKind;
+
+    use super::*;
+
+    #[test]
+    fn a_connect_error_is_one_short_line() {
+        let failed =
+            |text: &str| connect_failed(&Event::ClientError(ClientError::Other(text.to_owned())));
+        let cause = |text: &str| match failed(text) {
+            Some(BusEvent::ConnectFailed { cause }) => cause,
+            other => panic!("{other:?}"),
+        };
+        for kind in [ConnectErrorKind::Io, ConnectErrorKind::Dns, ConnectErrorKind::TimedOut] {
+            assert_ne!(cause(&kind.to_string()), kind.to_string(), "is explained");
+        }
+        assert_eq!(
+            cause(&ConnectErrorKind::AuthorizationViolation.to_string()),
+            "authorization violation"
+        );
+        assert_eq!(cause(&"é\n".repeat(1_000)), "é".repeat(CAUSE_CHARS_MAX));
+        assert_eq!(connect_failed(&Event::Disconnected), None);
     }
 }

@@ -8,37 +8,22 @@ use async_nats::header::{HeaderMap, HeaderValue, NATS_MESSAGE_ID};
 use async_nats::{Client, PublishError, PublishErrorKind};
 use bytes::Bytes;
 use plimsoll_clock::Clock;
+use plimsoll_schemas::transport::{BusEvent, Delivery, Publish, Refusal};
 use plimsoll_schemas::wire::SENT_HEADER;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
-use crate::error::Refusal;
-use crate::event::{BusEvent, Delivery};
 use crate::link::Link;
 use crate::window::Window;
 
 /// The name of the last echo before a connection is closed.
 pub(crate) const FINAL_ECHO: &str = "final-echo";
 
-/// One message on its way out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
-    /// The caller's name for it; comes back with the answer.
-    pub token: u64,
-    /// Subject it is published under.
-    pub subject: String,
-    /// The same for every attempt to send the same bytes: a stream keeps one message of each id
-    /// within `limits::bus::DUPLICATE_WINDOW`.
-    pub message_id: String,
-    /// The bytes.
-    pub payload: Bytes,
-}
-
 /// The one task that publishes.
 pub(crate) struct Writer {
     pub(crate) client: Client,
     pub(crate) inbox: String,
-    pub(crate) queue: mpsc::Receiver<Outgoing>,
+    pub(crate) queue: mpsc::Receiver<Publish>,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) events: mpsc::Sender<BusEvent>,
     /// Notified when the final echo arrives.
@@ -56,11 +41,11 @@ impl Writer {
     /// Runs until the queue is closed and everything in it was handed over or refused.
     pub(crate) async fn run(&mut self) {
         while let Some(message) = self.queue.recv().await {
-            let token = message.token;
+            let ticket = message.ticket;
             let handed_over = timeout(self.hand_over_wait, self.hand_over(message)).await;
             self.hand_over_wait = if handed_over.is_ok() { HAND_OVER_WAIT } else { Duration::ZERO };
             if let Err(reason) = handed_over.unwrap_or(Err(Refusal::HandOver)) {
-                let _ = self.events.send(BusEvent::Refused { token, reason }).await;
+                let _ = self.events.send(BusEvent::Refused { ticket, reason }).await;
             }
         }
     }
@@ -73,27 +58,30 @@ impl Writer {
         }
     }
 
-    async fn hand_over(&mut self, message: Outgoing) -> Result<(), Refusal> {
+    async fn hand_over(&mut self, message: Publish) -> Result<(), Refusal> {
         let delivery = self.delivery().await?;
         self.wait_for_room().await?;
-        let answer = format!("{}.{}", self.inbox, message.token);
+        let answer = format!("{}.{}", self.inbox, message.ticket.0);
         let id: HeaderValue = message.message_id.parse().map_err(|_| Refusal::Malformed)?;
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
         headers.insert(SENT_HEADER, HeaderValue::from(self.clock.now().wall.0));
-        let Outgoing { subject, payload, .. } = message;
+        let Publish { subject, payload, .. } = message;
         match delivery {
             Delivery::JetStream => {
                 let client = &self.client;
                 client.publish_with_reply_and_headers(subject, answer, headers, payload).await
             }
             Delivery::Core => {
-                self.client.publish_with_headers(subject, headers, payload).await?;
+                self.client
+                    .publish_with_headers(subject, headers, payload)
+                    .await
+                    .map_err(|error| refusal(&error))?;
                 // A broker handles one connection's messages in order.
                 self.client.publish(answer, Bytes::new()).await
             }
         }
-        .map_err(Refusal::from)?;
+        .map_err(|error| refusal(&error))?;
         self.window.on_sent(self.clock.now().mono);
         Ok(())
     }
@@ -124,12 +112,11 @@ impl Writer {
     }
 }
 
-impl From<PublishError> for Refusal {
-    fn from(error: PublishError) -> Self {
-        match error.kind() {
-            PublishErrorKind::MaxPayloadExceeded => Self::TooLarge,
-            PublishErrorKind::InvalidSubject => Self::Malformed,
-            PublishErrorKind::Send => Self::Closed,
-        }
+/// Why the client did not take a message.
+pub(crate) fn refusal(error: &PublishError) -> Refusal {
+    match error.kind() {
+        PublishErrorKind::MaxPayloadExceeded => Refusal::TooLarge,
+        PublishErrorKind::InvalidSubject => Refusal::Malformed,
+        PublishErrorKind::Send => Refusal::Closed,
     }
 }

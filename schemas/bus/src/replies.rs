@@ -10,12 +10,11 @@ use async_nats::{Client, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use plimsoll_clock::Clock;
+use plimsoll_schemas::transport::{BusEvent, Refusal, Ticket};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
 use crate::acknowledgement;
-use crate::error::Refusal;
-use crate::event::BusEvent;
 use crate::link::Link;
 use crate::liveness::{self, Liveness};
 use crate::publish::FINAL_ECHO;
@@ -85,7 +84,7 @@ impl Replies {
             self.final_echo.notify_one();
             return None;
         }
-        let token = name.parse().ok()?;
+        let ticket = Ticket(name.parse().ok()?);
         self.answers.send_modify(|answers| *answers += 1);
         let status = message.status.map(|status| status.as_u16());
         let read = acknowledgement::read(status, &message.payload);
@@ -93,8 +92,8 @@ impl Replies {
             self.missing.notify_one();
         }
         Some(match read {
-            Ok(duplicate) => BusEvent::Acknowledged { token, duplicate },
-            Err(reason) => BusEvent::Refused { token, reason },
+            Ok(duplicate) => BusEvent::Acknowledged { ticket, duplicate },
+            Err(reason) => BusEvent::Refused { ticket, reason },
         })
     }
 }

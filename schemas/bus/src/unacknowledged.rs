@@ -9,11 +9,12 @@ use async_nats::header::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 use plimsoll_clock::Clock;
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::transport::Refusal;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
-use crate::error::Refusal;
 use crate::link::{Link, Signal};
+use crate::publish::refusal;
 
 /// A message that is sent at most once, without an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,7 +68,7 @@ impl UnacknowledgedPublisher {
         let UnacknowledgedMessage { subject, headers, payload } = aside;
         let headers = read_headers(headers)?;
         let sent = self.client.publish_with_headers(subject, headers, payload);
-        timeout(left, sent).await.map_err(|_| Refusal::HandOver)?.map_err(Refusal::from)
+        timeout(left, sent).await.map_err(|_| Refusal::HandOver)?.map_err(|error| refusal(&error))
     }
 }
 

@@ -19,7 +19,8 @@ pub enum Exit {
     Listen = 4,
     /// The process ended before all messages were acknowledged.
     Undrained = 5,
-    /// An expectation of a drill was missed.
+    /// An expectation of a drill, or a target of a benchmark, was missed. The scripts
+    /// `node/bench/run` and `aggregator/bench/run` exit with the same number.
     Missed = 6,
 }
 
@@ -31,7 +32,7 @@ pub const TABLE: &str = "Exit codes:
   3  invalid configuration (the message names the key and where it was set)
   4  an address or socket cannot be bound
   5  ended before all messages were acknowledged
-  6  an expectation of a drill was missed";
+  6  an expectation of a drill, or a target of a benchmark, was missed";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_aggregator::core::Delivered;
+use bytes::Bytes;
 use plimsoll_aggregator::core::alerting::{Receiver, ReceiverKind};
 use plimsoll_aggregator::core::durable::CheckpointStats;
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::Bounds;
-use plimsoll_node::core::{BrokerEvent, Core as Node};
+use plimsoll_node::core::Core as Node;
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::transport::Delivered;
 
 use super::mesh::{
-    SECOND, aggregator, deliver, lane_of, node, notifications, send_all, start, tight,
+    SECOND, aggregator, connected, deliver, delivered, node, notifications, send_all, start, tight,
 };
 
 /// Nodes that publish once a second. Returns the notifications. Each plan names a node and the
@@ -21,7 +22,7 @@ fn run(plans: &[(&str, &[Option<u32>])]) -> Vec<Notification> {
     let mut aggregator = aggregator();
     let mut nodes: Vec<(Node, &[Option<u32>])> =
         plans.iter().map(|(name, plan)| (node(name, Bounds::default()), *plan)).collect();
-    nodes.iter_mut().for_each(|(node, _)| node.on_broker_event(start(), BrokerEvent::Connected));
+    nodes.iter_mut().for_each(|(node, _)| node.on_bus_event(start(), &connected()));
     let seconds = plans.iter().map(|(_, plan)| plan.len()).max().unwrap_or(0);
     let mut sent = Vec::new();
     for second in 0..u32::try_from(seconds).unwrap() {
@@ -111,7 +112,7 @@ fn the_end_of_an_alert_is_notified_too() {
 fn a_latency_is_a_distribution_and_not_its_last_value() {
     let mut aggregator = aggregator();
     let mut node = node("a", Bounds::default());
-    node.on_broker_event(start(), BrokerEvent::Connected);
+    node.on_bus_event(start(), &connected());
     let values = vec!["40"; 149].join(":");
     node.on_datagram(start(), format!("epoch_hook:{values}:1|ms").as_bytes());
     let now = start().after(SECOND);
@@ -151,7 +152,7 @@ fn every_metric_in_a_rule_is_produced() {
     }
     let now = start().after(90 * SECOND);
     node.on_deadline(now);
-    node.on_broker_event(now, BrokerEvent::Connected);
+    node.on_bus_event(now, &connected());
     deliver(&mut aggregator, now, &send_all(&mut node, now));
     // Only now a message contains what was dropped.
     let now = now.after(SECOND);
@@ -162,11 +163,9 @@ fn every_metric_in_a_rule_is_produced() {
     node.on_deadline(now);
     let publish = &send_all(&mut node, now)[0];
     let (at, sent) = (Some(now.wall), Some(start().wall));
-    for (payload, is_read) in [(&publish.payload[..], true), (&b"?"[..], false)] {
-        let (lane, stream_seq, pending) = (lane_of(publish), 0, 0);
-        let subject = &publish.subject;
-        let message = Delivered { lane, stream_seq, pending, at, sent, subject, payload };
-        assert_eq!(aggregator.on_message(now, message).is_ok(), is_read);
+    for (payload, is_read) in [(publish.payload.clone(), true), (Bytes::from_static(b"?"), false)] {
+        let message = Delivered { at, sent, payload, ..delivered(publish) };
+        assert_eq!(aggregator.on_message(now, &message).is_ok(), is_read);
     }
     aggregator.on_deadline(now);
     let mut view = aggregator.view(now.wall, "jetstream");

@@ -1,11 +1,11 @@
 //! Messages that were dropped, delayed or lost without being counted.
 
-use plimsoll_node::core::BrokerEvent;
 use plimsoll_node::core::outbox::BreakerState;
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::transport::BusEvent;
 
 use super::mesh::{
-    SECOND, aggregator, close_intervals, deliver, lane_of, node, send_all, start, tight,
+    SECOND, aggregator, close_intervals, connected, deliver, lane_of, node, send_all, start, tight,
 };
 
 #[test]
@@ -25,7 +25,7 @@ fn acknowledgements_lower_the_depth() {
     close_intervals(&mut node, 1..=6);
     assert_eq!(node.status().bus.outbox_messages, 6);
     let now = start().after(6 * SECOND);
-    node.on_broker_event(now, BrokerEvent::Connected);
+    node.on_bus_event(now, &connected());
     assert_eq!(send_all(&mut node, now).len(), 6);
     assert_eq!(node.status().bus.outbox_messages, 0);
 }
@@ -33,8 +33,8 @@ fn acknowledgements_lower_the_depth() {
 #[test]
 fn drops_do_not_open_the_breaker() {
     let mut node = node("a", tight());
-    node.on_broker_event(start(), BrokerEvent::Connected);
-    node.on_broker_event(start(), BrokerEvent::Disconnected);
+    node.on_bus_event(start(), &connected());
+    node.on_bus_event(start(), &BusEvent::Disconnected);
     close_intervals(&mut node, 1..=40);
     let status = node.status();
     assert!(status.bus.dropped > 10, "{:?}", status.bus);
@@ -48,7 +48,7 @@ fn a_message_that_waits_for_a_token_is_counted_and_held() {
     let mut node = node("a", bounds);
     close_intervals(&mut node, 1..=14);
     let now = start().after(14 * SECOND);
-    node.on_broker_event(now, BrokerEvent::Connected);
+    node.on_bus_event(now, &connected());
     let sent = send_all(&mut node, now);
     let bus = node.status().bus;
     assert_eq!(sent.iter().filter(|sent| lane_of(sent) == Lane::Emergency).count(), 1);
@@ -66,7 +66,7 @@ fn the_aggregator_reads_the_emergency_lane() {
     }
     let now = start().after(70 * SECOND);
     node.on_deadline(now);
-    node.on_broker_event(now, BrokerEvent::Connected);
+    node.on_bus_event(now, &connected());
     let sent = send_all(&mut node, now);
     let rerouted: Vec<_> =
         sent.into_iter().filter(|sent| lane_of(sent) == Lane::Emergency).collect();

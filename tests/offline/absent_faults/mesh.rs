@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
+use plimsoll_aggregator::core::Core as Aggregator;
 use plimsoll_aggregator::core::alerting::DueNotification;
-use plimsoll_aggregator::core::{Core as Aggregator, Delivered};
-use plimsoll_node::core::outbox::Publish;
 use plimsoll_node::core::outbox::Thresholds;
 use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
-use plimsoll_node::core::{BrokerEvent, Core as Node, Identity};
+use plimsoll_node::core::{Core as Node, Identity};
 use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::transport::{BusEvent, Delivered, Delivery, Publish};
 
 pub(crate) const SECOND: Duration = Duration::from_secs(1);
 
@@ -56,7 +56,10 @@ pub(crate) fn close_intervals(node: &mut Node, seconds: std::ops::RangeInclusive
 pub(crate) fn send_all(node: &mut Node, now: Now) -> Vec<Publish> {
     let mut sent = Vec::new();
     while let Some(publish) = node.next_publish(now) {
-        node.on_broker_event(now, BrokerEvent::Acknowledged(publish.ticket));
+        node.on_bus_event(
+            now,
+            &BusEvent::Acknowledged { ticket: publish.ticket, duplicate: false },
+        );
         sent.push(publish);
     }
     sent
@@ -70,16 +73,20 @@ pub(crate) fn lane_of(publish: &Publish) -> Lane {
 pub(crate) fn deliver(aggregator: &mut Aggregator, now: Now, messages: &[Publish]) {
     for publish in messages {
         let sent_now = Some(now.wall);
-        let message = delivered(&publish.subject, &publish.payload);
-        let message = Delivered { at: sent_now, sent: sent_now, ..message };
-        aggregator.on_message(now, message).unwrap();
+        let message = Delivered { at: sent_now, sent: sent_now, ..delivered(publish) };
+        aggregator.on_message(now, &message).unwrap();
     }
 }
 
 /// A message without its times.
-pub(crate) fn delivered<'a>(subject: &'a str, payload: &'a [u8]) -> Delivered<'a> {
-    let lane = subject.parse::<SnapshotSubject>().unwrap().lane;
+pub(crate) fn delivered(publish: &Publish) -> Delivered {
+    let Publish { subject, payload, .. } = publish.clone();
+    let lane = lane_of(publish);
     Delivered { lane, stream_seq: 0, pending: 0, at: None, sent: None, subject, payload }
+}
+
+pub(crate) fn connected() -> BusEvent {
+    BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() }
 }
 
 /// All notifications that wait, as if each were delivered.

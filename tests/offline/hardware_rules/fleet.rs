@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use plimsoll_aggregator::core::Core;
 use plimsoll_aggregator::core::alerting::AlertsQuery;
-use plimsoll_aggregator::core::{Core, Delivered};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Seq};
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
+use plimsoll_schemas::transport::Delivered;
 use plimsoll_schemas::wire::{self, Body, Hardware, Header, Snapshot, Totals};
 
 const NODE: &str = "machine";
@@ -53,10 +54,10 @@ impl Fleet {
             pending: 0,
             at: Some(self.now.wall),
             sent: Some(self.now.wall),
-            subject: &format!("plimsoll.v1.m.normal.{NODE}.hardware"),
-            payload: &payload,
+            subject: format!("plimsoll.v1.m.normal.{NODE}.hardware"),
+            payload: payload.into(),
         };
-        self.core.on_message(self.now, message).expect("a node's message is readable");
+        self.core.on_message(self.now, &message).expect("a node's message is readable");
         self.core.on_deadline(self.now);
         while let Some(due) = self.core.notifications().next_due(self.now.mono) {
             self.core.notifications().on_delivered(due.token);

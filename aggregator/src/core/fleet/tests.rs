@@ -1,22 +1,32 @@
 //! Fleet on its own interface: snapshots in, ledger entries and windows out.
 
+use bytes::Bytes;
 use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::metric::Metric;
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::transport::Delivered;
 
 use super::*;
-use crate::core::ingest::{Delivered, Ingest};
+use crate::core::ingest::Ingest;
 use crate::core::tests::{MS, SECOND, Speaker, start};
 
 fn merge(fleet: &mut Fleet, now: Now, (subject, payload): &(String, Vec<u8>)) -> bool {
     let mut ingest = Ingest::new(start());
     Lane::ALL.into_iter().for_each(|lane| ingest.on_positioned(lane, 1, 0, "s"));
     let (lane, at) = (Lane::Normal, Some(now.wall));
-    let message = Delivered { lane, stream_seq: 1, pending: 0, at, sent: None, subject, payload };
-    let (time, snapshot) = ingest.on_message(now, message).unwrap();
+    let message = Delivered {
+        lane,
+        stream_seq: 1,
+        pending: 0,
+        at,
+        sent: None,
+        subject: subject.to_owned(),
+        payload: Bytes::copy_from_slice(payload),
+    };
+    let (time, snapshot) = ingest.on_message(now, &message).unwrap();
     fleet.merge(&time, snapshot).is_some()
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::limits::{NODE_RETURN_WITHIN, NODE_SILENT_AFTER};
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::transport::BusEvent;
 
 /// The broker's health at one evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ impl BrokerHealth {
 /// What is known of the way to the broker; a restart begins anew.
 #[derive(Debug, Default)]
 pub(super) struct BrokerWatch {
+    /// Whether a connected broker does not answer.
+    stalled: bool,
     /// Since when the broker has not answered.
     unreachable_since: Option<Mono>,
     /// Since when all that was stored has been read as it came.
@@ -46,7 +49,19 @@ pub(super) struct BrokerWatch {
 }
 
 impl BrokerWatch {
-    pub(super) fn on_broker(&mut self, answers: bool, now: Mono) {
+    pub(super) fn on_event(&mut self, event: &BusEvent, now: Mono) {
+        let answers = match event {
+            BusEvent::Connected { .. } => true,
+            BusEvent::Disconnected | BusEvent::Stalled => false,
+            // Only a stall is ended by a round trip, not the loss of a connection.
+            BusEvent::RoundTrip(_) if self.stalled => true,
+            _ => return,
+        };
+        self.stalled = *event == BusEvent::Stalled;
+        self.set_answers(answers, now);
+    }
+
+    fn set_answers(&mut self, answers: bool, now: Mono) {
         if answers {
             self.unreachable_since = None;
         } else {

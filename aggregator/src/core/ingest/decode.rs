@@ -2,9 +2,8 @@
 
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::{SnapshotSubject, SubjectError};
+use plimsoll_schemas::transport::Delivered;
 use plimsoll_schemas::wire::{self, Snapshot};
-
-use super::message::Delivered;
 
 /// A message that could not be decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +16,12 @@ pub struct Unreadable {
     pub count: u64,
 }
 
-pub(super) fn decode(message: &Delivered<'_>) -> Result<Snapshot<Packed>, Unreadable> {
+pub(super) fn decode(message: &Delivered) -> Result<Snapshot<Packed>, Unreadable> {
     let refuse = |reason, text| Unreadable { reason, text, count: 0 };
     let subject: SnapshotSubject = message
         .subject
         .parse()
         .map_err(|error: SubjectError| refuse("subject", error.to_string()))?;
-    wire::decode_packed(&subject, message.payload)
+    wire::decode_packed(&subject, &message.payload)
         .map_err(|error| refuse(error.reason(), error.to_string()))
 }

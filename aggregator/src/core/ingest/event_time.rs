@@ -15,7 +15,7 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
-use super::message::Delivered;
+use plimsoll_schemas::transport::Delivered;
 
 /// The times of one message.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +58,7 @@ impl EventTime {
     /// there is anything to catch up with.
     pub(super) fn of(
         now: Wall,
-        message: &Delivered<'_>,
+        message: &Delivered,
         ready: bool,
         judged_up_to: Option<Wall>,
     ) -> Self {

@@ -12,7 +12,6 @@ mod broker_health;
 mod catch_up;
 mod decode;
 mod event_time;
-mod message;
 mod progress;
 
 use std::borrow::Cow;
@@ -22,13 +21,13 @@ use std::time::Duration;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::transport::{BusEvent, Delivered};
 use plimsoll_schemas::wire::Snapshot;
 use serde::{Deserialize, Serialize};
 
 pub use broker_health::BrokerHealth;
 pub use decode::Unreadable;
 pub use event_time::{EventTime, Skew, Timeliness};
-pub use message::Delivered;
 pub use progress::{Position, ReadUpTo, Recoveries};
 
 use broker_health::BrokerWatch;
@@ -118,15 +117,15 @@ impl Ingest {
     pub fn on_message(
         &mut self,
         now: Now,
-        message: Delivered<'_>,
+        message: &Delivered,
     ) -> Result<(EventTime, Snapshot<Packed>), Unreadable> {
         let progress = self.lanes.entry(message.lane).or_default();
         progress.on_read(now.mono, message.stream_seq, message.pending);
         self.changed = true;
         let judged_up_to = self.judged_up_to();
-        let time = EventTime::of(now.wall, &message, self.ready, judged_up_to);
+        let time = EventTime::of(now.wall, message, self.ready, judged_up_to);
         self.update_readiness();
-        let snapshot = decode::decode(&message).map_err(|unreadable| {
+        let snapshot = decode::decode(message).map_err(|unreadable| {
             let count = self.undecodable.entry(unreadable.reason.into()).or_default();
             *count += 1;
             Unreadable { count: *count, ..unreadable }
@@ -184,9 +183,9 @@ impl Ingest {
         behind.min_by_key(|(_, lane)| lane.at).map(|(lane, _)| *lane)
     }
 
-    /// The broker answers, or does so no more.
-    pub fn on_broker(&mut self, answers: bool, now: Mono) {
-        self.broker.on_broker(answers, now);
+    /// Whether the broker answers follows from the events of the connection.
+    pub fn on_bus_event(&mut self, event: &BusEvent, now: Mono) {
+        self.broker.on_event(event, now);
     }
 
     /// Compares both clocks with those of the last tick.

@@ -8,9 +8,9 @@ use crate::core::tests::{MS, SECOND, Speaker, start};
 fn read(ingest: &mut Ingest, now: Now, stream_seq: u64, pending: u64) -> Result<(), Unreadable> {
     let (subject, payload) = Speaker::new("a").say(now, MS, 1);
     let (lane, at) = (Lane::Normal, Some(now.wall));
-    let (subject, payload) = (subject.as_str(), payload.as_slice());
-    let message = Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
-    ingest.on_message(now, message).map(|_| ())
+    let message =
+        Delivered { lane, stream_seq, pending, at, sent: None, subject, payload: payload.into() };
+    ingest.on_message(now, &message).map(|_| ())
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn silence_is_certain_only_after_messages_were_read_as_they_came_for_as_long() {
     ingest.watch_broker(second(11));
     assert!(ingest.broker_health().is_silence_certain(10.0));
     assert!(!ingest.broker_health().is_silence_certain(11.0));
-    ingest.on_broker(false, second(12));
+    ingest.on_bus_event(&BusEvent::Disconnected, second(12));
     assert!(!ingest.broker_health().is_silence_certain(0.0));
     ingest.watch_broker(second(15));
     assert_eq!(ingest.broker_health().unreachable_for, Some(3 * SECOND));

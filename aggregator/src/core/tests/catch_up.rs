@@ -41,8 +41,19 @@ fn deliver(core: &mut Core, now: Now, stored: &Stored, stamped: bool) {
     let Stored { second, lane, stream_seq, message: (subject, payload) } = stored;
     let (lane, stream_seq, pending) = (*lane, *stream_seq, 0);
     let at = stamped.then(|| at(*second).wall);
-    core.on_message(now, Delivered { lane, stream_seq, pending, at, sent: None, subject, payload })
-        .unwrap();
+    core.on_message(
+        now,
+        &Delivered {
+            lane,
+            stream_seq,
+            pending,
+            at,
+            sent: None,
+            subject: subject.to_owned(),
+            payload: Bytes::copy_from_slice(payload),
+        },
+    )
+    .unwrap();
 }
 
 /// A core that is there all the time.

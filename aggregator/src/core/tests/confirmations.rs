@@ -124,9 +124,16 @@ fn confirmations_count_from_when_all_had_been_read_and_say_behind_when_that_is_l
         let now = start().after(second * SECOND);
         let (subject, payload) = speaker.say(now, MS, 3);
         let (lane, at) = (Lane::Normal, Some(now.wall));
-        let (subject, payload) = (subject.as_str(), payload.as_slice());
-        let message = Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
-        core.on_message(now, message).unwrap();
+        let message = Delivered {
+            lane,
+            stream_seq,
+            pending,
+            at,
+            sent: None,
+            subject,
+            payload: payload.into(),
+        };
+        core.on_message(now, &message).unwrap();
         let told = core.take_changes(now.wall).unwrap().confirmations(now.mono);
         let said = decode(&node(), &told[0].encode(now.mono, &[])).unwrap();
         let known = (!said.behind).then_some(said.age.as_secs());
@@ -141,9 +148,17 @@ fn confirmations_count_from_when_all_had_been_read_and_say_behind_when_that_is_l
 fn a_lane_that_was_purged_while_nobody_was_connected_leaves_nobody_behind() {
     let mut core = core();
     let (subject, payload) = Speaker::new("a").say(start(), MS, 1);
-    let (lane, at, subject, payload) = (Lane::Emergency, None, &*subject, &*payload);
-    let message = Delivered { lane, stream_seq: 1, pending: 5, at, sent: None, subject, payload };
-    core.on_message(start(), message).unwrap();
+    let (lane, at) = (Lane::Emergency, None);
+    let message = Delivered {
+        lane,
+        stream_seq: 1,
+        pending: 5,
+        at,
+        sent: None,
+        subject,
+        payload: payload.into(),
+    };
+    core.on_message(start(), &message).unwrap();
     assert!(core.is_behind());
     core.on_positioned(Lane::Emergency, 7, 6, "s1");
     assert!(!core.is_behind());

@@ -34,10 +34,10 @@ fn deliver(
         pending: 0,
         at: Some(at),
         sent: Some(sent),
-        subject,
-        payload,
+        subject: subject.to_owned(),
+        payload: Bytes::copy_from_slice(payload),
     };
-    core.on_message(now, message).unwrap();
+    core.on_message(now, &message).unwrap();
 }
 
 /// A node whose clock is `by(second)` off sends thirty slow samples a second.

@@ -66,8 +66,16 @@ impl World {
 
 fn deliver(core: &mut Core, now: Now, (subject, payload): &Message, stream_seq: u64, pending: u64) {
     let lane = Lane::Normal;
-    let message = Delivered { lane, stream_seq, pending, at: None, sent: None, subject, payload };
-    core.on_message(now, message).unwrap();
+    let message = Delivered {
+        lane,
+        stream_seq,
+        pending,
+        at: None,
+        sent: None,
+        subject: subject.to_owned(),
+        payload: Bytes::copy_from_slice(payload),
+    };
+    core.on_message(now, &message).unwrap();
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod worst_nodes;
 
 use std::collections::BTreeMap;
 
+use bytes::Bytes;
 use plimsoll_schemas::alert::{AlertKey, AlertState, LEDGER_GAP, Scope};
 use plimsoll_schemas::budget::{Budget, Selector, Window};
 use plimsoll_schemas::histogram::Histogram;
@@ -36,6 +37,7 @@ use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Serie
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::{effective, shipped};
 use plimsoll_schemas::summary::{Presence, Verdict};
+use plimsoll_schemas::transport::Delivery;
 use plimsoll_schemas::wire::{self, Body, Bus, Header, Latency, Snapshot, Totals};
 use proptest::prelude::*;
 
@@ -130,7 +132,15 @@ pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, V
     // Undecodable messages have been counted; the tests check the counts.
     let _read = core.on_message(
         now,
-        Delivered { lane, stream_seq: 1, pending: 0, at: None, sent: None, subject, payload },
+        &Delivered {
+            lane,
+            stream_seq: 1,
+            pending: 0,
+            at: None,
+            sent: None,
+            subject: subject.to_owned(),
+            payload: Bytes::copy_from_slice(payload),
+        },
     );
 }
 
@@ -251,10 +261,10 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
             pending: 0,
             at: None,
             sent: None,
-            subject: &subject,
-            payload: &payload,
+            subject,
+            payload: payload.into(),
         };
-        assert_eq!(core.on_message(start(), message), Ok(()));
+        assert_eq!(core.on_message(start(), &message), Ok(()));
     }
     assert!(core.is_ready());
     let heard = core.view(start().wall, "test").summary.nodes[0].presence;

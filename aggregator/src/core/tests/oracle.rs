@@ -110,10 +110,10 @@ impl World {
             pending: 0,
             at: Some(self.now.wall),
             sent: Some(Wall(sent)),
-            subject,
-            payload,
+            subject: subject.to_owned(),
+            payload: Bytes::copy_from_slice(payload),
         };
-        self.core.on_message(self.now, message).unwrap();
+        self.core.on_message(self.now, &message).unwrap();
     }
 
     fn step(&mut self, step: &Step) {

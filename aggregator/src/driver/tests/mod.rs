@@ -6,7 +6,7 @@ mod silences;
 use std::collections::BTreeMap;
 
 use crate::limits::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
-use plimsoll_bus::{BusConfig, Credentials, Delivery, Outgoing};
+use plimsoll_bus::{BusConfig, Credentials, Delivery, Publish, Ticket};
 use plimsoll_mesh::broker::Broker as TestBroker;
 use plimsoll_runtime::settings::SettingsArgs;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
@@ -41,8 +41,8 @@ impl Mesh {
         let config = BusConfig { url, connection_name, mesh, credentials: Credentials::None };
         let (bus, mut events) = Bus::connect(config).unwrap();
         let payload = bytes::Bytes::from(snapshot());
-        let message = |token: u64| Outgoing {
-            token,
+        let message = |token: u64| Publish {
+            ticket: Ticket(token),
             subject: format!("plimsoll.v1.default.{}.a.latency", lane.as_str()),
             message_id: format!("{}-{token}", lane.as_str()),
             payload: payload.clone(),

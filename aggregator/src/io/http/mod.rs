@@ -129,9 +129,12 @@ async fn show_undeliverable(State(handler): State<Handler>) -> Response {
 
 async fn show_readiness(State(handler): State<Handler>) -> Response {
     let Some(readiness) = handler.queries.send(Query::Readiness).await else { return ending() };
-    let Readiness { broker, past_is_read, pending } = readiness;
+    let Readiness { broker, connect_error, past_is_read, pending } = readiness;
     match (broker, past_is_read) {
-        ("disconnected", _) => probe(false, "no connection to the broker".to_owned()),
+        ("disconnected", _) => {
+            let cause = connect_error.as_deref().unwrap_or("no answer");
+            probe(false, format!("broker unreachable: {cause}"))
+        }
         ("silent", _) => probe(false, "the broker is connected and does not answer".to_owned()),
         (_, false) => {
             probe(false, format!("reading the streams' backlog: {pending} messages left"))

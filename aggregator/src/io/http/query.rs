@@ -48,6 +48,8 @@ pub struct PageSource {
 pub struct Readiness {
     /// `jetstream`, `core`, `silent` or `disconnected`.
     pub broker: &'static str,
+    /// Why the broker cannot be reached, if known.
+    pub connect_error: Option<String>,
     /// True once everything that the streams held at the start has been read.
     pub past_is_read: bool,
     /// Unread messages in the streams.

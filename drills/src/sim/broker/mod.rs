@@ -11,9 +11,10 @@ use std::rc::Rc;
 
 use bytes::Bytes;
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::transport::{BusEvent, Refusal, Ticket};
 
 use super::act::{Crash, Who};
-use super::event::{ConnectionEvent, Event, Request, Response, StreamPosition};
+use super::event::{Event, Request, Response, StreamPosition};
 use super::kernel::Kernel;
 use super::network::{Network, Server};
 use super::schedule::{MILLISECOND, Time};
@@ -80,11 +81,11 @@ impl Broker {
     /// Acts on a request; without a sender there is no response.
     pub fn serve(&mut self, k: &mut Kernel, net: &mut Network, who: Option<Who>, request: Request) {
         match (request, who) {
-            (Request::Publish { token, message }, _) => {
+            (Request::Publish { message }, _) => {
                 let outcome = self.streams.take(k.now(), &message);
-                k.trace(|| format!("broker: {} {outcome:?}", message.id));
+                k.trace(|| format!("broker: {} {outcome:?}", message.publish.message_id));
                 (0..self.consumers.len()).for_each(|which| self.pump(k, net, which, message.lane));
-                self.acknowledge(k, net, who, (token, outcome));
+                self.acknowledge(k, net, who, (message.publish.ticket, outcome));
             }
             (Request::Confirm { node, payload }, _) => self.relay.relay(k, net, node, payload),
             (Request::StreamInfo { lane }, Some(who)) => {
@@ -107,17 +108,17 @@ impl Broker {
         k: &mut Kernel,
         net: &mut Network,
         who: Option<Who>,
-        (token, outcome): (u64, PublishOutcome),
+        (ticket, outcome): (Ticket, PublishOutcome),
     ) {
         let event = match outcome {
-            PublishOutcome::Stored => ConnectionEvent::Acknowledged(token),
+            PublishOutcome::Stored => BusEvent::Acknowledged { ticket, duplicate: false },
             PublishOutcome::Duplicate => {
                 k.reach("duplicate recognised by the broker");
-                ConnectionEvent::Acknowledged(token)
+                BusEvent::Acknowledged { ticket, duplicate: true }
             }
             PublishOutcome::Full => {
                 k.reach("message declined");
-                ConnectionEvent::Declined(token)
+                BusEvent::Refused { ticket, reason: full() }
             }
         };
         let Some(who) = who else { return };
@@ -205,4 +206,9 @@ impl Broker {
             }
         }
     }
+}
+
+/// How a broker with a full disk answers a publish.
+fn full() -> Refusal {
+    Refusal::Rejected { code: 10_047, description: "insufficient storage resources".to_owned() }
 }

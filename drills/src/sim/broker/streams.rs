@@ -70,10 +70,10 @@ impl Stream {
 
     fn take(&mut self, now: Time, message: &Rc<Message>) -> PublishOutcome {
         let window = nanos(DUPLICATE_WINDOW);
-        if self.known.get(&message.id).is_some_and(|at| now < at + window) {
+        if self.known.get(&message.publish.message_id).is_some_and(|at| now < at + window) {
             return PublishOutcome::Duplicate;
         }
-        self.known.insert(message.id.clone(), now);
+        self.known.insert(message.publish.message_id.clone(), now);
         self.last += 1;
         self.messages.insert(self.last, Stored { message: Rc::clone(message), at: now });
         PublishOutcome::Stored
@@ -93,8 +93,11 @@ impl Stream {
     }
 
     fn remember_stored(&mut self) {
-        self.known =
-            self.messages.values().map(|stored| (stored.message.id.clone(), stored.at)).collect();
+        self.known = self
+            .messages
+            .values()
+            .map(|stored| (stored.message.publish.message_id.clone(), stored.at))
+            .collect();
     }
 }
 
@@ -197,6 +200,7 @@ impl Streams {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
+    use plimsoll_schemas::transport::{Publish, Ticket};
 
     use super::*;
     use crate::sim::schedule::SECOND;
@@ -206,9 +210,12 @@ mod tests {
             from: 0,
             lane: Lane::Normal,
             name: (1, number),
-            subject: String::new(),
-            id: format!("n-1-{number}"),
-            payload: Bytes::new(),
+            publish: Publish {
+                ticket: Ticket(number),
+                subject: String::new(),
+                message_id: format!("n-1-{number}"),
+                payload: Bytes::new(),
+            },
         })
     }
 

@@ -14,8 +14,8 @@ use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::transport::Delivered;
 
-pub use plimsoll_aggregator::core::Delivered;
 pub use plimsoll_aggregator::core::durable::Changes;
 pub use plimsoll_aggregator::core::durable::PendingConfirmation;
 pub use plimsoll_aggregator::limits::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
@@ -196,7 +196,7 @@ impl ReaderCore {
     ///
     /// # Errors
     /// When it cannot.
-    pub fn on_message(&mut self, now: Now, message: Delivered<'_>) -> Result<(), String> {
+    pub fn on_message(&mut self, now: Now, message: &Delivered) -> Result<(), String> {
         self.0.on_message(now, message).map_err(|unreadable| unreadable.text)
     }
 

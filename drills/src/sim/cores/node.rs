@@ -2,17 +2,15 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use plimsoll_node::core::outbox::DeadLetterReason;
 use plimsoll_node::core::outbox::Thresholds;
 use plimsoll_node::core::outbox::UnconfirmedBounds;
-use plimsoll_node::core::outbox::{Publish, Ticket};
 use plimsoll_node::core::spool::Wal;
 use plimsoll_node::core::spool::{self, RecoveredMessages};
 use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
-use plimsoll_node::core::{BrokerEvent, Core, Identity, Status};
+use plimsoll_node::core::{Core, Identity, Status};
 use plimsoll_schemas::ids::{Labels, NodeName};
 use plimsoll_schemas::time::{Mono, Now};
+use plimsoll_schemas::transport::{BusEvent, Publish, Ticket};
 
 pub use plimsoll_node::core::departure::{Departure, SocketPoll, Step};
 pub use plimsoll_node::core::outbox::BreakerState;
@@ -20,7 +18,6 @@ pub use plimsoll_node::core::spool::Batch;
 pub use plimsoll_node::limits::IN_FLIGHT_MAX;
 
 use super::mesh_name::mesh_name;
-use crate::sim::event::ConnectionEvent;
 use crate::sim::plan::Depths;
 
 /// The reason under which a node drops what does not fit.
@@ -30,19 +27,6 @@ fn identity(node: &NodeName) -> Identity {
     let mesh = mesh_name();
     let labels = Labels::new([("rack", "r7")]).expect("a constant of plain letters");
     Identity { mesh, node: node.clone(), labels }
-}
-
-/// A message that the node hands over.
-#[derive(Clone, Debug)]
-pub struct Sending {
-    /// The node's token for it, which the response carries.
-    pub token: u64,
-    /// Its subject.
-    pub subject: String,
-    /// The message id, by which the broker recognises a duplicate.
-    pub id: String,
-    /// Its bytes.
-    pub payload: Bytes,
 }
 
 /// What a node reports of itself.
@@ -150,20 +134,8 @@ impl NodeCore {
     }
 
     /// The client reports.
-    pub fn on_connection_event(&mut self, now: Now, event: ConnectionEvent) {
-        let signal = match event {
-            ConnectionEvent::Connected => BrokerEvent::Connected,
-            ConnectionEvent::Disconnected => BrokerEvent::Disconnected,
-            ConnectionEvent::Stalled => BrokerEvent::Stalled,
-            ConnectionEvent::RoundTrip(span) => BrokerEvent::RoundTrip(span),
-            ConnectionEvent::Acknowledged(token) => BrokerEvent::Acknowledged(Ticket(token)),
-            ConnectionEvent::Deferred(token) => BrokerEvent::Deferred(Ticket(token)),
-            ConnectionEvent::Declined(token) => BrokerEvent::Declined(Ticket(token)),
-            ConnectionEvent::Refused(token) => {
-                BrokerEvent::Rejected(Ticket(token), DeadLetterReason::TooLarge)
-            }
-        };
-        self.0.on_broker_event(now, signal);
+    pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
+        self.0.on_bus_event(now, event);
     }
 
     /// Advances the core's time.
@@ -183,14 +155,13 @@ impl NodeCore {
     }
 
     /// The next message to hand over.
-    pub fn next_sending(&mut self, now: Now) -> Option<Sending> {
-        let Publish { ticket, subject, message_id, payload } = self.0.next_publish(now)?;
-        Some(Sending { token: ticket.0, subject, id: message_id, payload })
+    pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
+        self.0.next_publish(now)
     }
 
     /// It could not be handed over.
-    pub fn on_not_taken(&mut self, now: Now, token: u64) {
-        self.0.on_handover_failed(now, Ticket(token));
+    pub fn on_not_taken(&mut self, now: Now, ticket: Ticket) {
+        self.0.on_handover_failed(now, ticket);
     }
 
     /// An aggregator's confirmation arrives.

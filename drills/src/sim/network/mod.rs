@@ -14,10 +14,11 @@ use plimsoll_bus::limits::{
     PING_EVERY, PROBE_EVERY, RECONNECT_DELAY_MAX, RETRY_DELAY_MIN, STALL_AFTER,
 };
 use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::transport::BusEvent;
 
 use super::act::Who;
 use super::clocks::duration;
-use super::event::{ConnectionEvent, Event, Request, Response};
+use super::event::{Event, Request, Response};
 use super::kernel::Kernel;
 use super::schedule::{MILLISECOND, Time};
 use link::{Belief, Link};
@@ -254,7 +255,7 @@ impl Network {
         k: &mut Kernel,
         who: Who,
         generation: u64,
-    ) -> Option<ConnectionEvent> {
+    ) -> Option<BusEvent> {
         let link = self.link(who);
         let arrives = link.generation == generation && link.is_intact;
         if !arrives || link.belief == Belief::Down || link.quiet_since.is_some() {
@@ -262,7 +263,7 @@ impl Network {
         }
         link.belief = Belief::Up;
         let span = self.delay(k, who) * 2;
-        Some(ConnectionEvent::RoundTrip(duration(span)))
+        Some(BusEvent::RoundTrip(duration(span)))
     }
 
     /// Begins or ends the silence of a connection. To be called after every change of a link or

@@ -16,10 +16,11 @@ use bytes::Bytes;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
+use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 
 use super::act::{End, Lie, Who};
-use super::cores::node::{Departure, NodeCore, Sending, SocketPoll, Step};
-use super::event::{ConnectionEvent, Event, Message, Request, Undo};
+use super::cores::node::{Departure, NodeCore, SocketPoll, Step};
+use super::event::{Event, Message, Request, Undo};
 use super::kernel::Kernel;
 use super::machine::Machine;
 use super::network::Network;
@@ -44,7 +45,7 @@ pub struct Node {
     down: Option<Time>,
     is_jammed: bool,
     /// The messages that it handed to its client, by token.
-    handed_over: BTreeMap<u64, Name>,
+    handed_over: BTreeMap<Ticket, Name>,
     spool: Spool,
     /// Whether its last life left messages in its spool.
     left_holding: bool,
@@ -179,16 +180,16 @@ impl Node {
     }
 
     /// Its client reports.
-    pub fn on_connection_event(
+    pub fn on_bus_event(
         &mut self,
         k: &mut Kernel,
         net: &mut Network,
         oracle: &mut NodeOracle,
-        event: ConnectionEvent,
+        event: &BusEvent,
     ) {
         let now = self.clock(k);
         let Some(core) = &mut self.core else { return };
-        core.on_connection_event(now, event);
+        core.on_bus_event(now, event);
         self.settle(k, net, oracle);
     }
 
@@ -328,11 +329,11 @@ impl Node {
         while !k.is_broken() {
             let was_open = oracle.incarnation().stats().is_some_and(NodeCore::is_open);
             let Some(core) = &mut self.core else { return };
-            let Some(sending) = core.next_sending(now) else { return };
+            let Some(publish) = core.next_publish(now) else { return };
             if was_open {
-                k.fail("an open breaker lets nothing pass", || sending.id.clone());
+                k.fail("an open breaker lets nothing pass", || publish.message_id.clone());
             }
-            if !self.hand_over(k, net, oracle, now, sending) {
+            if !self.hand_over(k, net, oracle, now, publish) {
                 return;
             }
         }
@@ -345,12 +346,12 @@ impl Node {
         net: &mut Network,
         oracle: &mut NodeOracle,
         now: Now,
-        sending: Sending,
+        publish: Publish,
     ) -> bool {
         let who = self.who();
-        let Sending { token, subject, id, payload } = sending;
-        let lane = lane_of(&subject);
-        let name = match oracle.history_mut().note(k.now(), &subject, &payload) {
+        let Publish { ticket, subject, message_id, payload } = &publish;
+        let (ticket, lane) = (*ticket, lane_of(subject));
+        let name = match oracle.history_mut().note(k.now(), subject, payload) {
             Ok((name, is_new)) => {
                 let is_crash_report = oracle.history().is_crash_report(&name);
                 let branch = if is_crash_report { "crash report" } else { "sent again" };
@@ -365,29 +366,29 @@ impl Node {
                 return false;
             }
         };
-        k.trace(|| format!("{who}: sends {id} ({} bytes)", payload.len()));
-        self.handed_over.insert(token, name);
+        k.trace(|| format!("{who}: sends {message_id} ({} bytes)", payload.len()));
+        self.handed_over.insert(ticket, name);
         if self.is_jammed && k.rng().chance(700) {
             if k.rng().chance(500) {
                 let Some(core) = &mut self.core else { return false };
-                core.on_not_taken(now, token);
+                core.on_not_taken(now, ticket);
                 return false;
             }
-            self.report_locally(k, ConnectionEvent::Deferred(token));
+            self.report_locally(k, BusEvent::Refused { ticket, reason: Refusal::HandOver });
             return true;
         }
         // No broker has a limit so low that a node's message about itself does not pass.
         if payload.len() > k.knobs().payload_max && subject.ends_with(".latency") {
             k.reach("message refused");
-            self.report_locally(k, ConnectionEvent::Refused(token));
+            self.report_locally(k, BusEvent::Refused { ticket, reason: Refusal::TooLarge });
             return true;
         }
-        let message = Message { from: self.number, lane, name, subject, id, payload };
-        net.request(k, who, Request::Publish { token, message: Rc::new(message) });
+        let message = Message { from: self.number, lane, name, publish };
+        net.request(k, who, Request::Publish { message: Rc::new(message) });
         true
     }
 
-    fn report_locally(&self, k: &mut Kernel, event: ConnectionEvent) {
+    fn report_locally(&self, k: &mut Kernel, event: BusEvent) {
         let (node, life) = (self.number, self.machine.life());
         let span = k.rng().span(10 * MICROSECOND, 1_000 * MILLISECOND);
         k.after(span, Event::Client { node, life, event });

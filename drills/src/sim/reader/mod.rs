@@ -11,14 +11,15 @@ use bytes::Bytes;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now};
+use plimsoll_schemas::transport::{BusEvent, Delivered};
 
 use super::act::Who;
 use super::clocks::duration;
 use super::cores::aggregator::{
-    CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE, Changes, Delivered, Merged, PendingConfirmation,
-    ReaderCore, Store,
+    CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE, Changes, Merged, PendingConfirmation, ReaderCore,
+    Store,
 };
-use super::event::{ConnectionEvent, Event, Message, Request, Response, StreamPosition, Undo};
+use super::event::{Event, Message, Request, Response, StreamPosition, Undo};
 use super::kernel::Kernel;
 use super::machine::Machine;
 use super::network::Network;
@@ -163,15 +164,15 @@ impl Reader {
     }
 
     /// Its client reports.
-    pub fn on_connection_event(
+    pub fn on_bus_event(
         &mut self,
         k: &mut Kernel,
         net: &mut Network,
         oracle: &mut Oracle,
-        event: ConnectionEvent,
+        event: &BusEvent,
     ) {
-        let is_up = event == ConnectionEvent::Connected;
-        if is_up || event == ConnectionEvent::Disconnected {
+        let is_up = matches!(event, BusEvent::Connected { .. });
+        if is_up || *event == BusEvent::Disconnected {
             self.cursors.iter_mut().for_each(|cursor| cursor.is_open = false);
         }
         if is_up {
@@ -262,11 +263,11 @@ impl Reader {
             sent: None,
             stream_seq: number,
             pending: behind,
-            subject: &message.subject,
-            payload: &message.payload,
+            subject: message.publish.subject.clone(),
+            payload: message.publish.payload.clone(),
         };
-        let read = core.on_message(now, delivered);
-        k.trace(|| format!("{who}: reads {} at {number}", message.id));
+        let read = core.on_message(now, &delivered);
+        k.trace(|| format!("{who}: reads {} at {number}", message.publish.message_id));
         if let Err(what) = read {
             return k.fail("what a node sends can be read", || what);
         }

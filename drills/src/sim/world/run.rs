@@ -2,11 +2,12 @@
 
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::transport::{BusEvent, Delivery};
 
 use crate::sim::act::{Act, Crash, End, Who};
 use crate::sim::broker::Broker;
 use crate::sim::cores::aggregator::CHECKPOINT_EVERY;
-use crate::sim::event::{ConnectionEvent, Event, Request, Response, Undo};
+use crate::sim::event::{Event, Request, Response, Undo};
 use crate::sim::kernel::{Findings, Kernel};
 use crate::sim::machine::Machine;
 use crate::sim::network::{Network, Server};
@@ -108,7 +109,7 @@ impl World {
             Event::ConnectionLost { who, generation } => {
                 let life = self.machine(who).life();
                 if self.network.on_lost(&mut self.kernel, who, generation, life) {
-                    self.on_connection_event(who, ConnectionEvent::Disconnected);
+                    self.on_bus_event(who, &BusEvent::Disconnected);
                 }
             }
             Event::Dial { who, life } => {
@@ -118,25 +119,25 @@ impl World {
             }
             Event::Established { who, generation } => {
                 if self.network.on_established(k, who, generation, server) {
-                    self.on_connection_event(who, ConnectionEvent::Connected);
+                    self.on_bus_event(who, &connected());
                     self.network.probe(&mut self.kernel, who, generation);
                 }
             }
             Event::ProbeReply { who, generation } => {
                 if let Some(event) = self.network.on_probe_reply(k, who, generation) {
-                    self.on_connection_event(who, event);
+                    self.on_bus_event(who, &event);
                 }
             }
             Event::Stall { who, since } => {
                 if self.network.on_stall(k, who, since) {
-                    self.on_connection_event(who, ConnectionEvent::Stalled);
+                    self.on_bus_event(who, &BusEvent::Stalled);
                     self.network.await_timeout(&mut self.kernel, who, since);
                 }
             }
             Event::Timeout { who, since } => {
                 let life = self.machine(who).life();
                 if self.network.on_timeout(&mut self.kernel, (who, life), since, server) {
-                    self.on_connection_event(who, ConnectionEvent::Disconnected);
+                    self.on_bus_event(who, &BusEvent::Disconnected);
                 }
             }
             Event::DelayedConfirmation { node, number, payload } => {
@@ -144,7 +145,7 @@ impl World {
             }
             Event::Client { node, life, event } => {
                 if self.nodes[node].machine().life() == life {
-                    self.on_connection_event(Who::Node(node), event);
+                    self.on_bus_event(Who::Node(node), &event);
                 }
             }
             Event::SpoolWritten { node, life } => {
@@ -187,20 +188,20 @@ impl World {
         self.broker.serve(&mut self.kernel, &mut self.network, who, request);
     }
 
-    fn on_connection_event(&mut self, who: Who, event: ConnectionEvent) {
+    fn on_bus_event(&mut self, who: Who, event: &BusEvent) {
         match who {
             Who::Node(number) => self.at_node(number, |node, k, net, oracle| {
-                node.on_connection_event(k, net, oracle, event);
+                node.on_bus_event(k, net, oracle, event);
             }),
             Who::Aggregator(which) => self.at_reader(which, |reader, k, net, oracle| {
-                reader.on_connection_event(k, net, oracle, event);
+                reader.on_bus_event(k, net, oracle, event);
             }),
         }
     }
 
     fn on_response(&mut self, who: Who, response: Response) {
         match (response, who) {
-            (Response::Publish(event), _) => self.on_connection_event(who, event),
+            (Response::Publish(event), _) => self.on_bus_event(who, &event),
             (Response::Confirmation { payload }, Who::Node(number)) => {
                 self.at_node(number, |node, k, net, oracle| {
                     node.on_confirmation(k, net, oracle, &payload);
@@ -451,4 +452,8 @@ impl World {
             }
         }
     }
+}
+
+fn connected() -> BusEvent {
+    BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() }
 }

@@ -14,8 +14,7 @@
 use std::time::Duration;
 
 use plimsoll_schemas::time::Mono;
-
-use super::sealed::Ticket;
+use plimsoll_schemas::transport::Ticket;
 
 /// The state of the breaker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,9 +9,10 @@ use crate::limits::ATTEMPTS_IN_A_ROW_MAX;
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::confirmation::Confirmation;
 
-use super::sealed::{Publish, SealedMessage, Ticket};
+use super::sealed::SealedMessage;
 
 /// A message that is in flight or about to be.
 #[derive(Debug)]

@@ -33,6 +33,7 @@ use crate::limits::{IN_FLIGHT_MAX, RETRY_PAUSE};
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::Bus;
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
@@ -48,7 +49,7 @@ pub use draft::{Draft, DraftId};
 use drafts::{Drafts, Load};
 use in_flight::{InFlight, OutgoingMessage};
 pub use pressure::{Pressure, Thresholds};
-pub use sealed::{Publish, SealedMessage, Ticket};
+pub use sealed::SealedMessage;
 use tokens::TokenBucket;
 use unconfirmed::Unconfirmed;
 pub use unconfirmed::UnconfirmedBounds;

@@ -4,11 +4,7 @@ use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
-
-/// Identifies a message in the broker's answers. Assigned once per process in the order of
-/// sealing; unlike a sequence number it is unique across incarnations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+use plimsoll_schemas::transport::{Publish, Ticket};
 
 /// A sealed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,19 +25,6 @@ pub struct SealedMessage {
     pub last: bool,
     /// When it was sealed.
     pub sealed_at: Wall,
-}
-
-/// One message for the broker. A retry has the same bytes and the same sequence number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Publish {
-    /// Identifies it in an acknowledgement.
-    pub ticket: Ticket,
-    /// The subject it is published to.
-    pub subject: String,
-    /// The key of the broker's deduplication.
-    pub message_id: String,
-    /// The encoded snapshot.
-    pub payload: Bytes,
 }
 
 impl SealedMessage {

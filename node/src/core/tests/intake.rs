@@ -17,7 +17,7 @@ fn frame(seq: u64, samples: u64) -> Frame {
 #[test]
 fn what_a_socket_lost_is_recorded_and_lost_in_the_message_of_its_interval() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     core.on_datagram(start(), b"_seq|c|1|0|2\na:1:2|ms");
     core.on_datagram(start(), b"_seq|c|5|42|1\na:3|ms");
     let now = start().after(SECOND);
@@ -35,7 +35,7 @@ fn what_a_socket_lost_is_recorded_and_lost_in_the_message_of_its_interval() {
 #[test]
 fn a_frame_is_answered_with_what_is_recorded_and_a_leaving_node_records_no_more() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     assert_eq!(core.on_frame(start(), frame(1, 5)), Seq(1));
     assert_eq!(core.on_frame(start(), frame(1, 5)), Seq(1));
     core.on_frame_rejected("shape");
@@ -50,7 +50,7 @@ fn a_frame_is_answered_with_what_is_recorded_and_a_leaving_node_records_no_more(
 #[test]
 fn events_travel_in_a_message_of_their_own() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     core.on_datagram(start(), b"a:1|ms\n_e{5,2}:title|hi|t:warning|#k:v\n_sc|db|2|m:down");
     let now = start().after(SECOND);
     core.on_deadline(now);
@@ -69,7 +69,7 @@ fn events_travel_in_a_message_of_their_own() {
 #[test]
 fn labels_of_the_node_stand_in_messages_with_samples_alone() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     core.on_datagram(start(), b"a:1|ms\n_sc|db|2");
     let now = start().after(SECOND);
     core.on_deadline(now);
@@ -136,7 +136,7 @@ proptest! {
         let (mut now, mut number, mut before, mut seq) = (start(), 0, 0, 0);
         // Of datagrams, the node can count only those before the last one that came.
         let (mut heard, mut frames, mut merged, mut first) = (0, 0, 0, None);
-        core.on_broker_event(now, BrokerEvent::Connected);
+        core.on_bus_event(now, &connected());
         for step in steps.into_iter().chain([Step::Interval, Step::Send]) {
             match step {
                 Step::Datagram(samples, fate) => {
@@ -169,9 +169,7 @@ proptest! {
                         merged += snapshot.body.samples();
                         let Totals { recorded, .. } = snapshot.header.totals;
                         prop_assert_eq!(merged, recorded - snapshot.header.totals.lost_sum());
-                        let reason = DeadLetterReason::TooLarge;
-                        let refused = BrokerEvent::Rejected(publish.ticket, reason);
-                        core.on_broker_event(now, refused);
+                        core.on_bus_event(now, &refused(publish.ticket, Refusal::TooLarge));
                         merged -= snapshot.body.samples();
                     }
                 }
@@ -187,7 +185,7 @@ proptest! {
 #[test]
 fn a_wall_clock_that_steps_while_lines_come_costs_no_sample_and_bends_no_length() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     let hour = 3_600_000_000_000;
     let mut snapshots = Vec::new();
     for (second, wall) in (1..).zip([0, 2 * hour, hour, 1, u64::MAX / 2 - 1, start().wall.0]) {

@@ -9,12 +9,17 @@ use super::*;
 /// of samples that the broker had refused when it was first sent.
 fn assert_totals(messages: &BTreeMap<Seq, (Snapshot, u64)>) -> Result<(), TestCaseError> {
     let (mut carried, mut newest) = (0, 0);
-    for (seq, (snapshot, refused)) in messages {
+    for (seq, (snapshot, refused_samples)) in messages {
         prop_assert_eq!(seq.0, newest + 1, "a hole");
         newest = seq.0;
         carried += snapshot.body.samples();
         let totals = &snapshot.header.totals;
-        prop_assert_eq!(carried - refused, totals.recorded - totals.lost_sum(), "after {}", seq);
+        prop_assert_eq!(
+            carried - refused_samples,
+            totals.recorded - totals.lost_sum(),
+            "after {}",
+            seq
+        );
     }
     Ok(())
 }
@@ -38,7 +43,7 @@ fn ten_thousand_intervals_without_a_broker_stay_bounded_and_keep_every_count() {
         assert!(bus.outbox_bytes <= limits::OUTBOX_BYTES_MAX as u64, "{bus:?}");
     }
     assert_eq!((core.status().totals.lost_sum(), core.status().bus.dropped), (0, 0));
-    core.on_broker_event(now, BrokerEvent::Connected);
+    core.on_bus_event(now, &connected());
     let snapshots = deliver(&mut core, now);
     assert_eq!(samples(&snapshots), 80_000);
     let counted: f64 = snapshots
@@ -66,32 +71,31 @@ proptest! {
             ..OutboxBounds::default()
         };
         let mut core = core(Bounds { outbox, ..Bounds::default() });
-        let (mut now, mut acknowledged, mut refused) = (start(), 0, 0);
+        let (mut now, mut acknowledged, mut refused_samples) = (start(), 0, 0);
         let mut messages = BTreeMap::new();
         let mut sent: Vec<(Ticket, u64)> = Vec::new();
         for (step, n) in steps {
             match step {
                 0 => (0..n).for_each(|_| core.on_datagram(start(), b"a:1|ms")),
                 1 => { now = now.after(SECOND); core.on_deadline(now); }
-                2 => core.on_broker_event(now, BrokerEvent::Connected),
-                3 => core.on_broker_event(now, BrokerEvent::Disconnected),
+                2 => core.on_bus_event(now, &connected()),
+                3 => core.on_bus_event(now, &BusEvent::Disconnected),
                 4 => while let Some(publish) = core.next_publish(now) {
                     let subject = publish.subject.parse().unwrap();
                     let snapshot = wire::decode(&subject, &publish.payload).unwrap();
                     sent.push((publish.ticket, snapshot.body.samples()));
-                    let new = || (snapshot.clone(), refused);
+                    let new = || (snapshot.clone(), refused_samples);
                     let first = messages.entry(snapshot.header.seq).or_insert_with(new);
                     prop_assert_eq!(&first.0, &snapshot, "what was sent is immutable");
                 },
                 _ => if let Some((seq, samples)) = sent.pop() {
                     if n % 7 == 0 {
                         let before = core.status().bus.refused;
-                        let reason = DeadLetterReason::TooLarge;
-                        core.on_broker_event(now, BrokerEvent::Rejected(seq, reason));
-                        refused += (core.status().bus.refused - before) * samples;
+                        core.on_bus_event(now, &refused(seq, Refusal::TooLarge));
+                        refused_samples += (core.status().bus.refused - before) * samples;
                     } else {
                         let before = core.status().bus.published;
-                        core.on_broker_event(now, BrokerEvent::Acknowledged(seq));
+                        core.on_bus_event(now, &super::acknowledged(seq));
                         acknowledged += (core.status().bus.published - before) * samples;
                     }
                 }
@@ -110,11 +114,11 @@ proptest! {
 fn with_a_ttl_a_message_that_was_never_sent_is_given_up_by_name_and_one_that_was_is_not() {
     let outbox = OutboxBounds { ttl: Some(5 * SECOND), ..OutboxBounds::default() };
     let mut core = core(Bounds { outbox, ..Bounds::default() });
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     core.on_datagram(start(), b"a:1:2|ms");
     core.on_deadline(start().after(SECOND));
     assert_eq!(core.next_publish(start().after(SECOND)).map(|sent| sent.ticket), Some(Ticket(1)));
-    core.on_broker_event(start().after(SECOND), BrokerEvent::Disconnected);
+    core.on_bus_event(start().after(SECOND), &BusEvent::Disconnected);
     core.on_datagram(start(), b"a:1:2:3|ms");
     core.on_deadline(start().after(2 * SECOND));
     assert_eq!((core.status().held_samples, core.status().bus.outbox_messages), (5, 4));
@@ -123,7 +127,7 @@ fn with_a_ttl_a_message_that_was_never_sent_is_given_up_by_name_and_one_that_was
     assert_eq!(core.status().totals.lost, BTreeMap::from([(expired, 3)]));
     assert_eq!(core.status().held_samples, 2);
     let now = start().after(8 * SECOND);
-    core.on_broker_event(now, BrokerEvent::Connected);
+    core.on_bus_event(now, &connected());
     let snapshots = deliver(&mut core, now);
     assert_eq!(samples(&snapshots), 2);
     let newest = &snapshots.last().unwrap().header.totals;
@@ -133,7 +137,7 @@ fn with_a_ttl_a_message_that_was_never_sent_is_given_up_by_name_and_one_that_was
 #[test]
 fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     let now = start().after(SECOND);
     core.on_deadline(now);
     deliver(&mut core, now);
@@ -163,7 +167,7 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
 fn a_leaving_node_waits_for_confirmations_where_there_are_any_and_not_for_long() {
     for (confirmed_before, waits) in [(false, false), (true, true)] {
         let mut core = core(Bounds::default());
-        core.on_broker_event(start(), BrokerEvent::Connected);
+        core.on_bus_event(start(), &connected());
         let now = start().after(SECOND);
         core.on_deadline(now);
         deliver(&mut core, now);

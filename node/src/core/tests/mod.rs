@@ -12,6 +12,7 @@ use super::*;
 use crate::core::outbox::OutboxBounds;
 use crate::core::outbox::Thresholds;
 use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::transport::Delivery;
 use plimsoll_schemas::wire::Totals;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -36,13 +37,25 @@ fn tight(messages: usize) -> Bounds {
     Bounds { outbox: OutboxBounds { thresholds, ..OutboxBounds::default() }, ..Bounds::default() }
 }
 
+fn connected() -> BusEvent {
+    BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() }
+}
+
+fn acknowledged(ticket: Ticket) -> BusEvent {
+    BusEvent::Acknowledged { ticket, duplicate: false }
+}
+
+fn refused(ticket: Ticket, reason: Refusal) -> BusEvent {
+    BusEvent::Refused { ticket, reason }
+}
+
 /// Takes everything that may be sent and acknowledges it at once.
 fn deliver(core: &mut Core, now: Now) -> Vec<Snapshot> {
     let mut snapshots = Vec::new();
     while let Some(publish) = core.next_publish(now) {
         let subject: SnapshotSubject = publish.subject.parse().unwrap();
         snapshots.push(wire::decode(&subject, &publish.payload).unwrap());
-        core.on_broker_event(now, BrokerEvent::Acknowledged(publish.ticket));
+        core.on_bus_event(now, &acknowledged(publish.ticket));
     }
     snapshots
 }
@@ -54,7 +67,7 @@ fn samples(snapshots: &[Snapshot]) -> u64 {
 #[test]
 fn an_interval_becomes_a_latency_and_a_bus_message() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     core.on_datagram(start(), b"epoch_hook:1.5|ms\nepoch_hook:2:3|ms|#a:b\nepochs:1|c\n");
     let now = start().after(SECOND);
     core.on_deadline(now);
@@ -74,7 +87,7 @@ fn an_interval_becomes_a_latency_and_a_bus_message() {
 fn the_way_to_the_broker_is_recorded_as_publish() {
     let mut core = core(Bounds::default());
     core.on_deadline(start().after(SECOND));
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     let late = start().after(SECOND + Duration::from_millis(30));
     assert_eq!(deliver(&mut core, late).len(), 1);
     let next = start().after(2 * SECOND);
@@ -103,7 +116,7 @@ fn a_hundred_thousand_names_stay_bounded_and_counted() {
     }
     assert_eq!(core.status().series, limits::SERIES_MAX + 1);
     assert_eq!(core.status().intake.overflowed, 100_000 - limits::SERIES_MAX as u64);
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     let now = start().after(SECOND);
     core.on_deadline(now);
     assert_eq!(samples(&deliver(&mut core, now)), 100_000);
@@ -117,7 +130,7 @@ fn a_large_interval_is_split_into_messages_that_a_reader_accepts() {
             core.on_datagram(start(), format!("op{operation}:{}|ms", 1 + step * 7).as_bytes());
         }
     }
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     let now = start().after(SECOND);
     core.on_deadline(now);
     let snapshots = deliver(&mut core, now);
@@ -138,7 +151,7 @@ fn what_a_full_outbox_cannot_take_is_lost_by_name_and_leaves_no_hole() {
     assert_eq!(core.status().totals.lost, BTreeMap::from([(full, 2)]));
     let now = start().after(70 * SECOND);
     core.on_deadline(now);
-    core.on_broker_event(now, BrokerEvent::Connected);
+    core.on_bus_event(now, &connected());
     let held = deliver(&mut core, now);
     let now = now.after(SECOND);
     core.on_deadline(now);
@@ -150,7 +163,7 @@ fn what_a_full_outbox_cannot_take_is_lost_by_name_and_leaves_no_hole() {
 #[test]
 fn a_leaving_node_says_so_in_its_last_message_and_records_no_more() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     core.on_datagram(start(), b"a:1|ms");
     core.on_leave(start().after(SECOND / 2));
     let snapshots = deliver(&mut core, start().after(SECOND));
@@ -171,7 +184,7 @@ fn a_full_outbox_still_takes_the_final_message_which_tells_all_that_was_lost() {
     core.on_datagram(start(), b"a:1|ms");
     let now = start().after(6 * SECOND);
     core.on_leave(now);
-    core.on_broker_event(now, BrokerEvent::Connected);
+    core.on_bus_event(now, &connected());
     let snapshots = deliver(&mut core, now);
     let final_message = &snapshots[snapshots.len() - 1].header;
     assert!(final_message.last && core.is_drained(now));
@@ -196,7 +209,7 @@ fn a_datagram_that_was_cut_is_refused_whole() {
 #[test]
 fn what_the_kernel_dropped_travels_with_the_next_interval() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     [3, 0, 4].into_iter().for_each(|datagrams| core.on_kernel_dropped(datagrams));
     let now = start().after(SECOND);
     core.on_deadline(now);
@@ -207,21 +220,21 @@ fn what_the_kernel_dropped_travels_with_the_next_interval() {
 
 #[test]
 fn only_a_stall_is_ended_by_a_round_trip() {
-    use BrokerEvent::{Connected, Disconnected, RoundTrip, Stalled};
-    for (signals, connected) in [
-        (&[Connected, Stalled][..], false),
-        (&[Connected, Stalled, RoundTrip(SECOND)], true),
-        (&[Connected, Disconnected, RoundTrip(SECOND)], false),
-        (&[Connected, Stalled, Disconnected, RoundTrip(SECOND)], false),
-        (&[Connected, Disconnected, Stalled, RoundTrip(SECOND)], false),
-        (&[Connected, Disconnected, RoundTrip(SECOND), Connected], true),
+    use BusEvent::{Disconnected, RoundTrip, Stalled};
+    for (signals, is_connected) in [
+        (&[connected(), Stalled][..], false),
+        (&[connected(), Stalled, RoundTrip(SECOND)], true),
+        (&[connected(), Disconnected, RoundTrip(SECOND)], false),
+        (&[connected(), Stalled, Disconnected, RoundTrip(SECOND)], false),
+        (&[connected(), Disconnected, Stalled, RoundTrip(SECOND)], false),
+        (&[connected(), Disconnected, RoundTrip(SECOND), connected()], true),
         (&[RoundTrip(SECOND)], false),
     ] {
         let mut core = core(Bounds::default());
-        signals.iter().for_each(|signal| core.on_broker_event(start(), *signal));
-        assert_eq!(core.is_connected(), connected, "{signals:?}");
+        signals.iter().for_each(|signal| core.on_bus_event(start(), signal));
+        assert_eq!(core.is_connected(), is_connected, "{signals:?}");
         let round_trip = core.status().bus.round_trip_ns;
-        let heard = connected && signals[signals.len() - 1] == RoundTrip(SECOND);
+        let heard = is_connected && signals[signals.len() - 1] == RoundTrip(SECOND);
         assert_eq!(round_trip.is_some(), heard, "{signals:?}");
     }
 }
@@ -230,13 +243,13 @@ fn only_a_stall_is_ended_by_a_round_trip() {
 fn only_a_message_that_was_sent_before_counts_as_sent_again() {
     let mut core = core(Bounds::default());
     let mut now = start().after(SECOND);
-    core.on_broker_event(now, BrokerEvent::Connected);
+    core.on_bus_event(now, &connected());
     core.on_deadline(now);
     let mut retried = Vec::new();
     for was_sent in [false, false, true, false, true] {
         let publish = core.next_publish(now).unwrap();
         if was_sent {
-            core.on_broker_event(now, BrokerEvent::Deferred(publish.ticket));
+            core.on_bus_event(now, &refused(publish.ticket, Refusal::HandOver));
         } else {
             core.on_handover_failed(now, publish.ticket);
         }
@@ -249,13 +262,13 @@ fn only_a_message_that_was_sent_before_counts_as_sent_again() {
 #[test]
 fn a_pause_that_is_over_wakes_nobody_while_enough_is_in_flight() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     for second in 1..=100_u32 {
         core.on_deadline(start().after(second * SECOND));
     }
     let mut now = start().after(100 * SECOND);
     let first = core.next_publish(now).unwrap();
-    core.on_broker_event(now, BrokerEvent::Deferred(first.ticket));
+    core.on_bus_event(now, &refused(first.ticket, Refusal::HandOver));
     now = now.after(SECOND * 3 / 2);
     core.on_deadline(now);
     while core.next_publish(now).is_some() {}
@@ -303,7 +316,7 @@ proptest! {
         intervals in 1..4_u32,
     ) {
         let mut core = core(Bounds::default());
-        core.on_broker_event(start(), BrokerEvent::Connected);
+        core.on_bus_event(start(), &connected());
         for second in 1..=intervals {
             for (line, repetitions) in &lines {
                 (0..*repetitions).for_each(|_| core.on_datagram(start(), line.as_bytes()));
@@ -324,14 +337,14 @@ proptest! {
     ) {
         let mut core = core(Bounds { interval: SECOND / 10, ..Bounds::default() });
         let (mut now, mut sent) = (start(), Vec::new());
-        core.on_broker_event(now, BrokerEvent::Connected);
+        core.on_bus_event(now, &connected());
         for (step, n) in steps {
             let some = sent.get(usize::try_from(n).unwrap() % sent.len().max(1)).copied();
             match (step, some) {
-                (0, _) => core.on_broker_event(now, BrokerEvent::Connected),
-                (1, _) => core.on_broker_event(now, BrokerEvent::Disconnected),
-                (2, Some(seq)) => core.on_broker_event(now, BrokerEvent::Acknowledged(seq)),
-                (3, Some(seq)) => core.on_broker_event(now, BrokerEvent::Deferred(seq)),
+                (0, _) => core.on_bus_event(now, &connected()),
+                (1, _) => core.on_bus_event(now, &BusEvent::Disconnected),
+                (2, Some(seq)) => core.on_bus_event(now, &acknowledged(seq)),
+                (3, Some(seq)) => core.on_bus_event(now, &refused(seq, Refusal::HandOver)),
                 (4, Some(seq)) => core.on_handover_failed(now, seq),
                 _ => now = now.after(Duration::from_millis(n)),
             }

@@ -25,7 +25,7 @@ fn read(core: &mut Core, now: Now) -> BTreeMap<String, Packed> {
     while let Some(publish) = core.next_publish(now) {
         let subject: SnapshotSubject = publish.subject.parse().unwrap();
         let snapshot = wire::decode_packed(&subject, &publish.payload).unwrap();
-        core.on_broker_event(now, BrokerEvent::Acknowledged(publish.ticket));
+        core.on_bus_event(now, &acknowledged(publish.ticket));
         if let Body::Latency(latency) = snapshot.body {
             let named = |(series, samples): (Series, Packed)| (series.to_string(), samples);
             read.extend(latency.histograms.into_iter().map(named));
@@ -48,7 +48,7 @@ fn exactly(over: u64) -> Over {
 #[test]
 fn the_share_is_exact_once_the_limit_is_known_and_uncertain_before() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     record(&mut core, "a", "|#k:v");
     tell(&mut core, start(), &[("a", LIMIT_NS), ("b", 5)]);
     record(&mut core, "a", "|#k:v");
@@ -85,7 +85,7 @@ fn messages_that_wait_are_merged_and_what_each_knew_is_kept() {
         now = now.after(SECOND);
         core.on_deadline(now);
     }
-    core.on_broker_event(now, BrokerEvent::Connected);
+    core.on_bus_event(now, &connected());
     let sent = read(&mut core, now);
     assert_eq!(sent["a"].exact().count, 15, "one message with all that waited");
     assert_eq!(sent["a"].over(LIMIT_NS), Over { over: 6, uncertain: 5 });
@@ -94,7 +94,7 @@ fn messages_that_wait_are_merged_and_what_each_knew_is_kept() {
 #[test]
 fn frames_of_clients_are_counted_from_buckets_or_as_the_client_says() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     tell(&mut core, start(), &[("a", LIMIT_NS)]);
     for (seq, limits) in [(1, &[][..]), (2, &[1, 2, 3, LIMIT_NS]), (3, &[])] {
         let mut histogram = Histogram::default();
@@ -116,7 +116,7 @@ fn frames_of_clients_are_counted_from_buckets_or_as_the_client_says() {
 #[test]
 fn the_way_to_the_broker_is_counted_too_and_a_forged_confirmation_tells_no_limit() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     tell(&mut core, start(), &[("publish", 25_000_000)]);
     let node = NodeName::new("n").unwrap();
     let run = confirmation::ConfirmedIncarnation {

@@ -24,7 +24,7 @@ fn tell(core: &mut Core, stream: u64, now: Now, counts: &[u64; 3]) -> Result<(),
 #[test]
 fn what_points_add_is_in_the_message_and_the_ledger_of_their_interval() {
     let mut core = core(Bounds::default());
-    core.on_broker_event(start(), BrokerEvent::Connected);
+    core.on_bus_event(start(), &connected());
     let mut now = start();
     // Two producers of one operation; the second is silent for an interval.
     for (first, second, new) in

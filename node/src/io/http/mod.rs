@@ -86,7 +86,8 @@ async fn query(ask: &mpsc::Sender<StatsQuery>) -> Option<AgentStats> {
 }
 
 async fn show_readiness(State(ask): State<mpsc::Sender<StatsQuery>>) -> Response {
-    let Some(status) = query(&ask).await.map(|stats| stats.status) else { return ending() };
+    let Some(stats) = query(&ask).await else { return ending() };
+    let AgentStats { status, connect_error, .. } = stats;
     let queued = status.bus.outbox_messages;
     if status.spool.stuck {
         return probe(false, format!("spool cannot be written; messages wait: {queued}"));
@@ -94,7 +95,10 @@ async fn show_readiness(State(ask): State<mpsc::Sender<StatsQuery>>) -> Response
     match (status.connected, status.breaker) {
         (true, BreakerState::Closed) => probe(true, "connected to the broker".to_owned()),
         (true, _) => probe(false, format!("broker rejects messages; messages wait: {queued}")),
-        (false, _) => probe(false, format!("broker unreachable; messages wait: {queued}")),
+        (false, _) => {
+            let cause = connect_error.as_deref().unwrap_or("no answer");
+            probe(false, format!("broker unreachable: {cause}; messages wait: {queued}"))
+        }
     }
 }
 

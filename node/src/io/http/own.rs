@@ -18,6 +18,8 @@ use crate::io::otlp::stats::OtlpStats;
 pub struct AgentStats {
     /// Status of the core.
     pub status: Status,
+    /// Why the broker cannot be reached, if known.
+    pub connect_error: Option<String>,
     /// Datagrams that the kernel dropped, per socket.
     pub dropped: [(&'static str, u64); 2],
     /// Connections to the stream socket.

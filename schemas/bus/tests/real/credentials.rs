@@ -1,6 +1,6 @@
 //! Authentication at a broker that requires it, and operation with few permissions.
 
-use plimsoll_bus::{BusConfig, BusEvent, Credentials, Delivery};
+use plimsoll_bus::{BusConfig, BusEvent, Credentials, Delivery, Ticket};
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;
@@ -43,6 +43,15 @@ async fn a_key_opens_the_door() {
     delivers(BusConfig { credentials, ..config(broker.url()) }).await;
 }
 
+#[tokio::test]
+async fn missing_credentials_are_reported_as_the_cause() {
+    let broker = Broker::start(&format!("{STREAMS}, authorization: {{ token: hush }}")).await;
+    let mut talk = Talk::begin(config(broker.url()));
+    let failed = talk.until(|event| matches!(event, BusEvent::ConnectFailed { .. })).await;
+    let cause = "authorization violation".to_owned();
+    assert_eq!(failed, BusEvent::ConnectFailed { cause });
+}
+
 /// A node may publish under its own name and receive answers. It may neither read the state of
 /// streams nor create them; another client has created them.
 #[tokio::test]
@@ -60,7 +69,7 @@ async fn a_node_that_may_not_look_at_streams_still_publishes_through_them() {
     let connected = node.until_connected().await;
     assert!(matches!(connected, BusEvent::Connected { delivery: Delivery::JetStream, .. }));
     let outcome = node.outcome(message(Lane::Normal, 1)).await;
-    assert!(matches!(outcome, BusEvent::Refused { token: 1, .. }), "{outcome:?}");
+    assert!(matches!(outcome, BusEvent::Refused { ticket: Ticket(1), .. }), "{outcome:?}");
 
     let _admin = Talk::connected(url("admin:a")).await;
     node.publish(Lane::Normal, 2..=2).await;

@@ -1,10 +1,10 @@
 //! What becomes of a connection and a cursor when the broker fails.
 
-use plimsoll_bus::{BusEvent, CursorEvent};
+use plimsoll_bus::{BusEvent, CursorEvent, Ticket};
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;
-use crate::talk::{Talk, expected, message, next_message, payloads, text, token_of};
+use crate::talk::{Talk, config, expected, message, next_message, payloads, text, token_of};
 
 #[tokio::test]
 async fn a_stopped_broker_counts_as_stalled_and_answers_late_when_it_goes_on() {
@@ -21,9 +21,17 @@ async fn a_stopped_broker_counts_as_stalled_and_answers_late_when_it_goes_on() {
     broker.resume();
     for token in 1..=3 {
         let heard = talk.until(heard).await;
-        assert_eq!(heard, BusEvent::Acknowledged { token, duplicate: false });
+        assert_eq!(heard, BusEvent::Acknowledged { ticket: Ticket(token), duplicate: false });
     }
     talk.until(|event| matches!(event, BusEvent::RoundTrip(_))).await;
+}
+
+#[tokio::test]
+async fn a_broker_that_is_not_there_is_reported_with_the_cause() {
+    let mut talk = Talk::begin(config("nats://127.0.0.1:1".to_owned()));
+    let failed = talk.until(|event| matches!(event, BusEvent::ConnectFailed { .. })).await;
+    let cause = "connection refused or closed (IO error)".to_owned();
+    assert_eq!(failed, BusEvent::ConnectFailed { cause });
 }
 
 #[tokio::test]

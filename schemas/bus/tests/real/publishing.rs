@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_bus::limits::{HAND_OVER_WAIT, PUBLISH_QUEUE_MAX};
-use plimsoll_bus::{Bus, BusError, BusEvent, Delivery, Refusal};
+use plimsoll_bus::{Bus, BusError, BusEvent, Delivery, Refusal, Ticket};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::subject::Lane;
 
@@ -19,7 +19,7 @@ async fn a_broker_that_appears_later_is_connected_to_and_takes_messages() {
     let waited = Stopwatch::start();
     for token in 1..=3 {
         let outcome = talk.outcome(message(Lane::Normal, token)).await;
-        assert_eq!(outcome, BusEvent::Refused { token, reason: Refusal::HandOver });
+        assert_eq!(outcome, BusEvent::Refused { ticket: Ticket(token), reason: Refusal::HandOver });
     }
     let waited = waited.elapsed();
     assert!(waited >= HAND_OVER_WAIT && waited < HAND_OVER_WAIT * 2, "{waited:?}");
@@ -40,9 +40,9 @@ async fn a_message_sent_twice_under_one_id_is_kept_once() {
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=1).await;
     let mut again = message(Lane::Normal, 1);
-    again.token = 77;
+    again.ticket = Ticket(77);
     let outcome = talk.outcome(again).await;
-    assert_eq!(outcome, BusEvent::Acknowledged { token: 77, duplicate: true });
+    assert_eq!(outcome, BusEvent::Acknowledged { ticket: Ticket(77), duplicate: true });
     talk.publish(Lane::Normal, 2..=2).await;
     let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(payloads(&mut cursor, 2).await, expected(1..=2));
@@ -66,8 +66,8 @@ async fn what_cannot_be_carried_is_refused_with_the_reason_and_harms_nothing() {
         (line_break, Refusal::Malformed),
         (nowhere, Refusal::NoResponders),
     ] {
-        let token = message.token;
-        assert_eq!(talk.outcome(message).await, BusEvent::Refused { token, reason });
+        let ticket = message.ticket;
+        assert_eq!(talk.outcome(message).await, BusEvent::Refused { ticket, reason });
     }
     talk.publish(Lane::Normal, 5..=5).await;
 }
@@ -85,7 +85,7 @@ async fn a_full_queue_gives_the_message_back() {
     assert_eq!(talk.bus.try_publish(one_more.clone()), Err(one_more));
     for token in 1..=last {
         let heard = talk.until(|event| crate::talk::token_of(event).is_some()).await;
-        assert_eq!(heard, BusEvent::Acknowledged { token, duplicate: false });
+        assert_eq!(heard, BusEvent::Acknowledged { ticket: Ticket(token), duplicate: false });
     }
 }
 
@@ -127,8 +127,8 @@ async fn a_listener_hears_what_is_said_while_it_listens() {
     alert.subject = "plimsoll.v1.m.alert.slow".to_owned();
     // The subscription is on its way; a retained alert is acknowledged either way.
     let heard = loop {
-        alert.token += 1;
-        alert.message_id = format!("alert-{}", alert.token);
+        alert.ticket.0 += 1;
+        alert.message_id = format!("alert-{}", alert.ticket.0);
         talk.outcome(alert.clone()).await;
         let wait = tokio::time::timeout(Duration::from_millis(50), listener.next());
         if let Ok(heard) = wait.await {

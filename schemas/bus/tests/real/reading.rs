@@ -1,7 +1,7 @@
 //! What a cursor delivers when no fault occurs.
 
 use plimsoll_bus::limits::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX};
-use plimsoll_bus::{BusEvent, CursorEvent, UnacknowledgedMessage};
+use plimsoll_bus::{BusEvent, CursorEvent, Ticket, UnacknowledgedMessage};
 use plimsoll_clock::Clock;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::SENT_HEADER;
@@ -23,7 +23,10 @@ async fn everything_published_is_read_back_in_order() {
         }
         let heard = talk.until(|event| token_of(event).is_some()).await;
         acknowledged += 1;
-        assert_eq!(heard, BusEvent::Acknowledged { token: acknowledged, duplicate: false });
+        assert_eq!(
+            heard,
+            BusEvent::Acknowledged { ticket: Ticket(acknowledged), duplicate: false }
+        );
     }
     assert_eq!(payloads(&mut cursor, 1_000).await, expected(1..=1_000));
 }
@@ -72,7 +75,7 @@ async fn a_message_tells_when_it_was_sent_and_sent_again_it_tells_the_later_time
         let before = clock.now().wall;
         let outcome = talk.outcome(message).await;
         let after = clock.now().wall;
-        assert_eq!(outcome, BusEvent::Acknowledged { token: 1, duplicate: false });
+        assert_eq!(outcome, BusEvent::Acknowledged { ticket: Ticket(1), duplicate: false });
         let read = next_message(&mut cursor).await.0;
         let sent = read.sent.unwrap();
         assert_eq!((read.stream_seq, text(&read)), (attempt, "payload 1".to_owned()));
@@ -194,7 +197,7 @@ async fn a_message_larger_than_a_whole_request_is_still_read() {
     let mut large = message(Lane::Normal, 2);
     large.payload = vec![7; 10 * 1024 * 1024].into();
     let outcome = talk.outcome(large.clone()).await;
-    assert_eq!(outcome, BusEvent::Acknowledged { token: 2, duplicate: false });
+    assert_eq!(outcome, BusEvent::Acknowledged { ticket: Ticket(2), duplicate: false });
     talk.publish(Lane::Normal, 3..=3).await;
     let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(text(&next_message(&mut cursor).await.0), "payload 1");

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use plimsoll_bus::{
-    Bus, BusConfig, BusEvent, BusEvents, Credentials, Cursor, CursorEvent, Delivered, Outgoing,
+    Bus, BusConfig, BusEvent, BusEvents, Credentials, Cursor, CursorEvent, Delivered, Publish,
+    Ticket,
 };
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
@@ -62,8 +63,8 @@ impl Talk {
     }
 
     /// What becomes of `message`.
-    pub(crate) async fn outcome(&mut self, message: Outgoing) -> BusEvent {
-        let token = message.token;
+    pub(crate) async fn outcome(&mut self, message: Publish) -> BusEvent {
+        let token = message.ticket.0;
         self.bus.try_publish(message).unwrap();
         self.until(|event| token_of(event) == Some(token)).await
     }
@@ -72,22 +73,23 @@ impl Talk {
     pub(crate) async fn publish(&mut self, lane: Lane, tokens: std::ops::RangeInclusive<u64>) {
         for token in tokens {
             let outcome = self.outcome(message(lane, token)).await;
-            assert_eq!(outcome, BusEvent::Acknowledged { token, duplicate: false });
+            assert_eq!(outcome, BusEvent::Acknowledged { ticket: Ticket(token), duplicate: false });
         }
     }
 }
 
 pub(crate) fn token_of(event: &BusEvent) -> Option<u64> {
     match event {
-        BusEvent::Acknowledged { token, .. } | BusEvent::Refused { token, .. } => Some(*token),
+        BusEvent::Acknowledged { ticket: Ticket(token), .. }
+        | BusEvent::Refused { ticket: Ticket(token), .. } => Some(*token),
         _ => None,
     }
 }
 
 /// A message that holds its token in every part.
-pub(crate) fn message(lane: Lane, token: u64) -> Outgoing {
-    Outgoing {
-        token,
+pub(crate) fn message(lane: Lane, token: u64) -> Publish {
+    Publish {
+        ticket: Ticket(token),
         subject: format!("plimsoll.v1.m.{}.n1.latency", lane.as_str()),
         message_id: format!("n1-{token}"),
         payload: format!("payload {token}").into(),

@@ -54,10 +54,17 @@ impl World {
                 }
                 Step::Message((subject, payload)) => {
                     let (lane, pending, at) = (Lane::Normal, 0, Some(self.now.wall));
-                    let message =
-                        Delivered { lane, stream_seq, pending, at, sent: None, subject, payload };
+                    let message = Delivered {
+                        lane,
+                        stream_seq,
+                        pending,
+                        at,
+                        sent: None,
+                        subject: subject.to_owned(),
+                        payload: Bytes::copy_from_slice(payload),
+                    };
                     // Garbage is counted, and the view shows the count.
-                    let _read = self.core.on_message(self.now, message);
+                    let _read = self.core.on_message(self.now, &message);
                 }
             }
         }

@@ -168,7 +168,12 @@ impl World {
     /// The broker answers, or does no more.
     pub(crate) fn hears(&mut self, answers: bool) {
         self.is_cut_off = !answers;
-        self.core.on_broker(answers, self.now.mono);
+        let (delivery, server_version) = (Delivery::JetStream, String::new());
+        let event = match answers {
+            true => BusEvent::Connected { delivery, server_version },
+            false => BusEvent::Disconnected,
+        };
+        self.core.on_bus_event(self.now.mono, &event);
     }
 
     pub(crate) fn lives(&mut self, seconds: u32) {
@@ -184,11 +189,11 @@ impl World {
             pending: self.pending,
             at: Some(self.now.wall),
             sent: Some(sent),
-            subject,
-            payload,
+            subject: subject.to_owned(),
+            payload: Bytes::copy_from_slice(payload),
         };
         // What cannot be read is counted, which a rule watches.
-        let _read = self.core.on_message(self.now, message);
+        let _read = self.core.on_message(self.now, &message);
     }
 
     /// What a sensor reads from now on.

@@ -17,9 +17,10 @@ use plimsoll_schemas::limits::delivery::{ACK_WAIT, CONFIRMATION_PROBE_AFTER};
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
-use super::sealed::{Publish, SealedMessage, Ticket};
+use super::sealed::SealedMessage;
 
 /// Bounds of the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

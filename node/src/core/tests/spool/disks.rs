@@ -6,7 +6,7 @@ use crate::core::outbox::Thresholds;
 #[test]
 fn messages_too_old_to_be_sent_again_are_counted() {
     let mut world = World::new();
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     world.core.on_datagram(world.now, b"a:1:2:3|ms");
     world.pass(SECOND);
     world.send(false);
@@ -29,7 +29,7 @@ fn a_file_that_can_neither_be_written_nor_removed_makes_no_sample_arrive_twice()
     world.pass(SECOND);
     assert!(world.core.next_spool_batch(world.now).is_some());
     world.core.on_spool_stuck(world.now);
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     world.send(true);
     assert!(world.core.status().spool.stuck);
     assert_eq!(world.job_arrived, 0, "what is sent now would be sent again");
@@ -41,7 +41,7 @@ fn a_file_that_can_neither_be_written_nor_removed_makes_no_sample_arrive_twice()
 #[test]
 fn what_waited_for_a_stuck_disk_goes_once_it_is_mended() {
     let mut world = World::new();
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     world.core.on_datagram(world.now, b"a:1|ms");
     world.pass(SECOND);
     world.send(true);
@@ -56,7 +56,7 @@ fn what_waited_for_a_stuck_disk_goes_once_it_is_mended() {
 #[test]
 fn without_its_thread_a_spool_causes_no_deadline_in_the_past_and_stops_nothing() {
     let mut world = World::new();
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     assert!(world.core.next_spool_batch(world.now).is_some());
     world.core.close_spool();
     for _ in 0..60 {
@@ -94,12 +94,12 @@ fn what_a_spool_kept_is_not_dropped_by_the_run_that_takes_it_over() {
     let mut world = World::new();
     world.core = Core::new(identity(), bounds.clone(), world.now);
     world.core.open_spool(world.now, Wal::new(identity(), None), None);
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     for n in 0..140 {
         world.core.on_datagram(world.now, b"a:1|ms");
         world.pass(SECOND);
         if n == 110 {
-            world.core.on_broker_event(world.now, BrokerEvent::Disconnected);
+            world.core.on_bus_event(world.now, &BusEvent::Disconnected);
         }
         for _ in 0..3 {
             world.send(true);

@@ -8,7 +8,7 @@ fn lost(header: &Header) -> Vec<(&str, u64)> {
 
 /// 28 samples were lost before the second datagram, and 3 came.
 fn feed(world: &mut World) {
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     world.core.on_datagram(world.now, b"_seq|c|1|0|2\na:1:2|ms");
     world.core.on_datagram(world.now, b"_seq|c|4|30|1\na:3|ms");
 }
@@ -69,7 +69,7 @@ proptest! {
                 }
                 4 => world.pass(SECOND * u32::try_from(n).unwrap() / 10),
                 5 => world.spool(false),
-                6 => world.core.on_broker_event(world.now, BrokerEvent::Connected),
+                6 => world.core.on_bus_event(world.now, &connected()),
                 _ if n < 3 => world.crash(n == 1),
                 _ => {
                     world.send(true);

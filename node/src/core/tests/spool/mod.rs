@@ -120,7 +120,7 @@ impl World {
 
     fn acknowledge(&mut self) {
         for ticket in std::mem::take(&mut self.sent) {
-            self.core.on_broker_event(self.now, BrokerEvent::Acknowledged(ticket));
+            self.core.on_bus_event(self.now, &acknowledged(ticket));
         }
     }
 
@@ -137,7 +137,7 @@ impl World {
     }
 
     fn settle(&mut self) {
-        self.core.on_broker_event(self.now, BrokerEvent::Connected);
+        self.core.on_bus_event(self.now, &connected());
         self.core.on_leave(self.now);
         for _ in 0..600 {
             self.spool(false);
@@ -156,7 +156,7 @@ fn bounds() -> Bounds {
 #[test]
 fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
     let mut world = World::new();
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     world.core.on_datagram(world.now, b"a:1:2:3|ms");
     world.pass(SECOND);
     world.send(false);
@@ -206,7 +206,7 @@ fn a_clock_that_was_set_back_does_not_give_a_name_twice() {
 #[test]
 fn without_its_spool_a_node_goes_on_and_writes_it_anew_later() {
     let mut world = World::new();
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     world.core.on_datagram(world.now, b"a:1|ms");
     world.pass(SECOND);
     world.send(true);
@@ -239,7 +239,7 @@ fn what_came_in_is_noted_soon_even_when_nothing_else_happens() {
 #[test]
 fn events_in_the_spool_outlive_a_crash_and_each_arrives_once() {
     let mut world = World::new();
-    world.core.on_broker_event(world.now, BrokerEvent::Connected);
+    world.core.on_bus_event(world.now, &connected());
     world.report(3);
     // The first message is sent and arrives, but its acknowledgement is lost; the next stays a
     // draft.
@@ -247,7 +247,7 @@ fn events_in_the_spool_outlive_a_crash_and_each_arrives_once() {
     world.spool(false);
     world.send(true);
     assert_eq!(world.events_arrived, [0, 1, 2]);
-    world.core.on_broker_event(world.now, BrokerEvent::Disconnected);
+    world.core.on_bus_event(world.now, &BusEvent::Disconnected);
     world.report(2);
     world.spool(false);
     world.crash(true);
@@ -311,8 +311,8 @@ impl World {
             Step::SpoolFails => self.spool(true),
             Step::Send(arrives) => self.send(arrives),
             Step::Acknowledge => self.acknowledge(),
-            Step::Connect => self.core.on_broker_event(self.now, BrokerEvent::Connected),
-            Step::Disconnect => self.core.on_broker_event(self.now, BrokerEvent::Disconnected),
+            Step::Connect => self.core.on_bus_event(self.now, &connected()),
+            Step::Disconnect => self.core.on_bus_event(self.now, &BusEvent::Disconnected),
             Step::Crash(power_cut) => self.crash(power_cut),
         }
     }

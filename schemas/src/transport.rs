@@ -1,0 +1,149 @@
+//! What passes between the bus and the cores: messages out, messages in, events of the connection.
+//!
+//! The bus produces and takes these types, drivers pass them on unchanged, and the simulation
+//! builds the same ones. Payloads share their buffer: passing on or cloning a message copies no
+//! payload bytes.
+//!
+//! DESIGN S24.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use thiserror::Error;
+
+use crate::subject::Lane;
+use crate::time::Wall;
+
+/// Identifies a message in the broker's answers; the sender assigns it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// One message for the broker. A retry has the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publish {
+    /// Comes back with the answer.
+    pub ticket: Ticket,
+    /// The subject it is published to.
+    pub subject: String,
+    /// The same for every attempt to send the same bytes: a stream keeps one message of each id
+    /// within its span of deduplication.
+    pub message_id: String,
+    /// The bytes.
+    pub payload: Bytes,
+}
+
+/// One message of a lane, as its reader receives it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivered {
+    /// The lane it came in.
+    pub lane: Lane,
+    /// Its number in the lane's stream; 0 without a stream.
+    pub stream_seq: u64,
+    /// Messages behind it in the stream when the broker delivered it.
+    pub pending: u64,
+    /// When the broker stored it, by the broker's clock; `None` without a stream.
+    pub at: Option<Wall>,
+    /// When its node last sent it, by the node's clock; `None` when the node does not report it.
+    pub sent: Option<Wall>,
+    /// The subject it was published to.
+    pub subject: String,
+    /// The bytes.
+    pub payload: Bytes,
+}
+
+/// How messages travel on the current connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Through streams: the broker keeps a message and acknowledges that it does.
+    JetStream,
+    /// Without streams: the broker forwards a message to those subscribed when it arrives.
+    Core,
+}
+
+impl Delivery {
+    /// The way as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::JetStream => "jetstream",
+            Self::Core => "core",
+        }
+    }
+}
+
+/// Something that happened to the connection or to a message handed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BusEvent {
+    /// There is a connection, and messages can be published.
+    Connected {
+        /// How they travel.
+        delivery: Delivery,
+        /// The broker's version, such as `2.10.26`.
+        server_version: String,
+    },
+    /// An attempt to connect failed; others follow. While events wait for their owner, some of
+    /// these are left out.
+    ConnectFailed {
+        /// Why, as one short line.
+        cause: String,
+    },
+    /// There no longer is a connection. Messages without an answer may or may not have arrived.
+    Disconnected,
+    /// The connection is up, but nothing was received for some seconds. Sent once; the next
+    /// [`BusEvent::RoundTrip`] ends it.
+    Stalled,
+    /// One probe's way to the broker and back.
+    RoundTrip(Duration),
+    /// The broker has a message: its stream keeps it, or, in core mode, it has read it.
+    Acknowledged {
+        /// The message.
+        ticket: Ticket,
+        /// The stream had it already, under the same message id.
+        duplicate: bool,
+    },
+    /// A message was not taken.
+    Refused {
+        /// The message.
+        ticket: Ticket,
+        /// Why not.
+        reason: Refusal,
+    },
+    /// The broker does not let this user publish or subscribe as it just tried to. A denied
+    /// message has no other answer. While events wait for their owner, some of these are left
+    /// out.
+    Denied {
+        /// The broker's own words, with the subject at fault in them.
+        text: String,
+    },
+}
+
+/// Why a message was rejected. It is not lost: the caller still has it.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum Refusal {
+    /// No connection, or the client's queue stayed full, for too long.
+    #[error("no connection took the message in time")]
+    HandOver,
+    /// The broker has no stream for the subject.
+    #[error("no stream keeps this subject")]
+    NoResponders,
+    /// Larger than the broker accepts.
+    #[error("message is larger than the broker accepts")]
+    TooLarge,
+    /// The subject or the message id holds what the protocol cannot carry.
+    #[error("subject or message id holds a blank or a line break")]
+    Malformed,
+    /// The stream rejected it.
+    #[error("stream refused the message: {description} ({code})")]
+    Rejected {
+        /// JetStream's own error number.
+        code: u64,
+        /// JetStream's own text.
+        description: String,
+    },
+    /// The answer was no acknowledgement.
+    #[error("broker's answer cannot be read")]
+    Unreadable,
+    /// The connection is being closed.
+    #[error("connection is closed")]
+    Closed,
+}
