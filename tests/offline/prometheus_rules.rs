@@ -188,7 +188,7 @@ fn a_counterpart_that_is_missing_or_differs_is_noticed() {
     };
     let changes: [fn(&str) -> String; 4] = [
         |text| text.replace("rule: disk_full", "rule: disk_fill"),
-        |text| text.replace("operation: breaker_state", "operation: breaker"),
+        |text| text.replace("operation: breaker_open", "operation: breaker"),
         |text| text.replace("severity: info", "severity: warning"),
         |text| text.replace("_burn_6h", "_burn_7h"),
     ];

@@ -77,7 +77,7 @@ async fn the_datadog_package_over_udp_and_unix_loses_nothing() {
                 "plimsoll_node_events_total{node=\"fed\",source=\"event\",alert_type=\"warning\"}",
                 1.0,
             ),
-            ("plimsoll_service_check_status{node=\"fed\",check=\"disk\"}", 2.0),
+            ("plimsoll_service_check_status{node=\"fed\",check=\"disk\",status=\"critical\"}", 1.0),
         ];
         arrived(mesh, "datadog_op", &values, &numbers).await;
     }

@@ -173,7 +173,7 @@ fn a_budget_is_exported_with_all_inputs_of_its_verdict() {
     };
     // Three times 0.4 to 79.6 ms in steps of 0.4: those from 18.4 ms on are over the limit.
     let (node, all) = ("scope=\"node\",node=\"b\"", "scope=\"fleet\",node=\"\"");
-    let limit = ",limit=\"0.018\"";
+    let limit = ",limit_seconds=\"0.018\"";
     let (share, of_all) = (462.0 / 597.0, 462.0 / 1194.0);
     for (name, more, of_node, of_fleet) in [
         ("plimsoll_budget_verdict", ",verdict=\"breach\"", Some(1.0), Some(1.0)),
