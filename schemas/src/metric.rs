@@ -114,9 +114,9 @@ figures! {
         Unaccounted "unaccounted_samples",
         /// Samples missing before samples that arrived, for longer than a resend takes.
         LedgerGap "ledger_gap_samples",
-        /// The worst state of its breaker within the last minute or two: 0 closed, 1 half-open, 2
-        /// open. A node with an open breaker sends nothing, so its state arrives later.
-        BreakerState "breaker_state",
+        /// 1 while its breaker is open, and for a minute or two after. A node with an open breaker
+        /// sends nothing, so its state arrives later.
+        BreakerOpen "breaker_open",
         /// 1 while it sends in the emergency lane only, and for a minute or two after.
         ConservativeMode "conservative_mode",
         /// Seconds since its last message; 0 after a final message. Absent while the aggregator

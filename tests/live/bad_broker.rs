@@ -60,7 +60,8 @@ async fn poll_open(api: &Api) {
     let open = until("the breaker opens", WAIT, async || {
         let page = MetricsPage::of(api).await.ok()?;
         let retried = page.value("plimsoll_agent_messages_total{outcome=\"retried\"}")?;
-        (page.value("plimsoll_agent_breaker_state")? == 2.0 && retried > 0.0).then_some(())
+        let open = page.value("plimsoll_agent_breaker_state{state=\"open\"}")?;
+        (open == 1.0 && retried > 0.0).then_some(())
     });
     open.await.unwrap();
 }

@@ -85,9 +85,9 @@ async fn a_node_fed_over_udp_counts_every_line_value_and_rate() {
     await_datagrams(&mesh.node.api, DATAGRAMS.len()).await.unwrap();
     // A gauge is exported only until its node leaves.
     for (series, value) in [
-        ("plimsoll_job_increments_total{node=\"fed\",counter=\"hits\"}", 2.0),
-        ("plimsoll_job_increments_total{node=\"fed\",counter=\"hits\",zone=\"x\"}", 8.0),
-        ("plimsoll_job_value{node=\"fed\",gauge=\"depth\"}", -9.25),
+        ("plimsoll_job_count_hits_total{node=\"fed\"}", 2.0),
+        ("plimsoll_job_count_hits_total{node=\"fed\",zone=\"x\"}", 8.0),
+        ("plimsoll_job_value_depth{node=\"fed\"}", -9.25),
     ] {
         await_value(mesh.stack.api(), series, value).await.unwrap();
     }

@@ -215,8 +215,8 @@ async fn events_are_told_to_who_asks_and_their_counts_outlive_a_crash() {
     let aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
     let of = r#"{node="a",source="service_check",alert_type="error"}"#;
     let counted = aggregator.api.metric(&format!("plimsoll_node_events_total{of}")).await.unwrap();
-    let status = r#"plimsoll_service_check_status{node="a",check="db"}"#;
-    assert_eq!((counted, aggregator.api.metric(status).await.unwrap()), (Some(1.0), Some(2.0)));
+    let status = r#"plimsoll_service_check_status{node="a",check="db",status="critical"}"#;
+    assert_eq!((counted, aggregator.api.metric(status).await.unwrap()), (Some(1.0), Some(1.0)));
 }
 
 #[tokio::test]

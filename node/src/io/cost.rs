@@ -1,11 +1,11 @@
-//! The cost of the node: time per stage, CPU, memory.
+//! The cost of the node: time per stage of its driver.
 //!
 //! A stage ends where the next begins, so each costs one clock read for many samples; what the
-//! connection to the broker and the pages do in tasks of their own is in the CPU time alone.
+//! connection to the broker and the pages do in tasks of their own is in `process_cpu_seconds_total`
+//! alone, which is on every page.
 
 use std::time::Duration;
 
-use nix::sys::resource::{UsageWho, getrusage};
 use plimsoll_clock::Stopwatch;
 
 /// A part of a driver's turn.
@@ -85,29 +85,6 @@ impl Cost {
     }
 }
 
-/// CPU time of all threads of this process so far, user and system together.
-#[must_use]
-pub fn cpu() -> Option<Duration> {
-    let usage = getrusage(UsageWho::RUSAGE_SELF).ok()?;
-    let spent = [usage.user_time(), usage.system_time()].map(|time| {
-        let (seconds, micros) = (u64::try_from(time.tv_sec()), u32::try_from(time.tv_usec()));
-        Some(Duration::new(seconds.ok()?, micros.ok()? * 1_000))
-    });
-    Some(spent[0]? + spent[1]?)
-}
-
-/// Bytes of this process that are resident.
-#[must_use]
-pub fn resident_bytes() -> Option<u64> {
-    resident(&std::fs::read_to_string("/proc/self/status").ok()?)
-}
-
-fn resident(status: &str) -> Option<u64> {
-    let rest = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = rest.trim().strip_suffix("kB")?.trim_end().parse().ok()?;
-    kib.checked_mul(1_024)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,19 +101,5 @@ mod tests {
         let spent: Duration = by_stage.iter().map(|(_, spent)| *spent).sum();
         assert!(spent <= total.elapsed());
         assert!(by_stage[0].1 > Duration::ZERO && by_stage[2].1 == Duration::ZERO, "{by_stage:?}");
-    }
-
-    #[test]
-    fn this_process_has_used_cpu_and_memory() {
-        assert!(cpu().unwrap() > Duration::ZERO);
-        assert!(resident_bytes().unwrap() > 1_000_000);
-    }
-
-    #[test]
-    fn a_resident_size_is_read_in_bytes_or_not_at_all() {
-        assert_eq!(resident("VmHWM:\t 9 kB\nVmRSS:\t    1832 kB\n"), Some(1_875_968));
-        for odd in ["", "VmRSS:\n", "VmRSS: 1 MB\n", "VmRSS: 99999999999999999999 kB\n"] {
-            assert_eq!(resident(odd), None, "{odd}");
-        }
     }
 }

@@ -46,20 +46,6 @@ impl AlertState {
             Self::NoData => "no_data",
         }
     }
-
-    /// The state as a gauge: inactive 0, pending 1, firing 2, resolved 3, insufficient 4,
-    /// no data 5.
-    #[must_use]
-    pub const fn as_number(self) -> u8 {
-        match self {
-            Self::Inactive => 0,
-            Self::Pending => 1,
-            Self::Firing => 2,
-            Self::Resolved => 3,
-            Self::Insufficient => 4,
-            Self::NoData => 5,
-        }
-    }
 }
 
 /// Whether there was enough data at the last evaluation. A pending or firing alert keeps its state

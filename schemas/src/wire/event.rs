@@ -100,14 +100,14 @@ impl AlertType {
         }
     }
 
-    /// The status of a service check: 0 ok, 1 warning, 2 critical, 3 unknown.
+    /// The status of a service check, as DogStatsD names it.
     #[must_use]
-    pub const fn check_status(self) -> u8 {
+    pub const fn check_status(self) -> &'static str {
         match self {
-            Self::Success => 0,
-            Self::Warning => 1,
-            Self::Error => 2,
-            Self::Info => 3,
+            Self::Success => "ok",
+            Self::Warning => "warning",
+            Self::Error => "critical",
+            Self::Info => "unknown",
         }
     }
 }

@@ -19,4 +19,6 @@ mod snapshot;
 pub use envelope::{decode, decode_packed, encode};
 pub use error::{SCHEMA, WireError};
 pub use event::{AlertType, Event, EventSource, Events};
-pub use snapshot::{Body, Bus, Hardware, Header, Latency, SENT_HEADER, Snapshot, Totals};
+pub use snapshot::{
+    Body, BreakerState, Bus, Hardware, Header, Latency, SENT_HEADER, Snapshot, Totals,
+};

@@ -186,12 +186,48 @@ pub struct Bus {
     /// Datagrams that the kernel dropped because a socket of the node was full.
     #[serde(skip_serializing_if = "is_zero")]
     pub kernel_dropped: u64,
-    /// 0 closed, 1 half-open, 2 open; absent when the node has no breaker.
+    /// [`BreakerState::as_number`]; absent when the node has no breaker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker_state: Option<u8>,
     /// True while the emergency lane alone is sent.
     #[serde(skip_serializing_if = "is_false")]
     pub conservative: bool,
+}
+
+/// The state of a node's circuit breaker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BreakerState {
+    /// Everything may be sent.
+    Closed,
+    /// One message, the probe, may be sent.
+    HalfOpen,
+    /// Nothing may be sent.
+    Open,
+}
+
+impl BreakerState {
+    /// All states.
+    pub const ALL: [Self; 3] = [Self::Closed, Self::HalfOpen, Self::Open];
+
+    /// The state on the wire.
+    #[must_use]
+    pub const fn as_number(self) -> u8 {
+        match self {
+            Self::Closed => 0,
+            Self::HalfOpen => 1,
+            Self::Open => 2,
+        }
+    }
+
+    /// The state as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::HalfOpen => "half_open",
+            Self::Open => "open",
+        }
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]

@@ -68,16 +68,13 @@ async fn the_datadog_package_over_udp_and_unix_loses_nothing() {
         });
         feed(script("datadog_client.py"), &task).await;
         let numbers = [
-            (
-                "plimsoll_job_increments_total{node=\"fed\",counter=\"datadog_count\",zone=\"x\"}",
-                2.0,
-            ),
-            ("plimsoll_job_value{node=\"fed\",gauge=\"datadog_gauge\"}", -2.5),
+            ("plimsoll_job_count_datadog_count_total{node=\"fed\",zone=\"x\"}", 2.0),
+            ("plimsoll_job_value_datadog_gauge{node=\"fed\"}", -2.5),
             (
                 "plimsoll_node_events_total{node=\"fed\",source=\"event\",alert_type=\"warning\"}",
                 1.0,
             ),
-            ("plimsoll_service_check_status{node=\"fed\",check=\"disk\"}", 2.0),
+            ("plimsoll_service_check_status{node=\"fed\",check=\"disk\",status=\"critical\"}", 1.0),
         ];
         arrived(mesh, "datadog_op", &values, &numbers).await;
     }
@@ -92,8 +89,8 @@ async fn the_statsd_package_over_udp_loses_nothing() {
     let task = json!({ "port": port, "operation": "statsd_op", "values_ns": values });
     feed(script("statsd_client.py"), &task).await;
     let numbers = [
-        ("plimsoll_job_increments_total{node=\"fed\",counter=\"statsd_count\"}", 3.0),
-        ("plimsoll_job_value{node=\"fed\",gauge=\"statsd_gauge\"}", 4.5),
+        ("plimsoll_job_count_statsd_count_total{node=\"fed\"}", 3.0),
+        ("plimsoll_job_value_statsd_gauge{node=\"fed\"}", 4.5),
     ];
     arrived(mesh, "statsd_op", &values, &numbers).await;
 }
@@ -108,8 +105,8 @@ async fn our_python_package_loses_nothing_over_fork_thread_and_exit() {
     let task = json!({ "operation": "plimsoll_op", "values_ns": values });
     feed(command, &task).await;
     let numbers = [
-        ("plimsoll_job_increments_total{node=\"fed\",counter=\"plimsoll_count\",zone=\"x\"}", 7.0),
-        ("plimsoll_job_value{node=\"fed\",gauge=\"plimsoll_gauge\"}", 1.25),
+        ("plimsoll_job_count_plimsoll_count_total{node=\"fed\",zone=\"x\"}", 7.0),
+        ("plimsoll_job_value_plimsoll_gauge{node=\"fed\"}", 1.25),
     ];
     arrived(mesh, "plimsoll_op", &values, &numbers).await;
 }

@@ -31,8 +31,8 @@ async fn our_rust_crate_loses_nothing_over_threads_and_exit() {
     let outcome = run_with_input(job, &task.to_string(), WAIT).await.unwrap();
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     for (series, value) in [
-        ("plimsoll_job_increments_total{node=\"fed\",counter=\"rust_count\",zone=\"x\"}", 7.0),
-        ("plimsoll_job_value{node=\"fed\",gauge=\"rust_gauge\"}", 1.25),
+        ("plimsoll_job_count_rust_count_total{node=\"fed\",zone=\"x\"}", 7.0),
+        ("plimsoll_job_value_rust_gauge{node=\"fed\"}", 1.25),
     ] {
         await_value(mesh.stack.api(), series, value).await.unwrap();
     }

@@ -27,8 +27,7 @@ async fn strange_tags_are_normalised_and_escaped_and_never_break_a_page() {
         ("e=\"\u{1f600}\"".to_owned(), 2.0),
         (format!("long=\"{}\"", &long[..128]), 4.0),
     ] {
-        let series =
-            format!("plimsoll_job_increments_total{{node=\"{NODE}\",counter=\"hits\",{labels}}}");
+        let series = format!("plimsoll_job_count_hits_total{{node=\"{NODE}\",{labels}}}");
         await_value(api, &series, value).await.unwrap();
     }
     for api in [api, &mesh.node.api] {

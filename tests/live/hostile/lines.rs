@@ -206,8 +206,8 @@ async fn huge_and_tiny_values_are_accepted_and_bounded() {
     assert_eq!(page.value("plimsoll_agent_clamped_samples_total"), Some(2.0));
     // A gauge is exported only until its node leaves.
     for (series, value) in [
-        ("plimsoll_job_increments_total{node=\"fed\",counter=\"sum\"}", f64::MAX),
-        ("plimsoll_job_value{node=\"fed\",gauge=\"low\"}", -1e308),
+        ("plimsoll_job_count_sum_total{node=\"fed\"}", f64::MAX),
+        ("plimsoll_job_value_low{node=\"fed\"}", -1e308),
     ] {
         await_value(mesh.stack.api(), series, value).await.unwrap();
     }

@@ -49,7 +49,7 @@ async fn a_node_under_bombs_and_large_bodies_stays_small_and_takes_what_is_hones
     .await
     .unwrap();
     assert_eq!(page.value("plimsoll_agent_otlp_buffered_bytes"), Some(0.0));
-    let resident = page.value("plimsoll_agent_resident_bytes").unwrap() / MIB;
+    let resident = page.value("process_resident_memory_bytes").unwrap() / MIB;
     // A debug build takes twice what a release does.
     assert!(resident < 64.0, "{resident} MiB");
     let way = Way { protocol: "http", cumulative: false, exponential: false, gzip: true };

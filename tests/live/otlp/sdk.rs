@@ -73,8 +73,8 @@ async fn every_way_of_the_sdk_brings_each_sample_once() {
     }
     let job = "node=\"fed\"";
     let shop = "service=\"shop\"";
-    let increments = format!("plimsoll_job_increments_total{{{job},counter=\"otlp_count\",{shop}");
-    let value = |gauge: &str| format!("plimsoll_job_value{{{job},gauge=\"{gauge}\",{shop}}}");
+    let increments = format!("plimsoll_job_count_otlp_count_total{{{job},{shop}");
+    let value = |gauge: &str| format!("plimsoll_job_value_{gauge}{{{job},{shop}}}");
     for (series, value) in [
         // Each producer adds 1, 2 and 3.
         (format!("{increments},zone=\"x\"}}"), 48.0),

@@ -82,14 +82,12 @@ async fn an_application_is_counted_exactly_over_its_restart_and_beside_bad_targe
     bad_targets_fail(&node_api, [&hangs, &endless, &garbage, &unused]).await;
     let page = node_api.get("/metrics").await.unwrap();
     assert_eq!(promtool_findings(&page).unwrap(), "");
-    let job = |kind: &str, label: &str, name: &str| {
-        format!("plimsoll_job_{kind}{{node=\"fed\",{label}=\"{name}\",app=\"fetcher\"}}")
-    };
+    let job = |name: &str| format!("plimsoll_job_{name}{{node=\"fed\",app=\"fetcher\"}}");
     for (series, value) in [
-        (job("increments_total", "counter", "fetch_hits_total"), 50.0),
-        (job("increments_total", "counter", "fetch_sizes_count"), 453.0),
-        (job("increments_total", "counter", "fetch_sizes_sum"), 906.0),
-        (job("value", "gauge", "fetch_depth"), 3.0),
+        (job("count_fetch_hits_total"), 50.0),
+        (job("count_fetch_sizes_count_total"), 453.0),
+        (job("count_fetch_sizes_sum_total"), 906.0),
+        (job("value_fetch_depth"), 3.0),
     ] {
         await_value(mesh.stack.api(), &series, value).await.unwrap();
     }
@@ -162,7 +160,7 @@ async fn a_page_full_of_gauges_is_taken_whole_and_in_its_bounds() {
     await_value(node, &of("series", &few), 7.0).await.unwrap();
     await_value(node, &of("series", &some), 3.0).await.unwrap();
     await_value(node, &of("rejected_series_total", &all), 0.0).await.unwrap();
-    let load = "plimsoll_job_value{node=\"fed\",gauge=\"node_load15\",of=\"some\"}";
+    let load = "plimsoll_job_value_node_load15{node=\"fed\",of=\"some\"}";
     until("the load arrives", WAIT, async || mesh.stack.api().metric(load).await.ok().flatten())
         .await
         .unwrap();

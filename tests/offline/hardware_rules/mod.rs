@@ -45,7 +45,7 @@ const OF_THE_AGENT: [NodeMetric; 14] = [
     NodeMetric::KernelDropped,
     NodeMetric::Unaccounted,
     NodeMetric::LedgerGap,
-    NodeMetric::BreakerState,
+    NodeMetric::BreakerOpen,
     NodeMetric::ConservativeMode,
     NodeMetric::SilentSeconds,
     NodeMetric::ClockSkewSeconds,

@@ -60,7 +60,7 @@ impl<'n> NodeAt<'n> {
             NodeMetric::RoundTripSeconds => {
                 node.bus.value.round_trip_ns.filter(|_| has_bus).map(seconds)
             }
-            NodeMetric::BreakerState => metrics.peak(at, Peak::BREAKER).filter(|_| has_bus),
+            NodeMetric::BreakerOpen => metrics.peak(at, Peak::BREAKER).filter(|_| has_bus),
             NodeMetric::ConservativeMode => {
                 metrics.peak(at, Peak::CONSERVATIVE).filter(|_| has_bus)
             }

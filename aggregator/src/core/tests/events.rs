@@ -119,8 +119,14 @@ fn a_check_shows_its_latest_status_until_its_node_is_silent_and_its_counts_stay(
     assert_eq!(
         rows(&core, start(), status),
         [
-            format!(r#"{status}{{node="a",check="db"}} 1"#),
-            format!(r#"{status}{{node="a",check="net \"x\"\n"}} 3"#),
+            format!(r#"{status}{{node="a",check="db",status="ok"}} 0"#),
+            format!(r#"{status}{{node="a",check="db",status="warning"}} 1"#),
+            format!(r#"{status}{{node="a",check="db",status="critical"}} 0"#),
+            format!(r#"{status}{{node="a",check="db",status="unknown"}} 0"#),
+            format!(r#"{status}{{node="a",check="net \"x\"\n",status="ok"}} 0"#),
+            format!(r#"{status}{{node="a",check="net \"x\"\n",status="warning"}} 0"#),
+            format!(r#"{status}{{node="a",check="net \"x\"\n",status="critical"}} 0"#),
+            format!(r#"{status}{{node="a",check="net \"x\"\n",status="unknown"}} 1"#),
         ]
     );
     let silent = start().after(NODE_SILENT_AFTER);
@@ -135,8 +141,24 @@ fn a_flood_of_checks_finds_no_room_and_that_is_counted() {
     let flood: Vec<Event> =
         (0..SERVICE_CHECKS_MAX + 3).map(|n| check(&name(n), AlertType::Success)).collect();
     say(&mut core, start(), &mut a, &flood);
-    assert_eq!(rows(&core, start(), "plimsoll_service_check_status").len(), SERVICE_CHECKS_MAX);
+    let statuses = rows(&core, start(), "plimsoll_service_check_status");
+    assert_eq!(statuses.len(), 4 * SERVICE_CHECKS_MAX);
     assert_eq!(core.view(start().wall, "t").own.merged.limited["service_check"], 3);
+}
+
+#[test]
+fn a_breaker_has_one_series_per_state_and_an_unknown_state_is_none_of_them() {
+    let (mut core, mut a) = (core(), Speaker::new("a"));
+    let family = "plimsoll_node_breaker_state";
+    assert_eq!(rows(&core, start(), family), [""; 0]);
+    for (state, values) in [(0, [1, 0, 0]), (1, [0, 1, 0]), (2, [0, 0, 1]), (9, [0, 0, 0])] {
+        let bus = Bus { breaker_state: Some(state), ..Bus::default() };
+        deliver(&mut core, start(), &a.message(start(), Body::Bus(bus), false));
+        let wanted = ["closed", "half_open", "open"];
+        let row = |(name, n)| format!(r#"{family}{{node="a",state="{name}"}} {n}"#);
+        let wanted: Vec<String> = wanted.into_iter().zip(values).map(row).collect();
+        assert_eq!(rows(&core, start(), family), wanted);
+    }
 }
 
 #[test]

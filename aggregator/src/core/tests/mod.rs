@@ -366,9 +366,8 @@ fn labels_that_prometheus_takes_for_the_same_share_one_row() {
     let message = Speaker::new("a").message(start(), body, false);
     deliver(&mut core, start(), &message);
     let text = crate::exposition::fleet(&core.view(start().wall, "t"), &[]);
-    let rows: Vec<&str> =
-        text.lines().filter(|line| line.starts_with("plimsoll_job_increments_total")).collect();
-    assert_eq!(rows, ["plimsoll_job_increments_total{node=\"a\",counter=\"jobs\"} 3"]);
+    let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("plimsoll_job_")).collect();
+    assert_eq!(rows, ["plimsoll_job_count_jobs_total{node=\"a\"} 3"]);
 }
 
 proptest! {

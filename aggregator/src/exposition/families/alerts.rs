@@ -19,11 +19,14 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let alerts = &page.view.alerts;
     let labels: Vec<_> = alerts.iter().map(|alert| alert_labels(writer, &alert.key)).collect();
     write_firing(writer, page, &labels);
-    let help = "State of each active alert: 1 pending, 2 firing, 3 resolved";
+    let help = "1 for the current state of an active alert, 0 for its other states";
     writer.family(Family::gauge("plimsoll_alert_state", help), |rows| {
-        for (labels, AlertView { state, severity, .. }) in labels.iter().zip(alerts) {
+        let states = ACTIVE.map(|state| (rows.labels([("state", state.as_str())]), state));
+        for (labels, AlertView { state: current, severity, .. }) in labels.iter().zip(alerts) {
             let severity = rows.labels([("severity", severity.as_str())]);
-            rows.add(&[labels, &severity], Value::Count(state.as_number().into()));
+            for (label, state) in &states {
+                rows.add(&[labels, &severity, label], Value::flag(state == current));
+            }
         }
     });
 }

@@ -1,6 +1,8 @@
-//! Latency budgets as judged: alert state, verdict, the window's figures, and counts since the
-//! budget has its limit. Figures of a silent node's window are left out; its alerts and counts
-//! stay.
+//! Latency budgets as judged: verdict, the window's figures, and counts since the budget has its
+//! limit. Figures of a silent node's window are left out; its counts stay. The state of a budget's
+//! alert is among the alerts.
+//!
+//! DESIGN A41.
 
 use std::collections::BTreeMap;
 
@@ -23,13 +25,6 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let rows = scopes.iter().zip(budgets);
     let all: Vec<LabelledRow<'_>> =
         rows.map(|(scope, row)| ([&names[row.budget.as_str()], scope], row)).collect();
-    let help = "Alert state of the budget: 0 inactive, 1 pending, 2 firing, 3 resolved, \
-                4 insufficient, 5 no_data";
-    writer.family(Family::gauge("plimsoll_budget_state", help), |rows| {
-        for (labels, row) in &all {
-            rows.add(labels, Value::Count(row.alert.as_number().into()));
-        }
-    });
     write_counts_since_limit(writer, &all);
     let current: Vec<_> =
         all.into_iter().filter(|(_, row)| !page.is_silent(row.scope.node())).collect();
@@ -112,15 +107,15 @@ fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
             for ([name, scope], row) in all {
                 if let Some(since) = row.since_limit {
                     let limit = seconds(row.limit_ns).to_string();
-                    let limit = rows.labels([("limit", limit.as_str())]);
+                    let limit = rows.labels([("limit_seconds", limit.as_str())]);
                     rows.add(&[name, scope, &limit], Value::Count(of(since)));
                 }
             }
         });
     };
-    let help = "Samples that the budget judged, by limit in seconds";
+    let help = "Samples that the budget judged, by limit";
     family("plimsoll_budget_samples_total", help, |(samples, _)| samples);
-    let help = "Samples over the limit that the budget judged, by limit in seconds";
+    let help = "Samples over the limit that the budget judged, by limit";
     let name = "plimsoll_budget_over_limit_samples_total";
     family(name, help, |(_, over)| over);
 }

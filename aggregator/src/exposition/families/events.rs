@@ -1,7 +1,15 @@
 //! DogStatsD events and service checks.
+//!
+//! DESIGN A41.
+
+use plimsoll_schemas::wire::AlertType;
 
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
+
+/// The statuses of service checks: ok, warning, critical, unknown.
+const STATUSES: [AlertType; 4] =
+    [AlertType::Success, AlertType::Warning, AlertType::Error, AlertType::Info];
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Events and service checks of the node, by source and alert type";
@@ -13,12 +21,16 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             }
         }
     });
-    let help = "Latest status of a service check: 0 ok, 1 warning, 2 critical, 3 unknown";
+    let help = "1 for the latest status of a service check, 0 for the others";
     writer.family(Family::gauge("plimsoll_service_check_status", help), |rows| {
+        let statuses =
+            STATUSES.map(|status| (rows.labels([("status", status.check_status())]), status));
         for (labels, node) in page.up_nodes() {
-            for (check, status) in node.node.check_statuses() {
+            for (check, latest) in node.node.check_statuses() {
                 let check = rows.labels([("check", check.as_str())]);
-                rows.add(&[labels, &check], Value::Count(status.check_status().into()));
+                for (label, status) in &statuses {
+                    rows.add(&[labels, &check, label], Value::flag(*status == latest));
+                }
             }
         }
     });

@@ -9,14 +9,12 @@ use crate::exposition::external_labels::valid_labels;
 use crate::exposition::writer::{LabelSet, Rows, Value};
 
 #[derive(Default)]
-pub(super) struct ExternalNumbers<'a>(BTreeMap<Vec<(String, &'a str)>, f64>);
+pub(super) struct ExternalNumbers<'a>(BTreeMap<BTreeMap<String, &'a str>, f64>);
 
 impl<'a> ExternalNumbers<'a> {
-    /// The number under these labels, with one of our own in front.
-    pub(super) fn entry(&mut self, own: Option<(&str, &'a str)>, labels: &'a Labels) -> &mut f64 {
-        let mut row: Vec<_> = own.into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
-        row.extend(valid_labels(labels));
-        self.0.entry(row).or_default()
+    /// The number under these labels.
+    pub(super) fn entry(&mut self, labels: &'a Labels) -> &mut f64 {
+        self.0.entry(valid_labels(labels)).or_default()
     }
 
     pub(super) fn write(&self, rows: &mut Rows<'_>, node: &LabelSet) {

@@ -1,31 +1,88 @@
-//! Counters and gauges of the jobs on a node.
+//! Counters and gauges of the jobs on a node: one family for each name that jobs chose, behind a
+//! prefix that no family of ours has.
+//!
+//! DESIGN A42.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::ids::{Labels, Series};
 
 use super::external_numbers::ExternalNumbers;
+use crate::exposition::external_labels::valid_name;
 use crate::exposition::labelled_view::LabelledView;
-use crate::exposition::writer::{Family, Writer};
+use crate::exposition::writer::{Family, LabelSet, Rows, Writer};
+
+/// A number of a job.
+#[derive(Clone, Copy)]
+struct JobNumber<'v> {
+    /// The node's place on the page.
+    index: usize,
+    node: &'v LabelSet,
+    labels: &'v Labels,
+    value: f64,
+}
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
+    let counters = page.nodes().enumerate().flat_map(|(index, (node, of))| {
+        of.node.counters.iter().map(move |(series, n)| {
+            (series, JobNumber { index, node, labels: &series.labels, value: *n })
+        })
+    });
     // DogStatsD permits negative amounts; to `rate` a fall is a restart of the counter.
     let help = "Sum of the amounts that jobs added to a counter; a negative amount lowers it";
-    let family = Family::counter("plimsoll_job_increments_total", help);
-    writer.family(family, |rows| {
-        for (labels, node) in page.nodes() {
-            let mut sums = ExternalNumbers::default();
-            for (series, n) in &node.node.counters {
-                *sums.entry(Some(("counter", series.operation.as_str())), &series.labels) += n;
-            }
-            sums.write(rows, labels);
-        }
+    for (name, numbers) in by_name(counters, counter_name) {
+        writer.family(Family::counter(&name, help), |rows| {
+            write_numbers(rows, &numbers, |sum, n| sum + n);
+        });
+    }
+    let gauges = page.up_nodes().enumerate().flat_map(|(index, (node, of))| {
+        of.node.gauges.iter().map(move |(series, latest)| {
+            (series, JobNumber { index, node, labels: &series.labels, value: latest.value })
+        })
     });
-    let family = Family::gauge("plimsoll_job_value", "Latest value of a job's gauge");
-    writer.family(family, |rows| {
-        for (labels, node) in page.up_nodes() {
-            let mut values = ExternalNumbers::default();
-            for (series, latest) in &node.node.gauges {
-                let name = series.operation.as_str();
-                *values.entry(Some(("gauge", name)), &series.labels) = latest.value;
-            }
-            values.write(rows, labels);
+    for (name, numbers) in by_name(gauges, gauge_name) {
+        writer.family(Family::gauge(&name, "Latest value of a job's gauge"), |rows| {
+            write_numbers(rows, &numbers, |_, latest| latest);
+        });
+    }
+}
+
+/// The family of a job's counter. OpenMetrics calls it by this name without `_total`, so it would
+/// be the family of a gauge with the same name, were it not for the prefixes.
+fn counter_name(name: &str) -> String {
+    let name = valid_name(name);
+    format!("plimsoll_job_count_{}_total", name.strip_suffix("_total").unwrap_or(&name))
+}
+
+/// The family of a job's gauge.
+fn gauge_name(name: &str) -> String {
+    format!("plimsoll_job_value_{}", valid_name(name))
+}
+
+/// The numbers of each family, node by node. Names that become equal share a family.
+fn by_name<'v>(
+    numbers: impl Iterator<Item = (&'v Series, JobNumber<'v>)>,
+    family: fn(&str) -> String,
+) -> BTreeMap<String, Vec<JobNumber<'v>>> {
+    let mut by_operation: BTreeMap<&str, Vec<JobNumber<'v>>> = BTreeMap::new();
+    for (series, number) in numbers {
+        by_operation.entry(series.operation.as_str()).or_default().push(number);
+    }
+    let mut by_name: BTreeMap<String, Vec<JobNumber<'v>>> = BTreeMap::new();
+    for (operation, mut numbers) in by_operation {
+        by_name.entry(family(operation)).or_default().append(&mut numbers);
+    }
+    by_name.values_mut().for_each(|numbers| numbers.sort_by_key(|number| number.index));
+    by_name
+}
+
+fn write_numbers(rows: &mut Rows<'_>, numbers: &[JobNumber<'_>], merge: fn(f64, f64) -> f64) {
+    for of_node in numbers.chunk_by(|one, two| one.index == two.index) {
+        let mut merged = ExternalNumbers::default();
+        for number in of_node {
+            let entry = merged.entry(number.labels);
+            *entry = merge(*entry, number.value);
         }
-    });
+        merged.write(rows, of_node[0].node);
+    }
 }

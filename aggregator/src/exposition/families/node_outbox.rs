@@ -1,7 +1,9 @@
 //! What each node reports about its intake and its way to the broker: messages by outcome, the
 //! outbox, the circuit breaker.
+//!
+//! DESIGN A41.
 
-use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::wire::{BreakerState, Bus};
 
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
@@ -21,6 +23,7 @@ const OUTCOMES: [Outcome; 8] = [
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     write_gauges(writer, page);
+    write_breakers(writer, page);
     let help = "Messages of the node, by outcome";
     writer.family(Family::counter("plimsoll_node_messages_total", help), |rows| {
         let outcomes = OUTCOMES.map(|(outcome, of)| (rows.labels([("outcome", outcome)]), of));
@@ -68,14 +71,25 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
     gauge("plimsoll_node_outbox_bytes", "Bytes in the node's outbox", |bus| {
         Some(Value::Count(bus.outbox_bytes))
     });
-    let help = "State of the node's circuit breaker: 0 closed, 1 half-open, 2 open";
-    gauge("plimsoll_node_breaker_state", help, |bus| {
-        bus.breaker_state.map(|state| Value::Count(state.into()))
-    });
     let help = "1 while the node is in conservative mode and sends on the emergency lane only";
     gauge("plimsoll_node_conservative_mode", help, |bus| Some(Value::flag(bus.conservative)));
     let help = "Latest round trip from the node to the broker";
     gauge("plimsoll_node_broker_round_trip_seconds", help, |bus| {
         bus.round_trip_ns.map(Value::nanos)
+    });
+}
+
+/// A node that reports a state of a later version has 0 for all of these.
+fn write_breakers(writer: &mut Writer, page: &LabelledView<'_>) {
+    let help = "1 for the current state of the node's circuit breaker, 0 for the others";
+    writer.family(Family::gauge("plimsoll_node_breaker_state", help), |rows| {
+        let states =
+            BreakerState::ALL.map(|state| (rows.labels([("state", state.as_str())]), state));
+        for (labels, node) in page.up_nodes() {
+            let Some(current) = node.node.bus.value.breaker_state else { continue };
+            for (label, state) in &states {
+                rows.add(&[labels, label], Value::flag(state.as_number() == current));
+            }
+        }
     });
 }

@@ -49,7 +49,7 @@ fn write_values(rows: &mut Rows<'_>, readings: &[LabelledReading<'_>]) {
     let mut numbers = ExternalNumbers::default();
     for (_, reading) in readings {
         if let Some(value) = reading.value {
-            *numbers.entry(None, &reading.labels) = value;
+            *numbers.entry(&reading.labels) = value;
         }
     }
     if let Some((node, _)) = readings.first() {

@@ -14,7 +14,7 @@ use plimsoll_schemas::wire::{Body, Latency};
 use proptest::prelude::*;
 use prost::Message;
 
-use super::external_labels::valid_key;
+use super::external_labels::{valid_key, valid_name};
 use super::writer::{Family, FamilyType, Value};
 use super::*;
 use crate::core::Core;
@@ -173,7 +173,7 @@ fn a_budget_is_exported_with_all_inputs_of_its_verdict() {
     };
     // Three times 0.4 to 79.6 ms in steps of 0.4: those from 18.4 ms on are over the limit.
     let (node, all) = ("scope=\"node\",node=\"b\"", "scope=\"fleet\",node=\"\"");
-    let limit = ",limit=\"0.018\"";
+    let limit = ",limit_seconds=\"0.018\"";
     let (share, of_all) = (462.0 / 597.0, 462.0 / 1194.0);
     for (name, more, of_node, of_fleet) in [
         ("plimsoll_budget_verdict", ",verdict=\"breach\"", Some(1.0), Some(1.0)),
@@ -268,6 +268,39 @@ fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
 }
 
 #[test]
+fn names_of_jobs_that_become_equal_share_a_family_and_no_two_families_have_one_name() {
+    let mut core = core();
+    let number = |(name, value): (&str, f64)| (Series::plain(Operation::new(name).unwrap()), value);
+    for node in ["x", "y"] {
+        let counters = [("a.b", 1.0), ("a_b", 2.0), ("a_b_total", 4.0), ("depth", 8.0)];
+        let gauges = [("a.b", 5.0), ("a/b", 6.0), ("depth", 7.0), ("depth_total", -1.0)];
+        let latency = Latency {
+            counters: counters.map(number).into(),
+            gauges: gauges.map(number).into(),
+            ..Latency::default()
+        };
+        let message = Speaker::new(node).message(start(), Body::Latency(latency), false);
+        deliver(&mut core, start(), &message);
+    }
+    let text = String::from_utf8(rendered(&core, Format::OpenMetrics)).unwrap();
+    let rows: Vec<&str> = text.lines().filter(|row| row.starts_with("plimsoll_job_")).collect();
+    let wanted = [
+        ("count_a_b_total", 7),
+        ("count_depth_total", 8),
+        ("value_a_b", 6),
+        ("value_depth", 7),
+        ("value_depth_total", -1),
+    ];
+    let of_nodes =
+        |(name, n)| ["x", "y"].map(|node| format!("plimsoll_job_{name}{{node=\"{node}\"}} {n}"));
+    assert_eq!(rows, wanted.map(of_nodes).concat());
+    let names: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
+    let names: Vec<&str> = names.iter().filter_map(|line| line.split(' ').next()).collect();
+    let once: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+    assert_eq!(once.len(), names.len());
+}
+
+#[test]
 fn aliases_are_exported_when_configured() {
     let core = busy();
     let text = String::from_utf8(rendered(&core, Format::Text)).unwrap();
@@ -348,6 +381,13 @@ proptest! {
         let read = quoted.replace("\\\\", "\u{0}").replace("\\n", "\n");
         prop_assert!(!read.replace("\\\"", "").contains('"'));
         prop_assert_eq!(read.replace("\\\"", "\"").replace('\u{0}', "\\"), value);
+    }
+
+    #[test]
+    fn any_name_of_a_job_becomes_a_valid_one(name in "[A-Za-z0-9_.:/-]{1,20}") {
+        let valid = valid_name(&name);
+        prop_assert!(valid.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+        prop_assert_eq!(valid.len(), name.len());
     }
 
     #[test]

@@ -15,29 +15,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::Ticket;
-
-/// The state of the breaker.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BreakerState {
-    /// Everything may be sent.
-    Closed,
-    /// One message, the probe, may be sent.
-    HalfOpen,
-    /// Nothing may be sent.
-    Open,
-}
-
-impl BreakerState {
-    /// The state as a metric: 0 closed, 1 half-open, 2 open.
-    #[must_use]
-    pub const fn as_number(self) -> u8 {
-        match self {
-            Self::Closed => 0,
-            Self::HalfOpen => 1,
-            Self::Open => 2,
-        }
-    }
-}
+use plimsoll_schemas::wire::BreakerState;
 
 #[derive(Clone, Copy, Debug)]
 enum State {

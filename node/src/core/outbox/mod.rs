@@ -39,7 +39,6 @@ use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
 pub use bounds::OutboxBounds;
 use breaker::Breaker;
-pub use breaker::BreakerState;
 pub(super) use dead_letters::DeadLetters;
 pub use dead_letters::{DeadLetter, DeadLetterReason};
 pub(super) use draft::split;
@@ -48,6 +47,7 @@ pub(super) use draft::tests::events as event_drafts;
 pub use draft::{Draft, DraftId};
 use drafts::{Drafts, Load};
 use in_flight::{InFlight, OutgoingMessage};
+pub use plimsoll_schemas::wire::BreakerState;
 pub use pressure::{Pressure, Thresholds};
 pub use sealed::SealedMessage;
 use tokens::TokenBucket;

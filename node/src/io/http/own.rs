@@ -9,8 +9,8 @@ use plimsoll_schemas::time::seconds;
 
 use super::by_label::counters_by;
 use super::{ingest, otlp, scrape};
-use crate::core::{Status, spool::SpoolStats};
-use crate::io::cost::{self, Stage};
+use crate::core::{Status, outbox::BreakerState, spool::SpoolStats};
+use crate::io::cost::Stage;
 use crate::io::otlp::stats::OtlpStats;
 
 /// What the driver reports for one request.
@@ -125,16 +125,7 @@ fn add_http(page: &Page, http: &server::ServerStats) {
     counters_by(page, "plimsoll_agent_http_connections_closed_total", help, &["reason"], closed);
 }
 
-#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 fn add_cost(page: &Page, stats: &AgentStats) {
-    if let Some(cpu) = cost::cpu() {
-        let help = "CPU time of all threads of the node";
-        page.counter("plimsoll_agent_cpu_seconds_total", help, cpu.as_secs_f64());
-    }
-    if let Some(bytes) = cost::resident_bytes() {
-        let help = "Resident memory of the node";
-        page.gauge("plimsoll_agent_resident_bytes", help, bytes as f64);
-    }
     let (name, help) =
         ("plimsoll_agent_driver_stage_seconds_total", "Time that the driver spent, per stage");
     let rows = stats.by_stage.map(|(stage, spent)| ([stage.as_str()], spent.as_secs_f64()));
@@ -188,11 +179,6 @@ fn add_outbox(page: &Page, status: &Status) {
             status.connected.into(),
         ),
         (
-            "plimsoll_agent_breaker_state",
-            "State of the circuit breaker: 0 closed, 1 half-open, 2 open",
-            status.breaker.as_number().into(),
-        ),
-        (
             "plimsoll_agent_rerouting",
             "1 while new messages take the emergency lane, 0 otherwise",
             status.rerouting.into(),
@@ -211,10 +197,20 @@ fn add_outbox(page: &Page, status: &Status) {
     for (name, help, value) in gauges {
         page.gauge(name, help, value as f64);
     }
+    add_breaker(page, status.breaker);
     if let Some(round_trip) = bus.round_trip_ns {
         let help = "Latest round-trip time to the broker";
         page.gauge("plimsoll_agent_broker_round_trip_seconds", help, seconds(round_trip));
     }
+}
+
+fn add_breaker(page: &Page, current: BreakerState) {
+    let name = "plimsoll_agent_breaker_state";
+    let help = "1 for the current state of the circuit breaker, 0 for the others";
+    let rows =
+        BreakerState::ALL.map(|state| ([state.as_str()], f64::from(u8::from(state == current))));
+    let rows = rows.iter().map(|(values, current)| (&values[..], *current));
+    page.gauges(Family { name, help, labels: &["state"] }, rows);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
@@ -298,6 +294,16 @@ fn add_outcomes(page: &Page, status: &Status) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_state_of_the_breaker_has_its_row() {
+        let page = Page::default();
+        add_breaker(&page, BreakerState::HalfOpen);
+        let text = page.render();
+        let rows: Vec<_> = text.lines().filter(|row| row.starts_with("plimsoll_agent_b")).collect();
+        let row = |state, n| format!("plimsoll_agent_breaker_state{{state=\"{state}\"}} {n}");
+        assert_eq!(rows, [row("closed", 0), row("half_open", 1), row("open", 0)]);
+    }
 
     #[test]
     fn each_known_limit_has_its_row() {

@@ -196,7 +196,7 @@ fn an_alert_that_fires_and_hears_nothing_more_says_so() {
         "plimsoll_alerts{state=\"firing\"} 2\n",
         "plimsoll_alerts{state=\"resolved\"} 0\n",
         &format!("plimsoll_alert_firing{{{of_node}}} 1\n"),
-        &format!("plimsoll_alert_state{{{of_node},severity=\"{severity}\"}} 2\n"),
+        &format!("plimsoll_alert_state{{{of_node},severity=\"{severity}\",state=\"firing\"}} 1\n"),
     ] {
         assert!(page.contains(row), "{row}{page}");
     }

@@ -12,7 +12,7 @@ use plimsoll_schemas::hardware::{Direction, Reading};
 use plimsoll_schemas::ids::{Incarnation, Operation, Series};
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::wire::{BreakerState, Bus};
 use serde::{Deserialize, Serialize};
 
 use super::increase::{CounterIncrease, Increase};
@@ -39,7 +39,7 @@ pub(in crate::core::fleet) enum Count {
 
 const COUNTS: usize = 6;
 
-/// Beside those of sensors: the breaker's state, and conservative mode.
+/// Beside those of sensors: an open breaker, and conservative mode.
 const PEAKS: usize = SENSED + 2;
 
 /// Peaks beside those of sensors, by index.
@@ -191,7 +191,8 @@ impl NodeMetrics {
 
     pub(super) fn observe_bus(&mut self, at: Wall, bus: &Bus) {
         let conservative = f64::from(u8::from(bus.conservative));
-        self.peaks.see(at, Peak::BREAKER, bus.breaker_state.map(f64::from));
+        let is_open = |state: u8| f64::from(u8::from(state == BreakerState::Open.as_number()));
+        self.peaks.see(at, Peak::BREAKER, bus.breaker_state.map(is_open));
         self.peaks.see(at, Peak::CONSERVATIVE, Some(conservative));
     }
 
