@@ -4,8 +4,9 @@
 //! Owns what every crate of the mesh must agree on. Refuses all input and output: no runtime, no
 //! sockets, no files, no clock (the crate `plimsoll-clock` reads the clock). Start with [`ids`] and
 //! [`subject`] for who sends and where, [`histogram`] for the shape of a latency, [`wire`] for the
-//! messages, [`transport`] for what passes between bus and cores, [`budget`] and [`alert`] for what follows from them. [`limits`] bounds all of them.
-//! Without the feature `mesh` only what a client library needs is left.
+//! messages, [`transport`] for what passes between bus and cores, [`budget`] and [`alert`] for what
+//! follows from them. [`limits`] bounds all of them. Without the feature `mesh` only what a client
+//! library needs is left.
 
 #[cfg(feature = "mesh")]
 pub mod alert;
