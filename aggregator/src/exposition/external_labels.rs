@@ -1,5 +1,5 @@
-//! Names and labels that clients and nodes choose, made valid for Prometheus and kept apart from our
-//! own.
+//! Names and labels that clients and nodes choose, made valid for Prometheus and kept apart from
+//! our own.
 //!
 //! DESIGN A42.
 

@@ -1,8 +1,8 @@
 //! The cost of the node: time per stage of its driver.
 //!
 //! A stage ends where the next begins, so each costs one clock read for many samples; what the
-//! connection to the broker and the pages do in tasks of their own is in `process_cpu_seconds_total`
-//! alone, which is on every page.
+//! connection to the broker and the pages do in tasks of their own is in
+//! `process_cpu_seconds_total` alone, which is on every page.
 
 use std::time::Duration;
 
