@@ -11,12 +11,12 @@ if [ -x "${HOME:-}/.cargo/bin/cargo" ]; then
     PATH="$PATH:$HOME/.cargo/bin"
 fi
 
-say() {
+log() {
     printf '%s\n' "$*" >&2
 }
 
 die() {
-    say "${0##*/}: $*"
+    log "${0##*/}: $*"
     exit 1
 }
 
@@ -35,7 +35,7 @@ as_root() {
 
 # install_packages PACKAGE..: from the archive of Debian or Ubuntu, without recommended packages.
 install_packages() {
-    say "installing: $*"
+    log "installing: $*"
     local by_hand="apt-get update && apt-get install --no-install-recommends $*"
     if [ "$(id -u)" -ne 0 ] && ! have sudo; then
         die "cannot install packages without sudo; as root, run: $by_hand"
@@ -55,10 +55,10 @@ install_packages() {
 # servers; a service in addition would only occupy a port.
 stop_service() {
     if [ -d /run/systemd/system ] && [ -e "/lib/systemd/system/$1.service" ]; then
-        say "disabling the service $1, which the package has enabled"
-        as_root systemctl --quiet disable --now "$1.service" >&2 || say "cannot disable $1"
+        log "disabling the service $1, which the package has enabled"
+        as_root systemctl --quiet disable --now "$1.service" >&2 || log "cannot disable $1"
     elif [ ! -d /run/systemd/system ] && [ -x "/etc/init.d/$1" ]; then
-        say "disabling the service $1, which the package has enabled"
+        log "disabling the service $1, which the package has enabled"
         as_root "/etc/init.d/$1" stop >/dev/null 2>&1 || true
         as_root update-rc.d "$1" disable >/dev/null 2>&1 || true
     fi

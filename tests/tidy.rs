@@ -160,16 +160,16 @@ fn members_have_the_lints_of_the_workspace() {
 #[test]
 fn dependencies_point_one_way() {
     let arguments = ["metadata", "--format-version", "1", "--no-deps", "--offline"];
-    let told = cargo(&arguments).replace(&format!("{}/", root().display()), "");
-    let workspace = serde_json::from_str(&told).expect("cargo writes JSON");
+    let got = cargo(&arguments).replace(&format!("{}/", root().display()), "");
+    let workspace = serde_json::from_str(&got).expect("cargo writes JSON");
     none(&manifests::wrong_direction(&workspace));
 }
 
 #[test]
 fn a_node_stays_small() {
     let arguments = ["tree", "-p", "plimsoll-node", "-e", "normal", "--prefix", "none"];
-    let told = cargo(&[&arguments[..], &["--offline", "--locked"]].concat());
-    none(&manifests::heavy_node("cargo tree -p plimsoll-node", &told));
+    let got = cargo(&[&arguments[..], &["--offline", "--locked"]].concat());
+    none(&manifests::heavy_node("cargo tree -p plimsoll-node", &got));
 }
 
 #[test]

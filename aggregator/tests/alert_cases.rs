@@ -3,39 +3,39 @@
 
 #[path = "alert_cases/case.rs"]
 mod case;
+#[path = "alert_cases/events.rs"]
+mod events;
 #[path = "alert_cases/properties.rs"]
 mod properties;
 #[path = "alert_cases/rules.rs"]
 mod rules;
 #[path = "alert_cases/speaker.rs"]
 mod speaker;
-#[path = "alert_cases/told.rs"]
-mod told;
 #[path = "alert_cases/world.rs"]
 mod world;
 
 use std::path::Path;
 
 use case::Case;
+use events::CaseEvent;
 use plimsoll_schemas::alert::AlertState;
-use told::Told;
 
 /// What is wrong with a case; nothing when all is as it expects.
 fn play(name: &str, text: &str) -> Option<String> {
     let case: Case = toml::from_str(text).unwrap_or_else(|why| panic!("{name}: {why}"));
     let mut states = Vec::new();
     let world = world::play(&case, |world, step| {
-        for (rule, who) in asked(&case, step) {
+        for (rule, who) in requested(&case, step) {
             let key = world.key(rule, who).unwrap_or_else(|| panic!("{name}: no rule {rule}"));
             let state = world.state(&key).map_or("away", AlertState::as_str);
-            states.push(Told { step, what: format!("{rule} {who} {state}") });
+            states.push(CaseEvent { step, what: format!("{rule} {who} {state}") });
         }
     });
     assert_eq!(world.refused, 0, "{name}: what people ask for can be done");
-    let told = |notification| Told::notification(world.step_of(notification), notification);
-    let notifications: Vec<Told> = world.notifications.iter().map(told).collect();
-    let notifications = told::difference(&case.notifications, &notifications);
-    let states = told::difference(&case.states, &states);
+    let event = |notification| CaseEvent::notification(world.step_of(notification), notification);
+    let notifications: Vec<CaseEvent> = world.notifications.iter().map(event).collect();
+    let notifications = events::difference(&case.notifications, &notifications);
+    let states = events::difference(&case.states, &states);
     if notifications.is_empty() && states.is_empty() {
         return None;
     }
@@ -52,7 +52,7 @@ fn play(name: &str, text: &str) -> Option<String> {
 }
 
 /// The alerts whose state a case expects in a step.
-fn asked(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
+fn requested(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
     case.states.iter().filter_map(move |line| {
         let mut words = line.split(' ');
         let (when, rule, who) = (words.next()?, words.next()?, words.next()?);
@@ -61,7 +61,7 @@ fn asked(case: &Case, step: u64) -> impl Iterator<Item = (&str, &str)> {
 }
 
 #[test]
-fn every_case_comes_to_what_its_file_says() {
+fn every_case_meets_its_expectations() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = files.collect();

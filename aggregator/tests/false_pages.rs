@@ -94,17 +94,17 @@ fn promtool(tests: &str) -> (bool, String) {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("rules.yml"), RULES).unwrap();
     std::fs::write(folder.path().join("test.yml"), tests).unwrap();
-    let told = Command::new("promtool")
+    let got = Command::new("promtool")
         .args(["test", "rules", "test.yml"])
         .current_dir(folder.path())
         .output()
         .expect("promtool is installed; on Debian or Ubuntu: apt-get install prometheus");
-    let words = [told.stdout, told.stderr].concat();
-    (told.status.success(), String::from_utf8_lossy(&words).into_owned())
+    let words = [got.stdout, got.stderr].concat();
+    (got.status.success(), String::from_utf8_lossy(&words).into_owned())
 }
 
 #[test]
-fn every_quantile_and_alert_of_the_benchmarks_prometheus_is_what_the_real_one_says() {
+fn every_quantile_and_alert_of_the_benchmarks_prometheus_equals_the_real_ones() {
     let mut with_edge = [&DEFAULT_BUCKETS[..], &[LIMIT]].concat();
     with_edge.sort_by(f64::total_cmp);
     let (mut alerts, mut calm) = (0, 0);

@@ -69,9 +69,9 @@ impl Mesh {
     /// The aggregator confirms what it has merged, a short time later.
     fn confirm(&mut self) {
         self.now = self.now.after(Duration::from_millis(50));
-        let told = self.aggregator.told_from_memory(&name(), self.now.mono).unwrap();
+        let got = self.aggregator.confirmation_from_memory(&name(), self.now.mono).unwrap();
         let limits = self.aggregator.limits();
-        self.node.on_confirmation(self.now, &told.encode(self.now.mono, &limits)).unwrap();
+        self.node.on_confirmation(self.now, &got.encode(self.now.mono, &limits)).unwrap();
     }
 }
 
@@ -80,7 +80,7 @@ fn name() -> NodeName {
 }
 
 #[test]
-fn the_share_over_a_budgets_limit_is_uncertain_until_the_node_has_heard_of_it_and_then_exact() {
+fn the_share_over_a_limit_is_uncertain_until_the_node_receives_it_and_then_exact() {
     let mut mesh = Mesh::new();
     mesh.node.on_datagram(mesh.now, LINE);
     assert_eq!(mesh.interval().over(LIMIT_NS), Over { over: 1, uncertain: 5 });

@@ -170,12 +170,12 @@ fn main() -> anyhow::Result<()> {
             io::Result::Ok(sum.plus(count))
         })
     })?;
-    let told = serde_json::json!({
+    let figures = serde_json::json!({
         "attempted": count.attempted * args.packed,
         "sent": count.sent * args.packed,
         "datagrams": count.sent,
         "seconds": watch.elapsed().as_secs_f64(),
     });
-    println!("{told}");
+    println!("{figures}");
     Ok(())
 }

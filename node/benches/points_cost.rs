@@ -97,7 +97,7 @@ fn core() -> Core {
     Core::new(identity, Bounds::default(), BEGAN)
 }
 
-fn tell(core: &mut Core, now: Now, what: &str, producers: &[Producer]) {
+fn offer(core: &mut Core, now: Now, what: &str, producers: &[Producer]) {
     let temporality =
         if what.ends_with("delta") { Temporality::Delta } else { Temporality::Cumulative };
     let start = if temporality == Temporality::Delta { now.wall.minus(EVERY) } else { BEGAN.wall };
@@ -119,7 +119,7 @@ fn time(what: &str) -> f64 {
                 now = now.after(EVERY);
                 producers.iter_mut().for_each(|one| one.count(round, what.ends_with("delta")));
                 let begun = clock.now().mono;
-                tell(&mut core, now, what, &producers);
+                offer(&mut core, now, what, &producers);
                 spent += nanos(clock.now().mono.since(begun));
                 core.on_deadline(now);
             }
@@ -188,7 +188,7 @@ fn main() {
         for round in 0..rounds {
             now = now.after(EVERY);
             producers.iter_mut().for_each(|one| one.count(round, what.ends_with("delta")));
-            tell(&mut core, now, what, &producers);
+            offer(&mut core, now, what, &producers);
         }
         return println!("{what}: {} points", core.status().intake.points.recorded);
     }

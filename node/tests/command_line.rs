@@ -24,11 +24,11 @@ fn check(variables: &[(&str, OsString)]) -> Outcome {
 #[test]
 fn a_variable_that_is_not_text_is_refused_only_if_it_is_ours() {
     let strange = || OsString::from_vec(b"\xff".to_vec());
-    let (code, _, stderr) = check(&[("SOMEBODY_ELSES", strange())]);
+    let (code, _, stderr) = check(&[("OTHER_PROGRAMS", strange())]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     let (code, _, stderr) = check(&[("PLIMSOLL_NODE_NAME", strange())]);
-    let told = "plimsoll-node: environment: PLIMSOLL_NODE_NAME: is not UTF-8\n";
-    assert_eq!((code, stderr.as_str()), (Some(3), told));
+    let expected = "plimsoll-node: environment: PLIMSOLL_NODE_NAME: is not UTF-8\n";
+    assert_eq!((code, stderr.as_str()), (Some(3), expected));
 }
 
 #[test]
@@ -53,18 +53,19 @@ fn labels_come_from_flags_then_variables_then_the_file_and_are_checked() {
         |text: &str| [("PLIMSOLL_NODE_IDENTITY__LABELS", OsString::from(text.to_owned()))];
     let checked = ["--config", path, "--check-config"];
     let flags = ["--label", "rack=r9", "--label", "version=2026.11 \"rc\""];
-    for (arguments, variables, told) in [
+    for (arguments, variables, expected) in [
         (checked.to_vec(), Vec::new(), format!("set by file {path}")),
         (checked.to_vec(), variable("['role=a']").to_vec(), "set by environment".to_owned()),
         ([&checked[..], &flags].concat(), variable("['role']").to_vec(), "set by flags".to_owned()),
     ] {
         let (code, stdout, stderr) = run(&arguments, &variables);
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{arguments:?}");
-        assert!(stdout.contains(&format!("identity.labels: {told}")), "{stdout}");
+        assert!(stdout.contains(&format!("identity.labels: {expected}")), "{stdout}");
     }
     let (code, _, stderr) = check(&variable("['role']"));
-    let told = "plimsoll-node: identity.labels: \"role\" must be key=value, such as \"rack=r7\"\n";
-    assert_eq!((code, stderr.as_str()), (Some(3), told));
+    let expected =
+        "plimsoll-node: identity.labels: \"role\" must be key=value, such as \"rack=r7\"\n";
+    assert_eq!((code, stderr.as_str()), (Some(3), expected));
 }
 
 #[test]
@@ -72,15 +73,15 @@ fn one_flag_opens_both_ports_for_otlp_and_a_key_moves_one_of_them() {
     let (code, stdout, stderr) =
         run(&["--otlp", "--set", "otlp.grpc=127.0.0.1:5317", "--check-config"], &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    for told in ["otlp.http: set by flags", "otlp.grpc: set by --set"] {
-        assert!(stdout.contains(told), "{told} is not in {stdout}");
+    for expected in ["otlp.http: set by flags", "otlp.grpc: set by --set"] {
+        assert!(stdout.contains(expected), "{expected} is not in {stdout}");
     }
     let (_, stdout, _) = check(&[]);
     assert!(!stdout.contains("otlp"), "{stdout}");
 }
 
 #[test]
-fn text_that_looks_like_a_number_is_a_name_and_a_password() {
+fn numeric_text_is_a_name_and_a_password() {
     let (code, stdout, stderr) = check(&[
         ("PLIMSOLL_NODE_NAME", "7".into()),
         ("PLIMSOLL_NODE_BUS__USER", "true".into()),

@@ -75,7 +75,7 @@ fn a_recorded_machine_stands_in_for_this_one() {
 }
 
 #[test]
-fn every_thread_tells_what_it_costs() {
+fn every_thread_reports_its_cost() {
     let (sampler, mut samples) = start(Path::new("/"));
     let of = |sample: &[Reading], sensor: &str| {
         ["host", "devices"].map(|thread| find(sample, sensor, thread).and_then(Result::ok))
@@ -95,7 +95,7 @@ fn every_thread_tells_what_it_costs() {
 }
 
 #[test]
-fn a_thermometer_that_hangs_delays_nobody_and_is_read_again_once_it_answers() {
+fn a_hanging_thermometer_delays_no_other_and_is_read_once_it_answers() {
     let folder = recorded();
     let input = folder.path().join("sys/class/hwmon/hwmon2/temp1_input");
     let (sampler, mut samples) = start(folder.path());

@@ -38,7 +38,7 @@ fn a_node_ends_although_its_senders_never_pause() {
 }
 
 #[test]
-fn a_node_asked_twice_ends_at_once_although_its_broker_is_silent() {
+fn a_second_signal_ends_a_node_at_once_despite_a_silent_broker() {
     let broker = Broker::start();
     let mut node = Node::start(&broker.url());
     node.await_line("broker connected");

@@ -4,7 +4,7 @@ use plimsoll_tests::drill::{MISSED, run_drill};
 use serde_json::Value;
 
 #[tokio::test]
-async fn a_slow_node_is_told_of_and_cleared_and_no_sample_is_lost() {
+async fn a_slow_node_alerts_and_resolves_and_no_sample_is_lost() {
     let run = run_drill("drill-latency", &[]).await.unwrap();
     run.assert_passed();
     let report = &run.report;
@@ -25,7 +25,7 @@ async fn a_stopped_broker_costs_no_sample() {
 }
 
 #[tokio::test]
-async fn a_hot_machine_is_told_of_and_cleared_and_the_other_one_is_not() {
+async fn a_hot_machine_alerts_and_resolves_and_the_other_one_does_not() {
     let run = run_drill("drill-hardware", &[]).await.unwrap();
     run.assert_passed();
     let report = &run.report;

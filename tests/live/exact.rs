@@ -28,7 +28,7 @@ async fn every_figure_equals_the_raw_samples_of_the_jobs() {
     assert_eq!(drained.nodes.len(), 3);
     check_drained(&drained, stack.stations()).unwrap();
     fleet_is_the_merge_of_its_nodes(&drained);
-    metrics_say_the_same(&drained, &MetricsPage::of(stack.api()).await.unwrap());
+    metrics_are_the_same(&drained, &MetricsPage::of(stack.api()).await.unwrap());
     stack.end().await.unwrap();
 }
 
@@ -49,7 +49,7 @@ fn fleet_is_the_merge_of_its_nodes(summary: &Summary) {
     assert_eq!(summary.operations.len(), operations.len() * (1 + summary.nodes.len()));
 }
 
-fn metrics_say_the_same(summary: &Summary, page: &MetricsPage) {
+fn metrics_are_the_same(summary: &Summary, page: &MetricsPage) {
     for row in &summary.operations {
         let (scope, node) = (row.scope.as_str(), row.scope.node());
         let labels = format!("scope=\"{scope}\",node=\"{node}\",operation=\"{}\"", row.operation);

@@ -29,7 +29,7 @@ async fn fault_schedules_leave_the_ledger_exact() {
 }
 
 #[tokio::test]
-async fn a_seed_is_told_the_same_way_each_time() {
+async fn a_seed_replays_the_same_way_each_time() {
     let [first, second] = [
         drill_sim(&["--seed", "7", "--trace"]).await,
         drill_sim(&["--seed", "7", "--trace"]).await,

@@ -172,8 +172,8 @@ fn every_metric_that_an_alert_reads_is_one_that_the_aggregator_shows() {
         |name: &str| shown.contains(&format!("\"{name}\"")) || is_sensor(name) || is_of_jobs(name);
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     for text in files("rules") {
-        let said = text.lines().filter(|line| !line.trim_start().starts_with('#'));
-        let text = said.collect::<Vec<_>>().join("\n");
+        let code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let text = code.collect::<Vec<_>>().join("\n");
         for (at, _) in text.match_indices("plimsoll_") {
             // A recorded one has a level before its name.
             let recorded = text[..at].ends_with(':');

@@ -1,5 +1,5 @@
 """Reads an OpenMetrics page on standard input with Prometheus' own library, which refuses what the
-format does not allow, and tells its families as JSON: type, unit, number of samples, nodes.
+format does not allow, and prints its families as JSON: type, unit, number of samples, nodes.
 """
 
 import json

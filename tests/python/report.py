@@ -62,7 +62,7 @@ def faults(report, nodes):
         yield from operation_faults(who, operations)
     yield from sum_faults(report)
     if report["accounted"] is not True:
-        yield "the report itself says that samples are unaccounted for"
+        yield "the report itself states unaccounted samples"
 
 
 def main():

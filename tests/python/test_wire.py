@@ -47,7 +47,7 @@ class GoldenMessages(unittest.TestCase):
     maxDiff = None
 
     def each(self, check):
-        """Calls check(stated, told) for every message, each in a subtest of its own."""
+        """Calls check(stated, decoded) for every message, each in a subtest of its own."""
         found = list(messages())
         self.assertGreaterEqual(len(found), 10, f"golden messages are missing from {GOLDEN}")
         for name, sidecar, message in found:
@@ -70,10 +70,10 @@ class GoldenMessages(unittest.TestCase):
             for part, values in stated.items():
                 if part == "histograms":
                     continue
-                told = body[part]
+                decoded = body[part]
                 if isinstance(values, list):
-                    told = [known(row, one) for row, one in zip(values, told, strict=True)]
-                self.assertEqual(told, values, part)
+                    decoded = [known(row, one) for row, one in zip(values, decoded, strict=True)]
+                self.assertEqual(decoded, values, part)
 
         self.each(check)
 
@@ -82,9 +82,9 @@ class GoldenMessages(unittest.TestCase):
 
         def check(sidecar, message):
             rows = sidecar["body"].get("event", {}).get("events", [])
-            for stated, told in zip(rows, message["body"].get("events", []), strict=True):
+            for stated, decoded in zip(rows, message["body"].get("events", []), strict=True):
                 later = {"later"} if sidecar.get("unknown_fields") else set()
-                self.assertEqual(set(told), set(stated) | later)
+                self.assertEqual(set(decoded), set(stated) | later)
                 checked.append(stated["title"])
 
         self.each(check)
@@ -95,8 +95,8 @@ class GoldenMessages(unittest.TestCase):
 
         def check(sidecar, message):
             rows = sidecar["body"].get("latency", {}).get("histograms", [])
-            for stated, told in zip(rows, message["body"].get("histograms", []), strict=True):
-                self.check_histogram(stated, told)
+            for stated, decoded in zip(rows, message["body"].get("histograms", []), strict=True):
+                self.check_histogram(stated, decoded)
                 checked.append(stated["operation"])
 
         self.each(check)
@@ -107,36 +107,36 @@ class GoldenMessages(unittest.TestCase):
 
         def check(sidecar, message):
             rows = sidecar["body"].get("latency", {}).get("histograms", [])
-            for stated, told in zip(rows, message["body"].get("histograms", []), strict=True):
-                self.assertEqual(told.get("over", []), stated.get("over", []))
-                self.check_over(stated, told)
+            for stated, decoded in zip(rows, message["body"].get("histograms", []), strict=True):
+                self.assertEqual(decoded.get("over", []), stated.get("over", []))
+                self.check_over(stated, decoded)
                 checked.extend(stated.get("over", []))
 
         self.each(check)
         self.assertGreaterEqual(len(checked), 5)
 
-    def check_over(self, stated, told):
-        """What is over limits: those that are told, and some that are not."""
+    def check_over(self, stated, decoded):
+        """What is over limits: those in the message, and others."""
         known = {limit_ns: (above, uncertain) for limit_ns, above, uncertain in stated.get("over", [])}
         samples = stated.get("before", []) + stated["samples"] + stated.get("truth", [])
         for limit_ns in [*known, 18_000_000, 25_000_001]:
             truth = sum(n for value_ns, n in samples if value_ns > limit_ns)
-            above, uncertain = wire.over(told, limit_ns)
+            above, uncertain = wire.over(decoded, limit_ns)
             self.assertEqual((above, uncertain), known.get(limit_ns, (above, uncertain)))
             self.assertTrue(above <= truth <= above + uncertain, (above, uncertain, truth))
             if limit_ns in known and not uncertain and not stated.get("before"):
-                count = told["count"] or 1
-                self.assertEqual(wire.share_over(told, limit_ns), (truth / count, truth / count))
+                count = decoded["count"] or 1
+                self.assertEqual(wire.share_over(decoded, limit_ns), (truth / count, truth / count))
 
-    def check_histogram(self, stated, told):
+    def check_histogram(self, stated, decoded):
         """One histogram: its name, exact figures, quantiles, and every bucket."""
-        hdr, figures = told["hdr"], stated["figures"]
-        self.assertEqual((told["operation"], told["labels"], told["unit"]),
+        hdr, figures = decoded["hdr"], stated["figures"]
+        self.assertEqual((decoded["operation"], decoded["labels"], decoded["unit"]),
                          (stated["operation"], stated["labels"], "ns"))
-        exact = {key: told[key] for key in ("count", "sum_ns", "min_ns", "max_ns")}
-        quantiles = {key: wire.quantile(told, permille) for key, permille in QUANTILES.items()}
+        exact = {key: decoded[key] for key in ("count", "sum_ns", "min_ns", "max_ns")}
+        quantiles = {key: wire.quantile(decoded, permille) for key, permille in QUANTILES.items()}
         self.assertEqual({**exact, **quantiles}, figures)
-        self.assertEqual(wire.quantile(told, 1000), figures["max_ns"])
+        self.assertEqual(wire.quantile(decoded, 1000), figures["max_ns"])
         self.assertEqual(hdr.get_total_count(), figures["count"])
         samples = stated.get("before", []) + stated["samples"] + stated.get("placed", [])
         self.assertEqual(buckets(hdr), expected_buckets(hdr, samples))
@@ -146,14 +146,14 @@ class GoldenMessages(unittest.TestCase):
 
         def check(sidecar, message):
             rows = sidecar["body"].get("latency", {}).get("histograms", [])
-            for stated, told in zip(rows, message["body"].get("histograms", []), strict=True):
-                self.assertEqual("uncertainty" in told, "within" in stated)
+            for stated, decoded in zip(rows, message["body"].get("histograms", []), strict=True):
+                self.assertEqual("uncertainty" in decoded, "within" in stated)
                 for key, (low_ns, high_ns) in stated.get("bounds", {}).items():
                     permille = QUANTILES[key]
-                    self.assertEqual(wire.bounds(told, permille), (low_ns, high_ns))
+                    self.assertEqual(wire.bounds(decoded, permille), (low_ns, high_ns))
                     truth = sorted(stated["samples"] + stated["truth"])
                     truth = [value_ns for value_ns, n in truth for _ in range(n)]
-                    value_ns = truth[-(-permille * told["count"] // 1000) - 1]
+                    value_ns = truth[-(-permille * decoded["count"] // 1000) - 1]
                     self.assertTrue(low_ns <= value_ns <= high_ns, (key, value_ns))
                     checked.append(key)
 

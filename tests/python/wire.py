@@ -4,7 +4,7 @@ A message is one MessagePack map with named fields; fields not named here are sk
 
     schema       1
     kind         "latency", "hardware", "bus" or "event": what the body is
-    node         who speaks
+    node         the sender
     incarnation  the run of the node: its start in nanoseconds since 1970
     seq          number of the message within the incarnation, from 1
     start_ns     begin of the interval, nanoseconds since 1970
@@ -12,7 +12,7 @@ A message is one MessagePack map with named fields; fields not named here are sk
     recorded     samples in all messages of this incarnation up to this one
     lost         of those, samples given up: {reason: samples}
     last         true on the last message of an orderly end
-    successor         the incarnation that says this for one which ended without a final_message, if so
+    successor         the incarnation that reports this one, which ended without a final_message
     labels       of the node itself: {key: value}; absent without, and on all but "latency"
     body         latency:  histograms, and counters and gauges of {operation, labels, value}
                  hardware: readings of {sensor, labels, state, value}; only "ok" has a value
@@ -27,14 +27,14 @@ and critical. What is empty or false in it is absent.
 A histogram is {operation, labels, unit: "ns", count, sum_ns, sum_carry, min_ns, max_ns, hdr}.
 The figures are exact; the sum is sum_carry * 2**64 + sum_ns, and sum_carry may be absent. hdr
 holds the standard HdrHistogram V2 bytes, uncompressed: 1 us to 1 h in ns, 3 digits. Of limits
-that the node knew it has over: [[limit_ns, over, uncertain], ..], at most 4, ascending: so many
+that the node had, it has over: [[limit_ns, over, uncertain], ..], at most 4, ascending: so many
 samples are above the limit, and of so many more in the limit's own bucket that is not known.
 
 Samples of which only a wide bucket is known are counted somewhere in it, and the histogram has
 uncertainty: {placed, low, high, sum_ns, sum_carry, over}. placed holds the counts that may lie elsewhere
 (absent: all do), low where they would be counted were each as small as it may be, high as large:
 V2 payloads without the header. The sum and the samples over limits are then those in uncertainty, where
-uncertain counts as well whoever is in a bucket that the limit divides.
+uncertain counts the samples in a bucket that the limit divides.
 """
 
 import collections
@@ -83,7 +83,7 @@ def decode_hdr(v2_bytes):
 def quantile(histogram, permille):
     """Upper end of the bucket with the sample of rank ceil(q * count), cut to the largest.
 
-    The library rounds a percentile to the nearest rank; asked for rank / count, it cannot.
+    The library rounds a percentile to the nearest rank; given rank / count, it cannot.
     """
     count = histogram["count"]
     if count == 0:
@@ -127,9 +127,9 @@ def bounds(histogram, permille):
 
 
 def over(histogram, limit_ns):
-    """Samples above a limit, and how many more may be: as told, else counted from the buckets."""
-    for told_ns, above, uncertain in histogram.get("over", []):
-        if told_ns == limit_ns:
+    """Samples above a limit, and how many more may be: as stated, else counted from the buckets."""
+    for stated_ns, above, uncertain in histogram.get("over", []):
+        if stated_ns == limit_ns:
             return above, uncertain
     if "uncertainty" not in histogram and histogram["max_ns"] <= limit_ns:
         return 0, 0

@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_number_twice_or_under_the_wrong_letter_is_found() {
+    fn a_duplicate_or_misplaced_number_is_found() {
         let code = concat!("// DESIGN", " N1, A1\n");
         let design = "## N1: a\n## N1: b\n## A1: c\n";
         let found = broken(&[("node/DESIGN.md", design), ("node/src/a.rs", code)]);

@@ -156,8 +156,8 @@ fn is_title_case(heading: &str) -> bool {
     let words: Vec<&str> = heading.split(' ').filter(|word| !is_numbering(word)).collect();
     let bare = words.iter().map(|word| word.trim_matches([',', ':', '?', '(', ')']));
     let plain = |word: &&str| word.chars().all(char::is_alphabetic) && !NAMES.contains(word);
-    let telling = |word: &&str| word.len() > 3 && word.chars().any(char::is_lowercase);
-    let long: Vec<&str> = bare.filter(plain).filter(telling).collect();
+    let is_word = |word: &&str| word.len() > 3 && word.chars().any(char::is_lowercase);
+    let long: Vec<&str> = bare.filter(plain).filter(is_word).collect();
     let capitals = long.iter().filter(|word| word.starts_with(char::is_uppercase)).count();
     words.len() >= 4 && capitals >= 2 && capitals == long.len()
 }

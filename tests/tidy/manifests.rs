@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::tree::{NOWHERE, lines};
 
-    const NOBODY: [&str; 0] = [];
+    const NONE: [&str; 0] = [];
 
     #[test]
     fn lints_of_ones_own_are_found_and_those_for_unsafe_code_held_equal() {
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn the_vocabulary_may_need_neither_a_member_nor_a_runtime() {
         let bus: (&str, &[&str]) = ("plimsoll-bus", &["plimsoll-schemas", "tokio"]);
-        assert_eq!(accused(&[("plimsoll-schemas", &["serde"]), bus]), NOBODY);
+        assert_eq!(accused(&[("plimsoll-schemas", &["serde"]), bus]), NONE);
         assert_eq!(accused(&[("plimsoll-schemas", &["tokio"]), bus]), ["plimsoll-schemas"]);
         let member: &[&str] = &["plimsoll-workload"];
         let circle = [("plimsoll-schemas", member), ("plimsoll-workload", &[])];
@@ -243,7 +243,7 @@ mod tests {
         let through = [("plimsoll-node", &["plimsoll-cli"][..]), aggregator];
         let cli: (&str, &[&str]) = ("plimsoll-cli", &["plimsoll-aggregator"]);
         assert_eq!(accused(&[through[0], through[1], cli]), ["plimsoll-node"]);
-        assert_eq!(accused(&[("plimsoll-node", &["plimsoll-schemas"]), aggregator]), NOBODY);
+        assert_eq!(accused(&[("plimsoll-node", &["plimsoll-schemas"]), aggregator]), NONE);
     }
 
     #[test]
@@ -251,8 +251,8 @@ mod tests {
         let mesh: (&str, &[&str]) = ("plimsoll-mesh", &["plimsoll-schemas", "tokio"]);
         let schemas: (&str, &[&str]) = ("plimsoll-schemas", &["serde"]);
         let user = |name, needs| accused(&[mesh, schemas, (name, needs)]);
-        assert_eq!(user("plimsoll-cli", &["plimsoll-mesh"]), NOBODY);
-        assert_eq!(user("plimsoll-aggregator", &["dev:plimsoll-mesh"]), NOBODY);
+        assert_eq!(user("plimsoll-cli", &["plimsoll-mesh"]), NONE);
+        assert_eq!(user("plimsoll-aggregator", &["dev:plimsoll-mesh"]), NONE);
         assert_eq!(user("plimsoll-aggregator", &["plimsoll-mesh"]), ["plimsoll-aggregator"]);
         assert_eq!(user("plimsoll-node", &["plimsoll-mesh"]), ["plimsoll-node"]);
         let heavy: (&str, &[&str]) = ("plimsoll-mesh", &["plimsoll-node"]);
@@ -264,7 +264,7 @@ mod tests {
         let drills: (&str, &[&str]) = ("plimsoll-drills", &["plimsoll-node"]);
         let tests: (&str, &[&str]) = ("plimsoll-tests", &["plimsoll-drills"]);
         assert_eq!(accused(&[drills, ("plimsoll-node", &[]), tests]), ["plimsoll-tests"]);
-        assert_eq!(accused(&[drills, ("plimsoll-node", &[])]), NOBODY);
+        assert_eq!(accused(&[drills, ("plimsoll-node", &[])]), NONE);
     }
 
     #[test]

@@ -285,7 +285,7 @@ mod tests {
         let names: Vec<String> = files.iter().map(|(name, _)| format!("a/src/{name}")).collect();
         Graph::new("a/src/", &names, |path| {
             let found = files.iter().find(|(name, _)| path == format!("a/src/{name}"));
-            found.expect("only these are asked for").1.to_owned()
+            found.expect("only these are used").1.to_owned()
         })
     }
 

@@ -37,7 +37,7 @@ pub(crate) fn panics_on_outside_bytes(path: &str, text: &str) -> Vec<Violation> 
     let found = source.code().filter(|(line, code)| {
         calls(code) && !tests.iter().any(|region| region.contains(line)) && !excused(*line)
     });
-    let fix = "bytes from outside reach this: return an error, or say above why it cannot fail";
+    let fix = "bytes from outside reach this: return an error, or state above why it cannot fail";
     found.map(|(line, _)| Violation::new(path, line, fix)).collect()
 }
 

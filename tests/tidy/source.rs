@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_told_from_a_definition_and_from_a_longer_name() {
+    fn a_token_differs_from_a_definition_and_a_longer_name() {
         for (code, expected) in
             [("a::sleep(x)", true), ("fn sleep(", false), ("no_sleep(x)", false), ("sleep", false)]
         {

@@ -50,7 +50,7 @@ pub(crate) fn silenced(path: &str, text: &str) -> Vec<Violation> {
         let fix = if holds(&code, "allow(") {
             "meet the lint, or `expect` it with a reason"
         } else if holds(&code, "expect(") && !code.contains("reason =") {
-            "say why: `#[expect(.., reason = \"..\")]`"
+            "state why: `#[expect(.., reason = \"..\")]`"
         } else if ["#[ignore", ", ignore"].iter().any(|skip| code.contains(skip)) {
             "a skipped test proves nothing: fix it or delete it"
         } else {
@@ -114,8 +114,8 @@ pub(crate) fn idle_name(path: &str, text: &str) -> Vec<Violation> {
 
 /// A file begins with what it is for, in more than a word or two.
 pub(crate) fn undocumented(path: &str, text: &str) -> Vec<Violation> {
-    let said = text.lines().next().and_then(|first| first.strip_prefix("//! "));
-    let enough = said.is_some_and(|said| said.split_whitespace().count() > 2);
+    let purpose = text.lines().next().and_then(|first| first.strip_prefix("//! "));
+    let enough = purpose.is_some_and(|purpose| purpose.split_whitespace().count() > 2);
     if !path.ends_with(".rs") || enough {
         return Vec::new();
     }
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_say_nothing_are_found() {
+    fn meaningless_names_are_found() {
         for path in ["a/src/utils.rs", "a/src/common/b.rs", "a/helpers/b.py"] {
             assert_eq!(lines(idle_name, path, ""), [1], "{path}");
         }

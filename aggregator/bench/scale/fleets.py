@@ -7,7 +7,7 @@ import subprocess
 
 from scale import plot
 from scale.verdict import Result, Target
-from speed.process import Failed, say
+from speed.process import Failed, progress
 
 COUNTS = (1, 10, 100, 1_000, 3_000, 10_000)
 MANY = COUNTS[-1]
@@ -49,7 +49,7 @@ def run(command, environment, pinned, seconds):
 
 def fleet(programs, pinned, nodes, seconds, *flags):
     """The report of one run, after which no process is left."""
-    say(f"{nodes} nodes for {seconds} s {' '.join(flags)}")
+    progress(f"{nodes} nodes for {seconds} s {' '.join(flags)}")
     command = [programs.binary("drill-fleet"), "--json", "--nodes", str(nodes)]
     command += ["--seconds", str(seconds), *flags]
     environment = {**os.environ, "PLIMSOLL_BIN_DIR": programs.folder}
@@ -68,7 +68,7 @@ def fleet(programs, pinned, nodes, seconds, *flags):
         if one["verdict"] == "missed"
     ]
     for missed in figures["missed"]:
-        say(f"missed: {missed}")
+        progress(f"missed: {missed}")
     return figures
 
 

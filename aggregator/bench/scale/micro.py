@@ -2,7 +2,7 @@
 
 import json
 
-from speed.process import Failed, output, say
+from speed.process import Failed, output, progress
 from speed.table import table
 
 # Benchmarks of one part, with their arguments and their subject.
@@ -17,12 +17,12 @@ def section(programs, _pinned, _quick):
     """The output of each benchmark, as JSON or as text; or why it failed."""
     found = {}
     for name, (flags, _) in BENCHES.items():
-        say(name)
+        progress(name)
         try:
             printed = output([programs.bench(name), *flags], timeout=900)
             found[name] = json.loads(printed) if "--json" in flags else {"words": printed.splitlines()}
         except (Failed, ValueError) as why:
-            say(f"{name}: {why}")
+            progress(f"{name}: {why}")
             found[name] = {"failed": str(why)}
     return found
 

@@ -4,7 +4,7 @@ import json
 
 from scale import plot
 from scale.verdict import Result, Target
-from speed.process import output, say
+from speed.process import output, progress
 from speed.table import table
 
 # Parameters tried beside the shipped ones, as (confidence, fire_after); they have no target.
@@ -19,7 +19,7 @@ OURS, FLOOD = "Plimsoll", "default buckets"
 
 def section(programs, _pinned, quick):
     """The benchmark's own figures, one entry for each load."""
-    say("false_pages")
+    progress("false_pages")
     command = [programs.bench("false_pages"), "--json", "--seeds", "20" if quick else "200"]
     for confidence, fire_after in TRIED:
         command += ["--try", f"{confidence}:{fire_after}"]

@@ -13,14 +13,14 @@ use plimsoll_schemas::time::Wall;
 /// The fleet's windows of one operation, as the aggregator keeps them.
 pub(crate) struct Fleet {
     budget: Budget,
-    keeping: Retention,
+    retention: Retention,
     windows: Windows,
 }
 
 impl Fleet {
     pub(crate) fn new(budget: &Budget) -> Self {
-        let keeping = Retention { up_to: budget.window, limits: Limits::of([budget]) };
-        Self { budget: budget.clone(), keeping, windows: Windows::new(&keeping) }
+        let retention = Retention { up_to: budget.window, limits: Limits::of([budget]) };
+        Self { budget: budget.clone(), retention, windows: Windows::new(&retention) }
     }
 
     /// Adds a snapshot's samples and returns the budget's window after it.
@@ -30,7 +30,7 @@ impl Fleet {
         samples.iter().for_each(|sample| histogram.record(*sample));
         let packed = Packed::from(&histogram);
         let times = Times { shown: now, now, taken: now };
-        self.windows.add(times, &Batch::new(&packed, &self.keeping.limits));
+        self.windows.add(times, &Batch::new(&packed, &self.retention.limits));
         self.windows.sums(now, self.budget.window, self.budget.limit_ns)
     }
 }

@@ -73,7 +73,7 @@ pub(crate) fn live(nodes: usize, shape: Shape) -> (Core, Now) {
             for (number, name) in names.iter().enumerate() {
                 let body = bodies[(number + usize::try_from(seq).unwrap_or(0)) % BODIES].clone();
                 let header = header(name, now, length, (seq, recorded));
-                say(&mut core, now.after(length), header, body);
+                send(&mut core, now.after(length), header, body);
             }
             now = now.after(length);
             core.on_deadline(now);
@@ -96,7 +96,7 @@ fn header(node: &NodeName, now: Now, length: Duration, (seq, recorded): (u64, u6
     }
 }
 
-fn say(core: &mut Core, now: Now, header: Header, body: Body) {
+fn send(core: &mut Core, now: Now, header: Header, body: Body) {
     let subject = format!("plimsoll.v1.m.normal.{}.latency", header.node);
     let payload = encode(&Snapshot { header, body });
     let (lane, at, sent) = (Lane::Normal, Some(now.wall), Some(now.wall));

@@ -106,7 +106,7 @@ impl Core {
     /// The same core, notifying these receivers, at once of what fires already. The seed is for
     /// the pauses after failures.
     #[must_use]
-    pub fn telling(mut self, now: Now, receivers: Vec<Receiver>, seed: u64) -> Self {
+    pub fn with_receivers(mut self, now: Now, receivers: Vec<Receiver>, seed: u64) -> Self {
         let (alerting, situation) = self.alerting();
         alerting.notify(now.wall, receivers, seed, situation);
         self
@@ -224,13 +224,13 @@ impl Core {
         let (alerting, situation) = self.alerting();
         alerting.on_rules(now.wall, &before, situation);
         if self.evaluator.limits() != limits {
-            self.tell_limits_anew();
+            self.resend_limits();
         }
     }
 
     /// Every node that is shown is sent a confirmation with the next checkpoint, even if nothing
     /// else about it has changed: to be called when limits have changed.
-    pub fn tell_limits_anew(&mut self) {
+    pub fn resend_limits(&mut self) {
         self.fleet.touch_shown();
     }
 
@@ -264,8 +264,8 @@ impl Core {
     }
 
     /// The next undeliverable notification that is to be sent to the bus.
-    pub fn next_unsaid(&mut self) -> Option<Undeliverable> {
-        self.alerting.next_unsaid()
+    pub fn next_unreported(&mut self) -> Option<Undeliverable> {
+        self.alerting.next_unreported()
     }
 
     /// A name that two nodes share and that is to be warned of, and not too often.
@@ -306,9 +306,9 @@ impl Core {
     /// The nodes that have changed since this or [`Self::take_changes`] was last called.
     pub fn take_changed_nodes(&mut self) -> BTreeSet<NodeName> {
         self.ingest.checkpoint();
-        self.alerting.forget_changes();
+        self.alerting.clear_changes();
         let changed = self.fleet.take_changed().filter(|_| !self.durable.needs_everything());
-        self.durable.forget();
+        self.durable.clear();
         changed.unwrap_or_else(|| self.fleet.nodes().keys().cloned().collect())
     }
 

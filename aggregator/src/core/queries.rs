@@ -60,7 +60,7 @@ impl Core {
 
     /// Whether every receiver that answers has been notified of everything.
     #[must_use]
-    pub fn is_all_told(&self) -> bool {
+    pub fn has_sent_all(&self) -> bool {
         self.alerting.is_settled()
     }
 
@@ -78,7 +78,11 @@ impl Core {
 
     /// The confirmation for a node where what is in memory counts as stored.
     #[must_use]
-    pub fn told_from_memory(&self, name: &NodeName, now: Mono) -> Option<PendingConfirmation> {
+    pub fn confirmation_from_memory(
+        &self,
+        name: &NodeName,
+        now: Mono,
+    ) -> Option<PendingConfirmation> {
         let runs = self.node(name)?.account.confirmed();
         Some(PendingConfirmation::new(name, now, self.ingest.read_up_to(), runs))
     }
@@ -100,7 +104,7 @@ impl Core {
     pub fn gap_alert(&self, name: &NodeName) -> AlertState {
         let is_it =
             |key: &AlertKey| key.rule.as_str() == LEDGER_GAP && key.scope.node() == name.as_str();
-        let mut alerts = self.alerting.alerts().standing();
+        let mut alerts = self.alerting.alerts().active();
         alerts.find(|(key, _)| is_it(key)).map_or(AlertState::Inactive, |(_, state)| state)
     }
 

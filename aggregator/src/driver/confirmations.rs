@@ -82,7 +82,7 @@ impl Confirmations {
     fn next(&self) -> Option<&PendingConfirmation> {
         let after = self.last.as_ref().map_or(Unbounded, Excluded);
         let mut next = self.pending.range::<NodeName, _>((after, Unbounded));
-        next.next().or_else(|| self.pending.first_key_value()).map(|(_, told)| told)
+        next.next().or_else(|| self.pending.first_key_value()).map(|(_, pending)| pending)
     }
 
     /// Drops all pending confirmations, since there is no connection.
@@ -109,13 +109,13 @@ mod tests {
     use crate::core::tests::{MS, Speaker, core, deliver, start};
 
     /// What a core that has just read these nodes confirms to them, as of a second.
-    fn told(names: &[&'static str], second: u64) -> Vec<PendingConfirmation> {
+    fn pending(names: &[&'static str], second: u64) -> Vec<PendingConfirmation> {
         let mut core = core();
-        let mut told = |name: &&'static str| {
-            deliver(&mut core, start(), &Speaker::new(name).say(start(), MS, 1));
-            core.told_from_memory(&NodeName::new(*name).unwrap(), at(second)).unwrap()
+        let mut pending = |name: &&'static str| {
+            deliver(&mut core, start(), &Speaker::new(name).send(start(), MS, 1));
+            core.confirmation_from_memory(&NodeName::new(*name).unwrap(), at(second)).unwrap()
         };
-        names.iter().map(&mut told).collect()
+        names.iter().map(&mut pending).collect()
     }
 
     fn at(second: u64) -> Mono {
@@ -141,7 +141,7 @@ mod tests {
         let mut confirmations = Confirmations::default();
         let mut sent = Vec::new();
         for round in 0..4 {
-            confirmations.offer(told(&["a", "b", "c"], round));
+            confirmations.offer(pending(&["a", "b", "c"], round));
             sent.extend(send(&mut confirmations, 2).into_iter().map(|(node, _)| node));
         }
         assert_eq!(sent, ["a", "b", "c", "a", "b", "c", "a", "b"]);
@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn a_newer_confirmation_replaces_a_pending_one_and_discard_drops_all() {
         let mut confirmations = Confirmations::default();
-        confirmations.offer(told(&["a"], 1));
-        confirmations.offer(told(&["a", "b"], 2));
+        confirmations.offer(pending(&["a"], 1));
+        confirmations.offer(pending(&["a", "b"], 2));
         assert_eq!(send(&mut confirmations, 1), [("a".to_owned(), 8)]);
         confirmations.discard();
         assert_eq!(confirmations.deadline(false), None);

@@ -116,7 +116,7 @@ impl Driver {
         let dashboard = config.notifications.dashboard(server.address());
         let core = core.linking(dashboard.map_err(fail(Exit::Configuration))?);
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
-        let core = core.telling(clock.now(), receivers, clock.now().wall.0);
+        let core = core.with_receivers(clock.now(), receivers, clock.now().wall.0);
         let broker =
             Broker::connect(bus_config, clock.now().mono).map_err(fail(Exit::Configuration))?;
         let notifier = Notifier::start(endpoints);
@@ -147,7 +147,7 @@ impl Driver {
         // In this order, so that a flood of messages delays neither deadlines nor queries.
         tokio::select! {
             biased;
-            asked = self.signals.next() => self.on_signal(asked),
+            signal = self.signals.next() => self.on_signal(signal),
             () = tokio::time::sleep(wait) => {}
             event = self.broker.next() => self.on_broker(event),
             found = self.rules.next() => self.on_rules(found),
@@ -199,11 +199,11 @@ impl Driver {
 
     fn is_done(&mut self, now: Now) -> bool {
         let Some(ends_at) = self.ends_at else { return false };
-        self.core.notifications().is_empty() && self.core.is_all_told() || now.mono >= ends_at
+        self.core.notifications().is_empty() && self.core.has_sent_all() || now.mono >= ends_at
     }
 
-    fn on_signal(&mut self, asked: SignalEvent) {
-        match asked {
+    fn on_signal(&mut self, signal: SignalEvent) {
+        match signal {
             SignalEvent::Reload => self.rules.request(),
             SignalEvent::Shutdown => {
                 let wait = if self.ends_at.is_some() { Duration::ZERO } else { NOTIFICATION_WAIT };

@@ -54,7 +54,7 @@ impl Notifications {
     }
 
     fn publish_undeliverable(&self, core: &mut Core, bus: &Bus) {
-        while let Some(undeliverable) = core.next_unsaid() {
+        while let Some(undeliverable) = core.next_unreported() {
             let (receiver, reason) = (&undeliverable.receiver, &undeliverable.reason);
             let alert = undeliverable.key.to_string();
             tracing::warn!(receiver, %reason, alert, "notification undeliverable");

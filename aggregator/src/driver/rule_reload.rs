@@ -26,16 +26,16 @@ impl RuleReload {
 
     /// Requests a reload now.
     pub(super) fn request(&self) {
-        self.watch.ask();
+        self.watch.request();
     }
 
     /// Applies what was read from the files.
     pub(super) fn on_found(&mut self, core: &mut Core, now: Now, found: Found) {
-        let Found { asked, rules, advice, restart } = found;
-        self.log_restart(asked, restart);
+        let Found { requested, rules, advice, restart } = found;
+        self.log_restart(requested, restart);
         match rules {
-            Ok(rules) => self.on_rules(core, now, rules, asked, &advice),
-            Err(error) => self.on_error(error, asked),
+            Ok(rules) => self.on_rules(core, now, rules, requested, &advice),
+            Err(error) => self.on_error(error, requested),
         }
     }
 
@@ -44,14 +44,14 @@ impl RuleReload {
         core: &mut Core,
         now: Now,
         rules: Rules,
-        asked: bool,
+        requested: bool,
         advice: &[String],
     ) {
         self.stats.loaded_at = now.wall;
         let was_invalid = self.stats.error.take().is_some();
         if rules == *core.rules() {
             self.stats.unchanged += 1;
-            if asked || was_invalid {
+            if requested || was_invalid {
                 tracing::info!("rules unchanged");
             }
             return;
@@ -63,16 +63,16 @@ impl RuleReload {
         log_advice(advice);
     }
 
-    fn on_error(&mut self, error: String, asked: bool) {
+    fn on_error(&mut self, error: String, requested: bool) {
         self.stats.refused += 1;
-        if asked || self.stats.error.as_ref() != Some(&error) {
+        if requested || self.stats.error.as_ref() != Some(&error) {
             tracing::warn!(error, "rule files are invalid; previous rules stay active");
         }
         self.stats.error = Some(error);
     }
 
-    fn log_restart(&mut self, asked: bool, sections: Vec<&'static str>) {
-        if !sections.is_empty() && (asked || sections != self.restart_sections) {
+    fn log_restart(&mut self, requested: bool, sections: Vec<&'static str>) {
+        if !sections.is_empty() && (requested || sections != self.restart_sections) {
             let sections = sections.join(", ");
             tracing::warn!(sections, "settings changed that take effect only after a restart");
         }

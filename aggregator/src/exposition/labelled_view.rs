@@ -49,7 +49,7 @@ impl<'v> LabelledView<'v> {
 
     /// Those that are up: the gauges of others are left out, so that Prometheus marks them stale.
     pub(super) fn up_nodes(&self) -> impl Iterator<Item = (&LabelSet, &'v NodeView)> {
-        self.nodes().filter(|(_, node)| node.speaks)
+        self.nodes().filter(|(_, node)| node.is_up)
     }
 
     /// The summary rows of the nodes.

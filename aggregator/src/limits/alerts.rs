@@ -7,7 +7,7 @@ pub const FLAP_WITHIN: Duration = Duration::from_secs(600);
 /// Each flap doubles the clear evaluations that resolving takes, at most this often: 64 times.
 pub const FLAP_DOUBLINGS_MAX: u32 = 6;
 /// Time without firing after which earlier flaps no longer count.
-pub const FLAPS_FORGOTTEN_AFTER: Duration = Duration::from_secs(3_600);
+pub const FLAPS_RESET_AFTER: Duration = Duration::from_secs(3_600);
 /// Silences that are active or begin later.
 pub const SILENCES_MAX: usize = 256;
 /// Acknowledged alerts.

@@ -115,7 +115,7 @@ pub const NODE_HIDE_AFTER: Duration = Duration::from_secs(3_600);
 pub const NODE_HIDE_SILENT_AFTER: Duration = Duration::from_secs(24 * 3_600);
 /// Time after which an expired node's ledger entry is evicted. Many times the age at which streams,
 /// spools and copies drop a message, since a message that arrives later is counted twice.
-pub const ACCOUNT_FORGET_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
+pub const LEDGER_EVICT_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Gain of the wall clock on the monotonic one between two evaluations above which it has jumped,
 /// so that no node counts as silent for that time.
 pub const CLOCK_LEAP_MIN: Duration = Duration::from_secs(60);
@@ -152,7 +152,7 @@ pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
 /// nodes that is a minute and a half.
 pub const GAP_PATIENCE_CHECKPOINTS: u32 = 3;
 /// Time between two warnings that two nodes have one name.
-pub const NAME_CONFLICT_TOLD_EVERY: Duration = Duration::from_secs(60);
+pub const NAME_CONFLICT_LOG_EVERY: Duration = Duration::from_secs(60);
 /// Sequence gaps of one incarnation that the ledger page lists.
 pub const LEDGER_HOLES_MAX: usize = 64;
 /// Age beyond which neither a node nor a stream keeps a message: that of a spool, that of a stream,

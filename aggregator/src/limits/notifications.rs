@@ -6,11 +6,11 @@ use std::time::Duration;
 pub const RECEIVERS_MAX: usize = 32;
 /// Alerts whose state is kept for Alertmanagers: each takes about 1 KiB of memory and of every
 /// checkpoint. Further ones are not sent to Alertmanagers, and are counted.
-pub const ALERTS_TOLD_MAX: usize = 16_384;
+pub const ALERTS_REPORTED_MAX: usize = 16_384;
 /// Alerts in one post to an Alertmanager: about 128 KiB.
 pub const ALERTS_A_POST_MAX: usize = 128;
 /// Notifications queued for one webhook, without ends, of which there are at most
-/// [`ALERTS_TOLD_MAX`]. A further one replaces the oldest of a node, or of the fleet if all are.
+/// [`ALERTS_REPORTED_MAX`]. A further one replaces the oldest of a node, or else of the fleet.
 pub const NOTIFICATIONS_WAITING_MAX: usize = 1_024;
 /// Attempts to deliver one notification.
 pub const ATTEMPTS_MAX: u32 = 10;

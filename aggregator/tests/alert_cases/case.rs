@@ -23,7 +23,7 @@ pub(crate) struct Case {
     #[serde(default)]
     pub(crate) time_scale: u32,
     #[serde(default)]
-    pub(crate) say: Vec<Say>,
+    pub(crate) report: Vec<Report>,
     #[serde(default)]
     pub(crate) act: Vec<Act>,
     /// `step rule who state`, after the evaluation of that step.
@@ -36,7 +36,7 @@ pub(crate) struct Case {
 /// What a node sends in each step of a span.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct Say {
+pub(crate) struct Report {
     pub(crate) node: String,
     /// First and last step.
     pub(crate) span: (u64, u64),
@@ -57,7 +57,7 @@ pub(crate) struct Say {
     /// Any content of a bus message.
     pub(crate) bus: Option<toml::Table>,
     /// Samples that the node drops meanwhile.
-    pub(crate) gives_up: u64,
+    pub(crate) drops_samples: u64,
     /// The node's run; each number is a run of its own, the first is 1.
     pub(crate) run: u64,
     /// By how many seconds its clock is ahead.
@@ -110,9 +110,9 @@ fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::E
     humantime::parse_duration(&text).map_err(serde::de::Error::custom)
 }
 
-impl Say {
+impl Report {
     /// Whether it is sent in this step.
-    pub(crate) fn is_said(&self, step: u64) -> bool {
+    pub(crate) fn is_due(&self, step: u64) -> bool {
         let (first, last) = self.span;
         (first..=last).contains(&step) && (step - first).is_multiple_of(self.every.max(1))
     }

@@ -7,7 +7,7 @@ use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
-use crate::case::{Act, Case, Say};
+use crate::case::{Act, Case, Report};
 use crate::rules::parse;
 use crate::speaker::{Message, Speaker};
 use crate::world::{World, play};
@@ -57,7 +57,7 @@ fn histories() -> ProptestConfig {
     ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-fn say() -> impl Strategy<Value = Say> {
+fn report() -> impl Strategy<Value = Report> {
     let samples = prop::sample::select(&[
         "60 of 30ms",
         "60 of 30ms",
@@ -70,7 +70,7 @@ fn say() -> impl Strategy<Value = Say> {
     let span = (1..STEPS, 1..25_u64);
     let way = (0..14_u64, any::<bool>(), 0..2_u64);
     (prop::sample::select(&NODES), span, samples, way, 1..4_u64).prop_map(
-        |(node, (first, length), samples, (late, reversed, again), every)| Say {
+        |(node, (first, length), samples, (late, reversed, again), every)| Report {
             node: node.to_owned(),
             span: (first, first + length),
             every,
@@ -80,7 +80,7 @@ fn say() -> impl Strategy<Value = Say> {
             late: if late < 9 { 0 } else { late - 8 },
             reversed: reversed && late == 0,
             again,
-            ..Say::default()
+            ..Report::default()
         },
     )
 }
@@ -107,12 +107,12 @@ fn act() -> impl Strategy<Value = Act> {
 
 /// The last notified state of each alert. A notification goes on from there. A firing alert is
 /// reported as resolved before anything else is reported of it.
-fn follow(told: &mut BTreeMap<AlertKey, AlertState>, notification: &Notification) {
+fn follow(event: &mut BTreeMap<AlertKey, AlertState>, notification: &Notification) {
     use AlertState::{Firing, Inactive, Resolved};
-    let last = told.insert(notification.key.clone(), notification.state).unwrap_or_default();
+    let last = event.insert(notification.key.clone(), notification.state).unwrap_or_default();
     // That a resolved alert is no longer shown as such is no news.
     let went_on = last == notification.from || (last, notification.from) == (Resolved, Inactive);
-    assert!(went_on, "{last:?} was told, and then {notification:?}");
+    assert!(went_on, "{last:?} was sent, and then {notification:?}");
     let ended_well = last != Firing || matches!(notification.state, Firing | Resolved);
     assert!(ended_well, "it fired, and then {notification:?}");
 }
@@ -123,24 +123,24 @@ proptest! {
     /// For every history, the notifications alone determine which alerts are active.
     #[test]
     fn no_alert_that_fires_ends_without_a_resolved_notification(
-        say in prop::collection::vec(say(), 0..14), act in prop::collection::vec(act(), 0..6),
+        report in prop::collection::vec(report(), 0..14), act in prop::collection::vec(act(), 0..6),
         minutes in any::<bool>(),
     ) {
         let step = Duration::from_secs(if minutes { 60 } else { 1 });
         let case = Case {
             title: String::new(), rules: SLOW.to_owned(), steps: STEPS, step, time_scale: 1,
-            say, act, states: Vec::new(), notifications: Vec::new(),
+            report, act, states: Vec::new(), notifications: Vec::new(),
         };
-        let (mut told, mut heard) = (BTreeMap::new(), 0);
+        let (mut event, mut received) = (BTreeMap::new(), 0);
         play(&case, |world, step| {
-            world.notifications[heard..].iter().for_each(|new| follow(&mut told, new));
-            heard = world.notifications.len();
-            for (key, state) in &told {
+            world.notifications[received..].iter().for_each(|new| follow(&mut event, new));
+            received = world.notifications.len();
+            for (key, state) in &event {
                 let Some(shown) = world.state(key) else { continue };
-                for state_told in [AlertState::Firing, AlertState::Pending] {
+                for state_sent in [AlertState::Firing, AlertState::Pending] {
                     assert_eq!(
-                        shown == state_told, *state == state_told,
-                        "{key} in step {step}: shown {shown:?}, told {state:?}"
+                        shown == state_sent, *state == state_sent,
+                        "{key} in step {step}: shown {shown:?}, sent {state:?}"
                     );
                 }
             }
@@ -165,12 +165,12 @@ proptest! {
             let now = straight.now().wall;
             let messages: Vec<Message> = step.iter().flat_map(|(node, late, samples)| {
                 let samples = ["60 of 30ms", "60 of 5ms", "900 of 5ms"][*samples];
-                let say = Say {
+                let report = Report {
                     node: NODES[*node].to_owned(), operation: "read".to_owned(),
-                    samples: vec![samples.to_owned()], ..Say::default()
+                    samples: vec![samples.to_owned()], ..Report::default()
                 };
                 let ended = now.minus(Duration::from_secs(*late));
-                speakers[*node].say(&say, ended, Duration::from_secs(1))
+                speakers[*node].report(&report, ended, Duration::from_secs(1))
             }).collect();
             for message in &messages {
                 straight.deliver(now, message.clone());

@@ -8,7 +8,7 @@ use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation
 use plimsoll_schemas::time::{Wall, nanos};
 use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency, Snapshot, Totals};
 
-use crate::case::{Reading, Say, nanoseconds};
+use crate::case::{Reading, Report, nanoseconds};
 
 /// Subject and bytes.
 pub(crate) type Message = (String, Vec<u8>);
@@ -24,68 +24,68 @@ pub(crate) struct Speaker {
 
 impl Speaker {
     /// The messages for an interval that ends now, by the node's own clock.
-    pub(crate) fn say(&mut self, say: &Say, now: Wall, length: Duration) -> Vec<Message> {
-        self.lost += say.gives_up;
-        self.recorded += say.gives_up;
-        if let Some(labels) = &say.node_labels {
+    pub(crate) fn report(&mut self, report: &Report, now: Wall, length: Duration) -> Vec<Message> {
+        self.lost += report.drops_samples;
+        self.recorded += report.drops_samples;
+        if let Some(labels) = &report.node_labels {
             self.labels = labels.clone();
         }
         let mut bodies = Vec::new();
-        let latency = latency(say);
-        if latency != Latency::default() || say.gives_up > 0 {
+        let latency = latency(report);
+        if latency != Latency::default() || report.drops_samples > 0 {
             self.recorded += latency.histograms.iter().map(|(_, of)| of.count()).sum::<u64>();
             bodies.push(Body::Latency(latency));
         }
-        if !say.readings.is_empty() {
-            bodies.push(Body::Hardware(readings(say)));
+        if !report.readings.is_empty() {
+            bodies.push(Body::Hardware(readings(report)));
         }
-        if say.bus.is_some() || say.final_message || bodies.is_empty() {
-            bodies.push(Body::Bus(bus(say)));
+        if report.bus.is_some() || report.final_message || bodies.is_empty() {
+            bodies.push(Body::Bus(bus(report)));
         }
-        let message = |body| self.message(say, now.minus(length), length, body);
+        let message = |body| self.message(report, now.minus(length), length, body);
         bodies.into_iter().map(message).collect()
     }
 
-    fn message(&mut self, say: &Say, start: Wall, length: Duration, body: Body) -> Message {
+    fn message(&mut self, report: &Report, start: Wall, length: Duration, body: Body) -> Message {
         self.seq += 1;
         let lost = (self.lost > 0).then(|| (LossReason::new("released").unwrap(), self.lost));
         let header = Header {
-            node: NodeName::new(&say.node).unwrap(),
-            incarnation: Incarnation(say.run.max(1)),
+            node: NodeName::new(&report.node).unwrap(),
+            incarnation: Incarnation(report.run.max(1)),
             seq: Seq(self.seq),
             start,
             length_ns: nanos(length),
             totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
-            last: say.final_message,
+            last: report.final_message,
             successor: None,
             labels: self.labels.clone(),
         };
-        let subject = format!("plimsoll.v1.m.normal.{}.{}", say.node, body.kind().as_str());
+        let subject = format!("plimsoll.v1.m.normal.{}.{}", report.node, body.kind().as_str());
         (subject, wire::encode(&Snapshot { header, body }))
     }
 }
 
-fn latency(say: &Say) -> Latency {
+fn latency(report: &Report) -> Latency {
     let series = |name: &str| Series::plain(Operation::new(name).unwrap());
     let numbers = |of: &std::collections::BTreeMap<String, f64>| {
         of.iter().map(|(name, value)| (series(name), *value)).collect()
     };
-    let values = say.values();
+    let values = report.values();
     let mut samples = Histogram::default();
-    let limits: Vec<u64> = say.limits.iter().map(|limit| nanoseconds(limit)).collect();
+    let limits: Vec<u64> = report.limits.iter().map(|limit| nanoseconds(limit)).collect();
     samples.watch(&limits);
     values.iter().for_each(|(value, n)| samples.record_n(*value, *n));
-    let operation = || Operation::new(&say.operation).unwrap();
+    let operation = || Operation::new(&report.operation).unwrap();
     let histograms = (!values.is_empty())
-        .then(|| (Series { operation: operation(), labels: say.labels.clone() }, samples));
+        .then(|| (Series { operation: operation(), labels: report.labels.clone() }, samples));
     Latency {
         histograms: histograms.into_iter().collect(),
-        counters: numbers(&say.counters),
-        gauges: numbers(&say.gauges),
+        counters: numbers(&report.counters),
+        gauges: numbers(&report.gauges),
     }
 }
 
-fn readings(say: &Say) -> Hardware {
+fn readings(report: &Report) -> Hardware {
     let reading = |(name, reading): (&String, &Reading)| {
         let sensor = sensor(name).unwrap_or_else(|| panic!("no sensor {name}"));
         match reading {
@@ -96,10 +96,10 @@ fn readings(say: &Say) -> Hardware {
             }
         }
     };
-    Hardware { readings: say.readings.iter().map(reading).collect() }
+    Hardware { readings: report.readings.iter().map(reading).collect() }
 }
 
-fn bus(say: &Say) -> Bus {
-    let table = say.bus.clone().unwrap_or_default();
-    table.try_into().unwrap_or_else(|why| panic!("bus of {}: {why}", say.node))
+fn bus(report: &Report) -> Bus {
+    let table = report.bus.clone().unwrap_or_default();
+    table.try_into().unwrap_or_else(|why| panic!("bus of {}: {why}", report.node))
 }

@@ -16,7 +16,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::transport::Delivered;
 
-use crate::case::{Act, Case, Say};
+use crate::case::{Act, Case, Report};
 use crate::rules::parse;
 use crate::speaker::{Message, Speaker};
 
@@ -118,7 +118,7 @@ impl World {
                 subject: subject.to_owned(),
                 payload: Bytes::copy_from_slice(payload),
             };
-            core.on_message(now, &message).expect("speakers say what can be read");
+            core.on_message(now, &message).expect("speakers send valid messages");
         }
     }
 
@@ -214,8 +214,8 @@ impl World {
     /// The shown state of an alert; `None` while no aggregator runs.
     pub(crate) fn state(&self, key: &AlertKey) -> Option<AlertState> {
         let core = self.core.as_ref()?;
-        let standing = core.alerts_page(self.now().wall, &AlertsQuery::default()).alerts;
-        if let Some(row) = standing.into_iter().find(|row| row.key == *key) {
+        let active = core.alerts_page(self.now().wall, &AlertsQuery::default()).alerts;
+        if let Some(row) = active.into_iter().find(|row| row.key == *key) {
             return Some(row.state);
         }
         let mut judged = core.view(self.now().wall, "test").summary.budgets.into_iter();
@@ -250,17 +250,19 @@ pub(crate) fn play(case: &Case, mut look: impl FnMut(&World, u64)) -> World {
     let mut waiting = BTreeMap::<(u64, u64, usize), Vec<Message>>::new();
     for step in 1..=case.steps {
         world.pass();
-        for (number, say) in case.say.iter().enumerate().filter(|(_, say)| say.is_said(step)) {
-            let speaker = speakers.entry((say.node.clone(), say.run.max(1))).or_default();
-            let messages = speaker.say(say, own_clock(say, world.now().wall), case.step);
-            let (arrives, behind) = say.arrives(step);
-            let copies = if say.vanishes { 0 } else { 1 + say.again };
+        for (number, report) in
+            case.report.iter().enumerate().filter(|(_, report)| report.is_due(step))
+        {
+            let speaker = speakers.entry((report.node.clone(), report.run.max(1))).or_default();
+            let messages = speaker.report(report, own_clock(report, world.now().wall), case.step);
+            let (arrives, behind) = report.arrives(step);
+            let copies = if report.vanishes { 0 } else { 1 + report.again };
             let place = waiting.entry((arrives, behind, number)).or_default();
             (0..copies).for_each(|_| place.extend(messages.iter().cloned()));
         }
         while let Some(first) = waiting.first_entry().filter(|first| first.key().0 <= step) {
             let (_, _, number) = *first.key();
-            let sent = own_clock(&case.say[number], world.now().wall);
+            let sent = own_clock(&case.report[number], world.now().wall);
             first.remove().into_iter().for_each(|message| world.deliver(sent, message));
         }
         case.act.iter().filter(|act| act.at == step).for_each(|act| world.act(act));
@@ -270,7 +272,7 @@ pub(crate) fn play(case: &Case, mut look: impl FnMut(&World, u64)) -> World {
     world
 }
 
-fn own_clock(say: &Say, now: Wall) -> Wall {
-    let off = Duration::from_secs(say.clock_ahead.unsigned_abs());
-    if say.clock_ahead < 0 { now.minus(off) } else { now.plus(off) }
+fn own_clock(report: &Report, now: Wall) -> Wall {
+    let off = Duration::from_secs(report.clock_ahead.unsigned_abs());
+    if report.clock_ahead < 0 { now.minus(off) } else { now.plus(off) }
 }

@@ -20,7 +20,7 @@ fn run(arguments: &[&str], variables: &[(&str, OsString)]) -> Outcome {
 #[test]
 fn foreign_environment_variables_change_nothing() {
     let variables = [
-        ("SOMEBODY_ELSES", OsString::from_vec(b"\xff".to_vec())),
+        ("OTHER_PROGRAMS", OsString::from_vec(b"\xff".to_vec())),
         ("PLIMSOLL_AGGREGATOR_SERVICE_HOST", "10.0.0.7".into()),
         ("PLIMSOLL_AGGREGATOR_SERVICE_PORT", "9900".into()),
         ("PLIMSOLL_AGGREGATOR_PORT", "tcp://10.0.0.7:9900".into()),
@@ -85,18 +85,18 @@ fn a_check_rejects_invalid_rules_and_warns_of_unlikely_ones() {
     let path = file.path().to_str().unwrap();
     std::fs::write(path, "[[budget]]\nname = 'publish'\nlimit = 25").unwrap();
     let (code, _, stderr) = run(&["--check-config", "--rules", path], &[]);
-    let told = "line 3, column 1: budget \"publish\": limit: 25 has no unit; write \"25ms\"";
+    let expected = "line 3, column 1: budget \"publish\": limit: 25 has no unit; write \"25ms\"";
     assert_eq!(code, Some(3));
-    assert!(stderr.contains(&format!("{path}: {told}")), "{stderr}");
-    let text = "[[budget]]\nname = 'publish'\nobjective = 0.9\nwindow = '1h'\nroutes = ['nobody']";
+    assert!(stderr.contains(&format!("{path}: {expected}")), "{stderr}");
+    let text = "[[budget]]\nname = 'publish'\nobjective = 0.9\nwindow = '1h'\nroutes = ['absent']";
     std::fs::write(path, text).unwrap();
     let (code, stdout, stderr) = run(&["--check-config", "--rules", path], &[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    for told in [
+    for expected in [
         "warning: budget \"publish\": objective 0.9 is spent at no more than 10 times its pace",
         "warning: budget \"publish\": window 1h is longer than windows.nodes_up_to (5m)",
-        "warning: budget \"publish\": routes name no receiver \"nobody\"",
+        "warning: budget \"publish\": routes name no receiver \"absent\"",
     ] {
-        assert!(stdout.contains(told), "{stdout}");
+        assert!(stdout.contains(expected), "{stdout}");
     }
 }

@@ -48,17 +48,17 @@ impl Node {
         let (bus, events) = Bus::connect(config).unwrap();
         let confirmed = bus.listen(confirm_subject(&mesh(), &name()));
         let mut node = Self { bus, events, confirmed, sent: 0 };
-        node.hear(|event| matches!(event, BusEvent::Connected { .. })).await;
+        node.wait_for(|event| matches!(event, BusEvent::Connected { .. })).await;
         node
     }
 
-    async fn hear(&mut self, fits: impl Fn(&BusEvent) -> bool) {
-        let heard = async { while !fits(&self.events.next().await.expect("an open bus")) {} };
-        timeout(WAIT, heard).await.expect("the broker answers");
+    async fn wait_for(&mut self, fits: impl Fn(&BusEvent) -> bool) {
+        let received = async { while !fits(&self.events.next().await.expect("an open bus")) {} };
+        timeout(WAIT, received).await.expect("the broker answers");
     }
 
     /// Sends a message until the broker has it; again under another id, as nodes do.
-    async fn say(&mut self, seq: u64, ms: u64) {
+    async fn send_latency(&mut self, seq: u64, ms: u64) {
         let mut samples = Histogram::default();
         samples.record_n(ms * 1_000_000, 200);
         let series = Series::plain(Operation::new("epoch_hook").unwrap());
@@ -87,20 +87,20 @@ impl Node {
             .try_publish(Publish { ticket: Ticket(token), subject, message_id, payload })
             .unwrap();
         let stored = |event: &BusEvent| match event {
-            BusEvent::Acknowledged { ticket: Ticket(heard), .. } => *heard == token,
+            BusEvent::Acknowledged { ticket: Ticket(received), .. } => *received == token,
             _ => false,
         };
-        self.hear(stored).await;
+        self.wait_for(stored).await;
     }
 
     /// Sends `seq` repeatedly until a confirmation fits.
     async fn confirmed(&mut self, seq: u64, fits: impl Fn(&Confirmation) -> bool) -> Confirmation {
         let deadline = Deadline::within(WAIT);
         while !deadline.has_passed() {
-            self.say(seq, 5).await;
-            let heard = timeout(Duration::from_millis(300), self.confirmed.next()).await;
-            let Ok(Some(heard)) = heard else { continue };
-            let confirmation = decode(&name(), &heard.payload).unwrap();
+            self.send_latency(seq, 5).await;
+            let received = timeout(Duration::from_millis(300), self.confirmed.next()).await;
+            let Ok(Some(received)) = received else { continue };
+            let confirmation = decode(&name(), &received.payload).unwrap();
             if fits(&confirmation) {
                 return confirmation;
             }
@@ -124,7 +124,7 @@ impl Aggregator {
         }
         let log = format!("aggregator-{}", std::fs::read_dir(dir).unwrap().count());
         let child = Child::start(&log, dir, command).unwrap();
-        let http = until("it says where it listens", WAIT, async || {
+        let http = until("it logs its address", WAIT, async || {
             let log = child.log();
             let (_, rest) = log.split_once("aggregator started http=")?;
             Some(rest.split_whitespace().next()?.to_owned())
@@ -141,19 +141,19 @@ impl Aggregator {
 }
 
 #[tokio::test]
-async fn a_node_hears_what_is_stored_and_what_is_not() {
+async fn a_node_learns_what_is_stored_and_what_is_not() {
     for kept in [false, true] {
         let dir = tempfile::tempdir().unwrap();
         let broker = Broker::start(dir.path(), true).await.unwrap();
         let state = kept.then(|| dir.path().join("state.redb"));
         let mut aggregator = Aggregator::start(dir.path(), &broker, state.as_deref()).await;
         let mut node = Node::connect(broker.url()).await;
-        node.say(1, 5).await;
-        node.say(2, 5).await;
-        let fits = |said: &Confirmation| !said.behind && said.runs[0].covers(Seq(4));
-        let said = node.confirmed(4, fits).await;
-        assert_eq!(said.runs[0].incarnation, Incarnation(7));
-        assert_eq!(said.runs[0].spans, [(Seq(1), Seq(2)), (Seq(4), Seq(4))]);
+        node.send_latency(1, 5).await;
+        node.send_latency(2, 5).await;
+        let fits = |stated: &Confirmation| !stated.behind && stated.runs[0].covers(Seq(4));
+        let stated = node.confirmed(4, fits).await;
+        assert_eq!(stated.runs[0].incarnation, Incarnation(7));
+        assert_eq!(stated.runs[0].spans, [(Seq(1), Seq(2)), (Seq(4), Seq(4))]);
         if kept {
             // What it has confirmed is stored, however suddenly it ends.
             aggregator.child.kill();
@@ -166,7 +166,7 @@ async fn a_node_hears_what_is_stored_and_what_is_not() {
         assert_eq!(ledger.fleet.merged, 600, "kept: {kept}");
         let run = &ledger.nodes[0].runs[0];
         assert_eq!((run.holes.as_slice(), run.newest_seq), (&[(3, 3)][..], 4));
-        node.confirmed(3, |said| said.runs[0].covers(Seq(3))).await;
+        node.confirmed(3, |stated| stated.runs[0].covers(Seq(3))).await;
         assert!(aggregator.ledger().await.nodes[0].runs[0].holes.is_empty());
     }
 }
@@ -186,7 +186,7 @@ fn event(source: EventSource, title: &str, alert_type: AlertType) -> Event {
 }
 
 #[tokio::test]
-async fn events_are_told_to_who_asks_and_their_counts_outlive_a_crash() {
+async fn events_are_returned_on_request_and_counts_outlive_a_crash() {
     let dir = tempfile::tempdir().unwrap();
     let broker = Broker::start(dir.path(), true).await.unwrap();
     let state = dir.path().join("state.redb");
@@ -198,16 +198,17 @@ async fn events_are_told_to_who_asks_and_their_counts_outlive_a_crash() {
     node.send(1, body.clone()).await;
     // The same message once more, as after an acknowledgement that was lost.
     node.send(1, body).await;
-    node.confirmed(2, |said| said.runs[0].covers(Seq(2))).await;
-    let told = aggregator.api.get("/api/v1/events").await.unwrap();
-    let page: EventsPage = serde_json::from_str(&told).unwrap();
+    node.confirmed(2, |stated| stated.runs[0].covers(Seq(2))).await;
+    let got = aggregator.api.get("/api/v1/events").await.unwrap();
+    let page: EventsPage = serde_json::from_str(&got).unwrap();
     let titles: Vec<&str> = page.events.iter().map(|row| row.title.as_str()).collect();
     assert_eq!(
         (titles.as_slice(), page.events[1].text.as_str()),
         (&["db", "done"][..], "two\nlines")
     );
-    let asked = "/api/v1/events?source=service_check&alert_type=error&node=a&limit=1";
-    let page: EventsPage = serde_json::from_str(&aggregator.api.get(asked).await.unwrap()).unwrap();
+    let requested = "/api/v1/events?source=service_check&alert_type=error&node=a&limit=1";
+    let page: EventsPage =
+        serde_json::from_str(&aggregator.api.get(requested).await.unwrap()).unwrap();
     assert_eq!((page.events.len(), page.events[0].at_seconds), (1, 1_700_000_000.0));
     let refused = aggregator.api.get("/api/v1/events?limit=many").await.unwrap_err();
     assert!(refused.to_string().contains("400"), "{refused}");
@@ -220,21 +221,21 @@ async fn events_are_told_to_who_asks_and_their_counts_outlive_a_crash() {
 }
 
 #[tokio::test]
-async fn a_breach_while_no_aggregator_ran_is_told_with_how_late() {
+async fn a_breach_without_an_aggregator_is_reported_as_late() {
     let dir = tempfile::tempdir().unwrap();
     let broker = Broker::start(dir.path(), true).await.unwrap();
     let state = dir.path().join("state.redb");
     let mut aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
     let mut node = Node::connect(broker.url()).await;
-    node.confirmed(1, |said| said.runs[0].covers(Seq(1))).await;
+    node.confirmed(1, |stated| stated.runs[0].covers(Seq(1))).await;
     aggregator.child.kill();
     let watch = Stopwatch::start();
     let mut seq = 1;
     while watch.elapsed() < Duration::from_secs(6) {
         seq += 1;
-        node.say(seq, 60).await;
+        node.send_latency(seq, 60).await;
         // Five messages a second; what was confirmed before the end may still come in.
-        let _heard = timeout(Duration::from_millis(200), node.confirmed.next()).await;
+        let _read = timeout(Duration::from_millis(200), node.confirmed.next()).await;
     }
     let restarted = Clock::start().now().wall.0 as f64 / 1e9;
     let aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;

@@ -24,7 +24,7 @@ impl Aggregator {
         command.args(["--mesh", "m", "--nats", &broker.url(), "--http", "127.0.0.1:0"]);
         command.arg("--rules").arg(rules);
         let child = Child::start("aggregator", dir, command).unwrap();
-        let http = until("it says where it listens", WAIT, async || {
+        let http = until("it logs its address", WAIT, async || {
             let log = child.log();
             let (_, rest) = log.split_once("aggregator started http=")?;
             Some(rest.split_whitespace().next()?.to_owned())

@@ -79,9 +79,9 @@ impl Deployment {
         // Between a kill and a restart the broker uses nothing.
         let broker = usage(stack.broker().id()).unwrap_or_default();
         let own = usage(std::process::id())?;
-        let looking = thread_cpu_seconds(THREAD);
-        let pages = Usage { cpu_seconds: looking, resident_bytes: 0 };
-        let generator = Usage { cpu_seconds: own.cpu_seconds - looking, ..own };
+        let polling = thread_cpu_seconds(THREAD);
+        let pages = Usage { cpu_seconds: polling, resident_bytes: 0 };
+        let generator = Usage { cpu_seconds: own.cpu_seconds - polling, ..own };
         Some(Processes { broker, aggregator, generator, pages })
     }
 

@@ -123,7 +123,7 @@ impl<T> Processes<T> {
             ("broker", broker),
             ("aggregator", aggregator),
             ("generator", generator),
-            ("looking at pages", pages),
+            ("page polling", pages),
         ]
     }
 }

@@ -54,7 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn one_outlier_is_no_growth_and_few_values_say_nothing() {
+    fn one_outlier_or_few_values_are_no_growth() {
         assert!(halves([10, 10, 10, 10, 10, 5_000]).unwrap().is_level());
         assert_eq!(halves([10, 10, 10, 10, 10]), None);
     }

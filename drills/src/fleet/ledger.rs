@@ -99,7 +99,7 @@ mod tests {
     };
 
     /// A node that has sent its final message, and lost two samples.
-    fn spoken() -> FleetNode {
+    fn seen_node() -> FleetNode {
         let (mesh, palette) = (MeshName::new("m").unwrap(), Palette::new().unwrap());
         let profile = |rng: &mut _| NodeProfile::job(rng, palette.tables());
         let mut node = FleetNode::new(&mesh, &REGIME, 7, profile, (5, Wall(1))).unwrap();
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn equal_ledgers_are_equal_and_nodes_of_another_fleet_are_ignored() {
-        let node = spoken();
+        let node = seen_node();
         let mut page = page(&node);
         let stranger = NodeLedger { node: "gpu7".to_owned(), ..page.nodes[0].clone() };
         page.nodes.push(stranger);
@@ -170,7 +170,7 @@ mod tests {
             (|page| page.nodes[0].node.push('0'), "fleet-1-000070 is unknown to the fleet"),
             (|page| page.behind = true, "has not read everything"),
         ];
-        let node = spoken();
+        let node = seen_node();
         for (change, described) in changes {
             let mut page = page(&node);
             change(&mut page);

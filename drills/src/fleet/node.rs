@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_speaks_once_an_interval_at_no_fixed_phase() {
+    fn a_probe_sends_once_an_interval_at_no_fixed_phase() {
         let at: Vec<u64> = (0..50).map(|round| REGIME.probe_ns(round)).collect();
         assert!(at.is_sorted());
         let phases: Vec<u64> = at.iter().map(|ns| ns % REGIME.interval_ns).collect();

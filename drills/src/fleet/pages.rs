@@ -60,7 +60,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    async fn ask(&mut self, api: &Api, path: &str) -> Option<String> {
+    async fn get(&mut self, api: &Api, path: &str) -> Option<String> {
         let watch = Stopwatch::start();
         match api.get(path).await {
             Ok(text) => {
@@ -130,7 +130,7 @@ struct Run {
 
 impl Run {
     async fn run(self) -> Seen {
-        let (mut seen, nodes) = tokio::join!(self.look_for_probes(), self.ask_for_nodes());
+        let (mut seen, nodes) = tokio::join!(self.look_for_probes(), self.get_nodes());
         seen.nodes = nodes;
         seen
     }
@@ -144,9 +144,9 @@ impl Run {
     }
 
     /// Waits until a time of the fleet's clock; returns early when the run is over.
-    async fn wait_until(&self, moment: Duration) {
+    async fn wait_until(&self, at: Duration) {
         while !self.is_over() {
-            let left = moment.saturating_sub(self.watch.elapsed());
+            let left = at.saturating_sub(self.watch.elapsed());
             if left.is_zero() {
                 return;
             }
@@ -157,8 +157,8 @@ impl Run {
     async fn look_for_probes(&self) -> Seen {
         let mut seen = Seen::default();
         while !self.is_over() {
-            let asked = self.watch.elapsed();
-            if let Some(text) = seen.metrics.ask(&self.api, "/metrics").await {
+            let sent = self.watch.elapsed();
+            if let Some(text) = seen.metrics.get(&self.api, "/metrics").await {
                 let glance = Glance { at: self.watch.elapsed(), ..read(&text) };
                 let rounds = seen.freshness.len() as u64..glance.probes.min(self.load.rounds);
                 let took = rounds.map(|round| glance.at.saturating_sub(self.due(round)));
@@ -166,7 +166,7 @@ impl Run {
                 seen.glances.push(glance);
             }
             let now = self.watch.elapsed();
-            let took = now.saturating_sub(asked);
+            let took = now.saturating_sub(sent);
             let round = seen.freshness.len() as u64;
             let pause = match (self.due(round) + FIRST_LOOK_AFTER).checked_sub(now) {
                 _ if round >= self.load.rounds => GLANCE_EVERY,
@@ -179,7 +179,7 @@ impl Run {
         seen
     }
 
-    async fn ask_for_nodes(&self) -> Requests {
+    async fn get_nodes(&self) -> Requests {
         let mut requests = Requests::default();
         let mut next = NODES_FIRST;
         loop {
@@ -187,7 +187,7 @@ impl Run {
             if self.is_over() {
                 return requests;
             }
-            requests.ask(&self.api, "/metrics/nodes").await;
+            requests.get(&self.api, "/metrics/nodes").await;
             next += NODES_EVERY;
         }
     }

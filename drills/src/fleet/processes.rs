@@ -78,6 +78,6 @@ mod tests {
         };
         let thread = std::thread::Builder::new().name("busy".to_owned()).spawn(busy).unwrap();
         assert!(thread.join().unwrap() >= 0.03);
-        assert!(thread_cpu_seconds("nobody") <= 0.0);
+        assert!(thread_cpu_seconds("absent") <= 0.0);
     }
 }

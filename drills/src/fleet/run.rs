@@ -53,15 +53,15 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     let seen = pages.end()?;
     let mut figures = figures(&args, load, &ended, &seen);
     figures.timeline = with_pending(timeline, &seen);
-    let spoken = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
-    (figures.messages_per_second, figures.processes) = steady(&figures.timeline, spoken);
+    let steady_span = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
+    (figures.messages_per_second, figures.processes) = steady(&figures.timeline, steady_span);
     figures.settled_seconds = settled.map(|took| took.as_secs_f64());
     figures.confirmations = confirmations.received.load(Ordering::Relaxed);
     judge(&mut drill, &args, load, &figures, &seen);
     let mesh = deployment.mesh.to_string();
     let (since, end) = (drill.elapsed(), deployment.end().await);
     let seen_text = end.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".to_owned());
-    let expectation = Expectation::new("ended", "aggregator and broker end when asked");
+    let expectation = Expectation::new("ended", "aggregator and broker end on a signal");
     drill.judge(expectation, since, Look::new(end.is_ok(), seen_text));
     Ok(Report { mesh, fleet: Some(figures), ..Report::new(&drill, Vec::new(), Vec::new()) })
 }

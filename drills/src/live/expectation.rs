@@ -146,7 +146,7 @@ impl Drill {
         mut look: impl AsyncFnMut() -> Look,
     ) -> bool {
         let deadline = Deadline::within((since + within).saturating_sub(self.elapsed()));
-        let mut tell_at = self.elapsed() + PROGRESS_EVERY;
+        let mut log_at = self.elapsed() + PROGRESS_EVERY;
         loop {
             let last = deadline.has_passed();
             let seen = look().await;
@@ -154,8 +154,8 @@ impl Drill {
                 let at = seen.at.unwrap_or_else(|| self.elapsed()).saturating_sub(since);
                 return self.close(expectation, seen.seen, at, seen.met && at <= within);
             }
-            if self.elapsed() >= tell_at {
-                tell_at += PROGRESS_EVERY;
+            if self.elapsed() >= log_at {
+                log_at += PROGRESS_EVERY;
                 let (now, of) = (self.elapsed().saturating_sub(since).as_secs(), within.as_secs());
                 eprintln!("waiting for {}: {now} s of {of} s ({})", expectation.name, seen.seen);
             }
@@ -219,10 +219,10 @@ mod tests {
 
     #[test]
     fn what_comes_at_the_third_look_is_met() {
-        let mut looks = 0;
+        let mut polls = 0;
         let outcome = verdict_of(60_000, async || {
-            looks += 1;
-            Look::new(looks == 3, format!("look {looks}"))
+            polls += 1;
+            Look::new(polls == 3, format!("look {polls}"))
         });
         assert_eq!((outcome.verdict, outcome.seen.as_str()), (Verdict::Met, "look 3"));
     }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_in_time_is_met_even_if_looked_at_later() {
+    fn what_came_in_time_is_met_even_if_polled_later() {
         for (at_ms, verdict) in [(0, Verdict::Met), (5, Verdict::Missed)] {
             let at = Duration::from_millis(at_ms);
             let outcome = verdict_of(0, async || Look { at: Some(at), ..Look::new(true, "") });

@@ -45,7 +45,7 @@ pub fn run<D: Future<Output = Result<Report>>>(
         Ok(drill_dir) => drill_dir,
         Err(error) => return fail(name, Exit::Usage, &format!("{error:#}")),
     };
-    let ended = block_on(until_asked(drill(drill_dir.path.clone())));
+    let ended = block_on(until_signal(drill(drill_dir.path.clone())));
     match ended.and_then(|report| publish(args, drill_dir, &report)) {
         Ok(exit) => exit.into(),
         Err(error) => fail(name, Exit::Failure, &format!("{error:#}")),
@@ -53,7 +53,7 @@ pub fn run<D: Future<Output = Result<Report>>>(
 }
 
 /// Dropping a drill kills its processes; being killed by a signal would leave them behind.
-async fn until_asked(drill: impl Future<Output = Result<Report>>) -> Result<Report> {
+async fn until_signal(drill: impl Future<Output = Result<Report>>) -> Result<Report> {
     let mut signals = Signals::listen()?;
     tokio::select! {
         report = drill => report,

@@ -225,7 +225,7 @@ impl Mesh {
         let received = self.notifications.received().to_vec();
         let (since, ended) = (drill.elapsed(), self.stack.end().await);
         let seen = ended.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".into());
-        let expectation = Expectation::new("ended", "aggregator and broker end when asked");
+        let expectation = Expectation::new("ended", "aggregator and broker end on a signal");
         drill.judge(expectation, since, Look::new(ended.is_ok(), seen));
         received
     }

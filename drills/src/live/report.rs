@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn words_tell_expected_against_seen_and_the_verdict() {
+    fn text_states_expected_seen_and_the_verdict() {
         let words = report(&[Verdict::Met, Verdict::Missed]).words();
         assert!(words.contains("MISSED       0.0  fires\n"), "{words}");
         assert!(words.contains("expected  an alert\n"), "{words}");

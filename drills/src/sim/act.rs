@@ -43,7 +43,7 @@ pub enum Crash {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// SIGTERM: it drains within its time limit and sends its final message.
-    Asked,
+    Terminated,
     /// kill -9: what it wrote survives, synced or not.
     Killed,
     /// The machine lost its power: what it had not synced may be gone.
@@ -211,12 +211,12 @@ impl Act {
             Self::LoseAcks { .. } => "acknowledgements lost",
             Self::Remake { .. } => "stream deleted",
             Self::EndProcess { who: Who::Node(_), end, .. } => match end {
-                End::Asked => "node terminated",
+                End::Terminated => "node terminated",
                 End::Killed => "node killed",
                 End::PowerCut => "node without power",
             },
             Self::EndProcess { who: Who::Aggregator(_), end, .. } => match end {
-                End::Asked => "aggregator terminated",
+                End::Terminated => "aggregator terminated",
                 End::Killed => "aggregator killed",
                 End::PowerCut => "aggregator without power",
             },

@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_value_is_told_its_flag_and_the_fix() {
+    fn a_wrong_value_names_its_flag_and_the_fix() {
         let table = [
             (["--epochs-per-second", "-1"], "at least 0"),
             (["--epochs-per-second", "NaN"], "at least 0"),
@@ -99,8 +99,8 @@ mod tests {
             (["--statsd", "unix://x"], "absolute path"),
         ];
         for ([flag, value], fix) in table {
-            let told = parse(&[&format!("{flag}={value}")]).unwrap_err();
-            assert!(told.contains(flag) && told.contains(fix), "{flag} {value}: {told}");
+            let got = parse(&[&format!("{flag}={value}")]).unwrap_err();
+            assert!(got.contains(flag) && got.contains(fix), "{flag} {value}: {got}");
         }
     }
 }

@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_read_and_everything_else_is_told_why_not() {
+    fn commands_are_parsed_and_others_rejected_with_why() {
         let table = [
             ("extra-work-ms 25", Ok(Command::ExtraWork(Duration::from_millis(25)))),
             ("  extra-work-ms\t0 \r", Ok(Command::ExtraWork(Duration::ZERO))),

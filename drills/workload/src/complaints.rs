@@ -11,7 +11,7 @@ use crate::limits::{COMPLAINT_BYTES_MAX, COMPLAINTS_MAX};
 #[derive(Debug, Default)]
 pub struct Complaints {
     known: BTreeSet<String>,
-    untold: Vec<String>,
+    pending: Vec<String>,
 }
 
 impl Complaints {
@@ -23,13 +23,13 @@ impl Complaints {
         }
         let complaint = complaint[..end].to_owned();
         if self.known.len() < COMPLAINTS_MAX && self.known.insert(complaint.clone()) {
-            self.untold.push(complaint);
+            self.pending.push(complaint);
         }
     }
 
     /// What was noted since the last call, in order.
     pub fn drain(&mut self) -> std::vec::Drain<'_, String> {
-        self.untold.drain(..)
+        self.pending.drain(..)
     }
 }
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_complaint_is_told_once() {
+    fn a_complaint_is_logged_once() {
         let mut complaints = Complaints::default();
         complaints.note("a");
         complaints.note("b");
@@ -54,8 +54,8 @@ mod tests {
         for n in 0..2 * COMPLAINTS_MAX {
             complaints.note(&format!("{n} {}", "é".repeat(COMPLAINT_BYTES_MAX)));
         }
-        let told: Vec<String> = complaints.drain().collect();
-        assert_eq!(told.len(), COMPLAINTS_MAX);
-        assert!(told.iter().all(|complaint| complaint.len() <= COMPLAINT_BYTES_MAX));
+        let got: Vec<String> = complaints.drain().collect();
+        assert_eq!(got.len(), COMPLAINTS_MAX);
+        assert!(got.iter().all(|complaint| complaint.len() <= COMPLAINT_BYTES_MAX));
     }
 }

@@ -132,7 +132,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn destinations_are_read_and_everything_else_is_told_the_fix() {
+    fn destinations_are_parsed_and_others_get_the_fix() {
         let long = format!("unix:///{}", "x".repeat(SOCKET_PATH_BYTES_MAX));
         let udp = Destination::Udp("127.0.0.1:8125".parse().unwrap());
         let table = [

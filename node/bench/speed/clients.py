@@ -8,7 +8,7 @@ over that of one. A row of Python: variant, ns_over_bare, which is the cost abov
 import json
 
 from speed import peers
-from speed.process import Failed, output, say
+from speed.process import Failed, output, progress
 from speed.programs import ROOT
 from speed.targets import Target
 
@@ -43,7 +43,7 @@ def cheapest(rows, name):
 
 def rust(programs):
     """A record through the Rust client, beside other crates."""
-    say(f"rust: running {RUST}")
+    progress(f"rust: running {RUST}")
     printed = output([programs.bench(RUST), "--json"], timeout=600)
     found = parsed(printed, "name", "ns_per_record")
     ours = cheapest(found["rows"], "plimsoll record")
@@ -56,7 +56,7 @@ def rust(programs):
 def python(cache, quick):
     """A timed call through the Python client, beside other packages."""
     program, versions = peers.python(cache, PACKAGES)
-    say("python: running timed_cost.py")
+    progress("python: running timed_cost.py")
     command = [program, str(TIMED), "--json", *(["--rounds", "9"] if quick else [])]
     rows = parsed(output(command, timeout=600), "variant", "ns_over_bare")["rows"]
     ours, other = cheapest(rows, "plimsoll @timed"), cheapest(rows, OTHERS)

@@ -13,7 +13,7 @@ import urllib.request
 from statistics import median
 
 from speed import kernel, peers
-from speed.process import Failed, Process, output, say
+from speed.process import Failed, Process, output, progress
 from speed.programs import ROOT
 from speed.targets import Target
 
@@ -56,7 +56,7 @@ def section(programs, stack, folder, cache, quick):
     seconds = 15 if quick else 60
     # What the first samples make ready is not part of one.
     time.sleep(2)
-    say(f"hardware: all at 1 Hz for {seconds} s")
+    progress(f"hardware: all at 1 Hz for {seconds} s")
     listener = [python, READINGS, url.rpartition(":")[2], str(seconds)]
     listening = Process(stack, folder / "readings.json", listener)
     before = spent(bare, with_gpus, exporter)

@@ -9,7 +9,7 @@ import time
 from statistics import median
 
 from speed import kernel, peers
-from speed.process import say
+from speed.process import progress
 from speed.targets import Target
 
 POINTS = [(100_000, 20), (400_000, 20), (100_000, 1), (400_000, 1)]
@@ -50,7 +50,7 @@ def measure(programs, server, rate, packed, seconds, seed):
 
 
 def settle(port):
-    """Until what was sent has been read; a server may rest a while before it looks."""
+    """Until what was sent has been read; a server may pause before it reads."""
     end = time.monotonic() + 2
     while port and kernel.udp_waiting(port) and time.monotonic() < end:
         time.sleep(0.005)
@@ -98,14 +98,14 @@ def section(programs, stack, folder, cache, quick):
     runs = []
     for turn in range(rounds):
         for rate, packed in POINTS:
-            say(f"intake: round {turn + 1} of {rounds}, {rate} samples/s, {packed} a datagram")
+            progress(f"intake: round {turn + 1} of {rounds}, {rate} samples/s, {packed} a datagram")
             for server in servers:
                 run = measure(programs, server, rate, packed, seconds, seed=turn + 1)
                 runs.append({**run, "round": turn})
     most = []
     for packed in TARGETS:
         for server in (s for s in servers if s.port):
-            say(f"intake: highest rate of {server.name}, {packed} a datagram")
+            progress(f"intake: highest rate of {server.name}, {packed} a datagram")
             found = highest(programs, server, packed, 1 if quick else 2)
             found = found or {"server": server.name, "packed": packed, "limit": "none"}
             if server is udp:

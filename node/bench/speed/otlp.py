@@ -10,7 +10,7 @@ import re
 from statistics import median
 
 from speed import peers
-from speed.process import Failed, output, say
+from speed.process import Failed, output, progress
 from speed.programs import ROOT
 
 LOAD = str(ROOT / "node/bench/speed/otlp_load.py")
@@ -36,13 +36,13 @@ def section(programs, stack, folder, cache, quick):
         process, to, version = peers.rotel(stack, folder, cache)
         servers["Rotel"], heads["Rotel"] = (process, to), version
     except Failed as why:
-        say(f"without Rotel: {why}")
+        progress(f"without Rotel: {why}")
         skipped["Rotel"] = str(why)
     seconds, rounds = (2, 1) if quick else (5, 3)
     runs = []
     for turn in range(rounds):
         for kind, protocol in LOADS:
-            say(f"otlp: round {turn + 1} of {rounds}, {kind} over {protocol}")
+            progress(f"otlp: round {turn + 1} of {rounds}, {kind} over {protocol}")
             for name, (process, to) in servers.items():
                 command = [python, LOAD, "--kind", kind, "--protocol", protocol]
                 command += ["--to", to[protocol], "--seconds", str(seconds)]
@@ -98,6 +98,6 @@ def load_row(runs, servers, kind, protocol, decoding):
 
 def core(programs, bench):
     """The lines that a benchmark of the core alone prints."""
-    say(f"otlp: running {bench}")
+    progress(f"otlp: running {bench}")
     lines = output([programs.bench(bench)], timeout=300).splitlines()
     return [f"{bench}: {re.sub(' +', ' ', line)}" for line in lines]

@@ -52,8 +52,8 @@ def point(kind, data, number):
 
 def request(kind, points):
     """One metric of a second's delta points."""
-    asked = service.ExportMetricsServiceRequest()
-    resource = asked.resource_metrics.add()
+    message = service.ExportMetricsServiceRequest()
+    resource = message.resource_metrics.add()
     resource.resource.attributes.add(key="service.name").value.string_value = "shop"
     metric = resource.scope_metrics.add().metrics.add(name=f"bench.{kind}", unit="s")
     data = {
@@ -66,21 +66,21 @@ def request(kind, points):
         data.is_monotonic = True
     for number in range(points):
         point(kind, data, number)
-    return asked
+    return message
 
 
 class Bodies:
     """The body of a kind, at any time."""
 
     def __init__(self, kind, points, is_json):
-        asked = request(kind, points)
+        message = request(kind, points)
         if is_json:
             self.body = json_format.MessageToJson(
-                asked, indent=None, use_integers_for_enums=True
+                message, indent=None, use_integers_for_enums=True
             ).encode()
             self.write = lambda number: b"%d" % number
         else:
-            self.body = asked.SerializeToString()
+            self.body = message.SerializeToString()
             self.write = lambda number: number.to_bytes(8, "little")
         self.last = time.time_ns()
 
@@ -120,20 +120,20 @@ def refused(content):
     return answer.partial_success.rejected_data_points
 
 
-def load(asked):
-    bodies = Bodies(asked.kind, asked.points, asked.protocol == "json")
-    post = poster(asked.protocol, asked.to)
+def load(options):
+    bodies = Bodies(options.kind, options.points, options.protocol == "json")
+    post = poster(options.protocol, options.to)
     begun = time.monotonic()
     requests = lost = 0
-    while (spent := time.monotonic() - begun) < asked.seconds:
-        if asked.rate and requests > spent * asked.rate:
+    while (spent := time.monotonic() - begun) < options.seconds:
+        if options.rate and requests > spent * options.rate:
             time.sleep(0.01)
             continue
         lost += int(post(bodies.next()))
         requests += 1
     return {
         "requests": requests,
-        "points": requests * asked.points,
+        "points": requests * options.points,
         "refused": lost,
         "bytes": len(bodies.body),
         "seconds": time.monotonic() - begun,
@@ -163,8 +163,8 @@ def main():
     parser.add_argument("--rate", type=float, help="bodies a second; as many as it takes without")
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--decode", action="store_true")
-    asked = parser.parse_args()
-    print(json.dumps(decoding(asked.points) if asked.decode else load(asked)))
+    options = parser.parse_args()
+    print(json.dumps(decoding(options.points) if options.decode else load(options)))
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import socket
 import subprocess
 from pathlib import Path
 
-from speed.process import Failed, Process, free_port, output, say
+from speed.process import Failed, Process, free_port, output, progress
 from speed.programs import ROOT, Server, answers, bound
 
 STATSD = "statsd@0.9.0"
@@ -125,7 +125,7 @@ def etsy(stack, folder, cache):
         raise Failed("there is no Node.js with npm")
     script = cache / "npm/node_modules/statsd/stats.js"
     if not script.exists():
-        say(f"installing {STATSD} from npm")
+        progress(f"installing {STATSD} from npm")
         flags = ["--ignore-scripts", "--omit=optional", "--no-audit", "--no-fund"]
         install = [npm, "install", "--prefix", str(cache / "npm"), *flags, STATSD]
         output(install, timeout=180)
@@ -160,7 +160,7 @@ def python(cache, wanted):
     if not program.exists():
         output(["python3", "-m", "venv", "--clear", str(folder)])
     if not imports(program, wanted.values()):
-        say(f"installing {', '.join(wanted)} from PyPI")
+        progress(f"installing {', '.join(wanted)} from PyPI")
         pip = [str(program), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
         output([*pip, *wanted], timeout=180)
     program_text = "import sys; from importlib.metadata import version as v; print(*map(v, sys.argv[1:]))"
@@ -213,6 +213,6 @@ def start(stack, folder, cache):
         try:
             servers.append(begin(stack, folder, cache))
         except Failed as why:
-            say(f"without {name}: {why}")
+            progress(f"without {name}: {why}")
             skipped[name] = str(why)
     return servers, skipped

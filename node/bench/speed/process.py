@@ -13,7 +13,7 @@ class Failed(Exception):
     """A program did not run; the text is one line with the program and the cause."""
 
 
-def say(text):
+def progress(text):
     """Progress, on standard error."""
     print(text, file=sys.stderr, flush=True)
 

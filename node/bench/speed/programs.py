@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Optional
 
 from speed import kernel
-from speed.process import Failed, Process, free_port, output, say
+from speed.process import Failed, Process, free_port, output, progress
 
 ROOT = Path(__file__).resolve().parents[3]
 BENCHES = ("dogstatsd_load", "receive_only", "otlp_cost", "points_cost", "record_cost")
@@ -50,7 +50,7 @@ class Programs:
 
     def __init__(self):
         """Builds what is older than its source."""
-        say("building what is to be measured (release)")
+        progress("building what is to be measured (release)")
         metadata = ["cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"]
         self.workspace = json.loads(output(metadata, cwd=ROOT))
         self.target = Path(self.workspace["target_directory"])

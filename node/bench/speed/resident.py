@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import median
 
 from speed import kernel, otlp, peers
-from speed.process import Failed, Process, say
+from speed.process import Failed, Process, progress
 from speed.targets import Target
 
 RATE = 1_000
@@ -61,13 +61,13 @@ def section(programs, stack, folder, cache, quick):
     except Failed as why:
         skipped["node_exporter"] = str(why)
     rest, seconds, rounds = (10, 5, 1) if quick else (30, 10, 3)
-    say(f"resident: all idle for {rest} s")
+    progress(f"resident: all idle for {rest} s")
     idle_cpu = shares(processes, lambda: time.sleep(rest))
     idle = memory(processes)
     cpu = {packed: [] for packed in PACKED}
     for turn in range(rounds):
         for packed in PACKED:
-            say(f"resident: round {turn + 1} of {rounds}, {RATE} samples/s, {packed} a datagram")
+            progress(f"resident: round {turn + 1}/{rounds}, {RATE} samples/s, {packed} a datagram")
             cpu[packed].append(loaded(servers, processes, load, packed, folder))
     active = memory(processes)
     rows = {
@@ -128,7 +128,7 @@ def scrape_at_1_hz(stack, url):
                 with urllib.request.urlopen(url, timeout=5) as page:
                     page.read()
             except OSError as error:
-                say(f"scrape failed: {error}")
+                progress(f"scrape failed: {error}")
 
     scraper = threading.Thread(target=scrape, daemon=True)
     scraper.start()

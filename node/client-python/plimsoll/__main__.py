@@ -21,7 +21,7 @@ examples:
   python -m plimsoll send epoch_hook 12.5 --socket udp://127.0.0.1:8125
   python -m plimsoll doctor
 
-The node is looked for at --socket, then PLIMSOLL_SOCKET, then {DEFAULT_PATH}
+The node is searched at --socket, then PLIMSOLL_SOCKET, then {DEFAULT_PATH}
 where that exists, then {DEFAULT_UDP}.
 
 exit codes:

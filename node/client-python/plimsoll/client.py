@@ -27,7 +27,7 @@ class Stats:
     enabled: bool
     """Whether anything is recorded."""
     address: str
-    """Where the node is looked for."""
+    """Where the node is expected."""
     connected: bool
     """Whether the node took the last datagram."""
     client: str
@@ -65,9 +65,9 @@ class Client:
         self._sending = threading.Lock()
         self._starting = threading.RLock()
         self._thread: Optional[threading.Thread] = None
-        # Flushes asked for, flushes done, and how the last one ended.
+        # Flushes requested, flushes done, and how the last one ended.
         self._turn = threading.Condition()
-        self._asked = 0
+        self._requested = 0
         self._done = 0
         self._is_last = False
         self._outcome = Outcome.SENT
@@ -134,8 +134,8 @@ class Client:
         if self._thread is None or not self._thread.is_alive():
             return self._flush_once(is_last, max(0.0, deadline - time.monotonic()))
         with self._turn:
-            self._asked += 1
-            ticket = self._asked
+            self._requested += 1
+            ticket = self._requested
             self._is_last = is_last
             self._turn.notify_all()
             wait_s = max(0.0, deadline - time.monotonic())
@@ -162,10 +162,10 @@ class Client:
 
     def _run(self) -> None:
         while True:
-            asked, is_last = self._wait_for_turn()
+            requested, is_last = self._wait_for_turn()
             outcome = self._flush_once(is_last)
             with self._turn:
-                self._done, self._outcome = asked, outcome
+                self._done, self._outcome = requested, outcome
                 self._turn.notify_all()
 
     def _wait_for_turn(self) -> Tuple[int, bool]:
@@ -173,11 +173,11 @@ class Client:
         settings = self.settings
         with self._turn:
             self._turn.wait_for(
-                lambda: self._asked > self._done or self.settings is not settings,
+                lambda: self._requested > self._done or self.settings is not settings,
                 settings.flush_ms / 1_000,
             )
             is_last, self._is_last = self._is_last, False
-            return self._asked, is_last
+            return self._requested, is_last
 
     def _wake(self) -> None:
         """On the first value of this process: starts the flush thread."""

@@ -59,7 +59,7 @@ class Experiment:
             self._cycle = Cycle(self._cycles_begun, labels)
             self._cycles.append(self._cycle)
             while len(self._cycles) > limits.CYCLES_MAX:
-                self._forget_oldest()
+                self._drop_oldest()
 
     def end_cycle(self) -> None:
         """The open cycle is over, and becomes a sample of the operation `cycle`."""
@@ -138,7 +138,7 @@ class Experiment:
             spare = limits.EXPERIMENT_CELLS_MAX - self._cells
             self._cells += figures.add(value_ns, tokens, failed, spare)
 
-    def _forget_oldest(self) -> None:
+    def _drop_oldest(self) -> None:
         oldest = self._cycles.popleft()
         self._cells -= sum(len(figures.cells) for figures in oldest.operations.values())
 

@@ -1,7 +1,7 @@
 """Every bound of the client in one place: nothing grows past a number written here.
 
 Holds numbers and the reasons for them, and no code. The node's own bounds are in
-`schemas/src/limits/mod.rs`; what repeats one of them says so.
+`schemas/src/limits/mod.rs`; copies of them are marked.
 """
 
 # Time between two flushes, in milliseconds. Half a second keeps what a crash can cost small and

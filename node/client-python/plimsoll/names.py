@@ -1,7 +1,7 @@
 """Names of operations and labels as text that is valid in a DogStatsD line.
 
 Rejects nothing: invalid characters are replaced, since a sample is worth more than the
-spelling of its label. The node mends by the same rules.
+spelling of its label. The node replaces by the same rules.
 """
 
 import re

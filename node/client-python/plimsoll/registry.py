@@ -127,7 +127,7 @@ class Registry:
         }
 
     def wake(self) -> None:
-        """From now on series hold their share, and only a full one is looked after."""
+        """From now on series hold their share, and only a full one is checked."""
         self.is_awake = True
         self._share_out()
 

@@ -106,9 +106,9 @@ class _Reads:
             heapq.heappush(self._slowest, (took_ns, next(self._numbers), read))
             if len(self._slowest) > limits.SLOWEST_READS_MAX:
                 heapq.heappop(self._slowest)
-            return is_slow, is_slow and self._may_tell(), mean_ns / 1e9
+            return is_slow, is_slow and self._may_log(), mean_ns / 1e9
 
-    def _may_tell(self) -> bool:
+    def _may_log(self) -> bool:
         now_ns = clock()
         every_ns = limits.SLOW_READ_EVENT_EVERY_S * 1e9
         if self._event_at_ns is not None and now_ns - self._event_at_ns < every_ns:
@@ -160,10 +160,10 @@ def end_read(
     if rows:
         registry.counter(f"{OPERATION}.rows", {}).add(int(rows))
     entry = SlowestRead(read.shard, took_ns / 1e9, size_bytes, rows)
-    is_slow, may_tell, mean_s = _reads.add(entry, took_ns)
+    is_slow, may_log, mean_s = _reads.add(entry, took_ns)
     if is_slow:
         registry.counter(f"{OPERATION}.slow", {}).add(1)
-    if may_tell:
+    if may_log:
         text = f"{read.shard} took {entry.seconds:.3f} s, the mean before it is {mean_s:.3f} s"
         send_event("slow shard read", text, "warning", {"operation": OPERATION})
 

@@ -36,7 +36,7 @@ class Timer:
         self._begun = 0
 
     def label(self, **labels: object) -> None:
-        """Labels that only the block knows; they override labels given before."""
+        """Labels known only inside the block; they override labels given before."""
         self.labels = {**self.labels, **labels}
 
     def tokens(self, count: int) -> None:
@@ -196,7 +196,7 @@ def timer(
     With `cpu=True` also, as the operation `<operation>.idle`, how much of it the block's thread
     did not work: slept, waited for a lock, a disk, a socket, another process, or its turn in the
     interpreter or on a processor. Not with `async with`: while a task waits its thread works for
-    others, so there is no telling, and `plimsoll_client_dropped` counts it as `idle`.
+    others, so it is undefined, and `plimsoll_client_dropped` counts it as `idle`.
     """
     if not (CLIENT.settings.enabled and CLIENT.settings.timers):
         return NO_TIMER

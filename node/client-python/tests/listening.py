@@ -24,7 +24,7 @@ _LINE = re.compile(r"([A-Za-z0-9_./-]+):([^|]+)\|(ms|c|g)(?:\|@([^|]+))?(?:\|#([
 
 
 class Client:
-    """What the sequence lines of one client said."""
+    """What the sequence lines of one client state."""
 
     def __init__(self, number, before):
         self.number = number - 1

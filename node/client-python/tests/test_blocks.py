@@ -1,4 +1,4 @@
-"""`timer`, explicit records, and what the client tells of itself."""
+"""`timer`, explicit records, and what the client reports about itself."""
 
 import asyncio
 import threading
@@ -40,7 +40,7 @@ class Blocks(Recording):
         self.assertEqual(self.counts(), {"op{k:v}": 1})
         self.assertEqual(dict(self.listening.counters), {"op.errors{k:v}": 1})
 
-    def test_a_label_that_cannot_say_what_it_is_hides_no_error_of_the_block(self):
+    def test_a_label_whose_str_fails_hides_no_error_of_the_block(self):
         class Shy:
             def __str__(self):
                 raise RuntimeError("no")
@@ -152,7 +152,7 @@ class Blocks(Recording):
         self.assertEqual(self.counts(), {"op": 2})
         self.assertEqual(threading.active_count(), threads)
 
-    def test_stats_tell_where_everything_is(self):
+    def test_stats_account_for_all_samples(self):
         before = plimsoll.stats()
         plimsoll.record("op", seconds=1)
         self.assertEqual(plimsoll.stats().held - before.held, 1)
@@ -162,7 +162,7 @@ class Blocks(Recording):
         self.assertEqual((after.address, after.fault), (self.listening.path, ""))
         self.assertTrue(after.enabled and after.connected)
 
-    def test_a_client_without_a_node_says_so_and_keeps_what_it_has(self):
+    def test_a_client_without_a_node_logs_and_keeps_its_values(self):
         self.received()
         self.listening.close()
         plimsoll.record("op", seconds=1)

@@ -27,7 +27,7 @@ def command(*arguments, address="", python=sys.executable, **more):
 class Command(unittest.TestCase):
     """The command line."""
 
-    def test_send_sends_one_value_whatever_the_switches_say(self):
+    def test_send_sends_one_value_despite_switches(self):
         with unix_socket() as listening:
             for arguments in [
                 ["epoch_hook", "12.5", "--label", "phase=train", "--label", "class=llm"],
@@ -42,7 +42,7 @@ class Command(unittest.TestCase):
             self.assertEqual(dict(listening.counters), {"cache": 3})
             self.assertEqual(listening.gauges, {"depth": 0.5})
 
-    def test_send_says_when_nobody_took_it(self):
+    def test_send_reports_a_missing_node(self):
         code, printed = command("send", "op", "1", address="/nonexistent/node.sock")
         self.assertEqual(code, 1)
         self.assertIn("not sent: /nonexistent/node.sock: [Errno 2]", printed)
@@ -53,7 +53,7 @@ class Command(unittest.TestCase):
         for value in ["-1", "nan", "inf"]:
             self.assertEqual(command("send", "op", "--", value)[0], 2, value)
 
-    def test_doctor_says_where_the_node_is_and_what_is_on(self):
+    def test_doctor_reports_node_address_and_switches(self):
         with unix_socket() as listening:
             code, printed = command(
                 "doctor",
@@ -71,7 +71,7 @@ class Command(unittest.TestCase):
         self.assertEqual(code, 1)
         self.assertIn("does not answer", printed)
 
-    def test_doctor_tells_a_udp_port_that_refuses(self):
+    def test_doctor_reports_a_refused_udp_port(self):
         code, printed = command("doctor", address="udp://127.0.0.1:9")
         self.assertEqual((code, "Connection refused" in printed), (1, True), printed)
 

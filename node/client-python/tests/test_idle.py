@@ -30,7 +30,7 @@ def wait():
 
 
 class Idle(Recording):
-    """Blocks and functions that are asked for their idle time, and those that are not."""
+    """Blocks and functions with and without the idle time option."""
 
     def value_ns(self, received, series):
         [value] = received.values_ns(series)
@@ -70,7 +70,7 @@ class Idle(Recording):
         self.assertGreaterEqual(self.value_ns(self.received(), "op.idle"), SPAN_NS // 2)
         self.assertGreaterEqual(timer.elapsed_ns, SPAN_NS)
 
-    def test_who_does_not_ask_gets_the_latency_alone(self):
+    def test_the_default_is_the_latency_alone(self):
         plimsoll.timed("op")(int)()
         with plimsoll.timer("op", cpu=False, cpu_="3") as timer:
             pass
@@ -98,7 +98,7 @@ class Idle(Recording):
         self.assertEqual(counters["op.errors{phase:eval}"], 1)
         self.assertEqual(counters["op.tokens{phase:eval}"], 3)
 
-    def test_methods_of_every_kind_may_ask(self):
+    def test_methods_of_every_kind_work(self):
         class Thing:
             @plimsoll.timed("op", cpu=True)
             def plain(self):
@@ -119,7 +119,7 @@ class Idle(Recording):
         self.assertEqual(answers, ["plain", "Thing", "static"])
         self.assertEqual(self.counts(), {"op": 3, "op.idle": 3})
 
-    def test_an_async_block_has_no_idle_time_and_says_so(self):
+    def test_an_async_block_reports_no_idle_time(self):
         async def fetch():
             async with plimsoll.timer("op", cpu=True):
                 await asyncio.sleep(0)
@@ -156,7 +156,7 @@ class Idle(Recording):
                     plimsoll.timed("op", cpu=True)(function)
         plimsoll.configure(enable=True)
 
-    def test_no_name_is_too_long_to_be_told_from_its_idle_time(self):
+    def test_the_longest_name_differs_from_its_idle_time(self):
         for length in [1, 122, 123, 124, 128, 500]:
             idle = operation_name(idle_name("x" * length))
             self.assertEqual(idle, "x" * min(length, 123) + ".idle")

@@ -23,7 +23,7 @@ def record(n, who):
 
 
 class Processes(unittest.TestCase):
-    """Real interpreters; each script ends as it says."""
+    """Real interpreters; each script ends as its name states."""
 
     def setUp(self):
         self.listening = enter(self, unix_socket())
@@ -35,7 +35,7 @@ class Processes(unittest.TestCase):
         received = self.listening.read()
         return {series: received.count(series) for series in received.latencies}
 
-    def test_the_end_of_a_program_sends_the_rest_and_says_that_it_ends(self):
+    def test_the_end_of_a_program_sends_the_rest_and_an_end(self):
         self.run_script("record(1000, 'a')", PLIMSOLL_FLUSH_MS="60000")
         self.assertEqual(self.received(), {"op{who:a}": 1_000})
         [client] = self.listening.clients.values()
@@ -119,7 +119,7 @@ else:
         self.assertEqual(process.wait(), -signal.SIGTERM)
         self.assertEqual(self.received(), {"op{who:a}": 100})
 
-    def test_values_arrive_without_being_asked_for(self):
+    def test_values_arrive_unrequested(self):
         script = START + "record(3, 'a'); signal.pause()"
         process = subprocess.Popen(
             [sys.executable, "-c", script],
@@ -127,7 +127,7 @@ else:
         )
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
-        # And a datagram that says that nothing follows.
+        # And a datagram that marks the end.
         self.listening.poll_until(lambda: len(self.listening.sizes) == 2)
         self.assertEqual(self.received(), {"op{who:a}": 3})
 

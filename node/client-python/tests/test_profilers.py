@@ -30,7 +30,7 @@ class Profilers(Recording):
 class Experiments(Profilers):
     """Figures of cycles and of the whole run."""
 
-    def test_figures_are_told_for_each_cycle_and_for_the_run(self):
+    def test_figures_are_shown_per_cycle_and_per_run(self):
         with plimsoll.experiment("run-7", model="small") as run_7:
             for cycle in range(3):
                 with run_7.cycle(epoch=cycle):
@@ -100,7 +100,7 @@ class Experiments(Profilers):
         self.assertEqual(exported["totals"]["op"]["count"], 1_050)
         self.assertEqual((len(exported["memory"]), exported["memory_snapshots_forgotten"]), (1_000, 50))
 
-    def test_names_and_cells_are_bounded_and_what_has_no_room_is_told(self):
+    def test_names_and_cells_are_bounded_and_excess_is_reported(self):
         run_7 = plimsoll.experiment("run")
         for number in range(limits.CYCLE_OPERATIONS_MAX + 5):
             run_7.record_timing(f"op{number}", seconds=1)
@@ -128,7 +128,7 @@ class Experiments(Profilers):
         self.assertEqual(self.exported(run_7)["totals"]["op"]["count"], 8_000)
         self.assertEqual(self.received().count("op"), 8_000)
 
-    def test_an_export_that_cannot_be_written_says_so_and_leaves_the_old_one(self):
+    def test_an_export_that_fails_is_reported_and_keeps_the_old_one(self):
         run_7 = plimsoll.experiment("run")
         self.exported(run_7)
         with self.assertRaises(OSError):

@@ -91,7 +91,7 @@ class Sending(TestCase):
         self.assertEqual(len(self.listening.sizes), 1)
         self.assertEqual(len(self.listening.latencies), 20)
 
-    def test_an_idle_client_says_once_that_nothing_follows(self):
+    def test_an_idle_client_sends_one_end(self):
         self.record([1])
         for _ in range(5):
             self.flush_reading()
@@ -103,7 +103,7 @@ class Sending(TestCase):
         self.assertEqual(self.listening.clients[self.sender.client].tails, 2)
         self.assertEqual(self.listening.clients[self.sender.client].number, 4)
 
-    def test_a_client_without_values_never_speaks(self):
+    def test_a_client_without_values_never_sends(self):
         self.assertIs(self.sender.flush(), Outcome.SENT)
         self.assertIs(self.sender.tail(), Outcome.SENT)
         self.assertEqual(self.listening.read().sizes, [])
@@ -242,7 +242,7 @@ class Sending(TestCase):
         self.flush_reading()
         self.assertEqual(self.listening.counters["c{x:1}"], 6.5)
 
-    def test_labels_that_no_line_can_hold_are_mended(self):
+    def test_labels_that_no_line_can_hold_are_fixed(self):
         table = [
             ({"k": "a,b|c\nd"}, "op{k:a_b_c_d}"),
             ({"k e,y": "v"}, "op{k_e_y:v}"),
@@ -288,14 +288,14 @@ class Sending(TestCase):
         self.assertEqual(len(self.listening.gauges) + dropped, limits.SERIES_MAX + 500)
         self.assertGreater(self.listening.count("other"), 500)
 
-    def test_what_no_cell_is_left_for_is_dropped_counted_and_told(self):
+    def test_what_finds_no_cell_is_dropped_counted_logged(self):
         self.listening.close()
         seed = random.Random(6)
         recorded = 0
         for number in range(60):
             self.record([seed.randrange(10**12) for _ in range(6_000)], name=f"op{number}")
             recorded += 6_000
-        # As the thread does after each flush that found nobody.
+        # As the thread does after each flush without a node.
         self.assertIs(self.sender.flush(), Outcome.UNREACHABLE)
         self.registry.fold_halves()
         cells = [series.cells for series in self.registry.all() if hasattr(series, "cells")]

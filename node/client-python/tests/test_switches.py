@@ -105,7 +105,7 @@ plimsoll.record("late", seconds=1)
         self.assertEqual(settings.flush_ms, 500)
         self.assertIn("PLIMSOLL_FLUSH_MS: 'soon'", settings.complaints[0])
 
-    def test_settings_of_code_are_checked_where_they_are_given(self):
+    def test_settings_in_code_are_checked_when_set(self):
         for flush_ms in [0, 9, 60_001]:
             with self.assertRaisesRegex(ValueError, "10 to 60000"):
                 Settings().changed(flush_ms=flush_ms)

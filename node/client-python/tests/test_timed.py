@@ -15,13 +15,13 @@ class Decorated(Recording):
 
     def test_a_function_keeps_its_name_text_and_signature_and_answers_as_before(self):
         def original(a: int, *, b: str = "x") -> str:
-            """Says something."""
+            """Does something."""
             return b * a
 
         function = plimsoll.timed("op", phase="train")(original)
         self.assertIsNot(function, original)
         self.assertEqual(function(2, b="y"), "yy")
-        self.assertEqual((function.__name__, function.__doc__), ("original", "Says something."))
+        self.assertEqual((function.__name__, function.__doc__), ("original", "Does something."))
         self.assertEqual(inspect.signature(function), inspect.signature(original))
         self.assertIs(function.__wrapped__, original)
         self.assertEqual(self.counts(), {"op{phase:train}": 1})
@@ -119,7 +119,7 @@ class Decorated(Recording):
         asyncio.run(crowd())
         self.assertEqual(self.counts(), {"op": 10_000})
 
-    def test_not_a_name_is_told_apart_at_once(self):
+    def test_an_invalid_name_is_rejected_at_once(self):
         with self.assertRaisesRegex(TypeError, r'@timed\("epoch_hook"\)'):
             plimsoll.timed(len)
 

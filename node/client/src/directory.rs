@@ -44,9 +44,9 @@ impl Directory {
     }
 
     /// The number of a series of latencies; always below `OPERATIONS_MAX`.
-    pub(crate) fn operation(&mut self, asked: Option<Series>) -> u32 {
+    pub(crate) fn operation(&mut self, wanted: Option<Series>) -> u32 {
         let (known, room) = (&self.operations, self.series.len() + 1 < OPERATIONS_MAX);
-        let fits = asked.filter(|series| room || known.contains_key(series));
+        let fits = wanted.filter(|series| room || known.contains_key(series));
         self.folded += u64::from(fits.is_none());
         let series = fits.unwrap_or_else(other);
         if let Some(index) = self.operations.get(&series) {
@@ -63,16 +63,16 @@ impl Directory {
         self.series.get(index).cloned().unwrap_or_else(other)
     }
 
-    pub(crate) fn counter(&mut self, asked: Option<Series>) -> Number {
-        number(&mut self.counters, &mut self.folded, asked, 0)
+    pub(crate) fn counter(&mut self, wanted: Option<Series>) -> Number {
+        number(&mut self.counters, &mut self.folded, wanted, 0)
     }
 
-    pub(crate) fn gauge(&mut self, asked: Option<Series>) -> Number {
-        number(&mut self.gauges, &mut self.folded, asked, UNSET)
+    pub(crate) fn gauge(&mut self, wanted: Option<Series>) -> Number {
+        number(&mut self.gauges, &mut self.folded, wanted, UNSET)
     }
 
     /// Clears the values of all series; the series remain.
-    pub(crate) fn forget_values(&self) {
+    pub(crate) fn clear_values(&self) {
         self.counters.values().for_each(|counter| counter.store(0, Relaxed));
         self.gauges.values().for_each(|gauge| gauge.store(UNSET, Relaxed));
     }
@@ -81,11 +81,11 @@ impl Directory {
 fn number(
     known: &mut BTreeMap<Series, Number>,
     folded: &mut u64,
-    asked: Option<Series>,
+    wanted: Option<Series>,
     initial: u64,
 ) -> Number {
     let room = known.len() + 1 < NUMBERS_MAX;
-    let fits = asked.filter(|series| room || known.contains_key(series));
+    let fits = wanted.filter(|series| room || known.contains_key(series));
     *folded += u64::from(fits.is_none());
     let fresh = || &*Box::leak(Box::new(AtomicU64::new(initial)));
     known.entry(fits.unwrap_or_else(other)).or_insert_with(fresh)

@@ -28,8 +28,8 @@ impl Counter {
         name: &str,
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
-        let asked = series(name, labels).ok();
-        Self(process::state().directory.counter(asked))
+        let wanted = series(name, labels).ok();
+        Self(process::state().directory.counter(wanted))
     }
 
     /// As [`Counter::with_labels`], for names from outside.
@@ -40,8 +40,8 @@ impl Counter {
         name: &str,
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, IdError> {
-        let asked = series(name, labels)?;
-        Ok(Self(process::state().directory.counter(Some(asked))))
+        let wanted = series(name, labels)?;
+        Ok(Self(process::state().directory.counter(Some(wanted))))
     }
 
     /// Counts `n` more.
@@ -93,8 +93,8 @@ impl Gauge {
         name: &str,
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Self {
-        let asked = series(name, labels).ok();
-        Self(process::state().directory.gauge(asked))
+        let wanted = series(name, labels).ok();
+        Self(process::state().directory.gauge(wanted))
     }
 
     /// As [`Gauge::with_labels`], for names from outside.
@@ -105,8 +105,8 @@ impl Gauge {
         name: &str,
         labels: impl IntoIterator<Item = (K, V)>,
     ) -> Result<Self, IdError> {
-        let asked = series(name, labels)?;
-        Ok(Self(process::state().directory.gauge(Some(asked))))
+        let wanted = series(name, labels)?;
+        Ok(Self(process::state().directory.gauge(Some(wanted))))
     }
 
     /// Sets it. A value that is not finite is ignored and counts as

@@ -61,8 +61,8 @@ impl Operation {
         self.index
     }
 
-    fn of(asked: Option<Series>) -> Self {
-        Self { index: process::state().directory.operation(asked), interval_ns: 0 }
+    fn of(wanted: Option<Series>) -> Self {
+        Self { index: process::state().directory.operation(wanted), interval_ns: 0 }
     }
 
     /// The same operation, whose caller waits for one call before it begins the next, though

@@ -110,7 +110,7 @@ impl State {
             half.take();
         }
         self.late.clear();
-        self.directory.forget_values();
+        self.directory.clear_values();
         (self.requests, self.counts) = (FlushRequests::default(), SampleCounts::default());
         (self.delivery, self.is_flusher_running) = (DeliveryCounts::new(), false);
         incidents::reset();

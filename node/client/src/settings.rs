@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     fn read(name: &str, value: &str) -> Settings {
-        Settings::read(|asked| (asked == name).then(|| value.into()))
+        Settings::read(|wanted| (wanted == name).then(|| value.into()))
     }
 
     #[test]

@@ -16,7 +16,7 @@ fn poll_once<F: Future>(future: F) -> bool {
 
 /// One test, since there is one account in a process.
 #[test]
-fn each_way_of_timing_records_what_it_says() {
+fn each_way_of_timing_records_its_series() {
     let operation = Operation::new("epoch_hook");
     let mut before = stats();
     let mut grown = |what: &str, recorded: u64, cancelled: u64, corrections_cut: u64| {

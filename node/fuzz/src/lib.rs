@@ -51,8 +51,8 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
     let limit = |name, ns| (Operation::new(name).expect("a constant name of plain letters"), ns);
     let limits = vec![limit("epoch_hook", 18_000_000), limit("a", 1_000), limit("x", 7)];
     let node = identity().node;
-    let told = Confirmation { node, behind: true, age: Duration::ZERO, runs: vec![], limits };
-    assert_eq!(core.on_confirmation(now, &confirmation::encode(&told)), Ok(()));
+    let given = Confirmation { node, behind: true, age: Duration::ZERO, runs: vec![], limits };
+    assert_eq!(core.on_confirmation(now, &confirmation::encode(&given)), Ok(()));
     (core, now)
 }
 
@@ -166,9 +166,9 @@ pub fn confirmations(bytes: &[u8]) {
     let (mut core, now) = node();
     let known = core.status().limits;
     core.on_datagram(now, b"epoch_hook:18:18.000001|ms\na:1|ms");
-    let believed = core.on_confirmation(now, bytes);
+    let accepted = core.on_confirmation(now, bytes);
     let limits = core.status().limits;
-    assert!(believed.is_ok() || limits == known, "what is refused tells no limit");
+    assert!(accepted.is_ok() || limits == known, "what is refused sets no limit");
     assert!(limits.len() <= known.len() + CONFIRMED_LIMITS_MAX);
     check_sealed(core, now);
 }

@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_gives_working_defaults() {
+    fn an_empty_file_yields_valid_defaults() {
         let config = read("").unwrap();
         assert_eq!(config.listen.udp.unwrap().to_string(), "127.0.0.1:8125");
         assert_eq!(config.bounds().interval, Duration::from_secs(1));

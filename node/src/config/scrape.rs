@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_is_looked_at_every_five_seconds_for_half_of_them_unless_it_says_otherwise() {
+    fn a_target_defaults_to_an_interval_of_five_seconds_and_a_timeout_of_half() {
         let config = read("[[scrape]]\nurl = 'http://localhost:8000/metrics'").unwrap();
         assert_eq!(config.bounds().rules.targets.len(), 1);
         let at = |every, timeout| {

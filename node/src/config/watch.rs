@@ -69,8 +69,8 @@ fn number(pid: u32) -> Result<u32, String> {
 
 fn file_name(process: String) -> Result<String, String> {
     let fits = (1..=255).contains(&process.len()) && !process.starts_with('/');
-    let told = || format!("process: {process:?} must be a file name, such as \"postgres\"");
-    if fits { Ok(process) } else { Err(told()) }
+    let fault = || format!("process: {process:?} must be a file name, such as \"postgres\"");
+    if fits { Ok(process) } else { Err(fault()) }
 }
 
 fn below_root(cgroup: &Path) -> Result<PathBuf, String> {
@@ -140,9 +140,9 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_watch_says_which_and_what_to_mend() {
+    fn a_wrong_watch_is_named_with_its_fix() {
         let long = "v".repeat(LABEL_VALUE_BYTES_MAX + 1);
-        for (section, told) in [
+        for (section, fault) in [
             ("name = 'b'", "hardware.watch[1]: needs one of pid, process, cgroup"),
             ("name = 'b'\npid = 1\ncgroup = '/'", "hardware.watch[1]: has more than one of pid,"),
             ("pid = 1", "hardware.watch[1]: needs a name"),
@@ -159,7 +159,7 @@ mod tests {
         ] {
             let error = read(&format!("{FIRST}{section}")).unwrap_err();
             assert!(error.starts_with("file n.toml: "), "{section}: {error}");
-            assert!(error.contains(told), "{section}: {error}");
+            assert!(error.contains(fault), "{section}: {error}");
         }
     }
 

@@ -89,11 +89,11 @@ impl Link {
     /// Publishes a message that can never be accepted on the dead-letter subject, for inspection.
     /// Its loss is already counted.
     pub fn leave(&self, letter: DeadLetter) {
-        let told = self
+        let got = self
             .bus
             .as_ref()
             .map(|bus| bus.publish_unacknowledged(aside(&self.dead_subject, letter)));
-        if !matches!(told, Some(Ok(()))) {
+        if !matches!(got, Some(Ok(()))) {
             tracing::warn!("dead letter not sent: queue full");
         }
     }
@@ -132,9 +132,9 @@ async fn event(events: &mut Option<BusEvents>) -> Option<BusEvent> {
 /// The next confirmation.
 async fn confirmation(confirmations: &mut Option<Listener>) -> Bytes {
     if let Some(listener) = confirmations
-        && let Some(heard) = listener.next().await
+        && let Some(received) = listener.next().await
     {
-        return heard.payload;
+        return received.payload;
     }
     *confirmations = None;
     pending().await

@@ -34,7 +34,7 @@ pub const CLIENT_CONNECTIONS_MAX: usize = 256;
 pub const FRAMES_PER_WAKE: usize = 64;
 /// Polls for clients that have sent something, or wish to connect, before the driver handles
 /// other events.
-pub const LOOKS_PER_WAKE: usize = 64;
+pub const POLLS_PER_WAKE: usize = 64;
 /// Bytes read from one client at a time; its buffer grows by no more than that ahead of
 /// what has arrived.
 pub const FRAME_READ_BYTES: usize = 16 * 1024;

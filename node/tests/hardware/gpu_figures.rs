@@ -100,7 +100,7 @@ mig_memory_used=1073741824
 ";
 
 #[test]
-fn what_is_asked_beside_the_polls_is_read_in_base_units_too() {
+fn slow_queries_are_read_in_base_units_too() {
     let mut bench = Bench::with_stub(ALL);
     let sample = bench.until(&[("gpu_memory_utilization_ratio", Ok(0.25))]);
     assert_figures(
@@ -175,7 +175,7 @@ fn what_a_gpu_has_not_is_one_unsupported_reading_each() {
 }
 
 #[test]
-fn a_field_that_a_gpu_cannot_tell_is_unsupported_and_the_others_are_there() {
+fn a_field_that_a_gpu_lacks_is_unsupported_and_the_others_are_there() {
     let mut bench = Bench::with_stub("unsupported=utilization,power,throttle\ntemperature=50");
     let sample = bench.until(&[("gpu_temperature_celsius gpu=0", Ok(50.0))]);
     assert_figures(

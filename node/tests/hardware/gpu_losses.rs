@@ -63,7 +63,7 @@ fn a_gpu_that_is_put_in_later_is_read() {
 }
 
 #[test]
-fn a_gpu_that_may_not_be_asked_says_so() {
+fn a_gpu_without_permission_is_reported() {
     let mut bench = Bench::with_stub(&format!("{TWO_GPUS}1.no_handle=4\n"));
     let sample = bench.until(&[("gpu_power_watts gpu=1", Err("failed no_permission"))]);
     assert_figures(
@@ -73,7 +73,7 @@ fn a_gpu_that_may_not_be_asked_says_so() {
 }
 
 #[test]
-fn a_hanging_driver_delays_nobody_and_its_readings_become_stale() {
+fn a_hanging_driver_delays_no_other_and_its_readings_go_stale() {
     let mut bench = Bench::with_stub(TWO_GPUS);
     bench.until(&[("gpu_power_watts gpu=0", Ok(312.5))]);
     // Each call outlasts this test: whatever comes, or ends, did not wait for it.

@@ -57,7 +57,7 @@ fn every_sample_holds_known_sensors_once_each_with_a_value_exactly_when_ok() {
 }
 
 #[test]
-fn a_sample_that_nobody_takes_is_counted_and_the_oldest_is_kept() {
+fn an_untaken_sample_is_counted_and_the_oldest_is_kept() {
     let mut bench = Bench::without_gpu();
     let deadline = Deadline::within(Duration::from_secs(20));
     while bench.sampler.missed() < 2 && deadline.pause(Duration::from_millis(5)) {}

@@ -26,14 +26,16 @@ const COMPARED: [(&str, &str, f64, f64); 8] = [
 #[test]
 fn on_a_real_gpu_the_figures_are_those_of_nvidia_smi() {
     let Some(sample) = real_sample() else {
-        return say("SKIPPED: no libnvidia-ml with a GPU here, nothing was compared");
+        return print_line("SKIPPED: no libnvidia-ml with a GPU here, nothing was compared");
     };
-    let asked: Vec<_> = COMPARED.iter().map(|(field, ..)| *field).collect();
+    let fields: Vec<_> = COMPARED.iter().map(|(field, ..)| *field).collect();
     let smi = Command::new("nvidia-smi")
-        .arg(format!("--query-gpu=index,{}", asked.join(",")))
+        .arg(format!("--query-gpu=index,{}", fields.join(",")))
         .arg("--format=csv,noheader,nounits")
         .output();
-    let Ok(smi) = smi else { return say("SKIPPED: a GPU but no nvidia-smi to compare with") };
+    let Ok(smi) = smi else {
+        return print_line("SKIPPED: a GPU but no nvidia-smi to compare with");
+    };
     let table = String::from_utf8(smi.stdout).unwrap();
     assert!(!table.trim().is_empty(), "{}", String::from_utf8_lossy(&smi.stderr));
     for line in table.lines() {
@@ -41,7 +43,7 @@ fn on_a_real_gpu_the_figures_are_those_of_nvidia_smi() {
         let gpu = cells.next().unwrap();
         for ((field, figure, unit, apart), theirs) in COMPARED.iter().zip(cells) {
             let ours = look_up(&sample, &format!("{figure} gpu={gpu}")).unwrap();
-            say(&format!("gpu {gpu} {field}: {theirs}, ours {ours:?} of {unit}"));
+            print_line(&format!("gpu {gpu} {field}: {theirs}, ours {ours:?} of {unit}"));
             // What nvidia-smi writes as [N/A] is nothing to compare with.
             if let (Ok(theirs), Ok(ours)) = (theirs.trim().parse::<f64>(), ours) {
                 assert!((ours / unit - theirs).abs() <= *apart, "{field}: {ours} for {theirs}");
@@ -65,6 +67,6 @@ fn real_sample() -> Option<Vec<Reading>> {
 }
 
 /// On standard error itself: what `eprintln` writes, the test runner shows of failures only.
-fn say(line: &str) {
+fn print_line(line: &str) {
     stderr().write_all(format!("{line}\n").as_bytes()).unwrap();
 }

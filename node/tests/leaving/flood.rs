@@ -36,9 +36,9 @@ fn what_was_sent_over_udp_was_recorded_or_counted_as_dropped_also_when_a_burst_w
     node.resume();
     let first = account(7 + FLOOD);
     assert!(first > 1_000.0, "{first}");
-    let told = node.await_line("kernel drops datagrams");
+    let got = node.await_line("kernel drops datagrams");
     for part in ["WARN", "socket=\"listen.udp\"", "receive_buffer_bytes=", "datagrams="] {
-        assert!(told.contains(part), "{part} is not in {told}");
+        assert!(got.contains(part), "{part} is not in {got}");
     }
     node.pause();
     send(FLOOD);

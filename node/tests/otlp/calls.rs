@@ -60,9 +60,8 @@ pub(crate) async fn called(mut sender: Sender, request: Request<Full<Bytes>>) ->
     let (head, body) = answer.into_parts();
     let body = body.collect().await.unwrap();
     let trailers = body.trailers().cloned().unwrap_or_default();
-    let said =
-        |headers: &HeaderMap, name| headers.get(name).map(|v| v.to_str().unwrap().to_owned());
-    let field = |name| said(&trailers, name).or_else(|| said(&head.headers, name));
+    let got = |headers: &HeaderMap, name| headers.get(name).map(|v| v.to_str().unwrap().to_owned());
+    let field = |name| got(&trailers, name).or_else(|| got(&head.headers, name));
     let (status, message) = (field("grpc-status"), field("grpc-message"));
     let body = body.to_bytes().to_vec();
     (head.status.as_u16(), status.unwrap_or_default(), message.unwrap_or_default(), body)
@@ -113,7 +112,7 @@ async fn a_message_is_handed_over_and_answered_by_a_message_and_a_status() {
 }
 
 #[tokio::test]
-async fn each_refusal_has_its_code_and_says_what_would_help() {
+async fn each_refusal_has_its_code_and_states_the_fix() {
     let mut fixture = Fixture::open().await;
     let address = fixture.grpc;
     let logs = "/opentelemetry.proto.collector.logs.v1.LogsService/Export";
@@ -130,7 +129,14 @@ async fn each_refusal_has_its_code_and_says_what_would_help() {
             "metrics malformed",
         ),
         (METRICS, vec![GRPC, GZIP], framed(1, b"{}"), "3", "gzip: ", "metrics malformed"),
-        (METRICS, vec![GRPC], framed(1, b"x"), "13", "grpc-encoding says not", "metrics malformed"),
+        (
+            METRICS,
+            vec![GRPC],
+            framed(1, b"x"),
+            "13",
+            "grpc-encoding is not set",
+            "metrics malformed",
+        ),
         (METRICS, vec![GRPC], framed(2, b"x"), "13", "begins with 0 or 1", "metrics malformed"),
         (
             METRICS,
@@ -156,8 +162,8 @@ async fn each_refusal_has_its_code_and_says_what_would_help() {
     ] {
         let before = fixture.ended(&format!("grpc {ending}"));
         let call = async move { call(address, path, &headers, sent).await };
-        let (status, told, message, body) = fixture.answering(call).await;
-        assert_eq!((status, told.as_str(), body.len()), (200, code, 0), "{message}");
+        let (status, reply, message, body) = fixture.answering(call).await;
+        assert_eq!((status, reply.as_str(), body.len()), (200, code, 0), "{message}");
         assert!(message.contains(words), "{words} is not in {message}");
         assert_eq!(fixture.ended(&format!("grpc {ending}")), before + 1, "{ending}");
     }
@@ -208,7 +214,7 @@ async fn many_calls_at_once_on_one_connection_are_all_answered() {
 }
 
 #[tokio::test]
-async fn a_call_that_is_given_up_leaves_nothing_behind() {
+async fn a_cancelled_call_leaves_nothing_behind() {
     let mut fixture = Fixture::open().await;
     let address = fixture.grpc;
     for round in 1..=20 {
@@ -238,7 +244,7 @@ async fn bytes_that_are_not_http2_are_closed_and_the_next_call_is_answered() {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(&bytes).await.unwrap();
         let mut answer = Vec::new();
-        let _heard = client.read_to_end(&mut answer).await;
+        let _read = client.read_to_end(&mut answer).await;
         assert!(answer.len() < 1_000, "{answer:?}");
     }
     let call = async move { call(address, METRICS, &[GRPC], framed(0, b"m")).await };
@@ -251,7 +257,7 @@ async fn bytes_that_are_not_http2_are_closed_and_the_next_call_is_answered() {
 }
 
 #[tokio::test]
-async fn a_node_that_leaves_tells_its_callers_to_come_again() {
+async fn a_node_that_leaves_asks_its_callers_to_retry() {
     let mut fixture = Fixture::open().await;
     let address = fixture.grpc;
     let sender = async move { connect(address).await };

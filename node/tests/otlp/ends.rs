@@ -4,13 +4,13 @@
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::fixture::{Answer, Fixture, head, heard, post, say};
+use crate::fixture::{Answer, Fixture, answer_of, head, post, send};
 
 const JSON: &str = "application/json";
 
-fn is_told_to_come_again(told: &Answer) {
-    assert_eq!((told.status, told.header("retry-after")), (503, "1"));
-    let text = String::from_utf8_lossy(&told.body).into_owned();
+fn is_asked_to_retry(reply: &Answer) {
+    assert_eq!((reply.status, reply.header("retry-after")), (503, "1"));
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
     assert!(text.contains("shutting down"), "{text}");
 }
 
@@ -18,8 +18,8 @@ fn is_told_to_come_again(told: &Answer) {
 async fn nearly(fixture: &mut Fixture) -> TcpStream {
     let mut client = TcpStream::connect(fixture.http).await.unwrap();
     let headers = format!("content-type: {JSON}\r\ncontent-length: 2\r\n");
-    let said = head("POST /v1/metrics", &headers) + "{";
-    client.write_all(said.as_bytes()).await.unwrap();
+    let sent = head("POST /v1/metrics", &headers) + "{";
+    client.write_all(sent.as_bytes()).await.unwrap();
     fixture.until("a body on its way", |fixture| fixture.servers.is_awaited()).await;
     client
 }
@@ -29,27 +29,27 @@ async fn a_body_on_its_way_is_taken_while_the_sockets_are_emptied_and_a_later_on
     let mut fixture = Fixture::open().await;
     let mut before = nearly(&mut fixture).await;
     fixture.servers.leave();
-    let after = fixture.answering(say(fixture.http, post("/v1/metrics", JSON, "", b"{}"))).await;
-    is_told_to_come_again(&after.unwrap());
+    let after = fixture.answering(send(fixture.http, post("/v1/metrics", JSON, "", b"{}"))).await;
+    is_asked_to_retry(&after.unwrap());
     assert!(fixture.servers.is_awaited());
     before.write_all(b"}").await.unwrap();
-    assert_eq!(fixture.answering(heard(before)).await.unwrap().status, 200);
+    assert_eq!(fixture.answering(answer_of(before)).await.unwrap().status, 200);
     assert_eq!(fixture.came.len(), 1);
     fixture.emptied().await;
 }
 
 #[tokio::test]
-async fn whatever_is_not_recorded_when_the_servers_close_is_told_to_come_again() {
+async fn requests_unrecorded_when_the_servers_close_are_asked_to_retry() {
     let mut fixture = Fixture::open().await;
-    let waiting = tokio::spawn(say(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
+    let waiting = tokio::spawn(send(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
     let whole = |fixture: &mut Fixture| fixture.stats().requests.volumes.len() == 1;
     fixture.until("a body that waits", whole).await;
     let mut unfinished = nearly(&mut fixture).await;
     fixture.servers.leave();
     fixture.servers.close();
-    is_told_to_come_again(&waiting.await.unwrap().unwrap());
+    is_asked_to_retry(&waiting.await.unwrap().unwrap());
     unfinished.write_all(b"}").await.unwrap();
-    is_told_to_come_again(&heard(unfinished).await.unwrap());
+    is_asked_to_retry(&answer_of(unfinished).await.unwrap());
     assert_eq!((fixture.came.len(), fixture.ended("http metrics leaving")), (0, 2));
     fixture.emptied().await;
     fixture.servers.end().await;

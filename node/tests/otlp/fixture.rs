@@ -136,17 +136,17 @@ pub(crate) fn head(path: &str, headers: &str) -> String {
 }
 
 /// Sends all of `bytes`, as far as the server reads them, and returns the answer, if there is one.
-pub(crate) async fn say(address: SocketAddr, bytes: Vec<u8>) -> Option<Answer> {
+pub(crate) async fn send(address: SocketAddr, bytes: Vec<u8>) -> Option<Answer> {
     let mut client = TcpStream::connect(address).await.unwrap();
     // The server may close before all is sent.
-    let _said = client.write_all(&bytes).await;
-    heard(client).await
+    let _sent = client.write_all(&bytes).await;
+    answer_of(client).await
 }
 
 /// What a client still receives.
-pub(crate) async fn heard(mut client: TcpStream) -> Option<Answer> {
+pub(crate) async fn answer_of(mut client: TcpStream) -> Option<Answer> {
     let mut answer = Vec::new();
-    let _heard = client.read_to_end(&mut answer).await;
+    let _read = client.read_to_end(&mut answer).await;
     Answer::read(&answer)
 }
 

@@ -6,7 +6,7 @@ use plimsoll_runtime::http::CloseReason;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
-use crate::fixture::{Fixture, LARGEST, gzip, head, heard, post, say};
+use crate::fixture::{Fixture, LARGEST, answer_of, gzip, head, post, send};
 
 const PROTOBUF: &str = "application/x-protobuf";
 
@@ -22,13 +22,13 @@ fn begun(length: usize, headers: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_body_that_says_it_is_too_large_is_refused_before_any_of_it_is_read() {
+async fn a_body_declared_too_large_is_refused_before_it_is_read() {
     let mut fixture = Fixture::open().await;
     let address = fixture.http;
     for length in [LARGEST + 1, 100_000_000, usize::MAX >> 1] {
-        let told = fixture.answering(say(address, begun(length, ""))).await.expect("an answer");
-        assert_eq!(told.status, 413, "{length}");
-        let text = String::from_utf8_lossy(&told.body).into_owned();
+        let reply = fixture.answering(send(address, begun(length, ""))).await.expect("an answer");
+        assert_eq!(reply.status, 413, "{length}");
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
         assert!(text.contains("more than 4194304 bytes; export smaller batches"), "{text}");
     }
     assert_eq!(fixture.ended("http metrics too_large"), 3);
@@ -36,7 +36,7 @@ async fn a_body_that_says_it_is_too_large_is_refused_before_any_of_it_is_read() 
 }
 
 #[tokio::test]
-async fn a_hundred_megabytes_that_nobody_announced_are_read_up_to_the_bound() {
+async fn a_hundred_undeclared_megabytes_are_read_up_to_the_bound() {
     let mut fixture = Fixture::open().await;
     let address = fixture.http;
     let mut chunked = head(
@@ -48,16 +48,16 @@ async fn a_hundred_megabytes_that_nobody_announced_are_read_up_to_the_bound() {
     let client = async move {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(&chunked).await.unwrap();
-        let mut said = 0;
-        while said < 100_000_000 && client.write_all(&[7; 50_000]).await.is_ok() {
-            said += 50_000;
+        let mut got = 0;
+        while got < 100_000_000 && client.write_all(&[7; 50_000]).await.is_ok() {
+            got += 50_000;
         }
-        (said, heard(client).await)
+        (got, answer_of(client).await)
     };
-    let (said, told) = fixture.answering(client).await;
+    let (got, reply) = fixture.answering(client).await;
     // What the kernel buffers on both sides was sent and never read.
-    assert!(said < 40_000_000, "{said} bytes were taken");
-    assert!(told.is_none_or(|told| told.status == 413));
+    assert!(got < 40_000_000, "{got} bytes were taken");
+    assert!(reply.is_none_or(|reply| reply.status == 413));
     assert_eq!(fixture.ended("http metrics too_large"), 1);
     fixture.emptied().await;
 }
@@ -71,8 +71,8 @@ async fn a_bomb_is_stopped_where_it_passes_the_bound() {
     let before = peak_kib();
     for _ in 0..20 {
         let bytes = post("/v1/metrics", PROTOBUF, "content-encoding: gzip\r\n", &bomb);
-        let told = fixture.answering(say(address, bytes)).await.expect("an answer");
-        assert_eq!(told.status, 413);
+        let reply = fixture.answering(send(address, bytes)).await.expect("an answer");
+        assert_eq!(reply.status, 413);
     }
     let grown = peak_kib() - before;
     assert!(grown < 24 * 1024, "{grown} KiB");
@@ -81,7 +81,7 @@ async fn a_bomb_is_stopped_where_it_passes_the_bound() {
 }
 
 #[tokio::test]
-async fn whoever_hangs_up_midway_leaves_nothing_behind() {
+async fn a_client_that_hangs_up_leaves_nothing() {
     let mut fixture = Fixture::open().await;
     for round in 1..=20 {
         let mut client = TcpStream::connect(fixture.http).await.unwrap();
@@ -99,7 +99,7 @@ async fn whoever_hangs_up_midway_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn all_bodies_together_have_a_bound_and_whoever_finds_no_room_may_come_again() {
+async fn all_bodies_together_have_a_bound_and_requests_beyond_it_may_retry() {
     let mut fixture = Fixture::open().await;
     let address = fixture.http;
     let mut halves = Vec::new();
@@ -112,18 +112,18 @@ async fn all_bodies_together_have_a_bound_and_whoever_finds_no_room_may_come_aga
     let full = |fixture: &mut Fixture| fixture.stats().requests.buffered_bytes > 2 * LARGEST;
     fixture.until("two large bodies", full).await;
     let third = post("/v1/metrics", PROTOBUF, "", &vec![7; LARGEST]);
-    let told = fixture.answering(say(address, third)).await;
+    let reply = fixture.answering(send(address, third)).await;
     // So much was on its way that the answer may have been lost with it.
-    if let Some(told) = told {
-        assert_eq!((told.status, told.header("retry-after")), (503, "1"));
+    if let Some(reply) = reply {
+        assert_eq!((reply.status, reply.header("retry-after")), (503, "1"));
     }
     assert_eq!(fixture.ended("http metrics busy"), 1);
     let small = post("/v1/metrics", PROTOBUF, "", &[7; 10_000]);
-    assert_eq!(fixture.answering(say(address, small)).await.unwrap().status, 200);
+    assert_eq!(fixture.answering(send(address, small)).await.unwrap().status, 200);
     for mut client in halves {
         client.write_all(&[7]).await.unwrap();
-        let told = fixture.answering(heard(client)).await.unwrap();
-        assert_eq!(told.status, 200);
+        let reply = fixture.answering(answer_of(client)).await.unwrap();
+        assert_eq!(reply.status, 200);
     }
     fixture.emptied().await;
 }
@@ -140,7 +140,7 @@ async fn a_crowd_that_never_finishes_a_body_costs_a_bound_and_not_the_next_clien
     }
     for _ in 0..20 {
         let small = post("/v1/metrics", PROTOBUF, "", b"m");
-        assert_eq!(fixture.answering(say(address, small)).await.unwrap().status, 200);
+        assert_eq!(fixture.answering(send(address, small)).await.unwrap().status, 200);
     }
     let connections = fixture.stats().connections[0].1.clone();
     assert!(connections.connections() <= 64, "{connections:?}");

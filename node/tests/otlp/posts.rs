@@ -2,14 +2,14 @@
 
 use plimsoll_node::core::intake::otlp::{Encoding, Signal};
 
-use crate::fixture::{Answer, Fixture, LARGEST, gzip, head, post, say};
+use crate::fixture::{Answer, Fixture, LARGEST, gzip, head, post, send};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
 
 async fn answer(fixture: &mut Fixture, bytes: Vec<u8>) -> Answer {
     let address = fixture.http;
-    fixture.answering(say(address, bytes)).await.expect("an answer")
+    fixture.answering(send(address, bytes)).await.expect("an answer")
 }
 
 #[tokio::test]
@@ -22,9 +22,9 @@ async fn a_body_is_handed_over_as_it_was_sent_and_answered_in_its_encoding() {
         ("/v1/traces", JSON, "content-encoding: GZIP\r\n", gzip(b"{\"a\": 1}"), b"{}"),
         ("/v1/metrics", PROTOBUF, "content-encoding: gzip\r\n", gzip(&vec![7; LARGEST]), b""),
     ] {
-        let told = answer(&mut fixture, post(path, content_type, headers, &sent)).await;
-        assert_eq!((told.status, told.body.as_slice()), (200, answered), "{path} {content_type}");
-        let same = told.header("content-type");
+        let reply = answer(&mut fixture, post(path, content_type, headers, &sent)).await;
+        assert_eq!((reply.status, reply.body.as_slice()), (200, answered), "{path} {content_type}");
+        let same = reply.header("content-type");
         assert!(content_type.to_ascii_lowercase().starts_with(same), "{content_type}: {same}");
     }
     let came = |n: usize| fixture.came[n].clone();
@@ -38,16 +38,16 @@ async fn a_body_is_handed_over_as_it_was_sent_and_answered_in_its_encoding() {
 }
 
 #[tokio::test]
-async fn what_was_refused_of_a_body_is_told_as_partial_success() {
+async fn refusals_in_a_body_are_a_partial_success() {
     let mut fixture = Fixture::open().await;
-    let told = answer(&mut fixture, post("/v1/metrics", JSON, "", b"partly")).await;
-    let body: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
-    assert_eq!(told.status, 200);
+    let reply = answer(&mut fixture, post("/v1/metrics", JSON, "", b"partly")).await;
+    let body: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
+    assert_eq!(reply.status, 200);
     assert_eq!(body["partialSuccess"]["rejectedDataPoints"], "3");
     assert_eq!(body["partialSuccess"]["errorMessage"], "unit of x: set otlp.unit");
-    let told = answer(&mut fixture, post("/v1/traces", PROTOBUF, "", b"partly")).await;
+    let reply = answer(&mut fixture, post("/v1/traces", PROTOBUF, "", b"partly")).await;
     let partial = [&[0x0a, 28, 0x08, 3, 0x12, 24], &b"unit of x: set otlp.unit"[..]].concat();
-    assert_eq!((told.status, told.body), (200, partial));
+    assert_eq!((reply.status, reply.body), (200, partial));
     assert_eq!(
         (fixture.ended("http metrics partial"), fixture.ended("http traces partial")),
         (1, 1)
@@ -55,7 +55,7 @@ async fn what_was_refused_of_a_body_is_told_as_partial_success() {
 }
 
 #[tokio::test]
-async fn each_refusal_has_its_status_and_says_what_would_help() {
+async fn each_refusal_has_its_status_and_states_the_fix() {
     let mut fixture = Fixture::open().await;
     let encoded = |name: &str| format!("content-encoding: {name}\r\n");
     for (bytes, status, words, ending) in [
@@ -91,15 +91,15 @@ async fn each_refusal_has_its_status_and_says_what_would_help() {
         (head("GET /", "").into_bytes(), 404, "metrics and traces", "none unknown"),
     ] {
         let before = fixture.ended(&format!("http {ending}"));
-        let told = answer(&mut fixture, bytes).await;
-        let text = String::from_utf8_lossy(&told.body).into_owned();
-        assert_eq!(told.status, status, "{text}");
+        let reply = answer(&mut fixture, bytes).await;
+        let text = String::from_utf8_lossy(&reply.body).into_owned();
+        assert_eq!(reply.status, status, "{text}");
         assert!(text.contains(words), "{words} is not in {text}");
         assert_eq!(fixture.ended(&format!("http {ending}")), before + 1, "{ending}");
-        assert_eq!(told.header("allow"), if status == 405 { "POST" } else { "" });
+        assert_eq!(reply.header("allow"), if status == 405 { "POST" } else { "" });
     }
-    let told = answer(&mut fixture, post("/v1/metrics", JSON, "", b"bad")).await;
-    let status: serde_json::Value = serde_json::from_slice(&told.body).unwrap();
+    let reply = answer(&mut fixture, post("/v1/metrics", JSON, "", b"bad")).await;
+    let status: serde_json::Value = serde_json::from_slice(&reply.body).unwrap();
     assert_eq!(status, serde_json::json!({ "code": 3, "message": "metric 7: ä is no field" }));
     fixture.emptied().await;
 }
@@ -110,8 +110,8 @@ async fn a_chunked_body_on_a_kept_connection_is_taken_like_any_other() {
     let chunked = "POST /v1/metrics HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n\
          transfer-encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n";
     let last = post("/v1/metrics", JSON, "", b"partly");
-    let told = answer(&mut fixture, [chunked.repeat(3).as_bytes(), &last].concat()).await;
-    assert_eq!(told.status, 200);
+    let reply = answer(&mut fixture, [chunked.repeat(3).as_bytes(), &last].concat()).await;
+    assert_eq!(reply.status, 200);
     let texts: Vec<_> = fixture.came.iter().map(|(_, _, body)| body.as_slice()).collect();
     assert_eq!(texts, [&b"{}"[..], b"{}", b"{}", b"partly"]);
 }

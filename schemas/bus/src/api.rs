@@ -61,7 +61,7 @@ struct Fault {
 }
 
 /// Sends the request `operation` (such as `STREAM.INFO.x`) and reads the answer as a `T`.
-pub(crate) async fn ask<T: DeserializeOwned>(
+pub(crate) async fn call<T: DeserializeOwned>(
     client: &Client,
     operation: &str,
     body: &Value,
@@ -72,8 +72,8 @@ pub(crate) async fn ask<T: DeserializeOwned>(
         .timeout(Some(REQUEST_WAIT));
     // The client bounds only the wait for the answer, not the wait for its own queue.
     let longest = REQUEST_WAIT + Duration::from_millis(100);
-    let asked = client.send_request(format!("{PREFIX}.{operation}"), request);
-    let message = match timeout(longest, asked).await {
+    let sent = client.send_request(format!("{PREFIX}.{operation}"), request);
+    let message = match timeout(longest, sent).await {
         Ok(Ok(message)) => message,
         Ok(Err(error)) if error.kind() == RequestErrorKind::NoResponders => {
             return Err(ApiError::Absent);
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_refusal_and_an_absence_are_told_apart() {
+    fn a_refusal_differs_from_an_absence() {
         let refused =
             read::<Value>(br#"{"error":{"code":404,"err_code":10059,"description":"x"}}"#);
         assert!(matches!(refused, Err(ApiError::Refused { code: 10_059, .. })));

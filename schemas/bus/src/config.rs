@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn several_urls_are_told_apart_and_blanks_ignored() {
+    fn several_urls_are_split_and_blanks_ignored() {
         let addresses = config("nats://a:1, b:2 ,,tls://c", Credentials::None).addresses().unwrap();
         let seen: Vec<_> = addresses.iter().map(|a| (a.host(), a.port())).collect();
         assert_eq!(seen, [("a", 1), ("b", 2), ("c", 4222)]);

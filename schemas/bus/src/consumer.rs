@@ -65,7 +65,7 @@ impl Consumer {
             "mem_storage": true,
         });
         let body = json!({ "stream_name": stream, "config": config });
-        let Created { name } = api::ask(client, &operation, &body).await?;
+        let Created { name } = api::call(client, &operation, &body).await?;
         let pulls = format!("{}.CONSUMER.MSG.NEXT.{stream}.{name}", api::PREFIX);
         Ok(Self { pulls, inbox, subscriber, requests: 0, last_seq: 0 })
     }
@@ -89,13 +89,13 @@ impl Consumer {
     /// The next message from the broker. A timeout costs a timer, so a message that is there
     /// already is taken without one.
     pub(crate) async fn next(&mut self) -> Result<Message, Interruption> {
-        let heard = match self.subscriber.next().now_or_never() {
-            Some(heard) => heard,
+        let received = match self.subscriber.next().now_or_never() {
+            Some(received) => received,
             None => timeout(STALL_AFTER, self.subscriber.next())
                 .await
                 .map_err(|_| Interruption::Silent)?,
         };
-        heard.ok_or(Interruption::ReaderGone)
+        received.ok_or(Interruption::ReaderGone)
     }
 
     /// Whether a message without content is about the latest request.

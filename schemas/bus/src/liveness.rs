@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_is_given_the_full_time() {
+    fn a_new_connection_has_the_full_time() {
         let mut liveness = Liveness::default();
         liveness.on_link(at(0), true);
         liveness.on_link(at(60), true);
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_tells_how_long_it_took() {
+    fn a_probe_reports_its_duration() {
         assert_eq!(round_trip(&probe_name(at(7)), at(8)), Some(SECOND));
         assert_eq!(round_trip(&probe_name(at(8)), at(7)), Some(Duration::ZERO));
         assert_eq!(round_trip("probe-x", at(7)), None);

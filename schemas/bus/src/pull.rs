@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ended_request_and_an_ended_consumer_are_told_apart() {
+    fn an_ended_request_differs_from_an_ended_consumer() {
         for (status, description, expected) in [
             (100, "Idle Heartbeat", PullStatus::Alive),
             (404, "No Messages", PullStatus::Finished),

@@ -40,7 +40,7 @@ pub(crate) struct Extent {
 
 /// Reads the state of one stream.
 pub(crate) async fn look(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
-    api::ask(client, &format!("STREAM.INFO.{stream}"), &Value::Null).await
+    api::call(client, &format!("STREAM.INFO.{stream}"), &Value::Null).await
 }
 
 /// Sees to it that every stream of `mesh` exists.
@@ -70,7 +70,7 @@ async fn ensure_one(
     loop {
         let config = config(stream, filter, bytes_max);
         let created: Result<StreamInfo, _> =
-            api::ask(client, &format!("STREAM.CREATE.{stream}"), &config).await;
+            api::call(client, &format!("STREAM.CREATE.{stream}"), &config).await;
         match created {
             Ok(_) => {
                 tracing::info!(stream, bytes_max, "stream created");

@@ -59,21 +59,21 @@ mod tests {
         Mono(seconds * 1_000_000_000)
     }
 
-    fn told(absence: &mut Absence, seconds: std::ops::Range<u64>) -> Vec<(u64, u64)> {
+    fn got(absence: &mut Absence, seconds: std::ops::Range<u64>) -> Vec<(u64, u64)> {
         seconds.filter_map(|now| Some((now, absence.on_deadline(at(now))?.as_secs()))).collect()
     }
 
     #[test]
-    fn a_broker_unreachable_from_the_start_is_told_soon_and_then_rarely() {
+    fn a_broker_unreachable_at_start_is_logged_soon_and_then_rarely() {
         let mut absence = Absence::since(at(10));
-        assert_eq!(told(&mut absence, 10..200), [(12, 2), (72, 62), (132, 122), (192, 182)]);
+        assert_eq!(got(&mut absence, 10..200), [(12, 2), (72, 62), (132, 122), (192, 182)]);
     }
 
     #[test]
-    fn nothing_is_told_while_the_broker_is_there() {
+    fn nothing_is_logged_while_connected() {
         let mut absence = Absence::since(at(0));
         absence.on_present();
-        assert_eq!((told(&mut absence, 0..200), absence.next_deadline()), (vec![], None));
+        assert_eq!((got(&mut absence, 0..200), absence.next_deadline()), (vec![], None));
     }
 
     #[test]
@@ -81,20 +81,20 @@ mod tests {
         let mut absence = Absence::since(at(0));
         absence.on_present();
         absence.on_absent(at(100));
-        assert_eq!(told(&mut absence, 100..102), []);
+        assert_eq!(got(&mut absence, 100..102), []);
         absence.on_present();
-        assert_eq!(told(&mut absence, 102..300), []);
+        assert_eq!(got(&mut absence, 102..300), []);
     }
 
     #[test]
-    fn an_absence_heard_twice_is_one_absence() {
+    fn an_absence_seen_twice_is_one_absence() {
         let mut absence = Absence::since(at(0));
         absence.on_absent(at(1));
-        assert_eq!(told(&mut absence, 0..10), [(2, 2)]);
+        assert_eq!(got(&mut absence, 0..10), [(2, 2)]);
     }
 
     #[test]
-    fn the_next_deadline_lies_ahead_once_something_was_told() {
+    fn the_next_deadline_lies_ahead_after_a_log_line() {
         let mut absence = Absence::since(at(0));
         for now in (0..500).map(at) {
             absence.on_deadline(now);

@@ -250,7 +250,7 @@ mod tests {
         seed.write_all(b"hush").unwrap();
         let bus = BusSettings::default;
         let credentials_file = |path: &Path| Some(path.to_owned());
-        for (settings, told) in [
+        for (settings, wanted) in [
             (BusSettings { url: String::new(), ..bus() }, "bus.url: bus url is empty"),
             (BusSettings { url: "http://u:hush@h".into(), ..bus() }, "bus.url: "),
             (
@@ -271,7 +271,7 @@ mod tests {
             ),
         ] {
             let error = settings.check(&MeshName::new("m").unwrap()).unwrap_err();
-            assert!(error.starts_with(told) && !error.contains("hush"), "{told}: {error}");
+            assert!(error.starts_with(wanted) && !error.contains("hush"), "{wanted}: {error}");
         }
         assert_eq!(bus().check(&MeshName::new("m").unwrap()), Ok(()));
     }

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn an_approximate_value_says_so_and_what_it_lies_between() {
+    fn an_approximate_value_is_marked_with_its_bounds() {
         let Evidence::Latency(exact) = latency(0.024, 1_234) else { panic!("it is of a latency") };
         let open = LatencyEvidence { within_seconds: Some((0.02, 0.025)), ..exact };
         assert_eq!(
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_of_evidence_is_told_in_one_line() {
+    fn every_kind_of_evidence_fits_one_line() {
         let burn = Evidence::Burn(BurnEvidence {
             objective: 0.99,
             limit_seconds: 0.018,
@@ -210,13 +210,13 @@ mod tests {
                 "37 samples missing from the account on node n1",
             ),
         ];
-        for (told, wanted) in table {
-            assert_eq!(told, wanted);
+        for (got, wanted) in table {
+            assert_eq!(got, wanted);
         }
     }
 
     #[test]
-    fn spans_are_told_in_the_unit_that_fits() {
+    fn spans_are_shown_in_a_fitting_unit() {
         for (seconds, wanted) in
             [(0.000_004_2, "4.2 us"), (0.018, "18 ms"), (1.5, "1.5 s"), (100.0, "100 s")]
         {

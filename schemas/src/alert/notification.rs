@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_notification_from_before_lateness_was_told_is_read_as_one_in_time() {
+    fn a_notification_without_lateness_reads_as_in_time() {
         let old = r#"{"mesh":"m","rule":"epoch_hook","scope":{"node":"n1"},
             "operation":"epoch_hook","from":"pending","state":"firing","at_seconds":1.5,
             "evidence":{"quantile":0.99,"value_seconds":0.03,"lower_seconds":0.029,

@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_silence_is_told_in_seconds_since_1970() {
+    fn a_silence_is_in_seconds_since_1970() {
         let text = r#"{"match":{"rule":"r"},"by":"a","comment":"","from_seconds":2.0,"#.to_owned()
             + r#""until_seconds":2.5}"#;
         let silence: Silence = serde_json::from_str(&text).unwrap();

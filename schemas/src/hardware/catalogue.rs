@@ -326,7 +326,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_distinct_and_say_when_they_accumulate() {
+    fn names_are_distinct_and_mark_counters() {
         for (index, one) in CATALOGUE.iter().enumerate() {
             assert_eq!(one.cumulative, one.name.ends_with("_total"), "{}", one.name);
             assert!(CATALOGUE[index + 1..].iter().all(|other| other.name != one.name));

@@ -191,12 +191,12 @@ impl Packed {
         let exact = self.exact();
         if let Some(uncertainty) = self.packed_uncertainty() {
             let beside = |index| payload::beside(&self.payload, index);
-            let said = self.overs().get(limit_ns);
-            return said
+            let given = self.overs().get(limit_ns);
+            return given
                 .unwrap_or_else(|| uncertainty.unpack(&self.payload).over(limit_ns, beside));
         }
-        let said = Over::plain(&exact, limit_ns).or_else(|| self.overs().get(limit_ns));
-        said.unwrap_or_else(|| {
+        let given = Over::plain(&exact, limit_ns).or_else(|| self.overs().get(limit_ns));
+        given.unwrap_or_else(|| {
             Over::from_buckets(&exact, limit_ns, |own| payload::beside(&self.payload, own))
         })
     }

@@ -110,11 +110,11 @@ impl Histogram {
         let exact = self.exact();
         let beside = |index| self.counts.beside(index);
         if let Some(uncertainty) = &self.uncertainty {
-            let said = self.overs.get(limit_ns);
-            return said.unwrap_or_else(|| uncertainty.over(limit_ns, beside));
+            let stated = self.overs.get(limit_ns);
+            return stated.unwrap_or_else(|| uncertainty.over(limit_ns, beside));
         }
-        let said = Over::plain(&exact, limit_ns).or_else(|| self.overs.get(limit_ns));
-        said.unwrap_or_else(|| Over::from_buckets(&exact, limit_ns, beside))
+        let stated = Over::plain(&exact, limit_ns).or_else(|| self.overs.get(limit_ns));
+        stated.unwrap_or_else(|| Over::from_buckets(&exact, limit_ns, beside))
     }
 
     /// Returns its content and continues empty, watching the same limits.

@@ -30,7 +30,7 @@ impl Writer {
 
     /// Adds a bucket behind all others; of its samples only [`STORED_MAX`] can be written.
     #[inline(always)]
-    #[expect(clippy::cast_possible_truncation, reason = "both are below 128, which is asked")]
+    #[expect(clippy::cast_possible_truncation, reason = "both are below 128, as checked")]
     pub(super) fn push(&mut self, index: usize, n: u64) {
         let run = index - self.next;
         self.next = index + 1;

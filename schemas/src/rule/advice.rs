@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_probably_not_meant_is_said_in_one_line_each() {
+    fn each_likely_mistake_is_reported_in_one_line() {
         let paces = "budget \"publish\": objective 0.9 is spent at no more than 10 times its pace, \
                      with every sample over the limit; never reached: 14.4 over 1h";
         let window = "budget \"publish\": window 1h is longer than windows.nodes_up_to (5m), so \

@@ -183,7 +183,7 @@ impl BudgetDraft {
         let quantile = budget.quantile;
         if objective > quantile {
             let problem = format!(
-                "objective {objective:?} asks for more than quantile {quantile:?}, which lets \
+                "objective {objective:?} needs more than quantile {quantile:?}, which lets \
                  more samples be over the limit; write `objective = {quantile:?}` or less, \
                  `objective = false` for no error budget, or raise the quantile"
             );

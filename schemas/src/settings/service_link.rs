@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_mistyped_key_is_none() {
+    fn correct_keys_get_no_suggestion() {
         for name in [
             "HTTP_PORT",
             "HTTP__PORT",

@@ -66,7 +66,7 @@ fn refused(layers: &[Layer]) -> String {
 }
 
 #[test]
-fn later_layers_win_key_by_key_and_say_so() {
+fn later_layers_win_and_are_stated_per_key() {
     let layers = [
         file("name = 'f'\n[bus]\nurl = 'file'\nretries = 1"),
         env(&[("P_BUS__URL", "env"), ("OTHER", "x")]),
@@ -88,9 +88,9 @@ fn without_layers_there_are_the_defaults() {
 #[test]
 fn a_misspelt_key_is_named_with_its_source_and_the_one_that_was_meant() {
     let error = refused(&[file("[bus]\nulr = 'x'")]);
-    let told = "file a.toml: unknown key \"bus.ulr\", did you mean \"bus.url\"?; \
+    let wanted = "file a.toml: unknown key \"bus.ulr\", did you mean \"bus.url\"?; \
                 --print-config lists all keys";
-    assert_eq!(error, told);
+    assert_eq!(error, wanted);
     let elsewhere = refused(&[set(&["retries=1"])]);
     assert!(elsewhere.contains("did you mean \"bus.retries\"?"), "{elsewhere}");
     let strange = refused(&[set(&["colour=blue"])]);
@@ -111,7 +111,7 @@ fn a_fault_is_laid_on_the_layer_that_holds_it() {
         (set(&["list=[{name='a', weight=300}]"]), "--set: list[0].weight: "),
     ] {
         let error = refused(&[good.clone(), layer]);
-        assert!(error.starts_with(origin), "{origin} is not told by {error}");
+        assert!(error.starts_with(origin), "{origin} is not named by {error}");
     }
     let below = refused(&[file("[bus]\nurls = 'x'"), set(&["bus.url=u"])]);
     assert!(below.starts_with("file a.toml: unknown key \"bus.urls\""), "{below}");
@@ -120,7 +120,7 @@ fn a_fault_is_laid_on_the_layer_that_holds_it() {
 }
 
 #[test]
-fn a_section_that_replaces_a_value_is_told_as_the_later_layers() {
+fn a_section_that_replaces_a_value_names_the_later_layer() {
     let layers = [file("name = 'f'\nbus = 'x'"), set(&["bus.retries=2"])];
     let resolved = resolve::<Config>(&layers).unwrap();
     let origins: Vec<_> = resolved.origins.iter().map(|(k, v)| format!("{k} {v}")).collect();
@@ -159,10 +159,10 @@ fn text_of_variables_and_arguments_is_what_the_key_expects() {
 }
 
 #[test]
-fn a_file_says_itself_what_its_values_are() {
+fn a_file_documents_its_own_values() {
     let error = refused(&[file("name = 7")]);
-    let told = "file a.toml: name: invalid type: expected a string, found a whole number";
-    assert_eq!(error, told);
+    let wanted = "file a.toml: name: invalid type: expected a string, found a whole number";
+    assert_eq!(error, wanted);
 }
 
 #[test]
@@ -191,8 +191,8 @@ fn an_error_is_one_line_without_the_value_at_fault() {
 #[test]
 fn a_number_out_of_range_is_shown() {
     let error = refused(&[set(&["bus.retries=300"])]);
-    let told = "--set: bus.retries: invalid value: expected u8, found integer `300`";
-    assert_eq!(error, told);
+    let wanted = "--set: bus.retries: invalid value: expected u8, found integer `300`";
+    assert_eq!(error, wanted);
 }
 
 #[test]
@@ -215,11 +215,11 @@ fn variables_that_are_not_text_matter_only_when_they_are_ours() {
     let pairs = [("OTHER".into(), foreign.clone()), (foreign.clone(), "x".into())];
     assert_eq!(Layer::from_env("P_", pairs).unwrap(), Layer::new("environment"));
     let ours = OsString::from_vec(b"P_\xff".to_vec());
-    for (pair, told) in [
+    for (pair, wanted) in [
         (("P_NAME".into(), foreign), "environment: P_NAME: is not UTF-8"),
         ((ours, "x".into()), "environment: P_\u{fffd}: is not UTF-8"),
     ] {
-        assert_eq!(Layer::from_env("P_", [pair]).unwrap_err().to_string(), told);
+        assert_eq!(Layer::from_env("P_", [pair]).unwrap_err().to_string(), wanted);
     }
 }
 

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reasons_of_loss_are_bounded_and_none_of_their_samples_forgotten() {
+    fn reasons_of_loss_are_bounded_and_all_samples_kept() {
         let mut sum = Ledger::default();
         for reason in 0..2 * LOSS_REASONS_MAX {
             let lost = BTreeMap::from([(format!("r{reason}"), 1)]);

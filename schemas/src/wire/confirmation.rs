@@ -220,7 +220,7 @@ mod tests {
 
     #[test]
     fn limits_that_there_cannot_be_are_refused_and_the_most_there_can_be_fit() {
-        let mut said = confirmation(vec![(1, 2)]);
+        let mut got = confirmation(vec![(1, 2)]);
         let names: Vec<String> = (0..=CONFIRMED_LIMITS_MAX).map(|n| format!("{n:0>128}")).collect();
         let mut many = names.iter().map(|name| (name.as_str(), MAX_NS)).collect::<Vec<_>>();
         let forged = [
@@ -231,12 +231,12 @@ mod tests {
             limits(&many),
         ];
         for forged in forged {
-            said.limits = forged;
+            got.limits = forged;
             let refused = Err(WireError::Bounds { field: "limits" });
-            assert_eq!(decode(&node(), &encode(&said)), refused);
+            assert_eq!(decode(&node(), &encode(&got)), refused);
         }
         many.pop();
-        said.limits = limits(&many);
+        got.limits = limits(&many);
         let spans: Vec<_> =
             (1..=CONFIRMED_SPANS_MAX as u64).map(|n| COUNT_MAX - 2 * n).map(Seq).collect();
         let spans: Vec<_> = spans.into_iter().rev().map(|seq| (seq, seq)).collect();
@@ -244,8 +244,8 @@ mod tests {
             incarnation: Incarnation(u64::MAX - n),
             spans: spans.clone(),
         };
-        said.runs = (0..CONFIRMED_RUNS_MAX as u64).map(run).collect();
-        assert_eq!(decode(&node(), &encode(&said)), Ok(said));
+        got.runs = (0..CONFIRMED_RUNS_MAX as u64).map(run).collect();
+        assert_eq!(decode(&node(), &encode(&got)), Ok(got));
     }
 
     #[test]
@@ -270,9 +270,9 @@ mod tests {
                     _ => spans.push((*n, *n)),
                 }
             }
-            let said = confirmation(spans);
-            let read = decode(&node(), &encode(&said)).unwrap();
-            prop_assert_eq!(&read, &said);
+            let got = confirmation(spans);
+            let read = decode(&node(), &encode(&got)).unwrap();
+            prop_assert_eq!(&read, &got);
             let covered: BTreeSet<u64> =
                 (1..100).filter(|n| read.runs[0].covers(Seq(*n))).collect();
             prop_assert_eq!(covered, numbers);

@@ -230,12 +230,12 @@ impl BreakerState {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde needs")]
 pub(super) fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde asks for")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde needs")]
 fn is_false(is_so: &bool) -> bool {
     !*is_so
 }

@@ -163,8 +163,8 @@ proptest! {
     ) {
         let source = if is_check { EventSource::ServiceCheck } else { EventSource::Event };
         let alert_type = AlertType::ALL[how_bad];
-        let told = Event { source, title, text, host, at: Wall(at), alert_type, ..event() };
-        prop_assert_eq!(read(vec![told.clone()]), Ok(snapshot(vec![told])));
+        let got = Event { source, title, text, host, at: Wall(at), alert_type, ..event() };
+        prop_assert_eq!(read(vec![got.clone()]), Ok(snapshot(vec![got])));
     }
 
     #[test]

@@ -187,8 +187,8 @@ fn samples_over_limits_come_back_as_they_were_counted() {
     [1, 18_000_001].into_iter().for_each(|ns| histogram.record(ns));
     histogram.watch(&[18_000_000]);
     (0..9).for_each(|more| histogram.record(17_999_998 + more));
-    let said = Over { over: 6, uncertain: 1 };
-    assert_eq!(histogram.over(18_000_000), said);
+    let sent = Over { over: 6, uncertain: 1 };
+    assert_eq!(histogram.over(18_000_000), sent);
     let body = Body::Latency(Latency {
         histograms: vec![(series("epoch_hook"), histogram)],
         ..Latency::default()
@@ -198,7 +198,7 @@ fn samples_over_limits_come_back_as_they_were_counted() {
     assert_eq!(decode(&subject(SnapshotKind::Latency), &bytes), Ok(snapshot.clone()));
     let packed = decode_packed(&subject(SnapshotKind::Latency), &bytes).unwrap();
     let Body::Latency(latency) = packed.body else { panic!("{packed:?}") };
-    assert_eq!(latency.histograms[0].1.over(18_000_000), said);
+    assert_eq!(latency.histograms[0].1.over(18_000_000), sent);
     let without = decode_packed(
         &subject(SnapshotKind::Latency),
         &changed(&snapshot, &["body", "histograms", "over"], over(&[])),

@@ -17,7 +17,7 @@ enum Step {
     /// One sample.
     One(u64),
     /// A producer's buckets, and the hundredth of each at which its samples really are.
-    Point { edges: Vec<u64>, counts: Vec<u64>, at: u64, sum_is_told: bool },
+    Point { edges: Vec<u64>, counts: Vec<u64>, at: u64, has_sum: bool },
     /// A limit that the node receives.
     Limit(u64),
 }
@@ -33,11 +33,11 @@ fn step() -> impl Strategy<Value = Step> {
         0..=100_u64,
         any::<bool>(),
     );
-    let point = point.prop_map(|(edges, counts, at, sum_is_told)| Step::Point {
+    let point = point.prop_map(|(edges, counts, at, has_sum)| Step::Point {
         edges: edges.into_iter().collect(),
         counts,
         at,
-        sum_is_told,
+        has_sum,
     });
     prop_oneof![ns().prop_map(Step::One), point, ns().prop_map(Step::Limit)]
 }
@@ -50,7 +50,7 @@ fn take(step: &Step, into: &mut Histogram, truly: &mut Vec<u64>) {
             truly.push((*ns).min(MAX_NS));
         }
         Step::Limit(limit) => into.watch(&[*limit]),
-        Step::Point { edges, counts, at, sum_is_told } => {
+        Step::Point { edges, counts, at, has_sum } => {
             let limits: Vec<u64> = into.overs().limits().collect();
             let (mut point, mut lower, mut sum) = (Histogram::default(), 0, 0_u128);
             point.watch(&limits);
@@ -62,7 +62,7 @@ fn take(step: &Step, into: &mut Histogram, truly: &mut Vec<u64>) {
                 truly.extend((0..*n).map(|_| value));
                 lower = upper;
             }
-            if *sum_is_told {
+            if *has_sum {
                 point.state_sum(sum);
             }
             into.merge(&point);
@@ -98,7 +98,7 @@ fn sent(histogram: &Histogram) -> (Histogram, Packed) {
 
 proptest! {
     #[test]
-    fn what_a_reader_is_told_of_mixed_samples_is_true_of_them(
+    fn what_a_reader_gets_of_mixed_samples_is_true(
         nodes in prop::collection::vec(prop::collection::vec(step(), 1..10), 1..4),
         limits in prop::collection::vec(ns(), 4),
     ) {
@@ -121,15 +121,15 @@ proptest! {
             prop_assert!((found.lower_ns..=found.upper_ns).contains(ns), "{rank} {ns} {found:?}");
         }
         let packed = Packed::united(&parts);
-        let told = nodes.iter().flatten().filter_map(|step| match step {
+        let got = nodes.iter().flatten().filter_map(|step| match step {
             Step::Limit(limit) => Some(*limit),
             Step::One(_) | Step::Point { .. } => None,
         });
-        for limit in limits.into_iter().chain(told) {
+        for limit in limits.into_iter().chain(got) {
             let are_over = truly.iter().filter(|ns| **ns > limit).count() as u64;
             for Over { over, uncertain } in [fleet.over(limit), packed.over(limit)] {
-                let told = over..=over + uncertain;
-                prop_assert!(told.contains(&are_over), "{limit}: {are_over} {told:?}");
+                let got = over..=over + uncertain;
+                prop_assert!(got.contains(&are_over), "{limit}: {are_over} {got:?}");
             }
         }
     }

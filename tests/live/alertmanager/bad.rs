@@ -47,7 +47,7 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
         ("busy", busy.url(), "plimsoll"),
         ("garbage", garbage.url(), "plimsoll"),
         ("silent", silent.url(), "plimsoll"),
-        ("nobody", unused, "plimsoll"),
+        ("absent", unused, "plimsoll"),
     ];
     let webhooks: String =
         all.iter().map(|(name, url, template)| webhook(name, url, template)).collect();
@@ -67,7 +67,7 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
         let page = MetricsPage::of(&api).await.ok()?;
         let tried = [("missing", "status_4xx", 2.0), ("busy", "status_5xx", 2.0)]
             .into_iter()
-            .chain([("garbage", "garbage", 2.0), ("nobody", "connect", 2.0)])
+            .chain([("garbage", "garbage", 2.0), ("absent", "connect", 2.0)])
             .chain([("good", "taken", 2.0), ("chat", "taken", 2.0), ("silent", "timeout", 1.0)]);
         let done = |(name, why, n): (&str, &str, f64)| {
             page.value(&result(name, why)).is_some_and(|posts| posts >= n)
@@ -76,10 +76,10 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
     });
     let page = page.await.unwrap();
 
-    given_up_is_shown(&page, &api).await;
-    let heard = timeout(WAIT, given_up.next()).await.unwrap().unwrap();
-    let heard: Value = serde_json::from_slice(&heard.payload).unwrap();
-    assert_eq!((&heard["rule"], &heard["reason"]), (&RULE.into(), &"refused".into()));
+    undeliverable_is_shown(&page, &api).await;
+    let received = timeout(WAIT, given_up.next()).await.unwrap().unwrap();
+    let received: Value = serde_json::from_slice(&received.payload).unwrap();
+    assert_eq!((&received["rule"], &received["reason"]), (&RULE.into(), &"refused".into()));
 
     let scopes = |bodies: Vec<Value>| -> BTreeSet<String> {
         bodies.iter().map(|body| body["notification"]["scope"].to_string()).collect()
@@ -101,7 +101,7 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
     mesh.stack.end().await.unwrap();
 }
 
-async fn given_up_is_shown(page: &MetricsPage, api: &Api) {
+async fn undeliverable_is_shown(page: &MetricsPage, api: &Api) {
     let waiting = page.by_label("plimsoll_notifications_queued", "receiver");
     for (name, expected) in
         [("good", 0.0), ("chat", 0.0), ("missing", 0.0), ("busy", 2.0), ("silent", 2.0)]

@@ -42,11 +42,11 @@ async fn an_alert_arrives_outlives_deaths_of_both_sides_and_ends_only_when_it_is
     {
         assert!(annotations[name].as_str().unwrap().contains(part), "{annotations}");
     }
-    let told = fed_until(&sender, 30, "both groups are notified", async || {
+    let sent = fed_until(&sender, 30, "both groups are notified", async || {
         let count = |scope| notifications(&webhook, "firing", scope).len();
         (count("fleet") == 1 && count("node") == 1).then_some(())
     });
-    told.await.unwrap();
+    sent.await.unwrap();
 
     alertmanager.kill();
     let page = mesh.stack.api().clone();

@@ -117,10 +117,10 @@ fn listen(url: String) -> (Bus, Listener) {
 /// The node's own publishing in each of its messages, in their order.
 async fn publishes(mut listener: Listener) -> Vec<Packed> {
     let mut found = Vec::new();
-    while let Ok(Some(heard)) = timeout(QUIET, listener.next()).await {
-        let subject: SnapshotSubject = heard.subject.parse().unwrap();
-        let Body::Latency(latency) = decode_packed(&subject, &heard.payload).unwrap().body else {
-            panic!("{}", heard.subject);
+    while let Ok(Some(got)) = timeout(QUIET, listener.next()).await {
+        let subject: SnapshotSubject = got.subject.parse().unwrap();
+        let Body::Latency(latency) = decode_packed(&subject, &got.payload).unwrap().body else {
+            panic!("{}", got.subject);
         };
         let of_publish = |(series, of): (plimsoll_schemas::ids::Series, Packed)| {
             (series.operation.to_string() == "publish").then_some(of)

@@ -68,8 +68,8 @@ async fn a_changed_limit_in_the_file_is_counted_exactly_and_its_alert_continues(
     let of_fleet = changes.filter(|notification| {
         notification.key.rule.as_str() == "epoch_hook" && notification.key.scope.node().is_empty()
     });
-    let told: Vec<_> =
+    let sent: Vec<_> =
         of_fleet.map(|notification| (notification.state, notification.ended)).collect();
-    assert_eq!(told, [(AlertState::Firing, None), (AlertState::Resolved, None)]);
+    assert_eq!(sent, [(AlertState::Firing, None), (AlertState::Resolved, None)]);
     mesh.stack.end().await.unwrap();
 }

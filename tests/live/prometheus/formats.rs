@@ -71,18 +71,18 @@ async fn every_format_is_negotiated_and_exports_its_nodes() {
 }
 
 #[tokio::test]
-async fn many_who_ask_at_once_share_what_was_made_once() {
+async fn concurrent_requests_share_one_page() {
     const ASKERS: usize = 50;
     let dir = tempfile::tempdir().unwrap();
     let stack = busy(dir.path()).await;
-    let ask = || {
+    let request = || {
         let api = stack.api().clone();
         tokio::spawn(async move {
             get_accepting(&api, "/metrics/nodes", "*/*", "gzip").await.unwrap().1
         })
     };
-    let asked: Vec<_> = (0..ASKERS).map(|_| ask()).collect();
-    for answer in asked {
+    let requests: Vec<_> = (0..ASKERS).map(|_| request()).collect();
+    for answer in requests {
         assert_eq!(answer.await.unwrap()[..2], [31, 139]);
     }
     let page = MetricsPage::of(stack.api()).await.unwrap();

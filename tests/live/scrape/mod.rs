@@ -39,7 +39,7 @@ fn of(figure: &str, url: &str) -> String {
 }
 
 /// Waits until two more pages of a target were read. The second was requested after this call.
-async fn looked(node: &Api, url: &str) {
+async fn scraped(node: &Api, url: &str) {
     let pages = of("pages_total", url);
     let before = node.metric(&pages).await.unwrap().unwrap_or(0.0);
     until("two more pages were read", WAIT, async || {
@@ -68,17 +68,17 @@ async fn an_application_is_counted_exactly_over_its_restart_and_beside_bad_targe
     ];
     let mut mesh = mesh(dir.path(), &sections.concat()).await;
     let node_api = mesh.node.api.clone();
-    looked(&node_api, &url).await;
+    scraped(&node_api, &url).await;
     app.count("/a", &[0.03; 90], 5);
     app.count("/a", &[0.01; 10], 1);
-    looked(&node_api, &url).await;
+    scraped(&node_api, &url).await;
     drop(app);
     let mut app = App::start(port);
     app.count("/a", &[0.03; 300], 40);
     app.count("/b", &[0.06; 50], 0);
-    looked(&node_api, &url).await;
+    scraped(&node_api, &url).await;
     app.count("/b", &[2.0; 3], 4);
-    looked(&node_api, &url).await;
+    scraped(&node_api, &url).await;
     bad_targets_fail(&node_api, [&hangs, &endless, &garbage, &unused]).await;
     let page = node_api.get("/metrics").await.unwrap();
     assert_eq!(promtool_findings(&page).unwrap(), "");

@@ -127,12 +127,12 @@ fn a_latency_is_a_distribution_and_not_its_last_value() {
 /// Names of our own metrics in a page, or in what rules for Prometheus compute. What a rule records
 /// has a level before its name; names in a runbook are not required.
 fn metrics_of(text: &str) -> BTreeSet<&str> {
-    let said = text.split("annotations:").flat_map(|part| {
+    let parts = text.split("annotations:").flat_map(|part| {
         let next = part.find("\n      - ").unwrap_or(0);
         part[next..].lines().filter(|line| !line.trim_start().starts_with('#'))
     });
     let word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == ':';
-    let names = said.flat_map(move |line| line.split(move |c| !word(c)));
+    let names = parts.flat_map(move |line| line.split(move |c| !word(c)));
     names.filter(|name| name.starts_with("plimsoll_")).collect()
 }
 
@@ -145,7 +145,7 @@ fn pager() -> Receiver {
 #[test]
 fn every_metric_in_a_rule_is_produced() {
     let (aggregator, mut node) = (aggregator(), node("a", tight()));
-    let mut aggregator = aggregator.telling(start(), vec![pager()], 1);
+    let mut aggregator = aggregator.with_receivers(start(), vec![pager()], 1);
     for second in 1..=30 {
         node.on_datagram(start(), b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
         node.on_deadline(start().after(second * SECOND));

@@ -91,12 +91,12 @@ pub(crate) fn connected() -> BusEvent {
 
 /// All notifications that wait, as if each were delivered.
 pub(crate) fn notifications(aggregator: &mut Aggregator, now: Now) -> Vec<Notification> {
-    let mut told = Vec::new();
+    let mut got = Vec::new();
     while let Some(DueNotification { token, notification, .. }) =
         aggregator.notifications().next_due(now.mono)
     {
         aggregator.notifications().on_delivered(token);
-        told.push(notification);
+        got.push(notification);
     }
-    told
+    got
 }

@@ -60,7 +60,7 @@ fn every_message_decodes_to_what_its_sidecar_states() {
         let subject = sidecar.subject();
         let read = decode(&subject, &bytes).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert_eq!((sidecar.schema, sidecar.kind.as_str()), (SCHEMA, subject.kind.as_str()));
-        sidecar.assert_told(&read.body);
+        sidecar.assert_decoded(&read.body);
         assert_eq!(read, sidecar.snapshot(), "{name}: {}", sidecar.about);
     }
 }

@@ -125,26 +125,30 @@ impl Sidecar {
     }
 
     /// Fails unless a decoded body has the figures and the field names that are stated.
-    pub(crate) fn assert_told(&self, body: &Body) {
+    pub(crate) fn assert_decoded(&self, body: &Body) {
         let about = &self.about;
         match (&self.body, body) {
             (Stated::Latency { histograms, .. }, Body::Latency(latency)) => {
-                let told = latency.histograms.iter().map(|(_, histogram)| Figures::of(histogram));
+                let decoded =
+                    latency.histograms.iter().map(|(_, histogram)| Figures::of(histogram));
                 let stated = histograms.iter().map(|one| one.figures);
-                assert_eq!(told.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
-                for (stated, (_, told)) in histograms.iter().zip(&latency.histograms) {
-                    stated.assert_bounds(told);
+                assert_eq!(decoded.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
+                for (stated, (_, decoded)) in histograms.iter().zip(&latency.histograms) {
+                    stated.assert_bounds(decoded);
                 }
-                let told = latency.histograms.iter().map(|(_, histogram)| json!(histogram.overs()));
+                let decoded =
+                    latency.histograms.iter().map(|(_, histogram)| json!(histogram.overs()));
                 let stated = histograms.iter().map(|one| json!(one.over));
-                assert_eq!(told.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
+                assert_eq!(decoded.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
             }
-            (Stated::Hardware(fields), Body::Hardware(told)) => {
-                assert_eq!(&json!(told), fields, "{about}");
+            (Stated::Hardware(fields), Body::Hardware(decoded)) => {
+                assert_eq!(&json!(decoded), fields, "{about}");
             }
-            (Stated::Bus(fields), Body::Bus(told)) => assert_eq!(&json!(told), fields, "{about}"),
-            (Stated::Event(fields), Body::Event(told)) => {
-                assert_eq!(&json!(told), fields, "{about}");
+            (Stated::Bus(fields), Body::Bus(decoded)) => {
+                assert_eq!(&json!(decoded), fields, "{about}")
+            }
+            (Stated::Event(fields), Body::Event(decoded)) => {
+                assert_eq!(&json!(decoded), fields, "{about}");
             }
             (stated, _) => panic!("{about}: the message is not {stated:?}"),
         }
@@ -187,11 +191,11 @@ impl Distribution {
 
 impl Distribution {
     /// Fails unless quantiles have the bounds that are stated.
-    fn assert_bounds(&self, told: &Histogram) {
+    fn assert_bounds(&self, decoded: &Histogram) {
         let n = |samples: &[(u64, u64)]| samples.iter().map(|(_, n)| n).sum::<u64>();
         let within = self.within.iter().map(|(.., n)| n).sum::<u64>();
         assert_eq!((n(&self.placed), n(&self.truth)), (within, within));
-        assert_eq!(told.is_approximate(), within > 0);
+        assert_eq!(decoded.is_approximate(), within > 0);
         for (name, bounds) in &self.bounds {
             let permille = match name.as_str() {
                 "p50_ns" => 500,
@@ -200,7 +204,7 @@ impl Distribution {
                 "p999_ns" => 999,
                 other => panic!("{other} is no quantile"),
             };
-            let found = told.quantile(f64::from(permille) / 1000.0).expect("it has samples");
+            let found = decoded.quantile(f64::from(permille) / 1000.0).expect("it has samples");
             assert_eq!((found.lower_ns, found.upper_ns), *bounds, "{name}");
         }
     }

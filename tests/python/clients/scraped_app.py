@@ -1,4 +1,4 @@
-"""An application that exports itself through `prometheus_client` and does what it is told.
+"""An application that exports itself through `prometheus_client` and obeys commands.
 
 The port is its argument. Each line of standard input is JSON: {"path": label, "seconds": [..],
 "hits": number, "depth": number}; a line comes back on standard output once that is counted.

@@ -171,10 +171,10 @@ mod tests {
         let template = "https://g.example/d/x?from={from_ms}&to={to_ms}&v={mesh}-{rule}&n={node}\
                         &o={operation}";
         let node = || Scope::Node(NodeName::new("n-1").unwrap());
-        let told = "https://g.example/d/x?from=1996400000&to=2000900000&v=m-disk_full&n=n-1\
+        let expected = "https://g.example/d/x?from=1996400000&to=2000900000&v=m-disk_full&n=n-1\
                     &o=sensor%3Aa%2Fb";
-        assert_eq!(link(template, node()).unwrap(), told);
-        let fleet = told.replace("n=n-1", "n=");
+        assert_eq!(link(template, node()).unwrap(), expected);
+        let fleet = expected.replace("n=n-1", "n=");
         assert_eq!(link(template, Scope::Fleet).unwrap(), fleet);
         let key = AlertKey {
             rule: RuleName::new("r").unwrap(),

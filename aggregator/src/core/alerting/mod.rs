@@ -131,7 +131,7 @@ impl Alerting {
         seed: u64,
         situation: Situation<'_>,
     ) {
-        self.deliveries = std::mem::take(&mut self.deliveries).told_to(now, receivers, seed);
+        self.deliveries = std::mem::take(&mut self.deliveries).with_receivers(now, receivers, seed);
         // Only now are there receivers of the ends that a restart brings.
         self.end_unruled_since_restart(now, situation);
         self.update_alertmanagers(now, situation);
@@ -140,7 +140,7 @@ impl Alerting {
     /// The scopes of all alerts that are not inactive.
     #[must_use]
     pub fn active(&self) -> ActiveAlerts<'_> {
-        self.alerts.standing().map(|(key, _)| key).collect()
+        self.alerts.active().map(|(key, _)| key).collect()
     }
 
     /// The nodes with an alert about gaps in their ledger entry.
@@ -164,13 +164,13 @@ impl Alerting {
             let Some(change) = change else { continue };
             // That a resolved alert is no longer shown as such is no news.
             if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
-                self.announce((at, late), key, change, situation);
+                self.compose((at, late), key, change, situation);
             }
         }
     }
 
     /// Notifies of a change.
-    fn announce(
+    fn compose(
         &mut self,
         (at, late): (Wall, Duration),
         key: AlertKey,
@@ -240,7 +240,7 @@ impl Alerting {
     /// What the rules of active alerts are about.
     #[must_use]
     pub fn rule_labels(&self, rules: &Rules) -> RuleLabels {
-        let active: BTreeSet<_> = self.alerts.standing().map(|(key, _)| &key.rule).collect();
+        let active: BTreeSet<_> = self.alerts.active().map(|(key, _)| &key.rule).collect();
         let selects = |rule: &RuleName| Some((rule.clone(), rules.find(rule)?.selects()));
         active.into_iter().filter_map(selects).collect()
     }
@@ -275,7 +275,7 @@ impl Alerting {
     /// Advances to `now`: silences and acknowledgements end, calm alerts are dropped.
     pub fn on_tick(&mut self, now: Wall, situation: Situation<'_>) {
         self.end_silences(now, situation);
-        self.alerts.forget_calm(now);
+        self.alerts.evict_calm(now);
         self.changed |= self.alerts.take_changed();
     }
 
@@ -292,7 +292,7 @@ impl Alerting {
         for key in self.silences.take_due(now, firing) {
             self.changed = true;
             let change = Change { from: AlertState::Firing, to: AlertState::Firing };
-            self.announce((now, Duration::ZERO), key, change, situation);
+            self.compose((now, Duration::ZERO), key, change, situation);
         }
         let silences = &self.silences;
         self.deliveries.hold_back(|key, severity| silences.present(now, key, severity).silenced);
@@ -366,7 +366,7 @@ impl Alerting {
         let firing = self.alerts.entries().filter(|(_, of)| of.state == AlertState::Firing);
         let unknown = firing.filter(|(key, entry)| {
             let (about, severity) = situation.about(key, entry.notified.as_deref());
-            !self.deliveries.knows(key, severity, &about.routes)
+            !self.deliveries.has_reported(key, severity, &about.routes)
         });
         let unknown: Vec<_> = unknown.map(|(key, _)| key.clone()).collect();
         for key in unknown {
@@ -401,7 +401,7 @@ impl Alerting {
                 let taken = self.silences.acknowledge(now, (key.clone(), state), of.clone());
                 if taken.is_ok() && state == AlertState::Firing {
                     let change = Change { from: state, to: state };
-                    self.announce((now, Duration::ZERO), key, change, situation);
+                    self.compose((now, Duration::ZERO), key, change, situation);
                 }
                 taken.map(|()| CommandResult::Acknowledged(of))
             }
@@ -491,8 +491,8 @@ impl Alerting {
     }
 
     /// The next of them that is to be sent to the bus.
-    pub fn next_unsaid(&mut self) -> Option<Undeliverable> {
-        self.deliveries.next_unsaid()
+    pub fn next_unreported(&mut self) -> Option<Undeliverable> {
+        self.deliveries.next_unreported()
     }
 
     /// How many notifications were undeliverable, on the way to the bus or to receivers.
@@ -550,14 +550,14 @@ impl Alerting {
     }
 
     /// From here on nothing has changed.
-    pub fn forget_changes(&mut self) {
+    pub fn clear_changes(&mut self) {
         self.changed = false;
         self.counts_saved = self.notifications.counts();
     }
 
     /// What a checkpoint stores; from here on nothing has changed.
     pub fn checkpoint(&mut self, rules: &Rules) -> StoredAlerting {
-        self.forget_changes();
+        self.clear_changes();
         StoredAlerting {
             alerts: self.alerts.clone(),
             rule_labels: self.rule_labels(rules),

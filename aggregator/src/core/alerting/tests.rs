@@ -18,7 +18,7 @@ fn key() -> AlertKey {
 
 fn slow() -> Core {
     let mut core = core();
-    deliver(&mut core, start(), &Speaker::new("a").say(start(), 40 * MS, 200));
+    deliver(&mut core, start(), &Speaker::new("a").send(start(), 40 * MS, 200));
     core
 }
 
@@ -36,8 +36,8 @@ fn a_finding_moves_its_alert_and_notifies_once_with_evidence_and_context() {
     for finding in [Finding::Breach, Finding::Breach, Finding::NoData, Finding::Clear] {
         find(&mut alerting, &core, finding);
     }
-    let told: Vec<_> = alerting.changes().iter().map(|notification| notification.state).collect();
-    assert_eq!(told, [AlertState::Firing, AlertState::Resolved]);
+    let sent: Vec<_> = alerting.changes().iter().map(|notification| notification.state).collect();
+    assert_eq!(sent, [AlertState::Firing, AlertState::Resolved]);
     let fires = &alerting.changes()[0];
     assert!(matches!(fires.evidence, Evidence::Latency(_)), "{fires:?}");
     assert_eq!(fires.context.as_ref().unwrap().worst[0].node.as_str(), "a");
@@ -59,5 +59,5 @@ fn what_stays_as_it_is_costs_no_checkpoint_and_what_was_stored_is_restored() {
     let gone = |of: &AlertKey| *of == key();
     restored.end(start().wall, gone, AlertEndReason::RuleRemoved, situation(&core));
     assert_eq!(restored.changes().last().unwrap().ended, Some(AlertEndReason::RuleRemoved));
-    assert!(restored.has_changed() && restored.alerts().standing().next().is_none());
+    assert!(restored.has_changed() && restored.alerts().active().next().is_none());
 }

@@ -85,7 +85,7 @@ impl Durable {
     }
 
     /// Counts everything as stored, without a checkpoint.
-    pub fn forget(&mut self) {
+    pub fn clear(&mut self) {
         *self = Self { everything: false, pools: None };
     }
 

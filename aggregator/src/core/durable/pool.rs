@@ -103,7 +103,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_name_gives_its_pool_back_whatever_the_values_are(
+        fn a_name_returns_its_pool_for_all_values(
             values in prop::collection::vec(any::<String>(), 1..4), tier in 0..10_usize,
         ) {
             let operation = Operation::new("fetch").unwrap();

@@ -14,7 +14,7 @@ pub struct MergeCounts {
     /// Snapshots that had been merged before.
     pub duplicates: u64,
     /// Snapshots of incarnations too old to be remembered.
-    pub forgotten: u64,
+    pub of_evicted_runs: u64,
     /// Samples too old for the shortest window.
     pub late_samples: u64,
     /// Snapshots from a clock too far ahead.

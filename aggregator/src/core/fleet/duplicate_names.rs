@@ -1,6 +1,6 @@
 //! Two nodes with one name: which name to warn of, and not too often.
 
-use crate::limits::NAME_CONFLICT_TOLD_EVERY;
+use crate::limits::NAME_CONFLICT_LOG_EVERY;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Mono;
 
@@ -16,9 +16,9 @@ impl DuplicateNames {
         self.pending.get_or_insert_with(|| node.clone());
     }
 
-    /// A name to warn of; at most one in [`NAME_CONFLICT_TOLD_EVERY`].
+    /// A name to warn of; at most one in [`NAME_CONFLICT_LOG_EVERY`].
     pub(super) fn next(&mut self, now: Mono) -> Option<NodeName> {
-        let recent = |warned: Mono| now.since(warned) < NAME_CONFLICT_TOLD_EVERY;
+        let recent = |warned: Mono| now.since(warned) < NAME_CONFLICT_LOG_EVERY;
         if self.warned_at.is_some_and(recent) {
             return None;
         }

@@ -37,7 +37,7 @@ struct WatchedGap {
 }
 
 impl Gaps {
-    pub(super) fn forget(&mut self, node: &NodeName) {
+    pub(super) fn evict(&mut self, node: &NodeName) {
         self.watched.remove(node);
     }
 

@@ -47,7 +47,7 @@ pub use buckets::{Buckets, Native, ends};
 pub use completeness::{Completeness, ReportingNode};
 pub use counts::MergeCounts;
 pub use events::EventsQuery;
-pub use ledger::{Account, Decision, Gap, Run, Seqs};
+pub use ledger::{Decision, Gap, LedgerEntry, Run, Seqs};
 pub(crate) use node::{CounterIncrease, SensedFigure, WorstReadings};
 pub use node::{Latest, Node, NodeMetrics, Trouble};
 pub use node_at::NodeAt;
@@ -235,8 +235,8 @@ impl Fleet {
                 self.counts.duplicates += 1;
                 return None;
             }
-            Decision::Forgotten => {
-                self.counts.forgotten += 1;
+            Decision::Evicted => {
+                self.counts.of_evicted_runs += 1;
                 return None;
             }
         }
@@ -341,7 +341,7 @@ impl Fleet {
     /// time, and windows move on. Returns the nodes that have expired.
     pub fn expire(&mut self, now: Wall) -> BTreeSet<NodeName> {
         let expired = self.expire_nodes(now);
-        let evicted = self.nodes.iter().filter(|(_, node)| node.may_be_forgotten(now));
+        let evicted = self.nodes.iter().filter(|(_, node)| node.may_be_evicted(now));
         let evicted: Vec<NodeName> = evicted.map(|(name, _)| name.clone()).collect();
         evicted.iter().for_each(|name| self.evict(name));
         self.expire_windows(now);
@@ -358,7 +358,7 @@ impl Fleet {
             }
             *node = Arc::new(node.expired());
             self.may_hold_expired = true;
-            self.gaps.forget(name);
+            self.gaps.evict(name);
             self.changed.touch(name);
             expired.insert(name.clone());
         }

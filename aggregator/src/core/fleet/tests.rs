@@ -37,7 +37,7 @@ fn fleet() -> Fleet {
 #[test]
 fn a_snapshot_is_merged_once_and_a_checkpoint_takes_its_node_alone() {
     let mut fleet = fleet();
-    let messages = ["a", "b"].map(|name| Speaker::new(name).say(start(), MS, 5));
+    let messages = ["a", "b"].map(|name| Speaker::new(name).send(start(), MS, 5));
     assert!(merge(&mut fleet, start(), &messages[0]));
     assert!(merge(&mut fleet, start(), &messages[1]));
     let all = fleet.checkpoint(true);
@@ -56,7 +56,7 @@ fn a_snapshot_is_merged_once_and_a_checkpoint_takes_its_node_alone() {
 fn a_node_that_left_expires_once_keeps_its_entry_and_is_evicted_in_time() {
     let mut fleet = fleet();
     let mut node = Speaker::new("a");
-    merge(&mut fleet, start(), &node.say(start(), MS, 5));
+    merge(&mut fleet, start(), &node.send(start(), MS, 5));
     merge(&mut fleet, start(), &node.final_message(start()));
     let name = NodeName::new("a").unwrap();
     let hours = |n: u32| start().wall.plus(3_600 * n * SECOND);
@@ -71,7 +71,7 @@ fn a_node_that_left_expires_once_keeps_its_entry_and_is_evicted_in_time() {
 #[test]
 fn a_clock_that_jumps_moves_when_nodes_were_seen() {
     let mut fleet = fleet();
-    merge(&mut fleet, start(), &Speaker::new("a").say(start(), MS, 5));
+    merge(&mut fleet, start(), &Speaker::new("a").send(start(), MS, 5));
     let seen = |fleet: &Fleet| fleet.nodes().values().next().unwrap().last_seen;
     let day = 86_400 * SECOND;
     let later = start().wall.plus(day);

@@ -6,7 +6,7 @@ use super::*;
 use crate::core::tests::{MS, SECOND, Speaker, start};
 
 fn read(ingest: &mut Ingest, now: Now, stream_seq: u64, pending: u64) -> Result<(), Unreadable> {
-    let (subject, payload) = Speaker::new("a").say(now, MS, 1);
+    let (subject, payload) = Speaker::new("a").send(now, MS, 1);
     let (lane, at) = (Lane::Normal, Some(now.wall));
     let message =
         Delivered { lane, stream_seq, pending, at, sent: None, subject, payload: payload.into() };
@@ -61,7 +61,7 @@ fn silence_is_certain_only_after_messages_were_read_as_they_came_for_as_long() {
 }
 
 #[test]
-fn the_clock_that_jumps_is_told_from_time_that_passes() {
+fn a_clock_jump_is_distinguished_from_elapsed_time() {
     let mut ingest = Ingest::new(start());
     let mut now = start().after(SECOND);
     assert_eq!(ingest.on_tick(now), ClockJump { forward: Duration::ZERO, is_back: false });

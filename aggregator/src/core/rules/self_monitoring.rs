@@ -59,7 +59,7 @@ impl SelfMonitoring {
             (&mut self.undecodable, own.undecodable, COUNTED_WITHIN),
             (&mut self.undeliverable, own.undeliverable, LOSSES_WITHIN),
         ] {
-            counted.get_or_insert_with(|| CounterIncrease::standing(stand)).count(at, span, stand);
+            counted.get_or_insert_with(|| CounterIncrease::constant(stand)).count(at, span, stand);
         }
         if !own.has_unsaved && !self.is_storing {
             self.stored_at = self.stored_at.map(|stored| stored.max(at));

@@ -10,7 +10,7 @@ const OWN: SelfCounts = SelfCounts { undecodable: 0, undeliverable: 0, has_unsav
 fn uneven() -> Core {
     let mut core = core();
     for (node, ms) in [("a", 40), ("b", 1)] {
-        deliver(&mut core, start(), &Speaker::new(node).say(start(), ms * MS, 200));
+        deliver(&mut core, start(), &Speaker::new(node).send(start(), ms * MS, 200));
     }
     core
 }

@@ -43,10 +43,10 @@ fn quantiles_are_shown_with_what_they_lie_between_and_exact_ones_without() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
     let samples = within(&[(5, 10, 50), (10, 25, 50)]);
-    deliver(&mut core, start(), &speaker.say_samples(start(), &["epoch_hook"], &samples));
+    deliver(&mut core, start(), &speaker.send_samples(start(), &["epoch_hook"], &samples));
     let mut exact = Histogram::default();
     exact.record_n(7 * MS, 100);
-    deliver(&mut core, start(), &speaker.say_samples(start(), &["publish"], &exact));
+    deliver(&mut core, start(), &speaker.send_samples(start(), &["publish"], &exact));
     let of = row(&core, start(), "epoch_hook");
     let (low, value, high) = p99(&of.windows[&Window::TenSeconds].quantiles);
     assert_eq!([low, high].map(layout::index_of), [10 * MS + 1, 25 * MS].map(layout::index_of));
@@ -72,46 +72,46 @@ fn quantiles_are_shown_with_what_they_lie_between_and_exact_ones_without() {
 }
 
 #[test]
-fn what_was_approximate_is_forgotten_with_the_windows_that_held_it() {
+fn approximate_marks_expire_with_the_windows_that_held_them() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
     let samples = within(&[(10, 25, 50)]);
-    deliver(&mut core, start(), &speaker.say_samples(start(), &["epoch_hook"], &samples));
+    deliver(&mut core, start(), &speaker.send_samples(start(), &["epoch_hook"], &samples));
     let is_marked = |core: &Core, now| shown(core, now).contains("plimsoll_operation_approximate");
     assert!(is_marked(&core, start()));
     for (seconds, window) in [(60, Window::TenSeconds), (2_592_000 + 86_400, Window::ThirtyDays)] {
         let now = start().after(seconds * SECOND);
         core.on_deadline(now);
-        deliver(&mut core, now, &speaker.say(now, 3 * MS, 200));
+        deliver(&mut core, now, &speaker.send(now, 3 * MS, 200));
         let of = row(&core, now, "epoch_hook");
         let figures = &of.windows[&window].quantiles;
         assert_eq!((figures.count, figures.approximate), (200, None));
-        assert!(of.total.approximate.is_some(), "all time forgets nothing");
+        assert!(of.total.approximate.is_some(), "all time keeps everything");
         assert_eq!(is_marked(&core, now), window != Window::ThirtyDays);
     }
 }
 
 /// Sends a core the same samples for some seconds; returns its notifications.
-fn hearing(core: &mut Core, samples: &Histogram) -> Vec<Notification> {
-    let (mut speaker, mut told) = (Speaker::new("a"), Vec::new());
+fn notified_after(core: &mut Core, samples: &Histogram) -> Vec<Notification> {
+    let (mut speaker, mut sent) = (Speaker::new("a"), Vec::new());
     for second in 1..10 {
         let now = start().after(second * SECOND);
-        deliver(core, now, &speaker.say_samples(now, &["epoch_hook"], samples));
+        deliver(core, now, &speaker.send_samples(now, &["epoch_hook"], samples));
         core.on_deadline(now);
         while let Some(DueNotification { token, notification, .. }) =
             core.notifications().next_due(now.mono)
         {
-            told.push(notification);
+            sent.push(notification);
             core.notifications().on_delivered(token);
         }
     }
-    told
+    sent
 }
 
 #[test]
 fn a_bucket_that_the_limit_divides_is_no_breach_and_no_proof_of_its_absence() {
     let mut core = core();
-    assert_eq!(hearing(&mut core, &within(&[(10, 25, 100)])), []);
+    assert_eq!(notified_after(&mut core, &within(&[(10, 25, 100)])), []);
     let row = budget(&core, start().after(9 * SECOND));
     assert_eq!((row.over, row.uncertain, row.samples), (0, 900, 900));
     let (least, most) = row.within_ns.unwrap();
@@ -120,10 +120,10 @@ fn a_bucket_that_the_limit_divides_is_no_breach_and_no_proof_of_its_absence() {
 }
 
 #[test]
-fn a_breach_that_edges_prove_fires_and_its_evidence_says_what_the_value_lies_between() {
+fn a_breach_that_edges_prove_fires_and_its_evidence_states_the_bounds() {
     let mut core = core();
-    let told = hearing(&mut core, &within(&[(5, 10, 50), (25, 50, 50)]));
-    let firing = told.iter().find(|of| of.state == AlertState::Firing).expect("it fires");
+    let sent = notified_after(&mut core, &within(&[(5, 10, 50), (25, 50, 50)]));
+    let firing = sent.iter().find(|of| of.state == AlertState::Firing).expect("it fires");
     let Evidence::Latency(evidence) = &firing.evidence else { panic!("{:?}", firing.evidence) };
     let (least, most) = evidence.within_seconds.unwrap();
     assert!(least > 0.018 && (0.024..0.025001).contains(&least) && (0.05..0.0501).contains(&most));

@@ -147,7 +147,7 @@ fn one_bad_minute_of_a_young_mesh_is_no_bad_hour() {
 }
 
 #[test]
-fn a_notification_tells_both_paces_and_what_is_left() {
+fn a_notification_states_both_burn_rates_and_rest() {
     let mut world = grown(1_000);
     world.lives(20);
     let (budget, burn) = burns().remove(0);
@@ -155,8 +155,8 @@ fn a_notification_tells_both_paces_and_what_is_left() {
         notification.key.rule == burn.rule(&budget) && notification.state == Firing
     };
     let notification = world.core.alerting.changes().iter().find(is_it).unwrap();
-    let Evidence::Burn(told) = &notification.evidence else { panic!("{notification:?}") };
-    assert_eq!((told.factor, told.objective, told.limit_seconds), (14.4, 0.99, 0.018));
-    assert!((told.long_burn - 100.0).abs() < 1e-9 && (told.remaining + 99.0).abs() < 1e-9);
-    assert_eq!((told.long, told.short), (Window::OneMinute, Window::TenSeconds));
+    let Evidence::Burn(sent) = &notification.evidence else { panic!("{notification:?}") };
+    assert_eq!((sent.factor, sent.objective, sent.limit_seconds), (14.4, 0.99, 0.018));
+    assert!((sent.long_burn - 100.0).abs() < 1e-9 && (sent.remaining + 99.0).abs() < 1e-9);
+    assert_eq!((sent.long, sent.short), (Window::OneMinute, Window::TenSeconds));
 }

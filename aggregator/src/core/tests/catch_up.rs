@@ -28,13 +28,13 @@ fn at(second: u32) -> Now {
 fn history(seconds: &[(u64, Lane)]) -> Vec<Stored> {
     let mut speakers = ["a", "b"].map(Speaker::new);
     let mut lanes = [0, 0];
-    let say = |(second, (ms, lane)): (u32, &(u64, Lane))| {
+    let send = |(second, (ms, lane)): (u32, &(u64, Lane))| {
         lanes[*lane as usize] += 1;
         let speaker = &mut speakers[second as usize % 2];
-        let message = speaker.say(at(second), ms * MS, 60);
+        let message = speaker.send(at(second), ms * MS, 60);
         Stored { second, lane: *lane, stream_seq: lanes[*lane as usize], message }
     };
-    (1..).zip(seconds).map(say).collect()
+    (1..).zip(seconds).map(send).collect()
 }
 
 fn deliver(core: &mut Core, now: Now, stored: &Stored, stamped: bool) {
@@ -138,7 +138,7 @@ fn a_breach_that_began_and_ended_in_the_gap_fires_and_resolves_late() {
 }
 
 #[test]
-fn a_breach_that_still_goes_on_is_told_once_and_the_present_is_judged_in_time() {
+fn an_ongoing_breach_is_sent_once_and_the_present_is_judged_in_time() {
     let mut history = breach_from_11_to_20();
     history.truncate(18);
     let mut cut = core();
@@ -198,7 +198,7 @@ fn a_lane_holds_time_back_until_its_past_is_read_and_is_read_first_meanwhile() {
 }
 
 #[test]
-fn a_clock_that_was_set_back_while_nobody_watched_ends_the_past_at_once() {
+fn a_clock_set_back_while_down_ends_catch_up_at_once() {
     let history = breach_from_11_to_20();
     let mut cut = core();
     watch(&mut cut, &history);

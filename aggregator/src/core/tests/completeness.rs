@@ -6,16 +6,16 @@ use plimsoll_schemas::wire::Bus;
 use super::*;
 
 #[test]
-fn a_node_that_speaks_without_samples_is_late_and_one_that_is_silent_is_expected_only() {
+fn a_node_that_sends_no_samples_is_late_and_a_silent_one_is_expected_only() {
     let mut core = core();
     let mut speakers = ["fine", "late", "mute", "left"].map(Speaker::new);
     for speaker in &mut speakers {
-        deliver(&mut core, start(), &speaker.say(start(), MS, 5));
+        deliver(&mut core, start(), &speaker.send(start(), MS, 5));
     }
     let [fine, late, _, left] = &mut speakers;
     deliver(&mut core, start(), &left.final_message(start()));
     let now = start().after(30 * SECOND);
-    deliver(&mut core, now, &fine.say(now, MS, 5));
+    deliver(&mut core, now, &fine.send(now, MS, 5));
     deliver(&mut core, now, &late.message(now, Body::Bus(Bus::default()), false));
     let mut found = Completeness::default();
     for node in core.fleet.nodes().values() {

@@ -22,24 +22,24 @@ type Message = (String, Vec<u8>);
 
 /// Messages of two runs of one node, each under its incarnation and number.
 fn messages() -> Vec<(Incarnation, Seq, Message)> {
-    let mut said = Vec::new();
+    let mut decoded = Vec::new();
     for incarnation in [1, 2] {
         let mut speaker = Speaker::new("a").of(incarnation);
         for seq in 1..=30 {
-            said.push((Incarnation(incarnation), Seq(seq), speaker.say(start(), MS, 3)));
+            decoded.push((Incarnation(incarnation), Seq(seq), speaker.send(start(), MS, 3)));
         }
     }
-    said
+    decoded
 }
 
 fn node() -> NodeName {
     NodeName::new("a").unwrap()
 }
 
-fn said(changes: &Changes) -> Option<Confirmation> {
-    let told = changes.confirmations(start().mono).into_iter().next()?;
-    assert_eq!(told.node, node());
-    Some(decode(&node(), &told.encode(start().mono, &[])).unwrap())
+fn decoded(changes: &Changes) -> Option<Confirmation> {
+    let got = changes.confirmations(start().mono).into_iter().next()?;
+    assert_eq!(got.node, node());
+    Some(decode(&node(), &got.encode(start().mono, &[])).unwrap())
 }
 
 fn after_a_crash(core: &Core, stored: &StoredRecords) -> Core {
@@ -62,7 +62,7 @@ proptest! {
                 continue;
             }
             let changes = core.take_changes(start().wall).unwrap();
-            let confirmation = said(&changes).expect("the node was heard");
+            let confirmation = decoded(&changes).expect("the node was seen");
             stored.write(changes);
             let mut restored = after_a_crash(&core, &stored);
             let mut covered = 0;
@@ -82,29 +82,29 @@ proptest! {
 }
 
 #[test]
-fn a_confirmation_says_how_old_it_is() {
+fn a_confirmation_states_its_age() {
     let mut core = core();
-    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 3));
-    let told = core.take_changes(start().wall).unwrap().confirmations(start().mono);
+    deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 3));
+    let got = core.take_changes(start().wall).unwrap().confirmations(start().mono);
     let later = start().mono.plus(Duration::from_micros(7_400_100));
-    let age = decode(&node(), &told[0].encode(later, &[])).unwrap().age;
-    assert_eq!(age, Duration::from_millis(7_401), "never said to be younger than it is");
+    let age = decode(&node(), &got[0].encode(later, &[])).unwrap().age;
+    assert_eq!(age, Duration::from_millis(7_401), "never stated younger than it is");
 }
 
 #[test]
 fn a_message_that_comes_again_is_confirmed_again() {
     let mut core = core();
-    let message = Speaker::new("a").say(start(), MS, 3);
+    let message = Speaker::new("a").send(start(), MS, 3);
     deliver(&mut core, start(), &message);
-    assert!(said(&core.take_changes(start().wall).unwrap()).is_some());
+    assert!(decoded(&core.take_changes(start().wall).unwrap()).is_some());
     deliver(&mut core, start(), &message);
-    let again = said(&core.take_changes(start().wall).unwrap()).unwrap();
+    let again = decoded(&core.take_changes(start().wall).unwrap()).unwrap();
     assert!(again.runs[0].covers(Seq(1)));
-    assert!(core.take_changes(start().wall).is_none(), "nobody has said anything since");
+    assert!(core.take_changes(start().wall).is_none(), "nothing has arrived since");
 }
 
 #[test]
-fn confirmations_count_from_when_all_had_been_read_and_say_behind_when_that_is_long_ago() {
+fn confirmations_count_from_when_all_was_read_and_state_behind_when_long_ago() {
     let mut core = Core::new(core().mesh.clone(), Vec::new(), start());
     core.on_positioned(Lane::Emergency, 0, 0, "s1");
     core.on_positioned(Lane::Normal, 1, 2, "s1");
@@ -122,7 +122,7 @@ fn confirmations_count_from_when_all_had_been_read_and_say_behind_when_that_is_l
     ];
     for (second, stream_seq, pending, age) in reads {
         let now = start().after(second * SECOND);
-        let (subject, payload) = speaker.say(now, MS, 3);
+        let (subject, payload) = speaker.send(now, MS, 3);
         let (lane, at) = (Lane::Normal, Some(now.wall));
         let message = Delivered {
             lane,
@@ -134,20 +134,20 @@ fn confirmations_count_from_when_all_had_been_read_and_say_behind_when_that_is_l
             payload: payload.into(),
         };
         core.on_message(now, &message).unwrap();
-        let told = core.take_changes(now.wall).unwrap().confirmations(now.mono);
-        let said = decode(&node(), &told[0].encode(now.mono, &[])).unwrap();
-        let known = (!said.behind).then_some(said.age.as_secs());
+        let got = core.take_changes(now.wall).unwrap().confirmations(now.mono);
+        let decoded = decode(&node(), &got[0].encode(now.mono, &[])).unwrap();
+        let known = (!decoded.behind).then_some(decoded.age.as_secs());
         assert_eq!(known, age, "second {second}");
     }
     core.on_reset(Lane::Normal, 999);
-    let told = core.told_from_memory(&node(), start().mono).unwrap();
-    assert!(told.behind, "a stream made anew holds what was not read");
+    let got = core.confirmation_from_memory(&node(), start().mono).unwrap();
+    assert!(got.behind, "a stream made anew holds what was not read");
 }
 
 #[test]
-fn a_lane_that_was_purged_while_nobody_was_connected_leaves_nobody_behind() {
+fn a_lane_purged_while_disconnected_leaves_no_node_behind() {
     let mut core = core();
-    let (subject, payload) = Speaker::new("a").say(start(), MS, 1);
+    let (subject, payload) = Speaker::new("a").send(start(), MS, 1);
     let (lane, at) = (Lane::Emergency, None);
     let message = Delivered {
         lane,
@@ -165,10 +165,10 @@ fn a_lane_that_was_purged_while_nobody_was_connected_leaves_nobody_behind() {
 }
 
 #[test]
-fn nodes_are_told_the_limits_of_all_budgets_and_of_new_rules_though_nothing_else_changed() {
+fn nodes_receive_the_limits_of_all_budgets_and_of_new_rules_without_other_changes() {
     let mut core = core();
-    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 3));
-    deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 3));
+    deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 3));
+    deliver(&mut core, start(), &Speaker::new("b").send(start(), MS, 3));
     drop(core.take_changes(start().wall).unwrap());
     assert!(core.take_changes(start().wall).is_none());
     let budgets = effective(&[]).unwrap();
@@ -179,11 +179,11 @@ fn nodes_are_told_the_limits_of_all_budgets_and_of_new_rules_though_nothing_else
     });
     let all: Vec<_> = budgets.iter().cloned().chain(more).collect();
     core.evaluator.replace(Arc::new(Rules::from(all)));
-    core.tell_limits_anew();
-    let told = core.take_changes(start().wall).unwrap().confirmations(start().mono);
-    assert_eq!(told.iter().map(|told| told.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-    let said = decode(&node(), &told[0].encode(start().mono, &core.limits())).unwrap();
-    let limits: Vec<_> = said.limits.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
+    core.resend_limits();
+    let got = core.take_changes(start().wall).unwrap().confirmations(start().mono);
+    assert_eq!(got.iter().map(|got| got.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
+    let decoded = decode(&node(), &got[0].encode(start().mono, &core.limits())).unwrap();
+    let limits: Vec<_> = decoded.limits.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
     let hook = |ns| ("epoch_hook", ns);
     let expected = [
         hook(18_000_000),

@@ -24,15 +24,15 @@ fn alerts(core: &mut Core, now: Now) -> usize {
 }
 
 #[test]
-fn a_receiver_that_is_new_hears_what_fires_already_and_how_long_it_took_is_an_operation() {
+fn a_new_receiver_is_sent_firing_alerts_and_the_delay_is_an_operation() {
     let (mut core, mut slow, mut now) = (core(), Speaker::new("slow"), start());
     for _ in 0..8 {
         now = now.after(SECOND);
-        deliver(&mut core, now, &slow.say(now, 30 * MS, 60));
+        deliver(&mut core, now, &slow.send(now, 30 * MS, 60));
         core.on_deadline(now);
     }
     assert_eq!(alerts(&mut core, now), 0);
-    let mut core = restarted(&mut core, now).telling(now, vec![alertmanager()], 1);
+    let mut core = restarted(&mut core, now).with_receivers(now, vec![alertmanager()], 1);
     assert_eq!(alerts(&mut core, now), 2);
     core.on_answer(now, "am", Answer::Taken);
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
@@ -41,16 +41,16 @@ fn a_receiver_that_is_new_hears_what_fires_already_and_how_long_it_took_is_an_op
     let ledger = core.view(now.wall, "test").summary.ledger;
     for _ in 0..40 {
         now = now.after(SECOND);
-        deliver(&mut core, now, &slow.say(now, 5 * MS, 60));
+        deliver(&mut core, now, &slow.send(now, 5 * MS, 60));
         core.on_deadline(now);
     }
     assert_eq!(alerts(&mut core, now), 2);
     core.on_answer(now.after(SECOND), "am", Answer::Taken);
     let operation = Operation::new(NOTIFICATION_DELIVERY).unwrap();
-    let told = core.fleet.operations().get(&operation).unwrap().total_exact();
+    let sent = core.fleet.operations().get(&operation).unwrap().total_exact();
     // Two beginnings and two ends.
-    assert_eq!(told.count, 4);
-    assert!(told.max_ns >= nanos(SECOND), "{told:?}");
+    assert_eq!(sent.count, 4);
+    assert!(sent.max_ns >= nanos(SECOND), "{sent:?}");
     let after = core.view(now.wall, "test").summary.ledger;
     assert_eq!(after.merged, ledger.merged + 40 * 60);
 }

@@ -46,8 +46,8 @@ fn live(by: impl Fn(u32) -> i64) -> (Core, Now) {
     for second in 1..=20 {
         now = start().after(SECOND * second);
         let theirs = |wall| off(wall, by(second));
-        let said = Now { wall: theirs(now.wall.minus(SECOND)), ..now };
-        let message = speaker.say(said, 30 * MS, 30);
+        let stated_at = Now { wall: theirs(now.wall.minus(SECOND)), ..now };
+        let message = speaker.send(stated_at, 30 * MS, 30);
         let stored = now.wall.plus(Duration::from_millis(3));
         let now = Now { wall: stored, ..now };
         deliver(&mut core, now, &message, stored, theirs(now.wall.minus(Duration::from_millis(3))));
@@ -94,10 +94,10 @@ fn a_clock_that_steps_costs_nothing_while_each_message_is_sent_by_the_clock_it_w
 fn a_step_between_making_and_sending_costs_the_time_of_that_message_alone() {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
     let now = start();
-    let message = speaker.say(Now { wall: now.wall.minus(SECOND), ..now }, MS, 10);
+    let message = speaker.send(Now { wall: now.wall.minus(SECOND), ..now }, MS, 10);
     // Made by the old clock, sent by one that was set a year forward; then one set back.
     deliver(&mut core, now, &message, now.wall, off(now.wall, YEAR));
-    let message = speaker.say(Now { wall: off(now.wall, YEAR), ..now }, MS, 10);
+    let message = speaker.send(Now { wall: off(now.wall, YEAR), ..now }, MS, 10);
     deliver(&mut core, now, &message, now.wall, now.wall);
     assert_eq!((in_ten_seconds(&core, now), core.fleet.counts().late_samples), (20, 0));
 }
@@ -106,7 +106,7 @@ fn a_step_between_making_and_sending_costs_the_time_of_that_message_alone() {
 fn what_waited_in_a_spool_counts_in_the_time_at_which_it_was_taken() {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
     let theirs = |seconds| Now { wall: off(start().wall, YEAR - seconds), ..start() };
-    let held = speaker.say(theirs(121), MS, 10);
+    let held = speaker.send(theirs(121), MS, 10);
     deliver(&mut core, start(), &held, start().wall, theirs(0).wall);
     let (_, windows) = core.fleet.operations().iter().next().unwrap();
     assert_eq!(windows.newest(), start().wall.minus(SECOND * 120));
@@ -117,7 +117,7 @@ fn what_waited_in_a_spool_counts_in_the_time_at_which_it_was_taken() {
 fn a_broker_whose_clock_is_off_delays_nothing_that_comes_straight_from_it() {
     for by in [-3_600, 3_600] {
         let (mut core, mut speaker) = (core(), Speaker::new("a"));
-        let message = speaker.say(Now { wall: start().wall.minus(SECOND), ..start() }, MS, 10);
+        let message = speaker.send(Now { wall: start().wall.minus(SECOND), ..start() }, MS, 10);
         deliver(&mut core, start(), &message, off(start().wall, by), start().wall);
         assert_eq!(in_ten_seconds(&core, start()), 10, "{by} s off");
         assert_eq!(skew(&core), -by * 1_000_000_000);
@@ -129,15 +129,15 @@ fn what_waited_in_a_socket_while_the_broker_stood_still_counts_in_the_time_it_wa
     for by in [0, YEAR] {
         let (mut core, mut speaker) = (core(), Speaker::new("a"));
         let theirs = |now: Now| Now { wall: off(now.wall, by), ..now };
-        let mut said = |sent: u32, stored: u32| {
+        let mut stated_at = |sent: u32, stored: u32| {
             let sent = theirs(start().after(SECOND * sent));
-            let message = speaker.say(Now { wall: sent.wall.minus(SECOND), ..sent }, MS, 10);
+            let message = speaker.send(Now { wall: sent.wall.minus(SECOND), ..sent }, MS, 10);
             let now = start().after(SECOND * stored);
             deliver(&mut core, now, &message, now.wall, sent.wall);
         };
-        (1..=3).for_each(|second| said(second, second));
-        (4..=6).for_each(|second| said(second, 30));
-        said(31, 31);
+        (1..=3).for_each(|second| stated_at(second, second));
+        (4..=6).for_each(|second| stated_at(second, 30));
+        stated_at(31, 31);
         assert_eq!(core.fleet.counts().late_samples, 30, "{by} s off");
         assert_eq!(in_ten_seconds(&core, start().after(SECOND * 31)), 10, "{by} s off");
     }

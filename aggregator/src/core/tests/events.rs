@@ -41,7 +41,7 @@ fn body(events: &[Event]) -> Body {
     Body::Event(Events { events: events.to_vec() })
 }
 
-fn say(core: &mut Core, now: Now, speaker: &mut Speaker, events: &[Event]) {
+fn send(core: &mut Core, now: Now, speaker: &mut Speaker, events: &[Event]) {
     deliver(core, now, &speaker.message(now, body(events), false));
 }
 
@@ -56,41 +56,41 @@ fn rows(core: &Core, now: Now, family: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_newest_events_of_all_nodes_are_told_newest_first_with_all_they_say() {
+fn the_newest_events_of_all_nodes_are_listed_in_full_newest_first() {
     let (mut core, mut a, mut b) = (core(), Speaker::new("a"), Speaker::new("b"));
-    say(&mut core, start(), &mut a, &[event("one", 5), event("two", 4)]);
-    say(&mut core, start().after(SECOND), &mut b, &[check("three", AlertType::Error)]);
+    send(&mut core, start(), &mut a, &[event("one", 5), event("two", 4)]);
+    send(&mut core, start().after(SECOND), &mut b, &[check("three", AlertType::Error)]);
     assert_eq!(titles(&core, &EventsQuery::default()), ["three", "two", "one"]);
     let page = core.events(start().wall, &EventsQuery::default());
-    let told = serde_json::to_value(&page.events[1]).unwrap();
+    let sent = serde_json::to_value(&page.events[1]).unwrap();
     let stated = serde_json::json!({
         "node": "a", "merged_at_seconds": 1_700_000_000.0, "at_seconds": 4e-9,
         "source": "event", "title": "two", "text": "a\n\"text\"", "alert_type": "info",
         "low_priority": false, "host": "h", "aggregation_key": "", "labels": {"job": "train"},
     });
-    assert_eq!(told, stated);
+    assert_eq!(sent, stated);
     assert_eq!(page.events[0].merged_at_seconds, 1_700_000_001.0);
     assert!(page.ready && page.mesh == "m");
 }
 
 #[test]
-fn only_what_is_asked_for_is_told() {
+fn only_what_matches_is_returned() {
     let (mut core, mut a, mut b) = (core(), Speaker::new("a"), Speaker::new("b"));
-    say(&mut core, start(), &mut a, &[event("e", 1), check("ok", AlertType::Success)]);
-    say(&mut core, start(), &mut b, &[check("bad", AlertType::Error), event("f", 1)]);
-    let told = |wanted: EventsQuery| titles(&core, &wanted);
+    send(&mut core, start(), &mut a, &[event("e", 1), check("ok", AlertType::Success)]);
+    send(&mut core, start(), &mut b, &[check("bad", AlertType::Error), event("f", 1)]);
+    let sent = |wanted: EventsQuery| titles(&core, &wanted);
     let node = Some(NodeName::new("a").unwrap());
-    assert_eq!(told(EventsQuery { node, ..EventsQuery::default() }), ["ok", "e"]);
-    assert_eq!(told(EventsQuery { limit: 2, ..EventsQuery::default() }), ["f", "bad"]);
+    assert_eq!(sent(EventsQuery { node, ..EventsQuery::default() }), ["ok", "e"]);
+    assert_eq!(sent(EventsQuery { limit: 2, ..EventsQuery::default() }), ["f", "bad"]);
     let source = Some(EventSource::ServiceCheck);
-    assert_eq!(told(EventsQuery { source, ..EventsQuery::default() }), ["bad", "ok"]);
+    assert_eq!(sent(EventsQuery { source, ..EventsQuery::default() }), ["bad", "ok"]);
     let alert_type = Some(AlertType::Success);
     assert_eq!(
-        told(EventsQuery { source, alert_type, limit: 1, ..EventsQuery::default() }),
+        sent(EventsQuery { source, alert_type, limit: 1, ..EventsQuery::default() }),
         ["ok"]
     );
-    let nobody = Some(NodeName::new("c").unwrap());
-    assert_eq!(told(EventsQuery { node: nobody, ..EventsQuery::default() }), [""; 0]);
+    let absent = Some(NodeName::new("c").unwrap());
+    assert_eq!(sent(EventsQuery { node: absent, ..EventsQuery::default() }), [""; 0]);
 }
 
 #[test]
@@ -98,10 +98,10 @@ fn events_are_kept_up_to_the_bound_and_counted_beyond_it() {
     let (mut core, mut a) = (core(), Speaker::new("a"));
     for message in 0..5 {
         let events: Vec<Event> = (0..100).map(|n| event(&format!("{message}-{n}"), 1)).collect();
-        say(&mut core, start(), &mut a, &events);
+        send(&mut core, start(), &mut a, &events);
     }
-    let told = titles(&core, &EventsQuery::default());
-    assert_eq!((told.len(), told[0].as_str(), told[255].as_str()), (256, "4-99", "2-44"));
+    let sent = titles(&core, &EventsQuery::default());
+    assert_eq!((sent.len(), sent[0].as_str(), sent[255].as_str()), (256, "4-99", "2-44"));
     let counted = rows(&core, start(), "plimsoll_node_events_total");
     assert_eq!(
         counted,
@@ -113,8 +113,8 @@ fn events_are_kept_up_to_the_bound_and_counted_beyond_it() {
 fn a_check_shows_its_latest_status_until_its_node_is_silent_and_its_counts_stay() {
     let (mut core, mut a) = (core(), Speaker::new("a"));
     let checks = [check("db", AlertType::Error), check("net \"x\"\n", AlertType::Info)];
-    say(&mut core, start(), &mut a, &checks);
-    say(&mut core, start(), &mut a, &[check("db", AlertType::Warning)]);
+    send(&mut core, start(), &mut a, &checks);
+    send(&mut core, start(), &mut a, &[check("db", AlertType::Warning)]);
     let status = "plimsoll_service_check_status";
     assert_eq!(
         rows(&core, start(), status),
@@ -140,7 +140,7 @@ fn a_flood_of_checks_finds_no_room_and_that_is_counted() {
     let name = |n| format!("c{n}");
     let flood: Vec<Event> =
         (0..SERVICE_CHECKS_MAX + 3).map(|n| check(&name(n), AlertType::Success)).collect();
-    say(&mut core, start(), &mut a, &flood);
+    send(&mut core, start(), &mut a, &flood);
     let statuses = rows(&core, start(), "plimsoll_service_check_status");
     assert_eq!(statuses.len(), 4 * SERVICE_CHECKS_MAX);
     assert_eq!(core.view(start().wall, "t").own.merged.limited["service_check"], 3);
@@ -178,24 +178,24 @@ proptest! {
         order in prop::collection::vec(any::<Index>(), 0..60),
     ) {
         let mut speakers = ["a", "b", "c"].map(Speaker::new);
-        let mut said = 0;
+        let mut got = 0;
         let messages: Vec<_> = sizes.iter().map(|(node, n)| {
-            let events: Vec<Event> = (said..said + n).map(|n| event(&n.to_string(), 1)).collect();
-            said += n;
+            let events: Vec<Event> = (got..got + n).map(|n| event(&n.to_string(), 1)).collect();
+            got += n;
             speakers[*node].message(start(), body(&events), false)
         }).collect();
         let mut core = core();
         order.iter().for_each(|index| deliver(&mut core, start(), index.get(&messages)));
         messages.iter().for_each(|message| deliver(&mut core, start(), message));
-        let mut told: Vec<usize> =
+        let mut sent: Vec<usize> =
             titles(&core, &EventsQuery::default())
                 .iter()
                 .map(|title| title.parse().unwrap())
                 .collect();
-        told.sort_unstable();
-        prop_assert_eq!(told, (0..said).collect::<Vec<_>>());
+        sent.sort_unstable();
+        prop_assert_eq!(sent, (0..got).collect::<Vec<_>>());
         let counts = core.view(start().wall, "t").nodes;
         let counted = counts.iter().flat_map(|node| node.node.events.values()).sum::<u64>();
-        prop_assert_eq!(counted, said as u64);
+        prop_assert_eq!(counted, got as u64);
     }
 }

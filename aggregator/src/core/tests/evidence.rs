@@ -56,7 +56,7 @@ fn live(
     seconds: std::ops::Range<u32>,
     mut each: impl FnMut(&mut Core, Now, u32),
 ) -> Vec<Notification> {
-    let mut told = Vec::new();
+    let mut sent = Vec::new();
     for second in seconds {
         let now = start().after(second * SECOND);
         each(core, now, second);
@@ -64,20 +64,20 @@ fn live(
         while let Some(DueNotification { token, notification, .. }) =
             core.notifications().next_due(now.mono)
         {
-            told.push(notification);
+            sent.push(notification);
             core.notifications().on_delivered(token);
         }
     }
-    told
+    sent
 }
 
-fn firing<'n>(told: &'n [Notification], rule: &str, node: &str) -> &'n Notification {
+fn firing<'n>(sent: &'n [Notification], rule: &str, node: &str) -> &'n Notification {
     let of = |notification: &&Notification| {
         notification.state == AlertState::Firing
             && notification.key.rule.as_str() == rule
             && notification.key.scope.node() == node
     };
-    told.iter().find(of).expect("it fired")
+    sent.iter().find(of).expect("it fired")
 }
 
 fn name(text: &str) -> &'static str {
@@ -89,18 +89,18 @@ fn of_fifty_nodes_those_that_are_slow_are_named_with_their_shares() {
     let mut core = core();
     let names = (0..50).map(|n| name(&format!("n{n:02}")));
     let mut fleet: Vec<Speaker> = names.map(Speaker::new).collect();
-    let told = live(&mut core, 1..10, |core, now, _| {
+    let sent = live(&mut core, 1..10, |core, now, _| {
         for (n, speaker) in fleet.iter_mut().enumerate() {
-            deliver(core, now, &speaker.say(now, 5 * MS, 20));
+            deliver(core, now, &speaker.send(now, 5 * MS, 20));
             // Slow ones: three quarters and a quarter of what is bad.
             match n {
-                17 => deliver(core, now, &speaker.say(now, 40 * MS, 60)),
-                31 => deliver(core, now, &speaker.say(now, 30 * MS, 20)),
+                17 => deliver(core, now, &speaker.send(now, 40 * MS, 60)),
+                31 => deliver(core, now, &speaker.send(now, 30 * MS, 20)),
                 _ => {}
             }
         }
     });
-    let fleet = firing(&told, "epoch_hook", "");
+    let fleet = firing(&sent, "epoch_hook", "");
     let context = fleet.context.as_ref().unwrap();
     let worst: Vec<(&str, u64, u64, f64)> =
         context.worst.iter().map(|of| (of.node.as_str(), of.over, of.samples, of.share)).collect();
@@ -109,10 +109,10 @@ fn of_fifty_nodes_those_that_are_slow_are_named_with_their_shares() {
     assert_eq!(context.worst_window, Some(Window::TenSeconds));
     let Evidence::Latency(evidence) = &fleet.evidence else { panic!("{:?}", fleet.evidence) };
     assert_eq!((evidence.over, evidence.samples), (240, 3_240));
-    let node = firing(&told, "epoch_hook", "n17");
+    let node = firing(&sent, "epoch_hook", "n17");
     let worst = &node.context.as_ref().unwrap().worst;
     assert_eq!((worst.len(), worst[0].node.as_str(), worst[0].share), (1, "n17", 0.75));
-    assert!(told.iter().all(|of| of.context.is_some() == (of.state == AlertState::Firing)));
+    assert!(sent.iter().all(|of| of.context.is_some() == (of.state == AlertState::Firing)));
 }
 
 #[test]
@@ -137,21 +137,21 @@ fn the_machine_and_the_way_to_the_broker_of_a_slow_node_stand_beside_it() {
     };
     let mut slow_publish = Histogram::default();
     slow_publish.record_n(40 * MS, 100);
-    let told = live(&mut core, 1..10, |core, now, _| {
+    let sent = live(&mut core, 1..10, |core, now, _| {
         let hardware = Hardware { readings: readings.clone() };
         deliver(core, now, &slow.message(now, Body::Hardware(hardware), false));
         deliver(core, now, &slow.message(now, Body::Bus(bus.clone()), false));
-        deliver(core, now, &slow.say_samples(now, &["publish"], &slow_publish));
+        deliver(core, now, &slow.send_samples(now, &["publish"], &slow_publish));
     });
     for scope in ["", "slow"] {
-        let worst = &firing(&told, "publish", scope).context.as_ref().unwrap().worst[0];
+        let worst = &firing(&sent, "publish", scope).context.as_ref().unwrap().worst[0];
         let machine = &worst.hardware;
         assert_eq!(
             (machine.gpu_temperature_celsius, machine.gpu_throttled, machine.memory_used_ratio),
             (Some(88.0), Some(true), Some(0.9))
         );
-        assert_eq!(machine.cpu_temperature_celsius, None, "no sensor said so");
-        let told = BusContext {
+        assert_eq!(machine.cpu_temperature_celsius, None, "no sensor has it");
+        let sent = BusContext {
             outbox_messages: 70,
             outbox_messages_max: 90,
             pending_bytes: 12_345,
@@ -159,7 +159,7 @@ fn the_machine_and_the_way_to_the_broker_of_a_slow_node_stand_beside_it() {
             dropped: 1,
             round_trip_seconds: Some(0.002),
         };
-        assert_eq!(worst.bus, told);
+        assert_eq!(worst.bus, sent);
     }
 }
 
@@ -170,7 +170,7 @@ fn a_budget_that_fires_names_what_held_its_machines_back() {
     let mut quick = Speaker::new("quick");
     let one = |sensor: &Sensor, value| Reading::ok(sensor, Labels::default(), value);
     let memory = Labels::new([("resource", "memory")]).unwrap();
-    let told = live(&mut core, 1..10, |core, now, second| {
+    let sent = live(&mut core, 1..10, |core, now, second| {
         let periods = 10.0 * f64::from(second);
         let readings = vec![
             one(&CPU_THROTTLED, 1.0),
@@ -183,11 +183,11 @@ fn a_budget_that_fires_names_what_held_its_machines_back() {
         ];
         let hardware = Body::Hardware(Hardware { readings });
         deliver(core, now, &slow.message(now, hardware, false));
-        deliver(core, now, &slow.say(now, 40 * MS, 60));
-        deliver(core, now, &quick.say(now, 5 * MS, 60));
+        deliver(core, now, &slow.send(now, 40 * MS, 60));
+        deliver(core, now, &quick.send(now, 5 * MS, 60));
     });
     for scope in ["", "slow"] {
-        let notification = firing(&told, "epoch_hook", scope);
+        let notification = firing(&sent, "epoch_hook", scope);
         let machine = &notification.context.as_ref().unwrap().worst[0].hardware;
         let held = HardwareContext {
             cpu_throttled: Some(true),
@@ -209,10 +209,10 @@ fn histograms_before_and_during_equal_a_naive_count() {
         0..30 => (1 + n % 17) * MS,
         _ => (10 + n % 20) * MS,
     };
-    let told = live(&mut core, 1..40, |core, now, second| {
-        deliver(core, now, &node.say_all(now, (0..40).map(|n| value(second, n))));
+    let sent = live(&mut core, 1..40, |core, now, second| {
+        deliver(core, now, &node.send_all(now, (0..40).map(|n| value(second, n))));
     });
-    let notification = firing(&told, "epoch_hook", "a");
+    let notification = firing(&sent, "epoch_hook", "a");
     let context = notification.context.as_ref().unwrap();
     // The window takes whole slots of a second, what was before it slots of five.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "seconds")]
@@ -241,17 +241,17 @@ fn histograms_before_and_during_equal_a_naive_count() {
 }
 
 #[test]
-fn what_came_before_the_longest_window_that_is_kept_is_not_told() {
+fn what_precedes_the_longest_window_is_not_reported() {
     let text = "[[budget]]
 name = 'epoch_hook'
 window = '5m'";
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[text]).unwrap(), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     let mut node = Speaker::new("a");
-    let told = live(&mut core, 1..400, |core, now, second| {
-        deliver(core, now, &node.say(now, if second < 390 { 5 } else { 40 } * MS, 20));
+    let sent = live(&mut core, 1..400, |core, now, second| {
+        deliver(core, now, &node.send(now, if second < 390 { 5 } else { 40 } * MS, 20));
     });
-    let bars = |node| firing(&told, "epoch_hook", node).context.as_ref().unwrap().before.len();
+    let bars = |node| firing(&sent, "epoch_hook", node).context.as_ref().unwrap().before.len();
     assert_eq!(bars("a"), 0, "a node keeps five minutes");
     assert!(bars("") > 0, "the fleet keeps all windows");
 }
@@ -283,14 +283,14 @@ fn the_longest_names_and_labels_make_a_notification_that_is_small_enough() {
         names.map(|name| Speaker::new(name).called(labels.clone())).collect();
     let mut wide = Histogram::default();
     (0..40).for_each(|power| wide.record_n(1 << power, 10));
-    let told = live(&mut core, 1..20, |core, now, _| {
+    let sent = live(&mut core, 1..20, |core, now, _| {
         for speaker in &mut fleet {
-            let (subject, payload) = speaker.say_samples(now, &[operation.as_str()], &wide);
+            let (subject, payload) = speaker.send_samples(now, &[operation.as_str()], &wide);
             let subject = subject.replace(".m.", &format!(".{}.", long(TOKEN_BYTES_MAX, 'm')));
             deliver(core, now, &(subject, payload));
         }
     });
-    let notification = told.iter().find(|notification| notification.context.is_some()).unwrap();
+    let notification = sent.iter().find(|notification| notification.context.is_some()).unwrap();
     let context = notification.context.as_ref().unwrap();
     assert_eq!(context.worst.len(), WORST_NODES_MAX);
     assert!(context.during.len() > BARS_MAX / 2 && context.dashboard.is_some());
@@ -322,11 +322,11 @@ fn an_alert_about_a_node_that_judges_no_samples_shows_that_node_alone() {
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     let (mut deep, mut fine) = (Speaker::new("deep"), Speaker::new("fine"));
     let bus = Bus { outbox_messages: 4_001, outbox_bytes: 9, ..Bus::default() };
-    let told = live(&mut core, 1..6, |core, now, _| {
+    let sent = live(&mut core, 1..6, |core, now, _| {
         deliver(core, now, &deep.message(now, Body::Bus(bus.clone()), false));
         deliver(core, now, &fine.message(now, Body::Bus(Bus::default()), false));
     });
-    let notification = firing(&told, "queue_depth", "deep");
+    let notification = firing(&sent, "queue_depth", "deep");
     assert_eq!(notification.evidence.value_and_limit(), (4_001.0, 4_000.0));
     let context = notification.context.as_ref().unwrap();
     let [worst] = &context.worst[..] else { panic!("{:?}", context.worst) };
@@ -340,11 +340,11 @@ fn an_error_budget_that_is_spent_too_fast_names_who_spends_it() {
     let mut core = Core::new(MeshName::new("m").unwrap(), rules(60), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     let (mut slow, mut fine) = (Speaker::new("slow"), Speaker::new("fine"));
-    let told = live(&mut core, 1..50, |core, now, _| {
-        deliver(core, now, &slow.say(now, 30 * MS, 20));
-        deliver(core, now, &fine.say(now, 5 * MS, 80));
+    let sent = live(&mut core, 1..50, |core, now, _| {
+        deliver(core, now, &slow.send(now, 30 * MS, 20));
+        deliver(core, now, &fine.send(now, 5 * MS, 80));
     });
-    let notification = firing(&told, "epoch_hook_burn_1h", "");
+    let notification = firing(&sent, "epoch_hook_burn_1h", "");
     let (burn, pace) = notification.evidence.value_and_limit();
     assert!((burn - 20.0).abs() < 1e-9 && pace == 14.4, "{burn} {pace}");
     let context = notification.context.as_ref().unwrap();

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::limits::ACCOUNT_FORGET_AFTER;
+use crate::limits::LEDGER_EVICT_AFTER;
 use crate::limits::NODE_SILENT_AFTER;
 use crate::limits::NODES_MAX;
 use plimsoll_schemas::budget::Window;
@@ -32,15 +32,15 @@ fn hours(n: u32) -> Now {
 fn what_a_spool_sends_again_hours_after_its_node_left_in_order_counts_once() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
-    let said = speaker.say(start(), MS, 5);
-    deliver(&mut core, start(), &said);
+    let messages = speaker.send(start(), MS, 5);
+    deliver(&mut core, start(), &messages);
     deliver(&mut core, start(), &speaker.final_message(start()));
     let mut now = start();
     for _ in 0..3_700 {
         now = now.after(SECOND);
         core.on_deadline(now);
     }
-    deliver(&mut core, now, &said);
+    deliver(&mut core, now, &messages);
     assert_eq!((total(&core, now), core.fleet.counts().duplicates), (5, 1));
 }
 
@@ -48,15 +48,15 @@ fn what_a_spool_sends_again_hours_after_its_node_left_in_order_counts_once() {
 fn a_node_that_was_cut_off_for_days_counts_once_and_is_shown_again() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
-    let said = speaker.say(start(), MS, 5);
-    deliver(&mut core, start(), &said);
+    let messages = speaker.send(start(), MS, 5);
+    deliver(&mut core, start(), &messages);
     let now = hours(6 * 24);
     core.on_deadline(now);
     assert!(view(&core, now).summary.nodes.is_empty());
     // It resends what no confirmation covered; that alone does not make it present.
-    deliver(&mut core, now, &said);
+    deliver(&mut core, now, &messages);
     assert!(view(&core, now).summary.nodes.is_empty());
-    deliver(&mut core, now, &speaker.say(now, MS, 1));
+    deliver(&mut core, now, &speaker.send(now, MS, 1));
     let row = view(&core, now).summary.nodes.remove(0);
     assert_eq!((row.presence, row.ledger.merged), (Presence::Up, 6));
     assert_eq!(total(&core, now), 6);
@@ -68,20 +68,20 @@ fn a_hidden_node_is_not_shown_counted_or_judged_and_lets_go_of_all_but_its_accou
     let (mut speaker, mut other) = (Speaker::new("a"), Speaker::new("b"));
     let mut now = start();
     // A breach that fires, and a gap that does.
-    speaker.say(now, MS, 7);
+    speaker.send(now, MS, 7);
     for second in 0..60 {
         now = now.after(SECOND);
         if second == 10 {
-            speaker.say(now, 30 * MS, 60);
+            speaker.send(now, 30 * MS, 60);
         }
-        deliver(&mut core, now, &speaker.say(now, 30 * MS, 60));
+        deliver(&mut core, now, &speaker.send(now, 30 * MS, 60));
         deliver(&mut core, now, &speaker.message(now, Body::Bus(Bus::default()), false));
         core.on_deadline(now);
     }
     let firing = AlertState::Firing;
     assert_eq!(core.gap_alert(&NodeName::new("a").unwrap()), firing);
     now = now.after(25 * 3_600 * SECOND);
-    deliver(&mut core, now, &other.say(now, MS, 1));
+    deliver(&mut core, now, &other.send(now, MS, 1));
     core.on_deadline(now);
     let shown = view(&core, now);
     let names: Vec<&str> = shown.summary.nodes.iter().map(|row| row.node.as_str()).collect();
@@ -99,11 +99,11 @@ fn a_hidden_node_is_not_shown_counted_or_judged_and_lets_go_of_all_but_its_accou
 }
 
 #[test]
-fn an_account_outlives_a_restart_of_the_aggregator_and_is_forgotten_after_seven_days() {
+fn a_ledger_entry_outlives_an_aggregator_restart_and_is_evicted_after_seven_days() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
-    let said = speaker.say(start(), MS, 5);
-    deliver(&mut core, start(), &said);
+    let messages = speaker.send(start(), MS, 5);
+    deliver(&mut core, start(), &messages);
     core.on_deadline(hours(25));
     let mut stored = StoredRecords::default();
     stored.write(core.take_changes(hours(25).wall).unwrap());
@@ -112,10 +112,10 @@ fn an_account_outlives_a_restart_of_the_aggregator_and_is_forgotten_after_seven_
     let mut core = Core::restore(mesh, budgets, hours(26), checkpoint);
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     core.on_deadline(hours(27));
-    deliver(&mut core, hours(27), &said);
+    deliver(&mut core, hours(27), &messages);
     assert_eq!((total(&core, hours(27)), core.fleet.nodes().len()), (5, 1));
     assert!(view(&core, hours(27)).summary.nodes.is_empty());
-    let end = start().after(ACCOUNT_FORGET_AFTER);
+    let end = start().after(LEDGER_EVICT_AFTER);
     core.on_deadline(Now { wall: end.wall.minus(SECOND), ..end });
     assert_eq!(core.fleet.nodes().len(), 1);
     core.on_deadline(end.after(SECOND));
@@ -144,7 +144,7 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
     core.on_deadline(now);
     let mut left = Vec::new();
     for new in ["new1", "new2", "new3"] {
-        deliver(&mut core, now, &Speaker::new(new).say(now, MS, 1));
+        deliver(&mut core, now, &Speaker::new(new).send(now, MS, 1));
         left.push(
             [0, 1, 2].map(|n| core.fleet.nodes().contains_key(&NodeName::new(name(n)).unwrap())),
         );
@@ -158,11 +158,11 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
 }
 
 #[test]
-fn a_leap_of_the_aggregators_clock_makes_nobody_silent_and_nothing_count_twice() {
+fn a_jump_of_the_aggregators_clock_silences_no_node_and_doubles_no_count() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
-    let said = speaker.say(start(), MS, 5);
-    deliver(&mut core, start(), &said);
+    let messages = speaker.send(start(), MS, 5);
+    deliver(&mut core, start(), &messages);
     let leapt = |days: u32, seconds: u32| {
         let then = start().after(SECOND * seconds);
         Now { wall: then.wall.plus(SECOND * 86_400 * days), ..then }
@@ -172,7 +172,7 @@ fn a_leap_of_the_aggregators_clock_makes_nobody_silent_and_nothing_count_twice()
         assert_eq!(view(&core, now).summary.nodes[0].presence, Presence::Up);
     }
     let now = leapt(30, 3);
-    deliver(&mut core, now, &said);
+    deliver(&mut core, now, &messages);
     assert_eq!((total(&core, now), core.fleet.counts().duplicates), (5, 1));
     // It is silent by what passes afterwards, as ever.
     let now = leapt(30, 2).after(NODE_SILENT_AFTER);
@@ -181,9 +181,9 @@ fn a_leap_of_the_aggregators_clock_makes_nobody_silent_and_nothing_count_twice()
 }
 
 #[test]
-fn a_clock_that_is_set_after_a_start_in_1970_makes_nobody_heard_in_the_future() {
+fn a_clock_set_after_a_start_in_1970_leaves_no_node_seen_in_the_future() {
     let mut core = core();
-    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 5));
+    deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 5));
     let mono = core.ingest.ticked_at().mono;
     core.ingest.on_tick(Now { wall: Wall(1_000_000_000), mono });
     let now = start().after(SECOND);
@@ -195,7 +195,7 @@ fn a_clock_that_is_set_after_a_start_in_1970_makes_nobody_heard_in_the_future() 
 fn a_clock_that_is_set_back_keeps_no_silent_node_alive() {
     let mut core = core();
     let mut ahead = start().after(SECOND * 7_200);
-    deliver(&mut core, ahead, &Speaker::new("a").say(ahead, MS, 5));
+    deliver(&mut core, ahead, &Speaker::new("a").send(ahead, MS, 5));
     for second in 1..=30 {
         ahead.mono = ahead.mono.plus(SECOND);
         // Two hours ahead until now.
@@ -210,11 +210,11 @@ fn a_clock_that_is_set_back_keeps_no_silent_node_alive() {
 fn what_was_taken_before_a_clock_was_set_back_does_not_come_up_again_when_it_gets_there() {
     let mut core = core();
     let ahead = start().after(SECOND * 7_200);
-    deliver(&mut core, ahead, &Speaker::new("a").say(ahead, MS, 5));
+    deliver(&mut core, ahead, &Speaker::new("a").send(ahead, MS, 5));
     core.on_deadline(ahead.after(SECOND));
     let mut now = Now { wall: start().wall, ..ahead.after(SECOND * 2) };
     core.on_deadline(now);
-    deliver(&mut core, now, &Speaker::new("b").say(now, MS, 2));
+    deliver(&mut core, now, &Speaker::new("b").send(now, MS, 2));
     now = now.after(SECOND * 7_200);
     core.on_deadline(now);
     let row = view(&core, now).summary.operations.remove(0);

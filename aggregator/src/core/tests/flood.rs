@@ -23,17 +23,17 @@ fn wide(round: usize) -> Latency {
 fn a_node_that_floods_wide_histograms_is_bounded_and_harms_no_other() {
     let mut core = core();
     let (mut hostile, mut honest) = (Speaker::new("hostile"), Speaker::new("honest"));
-    let mut said = 0;
+    let mut sent = 0;
     for round in 0..24_u32 {
         let now = start().after(SECOND * round);
         let latency = wide(round as usize);
-        said += latency.samples();
-        hostile = hostile.recorded(said);
+        sent += latency.samples();
+        hostile = hostile.recorded(sent);
         let message = hostile.message(now, Body::Latency(latency), false);
         assert!(message.1.len() < MESSAGE_BYTES_MAX);
         let bytes = message.1.len();
         deliver(&mut core, now, &message);
-        deliver(&mut core, now, &honest.say(now, MS, 10));
+        deliver(&mut core, now, &honest.send(now, MS, 10));
         core.on_deadline(now);
         let held = core.node(&NodeName::new("hostile").unwrap()).unwrap().operations.heap_bytes();
         // One message more than the bound: it is checked before a message is added.
@@ -42,13 +42,13 @@ fn a_node_that_floods_wide_histograms_is_bounded_and_harms_no_other() {
     let node = |name: &str| core.node(&NodeName::new(name).unwrap()).unwrap();
     let sum = |node: &Node| node.operations.iter().map(|(_, w)| w.total_exact().count).sum::<u64>();
     let in_buckets: u64 = node("hostile").operations.iter().map(|(_, w)| w.total().count()).sum();
-    assert_eq!((sum(node("hostile")), sum(node("honest"))), (said, 240));
-    assert_eq!(core.fleet.counts().limited["node_window"], said - in_buckets);
+    assert_eq!((sum(node("hostile")), sum(node("honest"))), (sent, 240));
+    assert_eq!(core.fleet.counts().limited["node_window"], sent - in_buckets);
     assert!(core.fleet.counts().limited["node_window"] > 0);
     // Of the fleet's 257 operations one is judged; all samples are in its windows.
     let fleet: u64 =
         core.fleet.operations().iter().map(|(_, windows)| windows.total().count()).sum();
-    assert_eq!(fleet, said + 240);
+    assert_eq!(fleet, sent + 240);
     let (_, windows) = node("honest").operations.iter().next().unwrap();
     assert_eq!(windows.total().count(), 240);
 }
@@ -57,20 +57,20 @@ fn a_node_that_floods_wide_histograms_is_bounded_and_harms_no_other() {
 fn a_full_node_takes_samples_again_once_time_has_emptied_its_windows() {
     let mut core = core();
     let mut node = Speaker::new("a");
-    let mut said = 0;
-    let mut say = |core: &mut Core, now: Now, latency: Latency| {
-        said += latency.samples();
-        node = std::mem::replace(&mut node, Speaker::new("a")).recorded(said);
+    let mut sent = 0;
+    let mut send = |core: &mut Core, now: Now, latency: Latency| {
+        sent += latency.samples();
+        node = std::mem::replace(&mut node, Speaker::new("a")).recorded(sent);
         deliver(core, now, &node.message(now, Body::Latency(latency), false));
     };
     (0..24).for_each(|second| {
-        say(&mut core, start().after(SECOND * second), wide(second as usize % 4));
+        send(&mut core, start().after(SECOND * second), wide(second as usize % 4));
     });
     let refused = core.fleet.counts().limited["node_window"];
     let later = start().after(SECOND * 700);
     // Any message of the node advances its windows.
-    say(&mut core, later, Latency::default());
-    say(&mut core, later, wide(1));
+    send(&mut core, later, Latency::default());
+    send(&mut core, later, wide(1));
     assert_eq!(core.fleet.counts().limited["node_window"], refused);
 }
 
@@ -83,13 +83,13 @@ fn ten_thousand_nodes_that_join_within_one_second_are_all_judged_in_it() {
         let mut speaker = Speaker::new(name);
         let readings = Body::Hardware(Hardware::default());
         deliver(&mut core, start(), &speaker.message(start(), readings, false));
-        deliver(&mut core, start(), &speaker.say(start(), 30 * MS, 100));
+        deliver(&mut core, start(), &speaker.send(start(), 30 * MS, 100));
     }
     core.on_deadline(start().after(SECOND));
     assert_eq!(core.notifications().counts().raised, 10_001);
     let operation = Operation::new("epoch_hook").unwrap();
     assert_eq!(core.fleet.operations().get(&operation).unwrap().total_exact().count, 1_000_000);
     assert_eq!((core.fleet.nodes().len(), core.fleet.counts().limited.get("node")), (10_000, None));
-    let standing = core.alerting.alerts().alive(&core.rules().budgets[0].name);
-    assert_eq!(standing.len(), 10_001, "every node and the fleet");
+    let active = core.alerting.alerts().alive(&core.rules().budgets[0].name);
+    assert_eq!(active.len(), 10_001, "every node and the fleet");
 }

@@ -28,17 +28,17 @@ impl World {
     fn new() -> Self {
         let mut speaker = Speaker::new("a");
         let mut core = core();
-        let said: Vec<_> = (0..4).map(|_| speaker.say(start(), MS, 10)).collect();
-        for message in [&said[0], &said[1], &said[3]] {
+        let messages: Vec<_> = (0..4).map(|_| speaker.send(start(), MS, 10)).collect();
+        for message in [&messages[0], &messages[1], &messages[3]] {
             deliver(&mut core, start(), message, 1, 0);
         }
-        Self { core, speaker, now: start(), read: 1, lost: Some(said[2].clone()) }
+        Self { core, speaker, now: start(), read: 1, lost: Some(messages[2].clone()) }
     }
 
     fn live(&mut self, seconds: u32, pending: u64) {
         for _ in 0..seconds {
             self.now = self.now.after(SECOND);
-            let message = self.speaker.say(self.now, MS, 10);
+            let message = self.speaker.send(self.now, MS, 10);
             self.read += 1;
             deliver(&mut self.core, self.now, &message, self.read, pending);
             self.core.on_deadline(self.now);
@@ -55,12 +55,12 @@ impl World {
     }
 
     /// Of all notifications about gaps: the state, and the samples missing.
-    fn told(&self) -> Vec<(AlertState, u64)> {
-        let told = |notification: &Notification| match &notification.evidence {
+    fn got(&self) -> Vec<(AlertState, u64)> {
+        let got = |notification: &Notification| match &notification.evidence {
             Evidence::Gap(GapEvidence { gap_samples }) => Some((notification.state, *gap_samples)),
             _ => None,
         };
-        self.core.alerting.changes().iter().filter_map(told).collect()
+        self.core.alerting.changes().iter().filter_map(got).collect()
     }
 }
 
@@ -82,18 +82,18 @@ fn deliver(core: &mut Core, now: Now, (subject, payload): &Message, stream_seq: 
 fn a_gap_that_stays_fires_with_its_samples_and_resolves_when_it_is_filled() {
     let mut world = World::new();
     world.live(30, 0);
-    assert_eq!((world.told(), world.gap_samples()), (vec![], 0), "it may still come");
+    assert_eq!((world.got(), world.gap_samples()), (vec![], 0), "it may still come");
     world.live(1, 0);
-    assert_eq!((world.told(), world.gap_samples()), (vec![(AlertState::Firing, 10)], 10));
+    assert_eq!((world.got(), world.gap_samples()), (vec![(AlertState::Firing, 10)], 10));
     world.live(60, 0);
     world.find();
     world.live(1, 0);
-    let told = vec![(AlertState::Firing, 10), (AlertState::Resolved, 0)];
-    assert_eq!((world.told(), world.gap_samples()), (told.clone(), 0));
+    let got = vec![(AlertState::Firing, 10), (AlertState::Resolved, 0)];
+    assert_eq!((world.got(), world.gap_samples()), (got.clone(), 0));
     let page = crate::exposition::fleet(&world.core.view(world.now.wall, "t"), &[]);
     assert!(page.contains("plimsoll_node_gap_samples{node=\"a\"} 0\n"), "{page}");
     world.live(600, 0);
-    assert_eq!(world.told(), told, "nothing more is said");
+    assert_eq!(world.got(), got, "nothing more is sent");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn a_gap_that_closes_in_time_is_no_alert() {
     world.live(29, 0);
     world.find();
     world.live(60, 0);
-    assert_eq!(world.told(), []);
+    assert_eq!(world.got(), []);
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn one_gap_after_another_each_soon_closed_is_no_alert() {
     let mut world = World::new();
     for _ in 0..10 {
         world.live(10, 0);
-        let late = world.speaker.say(world.now, MS, 10);
+        let late = world.speaker.send(world.now, MS, 10);
         world.live(1, 0);
         world.find();
         world.lost = Some(late);
     }
-    assert_eq!(world.told(), []);
+    assert_eq!(world.got(), []);
 }
 
 #[test]
@@ -125,17 +125,17 @@ fn gaps_that_soon_close_are_not_one_long_gap_because_a_hole_without_samples_stay
     world.speaker.lose(10);
     world.live(1, 0);
     // The next one is lost before the last one is found: something is missing all the time.
-    world.lost = Some(world.speaker.say(world.now, MS, 10));
+    world.lost = Some(world.speaker.send(world.now, MS, 10));
     for _ in 0..10 {
         world.live(9, 0);
-        let late = world.speaker.say(world.now, MS, 10);
+        let late = world.speaker.send(world.now, MS, 10);
         world.live(1, 0);
         world.find();
         world.lost = Some(late);
     }
-    assert_eq!(world.told(), []);
+    assert_eq!(world.got(), []);
     world.live(31, 0);
-    assert_eq!(world.told(), [(AlertState::Firing, 10)]);
+    assert_eq!(world.got(), [(AlertState::Firing, 10)]);
 }
 
 #[test]
@@ -145,10 +145,10 @@ fn what_waits_to_be_read_is_not_missing_however_long_that_takes() {
     world.live(300, 500);
     world.read += 500;
     world.live(1, 500);
-    assert_eq!(world.told(), [], "only what was stored by the first second has been read");
+    assert_eq!(world.got(), [], "only what was stored by the first second has been read");
     world.read += 500;
     world.live(1, 500);
-    assert_eq!(world.told().len(), 1, "all that was stored in five minutes has been read");
+    assert_eq!(world.got().len(), 1, "all that was stored in five minutes has been read");
 }
 
 #[test]
@@ -158,28 +158,28 @@ fn a_gap_is_found_in_a_stream_of_which_some_is_always_unread() {
         world.live(1, 7);
         world.read += 6;
     }
-    assert_eq!(world.told(), [], "read up to the 30th second, and first seen in the 1st");
+    assert_eq!(world.got(), [], "read up to the 30th second, and first seen in the 1st");
     world.live(1, 7);
-    assert_eq!(world.told(), [(AlertState::Firing, 10)]);
+    assert_eq!(world.got(), [(AlertState::Firing, 10)]);
 }
 
 #[test]
-fn a_gap_is_no_alert_before_its_node_could_hear_of_it_twice() {
+fn a_gap_is_no_alert_before_two_confirmations() {
     let mut world = World::new();
     world.core.on_stored(world.now.wall, Duration::from_secs(26));
     world.live(78, 0);
-    assert_eq!((world.told(), world.gap_samples()), (vec![], 0));
+    assert_eq!((world.got(), world.gap_samples()), (vec![], 0));
     world.live(1, 0);
-    assert_eq!(world.told(), [(AlertState::Firing, 10)]);
+    assert_eq!(world.got(), [(AlertState::Firing, 10)]);
 }
 
 #[test]
-fn who_hears_nobody_any_more_says_nothing_of_gaps() {
+fn an_isolated_reader_reports_no_gaps() {
     let mut world = World::new();
     for second in 1..300 {
         world.core.on_deadline(world.now.after(SECOND * second));
     }
-    assert_eq!(world.told(), []);
+    assert_eq!(world.got(), []);
 }
 
 #[test]
@@ -193,18 +193,18 @@ fn a_gap_alert_outlives_a_restart_and_still_resolves() {
     world.core = Core::restore(mesh, rules, world.now, checkpoint);
     Lane::ALL.into_iter().for_each(|lane| world.core.on_positioned(lane, 0, 0, "s1"));
     world.live(2, 0);
-    assert_eq!((world.told().len(), world.gap_samples()), (1, 10));
+    assert_eq!((world.got().len(), world.gap_samples()), (1, 10));
     world.find();
     world.live(1, 0);
-    assert_eq!(world.told()[1..], [(AlertState::Resolved, 0)]);
+    assert_eq!(world.got()[1..], [(AlertState::Resolved, 0)]);
 }
 
 #[test]
-fn what_a_node_gave_up_is_lost_and_no_gap() {
+fn what_a_node_dropped_is_lost_and_no_gap() {
     let mut world = World::new();
     world.live(40, 0);
-    assert_eq!(world.told().len(), 1);
+    assert_eq!(world.got().len(), 1);
     world.speaker.lose(10);
     world.live(1, 0);
-    assert_eq!(world.told()[1..], [(AlertState::Resolved, 0)]);
+    assert_eq!(world.got()[1..], [(AlertState::Resolved, 0)]);
 }

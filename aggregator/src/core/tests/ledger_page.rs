@@ -8,12 +8,12 @@ use super::*;
 fn a_statement_names_every_hole_repetition_and_successor() {
     let mut core = core();
     let (mut first, mut second) = (Speaker::new("a").of(7), Speaker::new("a").of(9));
-    let said: Vec<_> = (0..6).map(|_| first.say(start(), MS, 10)).collect();
+    let sent: Vec<_> = (0..6).map(|_| first.send(start(), MS, 10)).collect();
     for seq in [2, 3, 5, 5] {
-        deliver(&mut core, start(), &said[seq]);
+        deliver(&mut core, start(), &sent[seq]);
     }
     deliver(&mut core, start(), &first.crash_report(start(), 9));
-    deliver(&mut core, start(), &second.say(start(), MS, 1));
+    deliver(&mut core, start(), &second.send(start(), MS, 1));
     let statement = core.statement(start().wall);
     let node = &statement.nodes[0];
     assert_eq!((node.duplicates, node.runs.len()), (1, 2));

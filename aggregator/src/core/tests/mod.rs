@@ -152,7 +152,7 @@ fn fleet_row(core: &Core, now: Now) -> plimsoll_schemas::summary::OperationRow {
 fn nodes_are_merged_exactly_and_each_stays_visible() {
     let mut core = core();
     for (node, ms) in [("a", 1), ("b", 2), ("c", 100)] {
-        let message = Speaker::new(node).say(start(), ms * MS, 50);
+        let message = Speaker::new(node).send(start(), ms * MS, 50);
         deliver(&mut core, start(), &message);
     }
     let summary = core.view(start().wall, "test").summary;
@@ -168,7 +168,7 @@ fn nodes_are_merged_exactly_and_each_stays_visible() {
 #[test]
 fn a_repeated_message_changes_nothing() {
     let mut core = core();
-    let message = Speaker::new("a").say(start(), MS, 50);
+    let message = Speaker::new("a").send(start(), MS, 50);
     for _ in 0..5 {
         deliver(&mut core, start(), &message);
     }
@@ -179,7 +179,7 @@ fn a_repeated_message_changes_nothing() {
 #[test]
 fn hostile_messages_are_counted_and_the_rest_is_merged() {
     let mut core = core();
-    let good = Speaker::new("a").say(start(), MS, 50);
+    let good = Speaker::new("a").send(start(), MS, 50);
     let wrong_node = ("plimsoll.v1.m.normal.b.latency".to_owned(), good.1.clone());
     let wrong_kind = ("plimsoll.v1.m.normal.a.bus".to_owned(), good.1.clone());
     let garbage = (good.0.clone(), vec![0xc1; 40]);
@@ -200,23 +200,23 @@ fn a_breach_fires_for_the_node_and_the_fleet_and_clears_when_it_ends() {
     let mut core = core();
     let (mut slow, mut fine) = (Speaker::new("slow"), Speaker::new("fine"));
     let mut now = start();
-    let mut told: Vec<(String, AlertState)> = Vec::new();
+    let mut got: Vec<(String, AlertState)> = Vec::new();
     for second in 0..40 {
         now = now.after(SECOND);
         let ms = if second < 8 { 30 } else { 5 };
-        deliver(&mut core, now, &slow.say(now, ms * MS, 60));
-        deliver(&mut core, now, &fine.say(now, 5 * MS, 60));
+        deliver(&mut core, now, &slow.send(now, ms * MS, 60));
+        deliver(&mut core, now, &fine.send(now, 5 * MS, 60));
         core.on_deadline(now);
         while let Some(DueNotification { token, notification, .. }) =
             core.notifications().next_due(now.mono)
         {
-            told.push((notification.key.scope.to_string(), notification.state));
+            got.push((notification.key.scope.to_string(), notification.state));
             core.notifications().on_delivered(token);
         }
     }
     use AlertState::{Firing, Pending, Resolved};
     let of = |scope: &str| -> Vec<AlertState> {
-        told.iter().filter(|(told, _)| told == scope).map(|(_, state)| *state).collect()
+        got.iter().filter(|(got, _)| got == scope).map(|(_, state)| *state).collect()
     };
     assert_eq!(of("node slow"), [Pending, Firing, Resolved]);
     assert_eq!(of("fleet"), [Pending, Firing, Resolved]);
@@ -230,7 +230,7 @@ fn a_firing_alert_survives_silence() {
     let mut now = start();
     for _ in 0..8 {
         now = now.after(SECOND);
-        deliver(&mut core, now, &slow.say(now, 30 * MS, 60));
+        deliver(&mut core, now, &slow.send(now, 30 * MS, 60));
         core.on_deadline(now);
     }
     for _ in 0..60 {
@@ -253,7 +253,7 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
     let then = Now { wall: start().wall.minus(30 * SECOND), ..start() };
     for stream_seq in 1..=2 {
         assert!(!core.is_ready());
-        let (subject, payload) = node.say(then, MS, 5);
+        let (subject, payload) = node.send(then, MS, 5);
         let lane = Lane::Normal;
         let message = Delivered {
             lane,
@@ -267,8 +267,8 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
         assert_eq!(core.on_message(start(), &message), Ok(()));
     }
     assert!(core.is_ready());
-    let heard = core.view(start().wall, "test").summary.nodes[0].presence;
-    assert_eq!(heard, Presence::Silent, "it spoke half a minute ago");
+    let received = core.view(start().wall, "test").summary.nodes[0].presence;
+    assert_eq!(received, Presence::Silent, "last seen half a minute ago");
     assert_eq!(core.fleet.counts().late_samples, 10);
 }
 
@@ -276,7 +276,7 @@ fn nothing_is_judged_or_ready_before_the_past_has_been_read() {
 fn a_node_that_left_in_order_is_not_silent_and_is_hidden_in_time() {
     let mut core = core();
     let mut node = Speaker::new("a");
-    deliver(&mut core, start(), &node.say(start(), MS, 5));
+    deliver(&mut core, start(), &node.send(start(), MS, 5));
     deliver(&mut core, start(), &node.final_message(start()));
     let later = start().after(600 * SECOND);
     core.on_deadline(later);
@@ -300,7 +300,7 @@ fn nodes_are_bounded() {
 }
 
 #[test]
-fn a_lane_whose_messages_are_all_forgotten_is_not_waited_for() {
+fn a_lane_whose_messages_are_all_dropped_is_not_awaited() {
     let mut core = Core::new(MeshName::new("m").unwrap(), effective(&[]).unwrap(), start());
     core.on_positioned(Lane::Emergency, 8, 7, "s1");
     assert!(!core.is_ready());
@@ -377,7 +377,7 @@ proptest! {
         at in any::<prop::sample::Index>(), byte in any::<u8>(), seconds in 0..100_u32,
     ) {
         let mut core = core();
-        let (subject, mut payload) = Speaker::new("a").say(start(), MS, 50);
+        let (subject, mut payload) = Speaker::new("a").send(start(), MS, 50);
         let at = at.index(payload.len());
         payload[at] = byte;
         deliver(&mut core, start(), &(subject, payload));
@@ -396,7 +396,7 @@ proptest! {
         let mut speakers = ["a", "b", "c"].map(Speaker::new);
         let messages: Vec<_> = values
             .iter()
-            .map(|(node, ms, n)| speakers[*node].say(start(), ms * MS, *n))
+            .map(|(node, ms, n)| speakers[*node].send(start(), ms * MS, *n))
             .collect();
         let (mut straight, mut shuffled) = (core(), core());
         order.iter().for_each(|index| deliver(&mut shuffled, start(), index.get(&messages)));

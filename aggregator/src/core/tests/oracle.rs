@@ -20,7 +20,7 @@ const DAY: u64 = 86_400 * 1_000_000_000;
 #[derive(Clone, Debug)]
 enum Step {
     /// A node sends the latency, `age` nanoseconds ago, of an operation with an outcome.
-    Say { node: usize, operation: usize, outcome: usize, age: u64, value: u64 },
+    Send { node: usize, operation: usize, outcome: usize, age: u64, value: u64 },
     /// An earlier message arrives again.
     Again(prop::sample::Index),
     /// So many nanoseconds pass.
@@ -40,9 +40,9 @@ fn spans() -> impl Strategy<Value = u64> {
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let say = (0..3_usize, 0..2_usize, 0..3_usize, spans(), 1..40_000_000_u64);
+    let send = (0..3_usize, 0..2_usize, 0..3_usize, spans(), 1..40_000_000_u64);
     let step = prop_oneof![
-        10 => say.prop_map(|(node, operation, outcome, age, value)| Step::Say {
+        10 => send.prop_map(|(node, operation, outcome, age, value)| Step::Send {
             node, operation, outcome, age, value
         }),
         2 => any::<prop::sample::Index>().prop_map(Step::Again),
@@ -66,7 +66,7 @@ struct World {
     core: Core,
     now: Now,
     speakers: [Speaker; 3],
-    said: Vec<(Wall, u64, (String, Vec<u8>))>,
+    messages: Vec<(Wall, u64, (String, Vec<u8>))>,
     all: Vec<Sample>,
     /// Those of nodes that were not hidden since.
     of_nodes: Vec<Sample>,
@@ -97,7 +97,7 @@ impl World {
             core,
             now: start(),
             speakers,
-            said: Vec::new(),
+            messages: Vec::new(),
             all: Vec::new(),
             of_nodes: Vec::new(),
         }
@@ -118,18 +118,24 @@ impl World {
 
     fn step(&mut self, step: &Step) {
         match *step {
-            Step::Again(_) if self.said.is_empty() => {}
-            Step::Say { node, operation, outcome, age, value } => {
-                self.say(&Sample { node, operation, outcome, taken: self.now.wall.0 - age, value });
+            Step::Again(_) if self.messages.is_empty() => {}
+            Step::Send { node, operation, outcome, age, value } => {
+                self.send(&Sample {
+                    node,
+                    operation,
+                    outcome,
+                    taken: self.now.wall.0 - age,
+                    value,
+                });
             }
             Step::Again(index) => {
-                let (_, sent, message) = index.get(&self.said).clone();
+                let (_, sent, message) = index.get(&self.messages).clone();
                 self.deliver(sent, &message);
             }
             Step::Pass(span) => {
                 self.now = self.now.after(Duration::from_nanos(span));
                 let oldest = self.now.wall.minus(SECOND * 6 * 86_400);
-                self.said.retain(|(at, ..)| *at >= oldest);
+                self.messages.retain(|(at, ..)| *at >= oldest);
                 self.core.on_deadline(self.now);
                 let core = &self.core;
                 self.of_nodes
@@ -146,7 +152,7 @@ impl World {
         }
     }
 
-    fn say(&mut self, sample: &Sample) {
+    fn send(&mut self, sample: &Sample) {
         // Every clock is off, each by another year.
         let ahead = sample.node as u64 * 365 * DAY;
         let series = Series {
@@ -166,7 +172,7 @@ impl World {
         self.speakers[sample.node] = speaker;
         let sent = self.now.wall.0 + ahead;
         self.deliver(sent, &message);
-        self.said.push((self.now.wall, sent, message));
+        self.messages.push((self.now.wall, sent, message));
         self.all.push(sample.clone());
         self.of_nodes.push(sample.clone());
     }
@@ -242,7 +248,7 @@ proptest! {
 
     /// Invariants 3 and 7, of a core as a whole.
     #[test]
-    fn a_core_holds_what_a_list_of_all_samples_says(steps in steps()) {
+    fn a_core_equals_a_list_of_all_samples(steps in steps()) {
         let mut world = World::new();
         for step in &steps {
             world.step(step);

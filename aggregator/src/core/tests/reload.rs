@@ -45,7 +45,7 @@ fn live(core: &mut Core, speaker: &mut Speaker, from: Now, seconds: u32) -> Now 
     let mut now = from;
     for second in 1..=seconds {
         now = from.after(SECOND * second);
-        deliver(core, now, &speaker.say(now, 40 * MS, 200));
+        deliver(core, now, &speaker.send(now, 40 * MS, 200));
         core.on_deadline(now);
     }
     now
@@ -91,7 +91,7 @@ fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notification() {
         core.reload(now, rules(text));
         let mut ended = ended(&core);
         let left =
-            core.alerting.alerts().standing().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+            core.alerting.alerts().active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
         assert_eq!(left.count(), 2 - expected.len(), "{text}");
         // The alerts of its error budget go with it, and stay with the fleet's.
         let burns =
@@ -105,7 +105,7 @@ fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notification() {
         for notification in ended {
             assert_eq!(notification.state, AlertState::Resolved);
             assert_eq!(notification.ended, Some(AlertEndReason::RuleRemoved));
-            let evidence = notification.evidence.latency().expect("what was last said of it");
+            let evidence = notification.evidence.latency().expect("its last evidence");
             assert!((evidence.limit_seconds - 0.018).abs() < 1e-9, "{evidence:?}");
         }
     }
@@ -120,10 +120,10 @@ fn alerts_of_a_rule_that_is_about_other_labels_after_a_restart_end_too() {
         stored.write(core.take_changes(now.wall).unwrap());
         let stored = stored.read().unwrap();
         let core = Core::restore(core.mesh.clone(), rules(text), now, stored);
-        let core = core.telling(now, Vec::new(), 1);
-        let standing =
-            core.alerting.alerts().standing().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
-        assert_eq!((standing.count(), ended(&core).is_empty()), (left, left > 0), "{text}");
+        let core = core.with_receivers(now, Vec::new(), 1);
+        let reported =
+            core.alerting.alerts().active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+        assert_eq!((reported.count(), ended(&core).is_empty()), (left, left > 0), "{text}");
     }
 }
 
@@ -166,18 +166,18 @@ fn a_longer_window_is_kept_from_the_reload_on_and_what_was_merged_stays() {
 }
 
 #[test]
-fn budgets_that_no_sample_matches_are_told_once_and_shown() {
+fn unmatched_budgets_are_logged_once_and_shown() {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
     let mut now = start();
-    let mut told = Vec::new();
+    let mut sent = Vec::new();
     for minute in 0..=6 {
         now = start().after(Duration::from_secs(60) * minute);
         core.on_deadline(now);
-        deliver(&mut core, now, &speaker.say(now, MS, 5));
-        told.extend(core.next_unmatched());
+        deliver(&mut core, now, &speaker.send(now, MS, 5));
+        sent.extend(core.next_unmatched());
     }
-    let told: Vec<&str> = told.iter().map(RuleName::as_str).collect();
-    assert_eq!(told, ["kernel_fetch", "publish"]);
+    let sent: Vec<&str> = sent.iter().map(RuleName::as_str).collect();
+    assert_eq!(sent, ["kernel_fetch", "publish"]);
     let view = core.view(now.wall, "t");
     assert_eq!(view.summary.rules.unmatched, ["kernel_fetch", "publish"]);
     let page = crate::exposition::own(&view);
@@ -207,7 +207,7 @@ fn a_fourth_limit_of_an_operation_is_counted_as_exactly_as_the_first() {
         samples.record_n(n * 10 * MS + 1, 100);
     }
     samples.record(3_000 * MS);
-    let message = Speaker::new("a").say_samples(start(), &["load"], &samples);
+    let message = Speaker::new("a").send_samples(start(), &["load"], &samples);
     deliver(&mut core, start(), &message);
     let view = core.view(start().wall, "t");
     let rows = view.summary.budgets.iter().filter(|row| row.budget.starts_with('b'));

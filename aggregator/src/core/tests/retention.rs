@@ -16,7 +16,7 @@ fn racks() -> Core {
     let mut core = selecting(core(), ("of_r1", "epoch_hook"), &[], &[("rack", "r1")]);
     for (node, rack, ms) in [("a", "r1", 3), ("b", "r2", 40)] {
         let labels = Labels::new([("rack", rack)]).unwrap();
-        let message = Speaker::new(node).called(labels).say(start(), ms * MS, 200);
+        let message = Speaker::new(node).called(labels).send(start(), ms * MS, 200);
         deliver(&mut core, start(), &message);
     }
     core
@@ -74,7 +74,7 @@ fn a_budget_is_judged_where_it_watches_alone() {
         core.on_deadline(start().after(SECOND));
         let is_fleet = rows(core, "epoch_hook").into_iter().map(|r| r.scope == Scope::Fleet);
         let alerts =
-            core.alerting.alerts().standing().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+            core.alerting.alerts().active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
         let alerts = alerts.map(|(key, _)| key.scope == Scope::Fleet);
         (is_fleet.collect::<Vec<_>>(), alerts.collect::<Vec<_>>())
     };
@@ -93,7 +93,7 @@ fn counts_go_on_while_a_limit_stays_and_begin_anew_with_another() {
         let mut rules = Rules::clone(core.rules());
         rules.budgets[0].limit_ns = ms * MS;
         judge_by(core, rules);
-        deliver(core, start(), &speaker.say(start(), 30 * MS, 10));
+        deliver(core, start(), &speaker.send(start(), 30 * MS, 10));
         let row = rows(core, "epoch_hook").remove(0);
         (row.over, row.since_limit.unwrap())
     };
@@ -108,10 +108,10 @@ fn counts_go_on_while_a_limit_stays_and_begin_anew_with_another() {
 #[test]
 fn the_windows_that_a_configuration_lets_nodes_keep_outlive_a_restart() {
     let (mut core, mut speaker) = (core().measuring(Window::OneDay, &[]), Speaker::new("a"));
-    deliver(&mut core, start(), &speaker.say(start(), MS, 5));
+    deliver(&mut core, start(), &speaker.send(start(), MS, 5));
     let now = start().after(SECOND * 7_200);
     // Any message of the node advances its windows.
-    deliver(&mut core, now, &speaker.say(now, MS, 7));
+    deliver(&mut core, now, &speaker.send(now, MS, 7));
     let core = restarted(&mut core, now).measuring(Window::OneDay, &[]);
     let node = core.fleet.nodes().values().next().unwrap();
     let (_, windows) = node.operations.iter().next().unwrap();

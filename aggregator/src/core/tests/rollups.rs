@@ -32,10 +32,10 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 }
 
 /// Operation, labels, number of samples.
-type Said<'a> = (&'a str, &'a [(&'a str, &'a str)], u64);
+type SeriesCount<'a> = (&'a str, &'a [(&'a str, &'a str)], u64);
 
 /// Samples of some series of a node that is called so.
-fn say(core: &mut Core, node: &'static str, rack: &str, series: &[Said<'_>]) {
+fn send(core: &mut Core, node: &'static str, rack: &str, series: &[SeriesCount<'_>]) {
     let histograms = series.iter().map(|(operation, of_series, n)| {
         let mut histogram = Histogram::default();
         histogram.record_n(MS, *n);
@@ -74,9 +74,9 @@ fn samples_are_grouped_by_labels_of_series_and_node() {
     let by_outcome = definition("by_outcome", &["fetch"], &["outcome"], &["rack"]);
     let mut core = measuring(&[by_outcome, definition("by_rack", &[], &[], &["rack"])]);
     let (hit, miss) = (&[("outcome", "hit"), ("shard", "7")][..], &[("outcome", "miss")][..]);
-    say(&mut core, "a", "r1", &[("fetch", hit, 5), ("fetch", miss, 2), ("publish", &[], 1)]);
-    say(&mut core, "b", "r2", &[("fetch", hit, 7)]);
-    say(&mut core, "c", "", &[("fetch", &[], 3)]);
+    send(&mut core, "a", "r1", &[("fetch", hit, 5), ("fetch", miss, 2), ("publish", &[], 1)]);
+    send(&mut core, "b", "r2", &[("fetch", hit, 7)]);
+    send(&mut core, "c", "", &[("fetch", &[], 3)]);
     let expected = [
         ("fetch", ",", 3),
         ("fetch", "hit,r1", 5),
@@ -94,7 +94,7 @@ fn groups_are_bounded_and_what_finds_no_room_is_counted_and_kept_together() {
     let ids: Vec<String> = (0..ROLLUP_GROUPS_MAX + 9).map(|id| format!("{id:04}")).collect();
     for id in &ids {
         let name = Box::leak(format!("n{id}").into_boxed_str());
-        say(&mut core, name, "", &[("fetch", &[("id", id)], 2)]);
+        send(&mut core, name, "", &[("fetch", &[("id", id)], 2)]);
     }
     let groups = groups(&core, 0);
     assert_eq!((groups.len(), core.fleet.counts().limited["rollup"]), (ROLLUP_GROUPS_MAX + 1, 18));
@@ -109,7 +109,7 @@ fn a_flood_of_operations_and_values_stays_below_twice_the_bound_and_loses_nothin
     for number in 0..flood {
         let (name, operation) = (format!("n{number}"), format!("o{number}"));
         let name = Box::leak(name.into_boxed_str());
-        say(&mut core, name, "", &[(operation.as_str(), &[("id", "x")], 1)]);
+        send(&mut core, name, "", &[(operation.as_str(), &[("id", "x")], 1)]);
     }
     let groups = groups(&core, 0);
     assert_eq!(groups.len(), 2 * ROLLUP_GROUPS_MAX + 1);
@@ -119,20 +119,20 @@ fn a_flood_of_operations_and_values_stays_below_twice_the_bound_and_loses_nothin
 #[test]
 fn where_samples_take_all_the_room_there_is_the_exact_figures_alone_go_on() {
     let mut core = measuring(&[definition("by_rack", &[], &[], &["rack"])]);
-    say(&mut core, "a", "r1", &[("fetch", &[], 5)]);
+    send(&mut core, "a", "r1", &[("fetch", &[], 5)]);
     core.fleet.rollups_mut().look_for_room(1);
-    say(&mut core, "b", "r1", &[("fetch", &[], 7)]);
+    send(&mut core, "b", "r1", &[("fetch", &[], 7)]);
     core.on_deadline(start().after(SECOND));
-    say(&mut core, "c", "r1", &[("fetch", &[], 2)]);
+    send(&mut core, "c", "r1", &[("fetch", &[], 2)]);
     let (_, windows) = core.rollups().iter().next().unwrap().groups().next().unwrap();
     assert_eq!((windows.total_exact().count, windows.total().count()), (14, 7));
     assert_eq!(core.fleet.counts().limited["rollup"], 7);
 }
 
 #[test]
-fn a_group_of_which_nothing_is_heard_for_as_long_as_windows_show_makes_room() {
+fn a_group_without_data_for_the_longest_window_makes_room() {
     let mut core = measuring(&[definition("by_rack", &[], &[], &["rack"])]);
-    say(&mut core, "a", "r1", &[("fetch", &[], 5)]);
+    send(&mut core, "a", "r1", &[("fetch", &[], 5)]);
     let groups_after = |core: &mut Core, hours: u32| {
         core.on_deadline(start().after(SECOND * 3_600 * hours));
         core.rollups().iter().next().unwrap().groups().count()
@@ -148,7 +148,7 @@ fn a_restart_goes_on_with_what_is_defined_as_before_and_begins_the_rest_anew() {
     let same = definition("same", &[], &[], &["rack"]);
     let changed = definition("changed", &["fetch"], &[], &["rack"]);
     let mut core = measuring(&[same.clone(), changed.clone()]);
-    say(&mut core, "a", "r1", &[("fetch", &[], 5)]);
+    send(&mut core, "a", "r1", &[("fetch", &[], 5)]);
     let after = [Definition { operations: Vec::new(), ..changed }, same];
     let core = restarted(&mut core, start()).measuring(Window::FiveMinutes, &after);
     assert_eq!(groups(&core, 0), []);

@@ -47,7 +47,7 @@ fn samples_that_no_node_could_bring_are_not_absent() {
     world.lives(60);
     world.is_mute = true;
     world.lives(400);
-    assert_eq!(absent(&world), 0.0, "the node is silent, which another rule tells");
+    assert_eq!(absent(&world), 0.0, "the node is silent, which another rule reports");
     world.is_mute = false;
     world.takes_ms = None;
     world.lives(2);
@@ -69,12 +69,12 @@ fn a_checkpoint_is_old_only_where_something_waits_to_be_stored() {
 }
 
 #[test]
-fn what_a_receiver_will_not_hear_of_is_undeliverable_though_the_bus_took_it() {
+fn what_a_receiver_rejects_is_undeliverable_though_the_bus_took_it() {
     let mut world = World::new(shipped());
     let kind = ReceiverKind::Webhook { resolved: true, acknowledged: false };
     let pager = Receiver { name: "pager".into(), kind, severity_min: Severity::Info };
     let core = std::mem::replace(&mut world.core, World::new(shipped()).core);
-    world.core = core.telling(world.now, vec![pager], 1);
+    world.core = core.with_receivers(world.now, vec![pager], 1);
     world.lives(20);
     world.takes_ms = Some(40);
     let mut refused = 0.0;

@@ -43,25 +43,25 @@ impl Speaker {
         self.lost += n;
     }
 
-    pub(crate) fn say(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
+    pub(crate) fn send(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
         let mut histogram = Histogram::default();
         histogram.record_n(value_ns, n);
-        self.say_samples(now, &["epoch_hook"], &histogram)
+        self.send_samples(now, &["epoch_hook"], &histogram)
     }
 
     /// The same samples of three operations.
-    pub(crate) fn say_all(
+    pub(crate) fn send_all(
         &mut self,
         now: Now,
         values_ns: impl IntoIterator<Item = u64>,
     ) -> (String, Vec<u8>) {
         let mut histogram = Histogram::default();
         values_ns.into_iter().for_each(|value| histogram.record(value));
-        self.say_samples(now, &["epoch_hook", "kernel_fetch", "publish"], &histogram)
+        self.send_samples(now, &["epoch_hook", "kernel_fetch", "publish"], &histogram)
     }
 
     /// The same samples of each of these operations.
-    pub(crate) fn say_samples(
+    pub(crate) fn send_samples(
         &mut self,
         now: Now,
         operations: &[&str],

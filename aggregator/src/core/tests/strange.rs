@@ -24,7 +24,7 @@ fn live(core: &mut Core, speaker: &mut Speaker, ms: u64, by: impl Fn(u32) -> i64
     let mut now = start();
     for second in 1..=20 {
         now = start().after(SECOND * second);
-        let message = speaker.say(off(now, by(second)), ms * MS, 10);
+        let message = speaker.send(off(now, by(second)), ms * MS, 10);
         deliver(core, now, &message);
         core.on_deadline(now);
     }
@@ -68,7 +68,7 @@ fn a_clock_that_jumps_back_and_forth_loses_and_doubles_nothing() {
 fn a_message_that_comes_late_fills_its_place_in_the_account_and_in_its_windows() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
-    let late = speaker.say(start(), 5 * MS, 10);
+    let late = speaker.send(start(), 5 * MS, 10);
     let now = live(&mut core, &mut speaker, 5, |_| 0);
     let before = core.view(now.wall, "test").summary.nodes.remove(0);
     deliver(&mut core, now, &late);
@@ -82,8 +82,8 @@ fn a_message_that_comes_late_fills_its_place_in_the_account_and_in_its_windows()
 fn messages_in_reverse_order_and_each_twice_are_each_merged_once() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
-    let said: Vec<_> = (0..50).map(|_| speaker.say(start(), 5 * MS, 10)).collect();
-    for message in said.iter().rev().flat_map(|message| [message, message]) {
+    let sent: Vec<_> = (0..50).map(|_| speaker.send(start(), 5 * MS, 10)).collect();
+    for message in sent.iter().rev().flat_map(|message| [message, message]) {
         deliver(&mut core, start(), message);
     }
     let row = core.view(start().wall, "test").summary.nodes.remove(0);
@@ -92,7 +92,7 @@ fn messages_in_reverse_order_and_each_twice_are_each_merged_once() {
 }
 
 #[test]
-fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_says() {
+fn a_node_restarts_under_its_name_and_its_later_run_counts_with_any_clock() {
     let bus = |outbox_messages| Body::Bus(Bus { outbox_messages, ..Bus::default() });
     // A clock set back names the later run by a smaller number.
     for (first, second, crash_report_first) in
@@ -101,7 +101,7 @@ fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_s
         let mut core = core();
         let mut before = Speaker::new("a").of(first);
         let mut after = Speaker::new("a").of(second);
-        deliver(&mut core, start(), &before.say(start(), 5 * MS, 10));
+        deliver(&mut core, start(), &before.send(start(), 5 * MS, 10));
         let kept = before.message(start(), bus(7), false);
         let crash_report = before.crash_report(start(), second);
         if crash_report_first {
@@ -122,7 +122,7 @@ fn a_node_restarts_under_its_name_and_its_later_word_counts_whatever_its_clock_s
 }
 
 #[test]
-fn what_a_crashed_run_left_is_no_news_even_if_that_run_was_never_heard_before() {
+fn crash_reports_are_no_news_even_if_the_run_is_new() {
     let bus = |outbox_messages| Body::Bus(Bus { outbox_messages, ..Bus::default() });
     let mut core = core();
     let (mut before, mut after) = (Speaker::new("a").of(1), Speaker::new("a").of(2));

@@ -14,20 +14,20 @@ fn names(core: &Core, seconds: u32, nodes: Nodes) -> Vec<String> {
 #[test]
 fn the_worst_nodes_are_those_that_someone_on_call_would_look_at_first() {
     let mut core = core();
-    let said = |core: &mut Core, second: u32, name, ms, n| {
+    let sent = |core: &mut Core, second: u32, name, ms, n| {
         let now = start().after(second * SECOND);
-        deliver(core, now, &Speaker::new(name).of(u64::from(second) + 1).say(now, ms * MS, n));
+        deliver(core, now, &Speaker::new(name).of(u64::from(second) + 1).send(now, ms * MS, n));
     };
     for second in 0..13 {
-        said(&mut core, second, "a", 1, 200);
-        said(&mut core, second, "z_slow", 40, 200);
+        sent(&mut core, second, "a", 1, 200);
+        sent(&mut core, second, "z_slow", 40, 200);
         if second == 0 {
-            said(&mut core, second, "x_mute", 1, 200);
+            sent(&mut core, second, "x_mute", 1, 200);
         }
         if second >= 11 {
-            said(&mut core, second, "z_slowing", 40, 200);
+            sent(&mut core, second, "z_slowing", 40, 200);
             // Too few to be evidence.
-            said(&mut core, second, "y_few", 40, 3);
+            sent(&mut core, second, "y_few", 40, 3);
         }
         core.on_deadline(start().after(second * SECOND));
     }
@@ -42,7 +42,7 @@ fn the_worst_nodes_are_those_that_someone_on_call_would_look_at_first() {
 #[test]
 fn a_node_in_trouble_is_shown_before_those_that_are_merely_slow() {
     let mut core = core();
-    let tell = |core: &mut Core, speaker: &mut Speaker, second, bus: Bus| {
+    let send_bus = |core: &mut Core, speaker: &mut Speaker, second, bus: Bus| {
         let now = start().after(second * SECOND);
         deliver(core, now, &speaker.message(now, Body::Bus(bus), false));
     };
@@ -52,25 +52,25 @@ fn a_node_in_trouble_is_shown_before_those_that_are_merely_slow() {
         ["b_deep", "c_rerouted", "d_kernel", "e_dropped", "f_lost", "g_ended"].map(Speaker::new);
     // What was counted long ago is no news.
     for speaker in &mut others {
-        tell(&mut core, speaker, 1, quiet());
+        send_bus(&mut core, speaker, 1, quiet());
     }
     for second in 400..413 {
         let now = start().after(second * SECOND);
-        deliver(&mut core, now, &slow.say(now, 40 * MS, 200));
+        deliver(&mut core, now, &slow.send(now, 40 * MS, 200));
         core.on_deadline(now);
     }
     let [deep, rerouted, kernel, dropped, lost, ended] = &mut others;
-    tell(&mut core, deep, 412, Bus { outbox_messages: 4_001, ..quiet() });
-    tell(&mut core, rerouted, 412, Bus { rerouted: 8, ..quiet() });
-    tell(&mut core, kernel, 412, Bus { kernel_dropped: 6, ..quiet() });
-    tell(&mut core, dropped, 412, Bus { dropped: 1, ..quiet() });
-    lost.say(start(), MS, 3);
+    send_bus(&mut core, deep, 412, Bus { outbox_messages: 4_001, ..quiet() });
+    send_bus(&mut core, rerouted, 412, Bus { rerouted: 8, ..quiet() });
+    send_bus(&mut core, kernel, 412, Bus { kernel_dropped: 6, ..quiet() });
+    send_bus(&mut core, dropped, 412, Bus { dropped: 1, ..quiet() });
+    lost.send(start(), MS, 3);
     lost.lose(3);
-    tell(&mut core, lost, 412, quiet());
+    send_bus(&mut core, lost, 412, quiet());
     let now = start().after(412 * SECOND);
-    ended.say(now, MS, 10);
-    tell(&mut core, ended, 412, quiet());
-    deliver(&mut core, now, &Speaker::new("g_ended").of(2).say(now, MS, 1));
+    ended.send(now, MS, 10);
+    send_bus(&mut core, ended, 412, quiet());
+    deliver(&mut core, now, &Speaker::new("g_ended").of(2).send(now, MS, 1));
     let worst = ["g_ended", "f_lost", "e_dropped", "d_kernel", "c_rerouted", "b_deep", "a_slow"];
     for n in 0..worst.len() {
         assert_eq!(names(&core, 412, Nodes::Worst(n)), worst[..n]);
@@ -87,10 +87,10 @@ fn a_node_in_trouble_is_shown_before_those_that_are_merely_slow() {
 }
 
 #[test]
-fn what_is_said_of_the_fleet_does_not_depend_on_the_nodes_that_are_shown() {
+fn fleet_figures_do_not_depend_on_the_nodes_that_are_shown() {
     let mut core = core();
     for name in ["a", "b", "c"] {
-        deliver(&mut core, start(), &Speaker::new(name).say(start(), MS, 7));
+        deliver(&mut core, start(), &Speaker::new(name).send(start(), MS, 7));
     }
     let still = core.read_view(start().wall, "t");
     let of = |nodes| still.view(ViewQuery { fleet: true, nodes, native: true }).summary;

@@ -99,7 +99,7 @@ impl ReadView {
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
             node: Arc::clone(node),
-            speaks: node.presence(self.at) == Presence::Up,
+            is_up: node.presence(self.at) == Presence::Up,
         };
         View {
             summary: Summary {

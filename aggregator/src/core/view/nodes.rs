@@ -27,17 +27,17 @@ pub struct NodeView {
     pub node: Arc<Node>,
     /// True while it reports. Its last measurements are shown only then, since afterwards they are
     /// stale.
-    pub speaks: bool,
+    pub is_up: bool,
 }
 
 /// Prints what is shown of it and no more: two nodes that print the same are shown the same.
 impl fmt::Debug for NodeView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, node, speaks } = self;
+        let Self { name, node, is_up } = self;
         let shown = (&node.counters, &node.events, &node.bus.value, node.account.holes());
         let gauges: Vec<_> =
             node.gauges.iter().map(|(name, latest)| (name, latest.value)).collect();
-        let measured = speaks.then_some((gauges, &node.readings.value, node.check_statuses()));
+        let measured = is_up.then_some((gauges, &node.readings.value, node.check_statuses()));
         f.debug_tuple("NodeView").field(name).field(&shown).field(&measured).finish()
     }
 }

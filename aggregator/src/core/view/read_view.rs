@@ -69,7 +69,7 @@ impl ReadView {
         evaluator: &Evaluator,
         alerting: &Alerting,
     ) -> Self {
-        let active = alerting.alerts().standing();
+        let active = alerting.alerts().active();
         let nodes = fleet.nodes().iter();
         Self {
             at,

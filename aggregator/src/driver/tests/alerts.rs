@@ -33,7 +33,7 @@ pub(super) async fn firing_with(token: Option<&str>, config: Option<PathBuf>) ->
         driver.core.on_positioned(lane, 0, 0, "s1");
     }
     let now = driver.clock.now();
-    deliver(&mut driver.core, now, &Speaker::new("a").say(now, 30 * MS, 200));
+    deliver(&mut driver.core, now, &Speaker::new("a").send(now, 30 * MS, 200));
     let fires = |driver: &Driver| {
         let page = driver.core.alerts_page(driver.clock.now().wall, &Default::default());
         page.alerts.len() == 2
@@ -44,16 +44,17 @@ pub(super) async fn firing_with(token: Option<&str>, config: Option<PathBuf>) ->
 
 /// Sends requests one after the other, while the driver has its turns; returns status and the rest
 /// of each answer.
-pub(super) async fn ask(
+pub(super) async fn send(
     driver: &mut Driver,
     requests: &[(&str, &str, &str)],
 ) -> Vec<(u16, String)> {
     let mut answers = Vec::new();
     for (line, token, body) in requests {
         let address = driver.server.address();
-        let asking = tokio::spawn(request(address, [line, token, body].map(ToString::to_string)));
-        turns_until(driver, |_| asking.is_finished()).await;
-        let answer = asking.await.unwrap();
+        let requesting =
+            tokio::spawn(request(address, [line, token, body].map(ToString::to_string)));
+        turns_until(driver, |_| requesting.is_finished()).await;
+        let answer = requesting.await.unwrap();
         let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
         answers.push((status, answer));
     }
@@ -89,7 +90,7 @@ async fn alerts_are_listed_silenced_and_acknowledged_over_http() {
     let mut driver = firing(Some(SECRET)).await;
     let bearer = format!("Bearer {SECRET}");
     let bearer = bearer.as_str();
-    let answers = ask(
+    let answers = send(
         &mut driver,
         &[
             ("POST /api/v1/silences", bearer, SILENCE),
@@ -108,11 +109,11 @@ async fn alerts_are_listed_silenced_and_acknowledged_over_http() {
     assert_eq!(statuses, [201, 201, 200, 200, 200, 204, 404, 204, 200], "{answers:?}");
     assert_eq!(json::<Value>(&answers[0].1)["id"], 1);
     let page: AlertsPage = json(&answers[2].1);
-    let said = page.alerts.iter().map(|row| {
+    let sent = page.alerts.iter().map(|row| {
         let by = row.acknowledged.as_ref().map(|of| of.by.as_str());
         (row.key.scope.node(), by, row.silenced_by.as_slice())
     });
-    assert_eq!(said.collect::<Vec<_>>(), [("", Some("bob"), &[][..]), ("a", None, &[1])]);
+    assert_eq!(sent.collect::<Vec<_>>(), [("", Some("bob"), &[][..]), ("a", None, &[1])]);
     assert_eq!(json::<AlertsPage>(&answers[3].1).alerts.len(), 1);
     let silences: SilencesPage = json(&answers[4].1);
     assert_eq!((silences.silences.len(), silences.silences[0].silence.by.as_str()), (1, "ann"));
@@ -135,7 +136,7 @@ async fn changes_without_the_token_are_rejected() {
     let wrong = ["", "Bearer", "Bearer ", "Bearer 0123456789abcdeF", "Basic 0123456789abcdef"];
     for (line, body) in changes {
         let requests = wrong.map(|token| (line, token, body));
-        for (status, answer) in ask(&mut driver, &requests).await {
+        for (status, answer) in send(&mut driver, &requests).await {
             assert_eq!(status, 401, "{answer}");
             assert!(answer.contains("www-authenticate: Bearer realm=\"plimsoll\""), "{answer}");
             assert!(!answer.contains(SECRET), "{answer}");
@@ -145,7 +146,7 @@ async fn changes_without_the_token_are_rejected() {
     let mut driver = firing(None).await;
     let bearer = format!("Bearer {SECRET}");
     for (line, body) in changes {
-        let (status, answer) = ask(&mut driver, &[(line, &bearer, body)]).await.remove(0);
+        let (status, answer) = send(&mut driver, &[(line, &bearer, body)]).await.remove(0);
         assert_eq!(status, 403);
         assert!(answer.contains("set http.token_file"), "{answer}");
     }
@@ -196,7 +197,7 @@ async fn bad_input_is_rejected_with_the_key_at_fault() {
         ),
     ];
     for (line, body, wanted, part) in table {
-        let (status, answer) = ask(&mut driver, &[(line, &bearer, body)]).await.remove(0);
+        let (status, answer) = send(&mut driver, &[(line, &bearer, body)]).await.remove(0);
         assert_eq!(status, wanted, "{line} {answer}");
         assert!(answer.contains(part), "{line}: {answer}");
     }

@@ -117,11 +117,11 @@ async fn a_query_is_answered_in_the_next_turn_and_over_http_during_a_long_backlo
     turns_until(&mut driver, |driver| read(driver, Lane::Normal) > 0).await;
 
     let http = driver.queries;
-    let (ask, queries) = mpsc::channel(1);
+    let (send, queries) = mpsc::channel(1);
     driver.queries = queries;
     for _ in 0..10 {
         let (answer, mut answered) = tokio::sync::oneshot::channel();
-        assert!(ask.try_send(Query::Readiness(answer)).is_ok());
+        assert!(send.try_send(Query::Readiness(answer)).is_ok());
         let before = read(&driver, Lane::Normal);
         driver.turn().await;
         assert!(answered.try_recv().is_ok(), "not answered in the next turn");
@@ -132,7 +132,7 @@ async fn a_query_is_answered_in_the_next_turn_and_over_http_during_a_long_backlo
 
     driver.queries = http;
     let address = driver.server.address();
-    let asking = tokio::spawn(async move {
+    let requesting = tokio::spawn(async move {
         let mut stream = TcpStream::connect(address).await.unwrap();
         let request = "GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -141,8 +141,8 @@ async fn a_query_is_answered_in_the_next_turn_and_over_http_during_a_long_backlo
         answer
     });
     let before = read(&driver, Lane::Normal);
-    let turns = turns_until(&mut driver, |_| asking.is_finished()).await;
-    let answer = asking.await.unwrap();
+    let turns = turns_until(&mut driver, |_| requesting.is_finished()).await;
+    let answer = requesting.await.unwrap();
     let taken = read(&driver, Lane::Normal) - before;
     assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
     assert!(answer.contains("backlog"), "{answer}");

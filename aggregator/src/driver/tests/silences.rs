@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-use super::alerts::{ACKNOWLEDGE, SECRET, ask, firing_with};
+use super::alerts::{ACKNOWLEDGE, SECRET, firing_with, send};
 use super::*;
 use crate::core::tests::{MS, Speaker, deliver};
 
@@ -14,21 +14,21 @@ const PAGER: &str = "pagerduty";
 
 /// A receiver: the bodies that it got, by path.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<(String, Value)>>>);
+struct PostLog(Arc<Mutex<Vec<(String, Value)>>>);
 
-impl Heard {
+impl PostLog {
     async fn listen(&self) -> std::net::SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, receiver) = (listener.local_addr().unwrap(), self.clone());
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(receiver.clone().hear(stream));
+                tokio::spawn(receiver.clone().serve(stream));
             }
         });
         address
     }
 
-    async fn hear(self, mut stream: TcpStream) {
+    async fn serve(self, mut stream: TcpStream) {
         let (mut request, mut more) = (Vec::new(), [0; 16 * 1024]);
         let (path, body) = loop {
             let read = stream.read(&mut more).await.unwrap();
@@ -73,7 +73,7 @@ impl Heard {
 
 #[tokio::test]
 async fn silences_and_acknowledgements_over_http_reach_receivers() {
-    let receiver = Heard::default();
+    let receiver = PostLog::default();
     let (address, dir) = (receiver.listen().await, tempfile::tempdir().unwrap());
     let (key, config) = (dir.path().join("key"), dir.path().join("aggregator.toml"));
     std::fs::write(&key, "routing").unwrap();
@@ -95,18 +95,18 @@ async fn silences_and_acknowledgements_over_http_reach_receivers() {
 
     // The acknowledgement is sent, and its removal too.
     let post = ("POST /api/v1/alerts/acknowledge", bearer.as_str(), ACKNOWLEDGE);
-    assert_eq!(ask(&mut driver, &[post]).await[0].0, 201);
+    assert_eq!(send(&mut driver, &[post]).await[0].0, 201);
     turns_until(&mut driver, paged("", &["trigger", "acknowledge"])).await;
     let path = "DELETE /api/v1/alerts/acknowledge?rule=epoch_hook&operation=epoch_hook";
-    assert_eq!(ask(&mut driver, &[(path, bearer.as_str(), "")]).await[0].0, 204);
+    assert_eq!(send(&mut driver, &[(path, bearer.as_str(), "")]).await[0].0, 204);
     turns_until(&mut driver, paged("", &["trigger", "acknowledge", "trigger"])).await;
 
     // One alert was sent before the silence; the other begins to fire during it.
     let body = r#"{"match":{"rule":"epoch_*"},"by":"ann","for":"1h"}"#;
     let post = ("POST /api/v1/silences", bearer.as_str(), body);
-    assert_eq!(ask(&mut driver, &[post]).await[0].0, 201);
+    assert_eq!(send(&mut driver, &[post]).await[0].0, 201);
     let now = driver.clock.now();
-    deliver(&mut driver.core, now, &Speaker::new("b").say(now, 30 * MS, 200));
+    deliver(&mut driver.core, now, &Speaker::new("b").send(now, 30 * MS, 200));
     let before = receiver.posted()["a"];
     let again = receiver.clone();
     turns_until(&mut driver, |driver| {
@@ -116,7 +116,7 @@ async fn silences_and_acknowledgements_over_http_reach_receivers() {
     .await;
     assert_eq!((receiver.paged("b"), receiver.posted().get("b")), (vec![], None));
     assert_eq!(
-        ask(&mut driver, &[("DELETE /api/v1/silences/1", bearer.as_str(), "")]).await[0].0,
+        send(&mut driver, &[("DELETE /api/v1/silences/1", bearer.as_str(), "")]).await[0].0,
         204
     );
     turns_until(&mut driver, paged("b", &["trigger"])).await;

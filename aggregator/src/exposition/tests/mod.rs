@@ -30,7 +30,7 @@ fn busy() -> Core {
     for (name, ms) in [("a", 3), ("b", 40)] {
         let mut speaker = Speaker::new(name);
         for _ in 0..3 {
-            let message = speaker.say_all(start(), (1..200).map(|n| n * ms * MS / 100));
+            let message = speaker.send_all(start(), (1..200).map(|n| n * ms * MS / 100));
             deliver(&mut core, start(), &message);
         }
     }
@@ -129,11 +129,11 @@ fn protobuf_equals_text() {
             writer.family(plain, |rows| rows.add(&[&set], Value::Float(value)));
             let row = self::text(writer).lines().last().unwrap().to_owned();
             let (series, _) = row.rsplit_once(' ').unwrap();
-            let said = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-            let said = said.unwrap_or_else(|| panic!("text has no {series}"));
+            let sent = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+            let sent = sent.unwrap_or_else(|| panic!("text has no {series}"));
             // The process's own metrics change from page to page.
             if !family.name.starts_with("process_") {
-                assert_eq!(said.parse::<f64>().unwrap(), value, "{series}");
+                assert_eq!(sent.parse::<f64>().unwrap(), value, "{series}");
             }
         }
     }
@@ -392,9 +392,9 @@ proptest! {
 
     #[test]
     fn any_valid_key_becomes_a_valid_one(key in "[A-Za-z0-9_.-]{1,20}|node|job") {
-        let mended = valid_key(&key);
-        prop_assert!(mended.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
-        prop_assert!(!mended.starts_with("__") && !mended.as_bytes()[0].is_ascii_digit());
-        prop_assert!(!["node", "job", "scope", "le"].contains(&mended.as_str()));
+        let fixed = valid_key(&key);
+        prop_assert!(fixed.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
+        prop_assert!(!fixed.starts_with("__") && !fixed.as_bytes()[0].is_ascii_digit());
+        prop_assert!(!["node", "job", "scope", "le"].contains(&fixed.as_str()));
     }
 }

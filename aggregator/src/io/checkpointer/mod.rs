@@ -115,7 +115,7 @@ impl Checkpointer {
             self.next_at = now.plus(CHECKPOINT_EVERY);
         }
         let turn = std::iter::from_fn(|| self.changed.pop_first()).take(CONFIRMED_A_TURN_MAX);
-        self.confirmed.extend(turn.filter_map(|node| core.told_from_memory(&node, now)));
+        self.confirmed.extend(turn.filter_map(|node| core.confirmation_from_memory(&node, now)));
     }
 
     /// Whether another turn is needed soon, for nodes whose state in memory is not confirmed yet.

@@ -36,14 +36,14 @@ async fn write(checkpointer: &mut Checkpointer, core: &mut Core, now: Mono) {
 
 /// The nodes with a confirmation.
 fn confirmed(checkpointer: &mut Checkpointer) -> Vec<String> {
-    checkpointer.take_confirmations().into_iter().map(|told| told.node.to_string()).collect()
+    checkpointer.take_confirmations().into_iter().map(|got| got.node.to_string()).collect()
 }
 
 #[tokio::test]
 async fn a_confirmation_follows_the_write_and_comes_once() {
     let (_dir, path) = place();
     let ((mut checkpointer, _), mut core) = (open(&path), core());
-    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 9));
+    deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 9));
     checkpointer.write_if_due(&mut core, (Mono(0), start().wall));
     assert_eq!(confirmed(&mut checkpointer), [""; 0], "the write is in progress");
     let written = checkpointer.written().await;
@@ -56,14 +56,14 @@ async fn a_confirmation_follows_the_write_and_comes_once() {
 fn without_a_store_memory_is_confirmed_once_a_second() {
     let (mut checkpointer, _) = Checkpointer::open(None, &mesh(), start().wall).unwrap();
     let mut core = core();
-    let mut told = Vec::new();
+    let mut got = Vec::new();
     for tenth in 0..30 {
-        deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 9));
+        deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 9));
         let now = Mono(0).plus(Duration::from_millis(100 * tenth));
         checkpointer.write_if_due(&mut core, (now, start().wall));
-        told.extend(confirmed(&mut checkpointer));
+        got.extend(confirmed(&mut checkpointer));
     }
-    assert_eq!(told, ["a"; 3]);
+    assert_eq!(got, ["a"; 3]);
 }
 
 #[test]
@@ -75,15 +75,15 @@ fn without_a_store_a_large_fleet_is_confirmed_in_many_turns() {
     names
         .iter()
         .for_each(|name| deliver(&mut core, start(), &Speaker::new(name).final_message(start())));
-    let mut told = Vec::new();
+    let mut got = Vec::new();
     for (turn, more) in [true, true, false].into_iter().enumerate() {
         checkpointer.write_if_due(&mut core, (Mono(turn as u64), start().wall));
         assert_eq!(checkpointer.has_unconfirmed(), more);
         let turn = confirmed(&mut checkpointer);
         assert!(turn.len() <= CONFIRMED_A_TURN_MAX);
-        told.extend(turn);
+        got.extend(turn);
     }
-    assert_eq!(told, names);
+    assert_eq!(got, names);
 }
 
 #[test]
@@ -104,9 +104,9 @@ async fn at_most_one_write_a_second_and_none_without_a_change() {
     let ((mut checkpointer, none), mut core) = (open(&path), core());
     assert!(none.is_none());
     let mut speaker = Speaker::new("a");
-    deliver(&mut core, start(), &speaker.say(start(), MS, 9));
+    deliver(&mut core, start(), &speaker.send(start(), MS, 9));
     write(&mut checkpointer, &mut core, Mono(0)).await;
-    deliver(&mut core, start(), &speaker.say(start(), MS, 9));
+    deliver(&mut core, start(), &speaker.send(start(), MS, 9));
     checkpointer.write_if_due(&mut core, (Mono(1), start().wall));
     assert!(!checkpointer.in_progress, "too early");
     let later = Mono(0).plus(CHECKPOINT_EVERY * 1_000);
@@ -121,7 +121,7 @@ async fn a_failed_write_is_counted_and_repeated_by_the_next() {
     let (_dir, path) = place();
     let (mut checkpointer, _) = open(&path);
     let mut core = core();
-    deliver(&mut core, start(), &Speaker::new("a").say(start(), MS, 9));
+    deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 9));
     write(&mut checkpointer, &mut core, Mono(0)).await;
     drop(checkpointer);
     // The next store finds its file replaced by something that no file can replace.
@@ -132,7 +132,7 @@ async fn a_failed_write_is_counted_and_repeated_by_the_next() {
     let (mut checkpointer, _) = Checkpointer::open(None, &mesh(), start().wall).unwrap();
     checkpointer.thread = Some(Thread::start(Store::closed(&path)).unwrap());
     checkpointer.stats.kept = true;
-    deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 9));
+    deliver(&mut core, start(), &Speaker::new("b").send(start(), MS, 9));
     write(&mut checkpointer, &mut core, Mono(0)).await;
     assert_eq!((checkpointer.stats().failures["write"], checkpointer.stats().written), (1, 0));
     assert_eq!(confirmed(&mut checkpointer), [""; 0], "what is not stored is not confirmed");
@@ -153,9 +153,9 @@ async fn the_last_changes_are_written_at_the_end() {
     let (_dir, path) = place();
     let ((mut checkpointer, _), mut core) = (open(&path), core());
     let mut speaker = Speaker::new("a");
-    deliver(&mut core, start(), &speaker.say(start(), MS, 9));
+    deliver(&mut core, start(), &speaker.send(start(), MS, 9));
     checkpointer.write_if_due(&mut core, (Mono(0), start().wall));
-    deliver(&mut core, start(), &Speaker::new("b").say(start(), MS, 9));
+    deliver(&mut core, start(), &Speaker::new("b").send(start(), MS, 9));
     checkpointer.finish(&mut core, (Mono(1), start().wall), Duration::from_secs(20)).await;
     drop(checkpointer);
     until_free(&path);

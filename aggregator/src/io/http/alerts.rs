@@ -116,12 +116,12 @@ impl AlertHandler {
 fn status(refused: &CommandError) -> StatusCode {
     match refused {
         CommandError::NoSilence(_) | CommandError::NotAcknowledged(_) => StatusCode::NOT_FOUND,
-        CommandError::NotStanding { .. } | CommandError::Full { .. } => StatusCode::CONFLICT,
+        CommandError::NotActive { .. } | CommandError::Full { .. } => StatusCode::CONFLICT,
         CommandError::Everything
         | CommandError::Control(_)
         | CommandError::Over
         | CommandError::TooLong
-        | CommandError::Nobody
+        | CommandError::NoOperator
         | CommandError::Text { .. } => StatusCode::BAD_REQUEST,
     }
 }

@@ -75,7 +75,7 @@ fn refuse(key: &'static str, value: &str, allowed: String) -> BadParameter {
 mod tests {
     use super::*;
 
-    fn ask(parameters: &[(&str, &str)]) -> Result<EventsQuery, String> {
+    fn query(parameters: &[(&str, &str)]) -> Result<EventsQuery, String> {
         let owned: Vec<_> =
             parameters.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
         parse(&owned).map_err(|error| error.to_string())
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn every_parameter_is_read_and_none_is_needed() {
-        assert_eq!(ask(&[]), Ok(EventsQuery::default()));
+        assert_eq!(query(&[]), Ok(EventsQuery::default()));
         let all =
             [("limit", "7"), ("node", "n-1"), ("source", "service_check"), ("alert_type", "error")];
         let wanted = EventsQuery {
@@ -92,7 +92,7 @@ mod tests {
             source: Some(EventSource::ServiceCheck),
             alert_type: Some(AlertType::Error),
         };
-        assert_eq!(ask(&all), Ok(wanted));
+        assert_eq!(query(&all), Ok(wanted));
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
             (&[("limit", "3"), ("limit", "4")], "limit is given twice; give it once"),
         ];
         for (parameters, text) in table {
-            assert_eq!(ask(parameters), Err(text.to_owned()));
+            assert_eq!(query(parameters), Err(text.to_owned()));
         }
     }
 }

@@ -145,8 +145,8 @@ fn pick<'a, const N: usize>(
 }
 
 fn alert_state(text: &str) -> Result<AlertState, BadRequest> {
-    let standing = [AlertState::Firing, AlertState::Pending, AlertState::Resolved];
-    let found = standing.into_iter().find(|state| state.as_str() == text);
+    let states = [AlertState::Firing, AlertState::Pending, AlertState::Resolved];
+    let found = states.into_iter().find(|state| state.as_str() == text);
     found.ok_or_else(|| value("state", text, "firing, pending or resolved"))
 }
 
@@ -198,16 +198,17 @@ mod tests {
 
     #[test]
     fn missing_fields_get_their_defaults() {
-        let asked = r#"{"match":{"rule":"epoch_*","severity":"critical"},"by":"ann","for":"2h"}"#;
-        let of = silence(NOW, asked.as_bytes()).unwrap();
+        let requested =
+            r#"{"match":{"rule":"epoch_*","severity":"critical"},"by":"ann","for":"2h"}"#;
+        let of = silence(NOW, requested.as_bytes()).unwrap();
         assert_eq!((of.from, of.until), (NOW, NOW.plus(Duration::from_secs(7_200))));
         assert_eq!(of.matches.severity, Some(Severity::Critical));
-        let asked =
+        let requested =
             r#"{"match":{"node":"n1"},"by":"ann","from_seconds":2000,"until_seconds":2500.5}"#;
-        let of = silence(NOW, asked.as_bytes()).unwrap();
+        let of = silence(NOW, requested.as_bytes()).unwrap();
         assert_eq!((of.from, of.until), (Wall(2_000_000_000_000), Wall(2_500_500_000_000)));
-        let asked = r#"{"rule":"r","operation":"o","by":"bob","for":"1m"}"#;
-        let (key, _) = acknowledgement(NOW, asked.as_bytes()).unwrap();
+        let requested = r#"{"rule":"r","operation":"o","by":"bob","for":"1m"}"#;
+        let (key, _) = acknowledgement(NOW, requested.as_bytes()).unwrap();
         assert_eq!(key.to_string(), "r (fleet, o)");
     }
 
@@ -248,8 +249,8 @@ mod tests {
             let error = silence(NOW, body.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(part), "{body}: {error}");
         }
-        let asked = r#"{"rule":"r","node":"a b","operation":"o","by":"bob","for":"1m"}"#;
-        let error = acknowledgement(NOW, asked.as_bytes()).unwrap_err().to_string();
+        let requested = r#"{"rule":"r","node":"a b","operation":"o","by":"bob","for":"1m"}"#;
+        let error = acknowledgement(NOW, requested.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("node is \"a b\"; it must be a name: "), "{error}");
         let owned = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
             pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()

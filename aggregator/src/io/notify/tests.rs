@@ -134,7 +134,7 @@ async fn tls_server(dir: &Path) -> (SocketAddr, JoinHandle<Option<String>>) {
 }
 
 #[tokio::test]
-async fn https_believes_the_authority_that_is_named_and_no_other() {
+async fn https_trusts_the_named_authority_and_no_other() {
     let dir = tempfile::tempdir().unwrap();
     certificates(dir.path());
     std::fs::write(dir.path().join("token"), "t0ken\n").unwrap();
@@ -145,10 +145,10 @@ async fn https_believes_the_authority_that_is_named_and_no_other() {
     let (address, served) = tls_server(dir.path()).await;
     let url = format!("https://localhost:{}/in?x=1", address.port());
     assert_eq!(post(&hook(&url, &format!("{ca}\n{token}"))).await, Answer::Taken);
-    let asked = served.await.unwrap().unwrap();
-    assert!(asked.starts_with("POST /in?x=1 HTTP/1.1\r\n"), "{asked}");
-    assert!(asked.contains("authorization: Bearer t0ken\r\n"), "{asked}");
-    assert!(asked.contains("x-team: a\r\n"), "{asked}");
+    let requested = served.await.unwrap().unwrap();
+    assert!(requested.starts_with("POST /in?x=1 HTTP/1.1\r\n"), "{requested}");
+    assert!(requested.contains("authorization: Bearer t0ken\r\n"), "{requested}");
+    assert!(requested.contains("x-team: a\r\n"), "{requested}");
 
     let (address, served) = tls_server(dir.path()).await;
     let url = format!("https://localhost:{}/in", address.port());

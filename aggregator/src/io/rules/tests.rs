@@ -149,11 +149,11 @@ fn a_file_that_is_written_anew_swapped_or_exchanged_by_a_link_is_read_again() {
     until(&mut watch, has(3));
     dir.write("v2/site.toml", publish("'4ms'"));
     let found = until(&mut watch, has(4));
-    assert!(!found.asked && found.restart.is_empty());
+    assert!(!found.requested && found.restart.is_empty());
 }
 
 #[test]
-fn a_file_that_is_wrong_or_away_for_a_while_is_told_and_read_once_it_is_right() {
+fn an_invalid_or_missing_file_is_logged_and_read_once_it_is_valid() {
     let dir = Dir::new();
     let path = dir.write("rules.toml", publish("'1ms'"));
     let mut watch = watch(&dir.rules(&path));
@@ -180,6 +180,6 @@ fn settings_that_only_a_restart_takes_are_named() {
     let route = "budget \"publish\": routes name no receiver \"chat\"; none is defined";
     assert!(found.advice.iter().any(|advice| advice == route), "{:?}", found.advice);
     assert_eq!(found.rules.unwrap().time_scale, 9);
-    watch.ask();
-    assert!(until(&mut watch, |found| found.asked).rules.is_ok());
+    watch.request();
+    assert!(until(&mut watch, |found| found.requested).rules.is_ok());
 }

@@ -20,7 +20,7 @@ const END_WAIT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Found {
     /// Whether a reload was requested.
-    pub asked: bool,
+    pub requested: bool,
     /// The rules, or why the files are invalid.
     pub rules: Result<Rules, String>,
     /// Rules that are valid and probably not what was meant.
@@ -31,7 +31,7 @@ pub struct Found {
 
 /// The thread that checks the files.
 pub struct Watch {
-    ask: SyncSender<()>,
+    requests: SyncSender<()>,
     found: mpsc::Receiver<Found>,
     thread: JoinHandle<()>,
 }
@@ -43,28 +43,28 @@ impl Watch {
     /// When no thread can be started.
     pub fn start(sources: Sources, config: Config, stamps: Stamps) -> std::io::Result<Self> {
         // One pending request is enough: it covers every change before it is handled.
-        let (ask, asked) = sync_channel(1);
+        let (requests, requested) = sync_channel(1);
         let (send, found) = mpsc::channel(1);
         let mut checker = Checker { sources, config, stamps, again: true, last_error: None };
         let run = move || loop {
-            let asked = match asked.recv_timeout(LOOK_EVERY) {
+            let requested = match requested.recv_timeout(LOOK_EVERY) {
                 Ok(()) => true,
                 Err(RecvTimeoutError::Timeout) => false,
                 Err(RecvTimeoutError::Disconnected) => return,
             };
-            let Some(found) = checker.check(asked) else { continue };
+            let Some(found) = checker.check(requested) else { continue };
             if send.blocking_send(found).is_err() {
                 return;
             }
         };
         let thread = std::thread::Builder::new().name("watch-rules".to_owned()).spawn(run)?;
-        Ok(Self { ask, found, thread })
+        Ok(Self { requests, found, thread })
     }
 
     /// Requests a check now.
-    pub fn ask(&self) {
+    pub fn request(&self) {
         // When it is full, a request is pending that has not been handled.
-        let _asked = self.ask.try_send(());
+        let _requested = self.requests.try_send(());
     }
 
     /// The next result. Cancel safe.
@@ -78,8 +78,8 @@ impl Watch {
 
     /// Ends the thread.
     pub async fn end(self) {
-        let Self { ask, mut found, thread } = self;
-        drop(ask);
+        let Self { requests, mut found, thread } = self;
+        drop(requests);
         let ended = async { while found.recv().await.is_some() {} };
         if tokio::time::timeout(END_WAIT, ended).await.is_ok() {
             // The thread has closed its channel and is returning.
@@ -101,9 +101,9 @@ struct Checker {
 
 impl Checker {
     /// Reads the files if they may have changed; `None` when there is no news.
-    fn check(&mut self, asked: bool) -> Option<Found> {
+    fn check(&mut self, requested: bool) -> Option<Found> {
         let changed = self.stamps.iter().any(|(path, known)| stamp(path) != *known);
-        if !asked && !changed && !self.again {
+        if !requested && !changed && !self.again {
             return None;
         }
         let (loaded, stamps) = self.sources.load();
@@ -124,8 +124,8 @@ impl Checker {
             }
         };
         self.again = changed || error.is_some();
-        let news = asked || changed || error != self.last_error;
+        let news = requested || changed || error != self.last_error;
         self.last_error = error;
-        news.then_some(Found { asked, rules, advice, restart })
+        news.then_some(Found { requested, rules, advice, restart })
     }
 }

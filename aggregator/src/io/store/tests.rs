@@ -31,7 +31,7 @@ fn core_with(snapshots: u64) -> Core {
     let mut core = core();
     for name in ["a", "b"] {
         let mut speaker = Speaker::new(name);
-        (0..snapshots).for_each(|_| deliver(&mut core, start(), &speaker.say(start(), MS, 9)));
+        (0..snapshots).for_each(|_| deliver(&mut core, start(), &speaker.send(start(), MS, 9)));
     }
     core
 }
@@ -78,7 +78,7 @@ fn writes_are_read_back_and_later_ones_replace_their_part() {
     assert_eq!(content(&path), Some(records(3)));
     let mut core = core_with(3);
     core.take_changes(start().wall).unwrap();
-    deliver(&mut core, start(), &Speaker::new("c").say(start(), MS, 9));
+    deliver(&mut core, start(), &Speaker::new("c").send(start(), MS, 9));
     let bytes = open(&path).store.write(core.take_changes(start().wall).unwrap()).unwrap();
     let mixed = content(&path).unwrap();
     let changed = ["fleet epoch_hook", "fleet epoch_hook 0", "node c", "rest"];
@@ -157,7 +157,7 @@ fn quarantined_files_never_replace_one_another() {
 }
 
 #[test]
-fn a_flipped_byte_anywhere_gives_the_state_or_none_and_never_another() {
+fn a_flipped_byte_yields_the_state_or_none_and_never_another() {
     let (_dir, path) = good_file();
     let good = fs::read(&path).unwrap();
     let step = good.len() / 150 + 1;
@@ -294,7 +294,7 @@ fn a_fleet_with_full_windows_comes_back_exactly() {
             // Around 10 ms with a tail, as latencies are.
             let noise = |n: u64| (round * 7_919 + n * 104_729) % MS;
             let value = |n: u64| 10 * MS + if n.is_multiple_of(50) { 9 } else { 1 } * noise(n);
-            deliver(&mut core, now, &speaker.say_all(now, (0..300).map(value)));
+            deliver(&mut core, now, &speaker.send_all(now, (0..300).map(value)));
         }
         core.on_deadline(now);
     }

@@ -21,7 +21,7 @@ use crate::live::tally::metric;
 const SIZE: &str = "size=256k";
 const AWAY: Duration = Duration::from_secs(6);
 /// A failed write is tried again after 5 s.
-const TOLD_WAIT: Duration = Duration::from_secs(12);
+const ALERT_WAIT: Duration = Duration::from_secs(12);
 
 pub(super) async fn full(mut drill: Drill, dir: &Path) -> Result<Report> {
     std::fs::create_dir_all(dir)?;
@@ -57,7 +57,7 @@ async fn fill(rig: &mut Rig, disk: &Disk) -> Result<()> {
 }
 
 async fn expect_durable(rig: &mut Rig, durable: bool) {
-    let within = TOLD_WAIT.as_secs();
+    let within = ALERT_WAIT.as_secs();
     let expectation = match durable {
         true => Expectation::new("the spool is back", format!("durable within {within} s")),
         false => Expectation::new(
@@ -74,7 +74,7 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
         }
         Err(error) => Look::from(error),
     };
-    let span = Span { since: rig.drill.elapsed(), within: TOLD_WAIT };
+    let span = Span { since: rig.drill.elapsed(), within: ALERT_WAIT };
     rig.drill.expect(expectation, span, look).await;
 }
 

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn thirds_tell_a_level_from_a_slope() {
+    fn thirds_separate_level_and_slope() {
         assert_eq!(curve(&[0, 0, 5, 4, 5, 4]).later_thirds(), (5, 5));
         assert_eq!(curve(&[0, 1, 2, 3, 4, 5]).later_thirds(), (3, 5));
         assert_eq!(curve(&[]).later_thirds(), (0, 0));

@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_is_listed_under_the_name_by_which_it_is_asked_for() {
+    fn every_scenario_is_listed_by_its_command_name() {
         for scenario in Scenario::value_variants() {
             let value = scenario.to_possible_value().unwrap();
             assert_eq!(value.get_name(), scenario.name());

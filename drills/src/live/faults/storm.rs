@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_gives_the_same_storm_each_time_and_another_seed_another() {
+    fn a_seed_yields_one_storm_and_another_seed_another() {
         let storm = |seed| {
             let mut draw = Draw(seed);
             (0..BLOWS).map(|_| format!("{:?}", draw.blow())).collect::<Vec<_>>()

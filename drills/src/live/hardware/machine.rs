@@ -51,7 +51,7 @@ impl Machine {
     pub(super) fn make(dir: PathBuf) -> Result<(Self, Gpus)> {
         let gpus = stub::build(&dir).map(drop);
         let machine = Self(dir);
-        machine.mend()?;
+        machine.repair()?;
         Ok((machine, gpus))
     }
 
@@ -78,7 +78,7 @@ impl Machine {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub(super) fn mend(&self) -> Result<()> {
+    pub(super) fn repair(&self) -> Result<()> {
         self.lay(WELL, COOL)
     }
 

@@ -141,10 +141,10 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh, machine: &Machine, gpus: &G
     }
 
     eprintln!("all is well again");
-    let mended = drill.elapsed();
-    machine.mend()?;
+    let repaired = drill.elapsed();
+    machine.repair()?;
     for (alert, fired) in alerts.iter().zip(fired) {
-        let span = Span { since: mended, within: CLEAR_WAIT };
+        let span = Span { since: repaired, within: CLEAR_WAIT };
         if fired {
             expect_notification(drill, mesh, alert, AlertState::Resolved, span).await;
         } else {
@@ -215,7 +215,7 @@ async fn expect_notification(
 
 fn notification((key, of): &(AlertKey, Of), state: AlertState, span: Span) -> Expectation {
     let gpu = of.gpu().map_or_else(String::new, |gpu| format!(" of GPU {gpu}"));
-    let told = match state {
+    let outcome = match state {
         AlertState::Firing => {
             format!("{}{gpu} beyond the limit, its node beside it", key.operation)
         }
@@ -223,7 +223,7 @@ fn notification((key, of): &(AlertKey, Of), state: AlertState, span: Span) -> Ex
     };
     Expectation::new(
         format!("{} {} ({})", key.rule, state.as_str(), key.scope),
-        format!("a notification on the bus within {} s, {told}", span.within.as_secs()),
+        format!("a notification on the bus within {} s, {outcome}", span.within.as_secs()),
     )
 }
 

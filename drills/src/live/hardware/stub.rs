@@ -39,8 +39,8 @@ pub(super) fn build(dir: &Path) -> Result<PathBuf> {
         .output()
         .with_context(|| format!("cannot run {}, which builds it", rustc.display()))?;
     if !built.status.success() {
-        let told = String::from_utf8_lossy(&built.stderr);
-        bail!("{}: {}", rustc.display(), told.lines().next().unwrap_or_default());
+        let stderr = String::from_utf8_lossy(&built.stderr);
+        bail!("{}: {}", rustc.display(), stderr.lines().next().unwrap_or_default());
     }
     Ok(library)
 }

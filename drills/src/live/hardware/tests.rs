@@ -17,7 +17,7 @@ fn laid(args: &HardwareArgs) -> Rules {
 }
 
 #[test]
-fn shipped_limits_are_judged_sooner_and_one_of_them_where_it_is_asked_for_is_out_of_reach() {
+fn shipped_limits_are_judged_sooner_and_one_with_the_flag_is_out_of_reach() {
     let (shipped, plant_miss) = (shipped(), HardwareArgs { plant_miss: Some("gpu_hot".into()) });
     for (args, out_of_reach) in [(HardwareArgs::default(), None), (plant_miss, Some("gpu_hot"))] {
         let laid = laid(&args);

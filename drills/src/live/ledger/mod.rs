@@ -141,10 +141,10 @@ pub fn exact(comparisons: &[Comparison]) -> Look {
     let all: u64 = fleet.map(|row| row.merged.count).sum();
     let unequal = comparisons.iter().filter(|row| !row.is_exact()).map(|row| {
         let Comparison { scope, operation, raw, merged } = row;
-        let told = |q: &Quantiles| {
+        let shown = |q: &Quantiles| {
             format!("{} of mean {} ns, {} to {} ns", q.count, q.mean_ns, q.min_ns, q.max_ns)
         };
-        format!("{operation} ({scope}): sent {}; merged {}", told(raw), told(merged))
+        format!("{operation} ({scope}): sent {}; merged {}", shown(raw), shown(merged))
     });
     look(comparisons, &unequal.collect::<Vec<_>>(), &format!("{all} samples of the jobs"))
 }
@@ -154,8 +154,8 @@ pub fn exact(comparisons: &[Comparison]) -> Look {
 pub fn within_resolution(comparisons: &[Comparison]) -> Look {
     let far = comparisons.iter().filter(|row| !row.is_within_resolution()).map(|row| {
         let Comparison { scope, operation, raw, merged } = row;
-        let told = |q: &Quantiles| format!("{:?} and {:?} ns", q.p50_ns, q.p99_ns);
-        format!("{operation} ({scope}): raw {}; merged {}", told(raw), told(merged))
+        let shown = |q: &Quantiles| format!("{:?} and {:?} ns", q.p50_ns, q.p99_ns);
+        format!("{operation} ({scope}): raw {}; merged {}", shown(raw), shown(merged))
     });
     look(comparisons, &far.collect::<Vec<_>>(), "every p50 and p99 in its bucket")
 }

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_power_cut_spares_what_was_synced_and_the_numbers_are_given_again() {
+    fn a_power_cut_spares_synced_data_and_numbers_are_reused() {
         let mut fewest = u64::MAX;
         for seed in 0..50 {
             let mut streams = Streams::new(10 * SECOND);

@@ -209,15 +209,15 @@ impl ReaderCore {
     /// What it has of a node; the default for an unknown one. To search for what is
     /// `doubled` takes a while.
     #[must_use]
-    pub fn held(&self, node: &NodeName, looks_for_doubled: bool) -> Held {
+    pub fn held(&self, node: &NodeName, checks_doubled: bool) -> Held {
         let Some(node) = self.0.node(node) else { return Held::default() };
         let mut held = Held { events: node.events.values().sum(), ..Held::default() };
         for (operation, windows) in node.operations.iter() {
             held.samples += windows.total_exact().count;
             if operation.as_str() == REPORTED {
                 held.reported = windows.total_exact().count;
-                let doubled = looks_for_doubled
-                    .then(|| windows.total().counts().iter().find(|(_, n)| *n > 1));
+                let doubled =
+                    checks_doubled.then(|| windows.total().counts().iter().find(|(_, n)| *n > 1));
                 held.doubled = doubled.flatten().map(|(bucket, _)| bucket);
             }
         }

@@ -104,7 +104,7 @@ impl<Q, A> Link<Q, A> {
     }
 
     /// The process ends or starts: the state of its old connection is dropped.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.tear();
         self.generation += 1;
         self.belief = Belief::Down;

@@ -156,13 +156,13 @@ impl Network {
     }
 
     /// Whether a process assumes that its connection is up.
-    pub fn believes_up(&mut self, who: Who) -> bool {
+    pub fn sees_up(&mut self, who: Who) -> bool {
         self.link(who).belief == Belief::Up
     }
 
     /// A process ends or starts: it has no connection.
-    pub fn forget(&mut self, who: Who) {
-        self.link(who).forget();
+    pub fn clear(&mut self, who: Who) {
+        self.link(who).clear();
     }
 
     /// A connection breaks; its process detects it after `noticed_after`.

@@ -113,14 +113,14 @@ impl Node {
         let (depths, interval) = (k.knobs().depths, k.knobs().interval);
         self.core = Some(NodeCore::begin(&self.name, depths, interval, now));
         (self.departure, self.down, self.left_holding) = (Departure::default(), None, false);
-        self.spool.forget_write();
+        self.spool.drop_write();
         self.handed_over.clear();
         k.trace(|| format!("{who}: begins as {}", now.wall.0));
         self.open_spool(k, oracle, now);
         if let Some(core) = &self.core {
             oracle.incarnation_mut().begin(core.stats().status.bus.attempted, depths);
         }
-        net.forget(who);
+        net.clear(who);
         net.dial_soon(k, who, self.machine.life());
         self.settle(k, net, oracle);
     }
@@ -204,7 +204,7 @@ impl Node {
         let now = self.clock(k);
         let Some(core) = &mut self.core else { return };
         if let Err(reason) = core.on_confirmation(now, payload) {
-            k.fail("an honest confirmation is believed", || reason.to_owned());
+            k.fail("an honest confirmation is accepted", || reason.to_owned());
         }
         self.settle(k, net, oracle);
     }
@@ -212,7 +212,7 @@ impl Node {
     /// A forged confirmation arrives: it changes nothing but the count of rejected ones.
     pub fn on_forgery(&mut self, k: &mut Kernel, net: &mut Network, lie: Lie) {
         let who = self.who();
-        let receives = net.believes_up(who) && !self.machine.is_paused();
+        let receives = net.sees_up(who) && !self.machine.is_paused();
         if k.knobs().spool == Spooling::Unsynced && self.machine.life() > 1 {
             // The node may not have recovered the newest number of its former life, and must then
             // accept the confirmation.
@@ -229,11 +229,11 @@ impl Node {
             (refused, status.confirmations.accepted, status.unconfirmed_samples, status.bus)
         };
         let before = counts(core);
-        let is_believed = core.on_confirmation(now, &payload).is_ok();
+        let is_accepted = core.on_confirmation(now, &payload).is_ok();
         let after = counts(core);
         let is_inert =
             (before.0 + 1, before.1, before.2, &before.3) == (after.0, after.1, after.2, &after.3);
-        if is_believed || !is_inert {
+        if is_accepted || !is_inert {
             let words = || format!("{who}: {lie:?}: {before:?}, then {after:?}");
             return k.fail("a forged confirmation changes nothing", words);
         }
@@ -304,7 +304,7 @@ impl Node {
     fn leave(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
         let down = self.down.take().unwrap_or(MILLISECOND);
         self.finish_spool(k, oracle);
-        self.end(k, net, oracle, End::Asked);
+        self.end(k, net, oracle, End::Terminated);
         k.after(down, Event::Undo(Undo::Start(self.who())));
     }
 
@@ -322,7 +322,7 @@ impl Node {
         self.spool.end(end, spool, k.rng());
         self.handed_over.clear();
         self.machine.end();
-        net.forget(who);
+        net.clear(who);
     }
 
     fn publish(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle, now: Now) {

@@ -56,7 +56,7 @@ impl Spool {
     }
 
     /// A new process has no write under way.
-    pub(super) fn forget_write(&mut self) {
+    pub(super) fn drop_write(&mut self) {
         self.writing = None;
     }
 

@@ -169,12 +169,12 @@ impl History {
     pub fn seems_to_go_on(&self) -> bool {
         let mut runs: BTreeMap<u64, (Time, bool)> = BTreeMap::new();
         for ((run, _), message) in &self.messages {
-            let (spoke, ended) = runs.entry(*run).or_default();
-            *spoke = message.at.max(*spoke);
+            let (sent_at, ended) = runs.entry(*run).or_default();
+            *sent_at = message.at.max(*sent_at);
             *ended |= message.is_last;
         }
-        runs.iter().any(|(name, (spoke, ended))| {
-            !ended && runs.range(..name).any(|(_, (later, _))| later > spoke)
+        runs.iter().any(|(name, (sent_at, ended))| {
+            !ended && runs.range(..name).any(|(_, (later, _))| later > sent_at)
         })
     }
 
@@ -196,8 +196,8 @@ impl History {
     }
 
     /// Removes that excuse for both aggregators together, unless one `forgets` what it confirmed.
-    pub fn excuse_two(&mut self, forgets: bool) {
-        if self.excuse_alone && !forgets {
+    pub fn excuse_two(&mut self, evicts: bool) {
+        if self.excuse_alone && !evicts {
             self.excuse = None;
         }
     }

@@ -89,7 +89,7 @@ impl Oracle {
     /// what was confirmed since.
     pub fn on_older_store(&mut self, which: usize, mark: Mark) {
         self.readers[which].on_stored(mark);
-        self.readers[which].forget_confirmed();
+        self.readers[which].clear_confirmed();
         self.older_store = true;
         self.excuse_losses();
     }

@@ -92,7 +92,7 @@ impl ReaderOracle {
 
     /// What was confirmed is not in any store: an aggregator without a store starts again, or a
     /// store was replaced by an older one.
-    pub fn forget_confirmed(&mut self) {
+    pub fn clear_confirmed(&mut self) {
         self.confirmed.clear();
     }
 
@@ -184,9 +184,9 @@ impl ReaderOracle {
         k: &mut Kernel,
         core: &ReaderCore,
         (number, node): (usize, &NodeOracle),
-        looks_for_doubled: bool,
+        checks_doubled: bool,
     ) {
-        let (fold, held) = (&self.folds[number], core.held(node.name(), looks_for_doubled));
+        let (fold, held) = (&self.folds[number], core.held(node.name(), checks_doubled));
         if let Some(invariant) = fold.broken_by(&held) {
             k.fail(invariant, || format!("{}: {held:?} of {fold:?}", node.name()));
         }

@@ -135,7 +135,7 @@ impl Reader {
         (self.checkpoint_at, self.leaves) = (Mono(0), None);
         self.check_restored(k, oracle, &core);
         self.core = Some(core);
-        net.forget(who);
+        net.clear(who);
         net.dial_soon(k, who, self.machine.life());
         self.settle(k, net, oracle);
     }
@@ -143,7 +143,7 @@ impl Reader {
     fn check_restored(&mut self, k: &mut Kernel, oracle: &mut Oracle, core: &ReaderCore) {
         let (record, nodes) = oracle.reader(self.which);
         if self.is_stateless {
-            record.forget_confirmed();
+            record.clear_confirmed();
         }
         match self.store.merged() {
             Ok(merged) => record.check_restored(k, core, &merged, nodes),
@@ -385,7 +385,7 @@ impl Reader {
         }
         self.core = None;
         self.machine.end();
-        net.forget(who);
+        net.clear(who);
     }
 
     /// SIGTERM: it writes a last checkpoint.

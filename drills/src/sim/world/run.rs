@@ -402,8 +402,8 @@ impl World {
             return;
         }
         match (who, end) {
-            (Who::Node(number), End::Asked) => self.terminate_node(number, down),
-            (Who::Aggregator(which), End::Asked) => {
+            (Who::Node(number), End::Terminated) => self.terminate_node(number, down),
+            (Who::Aggregator(which), End::Terminated) => {
                 self.at_reader(which, |reader, k, net, oracle| {
                     reader.terminate(k, net, oracle, down);
                 });

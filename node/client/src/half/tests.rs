@@ -54,7 +54,7 @@ fn a_sum_beyond_64_bits_is_exact() {
 }
 
 #[test]
-fn a_late_record_that_misses_its_extremes_is_told_by_its_bucket() {
+fn a_late_record_without_extremes_is_stated_by_its_bucket() {
     let half = Half::new();
     half.record(7_000_000);
     half.min_ns.store(8_000_000, Relaxed);

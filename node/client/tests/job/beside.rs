@@ -29,7 +29,7 @@ fn a_frame_whose_answer_was_lost_counts_once() {
 }
 
 #[test]
-fn a_frame_that_the_node_hangs_up_on_is_given_up_and_the_next_one_arrives() {
+fn a_frame_that_the_node_disconnects_is_dropped_and_the_next_arrives() {
     let place = Place::new();
     let node = Node::listen(&place.socket(), Manner::HangUp(3));
     place.start("refused").ends_well();

@@ -180,7 +180,7 @@ fn waits() {
     let mut round = 0;
     while !file("go_on").exists() {
         (0..100).for_each(|n| hook.record_ns(latency(n)));
-        assert!(!flush(Duration::from_millis(1)), "nobody can have answered");
+        assert!(!flush(Duration::from_millis(1)), "no node can have answered");
         round += 1;
     }
     assert_eq!(stats().held, round * 100);

@@ -64,7 +64,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_pattern_means_what_trying_every_way_says(
+        fn a_pattern_equals_exhaustive_matching(
             pattern in "[ab*]{0,8}",
             name in "[ab]{0,10}",
         ) {

@@ -94,12 +94,12 @@ mod tests {
     proptest! {
         #[test]
         fn no_span_sees_more_than_its_rate_and_one_burst(
-            asks in prop::collection::vec((0..3_000_u64, any::<bool>()), 1..400),
+            requests in prop::collection::vec((0..3_000_u64, any::<bool>()), 1..400),
             from in any::<prop::sample::Index>(),
         ) {
             let mut bucket = TokenBucket::new(120, 20, 5);
             let (mut now, mut times) = (Mono(0), Vec::new());
-            for (milliseconds, critical) in asks {
+            for (milliseconds, critical) in requests {
                 now = now.plus(Duration::from_millis(milliseconds));
                 if bucket.try_take(now, critical).is_ok() {
                     times.push(now);

@@ -79,7 +79,7 @@ fn labels_of_the_node_stand_in_messages_with_samples_alone() {
 }
 
 #[test]
-fn a_bus_message_of_every_reason_is_no_larger_than_its_draft_says() {
+fn a_bus_message_of_every_reason_fits_its_draft_size() {
     let counts = |names: Vec<LossReason>| names.into_iter().map(|name| (name, u64::MAX)).collect();
     let bus = Bus {
         rejected: counts(Reject::ALL.map(Reject::reason).into()),
@@ -135,7 +135,7 @@ proptest! {
         let mut core = core(tight(6));
         let (mut now, mut number, mut before, mut seq) = (start(), 0, 0, 0);
         // Of datagrams, the node can count only those before the last one that came.
-        let (mut heard, mut frames, mut merged, mut first) = (0, 0, 0, None);
+        let (mut received, mut frames, mut merged, mut first) = (0, 0, 0, None);
         core.on_bus_event(now, &connected());
         for step in steps.into_iter().chain([Step::Interval, Step::Send]) {
             match step {
@@ -146,7 +146,7 @@ proptest! {
                     let text = format!("_seq|c|{number}|{before}|{samples}\n{line}");
                     (0..fate).for_each(|_| core.on_datagram(now, text.as_bytes()));
                     if fate > 0 {
-                        heard = before + samples - *first.get_or_insert(before);
+                        received = before + samples - *first.get_or_insert(before);
                     }
                     before += samples;
                 }
@@ -176,7 +176,7 @@ proptest! {
             }
             let status = core.status();
             let open = core.intake.open_samples();
-            prop_assert_eq!(status.totals.recorded + open, heard + frames);
+            prop_assert_eq!(status.totals.recorded + open, received + frames);
             prop_assert_eq!(status.totals.recorded, status.held_samples + status.totals.lost_sum());
         }
     }

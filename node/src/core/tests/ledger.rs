@@ -111,7 +111,7 @@ proptest! {
 }
 
 #[test]
-fn with_a_ttl_a_message_that_was_never_sent_is_given_up_by_name_and_one_that_was_is_not() {
+fn with_a_ttl_an_unsent_message_is_dropped_by_name_and_a_sent_one_is_not() {
     let outbox = OutboxBounds { ttl: Some(5 * SECOND), ..OutboxBounds::default() };
     let mut core = core(Bounds { outbox, ..Bounds::default() });
     core.on_bus_event(start(), &connected());

@@ -161,7 +161,7 @@ fn what_a_full_outbox_cannot_take_is_lost_by_name_and_leaves_no_hole() {
 }
 
 #[test]
-fn a_leaving_node_says_so_in_its_last_message_and_records_no_more() {
+fn a_leaving_node_sends_a_final_message_and_records_no_more() {
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected());
     core.on_datagram(start(), b"a:1|ms");
@@ -175,7 +175,7 @@ fn a_leaving_node_says_so_in_its_last_message_and_records_no_more() {
 }
 
 #[test]
-fn a_full_outbox_still_takes_the_final_message_which_tells_all_that_was_lost() {
+fn a_full_outbox_still_takes_the_final_message_with_all_losses() {
     let mut core = core(tight(2));
     for second in 1..=5_u32 {
         core.on_datagram(start(), b"a:1|ms");
@@ -234,8 +234,8 @@ fn only_a_stall_is_ended_by_a_round_trip() {
         signals.iter().for_each(|signal| core.on_bus_event(start(), signal));
         assert_eq!(core.is_connected(), is_connected, "{signals:?}");
         let round_trip = core.status().bus.round_trip_ns;
-        let heard = is_connected && signals[signals.len() - 1] == RoundTrip(SECOND);
-        assert_eq!(round_trip.is_some(), heard, "{signals:?}");
+        let received = is_connected && signals[signals.len() - 1] == RoundTrip(SECOND);
+        assert_eq!(round_trip.is_some(), received, "{signals:?}");
     }
 }
 
@@ -260,7 +260,7 @@ fn only_a_message_that_was_sent_before_counts_as_sent_again() {
 }
 
 #[test]
-fn a_pause_that_is_over_wakes_nobody_while_enough_is_in_flight() {
+fn an_ended_pause_wakes_no_task_while_enough_is_in_flight() {
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected());
     for second in 1..=100_u32 {

@@ -11,12 +11,12 @@ const LIMIT_NS: u64 = 18_000_000;
 /// All in the limit's own bucket: two at or below it, three above.
 const BESIDE: [u64; 5] = [LIMIT_NS - 1, LIMIT_NS, LIMIT_NS + 1, LIMIT_NS + 2, LIMIT_NS + 3];
 
-fn tell(core: &mut Core, now: Now, limits: &[(&str, u64)]) {
+fn confirm(core: &mut Core, now: Now, limits: &[(&str, u64)]) {
     let node = NodeName::new("n").unwrap();
     let named = |(name, ns): &(&str, u64)| (Operation::new(*name).unwrap(), *ns);
     let limits = limits.iter().map(named).collect();
-    let said = Confirmation { node, behind: false, age: Duration::ZERO, runs: Vec::new(), limits };
-    core.on_confirmation(now, &confirmation::encode(&said)).unwrap();
+    let got = Confirmation { node, behind: false, age: Duration::ZERO, runs: Vec::new(), limits };
+    core.on_confirmation(now, &confirmation::encode(&got)).unwrap();
 }
 
 /// What an aggregator reads of every series in what is sent now.
@@ -50,7 +50,7 @@ fn the_share_is_exact_once_the_limit_is_known_and_uncertain_before() {
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected());
     record(&mut core, "a", "|#k:v");
-    tell(&mut core, start(), &[("a", LIMIT_NS), ("b", 5)]);
+    confirm(&mut core, start(), &[("a", LIMIT_NS), ("b", 5)]);
     record(&mut core, "a", "|#k:v");
     record(&mut core, "a", "");
     record(&mut core, "c", "");
@@ -58,7 +58,7 @@ fn the_share_is_exact_once_the_limit_is_known_and_uncertain_before() {
     core.on_deadline(now);
     let first = read(&mut core, now);
     assert_eq!(first["a{k=v}"].over(LIMIT_NS), Over { over: 3, uncertain: 5 });
-    assert_eq!(first["a"].over(LIMIT_NS), exactly(3), "a series that is new knows it at once");
+    assert_eq!(first["a"].over(LIMIT_NS), exactly(3), "a new series has it at once");
     assert_eq!(first["c"].over(LIMIT_NS), Over { over: 0, uncertain: 5 });
     record(&mut core, "a", "|#k:v|@0.1");
     record(&mut core, "a", "|#k:v");
@@ -71,7 +71,7 @@ fn the_share_is_exact_once_the_limit_is_known_and_uncertain_before() {
 }
 
 #[test]
-fn messages_that_wait_are_merged_and_what_each_knew_is_kept() {
+fn waiting_messages_are_merged_and_keep_their_limits() {
     let mut core = core(Bounds {
         outbox: OutboxBounds { coalesce_messages: 1, ..OutboxBounds::default() },
         ..Bounds::default()
@@ -79,7 +79,7 @@ fn messages_that_wait_are_merged_and_what_each_knew_is_kept() {
     let mut now = start();
     for second in 0..3 {
         if second == 1 {
-            tell(&mut core, now, &[("a", LIMIT_NS)]);
+            confirm(&mut core, now, &[("a", LIMIT_NS)]);
         }
         record(&mut core, "a", "");
         now = now.after(SECOND);
@@ -92,10 +92,10 @@ fn messages_that_wait_are_merged_and_what_each_knew_is_kept() {
 }
 
 #[test]
-fn frames_of_clients_are_counted_from_buckets_or_as_the_client_says() {
+fn frames_are_counted_from_buckets_or_by_the_client() {
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected());
-    tell(&mut core, start(), &[("a", LIMIT_NS)]);
+    confirm(&mut core, start(), &[("a", LIMIT_NS)]);
     for (seq, limits) in [(1, &[][..]), (2, &[1, 2, 3, LIMIT_NS]), (3, &[])] {
         let mut histogram = Histogram::default();
         histogram.watch(limits);
@@ -114,10 +114,10 @@ fn frames_of_clients_are_counted_from_buckets_or_as_the_client_says() {
 }
 
 #[test]
-fn the_way_to_the_broker_is_counted_too_and_a_forged_confirmation_tells_no_limit() {
+fn broker_delay_is_counted_too_and_a_forged_confirmation_sets_no_limit() {
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected());
-    tell(&mut core, start(), &[("publish", 25_000_000)]);
+    confirm(&mut core, start(), &[("publish", 25_000_000)]);
     let node = NodeName::new("n").unwrap();
     let run = confirmation::ConfirmedIncarnation {
         incarnation: Incarnation(start().wall.0),

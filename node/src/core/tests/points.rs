@@ -8,7 +8,7 @@ use crate::core::intake::lines::TimeUnit;
 use crate::core::intake::points::{Buckets, Latencies, Temporality, Value};
 
 /// Reports what a stream has counted since the node began.
-fn tell(core: &mut Core, stream: u64, now: Now, counts: &[u64; 3]) -> Result<(), Reject> {
+fn offer(core: &mut Core, stream: u64, now: Now, counts: &[u64; 3]) -> Result<(), Reject> {
     let series = || Ok(Series::plain(Operation::new("a").unwrap()));
     let buckets = Buckets::Explicit { bounds: &[0.005, 0.018], counts };
     let (count, sum) = (counts.iter().sum(), Some(0.5));
@@ -31,17 +31,17 @@ fn what_points_add_is_in_the_message_and_the_ledger_of_their_interval() {
         [([1, 2, 3], Some([0, 0, 4]), 10), ([1, 2, 4], None, 1), ([2, 2, 4], Some([5, 0, 4]), 6)]
     {
         now = now.after(SECOND);
-        assert_eq!(tell(&mut core, 1, now, &first), Ok(()));
-        assert_eq!(second.map_or(Ok(()), |counts| tell(&mut core, 2, now, &counts)), Ok(()));
-        assert_eq!(tell(&mut core, 1, now, &first), Err(Reject::Duplicate));
+        assert_eq!(offer(&mut core, 1, now, &first), Ok(()));
+        assert_eq!(second.map_or(Ok(()), |counts| offer(&mut core, 2, now, &counts)), Ok(()));
+        assert_eq!(offer(&mut core, 1, now, &first), Err(Reject::Duplicate));
         core.on_deadline(now);
         let status = core.status();
         assert_eq!(status.totals.recorded, status.intake.samples);
         let snapshots = deliver(&mut core, now);
         // The node's own latencies of publishing are beside them.
         let Body::Latency(latency) = &snapshots[0].body else { panic!("{snapshots:?}") };
-        let told = latency.histograms.iter().find(|(series, _)| series.to_string() == "a");
-        assert_eq!(told.map(|(_, histogram)| histogram.count()), Some(new));
+        let got = latency.histograms.iter().find(|(series, _)| series.to_string() == "a");
+        assert_eq!(got.map(|(_, histogram)| histogram.count()), Some(new));
     }
     let status = core.status();
     assert_eq!(status.intake.points.recorded, 5);

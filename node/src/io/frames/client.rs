@@ -18,7 +18,7 @@ pub(super) struct Client {
 /// Why a client is disconnected.
 pub(super) enum Ended {
     /// By an error that the core already received.
-    Told,
+    Rejected,
     /// It left.
     Gone,
     /// It does not take its answers.
@@ -64,7 +64,7 @@ impl Client {
         while let Some(body) = next_body(&self.buffer[at..], on_frame)? {
             at += PREFIX_BYTES + body.len();
             taken.datagrams += 1;
-            let seq = on_frame(decode(body)).ok_or(Ended::Told)?;
+            let seq = on_frame(decode(body)).ok_or(Ended::Rejected)?;
             // Eight bytes find room unless the client has left hundreds of answers unread.
             let written = self.stream.write(&seq.0.to_be_bytes());
             if !matches!(written, Ok(bytes) if bytes == size_of::<Seq>()) {
@@ -89,7 +89,7 @@ fn next_body<'a>(
         Ok(length) => Ok(rest.get(..length)),
         Err(error) => {
             on_frame(Err(error));
-            Err(Ended::Told)
+            Err(Ended::Rejected)
         }
     }
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use crate::limits::{
     BYTES_PER_WAKE, CLIENT_CONNECTIONS_MAX, FRAME_BUFFERS_BYTES_MAX, FRAMES_PER_WAKE,
-    LOOKS_PER_WAKE,
+    POLLS_PER_WAKE,
 };
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -118,7 +118,7 @@ impl Frames {
         let mut taken = SocketPoll::default();
         let Some(open) = &mut self.0 else { return taken };
         // Clients that only come and go, or cannot be accepted, bring neither frames nor bytes.
-        for _look in 0..LOOKS_PER_WAKE {
+        for _look in 0..POLLS_PER_WAKE {
             let ready = open.ready_now();
             open.is_empty = ready.is_empty();
             if open.is_empty || taken.datagrams >= FRAMES_PER_WAKE || taken.bytes >= BYTES_PER_WAKE
@@ -172,13 +172,13 @@ impl Open {
     /// Numbers of sockets with something to read.
     fn ready_now(&self) -> Vec<u64> {
         let mut events = [EpollEvent::empty(); READY_MAX];
-        let looked = self.ready.try_io(Interest::READABLE, |set| {
+        let ready = self.ready.try_io(Interest::READABLE, |set| {
             match set.0.wait(&mut events, EpollTimeout::ZERO)? {
                 0 => Err(io::ErrorKind::WouldBlock.into()),
                 ready => Ok(ready),
             }
         });
-        events[..looked.unwrap_or(0)].iter().map(EpollEvent::data).collect()
+        events[..ready.unwrap_or(0)].iter().map(EpollEvent::data).collect()
     }
 
     fn accept(&mut self) {
@@ -222,7 +222,7 @@ impl Open {
         let reason = match read {
             Ok(()) if !is_full => return,
             Ok(()) => Some("buffers_full"),
-            Err(Ended::Told) => None,
+            Err(Ended::Rejected) => None,
             Err(Ended::Unread) => Some("unread"),
             Err(Ended::Gone) => (client.buffered() > 0).then_some("truncated"),
         };

@@ -142,7 +142,7 @@ async fn a_frame_cut_short_is_counted_as_truncated() {
 }
 
 #[tokio::test]
-async fn what_is_no_frame_is_told_and_disconnected_without_an_answer() {
+async fn an_invalid_frame_is_logged_and_disconnected_unanswered() {
     let too_long = u32::try_from(FRAME_BYTES_MAX + 1).unwrap().to_be_bytes().to_vec();
     let no_frame = [&4_u32.to_be_bytes()[..], b"\x81\xa1aa"].concat();
     for (bytes, reason) in [(too_long, "too_large"), (no_frame, "shape")] {
@@ -243,13 +243,13 @@ async fn one_turn_takes_a_bounded_amount() {
 #[tokio::test]
 async fn one_turn_accepts_a_bounded_number_of_clients() {
     let mut place = Place::new();
-    let _clients: Vec<_> = (0..LOOKS_PER_WAKE + 10).map(|_| place.connect()).collect();
+    let _clients: Vec<_> = (0..POLLS_PER_WAKE + 10).map(|_| place.connect()).collect();
     place.frames.readable().await;
     assert_eq!(place.frames.take(|_| None), SocketPoll::default());
-    assert_eq!(place.frames.clients(), LOOKS_PER_WAKE);
+    assert_eq!(place.frames.clients(), POLLS_PER_WAKE);
     assert!(!place.frames.is_empty());
     place.take_all().await;
-    assert_eq!(place.frames.clients(), LOOKS_PER_WAKE + 10);
+    assert_eq!(place.frames.clients(), POLLS_PER_WAKE + 10);
     assert!(place.frames.is_empty());
 }
 

@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_are_of_what_was_spent_between_two_looks() {
+    fn shares_are_of_time_between_two_polls() {
         let before: Times = [100, 0, 50, 800, 40, 0, 0, 10];
         let now: Times = [130, 0, 60, 840, 50, 0, 0, 20];
         let spent = difference(&before, &now).unwrap();

@@ -59,9 +59,9 @@ impl Disks {
         for (shown, mount) in gather.named(mounts, DISKS_MAX) {
             let Some(labels) = gather.labels(&[("mount", &shown)]) else { continue };
             gather.put_of(&DISK_READ_ONLY, &labels, Ok(f64::from(u8::from(mount.is_read_only))));
-            let told = ask(&self.root.at(&mount.path.to_string_lossy()));
+            let given = query(&self.root.at(&mount.path.to_string_lossy()));
             for (sensor, figure) in FIGURES {
-                let raw = told.as_ref().map_err(|why| *why).and_then(figure);
+                let raw = given.as_ref().map_err(|why| *why).and_then(figure);
                 gather.put_of(sensor, &labels, raw);
             }
         }
@@ -73,7 +73,7 @@ fn absent(why: MissingReading, gather: &mut Gather) {
     sensors.chain([&DISK_READ_ONLY]).for_each(|sensor| gather.put(sensor, Err(why)));
 }
 
-fn ask(path: &Path) -> Result<Statvfs, MissingReading> {
+fn query(path: &Path) -> Result<Statvfs, MissingReading> {
     statvfs(path).map_err(|errno| root::missing(&errno.into()))
 }
 
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_what_df_tells() {
+    fn values_equal_those_of_df() {
         let folder = tempfile::tempdir().unwrap();
         let df = || {
             let mut df = std::process::Command::new("df");
@@ -179,18 +179,18 @@ mod tests {
             let line = out.lines().nth(1).unwrap().to_owned();
             line.split_ascii_whitespace().map(|n| n.parse().unwrap_or(0.0)).collect::<Vec<f64>>()
         };
-        let told = || {
-            let fs = ask(folder.path()).unwrap();
+        let given = || {
+            let fs = query(folder.path()).unwrap();
             [FIGURES[2].1, FIGURES[3].1, FIGURES[4].1].map(|figure| figure(&fs).unwrap_or(0.0))
         };
         // Others write meanwhile: between two answers of df, as soon as these agree.
         let agreed = (0..1_000).find_map(|_| {
-            let (before, found, after) = (df(), told(), df());
+            let (before, found, after) = (df(), given(), df());
             (before == after).then_some((found, before))
         });
         let (found, df) = agreed.unwrap();
         assert_eq!(found.to_vec(), df);
-        let why = ask(&folder.path().join("nothing")).err();
+        let why = query(&folder.path().join("nothing")).err();
         assert_eq!(why, Some(MissingReading::unsupported("not_found")));
     }
 

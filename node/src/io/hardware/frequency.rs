@@ -229,24 +229,24 @@ mod tests {
     }
 
     #[test]
-    fn a_table_that_does_not_move_is_looked_at_every_ten_seconds_until_it_does() {
+    fn an_unchanged_table_is_polled_every_ten_seconds_until_it_moves() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         std::fs::create_dir(root.at("proc")).unwrap();
         let mut table = Table::default();
-        let mut looked = |second: u64, mhz: &str| {
+        let mut polled = |second: u64, mhz: &str| {
             let text = format!("processor : 0\ncpu MHz : {mhz}\n");
             std::fs::write(root.at("proc/cpuinfo"), text).unwrap();
             table.look(Mono(second * 1_000_000_000), &root);
             table.clocks[&0]
         };
-        assert_eq!([looked(1, "1000"), looked(2, "1100"), looked(3, "1100")], [1e3, 1.1e3, 1.1e3]);
-        assert_eq!([looked(4, "900"), looked(12, "900"), looked(13, "900")], [1.1e3, 1.1e3, 900.0]);
-        assert_eq!(looked(14, "800"), 800.0);
+        assert_eq!([polled(1, "1000"), polled(2, "1100"), polled(3, "1100")], [1e3, 1.1e3, 1.1e3]);
+        assert_eq!([polled(4, "900"), polled(12, "900"), polled(13, "900")], [1.1e3, 1.1e3, 900.0]);
+        assert_eq!(polled(14, "800"), 800.0);
     }
 
     #[test]
-    fn a_model_may_say_its_frequency_in_its_name() {
+    fn a_model_name_may_hold_its_frequency() {
         let table = |name: &str| format!("processor\t: 0\nmodel name\t: {name}\nstepping\t: 1\n");
         for (name, hertz) in [
             ("Intel(R) Xeon(R) CPU E5-2680 v4 @ 2.40GHz", Some(2.4e9)),
@@ -277,12 +277,12 @@ mod tests {
     #[test]
     fn only_a_frequency_that_was_kept_up_is_sustained() {
         let mut seen = Sustained::default();
-        let told: Vec<_> = [3.0, 3.0, 2.0, 3.0, 3.0, 9.0, 3.0, 3.0, 1.0, 1.0]
+        let got: Vec<_> = [3.0, 3.0, 2.0, 3.0, 3.0, 9.0, 3.0, 3.0, 1.0, 1.0]
             .into_iter()
             .map(|hertz| seen.after(Some(hertz)))
             .collect();
-        assert_eq!(told[..4], [None; 4]);
-        assert_eq!(told[4..], [2.0, 2.0, 2.0, 3.0, 3.0, 3.0].map(Some));
+        assert_eq!(got[..4], [None; 4]);
+        assert_eq!(got[4..], [2.0, 2.0, 2.0, 3.0, 3.0, 3.0].map(Some));
         assert_eq!(seen.after(None), Some(3.0));
     }
 

@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shares_that_need_two_looks_are_left_out_of_the_first() {
+    fn shares_that_need_two_polls_are_absent_in_the_first() {
         let (mut host, mut gather) = (Host::new(&Root::new(Path::new("/"))), Gather::default());
         host.gather_scalars(Mono(0), &mut gather);
         host.gather_lists(Mono(0), &mut gather);

@@ -140,20 +140,20 @@ fn processors(listed: &[Thermometer], celsius: &[Raw]) -> (Option<String>, Raw) 
     let of_zone = |wanted: &'static str| {
         move |one: &Thermometer| one.is_zone && one.source.to_ascii_lowercase().contains(wanted)
     };
-    let driver = DRIVERS.into_iter().find_map(|wanted| believed(listed, of_driver(wanted)));
-    let zone = || ZONES.into_iter().find_map(|wanted| believed(listed, of_zone(wanted)));
-    let Some(believed) = driver.or_else(zone) else {
+    let driver = DRIVERS.into_iter().find_map(|wanted| chosen(listed, of_driver(wanted)));
+    let zone = || ZONES.into_iter().find_map(|wanted| chosen(listed, of_zone(wanted)));
+    let Some(chosen) = driver.or_else(zone) else {
         return (None, Err(MissingReading::unsupported("no_sensor")));
     };
-    let source = believed.first().map(|index| listed[*index].source.clone());
-    let read = believed.iter().filter_map(|index| celsius[*index].ok());
-    let failed = || celsius[believed[0]];
+    let source = chosen.first().map(|index| listed[*index].source.clone());
+    let read = chosen.iter().filter_map(|index| celsius[*index].ok());
+    let failed = || celsius[chosen[0]];
     (source, read.max_by(f64::total_cmp).map_or_else(failed, Ok))
 }
 
 /// Indices of the thermometers of one source. Some AMD parts report `Tctl` with an offset, for
 /// fans; the ones that do report `Tdie` too.
-fn believed(listed: &[Thermometer], is_one: impl Fn(&Thermometer) -> bool) -> Option<Vec<usize>> {
+fn chosen(listed: &[Thermometer], is_one: impl Fn(&Thermometer) -> bool) -> Option<Vec<usize>> {
     let named = |index: &usize, name: &str| listed[*index].component.contains(name);
     let mut found: Vec<usize> = (0..listed.len()).filter(|index| is_one(&listed[*index])).collect();
     if found.iter().any(|index| named(index, "Tdie")) {
@@ -190,7 +190,7 @@ mod tests {
     const GPU_ZONE: (&str, bool, &str) = ("GPU-therm", true, "GPU-therm");
 
     #[test]
-    fn the_first_driver_that_is_there_tells_with_its_hottest_sensor() {
+    fn the_first_present_driver_reports_its_hottest_sensor() {
         let no_sensor = Err(MissingReading::unsupported("no_sensor"));
         let bad = Err(MissingReading::failed("io_error"));
         for (sensors, celsius, source, want) in [

@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_a_kernel_does_not_tell_is_unsupported_and_text_is_failed() {
+    fn a_kind_missing_in_a_kernel_is_unsupported_and_text_is_failed() {
         let none = Err(MissingReading::unsupported("not_found"));
         assert_eq!(share("some avg10=0.00 total=0\n", "full"), none);
         for odd in ["some", "some avg10=", "some avg10=x total=-1"] {

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_says_whether_there_is_no_such_thing_or_reading_it_went_wrong() {
+    fn an_error_separates_a_missing_file_from_a_failed_read() {
         for (errno, want) in [
             (Errno::ENOENT, MissingReading::unsupported("not_found")),
             (Errno::ENODEV, MissingReading::unsupported("not_found")),
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_short_text_or_says_what_is_wrong_with_it() {
+    fn a_line_is_short_text_or_names_its_fault() {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         symlink("/proc/self/mem", root.at("bad_disk")).unwrap();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_stays_open_says_what_the_kernel_says_now() {
+    fn a_file_that_stays_open_reads_current_values() {
         let own = Root::new(Path::new("/"));
         let (mut uptime, mut space) = (own.kept("/proc/uptime"), Vec::new());
         let seconds = |text: &str| text.split(' ').next().unwrap().parse::<f64>().unwrap();

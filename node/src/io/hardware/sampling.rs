@@ -46,9 +46,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_look_is_told_once_and_cpu_time_only_grows() {
+    fn the_longest_poll_is_reported_once_and_cpu_time_grows() {
         let mut sampling = Sampling::of("test");
-        let mut told = || {
+        let mut got = || {
             let mut gather = Gather::default();
             sampling.gather(&mut gather);
             let readings = gather.finish(&Losses::default());
@@ -57,11 +57,11 @@ mod tests {
                 assert_eq!(of.labels.get("thread"), Some("test"));
                 of.value.unwrap()
             };
-            let told = (value(SAMPLING_CPU_SECONDS_TOTAL.name), value(SAMPLING_WORST_SECONDS.name));
-            (told, sampling.timed(|| std::hint::black_box((0..9_999u64).sum::<u64>())))
+            let got = (value(SAMPLING_CPU_SECONDS_TOTAL.name), value(SAMPLING_WORST_SECONDS.name));
+            (got, sampling.timed(|| std::hint::black_box((0..9_999u64).sum::<u64>())))
         };
-        let ((first_cpu, none), _) = told();
-        let ((cpu, worst), _) = told();
+        let ((first_cpu, none), _) = got();
+        let ((cpu, worst), _) = got();
         assert_eq!(none, 0.0);
         assert!(cpu >= first_cpu && worst > 0.0, "{cpu} after {first_cpu}, {worst}");
     }

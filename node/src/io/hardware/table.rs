@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_says_whether_it_is_too_large_or_text() {
+    fn an_invalid_number_is_named_too_large_or_text() {
         assert_eq!(count("18446744073709551615"), Ok(u64::MAX));
         assert_eq!(count("18446744073709551616"), Err(MissingReading::failed("out_of_range")));
         for text in ["", "-1", "<unknown>", "1.5", "0x10"] {

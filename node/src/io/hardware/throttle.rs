@@ -28,7 +28,7 @@ const NOT_FOUND: MissingReading = MissingReading::unsupported("not_found");
 /// Judges the rule and sums the time for which it held.
 #[derive(Default)]
 pub(super) struct Rule {
-    looked: Option<Mono>,
+    polled_at: Option<Mono>,
     seconds: f64,
 }
 
@@ -36,12 +36,12 @@ impl Rule {
     pub(super) fn gather(&mut self, now: Mono, pace: Pace, celsius: Raw, gather: &mut Gather) {
         let throttled = judge(pace, celsius);
         // Nothing was measured between two samples that lie far apart.
-        let span = self.looked.map(|looked| now.since(looked));
+        let span = self.polled_at.map(|polled_at| now.since(polled_at));
         let span = span.filter(|span| *span <= SENSOR_STALE_AFTER).unwrap_or_default();
         if throttled == Ok(true) {
             self.seconds += span.as_secs_f64();
         }
-        self.looked = Some(now);
+        self.polled_at = Some(now);
         gather.put(&CPU_THROTTLED, throttled.map(|throttled| f64::from(u8::from(throttled))));
         gather.put(&CPU_THROTTLED_SECONDS_TOTAL, throttled.map(|_| self.seconds));
     }
@@ -162,7 +162,7 @@ mod tests {
             let readings = gather.readings();
             (readings[0].value.unwrap(), readings[1].value.unwrap())
         };
-        assert_eq!(after(10, 80.0), (1.0, 0.0), "how long it had been so nobody knows");
+        assert_eq!(after(10, 80.0), (1.0, 0.0), "its duration before that is unknown");
         assert_eq!(after(11, 80.0), (1.0, 1.0));
         assert_eq!(after(12, 60.0), (0.0, 1.0));
         assert_eq!(after(14, 80.0), (1.0, 3.0));

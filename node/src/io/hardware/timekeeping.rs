@@ -11,13 +11,13 @@ use super::root::{self, Root};
 
 /// Queries the kernel; only that of this machine can be queried.
 pub(super) fn gather(root: &Root, gather: &mut Gather) {
-    let asked =
-        if root.has_own_kernel() { ask() } else { Err(MissingReading::unsupported("recorded")) };
+    let read =
+        if root.has_own_kernel() { query() } else { Err(MissingReading::unsupported("recorded")) };
     // Without anything that keeps the clock, the kernel makes up how far it may be off.
-    let kept = asked.and_then(|clock| {
+    let kept = read.and_then(|clock| {
         if clock.is_kept { Ok(clock) } else { Err(MissingReading::unsupported("not_synchronized")) }
     });
-    gather.put(&CLOCK_SYNCHRONIZED, asked.map(|clock| f64::from(u8::from(clock.is_kept))));
+    gather.put(&CLOCK_SYNCHRONIZED, read.map(|clock| f64::from(u8::from(clock.is_kept))));
     gather.put(&CLOCK_OFFSET_SECONDS, kept.map(|clock| clock.offset_seconds));
     gather.put(&CLOCK_ERROR_SECONDS, kept.map(|clock| clock.error_seconds));
 }
@@ -32,7 +32,7 @@ struct Timekeeping {
 
 /// No crate in use wraps the one call that returns this, and no file holds it.
 #[expect(unsafe_code, reason = "adjtimex exists only in C")]
-fn ask() -> Result<Timekeeping, MissingReading> {
+fn query() -> Result<Timekeeping, MissingReading> {
     let mut timex = empty();
     // SAFETY: no mode is set, so nothing is changed; the call writes into what it is given and
     // keeps no pointer to it.
@@ -80,21 +80,21 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_says_is_understood_in_seconds() {
-        let asked = match ask() {
-            Ok(asked) => asked,
+    fn kernel_times_are_read_in_seconds() {
+        let read = match query() {
+            Ok(read) => read,
             // Some containers do not permit the call. Written around the capture of the harness.
             Err(missing) => {
                 let skipped = writeln!(stderr(), "SKIPPED: adjtimex is not permitted: {missing:?}");
                 return skipped.expect("standard error is open");
             }
         };
-        assert!((0.0..1e3).contains(&asked.error_seconds), "{asked:?}");
-        assert!((-1.0..=1.0).contains(&asked.offset_seconds), "{asked:?}");
+        assert!((0.0..1e3).contains(&read.error_seconds), "{read:?}");
+        assert!((-1.0..=1.0).contains(&read.offset_seconds), "{read:?}");
     }
 
     #[test]
-    fn a_host_that_a_container_looks_at_has_the_clock_of_its_kernel() {
+    fn a_host_seen_from_a_container_has_its_kernels_clock() {
         let host = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/proc", host.path().join("proc")).unwrap();
         let reasons = |root: &Path| {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_machine_has_no_clock_to_ask() {
+    fn a_recorded_machine_has_no_clock() {
         let mut readings = Gather::default();
         gather(&Root::new(Path::new("/recorded")), &mut readings);
         let readings = readings.finish(&Losses::default());

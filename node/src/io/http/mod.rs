@@ -36,9 +36,9 @@ impl Pages {
     /// # Errors
     /// When the address cannot be bound.
     pub async fn start(address: Option<SocketAddr>) -> Result<Self, ListenError> {
-        let (ask, queries) = mpsc::channel(QUERIES_MAX);
+        let (sender, queries) = mpsc::channel(QUERIES_MAX);
         let server = match address {
-            Some(address) => Some(Server::start("http.address", address, routes(ask)).await?),
+            Some(address) => Some(Server::start("http.address", address, routes(sender)).await?),
             None => None,
         };
         Ok(Self { server, queries })
@@ -71,22 +71,22 @@ impl Pages {
     }
 }
 
-fn routes(ask: mpsc::Sender<StatsQuery>) -> Router {
+fn routes(sender: mpsc::Sender<StatsQuery>) -> Router {
     Router::new()
         .route("/metrics", get(show_metrics))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
-        .with_state(ask)
+        .with_state(sender)
 }
 
-async fn query(ask: &mpsc::Sender<StatsQuery>) -> Option<AgentStats> {
+async fn query(sender: &mpsc::Sender<StatsQuery>) -> Option<AgentStats> {
     let (answer, answered) = oneshot::channel();
-    ask.send(answer).await.ok()?;
+    sender.send(answer).await.ok()?;
     answered.await.ok()
 }
 
-async fn show_readiness(State(ask): State<mpsc::Sender<StatsQuery>>) -> Response {
-    let Some(stats) = query(&ask).await else { return ending() };
+async fn show_readiness(State(sender): State<mpsc::Sender<StatsQuery>>) -> Response {
+    let Some(stats) = query(&sender).await else { return ending() };
     let AgentStats { status, connect_error, .. } = stats;
     let queued = status.bus.outbox_messages;
     if status.spool.stuck {
@@ -102,6 +102,6 @@ async fn show_readiness(State(ask): State<mpsc::Sender<StatsQuery>>) -> Response
     }
 }
 
-async fn show_metrics(State(ask): State<mpsc::Sender<StatsQuery>>) -> Response {
-    query(&ask).await.map_or_else(ending, |stats| metrics(own::page(&stats)))
+async fn show_metrics(State(sender): State<mpsc::Sender<StatsQuery>>) -> Response {
+    query(&sender).await.map_or_else(ending, |stats| metrics(own::page(&stats)))
 }

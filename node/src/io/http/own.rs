@@ -275,9 +275,9 @@ fn add_outcomes(page: &Page, status: &Status) {
     ];
     let help = "Messages, per outcome";
     counters_by(page, "plimsoll_agent_messages_total", help, &["outcome"], outcomes);
-    let (heard, refused) = (status.confirmations.accepted, &status.confirmations.rejected);
+    let (accepted, refused) = (status.confirmations.accepted, &status.confirmations.rejected);
     let outcomes = refused.iter().map(|(reason, n)| (*reason, *n));
-    let outcomes = std::iter::once(("believed", heard)).chain(outcomes);
+    let outcomes = std::iter::once(("believed", accepted)).chain(outcomes);
     let help = "Confirmations received, per outcome";
     counters_by(page, "plimsoll_agent_confirmations_total", help, &["outcome"], outcomes);
     let rejected = bus.rejected.iter().map(|(reason, n)| (reason.as_str(), *n));

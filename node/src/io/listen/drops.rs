@@ -78,7 +78,7 @@ fn log(key: &'static str, datagrams: u64, receive_buffer_bytes: usize) {
 
 /// Requests a receive buffer. Beyond `net.core.rmem_max` only a privileged process gets it; else
 /// the kernel grants less, which is no error.
-pub(super) fn ask_for_buffer(socket: &impl AsFd) {
+pub(super) fn request_buffer(socket: &impl AsFd) {
     if setsockopt(socket, RcvBufForce, &SOCKET_RECEIVE_BYTES).is_ok() {
         return;
     }
@@ -97,9 +97,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_first_drop_and_each_doubling_is_told() {
-        let told = (0..1_000).filter(|n| is_logged(*n, n + 1)).map(|n| n + 1);
-        assert_eq!(told.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
+    fn the_first_drop_and_each_doubling_is_logged() {
+        let got = (0..1_000).filter(|n| is_logged(*n, n + 1)).map(|n| n + 1);
+        assert_eq!(got.collect::<Vec<_>>(), [1, 2, 4, 8, 16, 32, 64, 128, 256, 512]);
         assert!(is_logged(3, 900) && !is_logged(900, 900));
     }
 }

@@ -178,7 +178,7 @@ impl Open {
     /// Only a UDP socket rests: what it has no room for is lost at worst, and its buffer is
     /// large. The queue of a Unix socket is short, and its senders would wait.
     fn new(socket: Socket) -> io::Result<Self> {
-        drops::ask_for_buffer(&socket);
+        drops::request_buffer(&socket);
         let room = match socket {
             Socket::Udp(_) => drops::receive_bytes(&socket),
             Socket::Unix(..) => 0,
@@ -290,8 +290,8 @@ impl Listener {
         let read = open.try_read(|| {
             while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
                 let left = BYTES_PER_WAKE - taken.bytes;
-                let hear = |datagram: &[u8]| on_event(SocketEvent::Datagram(datagram));
-                let read = batch.read(open.socket.as_fd(), left, cost, hear)?;
+                let on_datagram = |datagram: &[u8]| on_event(SocketEvent::Datagram(datagram));
+                let read = batch.read(open.socket.as_fd(), left, cost, on_datagram)?;
                 taken.datagrams += read.taken.datagrams;
                 taken.bytes += read.taken.bytes;
                 if read.is_last {

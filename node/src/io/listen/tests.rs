@@ -84,7 +84,7 @@ async fn one_turn_takes_a_bounded_number_of_bytes_however_small_datagrams_were_b
 }
 
 #[tokio::test]
-async fn one_turn_takes_a_bounded_number_of_datagrams_and_says_that_more_wait() {
+async fn one_turn_reads_a_bounded_number_of_datagrams_and_reports_more() {
     let mut sockets = Sockets::open(UDP, None).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = sockets.udp_address().unwrap();

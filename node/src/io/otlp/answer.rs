@@ -81,19 +81,19 @@ mod tests {
     }
 
     #[test]
-    fn what_was_refused_is_told_with_the_reason() {
+    fn refusals_are_reported_with_the_reason() {
         let partial = exported(Signal::Metrics, Encoding::Protobuf, &outcome(300, "no"));
         assert_eq!(partial, [0x0a, 7, 0x08, 0xac, 0x02, 0x12, 2, b'n', b'o']);
         let partial = exported(Signal::Metrics, Encoding::Json, &outcome(300, "\"no\""));
-        let told: serde_json::Value = serde_json::from_slice(&partial).unwrap();
+        let got: serde_json::Value = serde_json::from_slice(&partial).unwrap();
         let rows = json!({ "rejectedDataPoints": "300", "errorMessage": "\"no\"" });
-        assert_eq!(told, json!({ "partialSuccess": rows }));
+        assert_eq!(got, json!({ "partialSuccess": rows }));
         let spans = exported(Signal::Traces, Encoding::Json, &outcome(1, ""));
         assert!(String::from_utf8(spans).unwrap().contains("\"rejectedSpans\":\"1\""));
     }
 
     #[test]
-    fn a_refusal_tells_code_and_words() {
+    fn a_refusal_has_code_and_text() {
         let refusal = Refusal::Malformed("x".to_owned());
         assert_eq!(refused(Encoding::Protobuf, &refusal), [0x08, 3, 0x12, 1, b'x']);
         assert_eq!(refused(Encoding::Json, &refusal), br#"{"code":3,"message":"x"}"#);

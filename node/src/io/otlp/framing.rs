@@ -50,7 +50,9 @@ impl Framed {
             (0, _) => Compression::Identity,
             (1, Compression::Gzip) => Compression::Gzip,
             (1, Compression::Identity) => {
-                return Err(Refusal::Framing("the message is compressed; grpc-encoding says not"));
+                return Err(Refusal::Framing(
+                    "the message is compressed; grpc-encoding is not set",
+                ));
             }
             _ => return Err(Refusal::Framing("a message begins with 0 or 1")),
         };

@@ -30,8 +30,8 @@ impl Endpoint {
     pub(super) async fn get(&self, room: &Arc<Semaphore>) -> Result<Brought, Failure> {
         // What is waited for when time is up.
         let mut waited = Failure::ConnectTimeout;
-        let looked = timeout(self.timeout, self.exchange(&mut waited, room)).await;
-        looked.unwrap_or(Err(waited))
+        let outcome = timeout(self.timeout, self.exchange(&mut waited, room)).await;
+        outcome.unwrap_or(Err(waited))
     }
 
     async fn exchange(
@@ -46,15 +46,15 @@ impl Endpoint {
         builder.max_buf_size(HEAD_BYTES_MAX);
         let (sender, connection) =
             builder.handshake(stream).await.map_err(|error| failure(&error))?;
-        let asked = pin!(self.ask(sender, waited, room));
-        match select(asked, pin!(connection)).await {
+        let request = pin!(self.send(sender, waited, room));
+        match select(request, pin!(connection)).await {
             Either::Left((brought, _)) => brought,
             // A connection that is over may have brought an answer.
-            Either::Right((_, asked)) => asked.await,
+            Either::Right((_, request)) => request.await,
         }
     }
 
-    async fn ask(
+    async fn send(
         &self,
         mut sender: SendRequest<Empty<Bytes>>,
         waited: &mut Failure,

@@ -44,9 +44,9 @@ async fn look(timeout: Duration, answer: &'static [u8]) -> Result<Page, Failure>
         let _sent = stream.write_all(answer).await;
     })
     .await;
-    let looked = endpoint.get(&room()).await.map(|(page, _room)| page);
+    let scraped = endpoint.get(&room()).await.map(|(page, _room)| page);
     task.abort();
-    looked
+    scraped
 }
 
 #[tokio::test]
@@ -91,14 +91,14 @@ async fn whatever_is_no_page_is_a_failure_with_its_reason() {
         (head("Content-Length: 104857600"), Failure::TooLong),
         (head("") + &"a 1\n".repeat(PAGE_BYTES_MAX / 4 + 1), Failure::TooLong),
     ] {
-        let told: String = answer.chars().take(60).collect();
+        let got: String = answer.chars().take(60).collect();
         let failure = look(LONG, answer.leak().as_bytes()).await.unwrap_err();
-        assert_eq!(failure, reason, "{told:?}");
+        assert_eq!(failure, reason, "{got:?}");
     }
 }
 
 #[tokio::test]
-async fn a_target_that_is_slow_is_left_and_the_reason_says_where_it_was() {
+async fn a_slow_target_times_out_and_the_reason_names_the_step() {
     for (answer, reason) in [
         ("", Failure::AnswerTimeout),
         ("HTTP/1.1 200 OK\r\nContent-Le", Failure::AnswerTimeout),
@@ -124,7 +124,7 @@ async fn a_target_that_is_slow_is_left_and_the_reason_says_where_it_was() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_a_failure_too() {
+async fn a_missing_peer_is_a_failure() {
     let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
@@ -170,8 +170,8 @@ async fn a_target_that_hangs_delays_no_other() {
     let node = NodeName::new("n").unwrap();
     let mut scraper = Scraper::start(&node, vec![hanging, Endpoint { timeout: LONG, ..answering }]);
     for _ in 0..5 {
-        let looked = scraper.next().await.unwrap();
-        assert_eq!((looked.scrape.target, looked.scrape.page.unwrap().body.len()), (1, 4));
+        let scraped = scraper.next().await.unwrap();
+        assert_eq!((scraped.scrape.target, scraped.scrape.page.unwrap().body.len()), (1, 4));
     }
     one.abort();
     other.abort();
@@ -190,7 +190,7 @@ fn nodes_and_targets_take_turns() {
 }
 
 #[test]
-fn an_address_is_read_into_what_is_connected_to_and_asked_for() {
+fn an_address_is_parsed_into_target_and_request() {
     for (url, host, authority, path) in [
         ("http://127.0.0.1:8000/metrics", "127.0.0.1", "127.0.0.1:8000", "/metrics"),
         ("http://localhost", "localhost", "localhost:80", "/"),

@@ -167,7 +167,7 @@ impl Drop for SpoolFile {
     /// After a panic in the middle of a write the file would no longer be updated.
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let _nobody_to_tell = self.discard();
+            let _discarded = self.discard();
         }
     }
 }

@@ -79,9 +79,9 @@ impl Spool {
 
     fn start(file: SpoolFile) -> io::Result<Self> {
         let (batches, to_write) = sync_channel(1);
-        let (told, written) = mpsc::channel(1);
+        let (results, written) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("spool".to_owned());
-        let handle = thread.spawn(move || write_all(file, &to_write, &told))?;
+        let handle = thread.spawn(move || write_all(file, &to_write, &results))?;
         Ok(Self { batches, written, under_way: false, _handle: handle })
     }
 
@@ -129,12 +129,12 @@ impl Spool {
     }
 }
 
-fn write_all(mut file: SpoolFile, to_write: &Receiver<Batch>, told: &mpsc::Sender<WriteResult>) {
+fn write_all(mut file: SpoolFile, to_write: &Receiver<Batch>, results: &mpsc::Sender<WriteResult>) {
     while let Ok(batch) = to_write.recv() {
         let watch = Stopwatch::start();
         let failure = file.write(&batch).err();
         let written = WriteResult { bytes: batch.bytes.len(), took: watch.elapsed(), failure };
-        if told.blocking_send(written).is_err() {
+        if results.blocking_send(written).is_err() {
             return;
         }
     }

@@ -198,7 +198,7 @@ async fn a_spool_of_another_mesh_is_an_error_and_stays() {
 }
 
 #[test]
-fn a_place_that_cannot_be_used_is_named_with_what_the_system_said() {
+fn an_unusable_place_is_named_with_the_system_error() {
     let (dir, path) = place();
     fs::create_dir(&path).unwrap();
     let not_a_file = Spool::open(dir.path(), &identity(), true, now()).unwrap_err().to_string();
@@ -332,7 +332,7 @@ async fn without_sync_the_file_names_the_run_of_the_machine() {
 }
 
 #[tokio::test]
-async fn a_file_that_somebody_removed_is_noticed_and_written_anew() {
+async fn a_removed_file_is_detected_and_rewritten() {
     let (dir, path) = place();
     let Opened { mut spool, mut journal, .. } = open(dir.path());
     assert_eq!(write(&mut spool, batch(&mut journal, 1)).await.failure, None);

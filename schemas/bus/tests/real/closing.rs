@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use crate::broker::Broker;
-use crate::streams::ask;
+use crate::streams::request;
 use crate::talk::{Talk, config, expected, message, payloads, soon, token_of};
 
 fn fill_queue(talk: &Talk) {
@@ -27,11 +27,11 @@ async fn closing_loses_nothing_that_was_handed_over() {
     let mut talk = Talk::connected(broker.url()).await;
     fill_queue(&talk);
     talk.bus.close().await;
-    let mut told = Vec::new();
+    let mut got = Vec::new();
     while let Some(event) = soon(talk.events.next()).await {
-        told.extend(token_of(&event));
+        got.extend(token_of(&event));
     }
-    assert!(told.len() <= PUBLISH_QUEUE_MAX);
+    assert!(got.len() <= PUBLISH_QUEUE_MAX);
 
     let reader = Talk::connected(broker.url()).await;
     let mut cursor = reader.bus.cursor(Lane::Normal, 1, None);
@@ -51,20 +51,20 @@ async fn closing_waits_for_a_broker_that_has_not_read_everything() {
     assert!(timeout(PING_EVERY + Duration::from_secs(1), &mut closing).await.is_err());
     broker.resume();
     soon(closing).await;
-    let info = ask(&broker.url(), "STREAM.INFO.PLIMSOLL_m_normal", Value::Null).await;
+    let info = request(&broker.url(), "STREAM.INFO.PLIMSOLL_m_normal", Value::Null).await;
     assert_eq!(info["state"]["messages"], PUBLISH_QUEUE_MAX);
 }
 
 #[tokio::test]
 async fn a_dropped_bus_stops_trying_to_connect() {
-    let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let talk = Talk::begin(config(nobody.local_addr().unwrap().to_string()));
-    soon(async { nobody.accept().await.map(drop) }).await.unwrap();
-    soon(async { nobody.accept().await.map(drop) }).await.unwrap();
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let talk = Talk::begin(config(silent.local_addr().unwrap().to_string()));
+    soon(async { silent.accept().await.map(drop) }).await.unwrap();
+    soon(async { silent.accept().await.map(drop) }).await.unwrap();
     drop(talk);
     // One attempt may have been under way.
     let mut attempts = 0;
-    while timeout(RECONNECT_DELAY_MAX * 2, nobody.accept()).await.is_ok() {
+    while timeout(RECONNECT_DELAY_MAX * 2, silent.accept()).await.is_ok() {
         attempts += 1;
         assert!(attempts <= 1, "{attempts}");
     }
@@ -74,13 +74,13 @@ async fn a_dropped_bus_stops_trying_to_connect() {
 async fn closing_loses_nothing_without_streams_either() {
     let broker = Broker::without_streams().await;
     let listener = soon(async_nats::connect(broker.url())).await.unwrap();
-    let mut heard = listener.subscribe("plimsoll.>").await.unwrap();
+    let mut received = listener.subscribe("plimsoll.>").await.unwrap();
     listener.flush().await.unwrap();
     let talk = Talk::connected(broker.url()).await;
     fill_queue(&talk);
     talk.bus.close().await;
     for token in 1..=PUBLISH_QUEUE_MAX as u64 {
-        let message = soon(heard.next()).await.unwrap();
+        let message = soon(received.next()).await.unwrap();
         assert_eq!(message.payload, format!("payload {token}"));
     }
 }
@@ -115,7 +115,7 @@ async fn closing_ends_cursors_and_events() {
 }
 
 #[tokio::test]
-async fn dropping_forgets_what_is_queued_and_ends_at_once() {
+async fn dropping_discards_the_queue_and_ends_at_once() {
     let mut broker = Broker::with_streams().await;
     broker.kill();
     let mut talk = Talk::begin(config(broker.url()));

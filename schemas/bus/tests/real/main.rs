@@ -11,4 +11,4 @@ mod publishing;
 mod reading;
 mod streams;
 mod talk;
-mod telling;
+mod unacknowledged;

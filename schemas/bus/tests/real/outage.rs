@@ -15,13 +15,13 @@ async fn a_stopped_broker_counts_as_stalled_and_answers_late_when_it_goes_on() {
     for token in 1..=3 {
         talk.bus.try_publish(message(Lane::Normal, token)).unwrap();
     }
-    let heard = |event: &BusEvent| !matches!(event, BusEvent::RoundTrip(_));
-    assert_eq!(talk.until(heard).await, BusEvent::Stalled);
+    let received = |event: &BusEvent| !matches!(event, BusEvent::RoundTrip(_));
+    assert_eq!(talk.until(received).await, BusEvent::Stalled);
 
     broker.resume();
     for token in 1..=3 {
-        let heard = talk.until(heard).await;
-        assert_eq!(heard, BusEvent::Acknowledged { ticket: Ticket(token), duplicate: false });
+        let received = talk.until(received).await;
+        assert_eq!(received, BusEvent::Acknowledged { ticket: Ticket(token), duplicate: false });
     }
     talk.until(|event| matches!(event, BusEvent::RoundTrip(_))).await;
 }
@@ -35,7 +35,7 @@ async fn a_broker_that_is_not_there_is_reported_with_the_cause() {
 }
 
 #[tokio::test]
-async fn a_broker_that_stays_stopped_is_given_up_and_found_again() {
+async fn a_broker_that_stays_stopped_is_left_and_found_again() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     broker.pause().await;

@@ -73,7 +73,7 @@ async fn what_cannot_be_carried_is_refused_with_the_reason_and_harms_nothing() {
 }
 
 #[tokio::test]
-async fn a_full_queue_gives_the_message_back() {
+async fn a_full_queue_returns_the_message() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     let last = PUBLISH_QUEUE_MAX as u64;
@@ -84,13 +84,13 @@ async fn a_full_queue_gives_the_message_back() {
     let one_more = message(Lane::Normal, last + 1);
     assert_eq!(talk.bus.try_publish(one_more.clone()), Err(one_more));
     for token in 1..=last {
-        let heard = talk.until(|event| crate::talk::token_of(event).is_some()).await;
-        assert_eq!(heard, BusEvent::Acknowledged { ticket: Ticket(token), duplicate: false });
+        let received = talk.until(|event| crate::talk::token_of(event).is_some()).await;
+        assert_eq!(received, BusEvent::Acknowledged { ticket: Ticket(token), duplicate: false });
     }
 }
 
 #[tokio::test]
-async fn without_streams_the_echo_acknowledges_and_the_lane_is_heard_live() {
+async fn without_streams_the_echo_acknowledges_and_the_lane_is_live() {
     let broker = Broker::without_streams().await;
     let mut talk = Talk::begin(config(broker.url()));
     let connected = talk.until_connected().await;
@@ -112,31 +112,31 @@ async fn probes_measure_the_way_to_the_broker_and_back() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     for _ in 0..2 {
-        let heard = talk.until(|event| matches!(event, BusEvent::RoundTrip(_))).await;
-        assert!(matches!(heard, BusEvent::RoundTrip(took)
+        let received = talk.until(|event| matches!(event, BusEvent::RoundTrip(_))).await;
+        assert!(matches!(received, BusEvent::RoundTrip(took)
             if took > Duration::ZERO && took < Duration::from_secs(1)));
     }
 }
 
 #[tokio::test]
-async fn a_listener_hears_what_is_said_while_it_listens() {
+async fn a_listener_receives_what_is_published() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     let mut listener = talk.bus.listen("plimsoll.v1.m.alert.*".to_owned());
     let mut alert = message(Lane::Normal, 1);
     alert.subject = "plimsoll.v1.m.alert.slow".to_owned();
     // The subscription is on its way; a retained alert is acknowledged either way.
-    let heard = loop {
+    let received = loop {
         alert.ticket.0 += 1;
         alert.message_id = format!("alert-{}", alert.ticket.0);
         talk.outcome(alert.clone()).await;
         let wait = tokio::time::timeout(Duration::from_millis(50), listener.next());
-        if let Ok(heard) = wait.await {
-            break heard.unwrap();
+        if let Ok(received) = wait.await {
+            break received.unwrap();
         }
     };
-    assert_eq!(heard.subject, "plimsoll.v1.m.alert.slow");
-    assert_eq!(heard.payload, "payload 1");
+    assert_eq!(received.subject, "plimsoll.v1.m.alert.slow");
+    assert_eq!(received.payload, "payload 1");
     talk.bus.close().await;
     assert_eq!(soon(async { while listener.next().await.is_some() {} }).await, ());
 }

@@ -21,10 +21,10 @@ async fn everything_published_is_read_back_in_order() {
         while sent < 1_000 && talk.bus.try_publish(message(Lane::Normal, sent + 1)).is_ok() {
             sent += 1;
         }
-        let heard = talk.until(|event| token_of(event).is_some()).await;
+        let received = talk.until(|event| token_of(event).is_some()).await;
         acknowledged += 1;
         assert_eq!(
-            heard,
+            received,
             BusEvent::Acknowledged { ticket: Ticket(acknowledged), duplicate: false }
         );
     }
@@ -32,7 +32,7 @@ async fn everything_published_is_read_back_in_order() {
 }
 
 #[tokio::test]
-async fn reading_starts_where_it_is_told_to() {
+async fn reading_starts_at_the_given_cursor() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=10).await;
@@ -64,7 +64,7 @@ async fn a_message_comes_with_the_time_at_which_the_broker_stored_it() {
 }
 
 #[tokio::test]
-async fn a_message_tells_when_it_was_sent_and_sent_again_it_tells_the_later_time() {
+async fn a_message_states_its_send_time_and_a_resend_the_later_time() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     let clock = Clock::start();
@@ -85,7 +85,7 @@ async fn a_message_tells_when_it_was_sent_and_sent_again_it_tells_the_later_time
 }
 
 #[tokio::test]
-async fn a_message_that_does_not_say_when_it_was_sent_is_read_all_the_same() {
+async fn a_message_without_a_send_time_is_read_all_the_same() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     let subject = message(Lane::Normal, 1).subject;
@@ -124,11 +124,11 @@ async fn a_backlog_costs_one_request_for_each_batch() {
     let subject = "$JS.API.CONSUMER.MSG.NEXT.none".to_owned();
     let end = UnacknowledgedMessage { subject, headers: Vec::new(), payload: "the end".into() };
     talk.bus.publish_unacknowledged(end).unwrap();
-    let mut heard = 0;
+    let mut received = 0;
     while soon(requests.next()).await.unwrap().payload != "the end" {
-        heard += 1;
+        received += 1;
     }
-    assert_eq!(heard, 3 + 1, "the last one waits for more");
+    assert_eq!(received, 3 + 1, "the last one waits for more");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn a_cursor_at_the_end_waits_for_what_comes_next() {
 }
 
 #[tokio::test]
-async fn a_cursor_beyond_the_end_of_its_stream_starts_over_and_says_so() {
+async fn a_cursor_beyond_the_end_of_its_stream_resets_and_logs() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=2).await;

@@ -10,7 +10,7 @@ use crate::talk::{
 };
 
 /// Sends a request to the JetStream API as an operator would.
-pub(crate) async fn ask(url: &str, question: &str, body: Value) -> Value {
+pub(crate) async fn request(url: &str, question: &str, body: Value) -> Value {
     let client = soon(async_nats::connect(url)).await.unwrap();
     let subject = format!("$JS.API.{question}");
     let body = if body.is_null() { String::new() } else { body.to_string() };
@@ -19,7 +19,7 @@ pub(crate) async fn ask(url: &str, question: &str, body: Value) -> Value {
 }
 
 async fn delete_lane(url: &str) {
-    let answer = ask(url, "STREAM.DELETE.PLIMSOLL_m_normal", Value::Null).await;
+    let answer = request(url, "STREAM.DELETE.PLIMSOLL_m_normal", Value::Null).await;
     assert_eq!(answer["success"], json!(true), "{answer}");
 }
 
@@ -34,7 +34,7 @@ async fn poll_until_kept(talk: &mut Talk, token: u64) {
             tokio::time::sleep(SOON / 200).await;
         }
     };
-    assert!(!soon(kept).await, "a new stream knows no duplicates");
+    assert!(!soon(kept).await, "a new stream has no duplicates");
 }
 
 #[tokio::test]
@@ -47,7 +47,7 @@ async fn missing_streams_are_created_with_bounds() {
         ("PLIMSOLL_m_alert", "plimsoll.v1.m.alert.*", 64 << 20),
         ("PLIMSOLL_m_dead", "plimsoll.v1.m.dead.*", 64 << 20),
     ] {
-        let info = ask(&broker.url(), &format!("STREAM.INFO.{stream}"), Value::Null).await;
+        let info = request(&broker.url(), &format!("STREAM.INFO.{stream}"), Value::Null).await;
         let config = &info["config"];
         assert_eq!(config["subjects"], json!([subject]));
         assert_eq!(config["max_bytes"], json!(bytes));
@@ -62,11 +62,11 @@ async fn an_existing_stream_is_left_as_it_is() {
     let broker = Broker::with_streams().await;
     let theirs = json!({ "name": "PLIMSOLL_m_normal", "subjects": ["plimsoll.v1.m.normal.>"],
         "storage": "memory", "retention": "limits", "max_msgs": 7, "num_replicas": 1 });
-    let answer = ask(&broker.url(), "STREAM.CREATE.PLIMSOLL_m_normal", theirs).await;
+    let answer = request(&broker.url(), "STREAM.CREATE.PLIMSOLL_m_normal", theirs).await;
     assert_eq!(answer["error"], Value::Null, "{answer}");
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=1).await;
-    let info = ask(&broker.url(), "STREAM.INFO.PLIMSOLL_m_normal", Value::Null).await;
+    let info = request(&broker.url(), "STREAM.INFO.PLIMSOLL_m_normal", Value::Null).await;
     assert_eq!((&info["config"]["max_msgs"], &info["state"]["messages"]), (&json!(7), &json!(1)));
 }
 
@@ -82,7 +82,7 @@ async fn a_stream_deleted_under_us_is_created_again() {
 }
 
 #[tokio::test]
-async fn a_new_stream_that_outgrew_the_old_one_is_still_told_from_it() {
+async fn a_new_stream_larger_than_the_old_is_still_detected() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=100).await;
@@ -101,7 +101,7 @@ async fn a_new_stream_that_outgrew_the_old_one_is_still_told_from_it() {
 }
 
 #[tokio::test]
-async fn a_stream_made_anew_between_two_cursors_is_told_from_the_old_one() {
+async fn a_stream_recreated_between_two_cursors_differs_from_the_old() {
     let broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=10).await;
@@ -128,6 +128,6 @@ async fn a_broker_with_little_room_gets_smaller_streams() {
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=1).await;
     talk.publish(Lane::Emergency, 2..=2).await;
-    let info = ask(&broker.url(), "STREAM.INFO.PLIMSOLL_m_emergency", Value::Null).await;
+    let info = request(&broker.url(), "STREAM.INFO.PLIMSOLL_m_emergency", Value::Null).await;
     assert_eq!(info["config"]["max_bytes"], json!(256 << 20));
 }

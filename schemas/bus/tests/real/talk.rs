@@ -59,7 +59,7 @@ impl Talk {
             panic!("the events ended");
         })
         .await;
-        found.unwrap_or_else(|_| panic!("not in time; heard only {passed_over:?}"))
+        found.unwrap_or_else(|_| panic!("not in time; received only {passed_over:?}"))
     }
 
     /// What becomes of `message`.

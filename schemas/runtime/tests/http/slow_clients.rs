@@ -68,7 +68,7 @@ impl Fixture {
         socket.connect(self.server.address()).await.unwrap()
     }
 
-    async fn asking(&self, path: &str) -> TcpStream {
+    async fn requested(&self, path: &str) -> TcpStream {
         let mut client = self.narrow().await;
         client.write_all(request(path).as_bytes()).await.unwrap();
         client
@@ -132,7 +132,7 @@ async fn a_thousand_slow_clients_cost_an_honest_one_nothing() {
                 client.write_all(b"GET /metrics HTTP/1.1\r\nx-slow: ").await.unwrap();
                 client
             }
-            _ => fixture.asking("/metrics").await,
+            _ => fixture.requested("/metrics").await,
         };
         crowd.push(client);
         if n % 20 == 0 {
@@ -167,9 +167,9 @@ async fn clients_that_come_again_at_once_do_not_keep_an_honest_one_out() {
                         continue;
                     };
                     let words: &[u8] = if n % 2 == 0 { b"GET /slow HT" } else { b"" };
-                    let _said = client.write_all(words).await;
+                    let _sent = client.write_all(words).await;
                     // Until the server has had enough.
-                    let _heard = client.read(&mut [0; 64]).await;
+                    let _read = client.read(&mut [0; 64]).await;
                     cut.fetch_add(1, Ordering::Relaxed);
                 }
             })
@@ -225,8 +225,8 @@ async fn who_does_not_take_an_answer_is_closed_and_who_takes_it_slowly_is_not() 
     let bounds =
         ServerLimits { stall_timeout: Duration::from_millis(300), ..ServerLimits::default() };
     let fixture = Fixture::start(bounds).await;
-    let _stalled = fixture.asking("/endless").await;
-    let mut slow = fixture.asking("/endless").await;
+    let _stalled = fixture.requested("/endless").await;
+    let mut slow = fixture.requested("/endless").await;
     let (mut part, deadline) = ([0; 4_096], Deadline::within(PATIENCE));
     while fixture.server.stats().closed_for(CloseReason::Stalled) == 0 {
         assert!(!deadline.has_passed(), "the other was not given up");
@@ -242,8 +242,8 @@ async fn who_does_not_take_an_answer_is_closed_and_who_takes_it_slowly_is_not() 
 async fn clients_that_vanish_leave_nothing_behind() {
     let fixture = Fixture::start(ServerLimits::default()).await;
     for round in 0..50 {
-        let clients = [fixture.connect().await, fixture.asking("/metrics").await];
-        let reset = fixture.asking("/held").await;
+        let clients = [fixture.connect().await, fixture.requested("/metrics").await];
+        let reset = fixture.requested("/held").await;
         reset.set_zero_linger().unwrap();
         drop((clients, reset));
         assert_eq!(fixture.get("/healthz").await.unwrap(), ok(5), "round {round}");
@@ -271,9 +271,9 @@ async fn hostile_bytes_are_refused_and_the_next_client_is_served() {
     ] {
         let mut client = fixture.connect().await;
         // The server may close before all is sent, and reset the bytes that it did not read.
-        let _said = client.write_all(&bytes).await;
+        let _sent = client.write_all(&bytes).await;
         let mut answer = Vec::new();
-        let _heard = client.read_to_end(&mut answer).await;
+        let _read = client.read_to_end(&mut answer).await;
         let (line, _) = parts(&answer);
         let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(30)]).into_owned();
         assert!(line.is_empty() || line.contains(status), "{shown:?}: {line}");
@@ -284,12 +284,12 @@ async fn hostile_bytes_are_refused_and_the_next_client_is_served() {
 }
 
 #[tokio::test]
-async fn when_every_place_is_being_answered_a_newcomer_is_told_to_come_again() {
+async fn when_every_connection_is_busy_a_new_one_is_asked_to_retry() {
     let fixture =
         Fixture::start(ServerLimits { connections_max: 8, ..ServerLimits::default() }).await;
     let mut request = Vec::new();
     for _ in 0..8 {
-        request.push(fixture.asking("/held").await);
+        request.push(fixture.requested("/held").await);
     }
     fixture.until("all being answered", |f| f.open[1] == (ConnectionStage::Answering, 8)).await;
     let mut newcomer = fixture.connect().await;
@@ -306,11 +306,11 @@ async fn when_every_place_is_being_answered_a_newcomer_is_told_to_come_again() {
 }
 
 #[tokio::test]
-async fn a_server_that_ends_answers_what_was_asked_and_lets_nobody_else_in() {
+async fn a_server_that_ends_answers_open_requests_and_accepts_no_more() {
     let fixture = Fixture::start(ServerLimits::default()).await;
     let (address, gate) = (fixture.server.address(), Arc::clone(&fixture.gate));
     let _idle = fixture.connect().await;
-    let mut request = fixture.asking("/held").await;
+    let mut request = fixture.requested("/held").await;
     fixture.until("being answered", |f| f.open[1] == (ConnectionStage::Answering, 1)).await;
     let ending = tokio::spawn(fixture.server.end());
     while TcpStream::connect(address).await.is_ok() {
@@ -326,7 +326,7 @@ async fn a_server_that_ends_answers_what_was_asked_and_lets_nobody_else_in() {
 #[tokio::test]
 async fn a_client_that_takes_nothing_does_not_hold_up_the_end() {
     let fixture = Fixture::start(ServerLimits::default()).await;
-    let _stalled = fixture.asking("/metrics").await;
+    let _stalled = fixture.requested("/metrics").await;
     fixture.until("being written", |f| f.open[2] == (ConnectionStage::Writing, 1)).await;
     let ended = tokio::time::timeout(PATIENCE, fixture.server.end()).await;
     assert_eq!(ended, Ok(()));

@@ -82,7 +82,7 @@ impl Fixture {
 }
 
 /// The status of one answer, or the error in its slot.
-fn ask(sender: &SendRequest<Body>, path: &str, body: Body) -> JoinHandle<Result<u16, String>> {
+fn send(sender: &SendRequest<Body>, path: &str, body: Body) -> JoinHandle<Result<u16, String>> {
     let mut sender = sender.clone();
     let request = Request::post(format!("http://h{path}")).body(body).unwrap();
     tokio::spawn(async move {
@@ -95,8 +95,8 @@ fn ask(sender: &SendRequest<Body>, path: &str, body: Body) -> JoinHandle<Result<
 async fn one_connection_has_few_requests_at_a_time_and_the_next_one_waits() {
     let fixture = Fixture::start(ServerLimits::default()).await;
     let sender = fixture.connect().await;
-    assert_eq!(ask(&sender, "/now", Body::empty()).await.unwrap(), Ok(200));
-    let request: Vec<_> = (0..20).map(|_| ask(&sender, "/held", Body::empty())).collect();
+    assert_eq!(send(&sender, "/now", Body::empty()).await.unwrap(), Ok(200));
+    let request: Vec<_> = (0..20).map(|_| send(&sender, "/held", Body::empty())).collect();
     let held = usize::try_from(STREAMS_MAX).unwrap();
     let answering = |stats: &ServerStats| stats.open[1] == (ConnectionStage::Answering, 1);
     fixture.until("being answered", answering).await;
@@ -115,15 +115,15 @@ async fn one_connection_has_few_requests_at_a_time_and_the_next_one_waits() {
 }
 
 #[tokio::test]
-async fn a_body_that_nobody_reads_does_not_keep_another_from_being_read() {
+async fn an_unread_body_does_not_block_another() {
     let bounds = ServerLimits { body_bytes_max: usize::MAX, ..ServerLimits::default() };
     let fixture = Fixture::start(bounds).await;
     let sender = fixture.connect().await;
-    assert_eq!(ask(&sender, "/now", Body::empty()).await.unwrap(), Ok(200));
+    assert_eq!(send(&sender, "/now", Body::empty()).await.unwrap(), Ok(200));
     let large = || Body::from(vec![7; 1_000_000]);
-    let unread: Vec<_> = (1..STREAMS_MAX).map(|_| ask(&sender, "/held", large())).collect();
+    let unread: Vec<_> = (1..STREAMS_MAX).map(|_| send(&sender, "/held", large())).collect();
     let small = || Body::from(vec![7; 60_000]);
-    assert_eq!(ask(&sender, "/read", small()).await.unwrap(), Ok(200));
+    assert_eq!(send(&sender, "/read", small()).await.unwrap(), Ok(200));
     fixture.gate.add_permits(unread.len());
     for unread in unread {
         assert_eq!(unread.await.unwrap(), Ok(200));
@@ -131,25 +131,25 @@ async fn a_body_that_nobody_reads_does_not_keep_another_from_being_read() {
 }
 
 #[tokio::test]
-async fn who_asks_nothing_is_closed_and_who_has_asked_may_rest_while_he_answers_pings() {
+async fn an_idle_client_is_closed_and_one_with_requests_may_rest_with_pongs() {
     let bounds =
         ServerLimits { head_timeout: Duration::from_millis(100), ..ServerLimits::default() };
     let fixture = Fixture::start(bounds).await;
     let resting = fixture.connect().await;
-    assert_eq!(ask(&resting, "/now", Body::empty()).await.unwrap(), Ok(200));
+    assert_eq!(send(&resting, "/now", Body::empty()).await.unwrap(), Ok(200));
     let mut silent = TcpStream::connect(fixture.server.address()).await.unwrap();
     let mut greeting = TcpStream::connect(fixture.server.address()).await.unwrap();
     greeting.write_all(&[PREFACE, SETTINGS].concat()).await.unwrap();
     for client in [&mut silent, &mut greeting] {
-        let _heard = client.read_to_end(&mut Vec::new()).await;
+        let _read = client.read_to_end(&mut Vec::new()).await;
     }
     let stats = fixture.until("two closed", |f| f.closed_for(CloseReason::Silent) == 2).await;
     assert_eq!(stats.connections(), 1);
-    assert_eq!(ask(&resting, "/now", Body::empty()).await.unwrap(), Ok(200));
+    assert_eq!(send(&resting, "/now", Body::empty()).await.unwrap(), Ok(200));
 }
 
 #[tokio::test]
-async fn who_has_asked_and_answers_no_ping_is_closed() {
+async fn a_client_without_a_pong_is_closed() {
     let bounds = ServerLimits {
         head_timeout: Duration::from_millis(100),
         stall_timeout: Duration::from_millis(100),
@@ -173,7 +173,7 @@ async fn heads_beyond_their_bound_are_refused_and_the_connection_goes_on() {
     let request = Request::post("http://h/now").header("x", "y".repeat(100_000));
     let answer = sender.send_request(request.body(Body::empty()).unwrap()).await;
     assert!(answer.is_err() || answer.is_ok_and(|answer| answer.status().as_u16() == 431));
-    assert_eq!(ask(&fixture.connect().await, "/now", Body::empty()).await.unwrap(), Ok(200));
+    assert_eq!(send(&fixture.connect().await, "/now", Body::empty()).await.unwrap(), Ok(200));
 }
 
 #[tokio::test]
@@ -181,7 +181,7 @@ async fn requests_end_with_their_connection() {
     let fixture = Fixture::start(ServerLimits::default()).await;
     for _ in 0..20 {
         let sender = fixture.connect().await;
-        let request: Vec<_> = (0..3).map(|_| ask(&sender, "/held", Body::empty())).collect();
+        let request: Vec<_> = (0..3).map(|_| send(&sender, "/held", Body::empty())).collect();
         let answering = |stats: &ServerStats| stats.open[1] == (ConnectionStage::Answering, 1);
         fixture.until("being answered", answering).await;
         request.iter().for_each(JoinHandle::abort);
@@ -191,14 +191,14 @@ async fn requests_end_with_their_connection() {
     // No client is left to take the permit.
     fixture.gate.add_permits(1);
     assert_eq!(fixture.gate.available_permits(), 1);
-    assert_eq!(ask(&fixture.connect().await, "/held", Body::empty()).await.unwrap(), Ok(200));
+    assert_eq!(send(&fixture.connect().await, "/held", Body::empty()).await.unwrap(), Ok(200));
 }
 
 #[tokio::test]
-async fn a_server_that_ends_answers_what_was_asked() {
+async fn a_server_that_ends_answers_requests() {
     let fixture = Fixture::start(ServerLimits::default()).await;
     let sender = fixture.connect().await;
-    let request = ask(&sender, "/held", Body::empty());
+    let request = send(&sender, "/held", Body::empty());
     let answering = |stats: &ServerStats| stats.open[1] == (ConnectionStage::Answering, 1);
     fixture.until("being answered", answering).await;
     let (gate, ending) = (Arc::clone(&fixture.gate), tokio::spawn(fixture.server.end()));

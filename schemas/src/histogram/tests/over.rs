@@ -21,7 +21,7 @@ fn truly(values: &[u64], limit_ns: u64) -> u64 {
 }
 
 #[test]
-fn samples_in_the_limits_own_bucket_are_told_apart_once_it_is_known() {
+fn samples_in_the_limits_bucket_are_split_once_it_is_known() {
     let own = layout::index_of(LIMIT_NS);
     let beside = [LIMIT_NS - 1, LIMIT_NS, LIMIT_NS + 1, LIMIT_NS + 2];
     assert!(beside.iter().all(|ns| layout::index_of(*ns) == own));
@@ -57,16 +57,16 @@ fn a_limit_that_is_no_longer_watched_is_counted_from_buckets() {
 fn what_the_buckets_contradict_is_refused() {
     let histogram = watching(&[], &[1, LIMIT_NS, LIMIT_NS + 1, 2 * LIMIT_NS]);
     let bytes = codec::encode(histogram.counts()).unwrap();
-    let said = |limit, over, uncertain| Overs(vec![(limit, Over { over, uncertain })]);
+    let stated = |limit, over, uncertain| Overs(vec![(limit, Over { over, uncertain })]);
     let forged = [
-        said(LIMIT_NS, 0, 3),
-        said(LIMIT_NS, 4, 0),
-        said(LIMIT_NS, 1, 3),
-        said(LIMIT_NS, u64::MAX, 2),
-        said(2 * LIMIT_NS, 1, 0),
-        said(2 * LIMIT_NS, 0, 1),
-        said(0, 4, 0),
-        said(MAX_NS + 1, 0, 0),
+        stated(LIMIT_NS, 0, 3),
+        stated(LIMIT_NS, 4, 0),
+        stated(LIMIT_NS, 1, 3),
+        stated(LIMIT_NS, u64::MAX, 2),
+        stated(2 * LIMIT_NS, 1, 0),
+        stated(2 * LIMIT_NS, 0, 1),
+        stated(0, 4, 0),
+        stated(MAX_NS + 1, 0, 0),
         Overs([5, 5].map(|limit| (limit, Over { over: 3, uncertain: 0 })).to_vec()),
         Overs((1..6).map(|limit| (limit, Over { over: 3, uncertain: 0 })).collect()),
     ];
@@ -78,7 +78,7 @@ fn what_the_buckets_contradict_is_refused() {
         assert_eq!(read.err(), refused, "{overs:?}");
     }
     for (over, uncertain) in [(1, 2), (1, 0), (3, 0), (2, 1)] {
-        let overs = said(LIMIT_NS, over, uncertain);
+        let overs = stated(LIMIT_NS, over, uncertain);
         let packed = Packed::try_from_v2(histogram.exact(), &bytes, overs, None).unwrap();
         assert_eq!(packed.over(LIMIT_NS), Over { over, uncertain });
         assert_eq!(packed.without_overs().over(LIMIT_NS), Over { over: 1, uncertain: 2 });
@@ -152,8 +152,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 fn sent(histogram: &Histogram) -> Histogram {
     let bytes = codec::encode(histogram.counts()).unwrap();
-    let said = rmp_serde::to_vec(histogram.overs()).unwrap();
-    let overs: Overs = rmp_serde::from_slice(&said).unwrap();
+    let stated = rmp_serde::to_vec(histogram.overs()).unwrap();
+    let overs: Overs = rmp_serde::from_slice(&stated).unwrap();
     Histogram::try_from_v2(histogram.exact(), &bytes, overs, None).unwrap()
 }
 
@@ -225,7 +225,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_in_any_order_says_the_same(
+    fn merging_in_any_order_is_equal(
         parts in prop::collection::vec(
             (prop::collection::vec(near(), 0..5), prop::collection::vec(near(), 0..5)), 3,
         ),

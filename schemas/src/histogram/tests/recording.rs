@@ -81,7 +81,7 @@ proptest! {
     }
 
     #[test]
-    fn the_reference_library_gives_the_same_quantiles(
+    fn the_reference_library_has_equal_quantiles(
         values in latencies(), permille in 1..=1000_u32,
     ) {
         let mut reference = reference();

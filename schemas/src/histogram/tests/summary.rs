@@ -115,7 +115,7 @@ impl Step {
 
 proptest! {
     #[test]
-    fn the_truth_lies_within_what_is_said_whatever_befell_the_samples(
+    fn the_truth_lies_within_the_bounds_for_all_samples(
         steps in steps(), others in prop::collection::vec(near(), 2),
     ) {
         let (mut histogram, mut all) = (Histogram::default(), Vec::new());
@@ -159,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn a_reader_that_knows_no_uncertainty_takes_the_message(steps in steps()) {
+    fn a_reader_without_uncertainty_takes_the_message(steps in steps()) {
         let (mut histogram, mut all) = (Histogram::default(), Vec::new());
         steps.into_iter().for_each(|step| step.take(&mut histogram, &mut all));
         let bytes = codec::encode(histogram.counts()).unwrap();
@@ -249,14 +249,14 @@ fn what_cannot_be_is_refused_by_name() {
     ] {
         assert_eq!(refused(summary.clone()), contradicts(figure), "{summary:?}");
     }
-    let over = |said: &[(u64, u64, u64)]| {
-        let bytes = rmp_serde::to_vec(said).unwrap();
+    let over = |stated: &[(u64, u64, u64)]| {
+        let bytes = rmp_serde::to_vec(stated).unwrap();
         refused(UncertaintySummary { over: rmp_serde::from_slice(&bytes).unwrap(), ..good() })
     };
     assert_eq!(over(&[(LIMIT_NS, 0, 3)]), None);
     assert_eq!(over(&[(LIMIT_NS, 2, 1)]), None);
-    for said in [(LIMIT_NS, 4, 0), (LIMIT_NS, 1, 3), (7 * MS, 2, 0), (LIMIT_NS, u64::MAX, 2)] {
-        assert_eq!(over(&[said]), contradicts("over"), "{said:?}");
+    for stated in [(LIMIT_NS, 4, 0), (LIMIT_NS, 1, 3), (7 * MS, 2, 0), (LIMIT_NS, u64::MAX, 2)] {
+        assert_eq!(over(&[stated]), contradicts("over"), "{stated:?}");
     }
     let cut = UncertaintySummary { low: Cow::Borrowed(&[0x80]), ..good() };
     assert_eq!(refused(cut), Some(DistributionError::Bytes(codec::CodecError::Truncated)));

@@ -93,7 +93,7 @@ fn a_bucket_of_one_value_or_of_none_leaves_nothing_open() {
 }
 
 #[test]
-fn the_share_over_an_edge_is_exact_and_over_another_limit_nobody_knows() {
+fn the_share_over_an_edge_is_exact_and_over_other_limits_uncertain() {
     let edges = [10 * MS, 25 * MS];
     let limits = [10 * MS, 18 * MS, 25 * MS, 25 * MS + 1];
     let histogram = within(&edges, &[MS, 11 * MS, 24 * MS, 60 * MS], &limits);
@@ -105,7 +105,7 @@ fn the_share_over_an_edge_is_exact_and_over_another_limit_nobody_knows() {
 }
 
 #[test]
-fn a_producers_sum_is_believed_as_far_as_its_buckets_allow() {
+fn a_producers_sum_is_used_within_its_buckets_bounds() {
     let sums = |stated: u64| {
         let mut histogram = within(&[10 * MS, 20 * MS], &[11 * MS, 19 * MS], &[]);
         histogram.state_sum(stated.into());
@@ -159,7 +159,7 @@ fn producers() -> impl Strategy<Value = Vec<(Option<Vec<u64>>, Vec<u64>)>> {
 
 proptest! {
     #[test]
-    fn the_true_sample_of_each_rank_lies_within_what_is_said_whatever_was_merged(
+    fn the_true_sample_of_each_rank_lies_within_bounds_after_any_merge(
         producers in producers(), limits in prop::collection::vec(1..=MAX_NS, 0..3),
     ) {
         let (mut merged, mut all) = (Histogram::default(), Vec::new());
@@ -190,7 +190,7 @@ proptest! {
     }
 
     #[test]
-    fn the_true_share_over_a_limit_lies_within_what_is_said(
+    fn the_true_share_over_a_limit_lies_within_bounds(
         producers in producers(),
         limits in prop::collection::vec(prop_oneof![MS..40 * MS, 1..=MAX_NS], 1..5),
         watched in 0..5_usize,
@@ -212,7 +212,7 @@ proptest! {
     }
 
     #[test]
-    fn merging_in_any_order_says_the_same(producers in producers()) {
+    fn merging_in_any_order_is_equal(producers in producers()) {
         let parts: Vec<Histogram> = producers.iter().map(|(edges, values)| match edges {
             Some(edges) => within(edges, values, &[18 * MS]),
             None => one_by_one(values, &[18 * MS]),

@@ -156,8 +156,8 @@ impl BucketUncertainty {
         counts: impl Iterator<Item = (usize, u64)>,
         ends: &Row,
     ) -> impl Iterator<Item = (usize, i128)> {
-        let looked_at = if self.placed.total() == count { 0 } else { usize::MAX };
-        difference(counts.take(looked_at), self.placed.iter().take(looked_at), ends.iter())
+        let polled = if self.placed.total() == count { 0 } else { usize::MAX };
+        difference(counts.take(polled), self.placed.iter().take(polled), ends.iter())
     }
 
     /// Buckets in use: places, and least and greatest ends.

@@ -72,7 +72,7 @@ fn every_shipped_rule_leads_to_its_section_of_the_runbook() {
 }
 
 #[test]
-fn a_file_may_say_all_there_is_to_a_rule() {
+fn a_file_may_define_all_of_a_rule() {
     let rules = read(&[(
         "a.toml",
         r#"

@@ -207,7 +207,7 @@ fn what_is_wrong_with_a_whole_file_is_reported_with_its_line() {
 }
 
 #[test]
-fn names_that_are_taken_are_told_with_their_line() {
+fn duplicate_names_are_reported_by_line() {
     let new = "operation = 'o'\nlimit = '1ms'\nquantile = 0.9\n";
     let named = |name: &str| format!("[[budget]]\nname = '{name}'\n{new}objective = 0.9");
     expect_error(&[
@@ -255,7 +255,7 @@ fn names_that_are_taken_are_told_with_their_line() {
 }
 
 #[test]
-fn objectives_that_contradict_something_else_are_told_with_their_line() {
+fn contradictory_objectives_are_reported_with_their_line() {
     let long = "b".repeat(57);
     let new = "operation = 'o'\nlimit = '1ms'\nquantile = 0.9\n";
     let nodes = "[[budget]]\nname = 'publish'\nscopes = ['nodes']";
@@ -277,13 +277,13 @@ fn objectives_that_contradict_something_else_are_told_with_their_line() {
         ),
         (
             "[[budget]]\nname = 'publish'\nquantile = 1e-300",
-            "line 3, column 1: budget \"publish\": quantile: objective 0.99 asks for more than \
+            "line 3, column 1: budget \"publish\": quantile: objective 0.99 needs more than \
              quantile 1e-300, which lets more samples be over the limit; write `objective = \
              1e-300` or less, `objective = false` for no error budget, or raise the quantile",
         ),
         (
             "[[budget]]\nname = 'publish'\nobjective = 0.999",
-            "line 3, column 1: budget \"publish\": objective: objective 0.999 asks for more than \
+            "line 3, column 1: budget \"publish\": objective: objective 0.999 needs more than \
              quantile 0.99, which lets more samples be over the limit; write `objective = 0.99` \
              or less, `objective = false` for no error budget, or raise the quantile",
         ),
@@ -296,10 +296,10 @@ fn objectives_that_contradict_something_else_are_told_with_their_line() {
 }
 
 #[test]
-fn an_error_that_two_files_make_together_is_reported_where_the_key_is_given() {
+fn an_error_that_two_files_make_is_reported_at_the_key() {
     let (own, site) = ("include = ['b.toml']\n", "[[budget]]\nname = 'publish'\nquantile = 0.5");
     let error = read(&[("a.toml", own), ("b.toml", site)]).unwrap_err();
-    let expected = "b.toml: line 3, column 1: budget \"publish\": quantile: objective 0.99 asks";
+    let expected = "b.toml: line 3, column 1: budget \"publish\": quantile: objective 0.99 needs";
     assert!(error.starts_with(expected), "{error}");
     let without = format!("{site}\nobjective = false");
     let rules = read(&[("a.toml", own), ("b.toml", &without)]).unwrap();

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::alerts::{FLAP_DOUBLINGS_MAX, FLAP_WITHIN, FLAPS_FORGOTTEN_AFTER};
+use crate::limits::alerts::{FLAP_DOUBLINGS_MAX, FLAP_WITHIN, FLAPS_RESET_AFTER};
 use plimsoll_schemas::alert::{AlertKey, AlertState, DataStatus, Notification, Scope};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::time::Wall;
@@ -144,7 +144,7 @@ impl Alerts {
 
     /// Drops alerts that have been calm for so long that nothing is remembered of them. One that
     /// has long been shown as resolved is so no more, though no finding came since.
-    pub fn forget_calm(&mut self, now: Wall) {
+    pub fn evict_calm(&mut self, now: Wall) {
         let resolved = |entry: &&mut AlertEntry| {
             entry.state == AlertState::Resolved && now.since(entry.since) >= RESOLVED_SHOWN
         };
@@ -168,7 +168,7 @@ impl Alerts {
     }
 
     /// All alerts that are not inactive.
-    pub fn standing(&self) -> impl Iterator<Item = (&AlertKey, AlertState)> {
+    pub fn active(&self) -> impl Iterator<Item = (&AlertKey, AlertState)> {
         self.entries().map(|(key, entry)| (key, entry.state))
     }
 
@@ -267,17 +267,17 @@ impl AlertEntry {
         let Some(calm) = self.resolved_at.map(|resolved| now.since(resolved)) else { return };
         if calm <= FLAP_WITHIN {
             self.flaps = self.flaps.saturating_add(1);
-        } else if calm >= FLAPS_FORGOTTEN_AFTER {
+        } else if calm >= FLAPS_RESET_AFTER {
             self.flaps = 0;
         }
     }
 
     fn is_calm(&self, now: Wall) -> bool {
-        let forgotten =
-            |resolved: Wall| self.flaps == 0 || now.since(resolved) >= FLAPS_FORGOTTEN_AFTER;
+        let are_flaps_reset =
+            |resolved: Wall| self.flaps == 0 || now.since(resolved) >= FLAPS_RESET_AFTER;
         let calm = self
             .resolved_at
-            .is_none_or(|resolved| now.since(resolved) > FLAP_WITHIN && forgotten(resolved));
+            .is_none_or(|resolved| now.since(resolved) > FLAP_WITHIN && are_flaps_reset(resolved));
         self.state == AlertState::Inactive && calm
     }
 }

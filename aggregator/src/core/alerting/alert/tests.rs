@@ -35,7 +35,7 @@ fn three_breaches_in_a_row_fire_and_two_calm_evaluations_resolve() {
 }
 
 #[test]
-fn whoever_has_an_alert_of_a_rule_is_found_among_others() {
+fn every_scope_with_an_alert_of_a_rule_is_found() {
     let mut alerts = Alerts::default();
     let (fleet, node) = (Scope::Fleet, key("a").scope);
     for rule in ["q", "r", "r_burn_1h", "s"] {
@@ -80,13 +80,13 @@ fn one_breach_on_each_of_three_nodes_fires_nothing() {
 }
 
 #[test]
-fn each_move_is_told_once() {
+fn each_change_is_reported_once() {
     let mut alerts = Alerts::default();
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for verdict in [Within, Breach, Breach, Breach, Breach, Within, Within, Within] {
-        told.extend(alerts.on_finding(Wall(0), &key("a"), verdict, PATIENCE));
+        reported.extend(alerts.on_finding(Wall(0), &key("a"), verdict, PATIENCE));
     }
-    let states: Vec<AlertState> = told.iter().map(|change| change.to).collect();
+    let states: Vec<AlertState> = reported.iter().map(|change| change.to).collect();
     assert_eq!(states, [Pending, Firing, Resolved]);
 }
 
@@ -142,7 +142,7 @@ impl Walk {
         Wall(0).plus(Duration::from_secs(self.second))
     }
 
-    fn hear(&mut self, finding: Finding) -> Option<Change> {
+    fn apply(&mut self, finding: Finding) -> Option<Change> {
         self.second += 1;
         self.alerts.on_finding(self.now(), &key("a"), finding, PATIENCE)
     }
@@ -150,7 +150,7 @@ impl Walk {
     /// Repeats one finding until the alert reaches the state; returns how often.
     fn until(&mut self, state: AlertState, finding: Finding) -> u32 {
         for n in 1..=1_000 {
-            self.hear(finding);
+            self.apply(finding);
             if self.alerts.state(&key("a")) == state {
                 return n;
             }
@@ -176,7 +176,7 @@ fn an_alert_that_flaps_takes_twice_as_long_to_resolve_each_time_up_to_64_times()
 }
 
 #[test]
-fn flaps_are_forgotten_after_an_hour_of_calm_and_not_before() {
+fn flaps_are_reset_after_an_hour_of_calm_and_not_before() {
     for (calm, flaps, clears) in [(600, 3, 16), (601, 2, 8), (3_590, 2, 8), (3_600, 0, 2)] {
         let mut walk = Walk::new();
         for _ in 0..3 {
@@ -185,7 +185,7 @@ fn flaps_are_forgotten_after_an_hour_of_calm_and_not_before() {
         }
         let resolved = walk.second;
         walk.until(Inactive, Within);
-        walk.alerts.forget_calm(walk.now());
+        walk.alerts.evict_calm(walk.now());
         // It fires that long after it resolved, of which two seconds are pending.
         walk.second = resolved + calm - 3;
         walk.until(Firing, Breach);
@@ -194,19 +194,19 @@ fn flaps_are_forgotten_after_an_hour_of_calm_and_not_before() {
 }
 
 #[test]
-fn an_alert_that_is_calm_for_good_is_forgotten() {
+fn an_alert_that_stays_calm_is_evicted() {
     let mut walk = Walk::new();
-    walk.hear(Breach);
-    walk.hear(Within);
-    walk.alerts.forget_calm(walk.now());
+    walk.apply(Breach);
+    walk.apply(Within);
+    walk.alerts.evict_calm(walk.now());
     assert_eq!(walk.alerts.get(&key("a")), None, "never fired");
     walk.until(Firing, Breach);
     walk.until(Resolved, Within);
     walk.until(Inactive, Within);
-    walk.alerts.forget_calm(walk.now());
+    walk.alerts.evict_calm(walk.now());
     assert!(walk.alerts.get(&key("a")).is_some(), "might still flap");
     walk.second += 600;
-    walk.alerts.forget_calm(walk.now());
+    walk.alerts.evict_calm(walk.now());
     assert_eq!(walk.alerts.get(&key("a")), None);
 }
 
@@ -222,7 +222,7 @@ fn what_is_found_of_the_data_is_shown_beside_an_alert_that_stands_and_alone_wher
         (Insufficient, DataStatus::Insufficient),
         (Uncertain, DataStatus::Enough),
     ] {
-        assert_eq!(walk.hear(finding), None);
+        assert_eq!(walk.apply(finding), None);
         assert_eq!((data(&walk), walk.alerts.state(&key("a"))), (Some(wanted), Firing));
     }
     for (state, finding, shown) in [
@@ -238,17 +238,17 @@ fn what_is_found_of_the_data_is_shown_beside_an_alert_that_stands_and_alone_wher
 }
 
 #[test]
-fn alerts_that_end_are_told_of_unless_nobody_heard_of_their_begin() {
+fn ends_are_sent_unless_the_begin_was_never_received() {
     let mut alerts = Alerts::default();
-    let mut hear = |node: &str, findings: &[Finding]| {
+    let mut apply = |node: &str, findings: &[Finding]| {
         for finding in findings {
             alerts.on_finding(Wall(0), &key(node), *finding, PATIENCE);
         }
     };
-    hear("fires", &[Breach, Breach, Breach]);
-    hear("pends", &[Breach]);
-    hear("resolved", &[Breach, Breach, Breach, Within, Within]);
-    hear("stays", &[Breach, Breach, Breach]);
+    apply("fires", &[Breach, Breach, Breach]);
+    apply("pends", &[Breach]);
+    apply("resolved", &[Breach, Breach, Breach, Within, Within]);
+    apply("stays", &[Breach, Breach, Breach]);
     let ended = alerts.end(|of| *of != key("stays"));
     let moves: Vec<_> = ended.iter().map(|of| (of.key.clone(), of.change)).collect();
     let change = |from, to| Change { from, to };
@@ -256,7 +256,7 @@ fn alerts_that_end_are_told_of_unless_nobody_heard_of_their_begin() {
         moves,
         [(key("fires"), change(Firing, Resolved)), (key("pends"), change(Pending, Inactive))]
     );
-    let left: Vec<_> = alerts.standing().map(|(key, state)| (key.clone(), state)).collect();
+    let left: Vec<_> = alerts.active().map(|(key, state)| (key.clone(), state)).collect();
     assert_eq!(left, [(key("stays"), Firing)]);
 }
 
@@ -290,7 +290,7 @@ proptest! {
         let mut known = Inactive;
         for happens in story {
             let changes: Vec<Change> = match happens {
-                Happens::Found(finding) => walk.hear(finding).into_iter().collect(),
+                Happens::Found(finding) => walk.apply(finding).into_iter().collect(),
                 Happens::Ended => walk.alerts.end(|_| true).iter().map(|of| of.change).collect(),
                 Happens::Restarted => {
                     let bytes = rmp_serde::to_vec_named(&walk.alerts).unwrap();
@@ -299,7 +299,7 @@ proptest! {
                 }
                 Happens::Hours(hours) => {
                     walk.second += 3_600 * hours;
-                    walk.alerts.forget_calm(walk.now());
+                    walk.alerts.evict_calm(walk.now());
                     vec![]
                 }
             };

@@ -45,7 +45,7 @@ fn bars_of(ends: &[u64], limit_ns: u64, (samples, over): Counted<'_>) -> Vec<Bar
         return Vec::new();
     }
     let mut buckets = samples.counts().iter().peekable();
-    let (mut seen, mut told) = (0_u64, 0_u64);
+    let (mut seen, mut counted) = (0_u64, 0_u64);
     let bar = |end: &u64| {
         let own = layout::index_of((*end).min(layout::MAX_NS));
         while let Some((_, n)) = buckets.next_if(|(index, _)| *index <= own) {
@@ -53,8 +53,8 @@ fn bars_of(ends: &[u64], limit_ns: u64, (samples, over): Counted<'_>) -> Vec<Bar
         }
         // What is over the limit and in its own bucket belongs behind it.
         let up_to = if *end == limit_ns { samples.count().saturating_sub(over) } else { seen };
-        let n = up_to.saturating_sub(told);
-        told = told.max(up_to);
+        let n = up_to.saturating_sub(counted);
+        counted = counted.max(up_to);
         BarSeconds { up_to: seconds(*end), samples: n }
     };
     ends.iter().map(bar).collect()
@@ -84,15 +84,15 @@ mod tests {
 
     #[test]
     fn ends_are_round_and_the_limit_is_one_of_them() {
-        let told = |least, most| -> Vec<f64> {
+        let counted = |least, most| -> Vec<f64> {
             let ends = ends(least, most, LIMIT).into_iter();
             #[expect(clippy::cast_precision_loss, reason = "small")]
             ends.map(|ns| ns as f64 / 1e6).collect()
         };
-        assert_eq!(told(12 * MS, 31 * MS), [12.0, 15.0, 18.0, 20.0, 25.0, 30.0, 31.0]);
-        assert_eq!(told(MS, 70 * MS), [1.0, 2.0, 5.0, 10.0, 18.0, 20.0, 50.0, 70.0]);
-        assert_eq!(told(3 * MS, 4 * MS), [3.0, 18.0], "all is within");
-        assert_eq!(told(40 * MS, 45 * MS), [18.0, 40.0, 45.0], "all is over");
+        assert_eq!(counted(12 * MS, 31 * MS), [12.0, 15.0, 18.0, 20.0, 25.0, 30.0, 31.0]);
+        assert_eq!(counted(MS, 70 * MS), [1.0, 2.0, 5.0, 10.0, 18.0, 20.0, 50.0, 70.0]);
+        assert_eq!(counted(3 * MS, 4 * MS), [3.0, 18.0], "all is within");
+        assert_eq!(counted(40 * MS, 45 * MS), [18.0, 40.0, 45.0], "all is over");
         assert_eq!(ends(0, layout::MAX_NS, LIMIT).len(), BARS_MAX);
         assert_eq!(ends(LIMIT, LIMIT, LIMIT), [LIMIT]);
     }
@@ -117,8 +117,8 @@ mod tests {
             limit_ns in 1_000..40 * MS,
         ) {
             let of = [&before, &during].map(|values| (samples(values), over(values, limit_ns)));
-            let told = bars(limit_ns, [(&of[0].0, of[0].1), (&of[1].0, of[1].1)]);
-            for (values, bars) in [&before, &during].into_iter().zip(&told) {
+            let counted = bars(limit_ns, [(&of[0].0, of[0].1), (&of[1].0, of[1].1)]);
+            for (values, bars) in [&before, &during].into_iter().zip(&counted) {
                 prop_assert_eq!(bars.is_empty(), values.is_empty());
                 prop_assert!(bars.len() <= BARS_MAX);
                 let sum: u64 = bars.iter().map(|bar| bar.samples).sum();

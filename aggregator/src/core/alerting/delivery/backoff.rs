@@ -48,12 +48,17 @@ impl Backoff {
 
     /// Waits between half and all of a span that doubles. Waits at least as long as the receiver's
     /// `Retry-After`, up to `RETRY_AFTER_MAX`.
-    pub(super) fn on_failure(&mut self, now: Mono, asked: Option<Duration>, jitter: &mut Jitter) {
+    pub(super) fn on_failure(
+        &mut self,
+        now: Mono,
+        retry_after: Option<Duration>,
+        jitter: &mut Jitter,
+    ) {
         let span = RETRY_PAUSE_MIN.saturating_mul(1 << self.failures.min(16)).min(RETRY_PAUSE_MAX);
         self.failures = self.failures.saturating_add(1);
         let pause = span / 2 + span.mul_f64(jitter.fraction() / 2.0);
-        let asked = asked.unwrap_or_default().min(RETRY_AFTER_MAX);
-        self.next_at = now.plus(pause.max(asked));
+        let retry_after = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
+        self.next_at = now.plus(pause.max(retry_after));
     }
 }
 
@@ -61,10 +66,10 @@ impl Backoff {
 mod tests {
     use super::*;
 
-    fn pauses(seed: u64, asked: Option<Duration>) -> Vec<Duration> {
+    fn pauses(seed: u64, retry_after: Option<Duration>) -> Vec<Duration> {
         let (mut pace, mut jitter) = (Backoff::default(), Jitter::new(seed));
         let mut pause = || {
-            pace.on_failure(Mono(7), asked, &mut jitter);
+            pace.on_failure(Mono(7), retry_after, &mut jitter);
             pace.next_at().since(Mono(7))
         };
         (0..20).map(|_| pause()).collect()
@@ -81,10 +86,10 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_is_obeyed_when_it_asks_for_more_but_not_for_ever() {
-        let asked = Duration::from_secs(100);
-        assert!(pauses(1, Some(asked)).iter().all(|pause| *pause == asked));
-        let asked = Duration::from_secs(100_000);
-        assert!(pauses(1, Some(asked)).iter().all(|pause| *pause == RETRY_AFTER_MAX));
+    fn retry_after_is_obeyed_up_to_its_bound() {
+        let retry_after = Duration::from_secs(100);
+        assert!(pauses(1, Some(retry_after)).iter().all(|pause| *pause == retry_after));
+        let retry_after = Duration::from_secs(100_000);
+        assert!(pauses(1, Some(retry_after)).iter().all(|pause| *pause == RETRY_AFTER_MAX));
     }
 }

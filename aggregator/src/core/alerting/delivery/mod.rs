@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::notifications::{ALERTS_TOLD_MAX, RESOLVED_AGE_MAX};
+use crate::limits::notifications::{ALERTS_REPORTED_MAX, RESOLVED_AGE_MAX};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -41,7 +41,7 @@ use resend::{LabelledAlert, ReportedAlert, ReportedAlerts, Resend};
 use undeliverable::UndeliverableLog;
 
 /// Failures after which the receiver cannot have processed the post.
-const NOT_HEARD: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
+const NOT_RECEIVED: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
 
 /// What is kept of one receiver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ struct ReceiverState {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Deliveries {
     /// For Alertmanagers; empty where there is none.
-    standings: ReportedAlerts,
+    reported_alerts: ReportedAlerts,
     states: BTreeMap<String, ReceiverState>,
     undeliverable: UndeliverableLog,
     #[serde(skip)]
@@ -71,7 +71,7 @@ pub struct Deliveries {
 impl Deliveries {
     /// The same, with these receivers from now on. What waits for others becomes undeliverable.
     #[must_use]
-    pub fn told_to(mut self, now: Wall, receivers: Vec<Receiver>, seed: u64) -> Self {
+    pub fn with_receivers(mut self, now: Wall, receivers: Vec<Receiver>, seed: u64) -> Self {
         self.jitter = Jitter::new(seed);
         let known = |name: &str| receivers.iter().any(|receiver| *receiver.name == *name);
         let gone: Vec<_> = self.states.extract_if(.., |name, _| !known(name)).collect();
@@ -85,17 +85,22 @@ impl Deliveries {
         }
         self.receivers = receivers;
         if !self.has_alertmanagers() {
-            self.standings.clear();
+            self.reported_alerts.clear();
         }
         self
     }
 
     /// Whether the Alertmanagers' state of an alert matches its rule; true if there are no
     /// Alertmanagers.
-    pub(crate) fn knows(&self, key: &AlertKey, severity: Severity, routes: &[String]) -> bool {
-        let standing = self.standings.get(&(key.clone(), severity));
+    pub(crate) fn has_reported(
+        &self,
+        key: &AlertKey,
+        severity: Severity,
+        routes: &[String],
+    ) -> bool {
+        let reported = self.reported_alerts.get(&(key.clone(), severity));
         !self.has_alertmanagers()
-            || standing.is_some_and(|of| of.ended_at.is_none() && of.routes == routes)
+            || reported.is_some_and(|of| of.ended_at.is_none() && of.routes == routes)
     }
 
     fn has_alertmanagers(&self) -> bool {
@@ -107,13 +112,13 @@ impl Deliveries {
     /// silence ends, that end, and that are acknowledged.
     pub fn on_notification(&mut self, notification: &Notification) {
         let ends = notification.state == AlertState::Resolved;
-        let looked_after = notification.is_acknowledgement();
-        let fires = notification.state == AlertState::Firing && !looked_after;
-        if self.receivers.is_empty() || !(ends || fires || looked_after) {
+        let is_acknowledged = notification.is_acknowledgement();
+        let fires = notification.state == AlertState::Firing && !is_acknowledged;
+        if self.receivers.is_empty() || !(ends || fires || is_acknowledged) {
             return;
         }
         let known_at = texts::wall(notification.at_seconds + notification.late_seconds);
-        if self.has_alertmanagers() && !looked_after {
+        if self.has_alertmanagers() && !is_acknowledged {
             self.stand(notification, known_at);
         }
         let shared = Shared::from(notification.clone());
@@ -126,10 +131,10 @@ impl Deliveries {
             // A receiver that was notified is sent the end, regardless of the rule's present
             // severity and routes.
             let is_meant = receiver.is_meant(notification.severity, &notification.routes)
-                || !fires && queue.believes(&notification.key);
+                || !fires && queue.is_notified(&notification.key);
             if ends && !(resolved && is_meant) {
-                queue.end_untold(&notification.key, tally);
-            } else if is_meant && (!looked_after || acknowledged) {
+                queue.end_unsent(&notification.key, tally);
+            } else if is_meant && (!is_acknowledged || acknowledged) {
                 let no_room = queue.push(&shared, known_at, tally);
                 give_up((&mut self.undeliverable, tally), receiver, known_at, no_room);
             }
@@ -142,12 +147,12 @@ impl Deliveries {
         let labelled = (notification.key.clone(), notification.severity);
         // One that was sent as firing must be sent as ended under the same labels.
         let of = |severity| (notification.key.clone(), severity);
-        let all = self.standings.range(of(Severity::Info)..=of(Severity::Critical));
+        let all = self.reported_alerts.range(of(Severity::Info)..=of(Severity::Critical));
         let others = all.map(|(other, _)| other).filter(|other| !fires || **other != labelled);
         let others: Vec<_> = others.cloned().collect();
-        self.end_standing((known_at, texts::wall(notification.at_seconds)), others);
+        self.end_reported((known_at, texts::wall(notification.at_seconds)), others);
         if fires {
-            let standing = ReportedAlert {
+            let reported = ReportedAlert {
                 alert: AlertmanagerAlert::of(notification),
                 severity: notification.severity,
                 routes: notification.routes.clone(),
@@ -155,47 +160,47 @@ impl Deliveries {
                 known_at,
                 ended_at: None,
             };
-            self.set_standing(labelled, standing);
+            self.set_reported(labelled, reported);
         }
     }
 
     /// Ends all alerts that do not fire.
     pub(crate) fn end_all_but(&mut self, now: Wall, fires: impl Fn(&AlertKey) -> bool) {
-        let others = self.standings.keys().filter(|(key, _)| !fires(key));
+        let others = self.reported_alerts.keys().filter(|(key, _)| !fires(key));
         let others: Vec<_> = others.cloned().collect();
-        self.end_standing((now, now), others);
+        self.end_reported((now, now), others);
     }
 
-    fn end_standing(&mut self, (known_at, ended_at): (Wall, Wall), ending: Vec<LabelledAlert>) {
+    fn end_reported(&mut self, (known_at, ended_at): (Wall, Wall), ending: Vec<LabelledAlert>) {
         for labelled in ending {
-            let before = self.standings.get(&labelled).filter(|of| of.ended_at.is_none());
+            let before = self.reported_alerts.get(&labelled).filter(|of| of.ended_at.is_none());
             let Some(before) = before.map(|before| (**before).clone()) else { continue };
             let ended_at = Some(ended_at);
-            self.set_standing(labelled, ReportedAlert { known_at, ended_at, ..before });
+            self.set_reported(labelled, ReportedAlert { known_at, ended_at, ..before });
         }
     }
 
-    fn set_standing(&mut self, labelled: LabelledAlert, standing: ReportedAlert) {
-        let has_room =
-            self.standings.contains_key(&labelled) || self.standings.len() < ALERTS_TOLD_MAX;
+    fn set_reported(&mut self, labelled: LabelledAlert, reported: ReportedAlert) {
+        let has_room = self.reported_alerts.contains_key(&labelled)
+            || self.reported_alerts.len() < ALERTS_REPORTED_MAX;
         let all =
             self.receivers.iter().filter(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }));
         for receiver in all {
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
-            let is_meant = receiver.is_meant(standing.severity, &standing.routes);
-            if !is_meant && !state.resend.believes(&labelled) {
+            let is_meant = receiver.is_meant(reported.severity, &reported.routes);
+            if !is_meant && !state.resend.is_notified(&labelled) {
                 continue;
             }
             if has_room {
-                state.resend.on_move(&labelled, &standing, &mut state.tally);
+                state.resend.on_move(&labelled, &reported, &mut state.tally);
             } else {
                 state.tally.count_undeliverable("no_room");
-                let letter = (&labelled.0, AlertState::Firing);
-                self.undeliverable.push(standing.known_at, &receiver.name, "no_room", letter);
+                let dropped = (&labelled.0, AlertState::Firing);
+                self.undeliverable.push(reported.known_at, &receiver.name, "no_room", dropped);
             }
         }
         if has_room {
-            self.standings.insert(labelled, standing.into());
+            self.reported_alerts.insert(labelled, reported.into());
         }
     }
 
@@ -203,10 +208,10 @@ impl Deliveries {
     /// sent such an alert is not sent it now. One that was sent it is still sent it: otherwise the
     /// alert would expire there, and be reported as resolved.
     pub fn hold_back(&mut self, is_held: impl Fn(&AlertKey, Severity) -> bool) {
-        for (key, standing) in &mut self.standings {
-            let silenced = is_held(&key.0, standing.severity);
-            if standing.ended_at.is_none() && standing.silenced != silenced {
-                standing.make_mut().silenced = silenced;
+        for (key, reported) in &mut self.reported_alerts {
+            let silenced = is_held(&key.0, reported.severity);
+            if reported.ended_at.is_none() && reported.silenced != silenced {
+                reported.make_mut().silenced = silenced;
             }
         }
     }
@@ -221,7 +226,7 @@ impl Deliveries {
             let body = match receiver.kind {
                 ReceiverKind::Alertmanager { resend_every } => {
                     let how = (receiver, resend_every);
-                    state.resend.next(now, how, &self.standings).map(Body::Alerts)
+                    state.resend.next(now, how, &self.reported_alerts).map(Body::Alerts)
                 }
                 ReceiverKind::Webhook { .. } => {
                     for given_up in state.queue.expire(now.wall, &mut state.tally) {
@@ -250,29 +255,29 @@ impl Deliveries {
             return Vec::new();
         }
         state.tally.count_post(answer.as_str());
-        let mut told = Vec::new();
+        let mut first_known = Vec::new();
         let mut given_up = None;
         match answer {
             Answer::Taken => {
                 state.backoff.on_answer();
                 state.tally.last_success = Some(now.wall);
-                told = state.resend.on_taken(&self.standings, &mut state.tally);
-                told.extend(state.queue.on_taken(&mut state.tally));
+                first_known = state.resend.on_taken(&self.reported_alerts, &mut state.tally);
+                first_known.extend(state.queue.on_taken(&mut state.tally));
             }
             Answer::Refused(_) => {
                 state.backoff.on_answer();
                 state.resend.on_refused();
                 given_up = state.queue.on_refused(now);
             }
-            Answer::Failed(why, asked) => {
-                state.backoff.on_failure(now.mono, asked, &mut self.jitter);
+            Answer::Failed(why, retry_after) => {
+                state.backoff.on_failure(now.mono, retry_after, &mut self.jitter);
                 state.resend.on_failed();
-                given_up = state.queue.on_failed(now, !NOT_HEARD.contains(&why));
+                given_up = state.queue.on_failed(now, !NOT_RECEIVED.contains(&why));
             }
         }
         give_up((&mut self.undeliverable, &mut state.tally), receiver, now.wall, given_up);
         self.let_go(now.wall);
-        told.into_iter().map(|known_at| now.wall.since(known_at)).collect()
+        first_known.into_iter().map(|known_at| now.wall.since(known_at)).collect()
     }
 
     /// Drops alerts whose end was sent to all, or is too old to be sent.
@@ -281,9 +286,9 @@ impl Deliveries {
             self.receivers.iter().filter(|of| matches!(of.kind, ReceiverKind::Alertmanager { .. }));
         let names: Vec<&str> = all.map(|receiver| &*receiver.name).collect();
         let (states, undeliverable) = (&mut self.states, &mut self.undeliverable);
-        self.standings.retain(|key, standing| {
-            let Some(ended_at) = standing.ended_at else { return true };
-            let late = now.since(standing.known_at.max(ended_at)) > RESOLVED_AGE_MAX;
+        self.reported_alerts.retain(|key, reported| {
+            let Some(ended_at) = reported.ended_at else { return true };
+            let late = now.since(reported.known_at.max(ended_at)) > RESOLVED_AGE_MAX;
             if !late
                 && names
                     .iter()
@@ -297,7 +302,7 @@ impl Deliveries {
                     state.tally.count_undeliverable("too_old");
                     undeliverable.push(now, name, "too_old", (&key.0, AlertState::Resolved));
                 }
-                state.resend.forget(key);
+                state.resend.evict(key);
             }
             false
         });
@@ -310,7 +315,7 @@ impl Deliveries {
             let state = self.states.get(&*receiver.name).filter(|state| !state.is_on_its_way)?;
             let due_at = match receiver.kind {
                 ReceiverKind::Alertmanager { .. } => {
-                    (!self.standings.is_empty()).then(|| state.resend.due_at())
+                    (!self.reported_alerts.is_empty()).then(|| state.resend.due_at())
                 }
                 ReceiverKind::Webhook { .. } => state.queue.due_at(),
             };
@@ -324,20 +329,22 @@ impl Deliveries {
     pub fn is_settled(&self) -> bool {
         self.receivers.iter().all(|receiver| {
             self.states.get(&*receiver.name).is_none_or(|state| {
-                let is_told = match receiver.kind {
+                let is_sent = match receiver.kind {
                     ReceiverKind::Alertmanager { .. } => {
                         self.waits(receiver, state).notifications == 0
                     }
                     ReceiverKind::Webhook { .. } => state.queue.is_settled(),
                 };
-                is_told || state.backoff.is_failing()
+                is_sent || state.backoff.is_failing()
             })
         })
     }
 
     fn waits(&self, receiver: &Receiver, state: &ReceiverState) -> Waits {
         match receiver.kind {
-            ReceiverKind::Alertmanager { .. } => state.resend.waits(&self.standings, receiver),
+            ReceiverKind::Alertmanager { .. } => {
+                state.resend.waits(&self.reported_alerts, receiver)
+            }
             ReceiverKind::Webhook { .. } => state.queue.waits(),
         }
     }
@@ -364,8 +371,8 @@ impl Deliveries {
     }
 
     /// The next undeliverable notification that is to be sent to the bus.
-    pub fn next_unsaid(&mut self) -> Option<Undeliverable> {
-        self.undeliverable.next_unsaid()
+    pub fn next_unreported(&mut self) -> Option<Undeliverable> {
+        self.undeliverable.next_unreported()
     }
 }
 

@@ -9,8 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::notifications::{
-    ALERTS_TOLD_MAX, ATTEMPTS_MAX, NOTIFICATION_AGE_MAX, NOTIFICATIONS_WAITING_MAX, OWED_AGE_MAX,
-    OWED_RETRY_EVERY,
+    ALERTS_REPORTED_MAX, ATTEMPTS_MAX, NOTIFICATION_AGE_MAX, NOTIFICATIONS_WAITING_MAX,
+    OWED_AGE_MAX, OWED_RETRY_EVERY,
 };
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notification, Scope};
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -46,17 +46,17 @@ pub(super) struct Queue {
     waiting: BTreeMap<AlertKey, Vec<Waiting>>,
     next: u64,
     /// Alerts whose begin the receiver may have received, and whose end it has not.
-    told: BTreeSet<AlertKey>,
+    notified: BTreeSet<AlertKey>,
     #[serde(skip)]
     on_its_way: Option<(AlertKey, u64)>,
 }
 
 impl Queue {
     /// Whether the receiver may have received an alert's begin, or is being sent it.
-    pub(super) fn believes(&self, key: &AlertKey) -> bool {
+    pub(super) fn is_notified(&self, key: &AlertKey) -> bool {
         let waiting = self.waiting.get(key).into_iter().flatten();
         let mut begins = waiting.filter(|of| of.notification.state == AlertState::Firing);
-        self.told.contains(key) || begins.any(|of| self.is_on_its_way(of))
+        self.notified.contains(key) || begins.any(|of| self.is_on_its_way(of))
     }
 
     /// Queues a notification that is meant for this receiver. Returns the one for which there is no
@@ -68,19 +68,19 @@ impl Queue {
         tally: &mut ReceiverCounts,
     ) -> Option<GivenUp> {
         let key = &notification.key;
-        let believed = self.believes(key);
+        let is_notified = self.is_notified(key);
         let ends = notification.state == AlertState::Resolved;
-        let looked_after = notification.is_acknowledgement();
+        let is_acknowledged = notification.is_acknowledgement();
         if ends {
             self.end(key, tally);
-        } else if !looked_after {
-            self.supersede(key, believed, tally);
+        } else if !is_acknowledged {
+            self.supersede(key, is_notified, tally);
         }
-        if notification.silenced && !(believed && (ends || looked_after)) {
+        if notification.silenced && !(is_notified && (ends || is_acknowledged)) {
             tally.count("suppressed");
             return None;
         }
-        if ends && !believed {
+        if ends && !is_notified {
             tally.count("superseded");
             return None;
         }
@@ -99,9 +99,9 @@ impl Queue {
     }
 
     /// An alert has ended whose end the receiver is not to be sent.
-    pub(super) fn end_untold(&mut self, key: &AlertKey, tally: &mut ReceiverCounts) {
+    pub(super) fn end_unsent(&mut self, key: &AlertKey, tally: &mut ReceiverCounts) {
         self.end(key, tally);
-        self.told.remove(key);
+        self.notified.remove(key);
     }
 
     fn end(&mut self, key: &AlertKey, tally: &mut ReceiverCounts) {
@@ -151,7 +151,7 @@ impl Queue {
     /// Returns notifications that are too old as undeliverable, and drops begins that are over.
     pub(super) fn expire(&mut self, now: Wall, tally: &mut ReceiverCounts) -> Vec<GivenUp> {
         let on_its_way = self.on_its_way.as_ref().map(|(_, token)| *token);
-        let (mut given_up, told) = (Vec::new(), &mut self.told);
+        let (mut given_up, notified) = (Vec::new(), &mut self.notified);
         self.waiting.retain(|key, list| {
             list.retain_mut(|waiting| {
                 if Some(waiting.token) == on_its_way {
@@ -162,13 +162,13 @@ impl Queue {
                     return false;
                 }
                 let age = now.since(waiting.known_at);
-                if waiting.notification.state == AlertState::Resolved && told.contains(key) {
+                if waiting.notification.state == AlertState::Resolved && notified.contains(key) {
                     waiting.owed |= age > NOTIFICATION_AGE_MAX;
                 }
                 let is_old = age > if waiting.owed { OWED_AGE_MAX } else { NOTIFICATION_AGE_MAX };
                 if is_old {
                     if waiting.owed {
-                        told.remove(key);
+                        notified.remove(key);
                     }
                     given_up.push((waiting.notification.clone(), "too_old"));
                 }
@@ -204,17 +204,17 @@ impl Queue {
         let key = &waiting.notification.key;
         match waiting.notification.state {
             AlertState::Firing if !waiting.over || self.waiting.contains_key(key) => {
-                self.believe(key);
+                self.mark_notified(key);
             }
-            AlertState::Resolved => drop(self.told.remove(key)),
+            AlertState::Resolved => drop(self.notified.remove(key)),
             _ => {}
         }
         Some(waiting.known_at)
     }
 
-    fn believe(&mut self, key: &AlertKey) {
-        if self.told.len() < ALERTS_TOLD_MAX {
-            self.told.insert(key.clone());
+    fn mark_notified(&mut self, key: &AlertKey) {
+        if self.notified.len() < ALERTS_REPORTED_MAX {
+            self.notified.insert(key.clone());
         }
     }
 
@@ -231,12 +231,12 @@ impl Queue {
 
     /// The post failed, but the receiver may have processed it. Returns a notification with too
     /// many attempts as undeliverable.
-    pub(super) fn on_failed(&mut self, now: Now, may_be_heard: bool) -> Option<GivenUp> {
+    pub(super) fn on_failed(&mut self, now: Now, may_be_received: bool) -> Option<GivenUp> {
         let mut waiting = self.answered()?;
         let key = waiting.notification.key.clone();
         let has_end = !waiting.over || self.waiting.contains_key(&key);
-        if may_be_heard && waiting.notification.state == AlertState::Firing && has_end {
-            self.believe(&key);
+        if may_be_received && waiting.notification.state == AlertState::Firing && has_end {
+            self.mark_notified(&key);
         }
         waiting.attempts += 1;
         if waiting.owed || waiting.attempts >= ATTEMPTS_MAX {
@@ -252,7 +252,7 @@ impl Queue {
         let key = &waiting.notification.key;
         let ends = waiting.notification.state == AlertState::Resolved;
         // What came after it takes its place.
-        if !ends || !self.told.contains(key) || self.waiting.contains_key(key) {
+        if !ends || !self.notified.contains(key) || self.waiting.contains_key(key) {
             return Some((waiting.notification, why));
         }
         let next_at = now.mono.plus(OWED_RETRY_EVERY);
@@ -273,8 +273,8 @@ impl Queue {
 
     /// Whether nothing is remembered.
     #[cfg(test)]
-    pub(super) fn is_forgotten(&self) -> bool {
-        self.waiting.is_empty() && self.told.is_empty()
+    pub(super) fn is_drained(&self) -> bool {
+        self.waiting.is_empty() && self.notified.is_empty()
     }
 
     /// What waits.

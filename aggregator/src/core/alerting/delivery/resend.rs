@@ -22,7 +22,7 @@ use super::stats::ReceiverCounts;
 use crate::core::fleet::Shared;
 
 /// So often an end is sent.
-const ENDS_TOLD: u8 = 2;
+const END_POSTS: u8 = 2;
 
 /// An alert that fires, or whose end was not sent to all.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -56,7 +56,7 @@ struct PostedState {
 /// The state of one Alertmanager, and the round of posts under way.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Resend {
-    heard: BTreeMap<LabelledAlert, PostedState>,
+    states: BTreeMap<LabelledAlert, PostedState>,
     /// Not yet sent; a restart begins with a round that holds them.
     #[serde(skip)]
     urgent: BTreeSet<LabelledAlert>,
@@ -82,51 +82,51 @@ impl Resend {
     pub(super) fn on_move(
         &mut self,
         key: &LabelledAlert,
-        standing: &ReportedAlert,
+        reported: &ReportedAlert,
         tally: &mut ReceiverCounts,
     ) {
-        let heard =
-            self.heard.entry(key.clone()).or_insert(PostedState { firing: false, present: 1 });
-        if heard.present == 0 {
+        let state =
+            self.states.entry(key.clone()).or_insert(PostedState { firing: false, present: 1 });
+        if state.present == 0 {
             tally.count("superseded");
         }
-        heard.present = 0;
-        if standing.silenced && !(standing.ended_at.is_some() && heard.firing) {
+        state.present = 0;
+        if reported.silenced && !(reported.ended_at.is_some() && state.firing) {
             tally.count("suppressed");
-            heard.present = ENDS_TOLD;
+            state.present = END_POSTS;
         } else {
             self.urgent.insert(key.clone());
         }
     }
 
     /// Whether it is still to be sent an alert.
-    fn wants(&self, key: &LabelledAlert, standing: &ReportedAlert, receiver: &Receiver) -> bool {
-        let heard = self.heard.get(key).copied().unwrap_or_default();
-        let is_meant = receiver.is_meant(standing.severity, &standing.routes);
-        match standing.ended_at {
+    fn wants(&self, key: &LabelledAlert, reported: &ReportedAlert, receiver: &Receiver) -> bool {
+        let state = self.states.get(key).copied().unwrap_or_default();
+        let is_meant = receiver.is_meant(reported.severity, &reported.routes);
+        match reported.ended_at {
             // A receiver of the begin is sent the end, whatever the rule's routes are by then.
-            Some(_) => (is_meant || heard.firing) && heard.present < ENDS_TOLD,
-            None => is_meant && (heard.firing || !standing.silenced),
+            Some(_) => (is_meant || state.firing) && state.present < END_POSTS,
+            None => is_meant && (state.firing || !reported.silenced),
         }
     }
 
     /// Whether it was sent that an alert fires, and no end.
-    pub(super) fn believes(&self, key: &LabelledAlert) -> bool {
-        self.heard.get(key).is_some_and(|heard| heard.firing)
+    pub(super) fn is_notified(&self, key: &LabelledAlert) -> bool {
+        self.states.get(key).is_some_and(|state| state.firing)
     }
 
     /// Whether it was never sent the present state of an alert.
     pub(super) fn misses(&self, key: &LabelledAlert) -> bool {
-        self.heard.get(key).is_some_and(|heard| heard.present == 0)
+        self.states.get(key).is_some_and(|state| state.present == 0)
     }
 
     /// Whether it was sent everything about an alert that has ended.
     pub(super) fn is_done_with(&self, key: &LabelledAlert) -> bool {
-        self.heard.get(key).is_none_or(|heard| heard.present >= ENDS_TOLD)
+        self.states.get(key).is_none_or(|state| state.present >= END_POSTS)
     }
 
-    pub(super) fn forget(&mut self, key: &LabelledAlert) {
-        self.heard.remove(key);
+    pub(super) fn evict(&mut self, key: &LabelledAlert) {
+        self.states.remove(key);
         self.urgent.remove(key);
     }
 
@@ -135,45 +135,53 @@ impl Resend {
         &mut self,
         now: Now,
         (receiver, resend_every): (&Receiver, Duration),
-        standings: &ReportedAlerts,
+        reported_alerts: &ReportedAlerts,
     ) -> Option<Vec<u8>> {
         if self.round.is_none() && now.mono >= self.next_at {
             self.round = Some(ResendRound { next_at: now.mono.plus(resend_every), after: None });
         }
-        let mut keys = self.of_round(receiver, standings);
+        let mut keys = self.of_round(receiver, reported_alerts);
         if keys.is_empty() {
             self.end_round();
-            keys = self.of_urgent(receiver, standings);
+            keys = self.of_urgent(receiver, reported_alerts);
         }
         if keys.is_empty() {
             self.urgent.clear();
             return None;
         }
         let ends_at = now.wall.plus((resend_every * RESENDS_MISSED_MAX).max(ENDS_AFTER_MIN));
-        let told = keys.into_iter().filter_map(|key| {
-            let standing = standings.get(&key)?;
-            Some((key, standing.ended_at.is_some(), standing))
+        let alerts_due = keys.into_iter().filter_map(|key| {
+            let reported = reported_alerts.get(&key)?;
+            Some((key, reported.ended_at.is_some(), reported))
         });
         let (mut posted, mut alerts) = (Vec::new(), Vec::new());
-        for (key, ended, standing) in told {
-            alerts.push(standing.alert.to_json(standing.ended_at.unwrap_or(ends_at)));
+        for (key, ended, reported) in alerts_due {
+            alerts.push(reported.alert.to_json(reported.ended_at.unwrap_or(ends_at)));
             posted.push((key, ended));
         }
         self.posted = posted;
         Some(serde_json::to_vec(&alerts).expect("a list of maps of text is JSON"))
     }
 
-    fn of_round(&self, receiver: &Receiver, standings: &ReportedAlerts) -> Vec<LabelledAlert> {
+    fn of_round(
+        &self,
+        receiver: &Receiver,
+        reported_alerts: &ReportedAlerts,
+    ) -> Vec<LabelledAlert> {
         let Some(round) = &self.round else { return Vec::new() };
         let from = round.after.as_ref().map_or(Bound::Unbounded, Bound::Excluded);
-        let left = standings.range((from, Bound::Unbounded));
-        let wanted = left.filter(|(key, standing)| self.wants(key, standing, receiver));
+        let left = reported_alerts.range((from, Bound::Unbounded));
+        let wanted = left.filter(|(key, reported)| self.wants(key, reported, receiver));
         wanted.take(ALERTS_A_POST_MAX).map(|(key, _)| key.clone()).collect()
     }
 
-    fn of_urgent(&self, receiver: &Receiver, standings: &ReportedAlerts) -> Vec<LabelledAlert> {
+    fn of_urgent(
+        &self,
+        receiver: &Receiver,
+        reported_alerts: &ReportedAlerts,
+    ) -> Vec<LabelledAlert> {
         let stands = |key: &&LabelledAlert| {
-            standings.get(*key).is_some_and(|standing| self.wants(key, standing, receiver))
+            reported_alerts.get(*key).is_some_and(|reported| self.wants(key, reported, receiver))
         };
         self.urgent.iter().filter(stands).take(ALERTS_A_POST_MAX).cloned().collect()
     }
@@ -181,21 +189,21 @@ impl Resend {
     /// The post was accepted. Returns since when the states are known that it sent first.
     pub(super) fn on_taken(
         &mut self,
-        standings: &ReportedAlerts,
+        reported_alerts: &ReportedAlerts,
         tally: &mut ReceiverCounts,
     ) -> Vec<Wall> {
         let mut first = Vec::new();
         for (key, ended) in self.on_posted() {
             // It may have moved meanwhile.
-            let standing = standings.get(&key).filter(|of| of.ended_at.is_some() == ended);
-            let heard = self.heard.entry(key.clone()).or_default();
-            heard.firing = !ended;
-            let Some(standing) = standing else { continue };
-            if heard.present == 0 {
+            let reported = reported_alerts.get(&key).filter(|of| of.ended_at.is_some() == ended);
+            let state = self.states.entry(key.clone()).or_default();
+            state.firing = !ended;
+            let Some(reported) = reported else { continue };
+            if state.present == 0 {
                 tally.count("delivered");
-                first.push(standing.known_at);
+                first.push(reported.known_at);
             }
-            heard.present = heard.present.saturating_add(1);
+            state.present = state.present.saturating_add(1);
             self.urgent.remove(&key);
         }
         first
@@ -236,10 +244,10 @@ impl Resend {
     }
 
     /// What it has not been sent.
-    pub(super) fn waits(&self, standings: &ReportedAlerts, receiver: &Receiver) -> Waits {
-        let unheard = self.heard.iter().filter(|(_, heard)| heard.present == 0);
-        let unheard = unheard.filter_map(|(key, _)| Some((key, standings.get(key)?)));
-        let wanted = unheard.filter(|(key, standing)| self.wants(key, standing, receiver));
-        wanted.fold(Waits::default(), |waits, (_, standing)| waits.and(standing.known_at))
+    pub(super) fn waits(&self, reported_alerts: &ReportedAlerts, receiver: &Receiver) -> Waits {
+        let unsent = self.states.iter().filter(|(_, state)| state.present == 0);
+        let unsent = unsent.filter_map(|(key, _)| Some((key, reported_alerts.get(key)?)));
+        let wanted = unsent.filter(|(key, reported)| self.wants(key, reported, receiver));
+        wanted.fold(Waits::default(), |waits, (_, reported)| waits.and(reported.known_at))
     }
 }

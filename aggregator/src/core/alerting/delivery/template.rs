@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_line() {
+    fn errors_state_their_line() {
         let read = |text: &str| Template::read(text, &fields(json!("x"))).unwrap_err().to_string();
         for (text, error) in [
             ("{\n\"k\": \"{{ c }}\"}", "line 2: unknown field \"c\"; there are a, b"),

@@ -98,7 +98,7 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
     let heat = |what, celsius: Option<f64>| Some(format!("{what} {:.0} °C", celsius?));
     let notable = |what, ratio: Option<f64>, from| share(what, ratio.filter(|of| *of >= from));
     let is = |what: &str, held: Option<bool>| (held == Some(true)).then(|| what.to_owned());
-    let told = [
+    let parts = [
         share("cpu", hardware.cpu_usage_ratio),
         share("memory", hardware.memory_used_ratio),
         heat("cpu", hardware.cpu_temperature_celsius),
@@ -111,10 +111,10 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
         notable("waits for its cpu limit", hardware.cgroup_cpu_throttled_ratio, WAITS_FROM),
         notable("stalls for memory", hardware.memory_stalled_ratio, WAITS_FROM),
     ];
-    let told: Vec<String> = told.into_iter().flatten().collect();
-    let told = if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) };
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     let share = has_shares.then(|| format!(" {:.0} % of them", worst.share * 100.0));
-    format!("{}{}{told}", worst.node, share.unwrap_or_default())
+    format!("{}{}{parts}", worst.node, share.unwrap_or_default())
 }
 
 /// Seconds in the unit that people use for such a span.
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_told_with_its_labels_and_its_node_without_a_share_of_samples() {
+    fn a_value_is_stated_with_labels_and_node_and_no_share_of_samples() {
         let value = ValueEvidence {
             metric: "disk_used_ratio".parse().unwrap(),
             labels: Labels::new([("mount", "/data")]).unwrap(),

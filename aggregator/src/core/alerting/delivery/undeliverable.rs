@@ -30,7 +30,7 @@ pub struct Undeliverable {
 pub(super) struct UndeliverableLog {
     kept: VecDeque<Undeliverable>,
     #[serde(skip)]
-    unsaid: VecDeque<Undeliverable>,
+    unreported: VecDeque<Undeliverable>,
 }
 
 impl UndeliverableLog {
@@ -41,18 +41,18 @@ impl UndeliverableLog {
         reason: &'static str,
         (key, state): (&AlertKey, AlertState),
     ) {
-        let letter = Undeliverable {
+        let entry = Undeliverable {
             receiver: receiver.to_owned(),
             reason: reason.into(),
             at_seconds: seconds(now.0),
             key: key.clone(),
             state,
         };
-        for undeliverable in [&mut self.kept, &mut self.unsaid] {
+        for undeliverable in [&mut self.kept, &mut self.unreported] {
             if undeliverable.len() >= UNDELIVERED_KEPT_MAX {
                 undeliverable.pop_front();
             }
-            undeliverable.push_back(letter.clone());
+            undeliverable.push_back(entry.clone());
         }
     }
 
@@ -62,7 +62,7 @@ impl UndeliverableLog {
     }
 
     /// The next one to send to the bus.
-    pub(super) fn next_unsaid(&mut self) -> Option<Undeliverable> {
-        self.unsaid.pop_front()
+    pub(super) fn next_unreported(&mut self) -> Option<Undeliverable> {
+        self.unreported.pop_front()
     }
 }

@@ -57,8 +57,8 @@ pub enum CommandError {
     #[error("it would last for more than {} days; give less", SILENCE_MAX.as_secs() / 86_400)]
     TooLong,
     /// It has no author.
-    #[error("by is empty; say who asks")]
-    Nobody,
+    #[error("by is empty; name the operator")]
+    NoOperator,
     /// A text could not be shown as one line.
     #[error("{0} holds a control character; leave it out")]
     Control(&'static str),
@@ -88,7 +88,7 @@ pub enum CommandError {
     NotAcknowledged(Box<AlertKey>),
     /// The alert neither fires nor pends.
     #[error("{key} is {}; only an alert that fires or pends can be acknowledged", .state.as_str())]
-    NotStanding {
+    NotActive {
         /// The alert.
         key: Box<AlertKey>,
         /// Its state.
@@ -140,7 +140,7 @@ impl Silences {
         of: Acknowledgement,
     ) -> Result<(), CommandError> {
         if !matches!(state, AlertState::Firing | AlertState::Pending) {
-            return Err(CommandError::NotStanding { key: Box::new(key), state });
+            return Err(CommandError::NotActive { key: Box::new(key), state });
         }
         check(now, &of.by, &of.comment, now, of.until)?;
         let is_new = !self.acknowledged.contains_key(&key);
@@ -184,14 +184,14 @@ impl Silences {
             }
             AlertState::Firing => {
                 // An acknowledgement that has just ended is no reason to notify again.
-                self.forget(key);
+                self.evict(key);
                 false
             }
             AlertState::Resolved => self.withheld.contains(key),
             _ => why.is_some(),
         };
         if matches!(to, AlertState::Resolved | AlertState::Inactive) {
-            self.forget(key);
+            self.evict(key);
         }
         if silenced {
             self.count_suppressed(why.unwrap_or("silenced"));
@@ -232,7 +232,7 @@ impl Silences {
     }
 
     /// Nothing needs to be remembered about an alert any more.
-    fn forget(&mut self, key: &AlertKey) {
+    fn evict(&mut self, key: &AlertKey) {
         self.acknowledged.remove(key);
         self.withheld.remove(key);
         self.again.remove(key);
@@ -300,7 +300,7 @@ impl Silences {
 
 fn check(now: Wall, by: &str, comment: &str, from: Wall, until: Wall) -> Result<(), CommandError> {
     if by.trim().is_empty() {
-        return Err(CommandError::Nobody);
+        return Err(CommandError::NoOperator);
     }
     for (key, text, max) in [("by", by, BY_BYTES_MAX), ("comment", comment, COMMENT_BYTES_MAX)] {
         if text.len() > max {

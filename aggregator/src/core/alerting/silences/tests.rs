@@ -44,8 +44,8 @@ type Case = (&'static str, &'static [(u64, Happens)], &'static [(u64, AlertState
 
 /// Plays thirty seconds. Returns the seconds at which receivers are notified of one alert on node
 /// n1, each with the alert's state.
-fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
-    let (mut silences, mut state, mut told) = (Silences::default(), AlertState::Inactive, vec![]);
+fn got(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
+    let (mut silences, mut state, mut got) = (Silences::default(), AlertState::Inactive, vec![]);
     for second in 0..30 {
         for (_, happens) in story.iter().filter(|(when, _)| *when == second) {
             match happens {
@@ -53,7 +53,7 @@ fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
                     let change = Change { from: std::mem::replace(&mut state, *to), to: *to };
                     let of = silences.on_change(at(second), &key("n1"), Severity::Warning, change);
                     if !of.silenced {
-                        told.push((second, *to));
+                        got.push((second, *to));
                     }
                 }
                 Happens::Silence(matches, until) => {
@@ -69,9 +69,9 @@ fn told(story: &[(u64, Happens)]) -> Vec<(u64, AlertState)> {
         silences.expire(at(second));
         let firing =
             |of: &AlertKey| (*of == key("n1") && state == Firing).then_some(Severity::Warning);
-        told.extend(silences.take_due(at(second), firing).iter().map(|_| (second, Firing)));
+        got.extend(silences.take_due(at(second), firing).iter().map(|_| (second, Firing)));
     }
-    told
+    got
 }
 
 const FIRED: Change = Change { from: Pending, to: Firing };
@@ -85,7 +85,7 @@ const FIRES: Happens = Moves(Firing);
 const RESOLVES: Happens = Moves(Resolved);
 
 const CASES: &[Case] = &[
-    ("nobody says anything", &[(3, FIRES), (9, RESOLVES)], &[(3, Firing), (9, Resolved)]),
+    ("no silence", &[(3, FIRES), (9, RESOLVES)], &[(3, Firing), (9, Resolved)]),
     (
         "a silence about others",
         &[(0, Happens::Silence(ELSEWHERE, 20)), (3, FIRES), (9, RESOLVES)],
@@ -111,7 +111,7 @@ const CASES: &[Case] = &[
         &[(8, Firing)],
     ),
     (
-        "somebody ends the silence",
+        "the silence is deleted",
         &[(0, Happens::Silence(N1, 20)), (3, FIRES), (5, End(1)), (9, RESOLVES)],
         &[(5, Firing), (9, Resolved)],
     ),
@@ -136,7 +136,7 @@ const CASES: &[Case] = &[
         &[(3, Firing), (7, Firing), (9, Resolved)],
     ),
     (
-        "somebody lets go of it",
+        "the acknowledgement is deleted",
         &[(3, FIRES), (4, Acknowledge(20)), (6, Unacknowledge), (9, RESOLVES)],
         &[(3, Firing), (6, Firing), (9, Resolved)],
     ),
@@ -153,9 +153,9 @@ const CASES: &[Case] = &[
 ];
 
 #[test]
-fn receivers_are_told_once_of_each_begin_and_end_that_nobody_wanted_kept_from_them() {
+fn receivers_are_notified_once_of_each_unsilenced_begin_and_end() {
     for (name, story, wanted) in CASES {
-        assert_eq!(told(story), *wanted, "{name}");
+        assert_eq!(got(story), *wanted, "{name}");
     }
 }
 
@@ -163,12 +163,12 @@ fn receivers_are_told_once_of_each_begin_and_end_that_nobody_wanted_kept_from_th
 fn what_cannot_hold_is_refused_with_the_fix() {
     let mut silences = Silences::default();
     let mut of = |change: fn(&mut Silence)| {
-        let mut asked = silence(r#"{"rule":"r"}"#, 10, 20);
-        change(&mut asked);
-        silences.add(at(10), asked).unwrap_err()
+        let mut requested = silence(r#"{"rule":"r"}"#, 10, 20);
+        change(&mut requested);
+        silences.add(at(10), requested).unwrap_err()
     };
     assert_eq!(of(|s| s.matches = SilenceMatch::default()), CommandError::Everything);
-    assert_eq!(of(|s| s.by = " ".to_owned()), CommandError::Nobody);
+    assert_eq!(of(|s| s.by = " ".to_owned()), CommandError::NoOperator);
     assert_eq!(of(|s| s.until = at(10)), CommandError::Over);
     assert_eq!(of(|s| (s.from, s.until) = (at(1), at(9))), CommandError::Over);
     assert_eq!(of(|s| s.until = s.from.plus(SILENCE_MAX).plus(SILENCE_MAX)), CommandError::TooLong);
@@ -195,8 +195,8 @@ fn both_are_bounded_and_make_room_when_they_end() {
     assert_eq!(one_more(&mut silences, 5).unwrap().id, SILENCES_MAX as u64 + 1);
     assert_eq!(silences.rows().len(), 1);
     for node in 0..ACKNOWLEDGEMENTS_MAX {
-        let standing = (key(&format!("n{node}")), Firing);
-        silences.acknowledge(at(0), standing, acknowledgement(9)).unwrap();
+        let active = (key(&format!("n{node}")), Firing);
+        silences.acknowledge(at(0), active, acknowledgement(9)).unwrap();
     }
     let full = CommandError::Full { what: "acknowledgements", max: ACKNOWLEDGEMENTS_MAX };
     let one_more = (key("m"), Firing);
@@ -238,7 +238,7 @@ fn a_clock_that_is_set_back_ends_no_silence_that_has_begun() {
 fn a_text_that_would_break_a_line_is_refused() {
     for (by, comment, which) in [("a\nb", "", "by"), ("a", "\u{1b}[2J", "comment")] {
         let (by, comment) = (by.to_owned(), comment.to_owned());
-        let asked = Silence { by, comment, ..silence(r#"{"rule":"r"}"#, 0, 5) };
-        assert_eq!(Silences::default().add(at(0), asked), Err(CommandError::Control(which)));
+        let requested = Silence { by, comment, ..silence(r#"{"rule":"r"}"#, 0, 5) };
+        assert_eq!(Silences::default().add(at(0), requested), Err(CommandError::Control(which)));
     }
 }

@@ -33,7 +33,7 @@ pub enum Decision {
     /// It was merged before.
     Duplicate,
     /// Its incarnation is too old to be remembered.
-    Forgotten,
+    Evicted,
 }
 
 /// Samples that are missing below the newest message of a run.
@@ -47,7 +47,7 @@ pub struct Gap {
 
 /// The ledger entry of one node over all its incarnations.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Account {
+pub struct LedgerEntry {
     runs: Runs,
     /// Sum of the incarnations that were folded and have no run of their own any more.
     past: Ledger,
@@ -67,11 +67,11 @@ pub struct Account {
 /// Messages of a run about a time after a later one had begun that mean nothing yet.
 const OVERLAPS_BORNE: u64 = 3;
 
-impl Account {
+impl LedgerEntry {
     /// Decides about a snapshot that carries `samples`, and books it when it is new.
     pub fn book(&mut self, header: &Header, samples: u64) -> Decision {
         if self.is_past(header.incarnation) {
-            return Decision::Forgotten;
+            return Decision::Evicted;
         }
         let run = self.runs.run_of(header.incarnation);
         if !run.seqs.insert(header.seq.0) {

@@ -24,7 +24,7 @@ use super::run::Run;
 
 /// New messages of a run after the newest has sent its final message that mean nothing yet: what
 /// another lane brings a little late.
-const AFTER_FAREWELL_BORNE: u32 = 3;
+const AFTER_FINAL_BORNE: u32 = 3;
 /// How many new messages of a run have no effect while the newest, of a greater name, sends
 /// nothing: a spool may send as many between two messages of a living run.
 pub(super) const IN_SILENCE_BORNE: u32 = 64;
@@ -73,15 +73,15 @@ impl Runs {
         else {
             return false;
         };
-        let speaks_on = header.seq == run.newest && !run.left_in_order && run.successor.is_none();
+        let continues = header.seq == run.newest && !run.left_in_order && run.successor.is_none();
         if newest == header.incarnation {
             self.sent_on = None;
             return false;
         }
-        if !speaks_on || header.incarnation > newest {
-            return speaks_on;
+        if !continues || header.incarnation > newest {
+            return continues;
         }
-        let borne = if last.left_in_order { AFTER_FAREWELL_BORNE } else { IN_SILENCE_BORNE };
+        let borne = if last.left_in_order { AFTER_FINAL_BORNE } else { IN_SILENCE_BORNE };
         let before = self.sent_on.filter(|(of, _)| *of == header.incarnation);
         let times = before.map_or(0, |(_, times)| times).saturating_add(1);
         self.sent_on = Some((header.incarnation, times));

@@ -26,13 +26,13 @@ impl Seqs {
         };
         let last = seq.checked_add(1).and_then(|next| self.spans.remove(&next)).unwrap_or(seq);
         self.spans.insert(first, last);
-        self.forget_the_oldest_hole();
+        self.drop_oldest_hole();
         true
     }
 
     /// Past the bound the oldest hole closes: what would still come for it counts as a
     /// repetition and is not merged, which the ledger shows as held for ever, never as double.
-    fn forget_the_oldest_hole(&mut self) {
+    fn drop_oldest_hole(&mut self) {
         if self.spans.len() <= SEQ_HOLES_MAX {
             return;
         }

@@ -79,7 +79,7 @@ fn place(number: u64) -> usize {
 impl CounterIncrease {
     /// A counter at `stand` without any increase.
     #[must_use]
-    pub(crate) fn standing(stand: u64) -> Self {
+    pub(crate) fn constant(stand: u64) -> Self {
         Self { stood: stand, ..Self::default() }
     }
 

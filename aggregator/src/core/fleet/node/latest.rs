@@ -4,7 +4,7 @@ use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use crate::core::fleet::ledger::Account;
+use crate::core::fleet::ledger::LedgerEntry;
 
 /// A snapshot's position among those of its node: its incarnation's number in their order, its
 /// sequence number.
@@ -27,7 +27,7 @@ impl<T> Latest<T> {
     /// have changed since that one was stored: `account` has the present order.
     pub(super) fn offer(
         &mut self,
-        (account, at): (&Account, Wall),
+        (account, at): (&LedgerEntry, Wall),
         from: (Incarnation, Seq),
         value: T,
     ) {

@@ -12,7 +12,7 @@ mod trouble;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::{
-    ACCOUNT_FORGET_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
+    LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
     NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
 };
 use plimsoll_schemas::hardware::Reading;
@@ -32,7 +32,7 @@ pub use trouble::Trouble;
 
 use super::bounded::bounded_entry;
 use super::catalogue;
-use super::ledger::Account;
+use super::ledger::LedgerEntry;
 use super::operations::Operations;
 use super::shared::Shared;
 use crate::core::ingest::Skew;
@@ -42,7 +42,7 @@ use metrics::Count;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Node {
     /// Which of its snapshots were merged.
-    pub account: Account,
+    pub account: LedgerEntry,
     /// When it was last seen, on the aggregator's clock.
     pub last_seen: Wall,
     /// True once it has expired and is not shown any more. Its ledger entry stays.
@@ -94,8 +94,8 @@ impl Node {
 
     /// True once nothing that was merged can come again, wherever it was kept.
     #[must_use]
-    pub fn may_be_forgotten(&self, now: Wall) -> bool {
-        now.since(self.last_seen) >= ACCOUNT_FORGET_AFTER
+    pub fn may_be_evicted(&self, now: Wall) -> bool {
+        now.since(self.last_seen) >= LEDGER_EVICT_AFTER
     }
 
     /// What is kept of the node while it is not shown: its ledger entry, and when it was last seen.

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stood_when_a_machine_was_first_heard_is_no_event() {
+    fn values_when_a_machine_is_first_seen_are_no_event() {
         let mut ticks = SensorCounters::default();
         let faults = |gpu, n| read(&GPU_FAULTS_TOTAL, ("gpu", gpu), n);
         ticks.see(at(0), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 7.0)]);
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_says_nothing_for_a_while_has_counted_only_what_is_new() {
+    fn a_device_silent_for_a_while_counts_only_what_is_new() {
         let mut ticks = SensorCounters::default();
         let errors = |gpu: &str, n: f64| {
             let labels = Labels::new([("gpu", gpu), ("kind", "uncorrected")]).unwrap();
@@ -184,7 +184,7 @@ mod tests {
         assert_eq!(within(2, &[errors("1", 3.0)]), Some(0.0));
         assert_eq!(within(3, &[errors("0", 2.0), errors("1", 3.0)]), Some(0.0));
         assert_eq!(within(4, &[errors("1", 3.0)]), Some(0.0));
-        assert_eq!(within(5, &[errors("0", 3.0)]), Some(1.0), "while it said nothing");
+        assert_eq!(within(5, &[errors("0", 3.0)]), Some(1.0), "while it was silent");
     }
 
     #[test]

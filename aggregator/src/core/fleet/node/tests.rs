@@ -46,7 +46,7 @@ fn a_late_reading_does_not_replace_a_newer_one() {
 }
 
 #[test]
-fn a_former_run_that_is_heard_late_masks_nothing_of_the_living_one() {
+fn a_former_run_received_late_masks_nothing_of_the_live_one() {
     let mut node = node(&[9]);
     node.take_readings((Incarnation(9), Seq(1)), load(9.0));
     node.account = self::node(&[9, 7]).account;
@@ -74,7 +74,7 @@ fn a_node_is_silent_after_a_while_unless_it_left_in_order() {
     assert_eq!(node.presence(later), Presence::Silent);
     assert!(!node.may_be_hidden(later.plus(NODE_HIDE_AFTER)));
     assert!(node.may_be_hidden(later.plus(NODE_HIDE_SILENT_AFTER)));
-    assert!(!node.may_be_forgotten(later.plus(NODE_HIDE_SILENT_AFTER)));
+    assert!(!node.may_be_evicted(later.plus(NODE_HIDE_SILENT_AFTER)));
 }
 
 #[test]

@@ -211,7 +211,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_used_before_says_what_a_histogram_of_the_same_samples_says(
+        fn the_former_format_equals_a_histogram_of_the_same_samples(
             before in samples(), one in samples(), two in samples(), three in samples(),
             permille in prop::collection::vec(0..=1_000_u64, 0..20),
         ) {

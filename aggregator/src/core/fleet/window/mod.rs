@@ -339,7 +339,7 @@ impl Windows {
 
     /// Whether one window that ends now holds a sample; cheap, since it merges nothing.
     #[must_use]
-    pub fn speaks(&self, now: Wall, window: Window) -> bool {
+    pub fn has_data(&self, now: Wall, window: Window) -> bool {
         self.shown(now, window).next().is_some()
     }
 

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_are_told_apart_up_to_the_bound() {
+    fn limits_are_distinct_up_to_the_bound() {
         let limits = limits(&[5, 7, 5, 9, 11, 13]);
         let places = [5, 7, 9, 11, 13].map(|limit| limits.place(limit));
         assert_eq!(places, [Some(0), Some(1), Some(2), Some(3), None]);

@@ -66,8 +66,8 @@ fn a_sample_leaves_each_window_in_its_time_and_the_total_never() {
         let kept = &Window::ALL[..3];
         let counts = kept.iter().map(|window| windows.merged(at(seconds), *window).count());
         assert_eq!(counts.collect::<Vec<_>>(), expected, "after {seconds} s");
-        let speaks = kept.iter().map(|window| u64::from(windows.speaks(at(seconds), *window)));
-        assert_eq!(speaks.collect::<Vec<_>>(), expected, "after {seconds} s");
+        let has_data = kept.iter().map(|window| u64::from(windows.has_data(at(seconds), *window)));
+        assert_eq!(has_data.collect::<Vec<_>>(), expected, "after {seconds} s");
     }
     assert!(windows.is_stale(at(3_600)));
     windows.expire(at(3_600));
@@ -89,7 +89,7 @@ fn a_window_that_is_not_kept_shows_nothing() {
     let mut windows = Windows::new(&retention(Window::OneMinute));
     add(&mut windows, times(at(0), at(0)), &[5]);
     assert_eq!(windows.merged(at(0), Window::OneMinute).count(), 1);
-    assert!(!windows.keeps(Window::FiveMinutes) && !windows.speaks(at(0), Window::FiveMinutes));
+    assert!(!windows.keeps(Window::FiveMinutes) && !windows.has_data(at(0), Window::FiveMinutes));
     assert_eq!(windows.exact(at(0), Window::FiveMinutes).count, 0);
 }
 
@@ -210,18 +210,18 @@ impl Naive {
     fn check(&self, windows: &Windows, now: u64) -> Result<(), TestCaseError> {
         let mut shown = Vec::new();
         let mut merged = Merged::from(&histogram(&[1, 77, u64::MAX]));
-        let said = |merged: &Merged| (merged.exact(), merged.buckets().collect::<Vec<_>>());
+        let sent = |merged: &Merged| (merged.exact(), merged.buckets().collect::<Vec<_>>());
         let mut total = merged.clone();
         windows.each_window(Wall(now), &mut merged, &mut total, |window, samples| {
-            shown.push((window, said(samples)));
+            shown.push((window, sent(samples)));
         });
         prop_assert_eq!(shown.len(), windows.tiers.len());
         for (window, one_after_the_other) in shown {
             let (naive, now) = (self.window(now, window), Wall(now));
-            prop_assert_eq!(one_after_the_other, said(&Merged::from(&naive)), "{}", window);
+            prop_assert_eq!(one_after_the_other, sent(&Merged::from(&naive)), "{}", window);
             prop_assert_eq!(&windows.merged(now, window), &naive);
             prop_assert_eq!(windows.exact(now, window), naive.exact());
-            prop_assert_eq!(windows.speaks(now, window), !naive.is_empty());
+            prop_assert_eq!(windows.has_data(now, window), !naive.is_empty());
             let sums = windows.sums(now, window, LIMITS_NS[0]);
             let figures = (sums.samples, sums.min_ns, sums.max_ns);
             let naive = naive.exact();
@@ -230,7 +230,7 @@ impl Naive {
         }
         let all = histogram(&self.all());
         prop_assert_eq!(windows.total_exact(), all.exact());
-        prop_assert_eq!(said(&total), said(&Merged::from(&all)));
+        prop_assert_eq!(sent(&total), sent(&Merged::from(&all)));
         prop_assert_eq!(windows.total(), all);
         let newest = self.0.iter().map(|(taken, ..)| *taken).max();
         prop_assert_eq!(windows.newest(), Wall(newest.unwrap_or(0)));

@@ -48,7 +48,7 @@ impl ReadUpTo {
     pub fn as_of(self, now: Mono) -> Option<Mono> {
         match self {
             Self::Never => None,
-            Self::Then(moment) => Some(moment.min(now)),
+            Self::Then(event_time) => Some(event_time.min(now)),
             Self::Now => Some(now),
         }
     }
@@ -86,8 +86,8 @@ impl Progress {
     pub(super) fn on_read(&mut self, now: Mono, read: u64, pending: u64) {
         self.read = self.read.max(read);
         self.pending = pending;
-        if let Some((moment, _)) = self.mark.take_if(|(_, last)| *last <= self.read) {
-            self.reached = Some(moment);
+        if let Some((event_time, _)) = self.mark.take_if(|(_, last)| *last <= self.read) {
+            self.reached = Some(event_time);
         }
         // What is read now was delivered just before; its users allow for seconds.
         self.mark.get_or_insert((now, self.read.saturating_add(pending)));
@@ -135,7 +135,7 @@ impl Progress {
     pub(super) fn read_up_to(&self) -> ReadUpTo {
         match self.reached {
             _ if self.has_read_all() => ReadUpTo::Now,
-            Some(moment) if self.has_read_the_past() => ReadUpTo::Then(moment),
+            Some(event_time) if self.has_read_the_past() => ReadUpTo::Then(event_time),
             _ => ReadUpTo::Never,
         }
     }

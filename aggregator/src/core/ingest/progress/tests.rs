@@ -24,7 +24,7 @@ fn a_backlog_lasts_from_its_thousandth_message_until_none_is_pending() {
 }
 
 #[test]
-fn messages_that_a_stream_has_forgotten_are_not_pending_for_ever() {
+fn messages_that_a_stream_dropped_are_not_pending_for_ever() {
     let mut lane = Progress::default();
     lane.on_positioned(1, 500);
     lane.on_read(second(1), 1, 499);
@@ -35,7 +35,7 @@ fn messages_that_a_stream_has_forgotten_are_not_pending_for_ever() {
 }
 
 #[test]
-fn what_came_while_nobody_was_connected_is_known_to_be_unread() {
+fn what_arrives_while_disconnected_is_unread() {
     let mut lane = Progress::default();
     lane.on_positioned(1, 2);
     lane.on_read(second(1), 2, 0);

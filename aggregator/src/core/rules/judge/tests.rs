@@ -172,7 +172,7 @@ fn two_slow_samples_in_a_hundred_are_noise_but_thirty_in_a_thousand_are_not() {
     let noise = judged(&epoch_hook(), &ms(&[(5, 98), (30, 2)]));
     assert!(noise.value_ns.unwrap() > LIMIT_NS, "the plain p99 is over the limit");
     assert_eq!((noise.verdict(), noise.finding), (Verdict::Within, Finding::Uncertain));
-    assert_eq!(noise.upper_ns, None, "a hundred samples say nothing about how bad it is");
+    assert_eq!(noise.upper_ns, None, "a hundred samples do not bound it from above");
     let signal = judged(&epoch_hook(), &ms(&[(5, 970), (30, 30)]));
     assert_eq!(signal.verdict(), Verdict::Breach);
     assert!(signal.lower_ns.unwrap() > LIMIT_NS && signal.upper_ns.unwrap() >= 30_000_000);
@@ -187,33 +187,33 @@ fn a_value_exactly_at_the_limit_is_within() {
 }
 
 #[test]
-fn a_limit_at_the_edge_of_wide_buckets_decides_and_one_inside_says_that_nobody_knows() {
+fn a_limit_at_the_edge_of_wide_buckets_decides_and_one_inside_is_uncertain() {
     let budget = epoch_hook();
-    let told = |edges: [u64; 3], counts: [u64; 3]| {
-        let (mut told, mut over) = (Histogram::default(), 0);
-        told.watch(&[LIMIT_NS]);
+    let sent = |edges: [u64; 3], counts: [u64; 3]| {
+        let (mut sent, mut over) = (Histogram::default(), 0);
+        sent.watch(&[LIMIT_NS]);
         for (upto, n) in edges.map(|ms| ms * 1_000_000).into_iter().zip(counts) {
-            told.record_within(over, upto, n);
+            sent.record_within(over, upto, n);
             over = upto;
         }
-        let judgement = judged(&budget, &told);
+        let judgement = judged(&budget, &sent);
         (judgement.finding, judgement.verdict())
     };
-    use {Finding as Found, Verdict as Said};
+    use {Finding as Found, Verdict as Judged};
     for (edges, counts, expected) in [
-        ([10, 18, 25], [0, 1_000, 0], (Found::Clear, Said::Within)),
-        ([10, 18, 25], [0, 900, 100], (Found::Breach, Said::Breach)),
-        ([5, 10, 25], [0, 900, 100], (Found::Uncertain, Said::Uncertain)),
-        ([5, 10, 25], [0, 1_000, 0], (Found::Clear, Said::Within)),
+        ([10, 18, 25], [0, 1_000, 0], (Found::Clear, Judged::Within)),
+        ([10, 18, 25], [0, 900, 100], (Found::Breach, Judged::Breach)),
+        ([5, 10, 25], [0, 900, 100], (Found::Uncertain, Judged::Uncertain)),
+        ([5, 10, 25], [0, 1_000, 0], (Found::Clear, Judged::Within)),
         // Some are on an unknown side, and the quantile is not among them.
-        ([5, 10, 25], [0, 991, 9], (Found::Uncertain, Said::Within)),
+        ([5, 10, 25], [0, 991, 9], (Found::Uncertain, Judged::Within)),
     ] {
-        assert_eq!(told(edges, counts), expected, "{edges:?} {counts:?}");
+        assert_eq!(sent(edges, counts), expected, "{edges:?} {counts:?}");
     }
 }
 
 #[test]
-fn what_is_shown_lies_on_the_side_of_the_limit_that_the_finding_says() {
+fn shown_values_lie_on_the_findings_side_of_the_limit() {
     let budget = epoch_hook();
     let beside = samples(&[(LIMIT_NS, 950), (LIMIT_NS + 1, 50)]);
     let exact = |over| Sums { over, uncertain: 0, ..sums_of(&beside, LIMIT_NS) };
@@ -305,7 +305,7 @@ proptest! {
 
     /// Whatever is shown of a judgement agrees with it.
     #[test]
-    fn bounds_lie_in_order_and_on_the_side_that_the_finding_says(
+    fn bounds_lie_in_order_and_on_the_findings_side(
         values in prop::collection::vec((0..40_000_000_u64, 1..500_u64), 1..40),
         budget in budgets(),
     ) {

@@ -186,7 +186,7 @@ proptest! {
         record in any::<Index>(), at in any::<Index>(), bit in 0..8_u32,
     ) {
         let mut world = World::new();
-        let message = Speaker::new("a").say(start(), MS, 9);
+        let message = Speaker::new("a").send(start(), MS, 9);
         world.live(&[Step::Message(message)], 0..1);
         world.checkpoint();
         let mut stored = world.stored.unwrap();
@@ -201,7 +201,7 @@ proptest! {
 }
 
 #[test]
-fn records_of_another_version_are_told_from_damaged_ones() {
+fn records_of_another_version_differ_from_damaged_ones() {
     let mut world = World::new();
     world.checkpoint();
     let mut stored = world.stored.unwrap();
@@ -221,7 +221,7 @@ fn records_of_another_version_are_told_from_damaged_ones() {
 #[test]
 fn a_record_that_is_missing_or_of_no_known_name_is_noticed() {
     let mut world = World::new();
-    let message = Speaker::new("a").say(start(), MS, 9);
+    let message = Speaker::new("a").send(start(), MS, 9);
     world.live(&[Step::Message(message)], 0..1);
     world.checkpoint();
     let stored = world.stored.unwrap();
@@ -239,7 +239,7 @@ fn a_record_that_is_missing_or_of_no_known_name_is_noticed() {
 fn only_what_changed_is_written_and_nothing_when_nothing_did() {
     let mut world = World::new();
     let (mut a, mut b) = (in_rack(("a", "r")), in_rack(("b", "s")));
-    let messages = [a.say(start(), MS, 1), b.say(start(), MS, 1), b.say(start(), MS, 1)];
+    let messages = [a.send(start(), MS, 1), b.send(start(), MS, 1), b.send(start(), MS, 1)];
     let steps = messages.map(Step::Message);
     world.live(&steps, 0..2);
     let names = |world: &mut World, lost| -> Option<String> {
@@ -270,7 +270,7 @@ fn only_what_changed_is_written_and_nothing_when_nothing_did() {
 #[test]
 fn a_node_is_let_go_as_soon_as_its_record_was_made() {
     let mut world = World::new();
-    let messages = ["a", "b"].map(|name| Speaker::new(name).say(start(), MS, 1));
+    let messages = ["a", "b"].map(|name| Speaker::new(name).send(start(), MS, 1));
     world.live(&messages.map(Step::Message), 0..2);
     let mut records = world.core.take_changes(start().wall).unwrap().into_records();
     let is_node = |record: &Record| matches!(record.part(), Part::Node(_));
@@ -285,10 +285,10 @@ fn a_node_is_let_go_as_soon_as_its_record_was_made() {
 }
 
 #[test]
-fn a_node_that_was_forgotten_is_forgotten_by_the_store_too() {
+fn an_evicted_node_is_removed_from_the_store() {
     let mut world = World::new();
     let mut a = Speaker::new("a");
-    let steps = [a.say(start(), MS, 1), a.final_message(start())].map(Step::Message);
+    let steps = [a.send(start(), MS, 1), a.final_message(start())].map(Step::Message);
     world.live(&steps, 0..2);
     world.checkpoint();
     world.now = world.now.after(7_200 * SECOND);
@@ -305,12 +305,12 @@ fn a_node_that_was_forgotten_is_forgotten_by_the_store_too() {
 }
 
 #[test]
-fn a_group_that_is_gone_or_no_longer_asked_for_is_gone_from_the_store_too() {
+fn a_group_that_is_gone_or_no_longer_configured_leaves_the_store() {
     let mut world = World::new();
     let mut nodes = [in_rack(("a", "r")), in_rack(("b", "s"))];
     let mut groups = |world: &mut World, node: usize, ends: bool| {
-        let said = nodes[node].say(world.now, MS, 1);
-        world.live(&[Step::Message(said), Step::Tick], 0..2);
+        let got = nodes[node].send(world.now, MS, 1);
+        world.live(&[Step::Message(got), Step::Tick], 0..2);
         if ends {
             world.restart();
             let rollups = world.core.fleet.rollups_mut();
@@ -331,7 +331,7 @@ fn a_group_that_is_gone_or_no_longer_asked_for_is_gone_from_the_store_too() {
 #[test]
 fn positions_come_back_with_the_stream_they_are_about() {
     let mut world = World::new();
-    let message = Speaker::new("a").say(start(), MS, 1);
+    let message = Speaker::new("a").send(start(), MS, 1);
     world.live(&[Step::Tick, Step::Message(message)], 0..2);
     world.checkpoint();
     world.restart();
@@ -349,7 +349,7 @@ fn alerts_of_rules_that_are_gone_are_let_go() {
     let mut world = World::new();
     let mut slow = Speaker::new("a");
     for _ in 0..8 {
-        let message = slow.say(world.now, 30 * MS, 60);
+        let message = slow.send(world.now, 30 * MS, 60);
         world.live(&[Step::Message(message), Step::Tick], 0..2);
     }
     world.checkpoint();
@@ -358,7 +358,7 @@ fn alerts_of_rules_that_are_gone_are_let_go() {
     rules.budgets.clear();
     world.core.evaluator.replace(Arc::new(rules));
     world.restart();
-    let core = world.core.telling(world.now, Vec::new(), 1);
+    let core = world.core.with_receivers(world.now, Vec::new(), 1);
     assert_eq!(format!("{:?}", core.alerting.alerts()), format!("{:?}", Alerts::default()));
 }
 
@@ -366,7 +366,7 @@ fn alerts_of_rules_that_are_gone_are_let_go() {
 fn an_evaluation_that_only_brings_an_alert_nearer_is_stored_too() {
     let mut world = World::new();
     let mut slow = Speaker::new("a");
-    let steps = [slow.say(start(), 30 * MS, 60), slow.say(start(), 30 * MS, 60)];
+    let steps = [slow.send(start(), 30 * MS, 60), slow.send(start(), 30 * MS, 60)];
     world.live(&steps.map(Step::Message), 0..2);
     for _ in 0..2 {
         world.live(&[Step::Tick], 0..1);
@@ -383,10 +383,10 @@ fn an_alert_that_stands_unchanged_costs_no_checkpoint() {
     let (mut core, mut slow, mut now) = (core(), Speaker::new("a"), start());
     for _ in 0..8 {
         now = now.after(SECOND);
-        deliver(&mut core, now, &slow.say(now, 30 * MS, 60));
+        deliver(&mut core, now, &slow.send(now, 30 * MS, 60));
         core.on_deadline(now);
     }
-    assert!(core.alerting.alerts().standing().any(|(_, state)| state == AlertState::Firing));
+    assert!(core.alerting.alerts().active().any(|(_, state)| state == AlertState::Firing));
     let mut written = 0;
     for _ in 0..120 {
         now = now.after(SECOND);
@@ -398,5 +398,5 @@ fn an_alert_that_stands_unchanged_costs_no_checkpoint() {
     }
     // The notifications from before, and the change to no data.
     assert!(written <= 4, "{written}");
-    assert!(core.alerting.alerts().standing().any(|(_, state)| state == AlertState::Firing));
+    assert!(core.alerting.alerts().active().any(|(_, state)| state == AlertState::Firing));
 }

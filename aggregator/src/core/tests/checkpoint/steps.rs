@@ -65,7 +65,7 @@ fn kind() -> impl Strategy<Value = ReceiverKind> {
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((0..3_usize, kind()), 1..60).prop_map(|kinds| {
         let mut speakers = [("a", "r1"), ("b", "r1"), ("c", "r] 2")].map(in_rack);
-        let (mut now, mut said, mut steps) = (start(), Vec::<Message>::new(), Vec::new());
+        let (mut now, mut sent, mut steps) = (start(), Vec::<Message>::new(), Vec::new());
         for (speaker, kind) in kinds {
             let speaker = &mut speakers[speaker];
             let message = match kind {
@@ -74,11 +74,11 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                     steps.push(Step::Tick);
                     continue;
                 }
-                ReceiverKind::Samples { ms, n } => speaker.say(now, ms * MS, n),
+                ReceiverKind::Samples { ms, n } => speaker.send(now, ms * MS, n),
                 ReceiverKind::Within { ms, n } => {
                     let mut samples = Histogram::default();
                     samples.record_within(ms * MS, 2 * ms * MS, n);
-                    speaker.say_samples(now, &["epoch_hook"], &samples)
+                    speaker.send_samples(now, &["epoch_hook"], &samples)
                 }
                 ReceiverKind::Numbers(value) => speaker.message(now, numbers(value), false),
                 ReceiverKind::Hardware(value) => {
@@ -91,11 +91,11 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                 }
                 ReceiverKind::Events(n) => speaker.message(now, events(n), false),
                 ReceiverKind::FinalMessage => speaker.final_message(now),
-                ReceiverKind::Repeat(_) if said.is_empty() => continue,
-                ReceiverKind::Repeat(index) => index.get(&said).clone(),
+                ReceiverKind::Repeat(_) if sent.is_empty() => continue,
+                ReceiverKind::Repeat(index) => index.get(&sent).clone(),
                 ReceiverKind::Garbage => ("weather".to_owned(), vec![0xc1]),
             };
-            said.push(message.clone());
+            sent.push(message.clone());
             steps.push(Step::Message(message));
         }
         steps

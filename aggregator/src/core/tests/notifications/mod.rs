@@ -23,7 +23,7 @@ use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 use proptest::prelude::*;
-use receivers::Heard;
+use receivers::Receivers;
 
 use super::*;
 
@@ -35,14 +35,14 @@ fn key(node: Option<&str>) -> AlertKey {
 
 /// Notifications that have not been taken yet.
 fn take(core: &mut Core, now: Now) -> Vec<Notification> {
-    let mut told = Vec::new();
+    let mut got = Vec::new();
     while let Some(DueNotification { token, notification, .. }) =
         core.notifications().next_due(now.mono)
     {
         core.notifications().on_delivered(token);
-        told.push(notification);
+        got.push(notification);
     }
-    told
+    got
 }
 
 /// A core in which node `a` is too slow, and so is the fleet; both fire.
@@ -58,7 +58,7 @@ fn firing() -> (Core, Speaker, Now) {
 /// Advances one second, in which the node sends samples of `ms` milliseconds.
 fn live(core: &mut Core, node: &mut Speaker, now: Now, ms: u64) -> Now {
     let now = now.after(SECOND);
-    deliver(core, now, &node.say(now, ms * MS, 60));
+    deliver(core, now, &node.send(now, ms * MS, 60));
     core.on_deadline(now);
     now
 }
@@ -71,7 +71,7 @@ fn restarted(core: &mut Core, now: Now) -> Core {
 }
 
 fn states(core: &Core) -> Vec<AlertState> {
-    core.alerting.alerts().standing().map(|(_, state)| state).collect()
+    core.alerting.alerts().active().map(|(_, state)| state).collect()
 }
 
 fn silence(now: Now, matches: &str, lasts: Duration) -> AlertCommand {
@@ -93,10 +93,10 @@ fn acknowledge(now: Now, lasts: Duration) -> AlertCommand {
 }
 
 #[test]
-fn a_notification_says_what_its_rule_says_and_in_words_what_happened() {
+fn a_notification_has_its_rules_texts_and_describes_the_event() {
     let (mut core, _, now) = firing();
-    let told = take(&mut core, now);
-    let fires = told.iter().find(|notification| notification.state == AlertState::Firing).unwrap();
+    let got = take(&mut core, now);
+    let fires = got.iter().find(|notification| notification.state == AlertState::Firing).unwrap();
     let about = core.rules().find(&fires.key.rule).unwrap();
     assert_eq!((fires.severity, &fires.routes), (about.severity(), &about.about().routes));
     assert_eq!(Some(&fires.summary), about.about().summary.as_ref());
@@ -123,13 +123,13 @@ fn alerts_of_a_rule_that_is_taken_away_end_with_a_notification_that_receivers_kn
             records.write(core.take_changes(now.wall).unwrap());
             let mesh = core.mesh.clone();
             core = Core::restore(mesh, Vec::new(), now, records.read().unwrap());
-            core = core.telling(now, Vec::new(), 1);
+            core = core.with_receivers(now, Vec::new(), 1);
         } else {
             core.reload(now, Rules::from(Vec::new()));
         }
-        let told = take(&mut core, now);
-        assert_eq!(told.len(), 2, "{told:?}");
-        for notification in told {
+        let got = take(&mut core, now);
+        assert_eq!(got.len(), 2, "{got:?}");
+        for notification in got {
             let fired = before.iter().rfind(|fired| fired.key == notification.key).unwrap();
             assert_eq!(
                 (notification.from, notification.state),
@@ -147,22 +147,22 @@ fn alerts_of_a_rule_that_is_taken_away_end_with_a_notification_that_receivers_kn
 }
 
 #[test]
-fn alerts_about_a_node_that_is_forgotten_end_with_a_notification() {
+fn alerts_about_an_evicted_node_end_with_a_notification() {
     let (mut core, _, now) = firing();
     take(&mut core, now);
     let mut later = now;
     let mut other = Speaker::new("b");
     // An hour at a time: a clock jump does not count as silence of a node.
     let days = NODE_HIDE_SILENT_AFTER.as_secs() / 3_600;
-    let mut told = Vec::new();
+    let mut got = Vec::new();
     for _ in 0..=days {
         later = later.after(SECOND * 3_600);
-        deliver(&mut core, later, &other.say(later, MS, 1));
+        deliver(&mut core, later, &other.send(later, MS, 1));
         core.on_deadline(later);
-        told.extend(take(&mut core, later));
+        got.extend(take(&mut core, later));
     }
     let of_node: Vec<_> =
-        told.iter().filter(|notification| notification.key == key(Some("a"))).collect();
+        got.iter().filter(|notification| notification.key == key(Some("a"))).collect();
     assert_eq!(of_node.len(), 1);
     assert_eq!(
         (of_node[0].state, of_node[0].ended, of_node[0].data),
@@ -176,7 +176,7 @@ fn alerts_about_a_node_that_is_forgotten_end_with_a_notification() {
 }
 
 #[test]
-fn an_alert_that_fires_and_hears_nothing_more_says_so() {
+fn a_firing_alert_without_data_shows_no_data() {
     let (mut core, _, mut now) = firing();
     let data = |core: &Core| {
         let page = core.alerts_page(start().wall, &AlertsQuery::default());
@@ -203,23 +203,23 @@ fn an_alert_that_fires_and_hears_nothing_more_says_so() {
 }
 
 #[test]
-fn a_silence_keeps_receivers_and_not_the_bus_from_hearing_and_outlives_a_restart() {
+fn a_silence_suppresses_receivers_and_not_the_bus_and_outlives_a_restart() {
     let (mut core, mut slow, mut now) = (core(), Speaker::new("a"), start());
     let done = core.on_order(now.wall, silence(now, r#"{"rule":"epoch_*"}"#, SECOND * 12));
     assert!(matches!(done, Ok(CommandResult::Silence(ref row)) if row.id == 1), "{done:?}");
-    let mut told = Vec::new();
+    let mut got = Vec::new();
     for second in 1..=16 {
         now = live(&mut core, &mut slow, now, 30);
         let of_fleet = take(&mut core, now).into_iter().filter(|of| of.key.scope == Scope::Fleet);
-        told.extend(of_fleet.map(|of| (second, of.from, of.state, of.silenced)));
+        got.extend(of_fleet.map(|of| (second, of.from, of.state, of.silenced)));
         if second % 5 == 0 {
             core = restarted(&mut core, now);
         }
     }
     use AlertState::{Firing, Inactive, Pending};
-    let fires = told.iter().find(|(_, _, state, _)| *state == Firing).unwrap().0;
+    let fires = got.iter().find(|(_, _, state, _)| *state == Firing).unwrap().0;
     assert_eq!(
-        told,
+        got,
         [
             (fires - 2, Inactive, Pending, true),
             (fires, Pending, Firing, true),
@@ -231,11 +231,11 @@ fn a_silence_keeps_receivers_and_not_the_bus_from_hearing_and_outlives_a_restart
 }
 
 #[test]
-fn who_looks_after_an_alert_is_said_of_its_end_and_forgotten_with_it() {
+fn an_acknowledgement_is_stated_at_the_end_and_removed_with_it() {
     let (mut core, mut node, mut now) = firing();
     take(&mut core, now);
     core.on_order(now.wall, acknowledge(now, SECOND * 600)).unwrap();
-    let mut told = take(&mut core, now);
+    let mut got = take(&mut core, now);
     core = restarted(&mut core, now);
     let row = |core: &Core, now: Now| {
         let page = core.alerts_page(now.wall, &AlertsQuery::default());
@@ -244,16 +244,16 @@ fn who_looks_after_an_alert_is_said_of_its_end_and_forgotten_with_it() {
     assert_eq!(row(&core, now).acknowledged.unwrap().by, "bob");
     for _ in 0..30 {
         now = live(&mut core, &mut node, now, 5);
-        told.extend(take(&mut core, now));
+        got.extend(take(&mut core, now));
     }
-    told.retain(|notification| notification.key == key(None));
-    let [taken, end] = &told[..] else { panic!("{told:?}") };
+    got.retain(|notification| notification.key == key(None));
+    let [taken, end] = &got[..] else { panic!("{got:?}") };
     assert_eq!((end.state, end.silenced), (AlertState::Resolved, false));
     assert!(taken.is_acknowledgement() && !taken.silenced, "{taken:?}");
-    assert!(told.iter().all(|notification| notification.acknowledged_by.as_deref() == Some("bob")));
+    assert!(got.iter().all(|notification| notification.acknowledged_by.as_deref() == Some("bob")));
     assert_eq!(row(&core, now).acknowledged, None);
     let refused = core.on_order(now.wall, acknowledge(now, SECOND)).unwrap_err();
-    assert!(matches!(refused, CommandError::NotStanding { state: AlertState::Resolved, .. }));
+    assert!(matches!(refused, CommandError::NotActive { state: AlertState::Resolved, .. }));
 }
 
 #[test]
@@ -316,7 +316,9 @@ fn happen(core: &mut Core, now: Now, happens: Happens) -> Option<Core> {
             on_found(core, now.wall, key(None), finding, hysteresis);
             return None;
         }
-        Happens::Restart => return Some(restarted(core, now).telling(now, Heard::all(), 2)),
+        Happens::Restart => {
+            return Some(restarted(core, now).with_receivers(now, Receivers::all(), 2));
+        }
         Happens::RuleRemovedByRestart => {
             let rules = Rules::clone(core.rules());
             core.reload(now, rules.clone());
@@ -357,9 +359,9 @@ proptest! {
     /// Neither the bus nor receivers are ever left with an alert that does not fire any more.
     #[test]
     fn no_alert_leaves_firing_without_a_word(story in prop::collection::vec(happens(), 0..60)) {
-        let (mut core, mut now) = (core().telling(start(), Heard::all(), 1), start());
-        deliver(&mut core, now, &Speaker::new("a").say(now, 30 * MS, 200));
-        let mut heard = Heard::default();
+        let (mut core, mut now) = (core().with_receivers(start(), Receivers::all(), 1), start());
+        deliver(&mut core, now, &Speaker::new("a").send(now, 30 * MS, 200));
+        let mut model = Receivers::default();
         let (mut bus, mut receivers) = (AlertState::Inactive, AlertState::Inactive);
         for step in story {
             now = now.after(SECOND);
@@ -368,7 +370,7 @@ proptest! {
             }
             end_silences(&mut core, now.wall);
             let away = if let Happens::Away(away) = step { Some(away) } else { None };
-            heard.hear(&mut core, now, away);
+            model.receive(&mut core, now, away);
             let mut fired = 0;
             for notification in take(&mut core, now) {
                 let follows = notification.from == bus || bus == AlertState::Resolved;
@@ -388,7 +390,7 @@ proptest! {
                     receivers = notification.state;
                 }
             }
-            prop_assert!(fired <= 1, "told twice at once");
+            prop_assert!(fired <= 1, "sent twice at once");
             let state = core.alerting.alerts().state(&key(None));
             prop_assert_eq!(bus == AlertState::Firing, state == AlertState::Firing);
             prop_assert!(receivers != AlertState::Firing || state == AlertState::Firing);
@@ -397,14 +399,14 @@ proptest! {
         happen(&mut core, now, Happens::EndSilences);
         happen(&mut core, now, Happens::Unacknowledge);
         end_silences(&mut core, now.wall);
-        let told = take(&mut core, now).into_iter().map(|notification| notification.state).last();
+        let got = take(&mut core, now).into_iter().map(|notification| notification.state).last();
         let state = core.alerting.alerts().state(&key(None));
         let fires = state == AlertState::Firing;
-        prop_assert_eq!(told.unwrap_or(receivers) == AlertState::Firing, fires);
+        prop_assert_eq!(got.unwrap_or(receivers) == AlertState::Firing, fires);
         // Whatever they missed meanwhile.
-        heard.hear(&mut core, now, Some(false));
+        model.receive(&mut core, now, Some(false));
         now = now.after(SECOND * 600);
-        heard.hear(&mut core, now, None);
-        prop_assert_eq!(heard.believe(now), [u32::from(fires); 2]);
+        model.receive(&mut core, now, None);
+        prop_assert_eq!(model.firing(now), [u32::from(fires); 2]);
     }
 }

@@ -60,7 +60,7 @@ fn one_breach_on_each_of_three_nodes_is_nobodys_third() {
             deliver(&mut world.core, world.now, &message);
         }
         world.live();
-        states.extend(world.core.alerting.alerts().standing().map(|(_, state)| state));
+        states.extend(world.core.alerting.alerts().active().map(|(_, state)| state));
     }
     assert_eq!(states, BTreeSet::from([Pending]));
 }
@@ -72,13 +72,13 @@ fn breaches_that_come_between_other_messages_do_fire() {
     let mut other = Speaker::new("b");
     for _ in 0..50 {
         world.count("isolation.violations", 4.0);
-        let message = other.say(world.now, MS, 3);
+        let message = other.send(world.now, MS, 3);
         deliver(&mut world.core, world.now, &message);
         world.live();
         let message = count(&mut other, world.now, 0.0);
         deliver(&mut world.core, world.now, &message);
     }
-    let about: Vec<_> = world.core.alerting.alerts().standing().collect();
+    let about: Vec<_> = world.core.alerting.alerts().active().collect();
     let [(key, Firing)] = about[..] else { panic!("{about:?}") };
     assert_eq!(key.scope.node(), "a");
 }
@@ -97,13 +97,13 @@ fn a_node_that_falls_silent_keeps_its_alerts_and_starts_none() {
     world.is_mute = true;
     world.lives(300);
     assert_eq!(world.state(&hot.name), Firing);
-    let told = world.state(&memory.name);
+    let sent = world.state(&memory.name);
     // The node counts as present for some seconds after its last message; then there is no data.
-    assert!(told == Pending || told == Firing, "{told:?}");
+    assert!(sent == Pending || sent == Firing, "{sent:?}");
 }
 
 #[test]
-fn sensors_that_say_nothing_find_nothing() {
+fn sensors_without_values_find_nothing() {
     let mut world = World::new(shipped());
     world.lives(5);
     let scope = Scope::Node(NodeName::new("a").unwrap());
@@ -158,22 +158,22 @@ fn a_selector_picks_one_of_several_and_the_evidence_names_it() {
     world.lives(60);
     let states = [&whole, &root, &racked, &elsewhere].map(|of| world.state(&of.name));
     assert_eq!(states, [Firing, Inactive, Firing, Inactive]);
-    let told = world
+    let sent = world
         .core
         .alerting
         .changes()
         .iter()
         .find(|notification| notification.key.rule == whole.name)
         .unwrap();
-    let Evidence::Value(ValueEvidence { labels: named, value, threshold, .. }) = &told.evidence
+    let Evidence::Value(ValueEvidence { labels: named, value, threshold, .. }) = &sent.evidence
     else {
-        panic!("{told:?}")
+        panic!("{sent:?}")
     };
     assert_eq!((named, *value, *threshold), (&labels(&[("mount", "/data")]), 0.97, 0.95));
 }
 
 #[test]
-fn a_gauge_that_nobody_says_any_more_is_no_figure() {
+fn a_gauge_no_longer_sent_is_no_figure() {
     let metric = "gauge:depth".parse().unwrap();
     let deep = Threshold { metric, value: 5.0, fire_after: 70, ..named("cpu_hot") };
     let mut world = World::new(only(&deep));
@@ -193,7 +193,7 @@ fn a_gauge_that_nobody_says_any_more_is_no_figure() {
     world.live();
     assert_eq!(value(&world), None);
     world.lives(100);
-    assert_eq!(world.state(&deep.name), Firing, "nobody knows that it is over");
+    assert_eq!(world.state(&deep.name), Firing, "it is not known to be over");
 }
 
 #[test]
@@ -202,28 +202,28 @@ fn no_node_is_blamed_while_the_broker_is_away_and_who_does_not_come_back_is() {
     let silent = named("node_silent").name;
     let away = named("broker_unreachable").name;
     let mut other = Speaker::new("b");
-    let message = other.say(world.now, MS, 3);
+    let message = other.send(world.now, MS, 3);
     world.deliver(&message);
     world.lives(5);
-    world.hears(false);
+    world.set_broker(false);
     world.lives(60);
     assert_eq!((world.state(&silent), world.state(&away)), (Inactive, Firing));
     // One of two comes back, after a while.
-    world.hears(true);
+    world.set_broker(true);
     world.is_mute = true;
     world.lives(10);
     world.is_mute = false;
     world.lives(15);
     assert_eq!((world.state(&silent), world.state(&away)), (Inactive, Resolved));
     world.lives(10);
-    let firing = world.core.alerting.alerts().standing().filter(|(_, state)| *state == Firing);
+    let firing = world.core.alerting.alerts().active().filter(|(_, state)| *state == Firing);
     let about: Vec<_> = firing.map(|(key, _)| (key.rule.as_str(), key.scope.node())).collect();
     assert_eq!(about[0].0, "node_silent");
     assert!(about.iter().all(|(_, node)| *node == "b"), "{about:?}");
     // That the broker is away once more is no sign of life.
-    world.hears(false);
+    world.set_broker(false);
     world.lives(20);
-    world.hears(true);
+    world.set_broker(true);
     world.lives(20);
     assert_eq!(world.state(&silent), Firing);
 }

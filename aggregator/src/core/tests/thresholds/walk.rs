@@ -53,7 +53,7 @@ const CASES: &[Case] = &[
     (
         "samples_lost",
         |w| {
-            w.node.say(w.now, MS, 5);
+            w.node.send(w.now, MS, 5);
             w.node.lose(5);
         },
         |_| {},
@@ -63,8 +63,8 @@ const CASES: &[Case] = &[
         "unaccounted",
         |w| {
             if w.lost.is_none() {
-                w.lost = Some(w.node.say(w.now, MS, 5));
-                let last = w.node.say(w.now, MS, 5);
+                w.lost = Some(w.node.send(w.now, MS, 5));
+                let last = w.node.send(w.now, MS, 5);
                 w.deliver(&last);
                 w.node = Speaker::new("a").of(2);
             }
@@ -75,7 +75,7 @@ const CASES: &[Case] = &[
         "ledger_gap",
         |w| {
             if w.lost.is_none() {
-                w.lost = Some(w.node.say(w.now, MS, 5));
+                w.lost = Some(w.node.send(w.now, MS, 5));
             }
         },
         |w| {
@@ -132,7 +132,7 @@ const CASES: &[Case] = &[
     ),
     ("isolation_violations", |w| w.count("isolation.violations", 4.0), |_| {}),
     ("compile_retries", |w| w.count("compile.retries", 2.0), |_| {}),
-    ("broker_unreachable", |w| w.hears(false), |w| w.hears(true)),
+    ("broker_unreachable", |w| w.set_broker(false), |w| w.set_broker(true)),
     (
         "undecodable",
         |w| w.deliver(&("plimsoll.v1.m.normal.a.bus".to_owned(), vec![0xc1; 40])),
@@ -200,13 +200,13 @@ fn every_rule_and_every_figure_has_a_producer_that_is_tried() {
 fn while_all_is_well_no_rule_finds_anything() {
     let mut world = World::new(all());
     world.lives(1_000);
-    assert_eq!(world.core.alerting.alerts().standing().count(), 0);
+    assert_eq!(world.core.alerting.alerts().active().count(), 0);
 }
 
 #[test]
-fn every_rule_fires_when_something_goes_wrong_and_resolves_when_that_is_mended() {
+fn every_rule_fires_on_its_fault_and_resolves_when_that_is_fixed() {
     for threshold in all().thresholds {
-        let (name, wrong, mend) =
+        let (name, wrong, fix) =
             CASES.iter().find(|case| case.0 == threshold.name.as_str()).unwrap();
         let mut world = World::new(all());
         world.lives(20);
@@ -222,7 +222,7 @@ fn every_rule_fires_when_something_goes_wrong_and_resolves_when_that_is_mended()
         }
         assert_eq!(world.state(&threshold.name), Firing, "{name}");
         assert_eq!(pending + 1, threshold.fire_after, "{name}");
-        mend(&mut world);
+        fix(&mut world);
         let resolved = (0..PATIENCE_S).position(|_| {
             world.live();
             world.state(&threshold.name) == Resolved

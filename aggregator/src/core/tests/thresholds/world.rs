@@ -158,15 +158,15 @@ impl World {
             }
         }
         let (now, twin) = (self.now, self.twin.as_mut());
-        if let Some(message) = twin.map(|twin| twin.say(now, MS, 1)) {
+        if let Some(message) = twin.map(|twin| twin.send(now, MS, 1)) {
             self.deliver(&message);
         }
         self.core.on_deadline(self.now);
-        self.tell_and_store();
+        self.send_and_store();
     }
 
     /// The broker answers, or does no more.
-    pub(crate) fn hears(&mut self, answers: bool) {
+    pub(crate) fn set_broker(&mut self, answers: bool) {
         self.is_cut_off = !answers;
         let (delivery, server_version) = (Delivery::JetStream, String::new());
         let event = match answers {
@@ -256,7 +256,7 @@ impl World {
         readings
     }
 
-    fn tell_and_store(&mut self) {
+    fn send_and_store(&mut self) {
         while let Some(due) = self.core.notifications().next_due(self.now.mono) {
             match self.broker_refuses {
                 true => self.core.notifications().on_refused(due.token),
@@ -273,7 +273,7 @@ impl World {
 
     /// The state of a rule's alert, the greatest over all scopes.
     pub(crate) fn state(&self, rule: &RuleName) -> AlertState {
-        let found = self.core.alerting.alerts().standing().filter(|(key, _)| key.rule == *rule);
+        let found = self.core.alerting.alerts().active().filter(|(key, _)| key.rule == *rule);
         found.map(|(_, state)| state).max().unwrap_or_default()
     }
 }

@@ -10,7 +10,7 @@ fn receive(clients: &mut Clients, line: &str) -> Result<(u64, u64), Reject> {
 }
 
 #[test]
-fn a_number_tells_what_is_missing_before_it() {
+fn a_number_reveals_what_is_missing() {
     let mut clients = Clients::default();
     for (line, expected) in [
         ("_seq|a|3|50|10", Ok((0, 0))),
@@ -68,7 +68,7 @@ fn frames_and_datagrams_of_one_client_have_numbers_of_their_own() {
 }
 
 #[test]
-fn for_one_client_more_the_longest_silent_is_forgotten() {
+fn for_one_more_client_the_longest_idle_is_evicted() {
     let mut clients = Clients::default();
     for client in 0..CLIENTS_MAX {
         assert!(clients.on_frame(&format!("c{client}"), Seq(5)));

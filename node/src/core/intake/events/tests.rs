@@ -102,7 +102,7 @@ fn what_is_malformed_is_refused_whole() {
 }
 
 #[test]
-fn a_field_that_says_nothing_known_costs_itself_alone() {
+fn an_unknown_field_costs_itself_alone() {
     let plain = read("_e{1,1}:a|b").unwrap();
     for field in ["d:soon", "d:0", "d:99999999999", "p:high", "t:fatal", "x:y", "", "#"] {
         assert_eq!(read(&format!("_e{{1,1}}:a|b|{field}")), Ok(plain.clone()), "{field}");

@@ -170,9 +170,9 @@ fn the_latest_timestamp_of_a_gauge_wins_and_none_at_all_means_now() {
 }
 
 #[test]
-fn a_series_that_is_heard_again_is_the_same_series_whatever_was_forgotten_meanwhile() {
+fn a_series_seen_again_is_the_same_series_whatever_was_evicted() {
     let mut recorder = recorder(9);
-    let heard = |recorder: &mut Recorder, names: &[&str]| {
+    let received = |recorder: &mut Recorder, names: &[&str]| {
         for name in names {
             record(recorder, &format!("{name}:1|ms|#t:{name}")).unwrap();
         }
@@ -180,12 +180,12 @@ fn a_series_that_is_heard_again_is_the_same_series_whatever_was_forgotten_meanwh
         latency.histograms.iter().map(|(s, h)| (s.to_string(), h.count())).collect::<Vec<_>>()
     };
     let once = |name: &str| (format!("{name}{{t={name}}}"), 1);
-    assert_eq!(heard(&mut recorder, &["c", "a", "b"]), ["a", "b", "c"].map(once));
-    assert_eq!(heard(&mut recorder, &["b", "d"]), ["b", "d"].map(once));
-    assert_eq!(heard(&mut recorder, &["a", "d", "b"]), ["a", "b", "d"].map(once));
-    assert_eq!(heard(&mut recorder, &[]), []);
+    assert_eq!(received(&mut recorder, &["c", "a", "b"]), ["a", "b", "c"].map(once));
+    assert_eq!(received(&mut recorder, &["b", "d"]), ["b", "d"].map(once));
+    assert_eq!(received(&mut recorder, &["a", "d", "b"]), ["a", "b", "d"].map(once));
+    assert_eq!(received(&mut recorder, &[]), []);
     assert_eq!(recorder.interval.slots_held(), (0, 0));
-    assert_eq!(heard(&mut recorder, &["d"]), ["d"].map(once));
+    assert_eq!(received(&mut recorder, &["d"]), ["d"].map(once));
 }
 
 #[test]
@@ -202,7 +202,7 @@ fn a_value_that_is_no_time_is_refused_and_makes_no_series() {
 }
 
 #[test]
-fn a_container_tells_series_apart_where_it_is_a_label() {
+fn a_container_label_separates_series() {
     for (container, expected) in [(false, &["a"][..]), (true, &["a", "a{container=x}"])] {
         let rules = LabelRules { container, ..LabelRules::default() };
         let mut recorder = with_labels(9, rules);
@@ -216,7 +216,7 @@ fn a_container_tells_series_apart_where_it_is_a_label() {
 }
 
 #[test]
-fn labels_left_out_are_told_with_each_line_seen_before_or_not() {
+fn labels_left_out_are_reported_with_each_line() {
     let mut rules = LabelRules::default();
     rules.drop.insert("pod".to_owned());
     let mut recorder = with_labels(9, rules);
@@ -241,7 +241,7 @@ fn labels_left_out_are_told_with_each_line_seen_before_or_not() {
 
 proptest! {
     #[test]
-    fn known_series_always_fit_and_no_more_than_all_places_are_given(
+    fn known_series_always_fit_and_slots_are_never_exceeded(
         intervals in prop::collection::vec(prop::collection::vec(0..20_u8, 0..40), 1..10),
     ) {
         let mut recorder = recorder(6);

@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn the_container_is_a_label_where_it_is_wanted_and_no_tag_says_so() {
+    fn the_container_is_a_label_if_enabled_and_no_tag_sets_it() {
         assert_eq!(read(&rules(&[], &[], false), "a:1", "ci-7").0, ["a=1"]);
         assert_eq!(read(&rules(&[], &[], true), "a:1", "ci-7").0, ["a=1", "container=ci-7"]);
         assert_eq!(read(&rules(&[], &[], true), "", "").0, [""; 0]);

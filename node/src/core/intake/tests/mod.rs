@@ -71,7 +71,7 @@ fn every_malformed_line_has_its_reason_and_costs_itself_alone() {
 }
 
 #[test]
-fn figures_tell_what_was_taken() {
+fn figures_count_what_was_taken() {
     let mut intake = intake();
     let lines = b"a:1:2|ms|@0.5|T7\nb:4|c|T5\nc:1|g|T6\nc:2|g\nd:3600001|ms|#:x,e:1,e:2\n\
         _e{1,1}:a|b\n_sc|a|0\n_sc|b|1";

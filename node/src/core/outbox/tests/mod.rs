@@ -100,7 +100,7 @@ fn nothing_is_sent_without_a_connection() {
 }
 
 #[test]
-fn a_message_stays_until_acknowledged_and_tells_when_it_came() {
+fn a_message_stays_until_acknowledged_with_its_time() {
     let mut outbox = filled(bounds(), 2);
     outbox.on_connected();
     send(&mut outbox, Mono(9));
@@ -261,7 +261,7 @@ fn only_failures_of_the_broker_open_the_breaker() {
 }
 
 #[test]
-fn a_refused_message_gives_back_the_samples_lost_with_it() {
+fn a_refused_message_returns_the_samples_lost_in_it() {
     let mut outbox = filled(bounds(), 1);
     outbox.on_connected();
     assert_eq!(outbox.on_rejected(Ticket(1)), None, "a draft has no seq that could be refused");
@@ -283,7 +283,7 @@ fn a_confirmation_takes_the_place_of_an_acknowledgement_that_was_lost() {
 }
 
 #[test]
-fn a_confirmation_of_what_was_never_sent_is_not_believed() {
+fn a_confirmation_of_an_unsent_message_is_rejected() {
     let mut outbox = filled(bounds(), 3);
     outbox.on_connected();
     send(&mut outbox, Mono(9));

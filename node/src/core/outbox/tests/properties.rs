@@ -102,10 +102,10 @@ fn apply(
         Step::Confirm(first, last) => {
             let account = outbox.stats();
             let newest = model.sent.last_key_value().map_or(0, |(ticket, _)| ticket.0);
-            let told = outbox.on_confirmation(*now, &confirm(first, last));
-            prop_assert_eq!(told.is_err(), last > newest);
-            if told.is_err() {
-                prop_assert_eq!(outbox.stats(), account, "nothing of it is believed");
+            let got = outbox.on_confirmation(*now, &confirm(first, last));
+            prop_assert_eq!(got.is_err(), last > newest);
+            if got.is_err() {
+                prop_assert_eq!(outbox.stats(), account, "nothing of it is accepted");
             }
             model.samples = outbox.samples();
         }

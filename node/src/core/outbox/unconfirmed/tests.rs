@@ -26,7 +26,7 @@ fn at(seconds: u64) -> Mono {
     Mono(0).plus(Duration::from_secs(seconds))
 }
 
-fn keeping(seqs: std::ops::RangeInclusive<u64>) -> Unconfirmed {
+fn holding(seqs: std::ops::RangeInclusive<u64>) -> Unconfirmed {
     let mut unconfirmed = Unconfirmed::new(BOUNDS);
     seqs.for_each(|seq| unconfirmed.insert(at(0), Ticket(seq), sealed(seq)));
     unconfirmed
@@ -54,7 +54,7 @@ fn resent(unconfirmed: &mut Unconfirmed, now: Mono) -> Vec<(u64, String)> {
 
 #[test]
 fn what_is_stored_is_let_go_and_what_is_not_goes_again_under_another_id() {
-    let mut unconfirmed = keeping(1..=5);
+    let mut unconfirmed = holding(1..=5);
     assert_eq!(unconfirmed.on_confirmation(at(4), &confirm(false, &[(1, 1), (3, 3)])).len(), 2);
     assert_eq!(resent(&mut unconfirmed, at(4)), [], "it may still be on its way to the aggregator");
     unconfirmed.on_confirmation(at(5), &confirm(false, &[(1, 1), (3, 3)]));
@@ -86,7 +86,7 @@ fn what_was_acknowledged_while_a_checkpoint_was_written_is_not_taken_for_missing
 
 #[test]
 fn an_aggregator_that_is_behind_is_sent_nothing_again() {
-    let mut unconfirmed = keeping(1..=5);
+    let mut unconfirmed = holding(1..=5);
     assert_eq!(unconfirmed.on_confirmation(at(60), &confirm(true, &[(1, 3)])).len(), 3);
     assert_eq!(resent(&mut unconfirmed, at(60)), []);
 }
@@ -97,7 +97,7 @@ fn what_is_of_a_run_that_an_aggregator_has_nothing_of_goes_again() {
         |incarnation, spans| ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans };
     let confirm = |behind, runs| Confirmation { runs, ..confirm(behind, &[]) };
     let other = |n| of(n, vec![(Seq(1), Seq(9))]);
-    let mut unconfirmed = keeping(1..=2);
+    let mut unconfirmed = holding(1..=2);
     unconfirmed.on_confirmation(at(60), &confirm(true, vec![other(2)]));
     assert_eq!(resent(&mut unconfirmed, at(60)), [], "it may still be read");
     unconfirmed.on_confirmation(
@@ -111,7 +111,7 @@ fn what_is_of_a_run_that_an_aggregator_has_nothing_of_goes_again() {
 
 #[test]
 fn repetitions_come_at_growing_distances() {
-    let mut unconfirmed = keeping(1..=1);
+    let mut unconfirmed = holding(1..=1);
     let nothing = confirm(false, &[]);
     let mut times = Vec::new();
     for second in 0..400 {
@@ -125,8 +125,8 @@ fn repetitions_come_at_growing_distances() {
 }
 
 #[test]
-fn when_nobody_confirms_anything_the_newest_copy_goes_again_now_and_then() {
-    let mut unconfirmed = keeping(1..=3);
+fn without_confirmations_the_newest_copy_is_resent_at_intervals() {
+    let mut unconfirmed = holding(1..=3);
     let mut times = Vec::new();
     for second in 0..600 {
         unconfirmed.on_deadline(at(second));
@@ -140,7 +140,7 @@ fn when_nobody_confirms_anything_the_newest_copy_goes_again_now_and_then() {
 
 #[test]
 fn at_the_bound_the_oldest_copy_is_let_go_once_its_time_is_over() {
-    let mut unconfirmed = keeping(1..=7);
+    let mut unconfirmed = holding(1..=7);
     assert!(
         !unconfirmed.is_full((0, 0))
             && unconfirmed.is_full((1, 0))
@@ -154,7 +154,7 @@ fn at_the_bound_the_oldest_copy_is_let_go_once_its_time_is_over() {
 
 #[test]
 fn numbers_before_a_list_that_may_be_cut_are_not_taken_for_missing() {
-    let mut unconfirmed = keeping(1..=3);
+    let mut unconfirmed = holding(1..=3);
     let spans: Vec<(u64, u64)> = (2..66).map(|n| (n * 2, n * 2)).collect();
     unconfirmed.on_confirmation(at(60), &confirm(false, &spans));
     assert_eq!(resent(&mut unconfirmed, at(60)), []);

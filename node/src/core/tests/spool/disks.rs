@@ -39,7 +39,7 @@ fn a_file_that_can_neither_be_written_nor_removed_makes_no_sample_arrive_twice()
 }
 
 #[test]
-fn what_waited_for_a_stuck_disk_goes_once_it_is_mended() {
+fn what_waits_for_a_stuck_disk_is_sent_once_it_works() {
     let mut world = World::new();
     world.core.on_bus_event(world.now, &connected());
     world.core.on_datagram(world.now, b"a:1|ms");
@@ -70,7 +70,7 @@ fn without_its_thread_a_spool_causes_no_deadline_in_the_past_and_stops_nothing()
 }
 
 #[test]
-fn a_disk_that_does_not_answer_is_told_of_and_is_not_called_durable() {
+fn a_disk_that_does_not_answer_is_reported_and_not_durable() {
     let mut world = World::new();
     world.spool(false);
     world.core.on_datagram(world.now, b"a:1:2:3|ms");

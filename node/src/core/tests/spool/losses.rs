@@ -14,7 +14,7 @@ fn feed(world: &mut World) {
 }
 
 #[test]
-fn a_loss_in_the_interval_that_was_open_is_told_with_the_crash() {
+fn a_loss_in_the_open_interval_is_reported_with_the_crash() {
     let mut world = World::new();
     world.pass(SECOND);
     world.spool(false);
@@ -31,7 +31,7 @@ fn a_loss_in_the_interval_that_was_open_is_told_with_the_crash() {
 }
 
 #[test]
-fn a_loss_in_an_interval_that_was_closed_is_told_by_name_and_what_was_recorded_arrives() {
+fn a_loss_in_a_closed_interval_is_reported_by_name_and_recorded_samples_arrive() {
     let mut world = World::new();
     feed(&mut world);
     world.pass(SECOND);
@@ -51,7 +51,7 @@ proptest! {
     /// However a node that loses datagrams crashes: of each run, what arrived is what the run
     /// reported as recorded and not lost.
     #[test]
-    fn with_losses_too_every_run_tells_exactly_what_arrived(
+    fn with_losses_too_every_run_counts_what_arrived(
         steps in prop::collection::vec((0..8_u8, 1..20_u64), 0..80),
     ) {
         let mut world = World::new();

@@ -154,7 +154,7 @@ fn bounds() -> Bounds {
 }
 
 #[test]
-fn after_a_crash_everything_but_the_open_interval_arrives_and_that_is_told() {
+fn after_a_crash_all_but_the_open_interval_arrives_and_is_reported() {
     let mut world = World::new();
     world.core.on_bus_event(world.now, &connected());
     world.core.on_datagram(world.now, b"a:1:2:3|ms");
@@ -352,15 +352,15 @@ proptest! {
             *carried.entry(*incarnation).or_default() += samples;
         }
         for (incarnation, header) in newest {
-            let said = header.totals.recorded - header.totals.lost_sum();
+            let got = header.totals.recorded - header.totals.lost_sum();
             let own = world.arrived.keys().filter(|key| key.0 == incarnation);
             let seqs: BTreeSet<u64> = own.map(|key| key.1.0).collect();
             if !fails {
                 prop_assert!(header.last, "{} has no last word", incarnation);
-                prop_assert_eq!(said, carried[&incarnation], "of {}: {:?}", incarnation, header);
+                prop_assert_eq!(got, carried[&incarnation], "of {}: {:?}", incarnation, header);
                 prop_assert_eq!(seqs.len() as u64, header.seq.0, "holes in {}", incarnation);
             }
-            prop_assert!(carried[&incarnation] <= said, "doubled in {}", incarnation);
+            prop_assert!(carried[&incarnation] <= got, "doubled in {}", incarnation);
         }
     }
 }

@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_a_number_that_somebody_set() {
+    fn a_limit_is_a_configured_number() {
         assert_eq!(limit("1073741824\n"), Ok(1_073_741_824.0));
         assert_eq!(limit("0"), Ok(0.0));
         for none in ["max\n", "9223372036854771712", "9223372036854710272"] {

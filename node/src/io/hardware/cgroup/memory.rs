@@ -45,8 +45,8 @@ impl Group {
         let usage = self.usages[place].read(space).and_then(table::count);
         let stat = self.stats[place].read(space);
         let key = if self.is_unified { "inactive_file" } else { "total_inactive_file" };
-        let given_up_first = stat.and_then(|stat| table::figure(stat, key));
-        let used = usage.and_then(|usage| Ok(usage.saturating_sub(given_up_first?)));
+        let dropped_first = stat.and_then(|stat| table::figure(stat, key));
+        let used = usage.and_then(|usage| Ok(usage.saturating_sub(dropped_first?)));
         gather.put(&CGROUP_MEMORY_LIMIT_BYTES, limit);
         gather.put(&CGROUP_MEMORY_USED_BYTES, used.and_then(scale::bytes));
         self.gather_events(place, space, gather);

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     /// What sensors report of the group `jobs/own`.
-    fn said(kind: &str, files: &[(&str, &str)]) -> Vec<(String, Option<f64>)> {
+    fn sent(kind: &str, files: &[(&str, &str)]) -> Vec<(String, Option<f64>)> {
         let folder = tempfile::tempdir().unwrap();
         let root = Root::new(folder.path());
         let mount = format!("29 23 0:26 / /c rw - {kind} c rw,memory,cpu\n");
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_is_used_and_waited_for_is_of_the_group_that_has_the_limit() {
-        let unified = said(
+        let unified = sent(
             "cgroup2",
             &[
                 ("c/jobs/memory.max", "1000"),
@@ -135,7 +135,7 @@ mod tests {
                 ("c/jobs/own/cpu.stat", "usage_usec 1000000\nnr_periods 0\nnr_throttled 0\n"),
             ],
         );
-        let separate = said(
+        let separate = sent(
             "cgroup",
             &[
                 ("c/jobs/memory.limit_in_bytes", "1000"),
@@ -153,7 +153,7 @@ mod tests {
                 ("c/jobs/own/cpuacct.usage", "1000000000"),
             ],
         );
-        for said in [unified, separate] {
+        for sent in [unified, separate] {
             for (sensor, value) in [
                 (&CGROUP_MEMORY_LIMIT_BYTES, 1_000.0),
                 (&CGROUP_MEMORY_USED_BYTES, 950.0),
@@ -163,7 +163,7 @@ mod tests {
                 (&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, 80.0),
             ] {
                 let wanted = (sensor.name.to_owned(), Some(value));
-                assert!(said.contains(&wanted), "{wanted:?} {said:?}");
+                assert!(sent.contains(&wanted), "{wanted:?} {sent:?}");
             }
         }
     }

@@ -22,8 +22,8 @@ use plimsoll_schemas::hardware::{
 };
 
 use super::super::scale::{self, Raw};
-use super::ask::{CLOCKS, asked, hertz, watts};
 use super::fold::DOMAINS;
+use super::query::{CLOCKS, hertz, queried, watts};
 use super::units;
 
 /// One reading to be, kept until it is queried again.
@@ -52,11 +52,11 @@ impl Finding {
 /// What is queried once an interval.
 pub(super) fn each_interval(device: &Device<'_>) -> Vec<Finding> {
     let rate = |way| {
-        let kilobytes = asked(device.pcie_throughput(way));
+        let kilobytes = queried(device.pcie_throughput(way));
         kilobytes.and_then(units::bytes_per_second_from_kilobytes)
     };
-    let counted = |answer| asked(answer).map(u64::from).and_then(units::count);
-    let energy = asked(device.total_energy_consumption());
+    let counted = |answer| queried(answer).map(u64::from).and_then(units::count);
+    let energy = queried(device.total_energy_consumption());
     let mut findings: Vec<_> = [
         (&GPU_PCIE_RECEIVE_BYTES_PER_SECOND, rate(PcieUtilCounter::Receive)),
         (&GPU_PCIE_TRANSMIT_BYTES_PER_SECOND, rate(PcieUtilCounter::Send)),
@@ -76,7 +76,7 @@ pub(super) fn each_interval(device: &Device<'_>) -> Vec<Finding> {
 
 /// What is queried every ten seconds.
 pub(super) fn seldom(device: &Device<'_>) -> Vec<Finding> {
-    let slowdown = asked(device.temperature_threshold(TemperatureThreshold::Slowdown));
+    let slowdown = queried(device.temperature_threshold(TemperatureThreshold::Slowdown));
     let slowdown = slowdown.map(f64::from).and_then(scale::celsius);
     let mut findings = vec![Finding::once(&GPU_TEMPERATURE_SLOWDOWN_CELSIUS, slowdown)];
     findings.extend(DOMAINS.into_iter().zip(CLOCKS).map(|(domain, clock)| {
@@ -86,7 +86,7 @@ pub(super) fn seldom(device: &Device<'_>) -> Vec<Finding> {
     for (kind, error) in
         [("corrected", MemoryError::Corrected), ("uncorrected", MemoryError::Uncorrected)]
     {
-        let errors = asked(device.total_ecc_errors(error, EccCounter::Volatile));
+        let errors = queried(device.total_ecc_errors(error, EccCounter::Volatile));
         let errors = errors.and_then(units::count);
         findings.push(Finding::of(&GPU_ECC_ERRORS_TOTAL, "kind", kind, errors));
     }
@@ -105,13 +105,13 @@ fn broken_memory(device: &Device<'_>) -> Vec<Finding> {
     ];
     let mut answers = match device.field_values_for(&FIELDS.map(|(.., id)| FieldId(id))) {
         Ok(answers) => Ok(answers.into_iter()),
-        Err(error) => Err(asked::<()>(Err(error)).err()),
+        Err(error) => Err(queried::<()>(Err(error)).err()),
     };
     let finding = |(sensor, kind, _): (&'static Sensor, &str, u32)| {
         let raw = match &mut answers {
             Ok(answers) => {
                 answers.next().map_or(Err(MissingReading::failed("no_data")), |answer| {
-                    asked(answer.and_then(|sample| sample.value))
+                    queried(answer.and_then(|sample| sample.value))
                         .and_then(|value| sampled_count(&value))
                 })
             }
@@ -135,12 +135,12 @@ fn sampled_count(value: &SampleValue) -> Raw {
 
 fn fans(device: &Device<'_>) -> Vec<Finding> {
     let none = |missing| vec![Finding::once(&GPU_FAN_RATIO, Err(missing))];
-    match asked(device.num_fans()) {
+    match queried(device.num_fans()) {
         Err(missing) => none(missing),
         Ok(0) => none(MissingReading::unsupported("no_fan")),
         Ok(count) => (0..count.min(GPU_FANS_MAX))
             .map(|fan| {
-                let speed = asked(device.fan_speed(fan)).and_then(units::fan_ratio_from_percent);
+                let speed = queried(device.fan_speed(fan)).and_then(units::fan_ratio_from_percent);
                 Finding::of(&GPU_FAN_RATIO, "fan", &fan, speed)
             })
             .collect(),
@@ -149,19 +149,19 @@ fn fans(device: &Device<'_>) -> Vec<Finding> {
 
 /// Whether the GPU is divided, and the memory of each of its instances.
 fn instances(device: &Device<'_>) -> Vec<Finding> {
-    let divided = asked(device.mig_mode()).map(|mode| mode.current != 0);
+    let divided = queried(device.mig_mode()).map(|mode| mode.current != 0);
     let enabled = divided.map(|divided| f64::from(u8::from(divided)));
     let mut findings = vec![Finding::once(&GPU_MIG_ENABLED, enabled)];
     let most = match divided {
-        Ok(true) => asked(device.mig_device_count()).unwrap_or(GPU_INSTANCES_MAX),
+        Ok(true) => queried(device.mig_device_count()).unwrap_or(GPU_INSTANCES_MAX),
         Ok(false) | Err(_) => 0,
     };
     for index in 0..most.min(GPU_INSTANCES_MAX) {
         let memory = match device.mig_device_by_index(index) {
-            Ok(instance) => asked(instance.memory_info()),
+            Ok(instance) => queried(instance.memory_info()),
             // Fewer instances than there may be.
             Err(NvmlError::NotFound) => continue,
-            Err(error) => asked(Err(error)),
+            Err(error) => queried(Err(error)),
         };
         let mut find = |sensor, bytes: Result<u64, MissingReading>| {
             let raw = bytes.and_then(scale::bytes);

@@ -12,16 +12,16 @@ use nvml_wrapper::{Device, EventSet, Nvml};
 use plimsoll_schemas::hardware::{GPU_FAULTS_TOTAL, GPU_XID_TOTAL, MissingReading};
 
 use super::aside::Finding;
-use super::ask::asked;
+use super::query::queried;
 
 /// Subscribes to the driver's reports of this GPU's faults.
 pub(super) fn subscribe<'nvml>(
     nvml: &'nvml Nvml,
     device: &Device<'nvml>,
 ) -> Result<EventSet<'nvml>, MissingReading> {
-    let set = asked(nvml.create_event_set())?;
+    let set = queried(nvml.create_event_set())?;
     let registered = device.register_events(EventTypes::CRITICAL_XID_ERROR, set);
-    asked(registered.map_err(|error| error.error))
+    queried(registered.map_err(|error| error.error))
 }
 
 /// Faults of one GPU since the agent began.
@@ -41,7 +41,7 @@ impl Faults {
             match set.wait(0) {
                 Ok(event) => self.count(event.event_data.as_ref()),
                 Err(NvmlError::Timeout) => return,
-                Err(error) => return self.missing = asked::<()>(Err(error)).err(),
+                Err(error) => return self.missing = queried::<()>(Err(error)).err(),
             }
         }
     }

@@ -8,7 +8,7 @@ use nvml_wrapper::error::NvmlError;
 use plimsoll_schemas::hardware::{GPU_NVLINK_ERRORS_TOTAL, GPU_NVLINK_UP, MissingReading};
 
 use super::aside::Finding;
-use super::ask::asked;
+use super::query::queried;
 use super::units;
 
 const KINDS: [(&str, ErrorCounter); 4] = [
@@ -26,14 +26,14 @@ pub(super) struct Links {
 }
 
 impl Links {
-    pub(super) fn ask(&mut self, device: &Device<'_>) -> Vec<Finding> {
+    pub(super) fn query(&mut self, device: &Device<'_>) -> Vec<Finding> {
         let mut findings = Vec::new();
         let mut refused = MissingReading::unsupported("no_link");
         for link in (0..GPU_LINKS_MAX).map(|link| device.link_wrapper_for(link)) {
             let up = match link.is_active() {
                 // Past the last link.
                 Err(NvmlError::InvalidArg) => break,
-                up => asked(up).map(|up| f64::from(u8::from(up))),
+                up => queried(up).map(|up| f64::from(u8::from(up))),
             };
             // A GPU without NVLink returns this for every number that a link might have.
             if let (Err(missing), 0) = (up, link.link()) {
@@ -42,7 +42,7 @@ impl Links {
             }
             findings.push(Finding::of(&GPU_NVLINK_UP, "link", &link.link(), up));
             for ((_, kind), errors) in KINDS.iter().zip(&mut self.errors) {
-                match asked(link.error_counter(*kind)) {
+                match queried(link.error_counter(*kind)) {
                     Ok(count) => errors[link.link() as usize] = Some(count),
                     Err(missing) => refused = missing,
                 }

@@ -7,11 +7,11 @@
 //! minute.
 
 mod aside;
-mod ask;
 mod faults;
 mod fold;
 mod links;
 mod one;
+mod query;
 mod roster;
 mod session;
 mod throttle;
@@ -59,7 +59,7 @@ impl Gpus {
     /// The thread's body.
     pub(super) fn run(mut self, lifeline: &Lifeline) {
         let mut roster = Roster::default();
-        let mut told = None;
+        let mut got = None;
         loop {
             let why = match self.load() {
                 Ok(nvml) => match self.watch(&nvml, &mut roster, lifeline) {
@@ -69,7 +69,7 @@ impl Gpus {
                 },
                 Err(error) => {
                     let why = why_not_loaded(&error);
-                    if told.replace(why) != Some(why) {
+                    if got.replace(why) != Some(why) {
                         let state = why.state.as_str();
                         tracing::info!(%error, state, why.reason, "nvml does not load");
                     }
@@ -167,7 +167,7 @@ impl Gpus {
 
 /// No library and no driver is a machine without GPUs; anything else is a fault.
 fn why_not_loaded(error: &NvmlError) -> MissingReading {
-    match ask::missing(error) {
+    match query::missing(error) {
         MissingReading { reason: "old_driver" | "no_driver", .. } => {
             MissingReading::unsupported("no_driver")
         }

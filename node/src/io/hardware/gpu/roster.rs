@@ -4,8 +4,8 @@
 use crate::limits::GPUS_MAX;
 use plimsoll_schemas::hardware::MissingReading;
 
-use super::ask::LOST;
 use super::one::Gpu;
+use super::query::LOST;
 
 /// Every GPU ever seen, [`GPUS_MAX`] at most; a new one replaces a lost one.
 #[derive(Default)]
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_that_tells_no_uuid_is_known_by_its_place() {
+    fn a_gpu_without_a_uuid_is_named_by_place() {
         let mut roster = Roster::default();
         assert_eq!(list(&mut roster, &["a", ""]), [Some(0), Some(1)]);
         assert_eq!(list(&mut roster, &["", "late"]), [Some(0), Some(1)]);
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn gpus_are_bounded_and_a_lost_one_gives_way() {
+    fn gpus_are_bounded_and_a_lost_one_is_replaced() {
         let mut roster = Roster::default();
         let many: Vec<_> = (0..GPUS_MAX + 2).map(|n| Some(n.to_string())).collect();
         let found = roster.on_list(&many);

@@ -8,9 +8,9 @@ use plimsoll_schemas::hardware::MissingReading;
 use plimsoll_schemas::time::Mono;
 
 use super::aside;
-use super::ask::{self, LOST, asked};
 use super::faults;
 use super::one::Gpu;
+use super::query::{self, LOST, queried};
 use super::roster::Roster;
 
 /// One loaded driver, from one load to the next.
@@ -50,7 +50,7 @@ impl<'nvml> Session<'nvml> {
         for (index, device) in roster.on_list(&uuids).into_iter().zip(devices) {
             let Some(index) = index else { continue };
             let gpu = &mut roster.gpus[index];
-            match asked(device) {
+            match queried(device) {
                 Ok(device) => {
                     gpu.name = gpu.name.take().or_else(|| device.name().ok());
                     let uuid = gpu.uuid.clone();
@@ -75,7 +75,7 @@ impl<'nvml> Session<'nvml> {
             let Some(seat) = seat.as_mut().filter(|_| gpu.lost.is_none()) else { continue };
             seat.poll(self.nvml, gpu, now);
             if gpu.lost.is_none() && turn == index as u128 {
-                seat.ask_aside(gpu, now);
+                seat.query_slow(gpu, now);
             }
         }
     }
@@ -89,7 +89,7 @@ impl<'nvml> Session<'nvml> {
 
 impl<'nvml> Seat<'nvml> {
     fn poll(&mut self, nvml: &'nvml Nvml, gpu: &mut Gpu, now: Mono) {
-        let poll = ask::poll(&self.device);
+        let poll = query::poll(&self.device);
         if poll.figures.contains(&Err(LOST)) {
             self.faults = None;
             return gpu.lost = Some(LOST);
@@ -99,12 +99,12 @@ impl<'nvml> Seat<'nvml> {
         gpu.faults.drain(self.faults.get_or_insert_with(|| faults::subscribe(nvml, device)));
     }
 
-    fn ask_aside(&self, gpu: &mut Gpu, now: Mono) {
+    fn query_slow(&self, gpu: &mut Gpu, now: Mono) {
         gpu.each_interval = aside::each_interval(&self.device);
         if now >= gpu.seldom_due {
             gpu.seldom_due = now.plus(GPU_SELDOM_EVERY);
             gpu.seldom = aside::seldom(&self.device);
-            gpu.seldom.extend(gpu.links.ask(&self.device));
+            gpu.seldom.extend(gpu.links.query(&self.device));
         }
     }
 }

@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_temperature_or_a_baseline_nobody_knows() {
+    fn without_temperature_or_baseline_it_is_unknown() {
         let missing = Err(MissingReading::unsupported("old_driver"));
         let got = Throttle::default().by_heat(&figures(Ok(1.0), 80.0, 1e9), missing);
         assert_eq!(got, missing);

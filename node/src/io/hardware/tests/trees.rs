@@ -66,9 +66,9 @@ impl Recorded {
 }
 
 /// As a line of the expected readings; what this process costs is no recorded machine's.
-fn told(readings: &[Reading]) -> BTreeMap<String, String> {
+fn got(readings: &[Reading]) -> BTreeMap<String, String> {
     let recorded = readings.iter().filter(|reading| !reading.sensor.starts_with("process_"));
-    let told = recorded.map(|reading| {
+    let got = recorded.map(|reading| {
         let labels = reading.labels.iter().map(|(key, value)| format!(" {key}={value}"));
         let figure = match (reading.value, reading.reason.as_deref()) {
             (Some(value), None) => value.to_string(),
@@ -77,9 +77,9 @@ fn told(readings: &[Reading]) -> BTreeMap<String, String> {
         };
         (format!("{}{}", reading.sensor, labels.collect::<String>()), figure)
     });
-    let told: BTreeMap<_, _> = told.collect();
-    assert_eq!(told.len(), readings.len() - 2, "each sensor comes once");
-    told
+    let got: BTreeMap<_, _> = got.collect();
+    assert_eq!(got.len(), readings.len() - 2, "each sensor comes once");
+    got
 }
 
 /// Lines such as `cpu_core_usage_ratio core=1 | 0.5`; `any` matches any value.
@@ -92,15 +92,14 @@ fn expected(tree: &str) -> BTreeMap<String, String> {
 #[test]
 fn every_recorded_machine_is_read_as_a_person_reads_it() {
     for tree in TREES {
-        let told = told(&Recorded::new(tree).later());
+        let got = got(&Recorded::new(tree).later());
         let expected = expected(tree);
         for (sensor, wanted) in &expected {
-            let found = told.get(sensor).map_or("nothing", String::as_str);
+            let found = got.get(sensor).map_or("nothing", String::as_str);
             let fits = wanted == found || (wanted == "any" && found.parse::<f64>().is_ok());
             assert!(fits, "{tree}: {sensor} is {found}, expected {wanted}");
         }
-        let surplus: Vec<_> =
-            told.keys().filter(|sensor| !expected.contains_key(*sensor)).collect();
+        let surplus: Vec<_> = got.keys().filter(|sensor| !expected.contains_key(*sensor)).collect();
         assert_eq!(surplus, Vec::<&String>::new(), "{tree}: not expected");
     }
 }
@@ -232,7 +231,7 @@ const CASES: &[Case] = &[
 
 #[test]
 fn what_goes_wrong_with_one_file_costs_its_own_readings_and_no_other() {
-    let right = told(&Recorded::new("server").later());
+    let right = got(&Recorded::new("server").later());
     for (path, fault, differing) in CASES {
         if matches!(fault, Like(other) if !Path::new(other).exists()) {
             continue;
@@ -244,7 +243,7 @@ fn what_goes_wrong_with_one_file_costs_its_own_readings_and_no_other() {
             let before = wanted.insert((*sensor).to_owned(), (*figure).to_owned());
             assert!(before.is_some(), "{sensor}");
         }
-        let found = told(&recorded.later());
+        let found = got(&recorded.later());
         let space = |sensor: &String| sensor.starts_with("disk_") && sensor.contains("mount=/");
         for (sensor, wanted) in wanted.iter().filter(|(sensor, _)| !space(sensor)) {
             assert_eq!(found.get(sensor), Some(wanted), "{path}: {sensor}");
@@ -282,7 +281,7 @@ fn a_whole_tree_of_garbage_is_survived_and_no_reading_of_it_has_a_value() {
 }
 
 #[test]
-fn a_thermometer_that_comes_is_found_within_a_minute_and_one_that_went_is_forgotten() {
+fn a_new_thermometer_is_found_within_a_minute_and_a_removed_one_is_dropped() {
     let mut recorded = Recorded::new("laptop");
     let found = |readings: &[Reading], component: &str| {
         let labels = |reading: &&Reading| reading.labels.get("component") == Some(component);

@@ -5,9 +5,9 @@
 //! process that starts and ends between two samples, are missed. A sum with an unreadable part is a
 //! failed reading, not a smaller sum.
 
-mod account;
 mod find;
 mod process;
+mod usage;
 
 use std::sync::Arc;
 
@@ -21,9 +21,9 @@ use plimsoll_schemas::hardware::{
 };
 use plimsoll_schemas::time::Mono;
 
-use self::account::Account;
 use self::find::Found;
 use self::process::{Process, Processes, Used};
+use self::usage::ProcessUsage;
 use super::gather::Gather;
 use super::losses::Losses;
 use super::root::Root;
@@ -56,7 +56,7 @@ pub(super) struct Watched {
 /// The processes of one watch and what they used.
 struct Members {
     found: Result<Vec<Member>, MissingReading>,
-    account: Account,
+    usage: ProcessUsage,
 }
 
 /// A process that was found, and by its start whether it is still the same one.
@@ -97,10 +97,11 @@ impl Rest {
 
 impl Units {
     fn of_this_kernel() -> Self {
-        let asked = |variable| sysconf(variable).ok().flatten().and_then(|n| u32::try_from(n).ok());
+        let configured =
+            |variable| sysconf(variable).ok().flatten().and_then(|n| u32::try_from(n).ok());
         Self {
-            ticks_per_second: asked(SysconfVar::CLK_TCK).map_or(100.0, f64::from),
-            page_bytes: asked(SysconfVar::PAGE_SIZE).map_or(4_096, u64::from),
+            ticks_per_second: configured(SysconfVar::CLK_TCK).map_or(100.0, f64::from),
+            page_bytes: configured(SysconfVar::PAGE_SIZE).map_or(4_096, u64::from),
         }
     }
 }
@@ -109,7 +110,7 @@ impl Watched {
     pub(super) fn new(root: &Root, watches: Vec<Watch>, losses: Arc<Losses>) -> Self {
         let processes = Processes::below(root);
         let began = processes.own_start();
-        let members = || Members { found: Ok(Vec::new()), account: Account::new(began) };
+        let members = || Members { found: Ok(Vec::new()), usage: ProcessUsage::new(began) };
         let watches = watches.into_iter().map(|watch| (watch, members())).collect();
         let units = Units::of_this_kernel();
         let (names, groups) = (Rest::default(), Rest::default());
@@ -200,11 +201,11 @@ impl Members {
             return (count, Err(missing));
         }
         // Those that have just ended are booked too: it is all that they used.
-        let ticks_per_second = self.account.look(now, &processes);
+        let ticks_per_second = self.usage.sample(now, &processes);
         if living == 0 {
             return (count, Err(MissingReading::unsupported("no_process")));
         }
-        (count, Ok(sums(&processes, self.account.total(), ticks_per_second, units)))
+        (count, Ok(sums(&processes, self.usage.total(), ticks_per_second, units)))
     }
 }
 

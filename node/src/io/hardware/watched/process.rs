@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_whose_parent_has_not_looked_has_ended() {
+    fn a_zombie_process_has_ended() {
         let text = String::from_utf8(line(b"x")).unwrap().replace(") S ", ") Z ");
         assert!(parse(text.as_bytes()).unwrap().has_ended);
     }

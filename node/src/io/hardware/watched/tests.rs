@@ -52,12 +52,12 @@ impl Machine {
     }
 
     /// What the watch reports, a second after the last time, in the order of [`ORDER`].
-    fn sample(&mut self) -> Vec<Said> {
+    fn sample(&mut self) -> Vec<SampleOutcome> {
         self.seconds += 1;
         // Each sample searches for processes anew, whatever the last one took.
         self.watched.names = Rest::default();
         self.watched.groups = Rest::default();
-        said(&self.watched.sample(Mono(self.seconds * 1_000_000_000)))
+        sent(&self.watched.sample(Mono(self.seconds * 1_000_000_000)))
     }
 }
 
@@ -85,7 +85,7 @@ fn stat(name: &str, state: char, started: u64, ticks: u64, pages: u64) -> Vec<u8
 }
 
 /// A value, or why there is none; `None` when there is no reading.
-type Said = Option<Result<f64, (SensorState, String)>>;
+type SampleOutcome = Option<Result<f64, (SensorState, String)>>;
 
 const ORDER: [&Sensor; 7] = [
     &WATCHED_PROCESSES,
@@ -97,7 +97,7 @@ const ORDER: [&Sensor; 7] = [
     &WATCHED_FAULTS_MAJOR_TOTAL,
 ];
 
-fn said(readings: &[Reading]) -> Vec<Said> {
+fn sent(readings: &[Reading]) -> Vec<SampleOutcome> {
     assert!(readings.iter().all(|reading| reading.labels.get("watch") == Some("job")));
     let value = |reading: &Reading| {
         let reason = || reading.reason.as_deref().unwrap_or_default().to_owned();
@@ -107,12 +107,12 @@ fn said(readings: &[Reading]) -> Vec<Said> {
     ORDER.map(|sensor| of(sensor).map(value)).into()
 }
 
-fn values(values: [f64; 7]) -> Vec<Said> {
+fn values(values: [f64; 7]) -> Vec<SampleOutcome> {
     values.map(|value| Some(value).filter(|value| !value.is_nan()).map(Ok)).into()
 }
 
 /// A number of processes, and why there are no sums.
-fn without(count: f64, state: SensorState, reason: &str) -> Vec<Said> {
+fn without(count: f64, state: SensorState, reason: &str) -> Vec<SampleOutcome> {
     let absent = Some(Err((state, reason.to_owned())));
     [vec![Some(Ok(count))], vec![absent; 6]].concat()
 }
@@ -209,7 +209,7 @@ fn what_cannot_be_known_is_failed_and_no_smaller_sum() {
 }
 
 #[test]
-fn a_machine_without_files_fails_and_does_not_say_none() {
+fn a_machine_without_files_fails_and_is_not_none() {
     let empty = tempfile::tempdir().unwrap();
     let losses = Arc::new(Losses::default());
     for (by, state, reason) in [
@@ -218,7 +218,7 @@ fn a_machine_without_files_fails_and_does_not_say_none() {
     ] {
         let unknown = Some(Err((state, reason.to_owned())));
         let readings = watching(empty.path(), by, &losses).sample(Mono(1));
-        assert_eq!(said(&readings), vec![unknown; 7]);
+        assert_eq!(sent(&readings), vec![unknown; 7]);
     }
 }
 
@@ -239,18 +239,18 @@ fn a_name_longer_than_the_kernel_keeps_is_compared_with_the_arguments() {
 }
 
 #[test]
-fn a_number_that_changes_hands_between_two_looks_is_left_out_until_the_next() {
+fn a_pid_reused_between_two_polls_is_left_out_until_the_next() {
     let mut machine = Machine::new(By::Process("worker".to_owned()));
     machine.run(7, "worker", 200, 10, 1);
     assert_eq!(machine.sample()[1], Some(Ok(0.1)));
     machine.watched.names = Rest(Mono(u64::MAX));
     machine.run(7, "other", 300, 900, 1);
     let readings = machine.watched.sample(Mono(10_000_000_000));
-    assert_eq!(said(&readings), without(0.0, SensorState::Unsupported, "no_process"));
+    assert_eq!(sent(&readings), without(0.0, SensorState::Unsupported, "no_process"));
 }
 
 #[test]
-fn looks_rest_long_after_they_took_long_and_thirty_seconds_at_most() {
+fn polls_pause_long_after_slow_ones_and_thirty_seconds_at_most() {
     let mut rest = Rest::default();
     assert!(rest.is_over(Mono(0)));
     let took = Stopwatch::start();
@@ -276,32 +276,37 @@ fn start(shell: &Path, script: &str) -> Running {
 }
 
 /// Samples until one is as wished.
-fn poll(watched: &mut Watched, clock: Clock, is_enough: impl Fn(&[Said]) -> bool) -> Vec<Said> {
+fn poll(
+    watched: &mut Watched,
+    clock: Clock,
+    is_enough: impl Fn(&[SampleOutcome]) -> bool,
+) -> Vec<SampleOutcome> {
     let deadline = Deadline::within(Duration::from_secs(60));
     loop {
-        let said = said(&watched.sample(clock.now().mono));
-        if is_enough(&said) {
-            return said;
+        let sent = sent(&watched.sample(clock.now().mono));
+        if is_enough(&sent) {
+            return sent;
         }
-        assert!(deadline.pause(Duration::from_millis(50)), "{said:?}");
+        assert!(deadline.pause(Duration::from_millis(50)), "{sent:?}");
     }
 }
 
 #[test]
-fn a_real_process_burns_ends_and_is_not_forgotten() {
+fn a_real_process_ends_and_stays_counted() {
     let (clock, losses) = (Clock::start(), Arc::new(Losses::default()));
     let burning = start(Path::new("/bin/sh"), "while :; do :; done");
     let mut watched = watching(Path::new("/"), By::Pid(burning.0.id()), &losses);
-    let value = |said: &[Said], at: usize| said[at].clone().and_then(Result::ok).unwrap_or(0.0);
-    let busy = poll(&mut watched, clock, |said| value(said, 1) >= 0.2 && value(said, 2) > 0.0);
+    let value =
+        |sent: &[SampleOutcome], at: usize| sent[at].clone().and_then(Result::ok).unwrap_or(0.0);
+    let busy = poll(&mut watched, clock, |sent| value(sent, 1) >= 0.2 && value(sent, 2) > 0.0);
     assert_eq!(value(&busy, 0), 1.0);
     assert_eq!(value(&busy, 4), 1.0);
     assert!(value(&busy, 3) >= 64.0 * 1_024.0, "{busy:?}");
     assert!(value(&busy, 5) > 0.0, "{busy:?}");
     drop(burning);
-    let over = poll(&mut watched, clock, |said| value(said, 0) == 0.0);
+    let over = poll(&mut watched, clock, |sent| value(sent, 0) == 0.0);
     assert_eq!(over, without(0.0, SensorState::Unsupported, "no_process"));
-    assert!(watched.watches[0].1.account.total().cpu_ticks >= 20);
+    assert!(watched.watches[0].1.usage.total().cpu_ticks >= 20);
 }
 
 #[test]
@@ -310,35 +315,35 @@ fn a_real_process_is_found_by_its_name() {
     let name = format!("w{}", std::process::id());
     let (clock, losses) = (Clock::start(), Arc::new(Losses::default()));
     let mut watched = watching(Path::new("/"), By::Process(name.clone()), &losses);
-    let none = said(&watched.sample(clock.now().mono));
+    let none = sent(&watched.sample(clock.now().mono));
     assert_eq!(none, without(0.0, SensorState::Unsupported, "no_process"));
     let shell = folder.path().join(&name);
     std::os::unix::fs::symlink("/bin/sh", &shell).unwrap();
     let start = || start(&shell, "read line");
     let two = [start(), start()];
-    let _found = poll(&mut watched, clock, |said| said[0] == Some(Ok(2.0)));
+    let _found = poll(&mut watched, clock, |sent| sent[0] == Some(Ok(2.0)));
     drop(two);
-    let _gone = poll(&mut watched, clock, |said| said[0] == Some(Ok(0.0)));
+    let _gone = poll(&mut watched, clock, |sent| sent[0] == Some(Ok(0.0)));
 }
 
 #[test]
-fn what_is_watched_comes_with_the_samples_and_says_what_it_costs() {
+fn watched_processes_come_with_the_samples_and_their_cost() {
     let labels = Labels::new([("watch", "job")]).unwrap();
     let watch = vec![Watch { labels, by: By::Pid(std::process::id()) }];
     let config = HardwareSettings { gpu: false, watch, ..HardwareSettings::default() };
     let (sampler, mut samples) = Sampler::start(&config);
     let deadline = Deadline::within(Duration::from_secs(60));
-    let told = |sample: &[Reading], sensor: &Sensor, label| {
+    let got = |sample: &[Reading], sensor: &Sensor, label| {
         let mut of = sample.iter().filter(|reading| reading.sensor == sensor.name);
         of.any(|reading| reading.labels.iter().any(|pair| pair == label) && reading.value.is_some())
     };
     loop {
         if let Ok(sample) = samples.try_recv()
-            && told(&sample, &WATCHED_CPU_RATIO, ("watch", "job"))
-            && told(&sample, &SAMPLING_CPU_SECONDS_TOTAL, ("thread", "watched"))
+            && got(&sample, &WATCHED_CPU_RATIO, ("watch", "job"))
+            && got(&sample, &SAMPLING_CPU_SECONDS_TOTAL, ("thread", "watched"))
         {
             return sampler.stop();
         }
-        assert!(deadline.pause(Duration::from_millis(20)), "no sample tells of the watch");
+        assert!(deadline.pause(Duration::from_millis(20)), "no sample of the watch");
     }
 }

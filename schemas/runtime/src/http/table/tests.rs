@@ -34,7 +34,7 @@ fn ids(table: &ConnectionTable) -> Vec<ConnectionId> {
 }
 
 #[test]
-fn a_newcomer_takes_the_place_of_whoever_dawdled_longest() {
+fn a_new_connection_replaces_the_longest_idle() {
     let mut table = table(4, address("10.0.0.1"), 4);
     table.on_request(at(4), 0);
     answer(&mut table, at(5), 0, 10);
@@ -45,7 +45,7 @@ fn a_newcomer_takes_the_place_of_whoever_dawdled_longest() {
 }
 
 #[test]
-fn nobody_goes_whose_request_is_being_answered() {
+fn no_busy_connection_is_closed() {
     let mut table = table(2, address("10.0.0.1"), 2);
     table.on_request(at(2), 0);
     table.on_request(at(3), 1);
@@ -125,7 +125,7 @@ fn an_answer_is_owed_until_the_kernel_has_all_of_it() {
 }
 
 #[test]
-fn a_connection_that_asks_twice_at_once_stays_until_both_are_answered_and_owes_both() {
+fn a_connection_with_two_requests_stays_until_both_are_answered() {
     let mut table = table(1, address("10.0.0.1"), 1);
     table.on_request(at(1), 0);
     table.on_request(at(2), 0);
@@ -173,7 +173,7 @@ fn every_connection_is_open_or_counted_once_under_a_reason() {
 }
 
 #[tokio::test]
-async fn whoever_is_displaced_is_ended() {
+async fn a_displaced_client_is_ended() {
     let mut table = table(1, address("10.0.0.1"), 1);
     let task = tokio::spawn(pending::<()>());
     table.on_served(0, task.abort_handle());

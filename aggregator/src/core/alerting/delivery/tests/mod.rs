@@ -55,7 +55,7 @@ fn webhook() -> Receiver {
 }
 
 fn deliveries(receivers: Vec<Receiver>) -> Deliveries {
-    Deliveries::default().told_to(start().wall, receivers, 1)
+    Deliveries::default().with_receivers(start().wall, receivers, 1)
 }
 
 /// The alerts of the next post: the node, and whether it has ended.
@@ -85,32 +85,32 @@ fn count(deliveries: &Deliveries, outcome: &str) -> u64 {
 }
 
 #[test]
-fn a_firing_alert_is_told_at_once_and_again_and_its_end_twice() {
+fn a_firing_alert_is_sent_at_once_and_again_and_its_end_twice() {
     let mut deliveries = deliveries(vec![alertmanager()]);
     deliveries.on_notification(&notification(start(), "a", Firing));
-    let told = |ended| vec![("a".to_owned(), ended)];
-    assert_eq!(round(&mut deliveries, start()), told(false));
+    let got = |ended| vec![("a".to_owned(), ended)];
+    assert_eq!(round(&mut deliveries, start()), got(false));
     let later = start().after(SECOND);
     assert_eq!(deliveries.on_answer(later, "am", Answer::Taken), [SECOND]);
     assert_eq!(deliveries.next_deadline(), Some(start().mono.plus(RESEND)));
     let again = start().after(RESEND);
-    assert_eq!(round(&mut deliveries, again), told(false));
+    assert_eq!(round(&mut deliveries, again), got(false));
     assert_eq!(deliveries.on_answer(again, "am", Answer::Taken), Vec::<Duration>::new());
 
     deliveries.on_notification(&notification(again, "a", Resolved));
     let again = again.after(SECOND);
-    assert_eq!(round(&mut deliveries, again), told(true));
+    assert_eq!(round(&mut deliveries, again), got(true));
     assert_eq!(deliveries.on_answer(again, "am", Answer::Taken), [SECOND]);
     assert_eq!(round(&mut deliveries, again), []);
     let again = again.after(RESEND);
-    assert_eq!(round(&mut deliveries, again), told(true));
+    assert_eq!(round(&mut deliveries, again), got(true));
     deliveries.on_answer(again, "am", Answer::Taken);
     assert_eq!(deliveries.next_deadline(), None);
     assert_eq!(count(&deliveries, "delivered"), 2);
 }
 
 #[test]
-fn an_alertmanager_that_comes_back_hears_everything_at_once() {
+fn an_alertmanager_that_comes_back_is_sent_all_at_once() {
     let mut deliveries = deliveries(vec![alertmanager()]);
     let mut now = start();
     deliveries.on_notification(&notification(now, "a", Firing));
@@ -144,7 +144,7 @@ fn a_batch_that_is_refused_holds_up_no_other() {
 }
 
 #[test]
-fn a_pair_says_the_same_labels_and_the_end_has_those_of_the_beginning() {
+fn a_pair_has_the_same_labels_at_begin_and_end() {
     let labels = |deliveries: &mut Deliveries, now| {
         let Some(Post { body: Body::Alerts(json), .. }) = deliveries.next_post(now) else {
             panic!("a post")
@@ -157,7 +157,7 @@ fn a_pair_says_the_same_labels_and_the_end_has_those_of_the_beginning() {
     one.on_notification(&notification(start(), "a", Firing));
     let late = start().after(SECOND);
     other.on_notification(&Notification { late_seconds: 9.0, ..notification(late, "a", Firing) });
-    let said = labels(&mut one, late);
+    let labelled = labels(&mut one, late);
     let expected = [
         ("alertname", "rule"),
         ("mesh", "m"),
@@ -166,15 +166,15 @@ fn a_pair_says_the_same_labels_and_the_end_has_those_of_the_beginning() {
         ("scope", "node"),
         ("severity", "warning"),
     ];
-    assert_eq!(said, serde_json::json!(BTreeMap::from(expected)));
-    assert_eq!(labels(&mut other, late), said);
+    assert_eq!(labelled, serde_json::json!(BTreeMap::from(expected)));
+    assert_eq!(labels(&mut other, late), labelled);
     let resolved = notification(late, "a", Resolved);
     one.on_notification(&Notification { severity: Severity::Critical, ..resolved });
-    assert_eq!(labels(&mut one, late), said);
+    assert_eq!(labels(&mut one, late), labelled);
 }
 
 #[test]
-fn what_stands_outlives_a_restart_and_is_told_at_once() {
+fn active_alerts_outlive_a_restart_and_are_sent_at_once() {
     let mut before = deliveries(vec![alertmanager(), webhook()]);
     before.on_notification(&notification(start(), "a", Firing));
     while let Some(post) = before.next_post(start()) {
@@ -183,7 +183,7 @@ fn what_stands_outlives_a_restart_and_is_told_at_once() {
     before.on_notification(&notification(start(), "b", Firing));
     let stored = rmp_serde::to_vec_named(&before).unwrap();
     let after: Deliveries = rmp_serde::from_slice(&stored).unwrap();
-    let mut after = after.told_to(start().wall, vec![alertmanager(), webhook()], 2);
+    let mut after = after.with_receivers(start().wall, vec![alertmanager(), webhook()], 2);
     let Body::Alerts(json) = after.next_post(start()).unwrap().body else { panic!("a round") };
     let alerts: Vec<Value> = serde_json::from_slice(&json).unwrap();
     assert_eq!(alerts.len(), 2);
@@ -192,18 +192,18 @@ fn what_stands_outlives_a_restart_and_is_told_at_once() {
 }
 
 #[test]
-fn a_webhook_hears_each_change_once_and_the_end_that_it_is_owed() {
+fn a_webhook_receives_each_change_once_and_the_owed_end() {
     let mut deliveries = deliveries(vec![webhook()]);
     let push = |deliveries: &mut Deliveries, states: &[AlertState]| {
         for state in states {
             deliveries.on_notification(&notification(start(), "a", *state));
         }
-        let mut heard = Vec::new();
+        let mut received = Vec::new();
         while let Some((_, state)) = hooked(deliveries, start()) {
-            heard.push(state);
+            received.push(state);
             deliveries.on_answer(start(), "hook", Answer::Taken);
         }
-        heard
+        received
     };
     // The receiver was sent nothing before, so only the newest state is sent.
     assert_eq!(push(&mut deliveries, &[Firing, Resolved, Firing]), [Firing]);
@@ -215,7 +215,7 @@ fn a_webhook_hears_each_change_once_and_the_end_that_it_is_owed() {
 }
 
 #[test]
-fn a_silenced_alert_is_not_told_but_an_end_that_is_owed_is() {
+fn a_silenced_alert_is_not_sent_but_an_owed_end_is() {
     let mut all = deliveries(vec![webhook(), alertmanager()]);
     let silenced = |state| Notification { silenced: true, ..notification(start(), "a", state) };
     all.on_notification(&silenced(Firing));
@@ -232,7 +232,7 @@ fn a_silenced_alert_is_not_told_but_an_end_that_is_owed_is() {
 }
 
 #[test]
-fn an_alert_that_still_fires_when_its_silence_ends_is_told_of_once() {
+fn an_alert_that_still_fires_when_its_silence_ends_is_sent_once() {
     let goes_on = Notification { from: Firing, ..notification(start(), "a", Firing) };
     for silenced in [true, false] {
         let mut all = deliveries(vec![webhook(), alertmanager()]);
@@ -251,9 +251,9 @@ fn an_alert_that_still_fires_when_its_silence_ends_is_told_of_once() {
 }
 
 #[test]
-fn routes_and_severities_choose_who_is_told() {
+fn routes_and_severities_select_receivers() {
     let critical = Receiver { severity_min: Severity::Critical, ..webhook() };
-    for (receiver, routes, told) in [
+    for (receiver, routes, got) in [
         (webhook(), vec![], true),
         (webhook(), vec!["hook".to_owned()], true),
         (webhook(), vec!["other".to_owned()], false),
@@ -265,13 +265,13 @@ fn routes_and_severities_choose_who_is_told() {
             state: Pending,
             ..notification(start(), "b", Firing)
         });
-        assert_eq!(hooked(&mut deliveries, start()).is_some(), told);
+        assert_eq!(hooked(&mut deliveries, start()).is_some(), got);
         assert_eq!(hooked(&mut deliveries, start()), None);
     }
 }
 
 #[test]
-fn a_notification_is_given_up_for_a_reason_and_kept_to_be_shown() {
+fn an_undeliverable_notification_is_shown_with_a_reason() {
     let mut hook = deliveries(vec![webhook()]);
     let mut now = start();
     hook.on_notification(&notification(now, "a", Firing));
@@ -290,7 +290,7 @@ fn a_notification_is_given_up_for_a_reason_and_kept_to_be_shown() {
     let kept: Vec<_> = hook.undeliverable().map(|of| (&*of.reason, of.key.scope.node())).collect();
     assert_eq!(kept, [("attempts", "a"), ("refused", "b"), ("too_old", "c")]);
     assert_eq!(count(&hook, "undeliverable"), 3);
-    assert!(hook.next_unsaid().is_some());
+    assert!(hook.next_unreported().is_some());
     for number in 0..NOTIFICATIONS_WAITING_MAX + UNDELIVERED_KEPT_MAX + 9 {
         hook.on_notification(&notification(now, &format!("n{number}"), Firing));
     }
@@ -300,19 +300,19 @@ fn a_notification_is_given_up_for_a_reason_and_kept_to_be_shown() {
 }
 
 #[test]
-fn statuses_mean_what_they_say() {
-    let asked = Some(SECOND * 7);
+fn statuses_match_their_text() {
+    let retry_after = Some(SECOND * 7);
     for (status, answer) in [
         (200, Answer::Taken),
         (202, Answer::Taken),
         (301, Answer::Refused("status_3xx")),
         (400, Answer::Refused("status_4xx")),
-        (408, Answer::Failed("status_4xx", asked)),
-        (429, Answer::Failed("status_4xx", asked)),
-        (500, Answer::Failed("status_5xx", asked)),
-        (503, Answer::Failed("status_5xx", asked)),
+        (408, Answer::Failed("status_4xx", retry_after)),
+        (429, Answer::Failed("status_4xx", retry_after)),
+        (500, Answer::Failed("status_5xx", retry_after)),
+        (503, Answer::Failed("status_5xx", retry_after)),
     ] {
-        assert_eq!(Answer::of_status(status, asked), answer, "{status}");
+        assert_eq!(Answer::of_status(status, retry_after), answer, "{status}");
     }
 }
 
@@ -340,12 +340,12 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 
 proptest! {
     #[test]
-    fn every_notification_ends_once_and_whoever_heard_it_fire_hears_the_end_or_that_it_was_given_up(
+    fn every_notification_ends_once_and_each_receiver_gets_the_end_or_it_is_undeliverable(
         steps in steps(),
     ) {
         let mut hook = deliveries(vec![webhook()]);
         let (mut now, mut firing, mut raised) = (start(), [false; 4], 0);
-        let (mut on_its_way, mut believed, mut taken) = (None, BTreeSet::new(), 0);
+        let (mut on_its_way, mut notified, mut taken) = (None, BTreeSet::new(), 0);
         for step in steps {
             match step {
                 Step::Move(place) => {
@@ -360,8 +360,8 @@ proptest! {
                         hook.on_answer(now, "hook", answer);
                         taken += u64::from(answer == Answer::Taken);
                         match (answer, state) {
-                            (Answer::Taken, Firing) => drop(believed.insert(node)),
-                            (Answer::Taken, _) => drop(believed.remove(&node)),
+                            (Answer::Taken, Firing) => drop(notified.insert(node)),
+                            (Answer::Taken, _) => drop(notified.remove(&node)),
                             _ => {}
                         }
                     }
@@ -377,7 +377,7 @@ proptest! {
         now = now.after(OWED_RETRY_EVERY);
         while let Some((node, state)) = on_its_way.take().or_else(|| hooked(&mut hook, now)) {
             hook.on_answer(now, "hook", Answer::Taken);
-            if state == Firing { believed.insert(node); } else { believed.remove(&node); }
+            if state == Firing { notified.insert(node); } else { notified.remove(&node); }
         }
         prop_assert_eq!(hook.stats()[0].waits.notifications, 0);
         let given_up = hook.undeliverable().map(|of| of.key.scope.node().to_owned());
@@ -385,10 +385,10 @@ proptest! {
         for (place, fires) in firing.into_iter().enumerate() {
             let node = format!("n{place}");
             // A begin may be undeliverable. An end that is owed is not, within a day.
-            prop_assert!(fires || !believed.contains(&node));
+            prop_assert!(fires || !notified.contains(&node));
             prop_assert!(
-                fires == believed.contains(&node) || given_up.contains(&node),
-                "{} fires: {}, {:?}", node, fires, believed
+                fires == notified.contains(&node) || given_up.contains(&node),
+                "{} fires: {}, {:?}", node, fires, notified
             );
         }
     }

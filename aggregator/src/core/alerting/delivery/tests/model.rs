@@ -63,12 +63,12 @@ fn settle(deliveries: &mut Deliveries, model: &mut Model, now: Now) {
 fn restarted(deliveries: &Deliveries, now: Now) -> Deliveries {
     let stored = rmp_serde::to_vec_named(deliveries).unwrap();
     let read: Deliveries = rmp_serde::from_slice(&stored).unwrap();
-    read.told_to(now.wall, vec![alertmanager()], 3)
+    read.with_receivers(now.wall, vec![alertmanager()], 3)
 }
 
 proptest! {
     #[test]
-    fn whatever_happened_an_alertmanager_that_works_again_believes_in_what_fires(
+    fn an_alertmanager_that_works_again_holds_the_firing_alerts(
         steps in steps(),
     ) {
         let mut deliveries = deliveries(vec![alertmanager()]);
@@ -123,12 +123,12 @@ proptest! {
             settle(&mut deliveries, &mut model, now);
             prop_assert_eq!(model.active(now), nodes.clone());
         }
-        prop_assert_eq!(deliveries.standings.len(), nodes.len());
+        prop_assert_eq!(deliveries.reported_alerts.len(), nodes.len());
     }
 }
 
 #[test]
-fn an_end_that_nobody_takes_is_given_up_once_it_is_of_no_use() {
+fn an_end_that_is_never_accepted_expires() {
     let mut deliveries = deliveries(vec![alertmanager()]);
     deliveries.on_notification(&notification(start(), "a", Firing));
     settle(&mut deliveries, &mut Model::default(), start());
@@ -142,7 +142,7 @@ fn an_end_that_nobody_takes_is_given_up_once_it_is_of_no_use() {
 }
 
 #[test]
-fn an_answer_speaks_for_the_state_that_was_told_and_not_for_a_newer_one() {
+fn an_answer_is_for_the_posted_state_and_not_for_a_newer_one() {
     let mut deliveries = deliveries(vec![alertmanager()]);
     deliveries.on_notification(&notification(start(), "a", Firing));
     assert_eq!(round(&mut deliveries, start()), [("a".to_owned(), false)]);
@@ -161,7 +161,7 @@ fn an_answer_speaks_for_the_state_that_was_told_and_not_for_a_newer_one() {
 }
 
 #[test]
-fn a_silence_leaves_out_what_was_not_told_and_ends_nothing_that_was() {
+fn a_silence_suppresses_new_alerts_and_ends_no_notified_one() {
     let mut deliveries = deliveries(vec![alertmanager()]);
     deliveries.on_notification(&notification(start(), "a", Firing));
     let mut model = Model::default();

@@ -5,59 +5,59 @@ use crate::limits::notifications::OWED_AGE_MAX;
 use super::*;
 
 /// All notifications that are sent when each post is accepted.
-fn all_told(hook: &mut Deliveries, now: Now) -> Vec<(String, AlertState)> {
-    let mut told = Vec::new();
+fn all_sent(hook: &mut Deliveries, now: Now) -> Vec<(String, AlertState)> {
+    let mut got = Vec::new();
     while let Some(next) = hooked(hook, now) {
-        told.push(next);
+        got.push(next);
         hook.on_answer(now, "hook", Answer::Taken);
     }
-    told
+    got
 }
 
-fn told_of(node: &str) -> Deliveries {
+fn notified_of(node: &str) -> Deliveries {
     let mut hook = deliveries(vec![webhook()]);
     hook.on_notification(&notification(start(), node, Firing));
-    assert_eq!(all_told(&mut hook, start()), [(node.to_owned(), Firing)]);
+    assert_eq!(all_sent(&mut hook, start()), [(node.to_owned(), Firing)]);
     hook
 }
 
 #[test]
-fn an_end_goes_to_whoever_was_told_whatever_severity_and_routes_say_by_then() {
+fn an_end_goes_to_each_notified_receiver_whatever_its_present_routes() {
     let critical = Receiver { severity_min: Severity::Critical, ..webhook() };
     let mut hook = deliveries(vec![critical]);
     let bad = Notification { severity: Severity::Critical, ..notification(start(), "a", Firing) };
     hook.on_notification(&bad);
-    assert_eq!(all_told(&mut hook, start()), [("a".to_owned(), Firing)]);
+    assert_eq!(all_sent(&mut hook, start()), [("a".to_owned(), Firing)]);
     let routes = vec!["other".to_owned()];
     hook.on_notification(&Notification { routes, ..notification(start(), "a", Resolved) });
     hook.on_notification(&Notification {
         severity: Severity::Critical,
         ..notification(start(), "b", Resolved)
     });
-    assert_eq!(all_told(&mut hook, start()), [("a".to_owned(), Resolved)]);
+    assert_eq!(all_sent(&mut hook, start()), [("a".to_owned(), Resolved)]);
 }
 
 #[test]
-fn a_webhook_that_wants_no_ends_hears_of_no_begin_that_is_over() {
+fn a_webhook_without_ends_receives_no_begin_that_is_over() {
     let kind = ReceiverKind::Webhook { resolved: false, acknowledged: false };
     let mut hook = deliveries(vec![receiver("hook", kind)]);
     hook.on_notification(&notification(start(), "a", Firing));
     hook.on_notification(&notification(start(), "a", Resolved));
-    assert_eq!(all_told(&mut hook, start()), []);
+    assert_eq!(all_sent(&mut hook, start()), []);
     // Nor is it sent if the post was under way as the alert ended.
     hook.on_notification(&notification(start(), "b", Firing));
     assert!(hooked(&mut hook, start()).is_some());
     hook.on_notification(&notification(start(), "b", Resolved));
     hook.on_answer(start(), "hook", Answer::Failed("timeout", None));
-    assert_eq!(all_told(&mut hook, start().after(RESEND)), []);
+    assert_eq!(all_sent(&mut hook, start().after(RESEND)), []);
     assert_eq!((count(&hook, "superseded"), hook.stats()[0].waits.notifications), (2, 0));
-    assert!(hook.states["hook"].queue.is_forgotten());
+    assert!(hook.states["hook"].queue.is_drained());
 }
 
 #[test]
-fn an_end_that_is_owed_is_tried_slowly_for_a_day_after_it_was_given_up() {
+fn an_owed_end_is_retried_slowly_for_a_day_after_undeliverable() {
     for answer in [Answer::of_status(404, None), Answer::of_status(503, None)] {
-        let (mut hook, mut now) = (told_of("a"), start());
+        let (mut hook, mut now) = (notified_of("a"), start());
         hook.on_notification(&notification(now, "a", Resolved));
         let mut tries = 0;
         while hooked(&mut hook, now).is_some() {
@@ -73,43 +73,43 @@ fn an_end_that_is_owed_is_tried_slowly_for_a_day_after_it_was_given_up() {
         hook.on_answer(now, "hook", answer);
         let mut taken = hook.clone();
         let later = now.after(OWED_RETRY_EVERY);
-        assert_eq!(all_told(&mut taken, later), [("a".to_owned(), Resolved)]);
+        assert_eq!(all_sent(&mut taken, later), [("a".to_owned(), Resolved)]);
         assert_eq!(taken.stats()[0].waits.notifications, 0);
         assert_eq!(hooked(&mut hook, now.after(OWED_AGE_MAX)), None);
         assert_eq!((count(&hook, "undeliverable"), hook.undeliverable().count()), (1, 1));
-        assert!(hook.states["hook"].queue.is_forgotten());
+        assert!(hook.states["hook"].queue.is_drained());
     }
 }
 
 #[test]
-fn an_alert_that_fires_again_takes_the_place_of_an_end_that_was_given_up() {
-    let mut hook = told_of("a");
+fn an_alert_that_fires_again_replaces_an_undeliverable_end() {
+    let mut hook = notified_of("a");
     hook.on_notification(&notification(start(), "a", Resolved));
     assert!(hooked(&mut hook, start()).is_some());
     hook.on_answer(start(), "hook", Answer::of_status(404, None));
     hook.on_notification(&notification(start(), "a", Firing));
-    assert_eq!(all_told(&mut hook, start()), [("a".to_owned(), Firing)]);
+    assert_eq!(all_sent(&mut hook, start()), [("a".to_owned(), Firing)]);
     assert_eq!((count(&hook, "superseded"), hook.stats()[0].waits.notifications), (1, 0));
 }
 
 #[test]
-fn a_begin_that_may_have_been_heard_is_followed_by_its_end_and_one_that_was_not_by_nothing() {
-    let told = |why| {
+fn a_begin_possibly_received_is_followed_by_its_end_and_an_unreceived_one_is_not() {
+    let got = |why| {
         let mut hook = deliveries(vec![webhook()]);
         hook.on_notification(&notification(start(), "a", Firing));
         assert!(hooked(&mut hook, start()).is_some());
         hook.on_answer(start(), "hook", Answer::Failed(why, None));
         hook.on_notification(&notification(start(), "a", Resolved));
-        all_told(&mut hook, start().after(RESEND))
+        all_sent(&mut hook, start().after(RESEND))
     };
-    assert_eq!(told("timeout"), [("a".to_owned(), Resolved)]);
-    assert_eq!(told("connect"), []);
+    assert_eq!(got("timeout"), [("a".to_owned(), Resolved)]);
+    assert_eq!(got("connect"), []);
 }
 
 #[test]
 fn where_there_is_no_room_begins_of_nodes_go_and_neither_the_fleets_nor_ends() {
-    let mut hook = told_of("told");
-    hook.on_notification(&notification(start(), "told", Resolved));
+    let mut hook = notified_of("owed");
+    hook.on_notification(&notification(start(), "owed", Resolved));
     let fleet =
         |of: Notification| Notification { key: AlertKey { scope: Scope::Fleet, ..of.key }, ..of };
     hook.on_notification(&notification(start(), "first", Firing));
@@ -119,8 +119,8 @@ fn where_there_is_no_room_begins_of_nodes_go_and_neither_the_fleets_nor_ends() {
     }
     let pushed_out: Vec<_> = hook.undeliverable().map(|of| of.key.scope.node()).collect();
     assert_eq!(pushed_out, ["first"]);
-    let told = all_told(&mut hook, start());
-    assert_eq!(told[0], (String::new(), Firing), "the fleet's first");
-    assert_eq!(told[1], ("told".to_owned(), Resolved));
-    assert_eq!(told.len(), NOTIFICATIONS_WAITING_MAX + 1);
+    let got = all_sent(&mut hook, start());
+    assert_eq!(got[0], (String::new(), Firing), "the fleet's first");
+    assert_eq!(got[1], ("owed".to_owned(), Resolved));
+    assert_eq!(got.len(), NOTIFICATIONS_WAITING_MAX + 1);
 }

@@ -28,7 +28,7 @@ fn header(incarnation: u64, seq: u64, recorded: u64, lost: u64) -> Header {
 
 #[test]
 fn a_repeated_snapshot_is_merged_once() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     assert_eq!(account.book(&header(1, 1, 10, 0), 10), Decision::Merge);
     assert_eq!(account.book(&header(1, 1, 10, 0), 10), Decision::Duplicate);
     assert_eq!(account.ledger().merged, 10);
@@ -36,7 +36,7 @@ fn a_repeated_snapshot_is_merged_once() {
 
 #[test]
 fn a_gap_is_known_in_samples_and_closes_when_it_is_filled() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     account.book(&header(1, 1, 10, 0), 10);
     account.book(&header(1, 3, 35, 0), 5);
     assert_eq!((account.ledger().held, account.holes()), (20, 1));
@@ -46,8 +46,8 @@ fn a_gap_is_known_in_samples_and_closes_when_it_is_filled() {
 }
 
 #[test]
-fn what_a_node_gave_up_is_lost_by_name_and_not_held() {
-    let mut account = Account::default();
+fn what_a_node_dropped_is_lost_by_name_and_not_held() {
+    let mut account = LedgerEntry::default();
     account.book(&header(1, 1, 30, 20), 10);
     let ledger = account.ledger();
     assert_eq!(ledger.lost, BTreeMap::from([("outbox_full".to_owned(), 20)]));
@@ -56,7 +56,7 @@ fn what_a_node_gave_up_is_lost_by_name_and_not_held() {
 
 #[test]
 fn what_came_before_the_oldest_message_and_was_refused_is_lost_and_no_longer_unread() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     account.book(&header(1, 2, 12, 0), 7);
     assert_eq!(account.ledger().unread, 5);
     account.book(&header(1, 3, 20, 5), 8);
@@ -67,7 +67,7 @@ fn what_came_before_the_oldest_message_and_was_refused_is_lost_and_no_longer_unr
 
 #[test]
 fn what_an_ended_incarnation_still_owes_is_unaccounted() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     account.book(&header(1, 1, 10, 0), 10);
     account.book(&header(1, 3, 40, 0), 10);
     assert_eq!(account.ledger().held, 20);
@@ -79,8 +79,8 @@ fn what_an_ended_incarnation_still_owes_is_unaccounted() {
 }
 
 #[test]
-fn what_was_recorded_before_the_oldest_snapshot_heard_is_unread_until_it_comes() {
-    let mut account = Account::default();
+fn samples_before_the_oldest_snapshot_received_are_unread() {
+    let mut account = LedgerEntry::default();
     account.book(&header(1, 5, 100, 10), 20);
     let ledger = account.ledger();
     assert_eq!((ledger.unread, ledger.held), (70, 0));
@@ -91,7 +91,7 @@ fn what_was_recorded_before_the_oldest_snapshot_heard_is_unread_until_it_comes()
 
 #[test]
 fn a_clock_set_back_does_not_make_the_new_incarnation_the_old_one() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     let final_message = Header { last: true, ..header(9, 1, 10, 0) };
     account.book(&final_message, 10);
     assert!(account.has_left());
@@ -101,19 +101,19 @@ fn a_clock_set_back_does_not_make_the_new_incarnation_the_old_one() {
 
 #[test]
 fn incarnations_are_bounded_and_their_sums_remain() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     for incarnation in 1..=INCARNATIONS_MAX as u64 + 5 {
         account.book(&header(incarnation, 1, 10, 0), 10);
     }
     assert_eq!(account.runs.iter().count(), INCARNATIONS_MAX);
     assert_eq!(account.ledger().recorded, 10 * (INCARNATIONS_MAX as u64 + 5));
-    assert_eq!(account.book(&header(5, 1, 10, 0), 10), Decision::Forgotten);
+    assert_eq!(account.book(&header(5, 1, 10, 0), 10), Decision::Evicted);
     assert!(account.ledger().is_settled());
 }
 
 #[test]
 fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     let all = (INCARNATIONS_MAX + INCARNATIONS_PAST_MAX) as u64 + 10;
     for run in 7..7 + all {
         assert!(matches!(account.book(&header(run, 1, 10, 0), 10), Decision::Merge));
@@ -124,11 +124,11 @@ fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
     }
     assert_eq!((account.ledger().merged, account.past_floor), (10 * all, Some(Incarnation(16))));
     // A run that was not folded goes on sending, whatever became of those below it.
-    let mut account = Account { past_floor: Some(Incarnation(50)), ..Account::default() };
+    let mut account = LedgerEntry { past_floor: Some(Incarnation(50)), ..LedgerEntry::default() };
     account.book(&header(60, 1, 10, 0), 10);
     account.past_floor = Some(Incarnation(70));
     assert!(matches!(account.book(&header(60, 2, 20, 0), 10), Decision::Merge));
-    assert_eq!(account.book(&header(70, 1, 10, 0), 10), Decision::Forgotten);
+    assert_eq!(account.book(&header(70, 1, 10, 0), 10), Decision::Evicted);
 }
 
 /// The final message for a crashed run: sent by its successor, under the crashed run's name.
@@ -144,7 +144,7 @@ fn crash_report(of: u64, seq: u64, successor: u64, recorded: u64, crash: u64) ->
 
 #[test]
 fn the_ledger_of_a_crashed_run_with_a_crash_report_balances() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     account.book(&header(1, 1, 10, 0), 10);
     account.book(&header(1, 2, 30, 0), 20);
     account.book(&header(2, 1, 5, 0), 5);
@@ -159,9 +159,9 @@ fn a_crash_report_never_makes_its_run_the_newest_whichever_comes_first() {
     let crashed = [header(1, 1, 10, 0), header(1, 2, 30, 0), crash_report(1, 3, 2, 30, 0)];
     let successors = [header(2, 1, 5, 0), header(2, 2, 9, 0)];
     let final_message = Header { last: true, ..header(2, 3, 9, 0) };
-    let book = |account: &mut Account, header: &Header| account.book(header, 0);
+    let book = |account: &mut LedgerEntry, header: &Header| account.book(header, 0);
     for successor_first in [false, true] {
-        let mut account = Account::default();
+        let mut account = LedgerEntry::default();
         let orders =
             if successor_first { [&successors[..], &crashed] } else { [&crashed[..], &successors] };
         for header in orders.into_iter().flatten() {
@@ -183,7 +183,7 @@ fn a_crash_report_never_makes_its_run_the_newest_whichever_comes_first() {
 
 #[test]
 fn successors_that_name_each_other_end_nothing_but_themselves() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     for (of, successor) in [(1, 2), (2, 3), (3, 1)] {
         account.book(&crash_report(of, 1, successor, 10, 10), 0);
         account.book(&crash_report(of, 2, successor, 20, 20), 0);
@@ -201,7 +201,7 @@ fn at_second(began: u64, seq: u64, second: u64) -> Header {
 
 #[test]
 fn two_nodes_with_one_name_are_noticed_and_each_message_is_merged_once() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     for second in 1..=20 {
         for began in [1, 2] {
             for again in [false, true] {
@@ -217,7 +217,7 @@ fn two_nodes_with_one_name_are_noticed_and_each_message_is_merged_once() {
 
 #[test]
 fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     for seq in 1..=5 {
         account.book(&at_second(1, seq, seq), 1);
     }
@@ -245,7 +245,7 @@ fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
 
 #[test]
 fn what_is_confirmed_is_of_the_latest_runs_and_of_their_latest_numbers() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     for incarnation in 1..=CONFIRMED_RUNS_MAX as u64 + 2 {
         account.book(&header(incarnation, 1, 1, 0), 1);
         account.book(&header(incarnation, 3, 2, 0), 1);
@@ -259,7 +259,7 @@ fn what_is_confirmed_is_of_the_latest_runs_and_of_their_latest_numbers() {
 
 #[test]
 fn an_account_stored_before_there_were_successors_is_still_read() {
-    let mut account = Account::default();
+    let mut account = LedgerEntry::default();
     account.book(&header(1, 1, 10, 0), 10);
     account.book(&header(1, 3, 40, 0), 10);
     let mut stored = serde_json::to_value(&account).unwrap();
@@ -269,7 +269,7 @@ fn an_account_stored_before_there_were_successors_is_still_read() {
     let run = whole["runs"]["by_name"]["1"].as_object_mut().unwrap();
     let new = ["successor", "duplicates", "overlaps", "settled"];
     assert!(new.iter().all(|new| run.remove(*new).is_some()));
-    let read: Account = serde_json::from_value(stored).unwrap();
+    let read: LedgerEntry = serde_json::from_value(stored).unwrap();
     assert_eq!((read.ledger(), read.gap()), (account.ledger(), account.gap()));
 }
 
@@ -277,7 +277,7 @@ proptest! {
     /// Invariants 1, 2 and 3: for messages in any order and any number of times, the ledger entry
     /// balances and ends at the node's own totals.
     #[test]
-    fn any_order_with_repetitions_gives_the_same_account(
+    fn any_order_with_repetitions_yields_one_ledger(
         samples in prop::collection::vec(0..50_u64, 1..40),
         order in prop::collection::vec(any::<prop::sample::Index>(), 0..120),
     ) {
@@ -286,7 +286,7 @@ proptest! {
             running += n;
             (header(1, seq, running, 0), *n)
         }).collect();
-        let mut account = Account::default();
+        let mut account = LedgerEntry::default();
         for index in &order {
             let (header, n) = index.get(&headers);
             account.book(header, *n);

@@ -26,7 +26,7 @@ fn header(began: u64, seq: u64, last: Option<u64>) -> Header {
     }
 }
 
-fn book<'a>(account: &mut Account, headers: impl IntoIterator<Item = &'a Header>) {
+fn book<'a>(account: &mut LedgerEntry, headers: impl IntoIterator<Item = &'a Header>) {
     for header in headers {
         account.book(header, 1);
     }
@@ -42,17 +42,17 @@ fn living() -> Vec<Header> {
     (1..=9).map(|seq| header(100, seq, None)).collect()
 }
 
-fn newest(account: &Account) -> Option<u64> {
+fn newest(account: &LedgerEntry) -> Option<u64> {
     account.runs.newest().map(|(name, _)| name.0 / SECOND)
 }
 
 proptest! {
     /// Wherever between the living run's messages those of the former one come, reordered or not.
     #[test]
-    fn a_former_run_that_is_heard_late_is_not_the_newest(
+    fn a_former_run_received_late_is_not_the_newest(
         former in Just(former()).prop_shuffle(), places in prop::collection::vec(0..9_usize, 5),
     ) {
-        let mut account = Account::default();
+        let mut account = LedgerEntry::default();
         let mut late = former.iter().zip(&places).collect::<Vec<_>>();
         late.sort_by_key(|(_, place)| **place);
         for (place, own) in living().iter().enumerate() {
@@ -68,8 +68,8 @@ proptest! {
 }
 
 #[test]
-fn a_living_run_that_says_nothing_more_is_still_the_newest_after_a_late_final_message() {
-    let mut account = Account::default();
+fn a_silent_live_run_is_still_the_newest_after_a_late_final_message() {
+    let mut account = LedgerEntry::default();
     book(&mut account, &living()[..1]);
     for header in &former() {
         account.book(header, 1);
@@ -83,7 +83,7 @@ fn after_a_clock_was_set_back_a_run_that_goes_on_speaking_has_not_left() {
     let after: Vec<Header> = (1..=9).map(|seq| header(7, seq, None)).collect();
     // All in order; and with the final message overtaken by the next run's first messages.
     for overtaken in [0, 4] {
-        let mut account = Account::default();
+        let mut account = LedgerEntry::default();
         book(&mut account, before[..4].iter().chain(&after[..overtaken]));
         book(&mut account, before[4..].iter().chain(&after[overtaken..]));
         assert_eq!((newest(&account), account.has_left()), (Some(7), false), "{overtaken}");
@@ -93,8 +93,8 @@ fn after_a_clock_was_set_back_a_run_that_goes_on_speaking_has_not_left() {
 }
 
 #[test]
-fn after_a_crash_and_a_clock_that_was_set_back_the_run_that_speaks_becomes_the_newest() {
-    let mut account = Account::default();
+fn after_a_crash_and_a_clock_set_back_the_sending_run_becomes_the_newest() {
+    let mut account = LedgerEntry::default();
     book(&mut account, &living());
     let all: Vec<Header> = (1..=100).map(|seq| header(7, seq, None)).collect();
     let borne = IN_SILENCE_BORNE as usize;
@@ -107,8 +107,8 @@ fn after_a_crash_and_a_clock_that_was_set_back_the_run_that_speaks_becomes_the_n
 }
 
 #[test]
-fn a_long_former_run_from_a_spool_gives_way_at_once_when_the_living_one_speaks() {
-    let mut account = Account::default();
+fn a_long_former_run_from_a_spool_yields_at_once_to_the_live_one() {
+    let mut account = LedgerEntry::default();
     let living: Vec<Header> = (1..=9).map(|seq| header(1_000, seq, None)).collect();
     book(&mut account, &living[..3]);
     let all: Vec<Header> = (1..=90).map(|seq| header(7, seq, None)).collect();

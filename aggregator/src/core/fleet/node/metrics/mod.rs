@@ -161,7 +161,7 @@ impl NodeMetrics {
             let counted = &mut counted[what as usize];
             match *account_known || !is_old(what) {
                 true => counted.settle(at, what.span(), stand),
-                false => *counted = CounterIncrease::standing(stand),
+                false => *counted = CounterIncrease::constant(stand),
             }
         }
         *account_known = true;
@@ -174,7 +174,7 @@ impl NodeMetrics {
             let counted = &mut counted[what as usize];
             match *bus_known || !is_old(what) {
                 true => counted.count(at, what.span(), stand),
-                false => *counted = CounterIncrease::standing(stand),
+                false => *counted = CounterIncrease::constant(stand),
             }
         }
         *bus_known = true;

@@ -21,7 +21,7 @@ fn read(node: &mut Node, at: Wall, celsius: f64, held: bool) {
 }
 
 #[test]
-fn peaks_are_of_this_minute_and_the_one_before_and_none_is_told_where_nothing_was_said() {
+fn peaks_are_of_this_and_the_previous_minute_and_absent_without_data() {
     let mut node = Node::default();
     assert_eq!(node.metrics.peaks(second(0)), HardwareContext::default());
     for (at, celsius, held) in [(0, 80.0, false), (30, 91.0, true), (59, 60.0, false)] {
@@ -48,11 +48,11 @@ fn figures_of_sensors_end_with_the_node_or_with_its_readings() {
         |node: &Node, at| NodeAt::new(node, second(at)).figure(NodeMetric::GpuTemperatureCelsius);
     assert_eq!([figure(&node, 1), figure(&node, 11)], [Some(80.0), None]);
     node.last_seen = second(70);
-    assert_eq!(figure(&node, 70), None, "it speaks, but of its sensors no more");
+    assert_eq!(figure(&node, 70), None, "it reports, but no sensors any more");
 }
 
 #[test]
-fn what_a_node_was_never_heard_to_say_is_no_figure() {
+fn what_a_node_never_reported_is_no_figure() {
     let node = Node { last_seen: second(0), ..Node::default() };
     for figure in NodeMetric::ALL {
         let found = NodeAt::new(&node, second(1)).figure(*figure);
@@ -68,10 +68,10 @@ fn what_a_node_was_never_heard_to_say_is_no_figure() {
 }
 
 #[test]
-fn what_a_run_lost_before_anybody_heard_of_it_did_not_grow_of_late() {
-    let dropped = |began: u64, heard: &[(u64, u64)]| {
+fn losses_before_a_run_is_first_seen_are_no_growth() {
+    let dropped = |began: u64, received: &[(u64, u64)]| {
         let mut node = Node::default();
-        for (at, dropped) in heard {
+        for (at, dropped) in received {
             node.last_seen = second(*at);
             let (run, bus) =
                 (Incarnation(second(began).0), Bus { dropped: *dropped, ..Bus::default() });
@@ -80,7 +80,7 @@ fn what_a_run_lost_before_anybody_heard_of_it_did_not_grow_of_late() {
         }
         node.metrics.increase(node.last_seen, Count::Dropped)
     };
-    assert_eq!(dropped(0, &[(3_600, 70)]), 0.0, "of an hour that nobody heard");
+    assert_eq!(dropped(0, &[(3_600, 70)]), 0.0, "of an hour without messages");
     assert_eq!(dropped(0, &[(3_600, 70), (3_601, 75)]), 5.0);
     assert_eq!(dropped(3_590, &[(3_600, 70)]), 70.0, "of the run's first ten seconds");
 }

@@ -60,7 +60,7 @@ fn what_a_node_chose_of_its_thermometers_counts_alone() {
 }
 
 #[test]
-fn a_clock_that_nobody_keeps_and_stalls_for_memory_alone_count() {
+fn only_an_unsynchronized_clock_and_memory_stalls_count() {
     let readings = [
         read(&CLOCK_SYNCHRONIZED, ("", ""), 0.0),
         read(&PRESSURE_FULL_RATIO, ("resource", "io"), 0.9),
@@ -119,7 +119,7 @@ fn the_worst_of_several_counts_and_is_named() {
 }
 
 #[test]
-fn a_file_system_is_as_full_as_df_says_it_is() {
+fn a_file_system_is_as_full_as_in_df() {
     // Of 252 GiB 196 are free, of which ordinary users may have 35.
     let readings = [
         read(&DISK_TOTAL_BYTES, ("mount", "/"), 252.0),
@@ -136,7 +136,7 @@ fn a_file_system_is_as_full_as_df_says_it_is() {
 }
 
 #[test]
-fn what_sensors_do_not_say_is_no_figure() {
+fn what_sensors_do_not_report_is_absent() {
     let absent = |sensor, missing| Reading::absent(sensor, Labels::default(), missing);
     let readings = [
         absent(&MEMORY_USED_BYTES, MissingReading::failed("unread")),
@@ -181,7 +181,7 @@ fn a_gpu_at_its_power_cap_is_busy_and_one_that_is_too_hot_is_held_down() {
 }
 
 #[test]
-fn a_die_that_tells_its_temperature_is_believed_before_the_one_with_an_offset() {
+fn a_die_temperature_is_preferred_to_the_one_with_an_offset() {
     let tctl = read(&TEMPERATURE_CELSIUS, ("component", "k10temp Tctl"), 90.0);
     let tdie = read(&TEMPERATURE_CELSIUS, ("component", "k10temp Tdie"), 63.0);
     let of = |readings: &[Reading]| {

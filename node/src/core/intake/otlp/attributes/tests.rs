@@ -65,7 +65,7 @@ fn labels_are_named_first_and_the_rest_follows_in_order_of_keys() {
 }
 
 #[test]
-fn those_beyond_the_bound_tell_apart_and_become_no_labels() {
+fn attributes_beyond_the_bound_separate_series_only() {
     let attribute = |n: usize| Writer::default().attribute(7, &format!("k{n}"), "v").0;
     let many = |n| (0..n).flat_map(attribute).collect::<Vec<u8>>();
     let (most, more) = (many(OTLP_ATTRIBUTES_MAX), many(OTLP_ATTRIBUTES_MAX + 3));
@@ -77,7 +77,7 @@ fn those_beyond_the_bound_tell_apart_and_become_no_labels() {
 }
 
 #[test]
-fn what_is_asked_for_by_every_point_is_found_without_walking_the_message_again() {
+fn what_every_point_needs_is_found_without_a_second_pass() {
     let junk = [0x78, 1].repeat(100_000);
     let attribute = |key| Writer::default().attribute(1, key, "v").0;
     let message = [attribute("a"), junk, attribute("b")].concat();

@@ -111,20 +111,20 @@ impl ListBuffers {
     pub(super) fn histogram(&mut self, point: &[u8], unit: TimeUnit) -> Result<Value<'_>, Reject> {
         self.counts.clear();
         self.bounds.clear();
-        let mut told = without_buckets(unit);
+        let mut latencies = without_buckets(unit);
         for field in fields(point) {
             match field {
-                (4, Wire::Fixed64(count)) => told.count = count,
-                (5, Wire::Fixed64(bits)) => told.sum = Some(f64::from_bits(bits)),
+                (4, Wire::Fixed64(count)) => latencies.count = count,
+                (5, Wire::Fixed64(bits)) => latencies.sum = Some(f64::from_bits(bits)),
                 (6, wire) => push_fixed(&mut self.counts, wire, |bits| bits)?,
                 (7, wire) => push_fixed(&mut self.bounds, wire, f64::from_bits)?,
-                (11, Wire::Fixed64(bits)) => told.min = Some(f64::from_bits(bits)),
-                (12, Wire::Fixed64(bits)) => told.max = Some(f64::from_bits(bits)),
+                (11, Wire::Fixed64(bits)) => latencies.min = Some(f64::from_bits(bits)),
+                (12, Wire::Fixed64(bits)) => latencies.max = Some(f64::from_bits(bits)),
                 _ => {}
             }
         }
         let buckets = Buckets::Explicit { bounds: &self.bounds, counts: &self.counts };
-        Ok(Value::Latencies(Latencies { buckets, ..told }))
+        Ok(Value::Latencies(Latencies { buckets, ..latencies }))
     }
 
     /// The distribution of an exponential histogram.
@@ -137,19 +137,19 @@ impl ListBuffers {
         unit: TimeUnit,
     ) -> Result<Value<'_>, Reject> {
         self.counts.clear();
-        let mut told = without_buckets(unit);
+        let mut latencies = without_buckets(unit);
         let (mut scale, mut zero, mut zero_threshold, mut offset) = (0, 0, 0.0, 0);
         let mut negative: u64 = 0;
         for field in fields(point) {
             match field {
-                (4, Wire::Fixed64(count)) => told.count = count,
-                (5, Wire::Fixed64(bits)) => told.sum = Some(f64::from_bits(bits)),
+                (4, Wire::Fixed64(count)) => latencies.count = count,
+                (5, Wire::Fixed64(bits)) => latencies.sum = Some(f64::from_bits(bits)),
                 (6, Wire::Varint(number)) => scale = zigzag(number),
                 (7, Wire::Fixed64(count)) => zero = count,
                 (8, Wire::Bytes(buckets)) => offset = self.powers(buckets)?,
                 (9, Wire::Bytes(buckets)) => negative = sum(buckets),
-                (12, Wire::Fixed64(bits)) => told.min = Some(f64::from_bits(bits)),
-                (13, Wire::Fixed64(bits)) => told.max = Some(f64::from_bits(bits)),
+                (12, Wire::Fixed64(bits)) => latencies.min = Some(f64::from_bits(bits)),
+                (13, Wire::Fixed64(bits)) => latencies.max = Some(f64::from_bits(bits)),
                 (14, Wire::Fixed64(bits)) => zero_threshold = f64::from_bits(bits),
                 _ => {}
             }
@@ -157,7 +157,7 @@ impl ListBuffers {
         let positive = &self.counts;
         let buckets =
             Buckets::Exponential { scale, zero, zero_threshold, offset, positive, negative };
-        Ok(Value::Latencies(Latencies { buckets, ..told }))
+        Ok(Value::Latencies(Latencies { buckets, ..latencies }))
     }
 
     /// Reads the counts of buckets over zero, and returns the index of the first.

@@ -58,7 +58,7 @@ fn what_is_unknown_or_null_is_passed_over() {
 }
 
 #[test]
-fn what_does_not_fit_is_said_with_its_name() {
+fn what_does_not_fit_is_named() {
     for (json, part) in [
         ("", "EOF while parsing"),
         ("[]", "metrics request as an object"),

@@ -31,7 +31,7 @@ fn each_wire_type_is_read_and_a_group_is_passed_over() {
 }
 
 #[test]
-fn what_is_malformed_is_said() {
+fn malformed_text_is_named() {
     let deep = (0..200).fold(Writer::default(), |inner, _| Writer::default().message(99, &inner));
     for (bytes, what) in [
         (&[0x08][..], "ends within a number"),

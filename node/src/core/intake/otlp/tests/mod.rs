@@ -199,7 +199,7 @@ fn units_come_from_the_metric_its_name_or_the_configuration() {
 }
 
 #[test]
-fn a_point_that_says_there_is_no_value_is_passed_over_and_counted() {
+fn a_point_without_a_value_is_skipped_and_counted() {
     let mut node = Node::new(Rules::default());
     let gone = number(BEGAN + 1, BEGAN + 2, 1.0).varint(8, 1);
     assert_eq!(node.metrics(&[metric(("a", ""), GAUGE, &[gone], 0)]), Outcome::default());
@@ -239,7 +239,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_told_in_deltas_is_recorded_whole(
+    fn deltas_are_recorded_in_full(
         points in prop::collection::vec(
             (prop::collection::vec(0..1_000_u64, 4), 0..5_usize), 1..20,
         ),

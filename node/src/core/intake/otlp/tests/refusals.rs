@@ -7,7 +7,7 @@ fn good() -> Writer {
 }
 
 #[test]
-fn a_refused_point_is_told_in_words_and_costs_itself_alone() {
+fn a_refused_point_is_explained_and_costs_only_itself() {
     let (from, to) = (BEGAN + 1, BEGAN + 2);
     let buckets = || histogram(from, to, &[0.1], &[4, 1]);
     let long = "x".repeat(2_000);
@@ -73,8 +73,8 @@ fn good_too() -> Writer {
 }
 
 #[test]
-fn two_processes_that_call_themselves_the_same_are_told_what_tells_them_apart() {
-    let told = |points: [(u64, u64, [u64; 2]); 2], temporality| {
+fn two_processes_of_one_name_are_advised_which_label_separates_them() {
+    let got = |points: [(u64, u64, [u64; 2]); 2], temporality| {
         let point = |(from, to, counts): (u64, u64, [u64; 2])| {
             histogram(BEGAN + from, BEGAN + to, &[0.1], &counts)
         };
@@ -90,27 +90,27 @@ fn two_processes_that_call_themselves_the_same_are_told_what_tells_them_apart() 
     for (points, temporality) in
         [([(1, 3, [1, 0]), (2, 4, [1, 0])], DELTA), ([(1, 3, [5, 0]), (1, 4, [1, 0])], CUMULATIVE)]
     {
-        let (refused, message) = told(points, temporality);
+        let (refused, message) = got(points, temporality);
         assert_eq!(refused, 1);
         assert!(message.contains("service.instance.id"), "{message}");
     }
-    let (_, message) = told([(1, 3, [1, 0]), (1, 2, [1, 0])], DELTA);
+    let (_, message) = got([(1, 3, [1, 0]), (1, 2, [1, 0])], DELTA);
     assert!(message.contains("was the clock set back"), "{message}");
 }
 
 #[test]
-fn the_first_refusal_is_told_and_all_are_counted() {
+fn the_first_refusal_is_logged_and_all_are_counted() {
     let mut node = Node::new(Rules::default());
     let bad = |name| metric((name, "By"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], DELTA);
     let outcome = node.metrics(&[bad("a"), good(), bad("b"), bad("c")]);
     assert_eq!(outcome.refused, 3);
     assert!(outcome.message.unwrap().starts_with("metric a: "));
     // Many SDKs do not log it, so the node warns the operator once for each reason.
-    let unsaid = metric(("d", "s"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], 0);
-    node.metrics(&[bad("e"), unsaid]);
-    let told = node.intake.take_otlp_warnings();
+    let unstated = metric(("d", "s"), HISTOGRAM, &[histogram(1, 2, &[], &[1])], 0);
+    node.metrics(&[bad("e"), unstated]);
+    let got = node.intake.take_otlp_warnings();
     let begin = |text: &String| text.split(':').next().unwrap().to_owned();
-    assert_eq!(told.iter().map(begin).collect::<Vec<_>>(), ["metric a", "metric d"]);
+    assert_eq!(got.iter().map(begin).collect::<Vec<_>>(), ["metric a", "metric d"]);
 }
 
 #[test]

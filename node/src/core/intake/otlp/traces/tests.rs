@@ -60,10 +60,10 @@ fn the_first_rule_that_fits_decides_and_a_span_that_none_fits_is_counted() {
 }
 
 #[test]
-fn a_latency_is_exact_and_a_failure_is_told_where_no_attribute_tells_it() {
-    let mut told = rule("*", &[], Some("op"));
-    told.labels = vec![LabelOf::read("outcome").unwrap()];
-    let mut node = node(vec![told]);
+fn a_latency_is_exact_and_a_failure_is_stated_without_an_attribute() {
+    let mut given = rule("*", &[], Some("op"));
+    given.labels = vec![LabelOf::read("outcome").unwrap()];
+    let mut node = node(vec![given]);
     let failed = Writer::default().varint(3, 2);
     let fine = Writer::default().varint(3, 1);
     take(

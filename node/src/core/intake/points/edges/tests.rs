@@ -79,7 +79,7 @@ proptest! {
     }
 
     #[test]
-    fn a_power_is_where_sixty_digits_of_binary_say(
+    fn a_power_equals_sixty_binary_digits(
         scale in -10..=20_i32,
         nanosecond in 0.0..41.7_f64,
         unit in 0..4_usize,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// Samples by bucket as a producer reports them, without empty ends.
-fn told(scale: i32, counts: &BTreeMap<i64, u64>) -> (i64, Vec<u64>) {
+fn given(scale: i32, counts: &BTreeMap<i64, u64>) -> (i64, Vec<u64>) {
     let Some((first, last)) = counts.keys().next().zip(counts.keys().next_back()) else {
         return (i64::from(scale), vec![]);
     };
@@ -45,14 +45,14 @@ proptest! {
         now.retain(|_, n| *n > 0);
         // Both were made at scale 3.
         let (before, now) = (widened(&before, 3 - scales.0), widened(&now, 3 - scales.1));
-        let ((first, counts), (offset, nows)) = (told(scales.0, &before), told(scales.1, &now));
+        let ((first, counts), (offset, nows)) = (given(scales.0, &before), given(scales.1, &now));
         let zero = zeros.0;
         let counts = &counts;
-        let told = BucketCounts { layout: 1, scale: scales.0, zero, offset: first, counts };
-        let mut kept = PreviousBuckets::nothing(&told);
-        kept.replace(&told, None);
-        let told =
-            BucketCounts { scale: scales.1, zero: zeros.1, offset, counts: &nows, ..told };
+        let given = BucketCounts { layout: 1, scale: scales.0, zero, offset: first, counts };
+        let mut kept = PreviousBuckets::nothing(&given);
+        kept.replace(&given, None);
+        let given =
+            BucketCounts { scale: scales.1, zero: zeros.1, offset, counts: &nows, ..given };
 
         let (before, now) = (widened(&before, scales.0 - scale), widened(&now, scales.1 - scale));
         let mut expected = now.clone();
@@ -65,7 +65,7 @@ proptest! {
         });
         let mut difference = BucketDifference::default();
         let outcome = holds.then_some(()).ok_or(BucketMismatch::Decreased);
-        prop_assert_eq!(difference.subtract(&told, &kept), outcome);
+        prop_assert_eq!(difference.subtract(&given, &kept), outcome);
         if holds {
             let counted = difference.counts();
             prop_assert_eq!((counted.scale, counted.zero), (scale, zeros.1 - zeros.0));
@@ -75,7 +75,7 @@ proptest! {
             let rest = rest.into_iter().filter(|(_, n)| *n > 0).collect::<BTreeMap<_, _>>();
             prop_assert_eq!(rest, expected);
         }
-        let other = BucketCounts { layout: 2, ..told };
+        let other = BucketCounts { layout: 2, ..given };
         prop_assert_eq!(difference.subtract(&other, &kept), Err(BucketMismatch::Layout));
     }
 }
@@ -83,10 +83,10 @@ proptest! {
 #[test]
 fn twenty_buckets_take_as_many_bytes_as_their_counts() {
     let counts = [7; 21];
-    let told = BucketCounts { layout: 1, scale: 0, zero: 0, offset: 0, counts: &counts };
-    let mut kept = PreviousBuckets::nothing(&told);
+    let given = BucketCounts { layout: 1, scale: 0, zero: 0, offset: 0, counts: &counts };
+    let mut kept = PreviousBuckets::nothing(&given);
     for _ in 0..3 {
-        kept.replace(&told, None);
+        kept.replace(&given, None);
     }
     assert_eq!(kept.bytes(), 21 * 8);
 }

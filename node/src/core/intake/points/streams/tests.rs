@@ -35,7 +35,7 @@ fn memory(buckets: usize) -> StreamState {
 }
 
 /// Inserts a point and returns its classification; `None` when its stream was known.
-fn tell(
+fn offer(
     streams: &mut StreamTable,
     at: Now,
     point: &Point<'_>,
@@ -51,32 +51,32 @@ fn tell(
 }
 
 #[test]
-fn the_longest_silent_are_forgotten_and_what_they_counted_is_not_counted_again() {
+fn the_longest_silent_are_evicted_and_their_counts_are_not_repeated() {
     let (mut streams, most) = (StreamTable::new(now(0), 7), STREAMS_MAX as u64);
     for id in 0..most {
-        assert_eq!(tell(&mut streams, now(9), &point(id, 1, 9), 1), Some(FirstPoint::New));
+        assert_eq!(offer(&mut streams, now(9), &point(id, 1, 9), 1), Some(FirstPoint::New));
     }
-    assert_eq!(tell(&mut streams, now(10), &point(0, 1, 10), 1), None);
+    assert_eq!(offer(&mut streams, now(10), &point(0, 1, 10), 1), None);
     assert_eq!((streams.len(), streams.evicted()), (STREAMS_MAX, 0));
-    assert_eq!(tell(&mut streams, now(11), &point(most, 1, 11), 1), Some(FirstPoint::New));
+    assert_eq!(offer(&mut streams, now(11), &point(most, 1, 11), 1), Some(FirstPoint::New));
     let share = most / EVICTED_SHARE as u64 + 1;
     assert_eq!(streams.evicted(), share);
     assert_eq!(streams.len() as u64, most + 1 - share);
     assert_eq!(streams.bytes, streams.len() * 8);
     // The first reported later than those after it.
-    assert_eq!(tell(&mut streams, now(12), &point(0, 1, 12), 1), None);
-    assert_eq!(tell(&mut streams, now(12), &point(1, 1, 12), 1), Some(FirstPoint::Baseline));
-    assert_eq!(tell(&mut streams, now(12), &point(share + 1, 1, 12), 1), None);
+    assert_eq!(offer(&mut streams, now(12), &point(0, 1, 12), 1), None);
+    assert_eq!(offer(&mut streams, now(12), &point(1, 1, 12), 1), Some(FirstPoint::Baseline));
+    assert_eq!(offer(&mut streams, now(12), &point(share + 1, 1, 12), 1), None);
     // A start that may have been evicted does not count as new either.
-    assert_eq!(tell(&mut streams, now(12), &point(2, 10, 12), 1), Some(FirstPoint::Baseline));
-    assert_eq!(tell(&mut streams, now(13), &point(3, 12, 13), 1), Some(FirstPoint::New));
+    assert_eq!(offer(&mut streams, now(12), &point(2, 10, 12), 1), Some(FirstPoint::Baseline));
+    assert_eq!(offer(&mut streams, now(13), &point(3, 12, 13), 1), Some(FirstPoint::New));
 }
 
 #[test]
 fn bytes_of_counts_are_bounded_as_well() {
     let mut streams = StreamTable::new(now(0), 7);
     for id in 0..2_000 {
-        tell(&mut streams, now(9), &point(id, 1, 9), 1_024);
+        offer(&mut streams, now(9), &point(id, 1, 9), 1_024);
         assert!(streams.bytes <= STREAMS_BYTES_MAX);
         assert_eq!(streams.bytes, streams.len() * 8 * 1_024);
     }
@@ -89,9 +89,9 @@ fn bytes_of_counts_are_bounded_as_well() {
 #[test]
 fn one_stream_has_so_many_starts() {
     let mut streams = StreamTable::new(now(0), 7);
-    tell(&mut streams, now(9), &point(2, 1, 9), 1);
+    offer(&mut streams, now(9), &point(2, 1, 9), 1);
     for start in 0..1_000 {
-        let first = tell(&mut streams, now(2_000), &point(1, start, 2_000), 1);
+        let first = offer(&mut streams, now(2_000), &point(1, start, 2_000), 1);
         let expected = match start {
             0 => FirstPoint::New,
             1..=64 => FirstPoint::Ambiguous,
@@ -100,26 +100,26 @@ fn one_stream_has_so_many_starts() {
         assert_eq!(first, Some(expected), "{start}");
     }
     assert_eq!((streams.len(), streams.evicted()), (STREAM_STARTS_MAX + 1, 1_000 - 64));
-    assert_eq!(tell(&mut streams, now(10), &point(2, 1, 10), 1), None);
+    assert_eq!(offer(&mut streams, now(10), &point(2, 1, 10), 1), None);
     // The history of other streams is as complete as before.
-    assert_eq!(tell(&mut streams, now(2_000), &point(3, 1, 2_000), 1), Some(FirstPoint::New));
+    assert_eq!(offer(&mut streams, now(2_000), &point(3, 1, 2_000), 1), Some(FirstPoint::New));
 }
 
 #[test]
-fn when_starts_of_too_many_streams_are_forgotten_nothing_from_before_is_believed() {
+fn when_starts_of_too_many_streams_are_evicted_nothing_older_is_accepted() {
     let (mut streams, most) = (StreamTable::new(now(0), 7), STREAMS_MAX / EVICTED_SHARE);
-    let mut forget_of = |id| {
+    let mut evicted_of = |id| {
         for start in 0..=STREAM_STARTS_MAX as u64 {
             let at = 2_000 + start;
-            tell(&mut streams, now(at), &point(id, at, at), 1);
+            offer(&mut streams, now(at), &point(id, at, at), 1);
             streams.table.retain(|known| known.id == id);
         }
         (streams.since_of.len(), streams.since)
     };
     for id in 1..=most {
-        assert_eq!(forget_of(id as u64), (id, now(0)));
+        assert_eq!(evicted_of(id as u64), (id, now(0)));
     }
-    assert_eq!(forget_of(0), (0, now(2_000 + STREAM_STARTS_MAX as u64)));
+    assert_eq!(evicted_of(0), (0, now(2_000 + STREAM_STARTS_MAX as u64)));
 }
 
 #[test]

@@ -20,7 +20,7 @@ fn sorting() -> impl Strategy<Value = Sorting> {
 }
 
 /// Reports so many samples (in nanoseconds).
-fn point(sorting: &Sorting, samples: &[u64], ends: bool, tell: &mut dyn FnMut(Latencies<'_>)) {
+fn point(sorting: &Sorting, samples: &[u64], ends: bool, offer: &mut dyn FnMut(Latencies<'_>)) {
     let ms: Vec<f64> = samples.iter().map(|ns| *ns as f64 / PER_MS).collect();
     let (mut counts, mut first) = (vec![], 0);
     let buckets = match sorting {
@@ -46,7 +46,7 @@ fn point(sorting: &Sorting, samples: &[u64], ends: bool, tell: &mut dyn FnMut(La
     let end = |of: fn(f64, f64) -> f64| ms.iter().copied().reduce(of).filter(|_| ends);
     let (count, sum) = (samples.len() as u64, Some(ms.iter().sum()));
     let (min, max) = (end(f64::min), end(f64::max));
-    tell(Latencies { count, sum, min, max, buckets, ..latencies(&[]) });
+    offer(Latencies { count, sum, min, max, buckets, ..latencies(&[]) });
 }
 
 proptest! {
@@ -66,8 +66,8 @@ proptest! {
             let (first, start) = if is_delta { (began, began as u64) } else { (0, 0) };
             point(&sorting, &samples[first..n], ends, &mut |latencies| {
                 let value = Value::Latencies(latencies);
-                let told_since = if is_delta { delta } else { since };
-                assert!(told(&mut intake, &told_since(start, n as u64, value)).is_ok());
+                let offer_since = if is_delta { delta } else { since };
+                assert!(recorded(&mut intake, &offer_since(start, n as u64, value)).is_ok());
             });
             began = n;
         }

@@ -61,7 +61,7 @@ fn since(start: u64, time: u64, value: Value<'_>) -> Point<'_> {
 }
 
 /// Samples of a point that is recorded at its own time, or why there are none.
-fn told(intake: &mut Intake, point: &Point<'_>) -> Result<u64, &'static str> {
+fn recorded(intake: &mut Intake, point: &Point<'_>) -> Result<u64, &'static str> {
     let (before, now) = (intake.open_samples(), Now { wall: point.time, ..at(1_000) });
     let now = Now { mono: at(0).mono.plus(now.wall.since(at(0).wall)), ..now };
     intake.on_point(now, point).map_err(Reject::as_str)?;
@@ -81,7 +81,7 @@ fn figures(intake: &Intake) -> (u64, u64, u64) {
 fn a_producer_that_began_after_the_node_is_counted_from_its_start() {
     let mut intake = intake();
     for (time, counts, new) in [(5, [1, 2, 3, 4], 10), (6, [1, 2, 3, 4], 0), (9, [2, 2, 3, 5], 2)] {
-        assert_eq!(told(&mut intake, &since(1, time, explicit(&counts))), Ok(new));
+        assert_eq!(recorded(&mut intake, &since(1, time, explicit(&counts))), Ok(new));
     }
     assert_eq!(figures(&intake), (3, 0, 0));
     assert_eq!(closed(&mut intake).histograms[0].1.count(), 12);
@@ -92,20 +92,20 @@ fn a_producer_that_began_before_the_node_is_counted_from_its_first_point() {
     let mut intake = intake();
     let old = Wall(at(0).wall.0 - 1);
     let point = Point { start: old, ..since(0, 5, explicit(&[1, 2, 3, 4])) };
-    assert_eq!(told(&mut intake, &point), Ok(0));
+    assert_eq!(recorded(&mut intake, &point), Ok(0));
     let point = Point { start: old, ..since(0, 6, explicit(&[1, 2, 4, 4])) };
-    assert_eq!(told(&mut intake, &point), Ok(1));
+    assert_eq!(recorded(&mut intake, &point), Ok(1));
     assert_eq!(figures(&intake), (2, 1, 0));
 }
 
 #[test]
 fn a_delta_is_added_and_its_repetition_refused() {
     let mut intake = intake();
-    assert_eq!(told(&mut intake, &delta(1, 5, explicit(&[1, 2, 3, 4]))), Ok(10));
-    assert_eq!(told(&mut intake, &delta(1, 5, explicit(&[1, 2, 3, 4]))), Err("duplicate"));
-    assert_eq!(told(&mut intake, &delta(4, 6, explicit(&[1, 2, 3, 4]))), Err("duplicate"));
-    assert_eq!(told(&mut intake, &delta(2, 4, explicit(&[1, 2, 3, 4]))), Err("out_of_order"));
-    assert_eq!(told(&mut intake, &delta(5, 6, explicit(&[1, 0, 0, 0]))), Ok(1));
+    assert_eq!(recorded(&mut intake, &delta(1, 5, explicit(&[1, 2, 3, 4]))), Ok(10));
+    assert_eq!(recorded(&mut intake, &delta(1, 5, explicit(&[1, 2, 3, 4]))), Err("duplicate"));
+    assert_eq!(recorded(&mut intake, &delta(4, 6, explicit(&[1, 2, 3, 4]))), Err("duplicate"));
+    assert_eq!(recorded(&mut intake, &delta(2, 4, explicit(&[1, 2, 3, 4]))), Err("out_of_order"));
+    assert_eq!(recorded(&mut intake, &delta(5, 6, explicit(&[1, 0, 0, 0]))), Ok(1));
 }
 
 /// What becomes of a point: (start, time, counts, samples or the reason for none).
@@ -115,7 +115,7 @@ type Case = (u64, u64, [u64; 4], Result<u64, &'static str>);
 fn check(points: &[Case]) -> (u64, u64, u64) {
     let mut intake = intake();
     for (n, (start, time, counts, expected)) in points.iter().enumerate() {
-        let outcome = told(&mut intake, &since(*start, *time, explicit(counts)));
+        let outcome = recorded(&mut intake, &since(*start, *time, explicit(counts)));
         assert_eq!(outcome, *expected, "point {n}");
     }
     let samples: u64 = points.iter().filter_map(|(.., outcome)| outcome.ok()).sum();
@@ -138,7 +138,7 @@ fn a_later_start_is_a_restart() {
 }
 
 #[test]
-fn two_who_call_themselves_the_same_are_told_apart_by_their_start() {
+fn two_of_the_same_name_are_distinguished_by_their_start() {
     let points = [
         (1, 5, [1, 0, 0, 0], Ok(1)),
         (2, 6, [0, 0, 0, 7], Ok(0)),
@@ -160,16 +160,16 @@ fn a_start_that_is_another_each_time_is_never_counted_twice() {
 #[test]
 fn without_a_start_a_count_that_went_down_is_a_restart() {
     let mut intake = intake();
-    fn untold(time: u64, counts: &[u64]) -> Point<'_> {
+    fn without_start(time: u64, counts: &[u64]) -> Point<'_> {
         Point { start: Wall(0), ..since(0, time, explicit(counts)) }
     }
     for (time, counts, new) in
         [(5, [9, 9, 9, 9], 0), (6, [9, 9, 9, 10], 1), (7, [2, 0, 0, 0], 2), (8, [2, 1, 0, 0], 1)]
     {
-        assert_eq!(told(&mut intake, &untold(time, &counts)), Ok(new), "{time}");
+        assert_eq!(recorded(&mut intake, &without_start(time, &counts)), Ok(new), "{time}");
     }
     // Not all of them, and yet it cannot be.
-    assert_eq!(told(&mut intake, &untold(9, &[1, 8, 0, 0])), Ok(9));
+    assert_eq!(recorded(&mut intake, &without_start(9, &[1, 8, 0, 0])), Ok(9));
     assert_eq!(figures(&intake), (5, 1, 2));
 }
 
@@ -196,7 +196,7 @@ fn a_clock_that_was_set_back_costs_no_more_than_the_point_that_it_divides() {
         temporality,
         ..since(start, time, explicit(if time < 3_000 { &[2, 2, 3, 4] } else { &[1, 2, 3, 4] }))
     };
-    let told = |intake: &mut Intake, now, point: &Point<'_>| {
+    let recorded = |intake: &mut Intake, now, point: &Point<'_>| {
         let before = intake.open_samples();
         intake.on_point(at(now), point).map_err(Reject::as_str)?;
         Ok(intake.open_samples() - before)
@@ -213,15 +213,15 @@ fn a_clock_that_was_set_back_costs_no_more_than_the_point_that_it_divides() {
         (9, 6, 8, Err("out_of_order")),
     ] {
         let point = Point { stream: 2, ..at_ten(start, time, delta) };
-        assert_eq!(told(&mut intake, now, &point), expected, "{now} {start} {time}");
+        assert_eq!(recorded(&mut intake, now, &point), expected, "{now} {start} {time}");
     }
     let early = |time| Point { start: at(1).wall, ..at_ten(1, time, cumulative) };
-    assert_eq!(told(&mut intake, 5, &early(3_605)), Ok(0));
-    assert_eq!(told(&mut intake, 9, &early(9)), Ok(1));
+    assert_eq!(recorded(&mut intake, 5, &early(3_605)), Ok(0));
+    assert_eq!(recorded(&mut intake, 9, &early(9)), Ok(1));
     // Of a clock that goes on ahead, order is kept.
     let ahead = |time| Point { stream: 3, ..at_ten(time - 1, time, delta) };
-    assert_eq!(told(&mut intake, 5, &ahead(3_605)), Ok(10));
-    assert_eq!(told(&mut intake, 6, &ahead(3_604)), Err("out_of_order"));
+    assert_eq!(recorded(&mut intake, 5, &ahead(3_605)), Ok(10));
+    assert_eq!(recorded(&mut intake, 6, &ahead(3_604)), Err("out_of_order"));
 }
 
 #[test]
@@ -252,16 +252,16 @@ fn a_clock_that_is_wrong_makes_nothing_count_twice() {
 #[test]
 fn other_bounds_from_the_same_start_are_counted_on_from() {
     let mut intake = intake();
-    assert_eq!(told(&mut intake, &since(1, 5, explicit(&[1, 2, 3, 4]))), Ok(10));
-    let told_since = |time, counts: &[u64; 2], intake: &mut Intake| {
+    assert_eq!(recorded(&mut intake, &since(1, 5, explicit(&[1, 2, 3, 4]))), Ok(10));
+    let offer_since = |time, counts: &[u64; 2], intake: &mut Intake| {
         let buckets = Buckets::Explicit { bounds: &[1.0], counts };
         let latencies = Latencies { count: counts.iter().sum(), buckets, ..latencies(&[]) };
-        told(intake, &since(1, time, Value::Latencies(latencies)))
+        recorded(intake, &since(1, time, Value::Latencies(latencies)))
     };
     for (time, counts, expected) in
         [(6, [6, 6], Ok(0)), (7, [5, 8], Err("counts")), (8, [6, 7], Ok(1))]
     {
-        assert_eq!(told_since(time, &counts, &mut intake), expected, "{time}");
+        assert_eq!(offer_since(time, &counts, &mut intake), expected, "{time}");
     }
     assert_eq!(figures(&intake), (3, 1, 0));
 }

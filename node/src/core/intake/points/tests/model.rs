@@ -15,7 +15,7 @@ type Counts = [u64; 4];
 
 /// What a producer reported at one time.
 #[derive(Clone, Copy, Debug)]
-struct Said {
+struct SentPoint {
     producer: u64,
     /// Which run of it.
     life: u64,
@@ -24,7 +24,7 @@ struct Said {
     counts: Counts,
 }
 
-impl Said {
+impl SentPoint {
     /// The second and the third call themselves the same.
     fn stream(&self) -> u64 {
         self.producer.min(1)
@@ -40,7 +40,7 @@ enum Step {
 
 /// The points of three producers, in order; the first may report no start, and each may have
 /// begun before the node.
-fn said(steps: &[(u64, Step)], is_told: bool, is_old: [bool; 3]) -> Vec<Said> {
+fn sent(steps: &[(u64, Step)], has_start: bool, is_old: [bool; 3]) -> Vec<SentPoint> {
     let start = |n: usize| if is_old[n] { BEGAN - 9 + n as u64 } else { BEGAN + n as u64 };
     let mut lives = [0, 1, 2].map(|n| (0, start(n), Counts::default()));
     let mut all = Vec::new();
@@ -50,9 +50,9 @@ fn said(steps: &[(u64, Step)], is_told: bool, is_old: [bool; 3]) -> Vec<Said> {
             Step::Record(bucket) => counts[*bucket] += 1,
             Step::Restart => (*life, *start, *counts) = (*life + 1, time, Counts::default()),
             Step::Export => {
-                let start = if *producer == 0 && !is_told { 0 } else { *start };
+                let start = if *producer == 0 && !has_start { 0 } else { *start };
                 let (producer, counts) = (*producer, *counts);
-                all.push(Said { producer, life: *life, start, time, counts });
+                all.push(SentPoint { producer, life: *life, start, time, counts });
             }
         }
     }
@@ -67,38 +67,38 @@ struct Model {
 }
 
 impl Model {
-    fn tell(&mut self, said: &Said) -> Result<Counts, &'static str> {
-        let (stream, zero) = (said.stream(), Counts::default());
-        let (new, keep) = match self.last.get(&(stream, said.start)) {
-            Some((time, _)) if said.time < *time => return Err("out_of_order"),
-            Some((time, _)) if said.time == *time => return Err("duplicate"),
+    fn offer(&mut self, sent: &SentPoint) -> Result<Counts, &'static str> {
+        let (stream, zero) = (sent.stream(), Counts::default());
+        let (new, keep) = match self.last.get(&(stream, sent.start)) {
+            Some((time, _)) if sent.time < *time => return Err("out_of_order"),
+            Some((time, _)) if sent.time == *time => return Err("duplicate"),
             Some((_, last)) => {
-                let is_down = (0..4).any(|n| said.counts[n] < last[n]);
-                match (is_down, said.start) {
-                    (false, _) => ([0, 1, 2, 3].map(|n| said.counts[n] - last[n]), said.counts),
-                    (true, 0) => (said.counts, said.counts),
+                let is_down = (0..4).any(|n| sent.counts[n] < last[n]);
+                match (is_down, sent.start) {
+                    (false, _) => ([0, 1, 2, 3].map(|n| sent.counts[n] - last[n]), sent.counts),
+                    (true, 0) => (sent.counts, sent.counts),
                     (true, _) => return Err("counts"),
                 }
             }
-            None => match (said.start, self.taken.get(&stream)) {
-                (0, _) => (zero, said.counts),
-                (start, Some(taken)) if start >= *taken => (said.counts, said.counts),
+            None => match (sent.start, self.taken.get(&stream)) {
+                (0, _) => (zero, sent.counts),
+                (start, Some(taken)) if start >= *taken => (sent.counts, sent.counts),
                 (BEGAN.., Some(_)) => (zero, zero),
-                (BEGAN.., None) => (said.counts, said.counts),
-                _ => (zero, said.counts),
+                (BEGAN.., None) => (sent.counts, sent.counts),
+                _ => (zero, sent.counts),
             },
         };
-        self.last.insert((stream, said.start), (said.time, keep));
+        self.last.insert((stream, sent.start), (sent.time, keep));
         let taken = self.taken.entry(stream).or_default();
-        *taken = said.time.max(*taken);
+        *taken = sent.time.max(*taken);
         Ok(new)
     }
 }
 
-fn tell(intake: &mut Intake, now: u64, said: &Said) -> Result<u64, &'static str> {
-    let start = if said.start == 0 { Wall(0) } else { at(said.start).wall };
+fn offer(intake: &mut Intake, now: u64, sent: &SentPoint) -> Result<u64, &'static str> {
+    let start = if sent.start == 0 { Wall(0) } else { at(sent.start).wall };
     let point =
-        Point { stream: said.stream(), start, ..since(0, said.time, explicit(&said.counts)) };
+        Point { stream: sent.stream(), start, ..since(0, sent.time, explicit(&sent.counts)) };
     let before = intake.open_samples();
     intake.on_point(at(now), &point).map_err(Reject::as_str)?;
     Ok(intake.open_samples() - before)
@@ -139,51 +139,51 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn lost_repeated_late_and_restarted_points_add_what_the_rules_say_and_never_too_much(
+    fn lost_repeated_late_and_restarted_points_follow_the_rules_and_never_overcount(
         steps in steps(),
-        is_told in any::<bool>(),
+        has_start in any::<bool>(),
         is_old in any::<[bool; 3]>(),
         fates in prop::collection::vec((0..3_usize, 0..8_usize), 80),
     ) {
-        let all = said(&steps, is_told, is_old);
+        let all = sent(&steps, has_start, is_old);
         // Each comes so many times, the later ones late.
-        let mut ways: Vec<(usize, Said)> = Vec::new();
-        for (n, (said, (times, late))) in all.iter().zip(&fates).enumerate() {
-            ways.extend((0..*times).map(|time| (n + time * late, *said)));
+        let mut ways: Vec<(usize, SentPoint)> = Vec::new();
+        for (n, (sent, (times, late))) in all.iter().zip(&fates).enumerate() {
+            ways.extend((0..*times).map(|time| (n + time * late, *sent)));
         }
         ways.sort_by_key(|(at, _)| *at);
         let (mut intake, mut model, mut expected) = (watching(), Model::default(), [0; 4]);
         let mut now = BEGAN;
-        for (_, said) in &ways {
-            now = now.max(said.time);
-            let new = model.tell(said);
+        for (_, sent) in &ways {
+            now = now.max(sent.time);
+            let new = model.offer(sent);
             let total = new.map(|new| new.iter().sum());
-            prop_assert_eq!(tell(&mut intake, now, said), total, "{:?}", said);
+            prop_assert_eq!(offer(&mut intake, now, sent), total, "{:?}", sent);
             expected = added(expected, new.unwrap_or_default());
         }
         prop_assert_eq!(recorded(&mut intake), expected);
         let mut last: BTreeMap<(u64, u64), Counts> = BTreeMap::new();
-        for said in &all {
-            last.insert((said.producer, said.life), said.counts);
+        for sent in &all {
+            last.insert((sent.producer, sent.life), sent.counts);
         }
         let truth = last.into_values().fold([0; 4], added);
         prop_assert!((0..4).all(|n| expected[n] <= truth[n]), "{:?} {:?}", expected, truth);
     }
 
     #[test]
-    fn a_producer_whose_every_run_tells_its_end_is_counted_exactly(
+    fn a_producer_whose_every_run_sends_an_end_is_exact(
         steps in steps(),
         fates in prop::collection::vec((any::<bool>(), 1..3_usize), 80),
     ) {
         let mut steps = steps.into_iter().map(|(_, step)| (0, step)).collect::<Vec<_>>();
         steps.push((0, Step::Export));
-        let all = said(&steps, true, [false; 3]);
+        let all = sent(&steps, true, [false; 3]);
         let (mut intake, mut truth) = (watching(), [0; 4]);
-        for (n, (said, (is_lost, times))) in all.iter().zip(fates).enumerate() {
-            let is_end = all.get(n + 1).is_none_or(|next| next.life > said.life);
-            truth = added(truth, if is_end { said.counts } else { [0; 4] });
+        for (n, (sent, (is_lost, times))) in all.iter().zip(fates).enumerate() {
+            let is_end = all.get(n + 1).is_none_or(|next| next.life > sent.life);
+            truth = added(truth, if is_end { sent.counts } else { [0; 4] });
             for time in 0..if is_end || !is_lost { times } else { 0 } {
-                prop_assert_eq!(tell(&mut intake, said.time, said).is_ok(), time == 0);
+                prop_assert_eq!(offer(&mut intake, sent.time, sent).is_ok(), time == 0);
             }
         }
         prop_assert_eq!(recorded(&mut intake), truth);

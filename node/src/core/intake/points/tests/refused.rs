@@ -9,14 +9,14 @@ const INFINITY: f64 = f64::INFINITY;
 fn refused(point: &Point<'_>, reason: &str) {
     let mut intake = intake();
     let shown = format!("{:?} {:?} {:?}", point.start, point.time, point.value);
-    assert_eq!(told(&mut intake, point), Err(reason), "{shown}");
+    assert_eq!(recorded(&mut intake, point), Err(reason), "{shown}");
     let figures = intake.stats();
     assert_eq!(figures.rejected.values().sum::<u64>(), 1, "{shown}");
     assert_eq!(figures.rejected.keys().map(|reason| reason.as_str()).next(), Some(reason));
     let held =
         (figures.points.streams, figures.points.recorded, intake.series(), intake.open_samples());
     assert_eq!(held, (0, 0, 0, 0), "{shown}");
-    assert_eq!(told(&mut intake, &since(1, 5, explicit(&[1, 2, 3, 4]))), Ok(10), "{shown}");
+    assert_eq!(recorded(&mut intake, &since(1, 5, explicit(&[1, 2, 3, 4]))), Ok(10), "{shown}");
 }
 
 fn both(value: Value<'_>, reason: &str) {
@@ -26,11 +26,11 @@ fn both(value: Value<'_>, reason: &str) {
 
 #[test]
 fn a_distribution_that_contradicts_itself_is_refused_whole() {
-    let told = latencies(&[1, 2, 3, 4]);
+    let given = latencies(&[1, 2, 3, 4]);
     let within = |bounds: &'static [f64], counts: &'static [u64]| Latencies {
         count: counts.iter().copied().fold(0, u64::wrapping_add),
         buckets: Buckets::Explicit { bounds, counts },
-        ..told
+        ..given
     };
     for (latencies, reason) in [
         (within(&[5.0, 4.0], &[1, 1, 1]), "bounds"),
@@ -46,11 +46,11 @@ fn a_distribution_that_contradicts_itself_is_refused_whole() {
         (within(&[], &[1, 1]), "counts"),
         (within(&[5.0], &[u64::MAX, 1]), "counts"),
         (within(&[-5.0, 5.0], &[1, 1, 1]), "negative"),
-        (Latencies { count: 11, ..told }, "counts"),
-        (Latencies { count: 0, ..told }, "counts"),
-        (Latencies { min: Some(-0.5), ..told }, "negative"),
-        (Latencies { sum: Some(-0.5), ..told }, "negative"),
-        (Latencies { sum: Some(-INFINITY), ..told }, "negative"),
+        (Latencies { count: 11, ..given }, "counts"),
+        (Latencies { count: 0, ..given }, "counts"),
+        (Latencies { min: Some(-0.5), ..given }, "negative"),
+        (Latencies { sum: Some(-0.5), ..given }, "negative"),
+        (Latencies { sum: Some(-INFINITY), ..given }, "negative"),
     ] {
         both(Value::Latencies(latencies), reason);
     }
@@ -105,12 +105,16 @@ fn a_series_that_has_no_name_is_refused_with_its_reason() {
 }
 
 #[test]
-fn beside_buckets_that_hold_what_is_no_number_or_cannot_be_is_not_believed() {
+fn impossible_values_beside_buckets_are_ignored() {
     for beside in [NAN, INFINITY, 1e300, 0.0, 7.0] {
         let value = Latencies { sum: Some(beside), ..latencies(&[1, 2, 3, 4]) };
         let value = Latencies { min: Some(beside), max: Some(beside), ..value };
         let mut intake = intake();
-        assert_eq!(told(&mut intake, &delta(1, 5, Value::Latencies(value))), Ok(10), "{beside}");
+        assert_eq!(
+            recorded(&mut intake, &delta(1, 5, Value::Latencies(value))),
+            Ok(10),
+            "{beside}"
+        );
         let histogram = closed(&mut intake).histograms.remove(0).1;
         assert_eq!(histogram.count(), 10);
         let median = histogram.quantile(0.5).unwrap();
@@ -122,10 +126,10 @@ fn beside_buckets_that_hold_what_is_no_number_or_cannot_be_is_not_believed() {
 fn what_finds_no_room_is_refused_and_a_cumulative_stream_goes_on_once_there_is() {
     let mut intake = intake();
     let most = plimsoll_schemas::limits::wire::SAMPLES_MAX;
-    assert_eq!(told(&mut intake, &since(1, 5, explicit(&[most, 0, 0, 0]))), Ok(most));
-    assert_eq!(told(&mut intake, &since(1, 6, explicit(&[most, 1, 0, 0]))), Err("samples_cap"));
+    assert_eq!(recorded(&mut intake, &since(1, 5, explicit(&[most, 0, 0, 0]))), Ok(most));
+    assert_eq!(recorded(&mut intake, &since(1, 6, explicit(&[most, 1, 0, 0]))), Err("samples_cap"));
     closed(&mut intake);
-    assert_eq!(told(&mut intake, &since(1, 7, explicit(&[most, 1, 1, 0]))), Ok(2));
+    assert_eq!(recorded(&mut intake, &since(1, 7, explicit(&[most, 1, 1, 0]))), Ok(2));
 }
 
 #[test]
@@ -133,10 +137,10 @@ fn past_the_series_cap_latencies_fold_and_gauges_are_refused() {
     let mut intake = Intake::new(at(0), 1, Rules::default(), 7);
     intake.on_datagram(at(0).wall, b"b:1|ms");
     for (time, counts) in [(5, [1, 0, 0, 0]), (6, [2, 0, 0, 0])] {
-        assert_eq!(told(&mut intake, &since(1, time, explicit(&counts))), Ok(1));
+        assert_eq!(recorded(&mut intake, &since(1, time, explicit(&counts))), Ok(1));
     }
     let gauge = Point { stream: 2, ..since(1, 5, Value::Gauge(1.0)) };
-    assert_eq!(told(&mut intake, &gauge), Err("series_cap"));
+    assert_eq!(recorded(&mut intake, &gauge), Err("series_cap"));
     assert_eq!(intake.stats().overflowed, 2);
     let names = closed(&mut intake).histograms;
     let names: Vec<_> = names.iter().map(|(series, h)| (series.to_string(), h.count())).collect();

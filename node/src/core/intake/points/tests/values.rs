@@ -7,7 +7,7 @@ use super::*;
 fn one(value: Latencies<'_>) -> (Histogram, u64) {
     let mut intake = intake();
     intake.on_limits(at(0).mono, &[(Operation::new("a").unwrap(), 18_000_000)]);
-    told(&mut intake, &delta(1, 5, Value::Latencies(value))).unwrap();
+    recorded(&mut intake, &delta(1, 5, Value::Latencies(value))).unwrap();
     let clamped = intake.stats().clamped;
     (closed(&mut intake).histograms.remove(0).1, clamped)
 }
@@ -34,12 +34,12 @@ const HOUR: u64 = 3_600_000_000_000;
 fn a_bound_at_a_limit_makes_the_share_over_it_exact() {
     let bounds = [0.005, 0.018, 0.1];
     let buckets = Buckets::Explicit { bounds: &bounds, counts: &[3, 4, 5, 6] };
-    let told = Latencies { unit: TimeUnit::Seconds, count: 18, buckets, ..latencies(&[]) };
-    let over = one(told).0.over(18_000_000);
+    let given = Latencies { unit: TimeUnit::Seconds, count: 18, buckets, ..latencies(&[]) };
+    let over = one(given).0.over(18_000_000);
     assert_eq!((over.over, over.uncertain), (11, 0));
     // The smallest may be a sample of 18 ms, which is not over it.
-    let told = Latencies { min: Some(18.0), max: Some(20.0), ..latencies(&[0, 0, 2, 0]) };
-    let over = one(told).0.over(18_000_000);
+    let given = Latencies { min: Some(18.0), max: Some(20.0), ..latencies(&[0, 0, 2, 0]) };
+    let over = one(given).0.over(18_000_000);
     assert_eq!((over.over, over.uncertain), (0, 2));
 }
 
@@ -49,13 +49,13 @@ fn ends_of_explicit_buckets_and_the_smallest_and_largest_bound_their_samples() {
     let (five, ten, hour) = (5_000_000, 10_000_000, HOUR);
     within(&histogram, &[(0, five), (five, ten), (25_000_000, hour)]);
     assert_eq!(clamped, 0);
-    let told = Latencies { min: Some(2.0), max: Some(26.0), ..latencies(&[1, 1, 0, 1]) };
-    let told = Latencies { sum: Some(35.5), ..told };
-    let (histogram, _) = one(told);
+    let given = Latencies { min: Some(2.0), max: Some(26.0), ..latencies(&[1, 1, 0, 1]) };
+    let given = Latencies { sum: Some(35.5), ..given };
+    let (histogram, _) = one(given);
     within(&histogram, &[(2_000_000, five), (five, ten), (25_000_000, 26_000_000)]);
     assert_eq!(histogram.sum_ns(), 35_500_000);
-    let told = Latencies { min: Some(6.0), max: Some(7.0), ..latencies(&[0, 2, 0, 0]) };
-    within(&one(told).0, &[(6_000_000, 7_000_000); 2]);
+    let given = Latencies { min: Some(6.0), max: Some(7.0), ..latencies(&[0, 2, 0, 0]) };
+    within(&one(given).0, &[(6_000_000, 7_000_000); 2]);
 }
 
 #[test]
@@ -69,14 +69,14 @@ fn a_bucket_up_to_zero_holds_zeros() {
 #[test]
 fn without_buckets_all_lie_between_the_smallest_and_the_largest() {
     let buckets = Buckets::Explicit { bounds: &[], counts: &[] };
-    let told = Latencies { count: 2, buckets, ..latencies(&[]) };
-    within(&one(told).0, &[(0, HOUR); 2]);
-    let told = Latencies { min: Some(3.0), max: Some(4.0), sum: Some(7.0), ..told };
-    let (histogram, _) = one(told);
+    let given = Latencies { count: 2, buckets, ..latencies(&[]) };
+    within(&one(given).0, &[(0, HOUR); 2]);
+    let given = Latencies { min: Some(3.0), max: Some(4.0), sum: Some(7.0), ..given };
+    let (histogram, _) = one(given);
     within(&histogram, &[(3_000_000, 4_000_000); 2]);
     assert_eq!(histogram.sum_ns(), 7_000_000);
     let buckets = Buckets::Explicit { bounds: &[], counts: &[2] };
-    within(&one(Latencies { buckets, ..told }).0, &[(3_000_000, 4_000_000); 2]);
+    within(&one(Latencies { buckets, ..given }).0, &[(3_000_000, 4_000_000); 2]);
 }
 
 fn exponential(scale: i32, zero: u64, offset: i32, positive: &[u64]) -> Latencies<'_> {
@@ -88,9 +88,9 @@ fn exponential(scale: i32, zero: u64, offset: i32, positive: &[u64]) -> Latencie
 }
 
 #[test]
-fn exponential_buckets_have_the_ends_that_their_scale_says() {
+fn exponential_buckets_have_the_ends_of_their_scale() {
     let ms = |n: u64| n * 1_000_000;
-    for (told, expected) in [
+    for (given, expected) in [
         (exponential(0, 0, 0, &[1, 0, 1]), vec![(ms(1), ms(2)), (ms(4), ms(8))]),
         (exponential(0, 0, -2, &[1]), vec![(250_000, 500_000)]),
         (exponential(-2, 0, 1, &[1]), vec![(ms(16), ms(256))]),
@@ -101,19 +101,19 @@ fn exponential_buckets_have_the_ends_that_their_scale_says() {
         (exponential(-10, 0, -1, &[1, 1]), vec![(0, ms(1)), (ms(1), HOUR)]),
         (exponential(0, 0, i32::MIN, &[1]), vec![(0, 1)]),
     ] {
-        let (histogram, clamped) = one(told);
+        let (histogram, clamped) = one(given);
         within(&histogram, &expected);
-        assert_eq!(clamped, 0, "{told:?}");
+        assert_eq!(clamped, 0, "{given:?}");
     }
 }
 
 #[test]
 fn what_is_over_an_hour_is_clamped_and_counted() {
-    for told in [exponential(0, 0, 21, &[1, 1, 3]), exponential(0, 0, i32::MAX - 1, &[1, 3])] {
-        let (histogram, clamped) = one(told);
+    for given in [exponential(0, 0, 21, &[1, 1, 3]), exponential(0, 0, i32::MAX - 1, &[1, 3])] {
+        let (histogram, clamped) = one(given);
         assert_eq!(
             (histogram.max_ns(), histogram.count() - clamped),
-            (HOUR, u64::from(told.count > 4))
+            (HOUR, u64::from(given.count > 4))
         );
     }
     let buckets = Buckets::Explicit { bounds: &[3_600_000.0], counts: &[0, 2] };
@@ -123,7 +123,7 @@ fn what_is_over_an_hour_is_clamped_and_counted() {
 #[test]
 fn wider_buckets_from_the_same_start_are_compared_in_the_wider() {
     let mut intake = intake();
-    for (time, told_now, new) in [
+    for (time, given_now, new) in [
         (5, exponential(3, 0, 3, &[1, 2, 3]), 6),
         // Buckets 3; 4 and 5: 1 and 2.
         (6, exponential(2, 1, 1, &[1, 5, 1]), 2),
@@ -132,11 +132,11 @@ fn wider_buckets_from_the_same_start_are_compared_in_the_wider() {
         // Narrower ones, which no producer makes from one start.
         (9, exponential(0, 1, 0, &[8, 1]), 1),
     ] {
-        let outcome = told(&mut intake, &since(1, time, Value::Latencies(told_now)));
+        let outcome = recorded(&mut intake, &since(1, time, Value::Latencies(given_now)));
         assert_eq!(outcome, Ok(new), "{time}");
     }
     let down = since(1, 10, Value::Latencies(exponential(0, 1, 1, &[9])));
-    assert_eq!(told(&mut intake, &down), Err("counts"));
+    assert_eq!(recorded(&mut intake, &down), Err("counts"));
     assert_eq!(figures(&intake), (5, 0, 0));
 }
 
@@ -145,7 +145,7 @@ fn sums(temporality: Temporality, monotonic: bool, values: &[f64]) -> (Vec<f64>,
     for (time, value) in (5..).zip(values) {
         let value = Value::Sum { value: *value, monotonic };
         let start = if temporality == Temporality::Delta { time - 1 } else { 1 };
-        told(&mut intake, &point(temporality, start, time, value)).unwrap();
+        recorded(&mut intake, &point(temporality, start, time, value)).unwrap();
     }
     let Latency { counters, gauges, .. } = closed(&mut intake);
     let each = |series: Vec<(Series, f64)>| series.into_iter().map(|(_, value)| value).collect();
@@ -165,8 +165,8 @@ fn sums_become_counters_where_they_only_grow_and_gauges_where_they_do_not() {
         (Delta, false, &[f64::MAX, f64::MAX], None, Some(f64::MAX)),
     ] {
         let (counters, gauges) = sums(temporality, monotonic, values);
-        let told = (counters.first().copied(), gauges.first().copied());
-        assert_eq!(told, (counter, gauge), "{temporality:?} {monotonic} {values:?}");
+        let given = (counters.first().copied(), gauges.first().copied());
+        assert_eq!(given, (counter, gauge), "{temporality:?} {monotonic} {values:?}");
     }
 }
 
@@ -180,31 +180,31 @@ fn a_gauge_is_what_it_was_last_and_no_earlier_one_comes_after() {
         (7, 4.0, Err("duplicate")),
     ] {
         let point = Point { start: Wall(u64::MAX), ..since(1, time, Value::Gauge(value)) };
-        assert_eq!(told(&mut intake, &point), expected);
+        assert_eq!(recorded(&mut intake, &point), expected);
     }
     assert_eq!(closed(&mut intake).gauges[0].1, 2.0);
 }
 
 #[test]
-fn labels_are_made_once_for_as_long_as_a_stream_speaks_in_each_interval() {
-    let (mut intake, asked) = (intake(), std::cell::Cell::new(0));
+fn labels_are_built_once_while_a_stream_sends_in_each_interval() {
+    let (mut intake, requested) = (intake(), std::cell::Cell::new(0));
     let counting = || {
-        asked.set(asked.get() + 1);
+        requested.set(requested.get() + 1);
         series()
     };
-    let tell = |intake: &mut Intake, time, counts: &[u64]| {
-        told(intake, &Point { series: &counting, ..since(1, time, explicit(counts)) }).unwrap()
+    let offer = |intake: &mut Intake, time, counts: &[u64]| {
+        recorded(intake, &Point { series: &counting, ..since(1, time, explicit(counts)) }).unwrap()
     };
     // Another series whose slot comes first and then goes.
     intake.on_datagram(at(0).wall, b"Z:1|ms");
     for round in 1..4 {
-        assert_eq!(tell(&mut intake, 2 * round, &[round, 0, 0, 0]), 1);
-        tell(&mut intake, 2 * round + 1, &[round, 0, 0, 0]);
+        assert_eq!(offer(&mut intake, 2 * round, &[round, 0, 0, 0]), 1);
+        offer(&mut intake, 2 * round + 1, &[round, 0, 0, 0]);
         closed(&mut intake);
     }
-    assert_eq!(asked.get(), 1);
+    assert_eq!(requested.get(), 1);
     closed(&mut intake);
     closed(&mut intake);
-    assert_eq!(tell(&mut intake, 20, &[9, 0, 0, 0]), 6);
-    assert_eq!((asked.get(), closed(&mut intake).samples()), (2, 6));
+    assert_eq!(offer(&mut intake, 20, &[9, 0, 0, 0]), 6);
+    assert_eq!((requested.get(), closed(&mut intake).samples()), (2, 6));
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// A row as text: name, labels, value.
-fn told(line: &[u8]) -> Result<String, Reject> {
+fn got(line: &[u8]) -> Result<String, Reject> {
     let mut labels = Vec::new();
     Ok(match parse(line, &mut labels)? {
         Line::Row(row) => {
@@ -68,12 +68,12 @@ fn lines_are_read_or_refused_by_reason() {
         ("a 1 yesterday", Err(Timestamp)),
         ("a 1 NaN", Err(Timestamp)),
     ] {
-        let read = told(line.as_bytes());
+        let read = got(line.as_bytes());
         assert_eq!(read, expected.map(str::to_owned), "{line:?}");
     }
-    assert_eq!(told(b"a{b=\"\xff\"} 1"), Err(Encoding));
-    assert_eq!(told(b"a{b=\"\\n\xff\"} 1"), Err(Encoding));
-    assert_eq!(told(b"# TYPE \xff gauge"), Err(Encoding));
+    assert_eq!(got(b"a{b=\"\xff\"} 1"), Err(Encoding));
+    assert_eq!(got(b"a{b=\"\\n\xff\"} 1"), Err(Encoding));
+    assert_eq!(got(b"# TYPE \xff gauge"), Err(Encoding));
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn a_line_and_its_labels_are_bounded() {
         let labels: Vec<_> = (0..labels).map(|n| format!("k{n}=\"\"")).collect();
         format!("a{{{}}} 1", labels.join(","))
     };
-    assert!(told(row(ROW_LABELS_MAX).as_bytes()).is_ok());
-    assert_eq!(told(row(ROW_LABELS_MAX + 1).as_bytes()), Err(Reject::TooLong));
+    assert!(got(row(ROW_LABELS_MAX).as_bytes()).is_ok());
+    assert_eq!(got(row(ROW_LABELS_MAX + 1).as_bytes()), Err(Reject::TooLong));
     let long = |bytes: usize| format!("a{{b=\"{}\"}} 1", "x".repeat(bytes - 9));
-    assert!(told(long(LINE_BYTES_MAX).as_bytes()).is_ok());
-    assert!(told(long(LINE_BYTES_MAX + 1).as_bytes()).is_err_and(|why| why == Reject::TooLong));
+    assert!(got(long(LINE_BYTES_MAX).as_bytes()).is_ok());
+    assert!(got(long(LINE_BYTES_MAX + 1).as_bytes()).is_err_and(|why| why == Reject::TooLong));
 }
 
 /// A row in the form that the format requires.
@@ -120,6 +120,6 @@ proptest! {
             Just(b' '), Just(b'#'), Just(b'a'), Just(b'1'), any::<u8>()],
         0..40,
     )) {
-        let _outcome = told(&line);
+        let _outcome = got(&line);
     }
 }

@@ -41,19 +41,19 @@ impl Desk {
     /// What a page that comes so many seconds after the node began reports, in order.
     fn read(&mut self, seconds: u64, page: &str) -> Vec<String> {
         let mut points = Vec::new();
-        self.hear(BEGAN.after(Duration::from_secs(seconds)), page, &mut |point| {
+        self.scrape_page(BEGAN.after(Duration::from_secs(seconds)), page, &mut |point| {
             points.push(text(point)?);
             Ok(())
         });
         points
     }
 
-    fn hear(&mut self, now: Now, page: &str, sink: &mut Sink<'_>) {
+    fn scrape_page(&mut self, now: Now, page: &str, sink: &mut Sink<'_>) {
         let body = page.as_bytes().to_vec();
         let page = Page { format: self.format, body, is_whole: self.is_whole };
         let scrape = Scrape { target: 0, took: Duration::from_millis(3), page: Ok(page) };
-        let heard = self.pages.on_scrape(now, &scrape, sink);
-        self.warnings.extend(heard.warnings);
+        let received = self.pages.on_scrape(now, &scrape, sink);
+        self.warnings.extend(received.warnings);
     }
 
     fn figures(&self) -> ScrapeStats {
@@ -73,12 +73,12 @@ fn text(point: &Point<'_>) -> Result<String, Reject> {
             assert!(monotonic, "{series}");
             format!("+ {value}")
         }
-        Value::Latencies(told) => {
-            let Buckets::Explicit { bounds, counts } = told.buckets else { panic!("{series}") };
-            assert_eq!((bounds.len() + 1, told.min, told.max), (counts.len(), None, None));
-            assert_eq!(counts.iter().sum::<u64>(), told.count, "{series}");
-            let sum = told.sum.map_or_else(|| "-".to_owned(), |sum| sum.to_string());
-            format!("{:?} {bounds:?} {counts:?} sum {sum}", told.unit)
+        Value::Latencies(got) => {
+            let Buckets::Explicit { bounds, counts } = got.buckets else { panic!("{series}") };
+            assert_eq!((bounds.len() + 1, got.min, got.max), (counts.len(), None, None));
+            assert_eq!(counts.iter().sum::<u64>(), got.count, "{series}");
+            let sum = got.sum.map_or_else(|| "-".to_owned(), |sum| sum.to_string());
+            format!("{:?} {bounds:?} {counts:?} sum {sum}", got.unit)
         }
     };
     Ok(format!("{series} {value}{start}"))

@@ -18,10 +18,10 @@ fn after(seconds: f64) -> Option<f64> {
 }
 
 /// The points of counters alone.
-fn told(desk: &mut Desk, seconds: u64, page: &str) -> Vec<String> {
-    let mut told = desk.read(seconds, page);
-    told.retain(|point| !point.starts_with(START));
-    told
+fn got(desk: &mut Desk, seconds: u64, page: &str) -> Vec<String> {
+    let mut got = desk.read(seconds, page);
+    got.retain(|point| !point.starts_with(START));
+    got
 }
 
 #[test]
@@ -35,27 +35,27 @@ fn the_first_page_counts_whole_only_where_the_process_began_after_the_node() {
         (Some(-1.0), false),
         (None, false),
     ] {
-        let told = told(&mut Desk::new(target()), 9, &page(start, &[("a", 3)]));
+        let got = got(&mut Desk::new(target()), 9, &page(start, &[("a", 3)]));
         let nothing = is_new.then(|| "hits_total{k=a} + 0".to_owned());
         let expected: Vec<_> =
             nothing.into_iter().chain(["hits_total{k=a} + 3".to_owned()]).collect();
-        assert_eq!(told, expected, "{start:?}");
+        assert_eq!(got, expected, "{start:?}");
     }
 }
 
 #[test]
 fn a_series_that_the_page_before_did_not_have_began_from_nothing() {
     let mut desk = Desk::new(target());
-    assert_eq!(told(&mut desk, 1, &page(None, &[("a", 3)])), ["hits_total{k=a} + 3"]);
+    assert_eq!(got(&mut desk, 1, &page(None, &[("a", 3)])), ["hits_total{k=a} + 3"]);
     let expected = ["hits_total{k=a} + 4", "hits_total{k=b} + 0", "hits_total{k=b} + 2"];
-    assert_eq!(told(&mut desk, 2, &page(None, &[("a", 4), ("b", 2)])), expected);
-    assert_eq!(told(&mut desk, 3, &page(None, &[("b", 2)])), ["hits_total{k=b} + 2"]);
+    assert_eq!(got(&mut desk, 2, &page(None, &[("a", 4), ("b", 2)])), expected);
+    assert_eq!(got(&mut desk, 3, &page(None, &[("b", 2)])), ["hits_total{k=b} + 2"]);
     // It was there once: what it counted since then is its difference.
-    assert_eq!(told(&mut desk, 4, &page(None, &[("a", 9)])), ["hits_total{k=a} + 9"]);
+    assert_eq!(got(&mut desk, 4, &page(None, &[("a", 9)])), ["hits_total{k=a} + 9"]);
 }
 
 #[test]
-fn nothing_is_said_of_a_series_that_the_page_before_may_have_had() {
+fn a_series_that_the_page_before_may_have_had_is_left_out() {
     let two = page(None, &[("a", 3), ("b", 2)]);
     let is_blind: [fn(&mut Desk); 4] = [
         |desk| {
@@ -70,18 +70,18 @@ fn nothing_is_said_of_a_series_that_the_page_before_may_have_had() {
     for make_blind in is_blind {
         let mut desk = Desk::new(Target { series_max: 3, ..target() });
         make_blind(&mut desk);
-        assert_eq!(told(&mut desk, 2, &two), ["hits_total{k=a} + 3", "hits_total{k=b} + 2"]);
+        assert_eq!(got(&mut desk, 2, &two), ["hits_total{k=a} + 3", "hits_total{k=b} + 2"]);
     }
 }
 
 #[test]
 fn a_process_that_began_since_the_page_before_counts_from_nothing() {
     let mut desk = Desk::new(target());
-    told(&mut desk, 10, &page(after(-900.0), &[("a", 3)]));
+    got(&mut desk, 10, &page(after(-900.0), &[("a", 3)]));
     // To the second, and so up to a second early.
     let expected = ["hits_total{k=a} + 0", "hits_total{k=a} + 4"];
-    assert_eq!(told(&mut desk, 15, &page(after(9.1), &[("a", 4)])), expected);
-    assert_eq!(told(&mut desk, 20, &page(after(9.1), &[("a", 5)])), ["hits_total{k=a} + 5"]);
+    assert_eq!(got(&mut desk, 15, &page(after(9.1), &[("a", 4)])), expected);
+    assert_eq!(got(&mut desk, 20, &page(after(9.1), &[("a", 5)])), ["hits_total{k=a} + 5"]);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn a_clock_that_is_set_starts_nothing_anew_and_makes_no_page_older() {
         let mut now = BEGAN.after(Duration::from_secs(seconds));
         now.wall = Wall(now.wall.0.saturating_add_signed(ahead * 1_000_000_000));
         let text = page(after(start), &[("a", seconds)]);
-        desk.hear(now, &text, &mut |point| {
+        desk.scrape_page(now, &text, &mut |point| {
             times.push(point.time);
             Ok(())
         });
@@ -122,7 +122,7 @@ proptest! {
     #[test]
     fn all_that_is_counted_between_pages_arrives_once(
         runs in proptest::collection::vec(proptest::collection::vec(0_u64..5, 1..5), 1..5),
-        tells_start in any::<bool>(),
+        has_start in any::<bool>(),
     ) {
         let mut desk = Desk::new(target());
         let (mut at, mut last, mut recorded) = (10, None::<f64>, 0.0);
@@ -134,14 +134,14 @@ proptest! {
                 // Without a start, only a count that went down shows a restart.
                 let by = match (place, run) {
                     (0, 0) => by + 1,
-                    (0, _) if !tells_start => 0,
+                    (0, _) if !has_start => 0,
                     _ => *by,
                 };
                 hits += by;
                 counted += if run == 0 && place == 0 { 0 } else { by };
                 at += 5;
-                let text = page(start.filter(|_| tells_start), &[("a", hits)]);
-                desk.hear(BEGAN.after(Duration::from_secs(at)), &text, &mut |point| {
+                let text = page(start.filter(|_| has_start), &[("a", hits)]);
+                desk.scrape_page(BEGAN.after(Duration::from_secs(at)), &text, &mut |point| {
                     let Value::Sum { value, .. } = point.value else { return Ok(()) };
                     recorded += match last {
                         None => 0.0,

@@ -103,8 +103,8 @@ fn histograms_are_put_together_from_rows_in_any_order_or_refused_alone() {
         let text = rows.replace(';', "\nother 1\nother_count 9\n");
         let mut read = desk.read(1, &format!("{text}\nlast 2\n# TYPE a histogram\n"));
         let histograms: Vec<_> = read.extract_if(.., |point| point.starts_with("a ")).collect();
-        let told = expected.map(|told| format!("a Milliseconds {told}"));
-        assert_eq!(histograms, Vec::from_iter(told.ok()), "{rows}");
+        let got = expected.map(|got| format!("a Milliseconds {got}"));
+        assert_eq!(histograms, Vec::from_iter(got.ok()), "{rows}");
         assert_eq!(read.last().unwrap(), "last = 2");
         let refused =
             expected.err().map(|why| format!("http://app/metrics: \"a\" was rejected: {why}"));
@@ -113,7 +113,7 @@ fn histograms_are_put_together_from_rows_in_any_order_or_refused_alone() {
 }
 
 #[test]
-fn series_of_one_histogram_are_told_apart_by_all_labels_but_its_bounds() {
+fn series_of_one_histogram_differ_by_all_labels_except_bounds() {
     let page = "# TYPE a_us histogram\n\
                 a_us_bucket{x=\"1\",le=\"1\",y=\"2\"} 1\n\
                 a_us_bucket{x=\"2\",le=\"1\"} 5\n\
@@ -127,7 +127,7 @@ fn series_of_one_histogram_are_told_apart_by_all_labels_but_its_bounds() {
 }
 
 #[test]
-fn the_unit_is_told_by_name_page_or_operator_and_by_nobody_else() {
+fn the_unit_comes_from_name_page_or_operator_only() {
     let page = |name: &str, more: &str| format!("# TYPE {name} histogram\n{more}{name}_count 1\n");
     for (name, more, unit, expected) in [
         ("a_ms", "# UNIT a_ms seconds\n", "us", Some("Milliseconds")),
@@ -139,10 +139,10 @@ fn the_unit_is_told_by_name_page_or_operator_and_by_nobody_else() {
         ("a", "# UNIT a bytes\n", "s", None),
     ] {
         let mut desk = Desk::new(Target { unit: unit.parse().unwrap(), ..target() });
-        let told = desk.read(1, &page(name, more));
+        let got = desk.read(1, &page(name, more));
         let expected = expected.map(|unit| format!("{name} {unit} [] [1] sum -"));
-        assert_eq!(told, Vec::from_iter(expected), "{name} {more:?} {unit}");
-        assert_eq!(desk.warnings.len(), usize::from(told.is_empty()));
+        assert_eq!(got, Vec::from_iter(expected), "{name} {more:?} {unit}");
+        assert_eq!(desk.warnings.len(), usize::from(got.is_empty()));
     }
     let mut desk = Desk::new(target());
     (1..9).for_each(|at| assert_eq!(desk.read(at, &page("a", "")), [""; 0]));
@@ -160,8 +160,8 @@ fn what_is_of_no_use_is_refused_or_left_out() {
     let mut desk = Desk::new(target());
     assert_eq!(desk.read(1, page), ["build_info{v=1} = 1", "s{s=on} = 1", "NaN = NaN"]);
     assert_eq!(desk.figures().rejected, 4);
-    let told = |name: &str, why: &str| format!("http://app/metrics: {name:?} was rejected: {why}");
-    let expected = [told("h_seconds", "shape"), told("g_bucket", "unsupported")];
+    let got = |name: &str, why: &str| format!("http://app/metrics: {name:?} was rejected: {why}");
+    let expected = [got("h_seconds", "shape"), got("g_bucket", "unsupported")];
     assert_eq!(desk.warnings, expected);
     let allow = vec![Glob::new("bui*"), Glob::new("h_seconds")];
     let mut desk = Desk::new(Target { allow, ..target() });
@@ -181,8 +181,8 @@ fn labels_of_the_operator_win_and_those_that_do_not_fit_are_counted() {
         took: Duration::ZERO,
         page: Ok(Page { format: Format::Text, body: page.into_bytes(), is_whole: true }),
     };
-    let heard = desk.pages.on_scrape(now, &scrape, &mut |point| (point.series)().map(drop));
-    assert_eq!(heard.labels.sanitized, 1);
+    let received = desk.pages.on_scrape(now, &scrape, &mut |point| (point.series)().map(drop));
+    assert_eq!(received.labels.sanitized, 1);
 }
 
 #[test]

@@ -110,7 +110,7 @@ fn events_more_than_a_day_apart_still_make_a_message_that_is_read() {
 
 proptest! {
     #[test]
-    fn what_is_kept_fits_into_one_message_and_takes_no_more_than_is_said(
+    fn queued_content_fits_one_message_and_its_stated_size(
         sizes in prop::collection::vec(any::<bool>(), 0..400),
     ) {
         let of_size = |(n, is_large)| if is_large { largest(n) } else { event(n) };

@@ -59,14 +59,14 @@ fn samples_under_other_labels_are_not_mixed() {
 }
 
 #[test]
-fn a_clock_that_jumped_back_gives_the_earliest_start_and_the_latest_end() {
+fn a_clock_set_back_yields_the_earliest_start_and_the_latest_end() {
     let mut older = draft(1_000, 50, &[], 0.0);
     older.try_join(draft(200, 70, &[], 0.0)).unwrap();
     assert_eq!((older.start, older.length_ns), (Wall(200), 850));
 }
 
 #[test]
-fn what_no_message_can_hold_is_given_back_whole() {
+fn what_no_message_can_hold_is_returned_whole() {
     let mut older = draft(1, 50, &[(1, 5)], 2.0);
     let back = older.try_join(draft(INTERVAL_NS_MAX, 70, &[(1, 6)], 3.0)).unwrap_err();
     assert_eq!((older.samples(), older.length_ns, back.samples()), (1, 50, 1));

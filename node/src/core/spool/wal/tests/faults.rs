@@ -82,7 +82,7 @@ fn damaged_at(world: &World, at: usize) -> RecoveredMessages {
 }
 
 #[test]
-fn behind_damage_a_draft_is_uncertain_until_it_is_told_that_it_is_gone() {
+fn behind_damage_a_draft_is_uncertain_until_its_removal_is_read() {
     let mut world = World::new();
     let draft = |values: &[u64]| Op::Draft(0, values.to_vec());
     [draft(&[1]), draft(&[2, 3]), Op::Seal(0)].iter().for_each(|op| world.step(op));
@@ -128,7 +128,7 @@ fn an_unreadable_entry_costs_itself_alone() {
 }
 
 #[test]
-fn entries_that_contradict_their_bytes_are_not_believed() {
+fn entries_that_contradict_their_bytes_are_rejected() {
     let original = example().sealed[0].clone();
     let other_mesh = original.subject.replace(".m.", ".other.");
     let other_node = original.subject.replace(".n.", ".other.");
@@ -154,18 +154,18 @@ fn entries_that_contradict_their_bytes_are_not_believed() {
 }
 
 #[test]
-fn a_draft_that_stands_under_another_name_or_count_is_not_believed() {
+fn a_draft_under_another_name_or_count_is_rejected() {
     let mut world = World::new();
     [Op::Draft(0, vec![1]), Op::Draft(0, vec![2, 3])].iter().for_each(|op| world.step(op));
     let (one, two) = (&world.drafts[&DraftId(1)].1, &world.drafts[&DraftId(2)].1);
     let snapshot = record::encode(&identity(), DraftId(1), one);
-    for (id, draft, believed) in [(1, one, 1), (2, one, 0), (1, two, 0)] {
+    for (id, draft, accepted) in [(1, one, 1), (2, one, 0), (1, two, 0)] {
         let entry = (DraftId(id), Lane::Normal, draft, snapshot.clone());
         let drafts = vec![DraftRecord::new(&entry)];
         let batch = frame::frame(&BatchRecord { drafts, ..BatchRecord::default() });
         let file = [world.head(), batch].concat();
         let read = recover(&file, &identity(), None, NOW).unwrap();
-        assert_eq!((read.drafts.len(), read.damaged.is_none()), (believed, believed == 1));
+        assert_eq!((read.drafts.len(), read.damaged.is_none()), (accepted, accepted == 1));
         assert_eq!(read.samples() + read.uncertain_samples, draft.samples());
     }
 }
@@ -267,7 +267,7 @@ fn an_account_that_contradicts_itself_allows_no_crash_report() {
 }
 
 #[test]
-fn what_is_too_old_is_given_up_and_counted() {
+fn expired_messages_are_counted() {
     let mut world = World::new();
     let draft = |n: usize| Op::Draft(0, vec![1; n]);
     [draft(1), draft(2), draft(4), draft(8)].iter().for_each(|op| world.step(op));

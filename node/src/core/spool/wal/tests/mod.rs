@@ -34,7 +34,7 @@ fn what_stands_in_another_order_is_the_same() {
 }
 
 #[test]
-fn of_nothing_the_file_says_nothing() {
+fn an_empty_file_has_no_values() {
     let mut world = World::new();
     world.runs.clear();
     let batch = world.batch().unwrap();
@@ -99,7 +99,7 @@ fn an_open_interval_is_noted_once_and_only_where_there_is_a_file() {
     let more = OpenInterval { samples: 6, ..note };
     let batch = world.wal.open_interval_batch(more).unwrap();
     assert!(!batch.replaces && !batch.sync && batch.bytes.len() < 64, "{batch:?}");
-    assert_eq!(world.wal.open_interval_batch(more), None, "the file says so already");
+    assert_eq!(world.wal.open_interval_batch(more), None, "the file states it already");
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn an_open_interval_is_lost_by_a_crash_and_a_closed_one_is_not() {
     assert_eq!(crashed.runs[0].totals.lost.get("crash"), Some(&5));
     world.wal.on_failed();
     world.step(&Op::Draft(0, vec![1]));
-    assert_eq!(world.recover().crashed, 5, "a file that is begun anew still says so");
+    assert_eq!(world.recover().crashed, 5, "a new file still states it");
     world.step(&Op::Interval);
     let closed = world.recover();
     assert_eq!((closed.crashed, &closed.runs), (0, &world.runs));
@@ -167,7 +167,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn reading_after_any_batch_gives_what_was_held_then(
+    fn reading_after_any_batch_yields_its_state(
         ops in prop::collection::vec(op(), 1..60),
     ) {
         let mut world = World::new();
@@ -181,7 +181,7 @@ proptest! {
     }
 
     #[test]
-    fn a_file_cut_anywhere_gives_its_last_whole_batch(
+    fn a_file_cut_anywhere_yields_the_last_batch(
         ops in prop::collection::vec(op(), 1..40), cuts in prop::collection::vec(0.0..1.0_f64, 20),
     ) {
         let mut world = World::new();
@@ -214,7 +214,7 @@ proptest! {
 }
 
 #[test]
-fn a_file_of_another_node_or_version_says_whose_it_is() {
+fn a_file_of_another_node_or_version_is_named() {
     let mut world = World::new();
     world.step(&Op::Interval);
     let mut own = identity();

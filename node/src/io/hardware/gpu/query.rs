@@ -18,7 +18,7 @@ pub(super) const CLOCKS: [Clock; DOMAINS.len()] =
 pub(super) const LOST: MissingReading = MissingReading::failed("lost");
 
 /// NVML's answer, or in one word why there is none.
-pub(super) fn asked<T>(answer: Result<T, NvmlError>) -> Result<T, MissingReading> {
+pub(super) fn queried<T>(answer: Result<T, NvmlError>) -> Result<T, MissingReading> {
     answer.map_err(|error| missing(&error))
 }
 
@@ -54,15 +54,15 @@ pub(super) fn missing(error: &NvmlError) -> MissingReading {
 
 /// What changes between polls.
 pub(super) fn poll(device: &Device<'_>) -> Poll {
-    let utilization = asked(device.utilization_rates());
+    let utilization = queried(device.utilization_rates());
     let percent = |percent: Result<u32, MissingReading>| {
         percent.map(f64::from).and_then(scale::ratio_from_percent)
     };
-    let memory = asked(device.memory_info());
+    let memory = queried(device.memory_info());
     let bytes = |part: fn(&MemoryInfo) -> u64| {
         memory.as_ref().map(part).map_err(|missing| *missing).and_then(scale::bytes)
     };
-    let celsius = asked(device.temperature(TemperatureSensor::Gpu)).map(f64::from);
+    let celsius = queried(device.temperature(TemperatureSensor::Gpu)).map(f64::from);
     let [graphics, sm, clock_of_memory, video] =
         CLOCKS.map(|clock| hertz(device.clock_info(clock)));
     Poll {
@@ -79,18 +79,18 @@ pub(super) fn poll(device: &Device<'_>) -> Poll {
             clock_of_memory,
             video,
         ],
-        throttle_bits: asked(throttle_bits(device)),
+        throttle_bits: queried(throttle_bits(device)),
     }
 }
 
 /// A clock that NVML reports in MHz.
 pub(super) fn hertz(mhz: Result<u32, NvmlError>) -> Raw {
-    asked(mhz).and_then(|mhz| scale::hertz_from_mhz(f64::from(mhz)))
+    queried(mhz).and_then(|mhz| scale::hertz_from_mhz(f64::from(mhz)))
 }
 
 /// Power that NVML reports in mW.
 pub(super) fn watts(milliwatts: Result<u32, NvmlError>) -> Raw {
-    asked(milliwatts).and_then(scale::watts_from_milliwatts)
+    queried(milliwatts).and_then(scale::watts_from_milliwatts)
 }
 
 /// The lenient call drops unknown bits without a word; the strict one's error holds them all.

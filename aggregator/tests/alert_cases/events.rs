@@ -7,13 +7,13 @@ use plimsoll_schemas::ids::RuleName;
 
 /// An event that was notified or shown in a step.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Told {
+pub(crate) struct CaseEvent {
     pub(crate) step: u64,
     /// `rule who state` and what else matters.
     pub(crate) what: String,
 }
 
-impl Told {
+impl CaseEvent {
     /// A notification; `step` is the step of its event time.
     pub(crate) fn notification(step: u64, notification: &Notification) -> Self {
         let mut what = words(&notification.key.rule, &notification.key.scope, notification.state);
@@ -55,25 +55,25 @@ impl Expected {
         Self { first: step(first), last: step(last), what: what.to_owned() }
     }
 
-    fn fits(&self, told: &Told) -> bool {
-        (self.first..=self.last).contains(&told.step) && self.what == told.what
+    fn fits(&self, sent: &CaseEvent) -> bool {
+        (self.first..=self.last).contains(&sent.step) && self.what == sent.what
     }
 }
 
 /// Every line that is in one and not in the other, in the order of time; empty where none is.
-pub(crate) fn difference(expected: &[String], told: &[Told]) -> String {
-    let mut rest: Vec<Told> = told.to_vec();
+pub(crate) fn difference(expected: &[String], found: &[CaseEvent]) -> String {
+    let mut rest: Vec<CaseEvent> = found.to_vec();
     rest.sort();
     let mut lines: Vec<(u64, String)> = Vec::new();
     for line in expected {
         let wanted = Expected::parse(line);
-        let place = rest.iter().position(|told| wanted.fits(told));
+        let place = rest.iter().position(|sent| wanted.fits(sent));
         let mark = if place.is_some() { ' ' } else { '-' };
         lines.push((wanted.first, format!("  {mark} {line}")));
         place.map(|place| rest.remove(place));
     }
     let unexpected =
-        rest.iter().map(|told| (told.step, format!("  + {} {}", told.step, told.what)));
+        rest.iter().map(|sent| (sent.step, format!("  + {} {}", sent.step, sent.what)));
     lines.extend(unexpected);
     lines.sort_by_key(|(step, _)| *step);
     if lines.iter().all(|(_, line)| line.starts_with("    ")) {

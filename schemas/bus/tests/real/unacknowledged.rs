@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::broker::Broker;
-use crate::streams::ask;
+use crate::streams::request;
 use crate::talk::{SOON, Talk, config, soon};
 
 const SUBJECT: &str = "plimsoll.v1.m.confirm.n1";
@@ -47,7 +47,7 @@ async fn word(ears: &mut Subscriber) -> String {
 }
 
 #[tokio::test]
-async fn a_told_message_arrives_with_its_headers() {
+async fn a_published_message_has_its_headers() {
     for broker in [Broker::with_streams().await, Broker::without_streams().await] {
         let talk = Talk::connected(broker.url()).await;
         let mut ears = ears(&broker.url(), SUBJECT).await;
@@ -62,7 +62,7 @@ async fn a_told_message_arrives_with_its_headers() {
 }
 
 #[tokio::test]
-async fn a_burst_as_large_as_the_queue_is_heard_whole_and_in_order() {
+async fn a_burst_as_large_as_the_queue_arrives_in_order() {
     let broker = Broker::with_streams().await;
     let talk = Talk::connected(broker.url()).await;
     let mut ears = ears(&broker.url(), SUBJECT).await;
@@ -76,7 +76,7 @@ async fn a_burst_as_large_as_the_queue_is_heard_whole_and_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_told_before_closing_is_still_said() {
+async fn what_is_queued_before_closing_is_sent() {
     let broker = Broker::with_streams().await;
     let talk = Talk::connected(broker.url()).await;
     let mut ears = ears(&broker.url(), SUBJECT).await;
@@ -87,27 +87,27 @@ async fn what_is_told_before_closing_is_still_said() {
 
 /// Publishes the same text repeatedly; each call must return at once. Returns the number of
 /// messages.
-async fn poll_telling(talk: &Talk, word: &str, span: Duration) -> usize {
-    let (telling, mut told) = (Stopwatch::start(), 0);
-    while telling.elapsed() < span {
+async fn poll_publishing(talk: &Talk, word: &str, span: Duration) -> usize {
+    let (watch, mut got) = (Stopwatch::start(), 0);
+    while watch.elapsed() < span {
         for _ in 0..100 {
             assert_eq!(talk.bus.publish_unacknowledged(aside(SUBJECT, word)), Ok(()));
-            told += 1;
+            got += 1;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    told
+    got
 }
 
 #[tokio::test]
-async fn telling_an_absent_broker_neither_waits_nor_fails_nor_is_made_up_for() {
+async fn publishing_to_an_absent_broker_neither_waits_nor_fails() {
     let mut broker = Broker::with_streams().await;
     let mut talk = Talk::connected(broker.url()).await;
     broker.kill();
     talk.until(|event| *event == BusEvent::Disconnected).await;
     // Longer than anything may wait, and many times as much as the queue can hold.
-    let told = poll_telling(&talk, "stale", UNACKNOWLEDGED_AGE_MAX * 2).await;
-    assert!(told > 2 * UNACKNOWLEDGED_MAX, "{told}");
+    let got = poll_publishing(&talk, "stale", UNACKNOWLEDGED_AGE_MAX * 2).await;
+    assert!(got > 2 * UNACKNOWLEDGED_MAX, "{got}");
 
     broker.restart();
     let mut ears = ears(&broker.url(), SUBJECT).await;
@@ -119,7 +119,7 @@ async fn telling_an_absent_broker_neither_waits_nor_fails_nor_is_made_up_for() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_said_harms_nothing_that_can() {
+async fn unsupported_content_harms_no_other() {
     let broker = Broker::start("jetstream: { store_dir: $STORE }, max_payload: 1KB").await;
     let talk = Talk::connected(broker.url()).await;
     let mut ears = ears(&broker.url(), SUBJECT).await;
@@ -133,17 +133,17 @@ async fn what_cannot_be_said_harms_nothing_that_can() {
 }
 
 async fn poll_until_kept(url: &str, stream: &str) {
-    while ask(url, stream, Value::Null).await["state"]["messages"] != json!(1) {
+    while request(url, stream, Value::Null).await["state"]["messages"] != json!(1) {
         tokio::time::sleep(SOON / 200).await;
     }
 }
 
 #[tokio::test]
-async fn a_stream_keeps_what_is_told_to_the_dead_letters() {
+async fn a_stream_stores_what_is_sent_to_dead_letters() {
     let broker = Broker::with_streams().await;
     let talk = Talk::connected(broker.url()).await;
     let stream = "STREAM.INFO.PLIMSOLL_m_dead";
-    let info = ask(&broker.url(), stream, Value::Null).await;
+    let info = request(&broker.url(), stream, Value::Null).await;
     assert_eq!(info["config"]["subjects"], json!(["plimsoll.v1.m.dead.*"]));
     assert_eq!(info["config"]["max_bytes"], json!(64 << 20));
     assert_eq!(info["config"]["storage"], json!("file"));
@@ -151,14 +151,14 @@ async fn a_stream_keeps_what_is_told_to_the_dead_letters() {
     talk.bus.publish_unacknowledged(aside("plimsoll.v1.m.dead.n1", "too large")).unwrap();
     soon(poll_until_kept(&broker.url(), stream)).await;
     let last = json!({ "last_by_subj": "plimsoll.v1.m.dead.n1" });
-    let letter = ask(&broker.url(), "STREAM.MSG.GET.PLIMSOLL_m_dead", last).await;
+    let letter = request(&broker.url(), "STREAM.MSG.GET.PLIMSOLL_m_dead", last).await;
     // "too large", as JSON carries bytes.
     assert_eq!(letter["message"]["data"], json!("dG9vIGxhcmdl"));
     assert!(letter["message"]["hdrs"].is_string(), "{letter}");
 }
 
 #[tokio::test]
-async fn a_refused_permission_is_heard_with_the_subject_that_it_is_about() {
+async fn a_refused_permission_is_reported_with_its_subject() {
     let broker = Broker::start(
         "jetstream: { store_dir: $STORE }, authorization: { users: [
             { user: n1, password: b, permissions: {
