@@ -202,7 +202,8 @@ fn hint(name: &str) -> String {
         let known = CATALOGUE.iter().map(|sensor| sensor.name.to_owned());
         let meant =
             suggest(written, known).map(|name| format!(", did you mean \"sensor:{name}\"?"));
-        return meant.unwrap_or_default() + "; a sensor is named as its metric, without plimsoll_";
+        return meant.unwrap_or_default()
+            + "; a sensor is named as its metric, without plimsoll_node_";
     }
     let names = |all: Vec<&str>| all.join(", ");
     let node: Vec<&str> = NodeMetric::ALL.iter().map(|figure| figure.as_str()).collect();
@@ -293,7 +294,7 @@ mod tests {
         let error = "sensor:laod1".parse::<Metric>().unwrap_err().to_string();
         assert!(error.contains("did you mean \"sensor:load1\"?"), "{error}");
         let error = "sensor:mood".parse::<Metric>().unwrap_err().to_string();
-        assert!(error.contains("as its metric, without plimsoll_"), "{error}");
+        assert!(error.contains("as its metric, without plimsoll_node_"), "{error}");
         for wrong in ["depth", "counter:", ""] {
             let error = wrong.parse::<Metric>().unwrap_err().to_string();
             assert!(

@@ -68,13 +68,16 @@ pub(crate) fn heading_case(path: &str, text: &str) -> Vec<Violation> {
     broken
 }
 
-/// Tests that the section on invariants names and no source has. A name of one or two words is
-/// that of a file or a program.
+/// Tests that the sections on invariants and on adding something name and no source has. A name of
+/// one or two words is that of a file or a program.
 pub(crate) fn unknown_tests(architecture: &str, sources: &str) -> Vec<Violation> {
-    let begun = (1..).zip(architecture.lines()).skip_while(|(_, line)| *line != "## Invariants");
-    let section = begun.skip(1).take_while(|(_, line)| !line.starts_with("## "));
-    let quoted =
-        section.flat_map(|(n, line)| line.split('`').skip(1).step_by(2).map(move |name| (n, name)));
+    let section = |heading: &'static str| {
+        let begun = (1..).zip(architecture.lines()).skip_while(move |(_, line)| *line != heading);
+        begun.skip(1).take_while(|(_, line)| !line.starts_with("## "))
+    };
+    let sections = section("## Invariants").chain(section("## How to add something"));
+    let quoted = sections
+        .flat_map(|(n, line)| line.split('`').skip(1).step_by(2).map(move |name| (n, name)));
     let named = quoted.filter(|(_, name)| name.matches('_').count() >= 2);
     let unknown = named.filter(|(_, name)| !sources.contains(&format!("fn {name}(")));
     let fix = |name| format!("no test is called {name}");

@@ -1,6 +1,7 @@
 //! The sensor catalogue: one row for each sensor, from which everything else is derived.
 //!
-//! To add a sensor, add one row. `gauge` is a value whose greatest reading is the worst,
+//! A sensor is one row here, and a reader in the node: ARCHITECTURE.md, "How to add something",
+//! has the list. `gauge` is a value whose greatest reading is the worst,
 //! `gauge_low` one whose least reading is the worst, `counter` a total that only grows within one
 //! boot of the machine.
 //!

@@ -1,13 +1,8 @@
 //! Error budgets from real samples, with windows shortened.
 
-use plimsoll_schemas::alert::AlertState::Firing;
-use plimsoll_schemas::alert::AlertState::Inactive;
-use plimsoll_schemas::alert::AlertState::Resolved;
-use plimsoll_schemas::alert::Evidence;
-use plimsoll_schemas::alert::Notification;
-use plimsoll_schemas::alert::Scope;
-use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Resolved};
+use plimsoll_schemas::alert::{Evidence, Notification, Scope};
+use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::file::shipped;
 

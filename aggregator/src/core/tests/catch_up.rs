@@ -1,12 +1,8 @@
 //! What happened while no aggregator ran is judged as if one had run.
 
-use plimsoll_schemas::alert::AlertKey;
-use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::Notification;
-use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::alert::{AlertKey, AlertState, Notification, Scope};
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::Mono;
-use plimsoll_schemas::time::Now;
+use plimsoll_schemas::time::{Mono, Now};
 use proptest::prelude::*;
 
 use super::*;

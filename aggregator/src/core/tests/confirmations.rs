@@ -3,16 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::budget::Selector;
-use plimsoll_schemas::ids::Incarnation;
-use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::ids::Seq;
+use plimsoll_schemas::budget::{Budget, Selector};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::wire::confirmation::Confirmation;
-use plimsoll_schemas::wire::confirmation::decode;
+use plimsoll_schemas::wire::confirmation::{Confirmation, decode};
 use proptest::prelude::*;
 use proptest::sample::Index;
 

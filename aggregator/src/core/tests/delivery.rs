@@ -5,8 +5,7 @@ use std::time::Duration;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::Now;
-use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::time::{Now, nanos};
 
 use super::*;
 use crate::core::alerting::Body as PostBody;

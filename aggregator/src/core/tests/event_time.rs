@@ -6,8 +6,7 @@ use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::Now;
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{Now, Wall};
 
 use super::*;
 

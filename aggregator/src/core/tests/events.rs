@@ -1,17 +1,9 @@
 //! Events from a message to the page, and through the view to Prometheus.
 
-use crate::limits::NODE_SILENT_AFTER;
-use crate::limits::SERVICE_CHECKS_MAX;
-use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::time::Now;
-use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::AlertType;
-use plimsoll_schemas::wire::Body;
-use plimsoll_schemas::wire::Bus;
-use plimsoll_schemas::wire::Event;
-use plimsoll_schemas::wire::EventSource;
-use plimsoll_schemas::wire::Events;
+use crate::limits::{NODE_SILENT_AFTER, SERVICE_CHECKS_MAX};
+use plimsoll_schemas::ids::{Labels, NodeName};
+use plimsoll_schemas::time::{Now, Wall};
+use plimsoll_schemas::wire::{AlertType, Body, Bus, Event, EventSource, Events};
 use proptest::prelude::*;
 use proptest::sample::Index;
 

@@ -1,52 +1,25 @@
 //! Notifications of whole cores: the nodes that they name, and the evidence beside them.
 
-use crate::limits::BARS_MAX;
-use crate::limits::NOTIFICATION_BYTES_MAX;
-use crate::limits::WORST_NODES_MAX;
-use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::BusContext;
-use plimsoll_schemas::alert::Evidence;
-use plimsoll_schemas::alert::HardwareContext;
-use plimsoll_schemas::alert::Notification;
-use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::hardware::CGROUP_CPU_PERIODS_TOTAL;
-use plimsoll_schemas::hardware::CGROUP_CPU_THROTTLED_PERIODS_TOTAL;
-use plimsoll_schemas::hardware::CGROUP_MEMORY_LIMIT_BYTES;
-use plimsoll_schemas::hardware::CGROUP_MEMORY_USED_BYTES;
-use plimsoll_schemas::hardware::CPU_STEAL_RATIO;
-use plimsoll_schemas::hardware::CPU_THROTTLED;
-use plimsoll_schemas::hardware::GPU_TEMPERATURE_CELSIUS;
-use plimsoll_schemas::hardware::GPU_THROTTLE_REASON;
-use plimsoll_schemas::hardware::MEMORY_TOTAL_BYTES;
-use plimsoll_schemas::hardware::MEMORY_USED_BYTES;
-use plimsoll_schemas::hardware::PRESSURE_FULL_RATIO;
-use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::hardware::Sensor;
+use crate::limits::{BARS_MAX, NOTIFICATION_BYTES_MAX, WORST_NODES_MAX};
+use plimsoll_schemas::alert::{AlertState, BusContext, Evidence, HardwareContext, Notification};
+use plimsoll_schemas::budget::{Budget, Window};
+use plimsoll_schemas::hardware::{
+    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES,
+    CGROUP_MEMORY_USED_BYTES, CPU_STEAL_RATIO, CPU_THROTTLED, GPU_TEMPERATURE_CELSIUS,
+    GPU_THROTTLE_REASON, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, PRESSURE_FULL_RATIO, Reading,
+    Sensor,
+};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::ids::RuleName;
-use plimsoll_schemas::limits::wire::LABEL_KEY_BYTES_MAX;
-use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
-use plimsoll_schemas::limits::wire::LABELS_MAX;
-use plimsoll_schemas::limits::wire::OPERATION_BYTES_MAX;
-use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
-use plimsoll_schemas::metric::Metric;
-use plimsoll_schemas::metric::NodeMetric;
-use plimsoll_schemas::rule::Comparison;
-use plimsoll_schemas::rule::RuleAnnotations;
-use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::rule::Threshold;
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, RuleName};
+use plimsoll_schemas::limits::wire::{
+    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX,
+};
+use plimsoll_schemas::metric::{Metric, NodeMetric};
 use plimsoll_schemas::rule::file::effective;
+use plimsoll_schemas::rule::{Comparison, RuleAnnotations, Rules, Threshold};
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::Now;
-use plimsoll_schemas::time::seconds;
-use plimsoll_schemas::wire::Body;
-use plimsoll_schemas::wire::Bus;
-use plimsoll_schemas::wire::Hardware;
+use plimsoll_schemas::time::{Now, seconds};
+use plimsoll_schemas::wire::{Body, Bus, Hardware};
 
 use super::*;
 

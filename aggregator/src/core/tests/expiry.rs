@@ -2,16 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::limits::LEDGER_EVICT_AFTER;
-use crate::limits::NODE_SILENT_AFTER;
-use crate::limits::NODES_MAX;
+use crate::limits::{LEDGER_EVICT_AFTER, NODE_SILENT_AFTER, NODES_MAX};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::Presence;
-use plimsoll_schemas::time::Now;
-use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::Body;
-use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::time::{Now, Wall};
+use plimsoll_schemas::wire::{Body, Bus};
 
 use super::*;
 

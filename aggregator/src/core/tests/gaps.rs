@@ -2,10 +2,7 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::Evidence;
-use plimsoll_schemas::alert::GapEvidence;
-use plimsoll_schemas::alert::Notification;
+use plimsoll_schemas::alert::{AlertState, Evidence, GapEvidence, Notification};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;

@@ -2,19 +2,11 @@
 
 use std::time::Duration;
 
-use plimsoll_schemas::alert::AlertEndReason;
-use plimsoll_schemas::alert::AlertKey;
-use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::Notification;
-use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::alert::{AlertEndReason, AlertKey, AlertState, Notification, Scope};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::rule::file::effective;
-use plimsoll_schemas::rule::file::shipped;
+use plimsoll_schemas::rule::file::{effective, shipped};
 use plimsoll_schemas::time::Now;
 
 use super::*;

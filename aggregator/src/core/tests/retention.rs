@@ -3,10 +3,8 @@
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::rule::Scopes;
-use plimsoll_schemas::summary::BudgetRow;
-use plimsoll_schemas::summary::Verdict;
+use plimsoll_schemas::rule::{Rules, Scopes};
+use plimsoll_schemas::summary::{BudgetRow, Verdict};
 
 use super::*;
 use crate::core::tests::checkpoint::restarted;

@@ -1,15 +1,10 @@
 //! Roll-ups as messages fill them, and as restarts find them again.
 
-use crate::limits::ROLLUP_GROUPS_MAX;
-use crate::limits::ROLLUP_LABELS_MAX;
-use crate::limits::ROLLUPS_MAX;
+use crate::limits::{ROLLUP_GROUPS_MAX, ROLLUP_LABELS_MAX, ROLLUPS_MAX};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::ids::Series;
-use plimsoll_schemas::wire::Body;
-use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::wire::{Body, Latency};
 
 use super::*;
 use crate::core::tests::checkpoint::restarted;

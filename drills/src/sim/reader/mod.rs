@@ -28,8 +28,8 @@ use super::plan::{Knobs, Readers};
 use super::rng::Rng;
 use super::schedule::{MILLISECOND, Time};
 
-/// A day and a bit, in nanoseconds.
-const DAY: i64 = 25 * 3_600 * 1_000_000_000;
+/// In nanoseconds: longer than the 24 hours after which an aggregator hides a silent node.
+const OVER_A_DAY: i64 = 25 * 3_600 * 1_000_000_000;
 /// Days that an aggregator is away, at most: after seven it may evict nodes.
 const AWAY_MAX: u32 = 3;
 
@@ -48,7 +48,7 @@ struct Writing {
     mark: Mark,
 }
 
-/// See the module.
+/// One aggregator: its machine, its core while it runs, and its cursors.
 pub struct Reader {
     which: usize,
     machine: Machine,
@@ -442,7 +442,7 @@ impl Reader {
         }
         self.away += 1;
         self.end(k, net, oracle);
-        self.machine.jump(DAY);
+        self.machine.jump(OVER_A_DAY);
         k.after(down, Event::Undo(Undo::Start(self.who())));
     }
 

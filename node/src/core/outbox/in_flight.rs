@@ -75,13 +75,14 @@ impl InFlight {
         self.adopted
     }
 
-    /// Messages sent and not yet answered.
-    pub(super) fn in_flight(&self) -> usize {
+    /// Messages sent and not yet answered: what the broker has to do.
+    pub(super) fn unanswered(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Messages sent and not yet answered, or sealed and not yet sent.
-    pub(super) fn under_way(&self) -> usize {
+    /// Messages sent and not yet answered, or sealed and not yet sent: no more is sealed than may
+    /// be sent soon, since a sealed message is merged with none that comes later.
+    pub(super) fn unanswered_or_unsent(&self) -> usize {
         self.in_flight.len() + self.ready.len() + self.unspooled.len() + self.spooling.len()
     }
 

@@ -324,7 +324,7 @@ impl Outbox {
     /// Whether another draft may be sealed. When unconfirmed copies take all the room, the oldest
     /// is evicted once its grace time is over, or at once when the node is leaving.
     fn has_room(&mut self, now: Mono) -> bool {
-        if self.in_flight.under_way() >= IN_FLIGHT_MAX {
+        if self.in_flight.unanswered_or_unsent() >= IN_FLIGHT_MAX {
             return false;
         }
         let more = (self.in_flight.messages(), self.in_flight.bytes());
@@ -523,7 +523,7 @@ impl Outbox {
     /// Messages in flight.
     #[must_use]
     pub fn in_flight(&self) -> usize {
-        self.in_flight.in_flight() + self.unconfirmed.in_flight()
+        self.in_flight.unanswered() + self.unconfirmed.in_flight()
     }
 
     /// Samples in unconfirmed messages.

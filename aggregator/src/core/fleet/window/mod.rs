@@ -143,15 +143,16 @@ impl Windows {
         self.add_figures(times, batch);
         let now = times.now.max(times.shown);
         let taken = times.taken.0;
-        let place = Window::ALL.into_iter().zip(&mut self.tiers).enumerate().find(|(_, place)| {
-            let (window, tier) = place;
+        // The shortest window that covers the samples and has room for them.
+        let mut tiers = Window::ALL.into_iter().zip(&mut self.tiers).enumerate();
+        let found = tiers.find(|(_, (window, tier))| {
             let slot = slot_ns(*window);
             Shown::new(now, *window).covers(taken / slot * slot) && tier.has_room(taken / slot)
         });
-        if place.as_ref().is_none_or(|(number, _)| *number >= SETTLED_FROM) {
+        if found.as_ref().is_none_or(|(number, _)| *number >= SETTLED_FROM) {
             self.settled.add(batch);
         }
-        if let Some((_, (window, tier))) = place {
+        if let Some((_, (window, tier))) = found {
             Arc::make_mut(tier).add(taken / slot_ns(window), batch);
         }
     }
@@ -256,18 +257,20 @@ impl Windows {
         total.clear();
         self.settled.add_to(total);
         let unsettled = &self.tiers[..SETTLED_FROM.min(self.tiers.len())];
-        let mut before: Option<(usize, Shown)> = None;
+        // What `merged` holds: the slots of all tiers up to this one that this window covers. A
+        // longer window covers all of them, so only slots that are new to it are added.
+        let mut previous: Option<(usize, Shown)> = None;
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
             let shown = Shown::new(now, window);
-            for (place, (tier, of)) in self.tiers.iter().zip(Window::ALL).enumerate() {
-                let is_in = |begin| match before {
-                    Some((last, before)) if place <= last => !before.covers(begin),
-                    _ => place <= number,
+            for (tier_number, (tier, of)) in self.tiers.iter().zip(Window::ALL).enumerate() {
+                let is_new = |begin| match previous {
+                    Some((last, previous)) if tier_number <= last => !previous.covers(begin),
+                    _ => tier_number <= number,
                 };
                 let slot_ns = slot_ns(of);
                 for slot in tier.slots() {
                     let begin = slot.number * slot_ns;
-                    if is_in(begin) && shown.covers(begin) {
+                    if is_new(begin) && shown.covers(begin) {
                         slot.add_to(merged);
                     }
                 }
@@ -277,7 +280,7 @@ impl Windows {
                 let others = slots(unsettled).filter(|(begin, _)| !shown.covers(*begin));
                 others.for_each(|(_, slot)| slot.add_to(total));
             }
-            before = Some((number, shown));
+            previous = Some((number, shown));
             show(window, merged);
         }
     }

@@ -14,9 +14,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use steps::Step;
-use steps::in_rack;
-use steps::steps;
+use steps::{Step, in_rack, steps};
 
 use super::*;
 use crate::core::durable::Record;

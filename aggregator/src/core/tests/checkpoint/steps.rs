@@ -1,18 +1,10 @@
 //! What happens to an aggregator: messages of three nodes of all kinds, some of them twice or
 //! not to be read, and time that passes.
 
-use plimsoll_schemas::hardware::LOAD1;
-use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::hardware::{LOAD1, Reading};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::ids::Series;
-use plimsoll_schemas::wire::AlertType;
-use plimsoll_schemas::wire::Body;
-use plimsoll_schemas::wire::Bus;
-use plimsoll_schemas::wire::Events;
-use plimsoll_schemas::wire::Hardware;
-use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::wire::{AlertType, Body, Bus, Events, Hardware, Latency};
 use proptest::prelude::*;
 use proptest::sample::Index;
 

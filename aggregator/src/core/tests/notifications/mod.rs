@@ -6,20 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::NODE_HIDE_SILENT_AFTER;
-use plimsoll_schemas::alert::Acknowledgement;
-use plimsoll_schemas::alert::AlertEndReason;
-use plimsoll_schemas::alert::AlertKey;
-use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::alert::DataStatus;
-use plimsoll_schemas::alert::Notification;
-use plimsoll_schemas::alert::Scope;
-use plimsoll_schemas::alert::Silence;
-use plimsoll_schemas::alert::SilenceMatch;
-use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::ids::RuleName;
-use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::alert::{
+    Acknowledgement, AlertEndReason, AlertKey, AlertState, DataStatus, Notification, Scope,
+    Silence, SilenceMatch,
+};
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::rule::{Rules, Severity};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 use proptest::prelude::*;

@@ -5,24 +5,12 @@ pub(crate) mod world;
 
 use std::collections::BTreeSet;
 
-use plimsoll_schemas::alert::AlertState::Firing;
-use plimsoll_schemas::alert::AlertState::Inactive;
-use plimsoll_schemas::alert::AlertState::Pending;
-use plimsoll_schemas::alert::AlertState::Resolved;
-use plimsoll_schemas::alert::Evidence;
-use plimsoll_schemas::alert::Scope;
-use plimsoll_schemas::alert::ValueEvidence;
-use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::ids::RuleName;
-use plimsoll_schemas::ids::Series;
-use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::rule::Threshold;
+use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
+use plimsoll_schemas::alert::{Evidence, Scope, ValueEvidence};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName, Series};
 use plimsoll_schemas::rule::file::shipped;
-use plimsoll_schemas::wire::Body;
-use plimsoll_schemas::wire::Bus;
-use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::rule::{Rules, Threshold};
+use plimsoll_schemas::wire::{Body, Bus, Latency};
 use world::World;
 
 use super::*;

@@ -4,30 +4,16 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_schemas::alert::AlertState::Firing;
-use plimsoll_schemas::alert::AlertState::Inactive;
-use plimsoll_schemas::alert::AlertState::Pending;
-use plimsoll_schemas::alert::AlertState::Resolved;
-use plimsoll_schemas::hardware::CGROUP_CPU_PERIODS_TOTAL;
-use plimsoll_schemas::hardware::CGROUP_CPU_THROTTLED_PERIODS_TOTAL;
-use plimsoll_schemas::hardware::CGROUP_MEMORY_USED_BYTES;
-use plimsoll_schemas::hardware::CLOCK_SYNCHRONIZED;
-use plimsoll_schemas::hardware::CPU_THROTTLED;
-use plimsoll_schemas::hardware::DISK_INODES_USED;
-use plimsoll_schemas::hardware::FILE_HANDLES;
-use plimsoll_schemas::hardware::GPU_ECC_ERRORS_TOTAL;
-use plimsoll_schemas::hardware::GPU_FAULTS_TOTAL;
-use plimsoll_schemas::hardware::GPUS_LOST;
-use plimsoll_schemas::hardware::OOM_KILLS_TOTAL;
-use plimsoll_schemas::hardware::PRESSURE_FULL_RATIO;
+use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
+use plimsoll_schemas::hardware::{
+    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_MEMORY_USED_BYTES,
+    CLOCK_SYNCHRONIZED, CPU_THROTTLED, DISK_INODES_USED, FILE_HANDLES, GPU_ECC_ERRORS_TOTAL,
+    GPU_FAULTS_TOTAL, GPUS_LOST, OOM_KILLS_TOTAL, PRESSURE_FULL_RATIO,
+};
 use plimsoll_schemas::ids::RuleName;
-use plimsoll_schemas::metric::AggregatorMetric;
-use plimsoll_schemas::metric::Metric;
-use plimsoll_schemas::metric::NodeMetric;
-use plimsoll_schemas::rule::Comparison;
-use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::rule::Threshold;
+use plimsoll_schemas::metric::{AggregatorMetric, Metric, NodeMetric};
 use plimsoll_schemas::rule::file::shipped;
+use plimsoll_schemas::rule::{Comparison, Rules, Threshold};
 
 use super::*;
 use crate::core::tests::thresholds::world::World;
@@ -206,8 +192,10 @@ fn while_all_is_well_no_rule_finds_anything() {
 #[test]
 fn every_rule_fires_on_its_fault_and_resolves_when_that_is_fixed() {
     for threshold in all().thresholds {
-        let (name, wrong, fix) =
-            CASES.iter().find(|case| case.0 == threshold.name.as_str()).unwrap();
+        let (name, wrong, fix) = CASES
+            .iter()
+            .find(|case| case.0 == threshold.name.as_str())
+            .expect("CASES has each rule");
         let mut world = World::new(all());
         world.lives(20);
         assert_eq!(world.state(&threshold.name), Inactive, "{name}");

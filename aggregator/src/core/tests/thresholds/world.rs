@@ -2,50 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::hardware::CGROUP_CPU_PERIODS_TOTAL;
-use plimsoll_schemas::hardware::CGROUP_CPU_THROTTLED_PERIODS_TOTAL;
-use plimsoll_schemas::hardware::CGROUP_MEMORY_LIMIT_BYTES;
-use plimsoll_schemas::hardware::CGROUP_MEMORY_USED_BYTES;
-use plimsoll_schemas::hardware::CLOCK_SYNCHRONIZED;
-use plimsoll_schemas::hardware::CPU_THROTTLED;
-use plimsoll_schemas::hardware::DISK_AVAILABLE_BYTES;
-use plimsoll_schemas::hardware::DISK_INODES;
-use plimsoll_schemas::hardware::DISK_INODES_USED;
-use plimsoll_schemas::hardware::DISK_TOTAL_BYTES;
-use plimsoll_schemas::hardware::FILE_HANDLES;
-use plimsoll_schemas::hardware::FILE_HANDLES_LIMIT;
-use plimsoll_schemas::hardware::GPU_ECC_ERRORS_TOTAL;
-use plimsoll_schemas::hardware::GPU_FAULTS_TOTAL;
-use plimsoll_schemas::hardware::GPU_MEMORY_TOTAL_BYTES;
-use plimsoll_schemas::hardware::GPU_MEMORY_USED_BYTES;
-use plimsoll_schemas::hardware::GPU_TEMPERATURE_CELSIUS;
-use plimsoll_schemas::hardware::GPU_THROTTLE_REASON;
-use plimsoll_schemas::hardware::GPUS_LOST;
-use plimsoll_schemas::hardware::LOAD1;
-use plimsoll_schemas::hardware::MEMORY_TOTAL_BYTES;
-use plimsoll_schemas::hardware::MEMORY_USED_BYTES;
-use plimsoll_schemas::hardware::OOM_KILLS_TOTAL;
-use plimsoll_schemas::hardware::PRESSURE_FULL_RATIO;
-use plimsoll_schemas::hardware::Reading;
-use plimsoll_schemas::hardware::SWAP_TOTAL_BYTES;
-use plimsoll_schemas::hardware::SWAP_USED_BYTES;
-use plimsoll_schemas::hardware::Sensor;
-use plimsoll_schemas::hardware::TEMPERATURE_CELSIUS;
-use plimsoll_schemas::hardware::UPTIME_SECONDS;
-use plimsoll_schemas::hardware::sensor;
+use plimsoll_schemas::hardware::{
+    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_MEMORY_LIMIT_BYTES,
+    CGROUP_MEMORY_USED_BYTES, CLOCK_SYNCHRONIZED, CPU_THROTTLED, DISK_AVAILABLE_BYTES, DISK_INODES,
+    DISK_INODES_USED, DISK_TOTAL_BYTES, FILE_HANDLES, FILE_HANDLES_LIMIT, GPU_ECC_ERRORS_TOTAL,
+    GPU_FAULTS_TOTAL, GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS,
+    GPU_THROTTLE_REASON, GPUS_LOST, LOAD1, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, OOM_KILLS_TOTAL,
+    PRESSURE_FULL_RATIO, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor, TEMPERATURE_CELSIUS,
+    UPTIME_SECONDS, sensor,
+};
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::ids::RuleName;
-use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::ids::{Labels, MeshName, Operation, RuleName, Series};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
-use plimsoll_schemas::wire::Body;
-use plimsoll_schemas::wire::Bus;
-use plimsoll_schemas::wire::Hardware;
-use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::wire::{Body, Bus, Hardware, Latency};
 
 use super::*;
 
@@ -230,10 +201,13 @@ impl World {
             Reading::ok(sensor, Labels::new(labels.iter().copied()).unwrap(), value)
         };
         let reason = [("gpu", "1"), ("reason", "hw_thermal_slowdown")];
-        let one = |(name, value): (&&'static str, &f64)| {
-            of(sensor(name).unwrap(), &[("resource", "memory")], *value)
+        let reading = |(name, value): (&&'static str, &f64)| {
+            let sensor = sensor(name).unwrap();
+            let of_memory = [("resource", "memory")];
+            let labels = if *sensor == PRESSURE_FULL_RATIO { &of_memory[..] } else { &[] };
+            of(sensor, labels, *value)
         };
-        let mut readings: Vec<_> = self.sensors.iter().map(one).collect();
+        let mut readings: Vec<_> = self.sensors.iter().map(reading).collect();
         readings.extend([
             of(&LOAD1, &[], self.load),
             of(&MEMORY_TOTAL_BYTES, &[], 100.0),
