@@ -145,7 +145,7 @@ impl Sidecar {
                 assert_eq!(&json!(decoded), fields, "{about}");
             }
             (Stated::Bus(fields), Body::Bus(decoded)) => {
-                assert_eq!(&json!(decoded), fields, "{about}")
+                assert_eq!(&json!(decoded), fields, "{about}");
             }
             (Stated::Event(fields), Body::Event(decoded)) => {
                 assert_eq!(&json!(decoded), fields, "{about}");

@@ -204,7 +204,7 @@ impl<'r> WorstReadings<'r> {
                     Part::Available => stores.entry(of).or_default().available = Some(value),
                     Part::Closed => stores.entry(of).or_default().closed = value > 0.0,
                     Part::Reason => {
-                        worst.count(figure, is_held_down(labels) && value > 0.0, labels)
+                        worst.count(figure, is_held_down(labels) && value > 0.0, labels);
                     }
                     Part::Held => worst.count(figure, value > 0.0, labels),
                 }
