@@ -21,7 +21,7 @@ GOOD = {
     "accounted": True,
 }
 PLANTED = [
-    (("accounted",), False, "unaccounted for"),
+    (("accounted",), False, "the report itself states unaccounted samples"),
     (("nodes", "a", "operations", "publish", "count"), 0, "a: no samples of publish"),
     (("nodes", "a", "operations", "publish", "p99_ns"), None, "a: publish has min"),
     (("nodes", "a", "operations", "publish", "p50_ns"), 10, "a: publish has min"),
