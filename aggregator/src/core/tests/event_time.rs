@@ -18,8 +18,8 @@ fn off(wall: Wall, seconds: i64) -> Wall {
     if seconds < 0 { wall.minus(by) } else { wall.plus(by) }
 }
 
-/// Delivers one message of what was recorded at `said`. The broker stored it at `at`; the node sent
-/// it at `sent` by its own clock; the core reads it now.
+/// Delivers one message. The broker stored it at `at`; the node sent it at `sent` by its own clock;
+/// the core reads it at `now`.
 fn deliver(
     core: &mut Core,
     now: Now,
