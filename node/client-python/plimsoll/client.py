@@ -1,8 +1,10 @@
 """The client of this process: one registry, one sender, one thread that flushes.
 
 A new process, a forked child included, has nothing: no thread and no socket until its first
-value. Callers never send; they leave values and at most start the thread. What a process that
-ends leaves behind is sent by `at_exit`, for a bounded time.
+value. Callers never send; they leave values, start the thread with the first one, and wake it with
+the first one after a pause. That one is sent at once, and then what there is every `flush_ms`,
+since a process that is killed gets no notice. Without values the thread sleeps. What a process
+that ends leaves behind is sent by `at_exit`, for a bounded time. DESIGN N49.
 """
 
 import atexit
@@ -18,6 +20,7 @@ from .link import Link, Outcome
 from .registry import Registry
 from .sender import Sender
 from .settings import Settings, from_environment
+from .wakeup import Wakeup
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,6 +68,7 @@ class Client:
         self._sending = threading.Lock()
         self._starting = threading.RLock()
         self._thread: Optional[threading.Thread] = None
+        self._wakeup = Wakeup()
         # Flushes requested, flushes done, and how the last one ended.
         self._turn = threading.Condition()
         self._requested = 0
@@ -89,8 +93,7 @@ class Client:
             with self._sending:
                 self._sender.link.close()
                 self._sender.link = Link(settings.socket)
-        with self._turn:
-            self._turn.notify_all()
+        self._wakeup.ring()
 
     def stats(self) -> Stats:
         """What happened so far."""
@@ -137,7 +140,7 @@ class Client:
             self._requested += 1
             ticket = self._requested
             self._is_last = is_last
-            self._turn.notify_all()
+            self._wakeup.ring()
             wait_s = max(0.0, deadline - time.monotonic())
             done = self._turn.wait_for(lambda: self._done >= ticket, wait_s)
             return self._outcome if done else Outcome.FULL
@@ -162,30 +165,40 @@ class Client:
 
     def _run(self) -> None:
         while True:
-            requested, is_last = self._wait_for_turn()
+            requested, is_last = self._requests()
+            begun_s = time.monotonic()
             outcome = self._flush_once(is_last)
             with self._turn:
                 self._done, self._outcome = requested, outcome
                 self._turn.notify_all()
+            self._wait_for_turn(outcome, time.monotonic() - begun_s)
 
-    def _wait_for_turn(self) -> Tuple[int, bool]:
-        """Waits until the next flush is due or requested, or the settings change."""
-        settings = self.settings
+    def _requests(self) -> Tuple[int, bool]:
         with self._turn:
-            self._turn.wait_for(
-                lambda: self._requested > self._done or self.settings is not settings,
-                settings.flush_ms / 1_000,
-            )
+            # All that rang is served by the flush that follows.
+            self._wakeup.clear()
             is_last, self._is_last = self._is_last, False
             return self._requested, is_last
 
+    def _wait_for_turn(self, outcome: Outcome, took_s: float) -> None:
+        """Waits until a flush is due, or a request, a value after a pause or new settings ring."""
+        flush_s = self.settings.flush_ms / 1_000
+        if outcome is Outcome.UNREACHABLE:
+            self._wakeup.wait(max(flush_s, limits.RETRY_S))
+            return
+        # From the begin of one flush to that of the next, with a rest after one that took long.
+        is_rung = self._wakeup.wait(max(flush_s - took_s, limits.FLUSH_MS_MIN / 1_000))
+        if not is_rung and outcome is Outcome.SENT and self.registry.doze():
+            self._wakeup.wait(limits.TAIL_AFTER_S if self._sender.owes_tail else -1)
+
     def _wake(self) -> None:
-        """On the first value of this process: starts the flush thread."""
+        """On the first value of this process, or after a pause: starts or wakes the thread."""
         with self._starting:
             if self.registry.is_awake or not self.settings.enabled:
                 return
             self.registry.wake()
             if self._thread is not None:
+                self._wakeup.ring()
                 return
             self._end_with_multiprocessing()
             thread = threading.Thread(target=self._run, name="plimsoll-flush", daemon=True)

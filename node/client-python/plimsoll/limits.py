@@ -4,11 +4,16 @@ Holds numbers and the reasons for them, and no code. The node's own bounds are i
 `schemas/src/limits/mod.rs`; copies of them are marked.
 """
 
-# Time between two flushes, in milliseconds. Half a second keeps what a crash can cost small and
-# is still far longer than a flush takes. PLIMSOLL_FLUSH_MS sets it between the two bounds.
-FLUSH_MS_DEFAULT = 500
+# Time between two flushes of a process that records, in milliseconds. A killed process is to lose
+# at most its last 50 ms: that leaves ten to get the interpreter's lock (5 ms from a thread that
+# only computes) and to send. PLIMSOLL_FLUSH_MS sets it between the two bounds.
+FLUSH_MS_DEFAULT = 40
 FLUSH_MS_MIN = 10
 FLUSH_MS_MAX = 60_000
+# Seconds between two attempts to reach a node that is not there.
+RETRY_S = 0.5
+# Seconds without a value after which a datagram marks the end of what was sent.
+TAIL_AFTER_S = 0.5
 
 # Bytes of one datagram. The node reads lines of up to 8 KiB, so one line may fill a datagram; a
 # UDP datagram of this size crosses an Ethernet link in one piece.

@@ -111,8 +111,8 @@ class Link:
             raise OSError("no Unix sockets on this system")
         opened = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            opened.settimeout(limits.SEND_WAIT_S)
             opened.connect(target)
+            opened.setblocking(False)
         except BaseException:
             opened.close()
             raise
@@ -122,7 +122,7 @@ class Link:
         if not self.connect() or self._socket is None:
             return Outcome.UNREACHABLE
         try:
-            self._socket.send(datagram)
+            self._send_or_wait(self._socket, datagram)
             if self.is_udp:
                 self._raise_refusal()
         except (socket.timeout, BlockingIOError):
@@ -138,6 +138,19 @@ class Link:
             return Outcome.UNREACHABLE
         self.fault = ""
         return Outcome.SENT
+
+    @staticmethod
+    def _send_or_wait(opened: socket.socket, datagram: bytes) -> None:
+        try:
+            opened.send(datagram)
+        except BlockingIOError:
+            # Only now, since a socket with a time limit polls before each send, and each system
+            # call costs up to 5 ms to get the interpreter's lock back from a thread that computes.
+            opened.settimeout(limits.SEND_WAIT_S)
+            try:
+                opened.send(datagram)
+            finally:
+                opened.setblocking(False)
 
     def _raise_refusal(self) -> None:
         """Over loopback the kernel reports at once that no process listens; then nothing was sent."""

@@ -22,7 +22,7 @@ _Kind = TypeVar("_Kind", bound=Series)
 
 
 class Registry:
-    """Series of one process. `on_first` is called when the first value meets a sleeping one."""
+    """Series of one process. `on_first` is called by the first value while it sleeps."""
 
     def __init__(self, on_first: Callable[[], None]) -> None:
         self._on_first = on_first
@@ -36,7 +36,8 @@ class Registry:
         self._by_name: Dict[_Key, Series] = {}
         self._make_locks()
         self._drops = {reason: self._drop_counter(reason) for reason in REASONS}
-        self._no_gauge = NoGauge(self, OVERFLOW, "", 0)
+        self._no_gauge = NoGauge(self, OVERFLOW, "")
+        self._share_out()
 
     def _make_locks(self) -> None:
         # Reentrant, because a signal handler or a finalizer may record in the middle of it.
@@ -104,14 +105,14 @@ class Registry:
 
     def _make(self, kind: Type[Series], key: _Key) -> Series:
         _, name, *pairs = key
-        made = kind(self, name, tag_text(pairs), self._share)
+        made = kind(self, name, tag_text(pairs))
         # A signal handler may have made it meanwhile, and left a value there.
         made = self._by_name.setdefault(key, made)
         self._share_out()
         return made
 
     def _drop_counter(self, reason: str) -> Counter:
-        return Counter(self, DROPPED, tag_text([("reason", reason)]), 0)
+        return Counter(self, DROPPED, tag_text([("reason", reason)]))
 
     # Bounds.
 
@@ -126,35 +127,56 @@ class Registry:
             for reason, counter in self._drops.items()
         }
 
+    def has_values(self) -> bool:
+        """Whether any series or event waits to be sent."""
+        return bool(self.events) or any(series.has_values() for series in self.all())
+
     def wake(self) -> None:
-        """From now on series hold their share, and only a full one is checked."""
+        """From now on no value calls `on_first`: each series gets its share with its next one."""
         self.is_awake = True
-        self._share_out()
 
     def sleep(self) -> None:
         """The next value of any series calls `on_first`."""
-        self.is_awake = False
-        self._share_out()
+        with self._lock:
+            # First: a value that finds its series asleep then finds the registry asleep too.
+            self.is_awake = False
+            for series in self.all():
+                series.pending_max = 0
+
+    def doze(self) -> bool:
+        """Sleeps if nothing waits; False when something does."""
+        if self.has_values():
+            return False
+        self.sleep()
+        # A value that came before its series slept called nothing.
+        if self.has_values():
+            self.wake()
+        return not self.is_awake
 
     def _share_out(self) -> None:
         # Changes at powers of two alone, so that many series make no new one slow.
         places = 1 << max(0, len(self._by_name) - 1).bit_length()
         share = limits.VALUES_MAX // places
         share = max(limits.SERIES_VALUES_MIN, min(limits.SERIES_VALUES_MAX, share))
-        share = share if self.is_awake else 0
         if share != self._share:
             self._share = share
             for series in self.all():
-                series.pending_max = share
+                if series.pending_max > 0:
+                    series.pending_max = share
 
     def relieve(self, series: Series) -> None:
         """Called by a caller that finds its series full, or finds it asleep."""
-        if not self.is_awake:
-            self._on_first()
         if not self.recording:
             # This value is one too many; those recorded before it still go out.
             with contextlib.suppress(IndexError):
                 series.pending.pop()
+            return
+        if series.pending_max == 0:
+            # Before the next line, since `sleep` clears them in the other order.
+            series.pending_max = self._share
+        if not self.is_awake:
+            self._on_first()
+        if len(series.pending) <= series.pending_max:
             return
         with self.still() as is_mine:
             if is_mine and len(series.pending) > series.pending_max:

@@ -31,8 +31,8 @@ class Sender:
         self._lines: List[str] = []
         self._lines_bytes = 0
         self._lines_samples = 0
-        # False once the node has been informed that no datagram follows.
-        self._owes_tail = False
+        self.owes_tail = False
+        """False once the node has been informed that no datagram follows."""
         self._begin_with = 0
 
     def held(self) -> int:
@@ -48,6 +48,8 @@ class Sender:
         every = self._registry.all()
         for at in range(len(every)):
             index = (self._begin_with + at) % len(every)
+            if not every[index].has_values():
+                continue
             outcome = self._drain(every[index])
             if outcome is not Outcome.SENT:
                 # Where a slow node left off, so that no series waits for ever.
@@ -56,7 +58,7 @@ class Sender:
         self._drain_events()
         if self._lines:
             return self._close()
-        if self._number == number and self._owes_tail:
+        if self._number == number and self.owes_tail:
             return self.tail()
         return outcome
 
@@ -65,7 +67,7 @@ class Sender:
         if self._number == 0:
             return Outcome.SENT
         outcome = self._close()
-        self._owes_tail = outcome is not Outcome.SENT
+        self.owes_tail = outcome is not Outcome.SENT
         return outcome
 
     def _drain(self, series: Series) -> Outcome:
@@ -112,7 +114,7 @@ class Sender:
         self._in_hand = "\n".join([sequence, *self._lines]).encode()
         self._in_hand_samples = self._lines_samples
         self._samples_numbered += self._lines_samples
-        self._owes_tail = True
+        self.owes_tail = True
         self._lines, self._lines_bytes, self._lines_samples = [], 0, 0
         return self._send_in_hand()
 

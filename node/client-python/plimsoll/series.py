@@ -42,12 +42,13 @@ class Series:
 
     __slots__ = ("registry", "name", "tags", "pending", "pending_max")
 
-    def __init__(self, registry: Owner, name: str, tags: str, pending_max: int) -> None:
+    def __init__(self, registry: Owner, name: str, tags: str) -> None:
         self.registry = registry
         self.name = name
         self.tags = tags
         self.pending: List[Number] = []
-        self.pending_max = pending_max
+        # Zero while it sleeps: its next value calls `relieve`.
+        self.pending_max = 0
 
     def add(self, value: Number) -> None:
         """Appends a value: nanoseconds of a latency, an amount, or a gauge's value."""
@@ -74,6 +75,10 @@ class Series:
         """Values in here, samples of a latency."""
         raise NotImplementedError
 
+    def has_values(self) -> bool:
+        """Whether anything is in here, in whatever form."""
+        return bool(self.pending) or self.is_ready()
+
     def waiting(self) -> int:
         """Steps of `refill` that what is here now needs at most."""
         return len(self.pending)
@@ -96,8 +101,8 @@ class Latency(Series):
 
     __slots__ = ("cells", "ready")
 
-    def __init__(self, registry: Owner, name: str, tags: str, pending_max: int) -> None:
-        super().__init__(registry, name, tags, pending_max)
+    def __init__(self, registry: Owner, name: str, tags: str) -> None:
+        super().__init__(registry, name, tags)
         self.cells: Cells = {}
         # Exponent of a weight -> values as text, each with the weight of 2^exponent samples.
         self.ready: Dict[int, List[str]] = {}
@@ -119,6 +124,9 @@ class Latency(Series):
     def held(self) -> int:
         folded = sum(cell[0] for cell in self.cells.values())
         return len(self.pending) + folded + sum(len(t) << bit for bit, t in self.ready.items())
+
+    def has_values(self) -> bool:
+        return bool(self.pending or self.cells or self.ready)
 
     def waiting(self) -> int:
         return len(self.pending) + len(self.cells)
@@ -168,8 +176,8 @@ class Counter(Series):
 
     __slots__ = ("total", "ever")
 
-    def __init__(self, registry: Owner, name: str, tags: str, pending_max: int) -> None:
-        super().__init__(registry, name, tags, pending_max)
+    def __init__(self, registry: Owner, name: str, tags: str) -> None:
+        super().__init__(registry, name, tags)
         self.total: Number = 0
         self.ever: Number = 0
 
@@ -206,8 +214,8 @@ class Gauge(Series):
 
     __slots__ = ("latest",)
 
-    def __init__(self, registry: Owner, name: str, tags: str, pending_max: int) -> None:
-        super().__init__(registry, name, tags, pending_max)
+    def __init__(self, registry: Owner, name: str, tags: str) -> None:
+        super().__init__(registry, name, tags)
         self.latest: Optional[Number] = None
 
     def clear(self) -> None:
