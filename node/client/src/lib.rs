@@ -27,7 +27,7 @@
 //! |---|---|---|
 //! | `PLIMSOLL_ENABLE` | any value other than `1` disables all calls | `1` |
 //! | `PLIMSOLL_STREAM` | the node's stream socket | `/run/plimsoll/node.stream` |
-//! | `PLIMSOLL_FLUSH_MS` | milliseconds between two flushes, 10 to 60 000 | `200` |
+//! | `PLIMSOLL_FLUSH_MS` | milliseconds between two flushes, 10 to 60 000 | `40` |
 //!
 //! They are read once, when the first sample is recorded.
 //!

@@ -3,7 +3,15 @@
 use std::os::unix::net::UnixListener;
 
 use crate::node::{Manner, Node};
-use crate::process::Place;
+use crate::parts::monotonic_ns;
+use crate::process::{Job, Place, poll_until};
+
+/// Jobs that are killed at once, each at another moment of its flush.
+const KILLED: usize = 8;
+/// Records of each before.
+const TICKS: usize = 200;
+/// How old a lost record may be: three times what it is to be, since this machine may be busy.
+const LAST_MOMENTS_NS: u64 = 150_000_000;
 
 #[test]
 fn what_is_recorded_while_the_node_is_away_arrives_when_it_comes() {
@@ -60,4 +68,35 @@ fn a_killed_job_loses_only_what_came_after_its_last_flush() {
     job.poll_end();
     let samples = node.leave().samples();
     assert!((1_000..=1_001).contains(&samples), "{samples}");
+}
+
+#[test]
+fn a_job_that_is_killed_while_it_records_loses_its_last_moments_at_most() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    // An empty value is the default.
+    let start = |_| place.start_with("ticking", &[("PLIMSOLL_FLUSH_MS", "")]);
+    let mut jobs: Vec<Job> = (0..KILLED).map(start).collect();
+    let times = |pid: u32| -> Vec<u64> {
+        let bytes = std::fs::read(place.file(&pid.to_string())).unwrap_or_default();
+        let (times, _torn) = bytes.as_chunks();
+        times.iter().map(|time| u64::from_be_bytes(*time)).collect()
+    };
+    for job in &jobs {
+        poll_until("a job records", || times(job.pid()).len() >= TICKS);
+    }
+    let mut killed = Vec::new();
+    for job in &mut jobs {
+        killed.push((job.pid(), monotonic_ns()));
+        job.kill();
+        job.poll_end();
+    }
+    node.poll_until("all that was sent is read", |seen| seen.ended == KILLED as u64);
+    let seen = node.leave();
+    for (pid, at) in killed {
+        let arrived = seen.histograms[&format!("ticking{{pid={pid}}}")].count();
+        let old = |time: &&u64| **time + LAST_MOMENTS_NS < at;
+        let must_arrive = times(pid).iter().filter(old).count() as u64;
+        assert!(arrived >= must_arrive, "{arrived} of {must_arrive} arrived");
+    }
 }

@@ -2,6 +2,8 @@
 //! asserted by the test that started it.
 
 use std::cell::RefCell;
+use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 use std::thread;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use nix::time::{ClockId, clock_gettime};
 use plimsoll_client::{Counter, Gauge, HitCounter, Operation, flush, stats};
 use plimsoll_clock::Deadline;
+use plimsoll_schemas::time::nanos;
 
 use crate::forking;
 use crate::process::{FOLDER, PART, poll_for};
@@ -30,6 +33,7 @@ fn part() {
         "refused" => refused(),
         "disabled" => disabled(),
         "killed" => killed(),
+        "ticking" => ticking(),
         "extremes" => extremes(),
         "fork" => forking::fork(),
         "fork_busy" => forking::fork_beside_busy_threads(),
@@ -221,6 +225,25 @@ fn killed() {
     hook.record_ns(1);
     std::fs::write(file("ready"), "").unwrap();
     poll_for(&file("never"));
+}
+
+/// Records every few milliseconds until it is killed, and appends the time of each record to a file.
+fn ticking() {
+    let pid = std::process::id().to_string();
+    let call = Operation::with_labels("ticking", [("pid", &pid)]);
+    let mut times = File::create(file(&pid)).unwrap();
+    loop {
+        call.record_ns(1);
+        times.write_all(&monotonic_ns().to_be_bytes()).unwrap();
+        let _over = Deadline::within(TICK).pause(TICK);
+    }
+}
+
+const TICK: Duration = Duration::from_millis(5);
+
+/// The same clock in every process.
+pub(crate) fn monotonic_ns() -> u64 {
+    nanos(clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into())
 }
 
 fn extremes() {

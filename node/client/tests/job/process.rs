@@ -60,13 +60,21 @@ impl Place {
 }
 
 pub(crate) fn poll_for(file: &Path) {
+    poll_until(&format!("{} comes", file.display()), || file.exists());
+}
+
+pub(crate) fn poll_until(what: &str, is_so: impl Fn() -> bool) {
     let until = Deadline::within(PATIENCE);
-    while !file.exists() {
-        assert!(until.pause(Duration::from_millis(5)), "{} does not come", file.display());
+    while !is_so() {
+        assert!(until.pause(Duration::from_millis(5)), "{what}: not in time");
     }
 }
 
 impl Job {
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
     }
