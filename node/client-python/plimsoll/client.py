@@ -129,8 +129,14 @@ class Client:
 
     def at_exit(self) -> None:
         """At the exit of the process: sends the last values, then a datagram that marks the end."""
-        if self.registry.is_awake or self._thread is not None:
+        if not self.registry.is_awake and self._thread is None:
+            return
+        try:
             self.flush(limits.EXIT_WAIT_S, is_last=True)
+        except BaseException:
+            # A signal handler raised, such as `sys.exit` on a SIGTERM that comes while it ends.
+            self.flush(limits.EXIT_WAIT_S, is_last=True)
+            raise
 
     def _flush_in_thread(self, deadline: float, is_last: bool) -> Outcome:
         """One flush by the thread, so that an interrupt of this one cannot cut it in half."""

@@ -108,6 +108,39 @@ else:
                 late = 5 if "late" in ending else 0
                 self.assertEqual(listening.read().samples(), 100 + late)
 
+    def test_a_handler_that_raises_while_the_process_ends_does_not_stop_the_last_flush(self):
+        script = """
+import time
+record(100, "a")
+assert plimsoll.flush()
+is_raised = threading.Event()
+sender = plimsoll.CLIENT._sender
+plain = sender.flush
+
+def leave(*_):
+    is_raised.set()
+    sys.exit(3)
+
+def interrupted():
+    sender.flush = plain
+    os.kill(os.getpid(), signal.SIGTERM)
+    is_raised.wait()
+    # Long enough for a process that waits no more to be gone.
+    time.sleep(0.2)
+    return plain()
+
+signal.signal(signal.SIGTERM, leave)
+sender.flush = interrupted
+record(7, "b")
+"""
+        subprocess.run(
+            [sys.executable, "-c", START + script],
+            env=environment(self.listening.path, PLIMSOLL_FLUSH_MS="60000"),
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+        self.assertEqual(self.received(), {"op{who:a}": 100, "op{who:b}": 7})
+
     def test_death_by_signal_costs_what_was_recorded_since_the_last_flush(self):
         script = START + "record(100, 'a'); plimsoll.flush(); record(7, 'b'); signal.pause()"
         process = subprocess.Popen(
