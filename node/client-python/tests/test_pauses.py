@@ -220,9 +220,11 @@ class Killed(unittest.TestCase):
         return json.loads(run_command([path, "--json", *arguments], ""))["rows"]
 
     def test_a_pool_that_rests_before_its_end_has_lost_nothing(self):
-        for row in self.rows("--ending", "rest", "--workers", "4", "--rest-s", "0.4"):
+        # Half a second between flushes would put none into the rest.
+        given = ["--workers", "4", "--calls", "55", "--rest-s", "0.35"]
+        for row in self.rows("--ending", "rest", *given):
             with self.subTest(row["start"]):
-                self.assertEqual((row["recorded"], row["missing"]), (100, 0))
+                self.assertEqual((row["recorded"], row["missing"]), (4 * 55, 0))
 
     def test_an_end_by_itself_loses_nothing(self):
         for ending in ["closed", "exception"]:
@@ -233,9 +235,10 @@ class Killed(unittest.TestCase):
     def test_a_worker_that_is_killed_loses_its_last_moments_at_most(self):
         # Five times what it is to be, for machines that are busy.
         for ending in ["sigterm", "sigkill", "exit"]:
-            for row in self.rows("--ending", ending, "--start", "fork", "--calls", "100"):
+            # Half a second between flushes would put the last one far before the end.
+            for row in self.rows("--ending", ending, "--start", "fork", "--calls", "80"):
                 with self.subTest((ending, row)):
-                    self.assertGreaterEqual(row["recorded"], 8 * 100)
+                    self.assertGreaterEqual(row["recorded"], 8 * 80)
                     self.assertLess(row["oldest_missing_ms"], 250)
 
 

@@ -1,6 +1,8 @@
 //! The background thread: takes the samples of all threads and sends them.
 //!
 //! Only this thread uses the connection to the node, so no thread of the job waits for a socket.
+//!
+//! DESIGN N49, N50.
 
 use std::io::Read;
 use std::thread;

@@ -6,23 +6,46 @@ use std::time::Duration;
 
 use plimsoll_tests::metrics_page::await_value;
 use plimsoll_tests::oracle::RawSamples;
-use plimsoll_tests::process::node_row;
-use plimsoll_tests::program::run_with_input;
+use plimsoll_tests::process::{fleet_samples, node_row};
+use plimsoll_tests::program::{run, run_with_input};
 use plimsoll_tests::rng::SeededRng;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const WAIT: Duration = Duration::from_secs(30);
+/// How old a sample may be that a killed worker loses, on average over workers: three times what the
+/// README has for the oldest, since this machine may be busy.
+const LAST_MOMENTS_MS: &str = "150";
 /// Few enough for the buffer of a UDP socket.
 const VALUES: usize = 3_000;
 
 /// One of `tests/python/clients`, in the environment that `deploy/test` makes.
 fn script(name: &str) -> Command {
+    python(&format!("python/clients/{name}"))
+}
+
+/// A program in Python, by its path from here.
+fn python(path: &str) -> Command {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let mut command = Command::new(here.join(".venv/bin/python"));
-    command.arg(here.join("python/clients").join(name));
+    command.arg(here.join(path));
     command.env("PYTHONPATH", here.join("../node/client-python"));
     command
+}
+
+/// Runs workers that count their calls of 10 ms themselves: calls recorded, and those of each
+/// worker's last moments before its end.
+async fn run_workers(mesh: &SingleNodeMesh, start: &str, ending: &str, calls: &str) -> (u64, u64) {
+    let mut command = python("../node/client-python/bench/killed_workers.py");
+    command.env("PLIMSOLL_SOCKET", mesh.node.socket());
+    command.args(["--json", "--start", start, "--ending", ending]);
+    command.args(["--calls", calls, "--rest-s", "0.35", "--recent-ms", LAST_MOMENTS_MS]);
+    let outcome = run(command, WAIT).await.unwrap();
+    assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
+    let printed: Value = serde_json::from_str(&outcome.stdout).unwrap();
+    let number = |name: &str| printed["rows"][0][name].as_u64().unwrap();
+    assert!(number("recorded") >= number("workers") * number("calls"), "{printed}");
+    (number("recorded"), number("recent"))
 }
 
 /// From a microsecond to a quarter of a second, each to the nanosecond.
@@ -31,7 +54,7 @@ fn values_ns(seed: u64) -> Vec<u64> {
     (0..VALUES).map(|_| 1_000 + rng.next_u64() % 250_000_000).collect()
 }
 
-async fn feed(command: Command, task: &serde_json::Value) {
+async fn feed(command: Command, task: &Value) {
     let outcome = run_with_input(command, &task.to_string(), WAIT).await.unwrap();
     assert_eq!(outcome.code, Some(0), "{}\n(deploy/test installs the packages)", outcome.stderr);
 }
@@ -109,4 +132,37 @@ async fn our_python_package_loses_nothing_over_fork_thread_and_exit() {
         ("plimsoll_job_value_plimsoll_gauge{node=\"fed\"}", 1.25),
     ];
     arrived(mesh, "plimsoll_op", &values, &numbers).await;
+}
+
+#[tokio::test]
+async fn workers_that_rest_before_they_are_killed_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+    let mut recorded = 0;
+    for start in ["fork", "forkserver", "spawn"] {
+        // Half a second between flushes would put none into the rest that follows.
+        recorded += run_workers(&mesh, start, "rest", "55").await.0;
+    }
+    let summary = mesh.drain_node().await.unwrap();
+    assert_eq!(fleet_samples(&summary, "killed_worker"), recorded);
+    assert!(node_row(&summary, NODE).unwrap().ledger.lost.is_empty());
+    mesh.stack.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn workers_that_are_killed_while_they_record_lose_their_last_moments_at_most() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+    let (mut recorded, mut recent) = (0, 0);
+    for ending in ["sigterm", "sigkill", "exit"] {
+        // Half a second between flushes would put the last one far before the end.
+        let counted = run_workers(&mesh, "fork", ending, "80").await;
+        (recorded, recent) = (recorded + counted.0, recent + counted.1);
+    }
+    let summary = mesh.drain_node().await.unwrap();
+    let arrived = fleet_samples(&summary, "killed_worker");
+    assert!(arrived <= recorded, "{arrived} of {recorded}");
+    assert!(arrived + recent >= recorded, "{arrived} of {recorded}, {recent} of them recent");
+    assert!(node_row(&summary, NODE).unwrap().ledger.lost.is_empty());
+    mesh.stack.end().await.unwrap();
 }

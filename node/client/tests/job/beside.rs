@@ -6,10 +6,11 @@ use crate::node::{Manner, Node};
 use crate::parts::monotonic_ns;
 use crate::process::{Job, Place, poll_until};
 
-/// Jobs that are killed at once, each at another moment of its flush.
+/// Jobs that are killed, each at another moment between two flushes.
 const KILLED: usize = 8;
-/// Records of each before.
-const TICKS: usize = 200;
+/// Records of the first job before, and how many more each further job makes.
+const TICKS: usize = 100;
+const TICKS_MORE: usize = 5;
 /// How old a lost record may be: three times what it is to be, since this machine may be busy.
 const LAST_MOMENTS_NS: u64 = 150_000_000;
 
@@ -82,11 +83,10 @@ fn a_job_that_is_killed_while_it_records_loses_its_last_moments_at_most() {
         let (times, _torn) = bytes.as_chunks();
         times.iter().map(|time| u64::from_be_bytes(*time)).collect()
     };
-    for job in &jobs {
-        poll_until("a job records", || times(job.pid()).len() >= TICKS);
-    }
     let mut killed = Vec::new();
-    for job in &mut jobs {
+    for (number, job) in jobs.iter_mut().enumerate() {
+        let ticks = TICKS + number * TICKS_MORE;
+        poll_until("a job records", || times(job.pid()).len() >= ticks);
         killed.push((job.pid(), monotonic_ns()));
         job.kill();
         job.poll_end();
