@@ -55,6 +55,8 @@ def variants(statsd_port: int) -> Dict[str, Function]:
     """The same function, timed by each."""
     made: Dict[str, Function] = {
         "bare": bare,
+        "two clock readings": with_clock,
+        "decorator that does nothing": decorated(bare),
         "plimsoll @timed": plimsoll.timed("bench_timed")(bare),
         "plimsoll with timer()": with_timer,
         "plimsoll @timed, cpu=True": plimsoll.timed("bench_idle", cpu=True)(bare),
@@ -74,6 +76,25 @@ def variants(statsd_port: int) -> Dict[str, Function]:
     except ImportError:
         print("statsd is not installed", file=sys.stderr)
     return made
+
+
+def with_clock(value: int) -> int:
+    """What no way of timing can do without."""
+    time.perf_counter_ns()
+    time.perf_counter_ns()
+    return value
+
+
+def decorated(function: Function) -> Function:
+    """What no decorator can do without."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return function(*args, **kwargs)
+        finally:
+            pass
+
+    return call
 
 
 def with_timer(value: int) -> int:
