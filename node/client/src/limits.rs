@@ -6,8 +6,8 @@ use std::time::Duration;
 pub(crate) const OPERATIONS_MAX: usize = 1_024;
 /// Counters, and gauges, each; one more folds into `other`, counted.
 pub(crate) const NUMBERS_MAX: usize = 1_024;
-/// Time between two flushes. A killed job is to lose at most its last 50 ms; that leaves ten to send
-/// a frame and to get its answer.
+/// Time between two flushes. A killed job is to lose at most its last 50 ms; that leaves ten to
+/// send a frame and to get its answer.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(40);
 /// Shortest such time that a caller may set.
 pub(crate) const FLUSH_EVERY_MIN: Duration = Duration::from_millis(10);

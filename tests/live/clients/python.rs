@@ -13,8 +13,8 @@ use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use serde_json::{Value, json};
 
 const WAIT: Duration = Duration::from_secs(30);
-/// How old a sample may be that a killed worker loses, on average over workers: three times what the
-/// README has for the oldest, since this machine may be busy.
+/// How old a sample may be that a killed worker loses, on average over workers: three times what
+/// the README has for the oldest, since this machine may be busy.
 const LAST_MOMENTS_MS: &str = "150";
 /// Few enough for the buffer of a UDP socket.
 const VALUES: usize = 3_000;

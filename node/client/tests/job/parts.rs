@@ -227,7 +227,7 @@ fn killed() {
     poll_for(&file("never"));
 }
 
-/// Records every few milliseconds until it is killed, and appends the time of each record to a file.
+/// Records every few milliseconds until it is killed; a file gets the time of each record.
 fn ticking() {
     let pid = std::process::id().to_string();
     let call = Operation::with_labels("ticking", [("pid", &pid)]);
