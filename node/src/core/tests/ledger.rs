@@ -90,10 +90,10 @@ proptest! {
                 },
                 _ => if let Some((seq, samples)) = sent.pop() {
                     if n % 7 == 0 {
-                        let before = core.status().bus.refused;
+                        let before = core.status().totals.lost_sum();
                         core.on_bus_event(now, &refused(seq, Refusal::TooLarge));
                         store_letters(&mut core, now);
-                        refused_samples += (core.status().bus.refused - before) * samples;
+                        refused_samples += core.status().totals.lost_sum() - before;
                     } else {
                         let before = core.status().bus.published;
                         core.on_bus_event(now, &super::acknowledged(seq));
