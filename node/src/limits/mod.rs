@@ -143,16 +143,16 @@ pub const EMERGENCY_BURST: u32 = 20;
 pub const EMERGENCY_RESERVED: u32 = 5;
 /// Failures in a row after which the breaker opens.
 pub const BREAKER_FAILURES: u32 = 3;
-/// Time for which an open breaker lets nothing pass; also the rest of a message that was refused, or
-/// that had no answer [`ATTEMPTS_IN_A_ROW_MAX`] times.
+/// Time for which an open breaker lets nothing pass; also the rest of a message that was refused,
+/// or that had no answer [`ATTEMPTS_IN_A_ROW_MAX`] times.
 pub const BREAKER_OPEN: Duration = Duration::from_secs(30);
 /// Attempts in a row without an answer for one message before it rests and lets others pass.
 pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
 /// Refusals by an answering broker after which a message becomes a dead letter, if the reason may
 /// pass; otherwise the first is enough.
 pub const REFUSALS_MAX: u32 = 5;
-/// Shortest time between two refusals of one message that count: five span four minutes at least, so
-/// that a stream that was full for a minute costs no message.
+/// Shortest time between two refusals of one message that count: five span four minutes at least,
+/// so that a stream that was full for a minute costs no message.
 pub const REFUSAL_EVERY: Duration = Duration::from_secs(60);
 /// Messages sent and not yet acknowledged.
 pub const IN_FLIGHT_MAX: usize = 64;

@@ -18,7 +18,7 @@ pub fn families() -> Vec<MetricFamily> {
     if let Ok(spent) = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID) {
         let spent = Duration::from(spent).as_secs_f64();
         let cpu = families.iter_mut().filter(|family| family.name() == CPU_SECONDS);
-        for metric in cpu.flat_map(|family| family.mut_metric()) {
+        for metric in cpu.flat_map(MetricFamily::mut_metric) {
             let mut counter = metric.get_counter().clone();
             counter.set_value(spent);
             metric.set_counter(counter);

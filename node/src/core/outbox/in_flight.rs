@@ -249,8 +249,8 @@ impl InFlight {
 
     /// The message sent the longest ago among those of a subject that are in flight.
     pub(super) fn oldest_in_flight_of(&self, subject: &str) -> Option<Ticket> {
-        let of = |ticket: &Ticket| self.messages[ticket].message.subject == subject;
-        let oldest = self.in_flight.iter().filter(|(ticket, _)| of(ticket));
+        let of = |ticket| self.get(ticket).is_some_and(|message| message.subject == subject);
+        let oldest = self.in_flight.iter().filter(|(ticket, _)| of(**ticket));
         oldest.min_by_key(|(_, sent)| **sent).map(|(ticket, _)| *ticket)
     }
 

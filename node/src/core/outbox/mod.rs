@@ -4,8 +4,8 @@
 //! and decides which message goes next. A message starts as a [`Draft`], which has no number and
 //! may be merged. When it may be sent the caller's `seal` turns it into a [`SealedMessage`] with a
 //! number and bytes that never change. With a spool, a sealed message waits until it is on disk.
-//! The broker acknowledges it, or refuses it until it becomes a dead letter; an acknowledged message
-//! is kept as unconfirmed until an aggregator confirms that it is stored.
+//! The broker acknowledges it, or refuses it until it becomes a dead letter; an acknowledged
+//! message is kept as unconfirmed until an aggregator confirms that it is stored.
 //!
 //! Under pressure drafts are merged first, then new ones go to the emergency lane, then they are
 //! dropped. A sealed message is never dropped here: the broker may already have it.
@@ -427,6 +427,8 @@ impl Outbox {
 
     /// The broker denied a publish to a subject, which refuses the message sent there first. Such a
     /// message has no other answer.
+    ///
+    /// DESIGN N47.
     pub fn on_denied(&mut self, now: Mono, subject: &str) {
         if let Some(ticket) = self.in_flight.oldest_in_flight_of(subject) {
             self.on_refused(now, ticket, DeadLetterReason::Denied);

@@ -58,9 +58,9 @@ impl Slot {
         }
     }
 
-    /// Fills this slot periodically and reports what that costs, until the lifeline is cut: the body
-    /// of a thread. The time kept is the one at which the sample began, so a slow sample is older,
-    /// not newer.
+    /// Fills this slot periodically and reports what that costs, until the lifeline is cut: the
+    /// body of a thread. The time kept is the one at which the sample began, so a slow sample is
+    /// older, not newer.
     pub(super) fn fill(
         &self,
         clock: Clock,
