@@ -82,21 +82,20 @@ async fn compare(
     accept(&mut stack, &mut admin);
     let ledger = drained(&mut stack).await;
     let (letters, node) = (admin.messages(DEAD).unwrap(), stack.stations()[0].name.clone());
-    let header = |letter: usize, name: &str| letters[letter].headers[name].clone();
-    let number = |letter: usize, name: &str| header(letter, name).parse::<u64>().unwrap();
-    let mut messages = BTreeSet::new();
-    for letter in 0..letters.len() {
-        assert_eq!(letters[letter].subject, format!("plimsoll.v1.local.dead.{node}"));
-        assert_eq!(header(letter, "Plimsoll-Reason"), reason);
-        assert_eq!(header(letter, "Plimsoll-Node"), node);
-        let subject = header(letter, "Plimsoll-Subject");
+    let (mut messages, mut samples) = (BTreeSet::new(), 0);
+    for letter in &letters {
+        let header = |name: &str| letter.headers[name].as_str();
+        let number = |name: &str| header(name).parse::<u64>().unwrap();
+        assert_eq!(letter.subject, format!("plimsoll.v1.local.dead.{node}"));
+        assert_eq!((header("Plimsoll-Reason"), header("Plimsoll-Node")), (reason, node.as_str()));
+        let subject = header("Plimsoll-Subject");
         assert!(subject.starts_with(&format!("plimsoll.v1.local.normal.{node}.")), "{subject}");
-        let bytes = if has_payload { number(letter, "Plimsoll-Bytes") } else { 0 };
-        assert_eq!(letters[letter].payload_bytes as u64, bytes);
-        let name = (number(letter, "Plimsoll-Incarnation"), number(letter, "Plimsoll-Seq"));
+        let bytes = if has_payload { number("Plimsoll-Bytes") } else { 0 };
+        assert_eq!(letter.payload_bytes as u64, bytes);
+        let name = (number("Plimsoll-Incarnation"), number("Plimsoll-Seq"));
         assert!(messages.insert(name), "{name:?} has two letters");
+        samples += number("Plimsoll-Samples");
     }
-    let samples: u64 = (0..letters.len()).map(|letter| number(letter, "Plimsoll-Samples")).sum();
     assert_eq!(ledger.lost.get("refused").copied(), Some(samples), "{letters:?}");
     assert_eq!(ledger.lost.len(), 1, "{ledger:?}");
     stack.end().await.unwrap();
