@@ -488,19 +488,11 @@ impl Outbox {
     /// The broker stored the message. Returns when it was enqueued, or `None` if it was
     /// acknowledged before.
     pub fn on_acknowledged(&mut self, now: Mono, ticket: Ticket) -> Option<Mono> {
-        let was_closed = self.breaker.state() == BreakerState::Closed;
         if self.unconfirmed.on_answered(ticket) {
             self.breaker.on_success(ticket);
         }
-        let sent = self.remove(ticket);
-        if sent.is_some() {
-            self.breaker.on_success(ticket);
-        }
-        if !was_closed && self.breaker.state() == BreakerState::Closed {
-            // The broker stores messages again.
-            self.in_flight.end_rests(Mono(u64::MAX));
-        }
-        let sent = sent?;
+        let sent = self.remove(ticket)?;
+        self.breaker.on_success(ticket);
         self.stats.published += 1;
         self.unconfirmed.insert(now, ticket, sent.message);
         Some(sent.enqueued)

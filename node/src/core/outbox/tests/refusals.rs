@@ -116,23 +116,21 @@ fn one_refused_message_blocks_no_other() {
 }
 
 #[test]
-fn a_broker_that_stores_again_gets_at_once_what_it_had_refused() {
-    let mut outbox = filled(OutboxBounds { breaker_failures: 2, ..bounds() }, 3);
-    outbox.on_connected();
-    for ticket in [Ticket(1), Ticket(2)] {
-        send(&mut outbox, at(0));
-        outbox.on_refused(at(0), ticket, StreamFull);
-        outbox.on_deadline(at(1));
+fn what_was_refused_goes_again_with_the_first_probes_and_at_once_after_a_reconnect() {
+    for reconnects in [false, true] {
+        let mut outbox = filled(OutboxBounds { breaker_failures: 1, ..bounds() }, 1);
+        outbox.on_connected();
+        let first = send(&mut outbox, at(0)).unwrap().ticket;
+        outbox.on_refused(at(0), first, StreamFull);
+        assert_eq!(outbox.breaker(), BreakerState::Open);
+        let again = if reconnects { at(1) } else { Mono(0).plus(BREAKER_OPEN) };
+        outbox.on_deadline(again);
+        if reconnects {
+            assert_eq!(send(&mut outbox, again), None);
+            outbox.on_connected();
+        }
+        assert_eq!(send(&mut outbox, again).map(|sent| sent.ticket), Some(first));
     }
-    assert_eq!(outbox.breaker(), BreakerState::Open);
-    outbox.on_connected();
-    let probe = send(&mut outbox, at(2)).unwrap().ticket;
-    outbox.on_refused(at(2), probe, StreamFull);
-    outbox.on_deadline(at(32));
-    let probe = send_all(&mut outbox, at(32));
-    assert_eq!(probe.len(), 1);
-    outbox.on_acknowledged(at(32), probe[0].ticket);
-    assert_eq!(send_all(&mut outbox, at(32)).len(), 2);
 }
 
 #[test]
@@ -160,6 +158,6 @@ fn a_message_that_is_confirmed_meanwhile_needs_no_letter() {
     let mut outbox = patient(1);
     let (_, letter) = refused_until(&mut outbox, 9, TooLarge).unwrap();
     outbox.on_confirmation(at(9), &confirm(1, 1)).unwrap();
-    assert_eq!((outbox.on_letter_stored(letter), outbox.stats().refused), (None, 0));
     assert_eq!(outbox.dead_letters().waiting, 0);
+    assert_eq!((outbox.on_letter_stored(letter), outbox.stats().refused), (None, 0));
 }
