@@ -9,6 +9,7 @@ use plimsoll_aggregator::driver;
 use plimsoll_aggregator::io::rules::{Loaded, Sources, Watch};
 use plimsoll_runtime::exit::{Exit, fail};
 use plimsoll_runtime::settings::print_origins;
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_runtime::{block_on, logs};
 use plimsoll_schemas::budget::BUILT_IN;
 use plimsoll_schemas::rule::file::DEFAULTS;
@@ -42,11 +43,12 @@ fn main() -> ExitCode {
     if let Err(problem) = logs::start(&config.log) {
         return fail(PROGRAM, Exit::Configuration, &problem);
     }
-    let watch = match Watch::start(sources, config.clone(), stamps) {
+    let supervisor = Supervisor::default();
+    let watch = match Watch::start(sources, config.clone(), stamps, &supervisor) {
         Ok(watch) => watch,
         Err(error) => return fail(PROGRAM, Exit::Failure, &error),
     };
-    match block_on(driver::run(config, rules, watch)) {
+    match block_on(driver::run(config, rules, watch, supervisor)) {
         Ok(exit) => exit.into(),
         Err(error) => fail(PROGRAM, error.exit, &error.message),
     }

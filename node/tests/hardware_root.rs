@@ -12,6 +12,7 @@ use nix::unistd::mkfifo;
 use plimsoll_clock::Deadline;
 use plimsoll_node::config::HardwareSettings;
 use plimsoll_node::io::hardware::Sampler;
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::{Reading, SensorState};
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
@@ -29,7 +30,10 @@ fn recorded() -> TempDir {
 
 fn start(root: &Path) -> (Sampler, Receiver<Vec<Reading>>) {
     let root = PathBuf::from(root);
-    Sampler::start(&HardwareSettings { gpu: false, root, ..HardwareSettings::default() })
+    Sampler::start(
+        &HardwareSettings { gpu: false, root, ..HardwareSettings::default() },
+        &Supervisor::default(),
+    )
 }
 
 /// The first sample of which `holds` is true; panics when none comes.

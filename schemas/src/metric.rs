@@ -126,6 +126,8 @@ figures! {
         ClockSkewSeconds "clock_skew_seconds",
         /// Messages of another node with the same name within the last minute.
         DuplicateNames "duplicate_names",
+        /// Tasks and threads that it had to start again within the last ten minutes.
+        TaskRestarts "task_restarts",
         /// The latest round trip to the broker.
         RoundTripSeconds "round_trip_seconds",
         /// Used share of its memory.
@@ -184,6 +186,8 @@ figures! {
         CheckpointAgeSeconds "checkpoint_age_seconds",
         /// Seconds for which the broker has been unreachable; 0 while it answers.
         BrokerUnreachableSeconds "broker_unreachable_seconds",
+        /// Tasks and threads that the aggregator had to start again within the last ten minutes.
+        TaskRestarts "aggregator_task_restarts",
         /// Operations of budgets without samples for five minutes and for three times the longest
         /// pause within the hour before, although nodes that sent such samples still send.
         OperationsAbsent "operations_absent",

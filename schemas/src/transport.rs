@@ -28,6 +28,8 @@ pub struct Publish {
     /// The same for every attempt to send the same bytes: a stream keeps one message of each id
     /// within its span of deduplication.
     pub message_id: String,
+    /// Headers beside those that the bus itself sets; few.
+    pub headers: Vec<(&'static str, String)>,
     /// The bytes.
     pub payload: Bytes,
 }
@@ -112,6 +114,8 @@ pub enum BusEvent {
     /// message has no other answer. While events wait for their owner, some of these are left
     /// out.
     Denied {
+        /// The subject that it may not publish to; `None` for a subscription.
+        publish: Option<String>,
         /// The broker's own words, with the subject at fault in them.
         text: String,
     },

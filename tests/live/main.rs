@@ -8,6 +8,7 @@ mod budgets;
 mod checkpoint;
 mod clients;
 mod core_nats;
+mod dead_letters;
 mod drills;
 mod exact;
 mod faults;

@@ -1,5 +1,6 @@
 //! Administration of the broker's streams in its own text protocol, without code of the mesh.
 
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
@@ -9,6 +10,33 @@ use serde_json::{Value, json};
 
 const WAIT: Duration = Duration::from_secs(10);
 const INBOX: &str = "_INBOX.operator";
+
+/// A message in a stream.
+#[derive(Clone, Debug)]
+pub struct StoredMessage {
+    /// Its subject.
+    pub subject: String,
+    /// Its headers.
+    pub headers: BTreeMap<String, String>,
+    /// Size of its payload.
+    pub payload_bytes: usize,
+}
+
+/// The bytes of base64 text; `None` if it is malformed.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let (mut bytes, mut bits, mut held) = (Vec::new(), 0_u32, 0);
+    for digit in text.trim_end_matches('=').bytes() {
+        let value = DIGITS.iter().position(|known| *known == digit)?;
+        bits = bits << 6 | u32::try_from(value).ok()?;
+        held += 6;
+        if held >= 8 {
+            held -= 8;
+            bytes.push((bits >> held & 0xff) as u8);
+        }
+    }
+    Some(bytes)
+}
 
 /// A connection to the broker.
 pub struct JetStreamAdmin {
@@ -103,9 +131,55 @@ impl JetStreamAdmin {
     /// # Errors
     /// When the broker rejects it.
     pub fn set_limit(&mut self, stream: &str, bytes_max: u64, discard: &str) -> Result<()> {
+        self.update(stream, &[("max_bytes", json!(bytes_max)), ("discard", json!(discard))])
+    }
+
+    /// Changes keys of a stream's configuration.
+    ///
+    /// # Errors
+    /// When the broker rejects it.
+    pub fn update(&mut self, stream: &str, changes: &[(&str, Value)]) -> Result<()> {
         let mut config = self.config(stream)?;
-        config["max_bytes"] = json!(bytes_max);
-        config["discard"] = json!(discard);
+        for (key, value) in changes {
+            config[*key] = value.clone();
+        }
         self.request(&format!("STREAM.UPDATE.{stream}"), &config).map(drop)
+    }
+
+    /// Headers and payload size of every message that a stream stores, oldest first.
+    ///
+    /// # Errors
+    /// When the stream cannot be read.
+    pub fn messages(&mut self, stream: &str) -> Result<Vec<StoredMessage>> {
+        let info = self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
+        let bound = |key: &str| info["state"][key].as_u64().context("no bound");
+        let (first, last) = (bound("first_seq")?, bound("last_seq")?);
+        (first.max(1)..=last).map(|seq| self.message(stream, seq)).collect()
+    }
+
+    fn message(&mut self, stream: &str, seq: u64) -> Result<StoredMessage> {
+        let body = json!({ "seq": seq });
+        let message = self.request(&format!("STREAM.MSG.GET.{stream}"), &body)?["message"].take();
+        let text = |key: &str| message[key].as_str().unwrap_or_default();
+        let headers = String::from_utf8(base64(text("hdrs")).context("hdrs")?)?;
+        let pairs = headers.lines().filter_map(|line| line.split_once(": "));
+        Ok(StoredMessage {
+            subject: text("subject").to_owned(),
+            headers: pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+            payload_bytes: base64(text("data")).context("data")?.len(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_reads_each_length_of_its_last_group() {
+        for (text, bytes) in [("", ""), ("YQ==", "a"), ("YWI=", "ab"), ("YWJj", "abc")] {
+            assert_eq!(base64(text).as_deref(), Some(bytes.as_bytes()), "{text}");
+        }
+        assert_eq!(base64("!"), None);
     }
 }

@@ -53,8 +53,13 @@ impl Publisher {
         let token = self.sent;
         let message_id = format!("publisher-{token}");
         let payload = Bytes::from(payload);
-        let outgoing =
-            Publish { ticket: Ticket(token), subject: subject.to_owned(), message_id, payload };
+        let outgoing = Publish {
+            ticket: Ticket(token),
+            subject: subject.to_owned(),
+            message_id,
+            headers: Vec::new(),
+            payload,
+        };
         if self.bus.try_publish(outgoing).is_err() {
             bail!("the queue is full although each message was acknowledged before the next");
         }

@@ -49,6 +49,8 @@ pub struct Core {
     evaluator: Evaluator,
     alerting: Alerting,
     durable: Durable,
+    /// Restarts of the process's tasks and threads.
+    task_restarts: u64,
 }
 
 impl Core {
@@ -62,6 +64,7 @@ impl Core {
             evaluator: Evaluator::new(rules, now.mono),
             alerting: Alerting::new(mesh.clone()),
             durable: Durable::default(),
+            task_restarts: 0,
             mesh,
         }
     }
@@ -84,6 +87,7 @@ impl Core {
             fleet: Fleet::restore(&rules, nodes, pools, rest.fleet),
             evaluator: Evaluator::restore(rules, now.mono, judged_at),
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
+            task_restarts: 0,
             mesh,
         }
     }
@@ -206,6 +210,7 @@ impl Core {
         let own = SelfCounts {
             undecodable: self.ingest.undecodable().values().sum(),
             undeliverable: self.alerting.undeliverable_count(),
+            task_restarts: self.task_restarts,
             has_unsaved: self.has_unsaved(),
         };
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
@@ -232,6 +237,11 @@ impl Core {
     /// else about it has changed: to be called when limits have changed.
     pub fn resend_limits(&mut self) {
         self.fleet.touch_shown();
+    }
+
+    /// So many tasks and threads of this process had to be started again.
+    pub fn on_task_restarts(&mut self, restarts: u64) {
+        self.task_restarts = restarts;
     }
 
     /// Executes a client's command about alerts.

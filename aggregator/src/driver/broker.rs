@@ -97,7 +97,7 @@ impl Broker {
             BusEvent::Refused { reason, .. } => {
                 tracing::debug!(%reason, "broker rejected a notification");
             }
-            BusEvent::Denied { text } => {
+            BusEvent::Denied { text, .. } => {
                 if !std::mem::replace(&mut self.denial_logged, true) {
                     tracing::warn!(text, "broker denied access; check this user's permissions");
                 }

@@ -24,6 +24,7 @@ use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::Server;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::ids::{MeshName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, confirm_subject};
@@ -77,9 +78,11 @@ struct Driver {
     queries: mpsc::Receiver<Query>,
     server: Server,
     signals: Signals,
+    supervisor: Supervisor,
     was_ready: bool,
     /// Set once the aggregator is ending: when it stops waiting.
     ends_at: Option<Mono>,
+    exit: Exit,
 }
 
 /// Runs an aggregator until a signal ends it.
@@ -87,18 +90,29 @@ struct Driver {
 /// # Errors
 /// When the configuration is invalid or the HTTP address is not available. An unreachable broker is
 /// no error: the aggregator keeps trying, and `/readyz` reports that it is not ready.
-pub async fn run(config: &Config, rules: Rules, watch: Watch) -> Result<Exit, StartError> {
+pub async fn run(
+    config: &Config,
+    rules: Rules,
+    watch: Watch,
+    supervisor: Supervisor,
+) -> Result<Exit, StartError> {
     rule_reload::log_advice(&config.advice(&rules));
-    let mut driver = Driver::start(config, rules, watch).await?;
+    let mut driver = Driver::start(config, rules, watch, supervisor).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
+    let exit = driver.exit;
     driver.end().await;
     tracing::info!("aggregator ended");
-    Ok(Exit::Success)
+    Ok(exit)
 }
 
 impl Driver {
-    async fn start(config: &Config, rules: Rules, watch: Watch) -> Result<Self, StartError> {
+    async fn start(
+        config: &Config,
+        rules: Rules,
+        watch: Watch,
+        supervisor: Supervisor,
+    ) -> Result<Self, StartError> {
         let fail = |exit| move |message: String| StartError { exit, message };
         let bus_config = config
             .bus
@@ -107,7 +121,7 @@ impl Driver {
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let token = config.http.token().map_err(fail(Exit::Configuration))?;
         let (routes, queries) = http::routes(&config.metrics, token);
-        let server = Server::start("http.address", config.http.address, routes)
+        let server = Server::start("http.address", config.http.address, routes, &supervisor)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
         let clock = Clock::start();
@@ -119,7 +133,7 @@ impl Driver {
         let core = core.with_receivers(clock.now(), receivers, clock.now().wall.0);
         let broker =
             Broker::connect(bus_config, clock.now().mono).map_err(fail(Exit::Configuration))?;
-        let notifier = Notifier::start(endpoints);
+        let notifier = Notifier::start(endpoints, &supervisor);
         Ok(Self {
             mesh: config.mesh.clone(),
             lanes: Lanes::open(|lane| cursor(broker.bus(), &core, lane)),
@@ -134,8 +148,10 @@ impl Driver {
             queries,
             server,
             signals,
+            supervisor,
             was_ready: false,
             ends_at: None,
+            exit: Exit::Success,
         })
     }
 
@@ -156,9 +172,13 @@ impl Driver {
                 self.core.on_answer(self.clock.now(), &name, answer);
             }
             Some(query) = self.queries.recv() => self.on_query(query),
-            Some((lane, event)) = self.lanes.next(lags) => self.on_lanes(lane, event),
+            event = self.lanes.next(lags) => match event {
+                Some((lane, event)) => self.on_lanes(lane, event),
+                None => self.fail("the reader of a lane"),
+            },
         }
         let now = self.clock.now();
+        self.core.on_task_restarts(self.supervisor.total());
         self.core.on_deadline(now);
         self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
         self.confirm(now.mono);
@@ -216,8 +236,20 @@ impl Driver {
         let now = self.clock.now().mono;
         match event {
             Some(event) => self.broker.on_event(&mut self.core, now, &event),
-            None => self.ends_at = Some(Mono(0)),
+            None => self.fail("the broker connection"),
         }
+    }
+
+    /// A task has ended that cannot be started again without state that is gone. The process ends
+    /// with an error code, and its next start reads on from the latest checkpoint.
+    ///
+    /// DESIGN A53.
+    fn fail(&mut self, task: &'static str) {
+        if self.ends_at.is_none() {
+            tracing::error!(task, "task ended; the aggregator ends, to be restarted");
+            self.exit = Exit::Failure;
+        }
+        self.ends_at = Some(Mono(0));
     }
 
     fn on_rules(&mut self, found: Found) {
@@ -226,8 +258,11 @@ impl Driver {
     }
 
     fn on_written(&mut self, written: Option<Written>) {
-        let now = self.clock.now().mono;
+        let (now, is_gone) = (self.clock.now().mono, written.is_none());
         self.checkpointer.on_written(&mut self.core, now, written);
+        if is_gone {
+            self.fail("the checkpoint thread");
+        }
     }
 
     /// Confirms to nodes what is stored.
@@ -317,6 +352,7 @@ impl Driver {
         view.own.checkpoints = self.checkpointer.stats().clone();
         view.own.rule_files = self.rules.stats().clone();
         view.own.confirmations = self.confirmations.stats();
+        view.own.task_restarts = self.supervisor.restarts();
         let ended = self.clock.now().mono;
         let connections = self.server.stats();
         let source = |views| PageSource { view, views, connections };

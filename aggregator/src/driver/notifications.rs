@@ -90,8 +90,8 @@ fn publish_changes(core: &mut Core, bus: &Bus, now: Mono) {
             format!("{}-{}-{}-{}", key.rule, key.scope, notification.at_seconds, token)
                 .replace(' ', "-");
         let subject = alert_subject(&notification.mesh, &key.rule);
-        if bus.try_publish(Publish { ticket: Ticket(token), subject, message_id, payload }).is_err()
-        {
+        let (ticket, headers) = (Ticket(token), Vec::new());
+        if bus.try_publish(Publish { ticket, subject, message_id, headers, payload }).is_err() {
             // It is due again when its acknowledgement is overdue.
             return;
         }
@@ -110,8 +110,8 @@ fn publish_events(core: &mut Core, bus: &Bus, now: Mono) {
         let message_id = format!("{name}-{}-{}-{}", key.rule, event.at_seconds, token);
         let subject = event_subject(&event.mesh, name);
         let payload = Bytes::from(payload);
-        if bus.try_publish(Publish { ticket: Ticket(token), subject, message_id, payload }).is_err()
-        {
+        let (ticket, headers) = (Ticket(token), Vec::new());
+        if bus.try_publish(Publish { ticket, subject, message_id, headers, payload }).is_err() {
             return;
         }
     }

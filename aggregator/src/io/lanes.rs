@@ -56,29 +56,23 @@ impl Lanes {
         }
     }
 
-    /// The next event of either lane, of `preferred` if it has one; `None` once both are closed.
+    /// The next event of either lane, of `preferred` if it has one; `None` once either is closed.
     /// Cancel safe.
     pub async fn next(&mut self, preferred: Option<Lane>) -> Option<(Lane, CursorEvent)> {
         let order = self.turns.order(preferred);
         let mut emergency = pin!(self.emergency.next());
         let mut normal = pin!(self.normal.next());
-        let mut closed = [false; 2];
         let event = poll_fn(|context| {
-            for (lane, closed) in order.into_iter().zip(&mut closed) {
-                if *closed {
-                    continue;
-                }
+            for lane in order {
                 let polled = match lane {
                     Lane::Emergency => emergency.as_mut().poll(context),
                     Lane::Normal => normal.as_mut().poll(context),
                 };
-                match polled {
-                    Poll::Ready(Some(event)) => return Poll::Ready(Some((lane, event))),
-                    Poll::Ready(None) => *closed = true,
-                    Poll::Pending => {}
+                if let Poll::Ready(event) = polled {
+                    return Poll::Ready(event.map(|event| (lane, event)));
                 }
             }
-            if closed == [true; 2] { Poll::Ready(None) } else { Poll::Pending }
+            Poll::Pending
         })
         .await;
         if let Some((lane, _)) = &event {

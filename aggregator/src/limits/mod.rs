@@ -93,6 +93,9 @@ pub const NODE_RETURN_WITHIN: Duration = Duration::from_secs(30);
 pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
 /// Window in which rules count events that repeat at once while their cause persists.
 pub const COUNTED_WITHIN: Duration = Duration::from_secs(60);
+/// Window in which rules count restarts of tasks: with pauses of up to 30 s, a task that fails at
+/// once is restarted twenty times in it.
+pub const RESTARTS_WITHIN: Duration = Duration::from_secs(600);
 /// Window in which rules count lost samples, which do not come back.
 pub const LOSSES_WITHIN: Duration = Duration::from_secs(300);
 /// Counters of one kind per machine, such as errors of each GPU.

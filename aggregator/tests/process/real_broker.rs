@@ -84,7 +84,13 @@ impl Node {
         let payload = encode(&Snapshot { header, body }).into();
         let message_id = token.to_string();
         self.bus
-            .try_publish(Publish { ticket: Ticket(token), subject, message_id, payload })
+            .try_publish(Publish {
+                ticket: Ticket(token),
+                subject,
+                message_id,
+                headers: Vec::new(),
+                payload,
+            })
             .unwrap();
         let stored = |event: &BusEvent| match event {
             BusEvent::Acknowledged { ticket: Ticket(received), .. } => *received == token,

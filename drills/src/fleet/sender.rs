@@ -205,6 +205,7 @@ impl Sender {
             let Some(message) = self.queue.pop() else { return };
             let node = &self.nodes[message.node];
             let outgoing = Publish {
+                headers: Vec::new(),
                 ticket: Ticket(self.tokens + 1),
                 subject: node.subject(message.kind).to_owned(),
                 message_id: node.message_id(message.seq),

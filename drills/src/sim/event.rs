@@ -5,7 +5,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::transport::{BusEvent, Publish};
+use plimsoll_schemas::transport::{BusEvent, Publish, Ticket};
 
 use super::act::{Crash, Who};
 use super::schedule::Time;
@@ -30,6 +30,11 @@ pub enum Request {
     Publish {
         /// The message.
         message: Rc<Message>,
+    },
+    /// A node publishes a dead letter, whose ticket comes back with the response.
+    DeadLetter {
+        /// Its ticket.
+        ticket: Ticket,
     },
     /// An aggregator requests how far a stream reaches.
     StreamInfo {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 69] = [
+pub const DEMANDED: [&str; 70] = [
     "load",
     "connection broken",
     "partition",
@@ -53,6 +53,7 @@ pub const DEMANDED: [&str; 69] = [
     "duplicate recognised by the broker",
     "message declined",
     "message refused",
+    "dead letter stored",
     "sent again",
     "drafts merged",
     "sent by the emergency lane",

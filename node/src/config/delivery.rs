@@ -1,4 +1,4 @@
-//! Settings of delivery: outbox, emergency lane, circuit breaker, spool.
+//! Settings of delivery: outbox, emergency lane, circuit breaker, dead letters, spool.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -64,6 +64,17 @@ pub struct BreakerSettings {
     pub open_seconds: u64,
 }
 
+/// The `[dead_letter]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct DeadLetterSettings {
+    /// Refusals by the broker after which a message becomes a dead letter, if it may be accepted
+    /// later: its stream is full or missing, or a permission is. At least 1.
+    pub refusals: u32,
+    /// Shortest time in seconds between two refusals of a message that count, 1 to 3600.
+    pub every_seconds: u64,
+}
+
 /// The `[spool]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -113,6 +124,23 @@ impl Default for BreakerSettings {
     fn default() -> Self {
         Self { failures: limits::BREAKER_FAILURES, open_seconds: limits::BREAKER_OPEN.as_secs() }
     }
+}
+
+impl Default for DeadLetterSettings {
+    fn default() -> Self {
+        Self { refusals: limits::REFUSALS_MAX, every_seconds: limits::REFUSAL_EVERY.as_secs() }
+    }
+}
+
+/// Each rule about dead letters, and whether it holds.
+pub(super) fn dead_letter_checks(dead_letter: &DeadLetterSettings) -> [(&'static str, bool); 2] {
+    [
+        ("dead_letter.refusals must be at least 1", dead_letter.refusals >= 1),
+        (
+            "dead_letter.every_seconds must lie between 1 and 3600",
+            (1..=3_600).contains(&dead_letter.every_seconds),
+        ),
+    ]
 }
 
 /// Each rule about these sections, and whether it holds.
@@ -182,6 +210,7 @@ pub(super) fn bounds(
     outbox: &OutboxSettings,
     emergency: &EmergencySettings,
     breaker: &BreakerSettings,
+    dead_letter: &DeadLetterSettings,
 ) -> OutboxBounds {
     OutboxBounds {
         thresholds: Thresholds {
@@ -198,6 +227,8 @@ pub(super) fn bounds(
         emergency_reserved: emergency.reserved,
         breaker_failures: breaker.failures,
         breaker_open: Duration::from_secs(breaker.open_seconds),
+        refusals_max: dead_letter.refusals,
+        refusal_every: Duration::from_secs(dead_letter.every_seconds),
         unconfirmed: UnconfirmedBounds {
             messages: outbox.unconfirmed_messages,
             bytes: outbox.unconfirmed_bytes,

@@ -26,7 +26,9 @@ mod scrape;
 mod watch;
 
 use self::optional::{address_or_none, path_or_none};
-pub use delivery::{BreakerSettings, EmergencySettings, OutboxSettings, SpoolSettings};
+pub use delivery::{
+    BreakerSettings, DeadLetterSettings, EmergencySettings, OutboxSettings, SpoolSettings,
+};
 pub use endpoint::Endpoint;
 pub use hardware::HardwareSettings;
 pub use identity::IdentitySettings;
@@ -70,6 +72,8 @@ pub struct Config {
     pub emergency: EmergencySettings,
     /// Circuit breaker.
     pub breaker: BreakerSettings,
+    /// When a refused message becomes a dead letter.
+    pub dead_letter: DeadLetterSettings,
     /// Spool on disk.
     pub spool: SpoolSettings,
     /// Hardware sensors.
@@ -131,6 +135,7 @@ impl Default for Config {
             outbox: OutboxSettings::default(),
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
+            dead_letter: DeadLetterSettings::default(),
             spool: SpoolSettings::default(),
             hardware: HardwareSettings::default(),
             log: LogSettings::default(),
@@ -188,7 +193,9 @@ impl Config {
         ];
         let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
         let spool = delivery::spool_checks(&self.outbox, &self.spool);
-        match ranges.into_iter().chain(delivery).chain(spool).find(|(_, right)| !right) {
+        let dead_letter = delivery::dead_letter_checks(&self.dead_letter);
+        let mut rules = ranges.into_iter().chain(delivery).chain(dead_letter).chain(spool);
+        match rules.find(|(_, right)| !right) {
             Some((problem, _)) => Err(problem.to_owned()),
             None => Ok(()),
         }
@@ -233,7 +240,12 @@ impl Config {
             interval: Duration::from_millis(self.interval.length_ms),
             series_max: self.interval.series_max,
             rules: self.rules().unwrap_or_default(),
-            outbox: delivery::bounds(&self.outbox, &self.emergency, &self.breaker),
+            outbox: delivery::bounds(
+                &self.outbox,
+                &self.emergency,
+                &self.breaker,
+                &self.dead_letter,
+            ),
         }
     }
 }
@@ -310,6 +322,8 @@ mod tests {
             ("[emergency]\nburst = 5", "emergency.burst"),
             ("[breaker]\nfailures = 0", "breaker.failures"),
             ("[breaker]\nopen_seconds = 0", "breaker.open_seconds"),
+            ("[dead_letter]\nrefusals = 0", "dead_letter.refusals"),
+            ("[dead_letter]\nevery_seconds = 0", "dead_letter.every_seconds"),
             ("[hardware]\nroot = 'host'", "hardware.root"),
             ("[log]\nformat = 'xml'", "log.format"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),

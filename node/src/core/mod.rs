@@ -41,7 +41,7 @@ use intake::points::Point;
 use intake::promtext::Scrape;
 use intake::{ClosedInterval, Intake, Reject};
 use ledger::Ledger;
-use outbox::{DeadLetter, DeadLetterReason, DeadLetters, Draft, ForgedConfirmation, Outbox};
+use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox};
 use seal::Sealer;
 use spool::{Batch, OpenInterval, RecoveredMessages, RunState, Spool, Wal};
 pub use status::{ConfirmationStats, Status};
@@ -56,7 +56,6 @@ pub struct Core {
     spool: Spool,
     sealer: Sealer,
     ledger: Ledger,
-    dead_letters: DeadLetters,
     interval_length: Duration,
     interval_ends: Mono,
     /// Intervals closed so far.
@@ -69,6 +68,7 @@ pub struct Core {
     /// True while there is a connection on which the broker does not answer.
     stalled: bool,
     round_trip: Option<Duration>,
+    task_restarts: u64,
     publish_operation: Operation,
     leaving: bool,
     /// When the outbox of a leaving node became empty.
@@ -86,7 +86,6 @@ impl Core {
             spool: Spool::default(),
             sealer: Sealer::new(identity, incarnation),
             ledger: Ledger::default(),
-            dead_letters: DeadLetters::default(),
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
             intervals: 0,
@@ -96,6 +95,7 @@ impl Core {
             denials: 0,
             stalled: false,
             round_trip: None,
+            task_restarts: 0,
             publish_operation: Operation::new("publish").expect("a constant of plain letters"),
             leaving: false,
             emptied: None,
@@ -173,6 +173,11 @@ impl Core {
         self.hardware.truncate(limits::READINGS_MAX);
     }
 
+    /// So many tasks and threads of this process had to be started again.
+    pub fn on_task_restarts(&mut self, restarts: u64) {
+        self.task_restarts = restarts;
+    }
+
     /// Handles an event of the connection to the broker.
     pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
         match event {
@@ -191,20 +196,44 @@ impl Core {
             BusEvent::RoundTrip(span) => self.on_round_trip(*span),
             BusEvent::Acknowledged { ticket, .. } => self.on_acknowledged(now, *ticket),
             BusEvent::Refused { ticket, reason } => self.on_refused(now, *ticket, reason),
-            BusEvent::Denied { .. } => self.denials += 1,
+            BusEvent::Denied { publish, .. } => {
+                self.denials += 1;
+                if let Some(subject) = publish {
+                    self.on_publish_denied(now, subject);
+                }
+            }
         }
     }
 
-    /// A message that no broker accepts is lost; any other is sent again. Only an answer of the
-    /// broker counts against the broker: a message that never left this process proves nothing.
-    fn on_refused(&mut self, now: Now, ticket: Ticket, reason: &Refusal) {
-        match reason {
-            Refusal::TooLarge => self.on_rejected(ticket, DeadLetterReason::TooLarge),
-            Refusal::Malformed => self.on_rejected(ticket, DeadLetterReason::Malformed),
-            Refusal::NoResponders | Refusal::Rejected { .. } | Refusal::Unreadable => {
-                self.outbox.on_declined(now.mono, ticket);
+    /// Only an answer of the broker counts against the broker and the message: one that never left
+    /// this process proves nothing.
+    fn on_refused(&mut self, now: Now, ticket: Ticket, refusal: &Refusal) {
+        match DeadLetterReason::of(refusal) {
+            Some(reason) => {
+                let given_up = self.outbox.on_refused(now.mono, ticket, reason);
+                self.on_given_up(given_up);
             }
-            Refusal::HandOver | Refusal::Closed => self.outbox.on_deferred(now.mono, ticket),
+            None if *refusal == Refusal::Unreadable => {
+                self.outbox.on_unreadable(now.mono, ticket);
+            }
+            None => self.outbox.on_deferred(now.mono, ticket),
+        }
+    }
+
+    fn on_publish_denied(&mut self, now: Now, subject: &str) {
+        if subject == self.sealer.dead_subject() {
+            let given_up = self.outbox.on_letter_denied(now.mono);
+            self.on_given_up(given_up);
+        } else {
+            self.outbox.on_denied(now.mono, subject);
+        }
+    }
+
+    /// A message of a former incarnation is not in this incarnation's ledger.
+    fn on_given_up(&mut self, letter: Option<DeadLetter>) {
+        let Some(DeadLetter { message, .. }) = letter else { return };
+        if message.incarnation == self.sealer.incarnation() {
+            self.ledger.lose(loss::REFUSED, message.samples);
         }
     }
 
@@ -221,20 +250,13 @@ impl Core {
     /// The time from the outbox to the acknowledgement is itself recorded as a latency, unless the
     /// node is leaving: then no later snapshot could carry it.
     fn on_acknowledged(&mut self, now: Now, ticket: Ticket) {
+        let given_up = self.outbox.on_letter_stored(ticket);
+        self.on_given_up(given_up);
         let Some(enqueued) = self.outbox.on_acknowledged(now.mono, ticket) else { return };
         if !self.leaving {
             let latency_ns = nanos(now.mono.since(enqueued));
             self.intake.on_own_latency(&self.publish_operation, latency_ns);
         }
-    }
-
-    /// A message of a former incarnation is not in this incarnation's ledger.
-    fn on_rejected(&mut self, ticket: Ticket, reason: DeadLetterReason) {
-        let Some(message) = self.outbox.on_rejected(ticket) else { return };
-        if message.incarnation == self.sealer.incarnation() {
-            self.ledger.lose(loss::REFUSED, message.samples);
-        }
-        self.dead_letters.push(DeadLetter { message, reason });
     }
 
     /// Applies a confirmation of an aggregator: what is stored, and over which limits samples are
@@ -257,9 +279,10 @@ impl Core {
         applied
     }
 
-    /// The next message that the broker never accepts, to publish as a dead letter.
-    pub fn next_dead_letter(&mut self) -> Option<DeadLetter> {
-        self.dead_letters.pop()
+    /// The next dead letter to hand to the broker. Its message is given up once it is acknowledged.
+    pub fn next_dead_letter(&mut self, now: Now) -> Option<Publish> {
+        let (ticket, letter) = self.outbox.next_dead_letter(now.mono)?;
+        Some(self.sealer.dead_letter(ticket, letter))
     }
 
     /// Advances time: closes the interval when it is over, and ends waits that are overdue.
@@ -496,6 +519,7 @@ impl Core {
             events_lost: self.outbox.events_lost().clone(),
             confirmations: self.confirmations.clone(),
             denials: self.denials,
+            dead_letters: self.outbox.dead_letters(),
             spool: self.spool.stats().clone(),
             in_flight: self.outbox.in_flight(),
             series: self.intake.series(),
@@ -514,6 +538,7 @@ impl Core {
         Bus {
             reconnects: self.connections.saturating_sub(1),
             round_trip_ns: self.round_trip.map(nanos),
+            task_restarts: self.task_restarts,
             kernel_dropped: self.intake.kernel_dropped(),
             rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
             ..self.outbox.stats()

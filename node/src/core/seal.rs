@@ -5,12 +5,13 @@
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
-use plimsoll_schemas::subject::{Lane, SnapshotSubject};
+use plimsoll_schemas::subject::{Lane, SnapshotSubject, dead_subject};
 use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::{self, Body, Header, Snapshot, Totals};
 
 use super::identity::Identity;
-use super::outbox::{Draft, SealedMessage};
+use super::outbox::{DeadLetter, DeadLetterReason, Draft, SealedMessage};
 
 /// Seals the messages of one incarnation.
 pub(super) struct Sealer {
@@ -91,6 +92,34 @@ impl Sealer {
         };
         let body = Body::Bus(wire::Bus::default());
         self.encode(Lane::Normal, now, &Snapshot { header, body })
+    }
+
+    /// The subject of this node's dead letters.
+    pub(super) fn dead_subject(&self) -> String {
+        dead_subject(&self.identity.mesh, &self.identity.node)
+    }
+
+    /// A dead letter: what is known of its message, and the message's bytes unless they are what
+    /// the broker refuses.
+    pub(super) fn dead_letter(&self, ticket: Ticket, letter: DeadLetter) -> Publish {
+        let DeadLetter { message, reason } = letter;
+        let (node, incarnation, seq) = (self.node(), message.incarnation, message.seq);
+        let headers = vec![
+            ("Plimsoll-Reason", reason.as_str().to_owned()),
+            ("Plimsoll-Node", node.to_string()),
+            ("Plimsoll-Incarnation", incarnation.to_string()),
+            ("Plimsoll-Seq", seq.to_string()),
+            ("Plimsoll-Samples", message.samples.to_string()),
+            ("Plimsoll-Bytes", message.payload.len().to_string()),
+            ("Plimsoll-Subject", message.subject),
+        ];
+        let payload = match reason {
+            DeadLetterReason::TooLarge => Bytes::new(),
+            _ => message.payload,
+        };
+        // The same for every attempt, so that a stream keeps one letter of a message.
+        let message_id = format!("{node}-{incarnation}-{seq}-dead");
+        Publish { ticket, subject: self.dead_subject(), message_id, headers, payload }
     }
 
     fn encode(&self, lane: Lane, now: Wall, snapshot: &Snapshot) -> SealedMessage {

@@ -7,7 +7,7 @@ use plimsoll_schemas::wire::{Bus, Totals};
 
 use super::intake::IntakeStats;
 use super::intake::otlp::OtlpStats;
-use super::outbox::BreakerState;
+use super::outbox::{BreakerState, DeadLetterStats};
 use super::spool::SpoolStats;
 
 /// Confirmations received from aggregators.
@@ -40,6 +40,8 @@ pub struct Status {
     pub confirmations: ConfirmationStats,
     /// Operations that the broker did not permit.
     pub denials: u64,
+    /// What became of dead letters.
+    pub dead_letters: DeadLetterStats,
     /// The spool; all zero without one.
     pub spool: SpoolStats,
     /// Messages sent and not yet acknowledged.

@@ -2,8 +2,9 @@
 //!
 //! Owns the link and what is logged about it once per connection. Decides nothing about messages.
 
-use plimsoll_bus::{BusConfig, BusError, BusEvent};
+use plimsoll_bus::{BusConfig, BusError, BusEvent, Publish};
 use plimsoll_runtime::absence::Absence;
+use plimsoll_runtime::supervision::{SupervisedTask, Supervisor};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Now};
 
@@ -12,6 +13,14 @@ use crate::io::link::{Link, LinkEvent};
 
 pub(super) struct Broker {
     link: Link,
+    config: BusConfig,
+    mesh: MeshName,
+    node: NodeName,
+    /// The connection's tasks as one, which the driver starts again if they end.
+    task: SupervisedTask,
+    started: Mono,
+    /// When the connection is opened anew, after its tasks have ended.
+    restart_at: Option<Mono>,
     /// Address of the broker without secrets, for logs.
     url: String,
     absence: Absence,
@@ -21,22 +30,63 @@ pub(super) struct Broker {
     refusal_logged: bool,
     /// A permission denial was logged on this connection.
     denial_logged: bool,
+    /// Dead letters sent, repetitions included.
+    letters: u64,
 }
 
 impl Broker {
     /// Starts to connect.
     pub(super) fn connect(
         config: BusConfig,
-        mesh: &MeshName,
-        node: &NodeName,
+        (mesh, node): (&MeshName, &NodeName),
+        supervisor: &Supervisor,
         now: Mono,
     ) -> Result<Self, BusError> {
         let url = config.url_without_secrets();
-        let link = Link::open(config, mesh, node)?;
+        let link = Link::open(config.clone(), mesh, node)?;
         let absence = Absence::since(now);
         let connect_error = None;
         let (refusal_logged, denial_logged) = (false, false);
-        Ok(Self { link, url, absence, connect_error, refusal_logged, denial_logged })
+        Ok(Self {
+            link,
+            config,
+            mesh: mesh.clone(),
+            node: node.clone(),
+            task: supervisor.task("broker"),
+            started: now,
+            restart_at: None,
+            url,
+            absence,
+            connect_error,
+            refusal_logged,
+            denial_logged,
+            letters: 0,
+        })
+    }
+
+    /// The connection's tasks have ended although nobody closed it. What was in flight waits; it
+    /// is sent again on the next connection.
+    pub(super) fn on_ended(&mut self, core: &mut Core, now: Now) {
+        self.on_event(core, now, &BusEvent::Disconnected);
+        self.plan_restart(now.mono, "connection ended");
+    }
+
+    fn plan_restart(&mut self, now: Mono, why: &str) {
+        let pause = self.task.on_ended(now.since(self.started), why);
+        self.restart_at = Some(now.plus(pause));
+    }
+
+    /// Opens the connection anew once its pause is over.
+    pub(super) fn restart_if_due(&mut self, now: Mono) {
+        if self.restart_at.take_if(|at| now >= *at).is_none() {
+            return;
+        }
+        self.started = now;
+        match Link::open(self.config.clone(), &self.mesh, &self.node) {
+            Ok(link) => self.link = link,
+            // Only a change of its files since the start can make the configuration invalid.
+            Err(error) => self.plan_restart(now, &error.to_string()),
+        }
     }
 
     /// The next event. Cancel safe.
@@ -66,7 +116,7 @@ impl Broker {
                     tracing::warn!(%reason, "broker rejected a message");
                 }
             }
-            BusEvent::Denied { text } => {
+            BusEvent::Denied { text, .. } => {
                 if !std::mem::replace(&mut self.denial_logged, true) {
                     tracing::warn!(
                         text,
@@ -105,14 +155,36 @@ impl Broker {
                 return core.on_handover_failed(now, ticket);
             }
         }
-        while let Some(letter) = core.next_dead_letter() {
-            self.link.leave(letter);
+        while let Some(letter) = core.next_dead_letter(now) {
+            self.log_letter(&letter);
+            if let Err(ticket) = self.link.try_publish(letter) {
+                return core.on_handover_failed(now, ticket);
+            }
         }
     }
 
-    /// When [`Self::log_absence`] has a line to log.
+    /// A broker can cause many: the 1st, 2nd, 4th, 8th ... is logged.
+    fn log_letter(&mut self, letter: &Publish) {
+        self.letters += 1;
+        if self.letters.is_power_of_two() {
+            let count = self.letters;
+            let header = |name| letter.headers.iter().find(|(of, _)| *of == name);
+            let [reason, subject, samples] =
+                ["Plimsoll-Reason", "Plimsoll-Subject", "Plimsoll-Samples"]
+                    .map(|name| header(name).map_or("", |(_, value)| value.as_str()));
+            tracing::warn!(
+                reason,
+                subject,
+                samples,
+                count,
+                "broker refuses a message for good; it becomes a dead letter"
+            );
+        }
+    }
+
+    /// When [`Self::log_absence`] has a line to log, or [`Self::restart_if_due`] something to do.
     pub(super) fn next_deadline(&self) -> Option<Mono> {
-        self.absence.next_deadline()
+        self.absence.next_deadline().into_iter().chain(self.restart_at).min()
     }
 
     /// Logs that the broker is unreachable: soon after it went, then rarely.
@@ -136,5 +208,44 @@ impl Broker {
     /// Begins to close the connection, once.
     pub(super) fn close(&mut self) {
         self.link.close();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use plimsoll_bus::Credentials;
+    use plimsoll_schemas::ids::Labels;
+    use plimsoll_schemas::time::Wall;
+
+    use super::*;
+    use crate::core::{Bounds, Identity};
+
+    #[tokio::test]
+    async fn a_connection_whose_tasks_end_is_opened_anew_after_a_pause() {
+        let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n").unwrap());
+        let config = BusConfig {
+            url: "nats://127.0.0.1:1".to_owned(),
+            connection_name: "test".to_owned(),
+            mesh: mesh.clone(),
+            credentials: Credentials::None,
+        };
+        let (start, supervisor) = (Now { mono: Mono(0), wall: Wall(1) }, Supervisor::default());
+        let identity =
+            Identity { mesh: mesh.clone(), node: node.clone(), labels: Labels::default() };
+        let mut core = Core::new(identity, Bounds::default(), start);
+        let connected = Broker::connect(config, (&mesh, &node), &supervisor, start.mono);
+        let mut broker = connected.unwrap();
+        broker.close();
+        broker.on_ended(&mut core, start);
+        let due = broker.restart_at.expect("a restart is planned");
+        assert!((1_500_000_000..=2_500_000_000).contains(&due.0), "{due:?}");
+        assert!(broker.next_deadline() <= Some(due));
+        broker.restart_if_due(Mono(due.0 - 1));
+        assert!(!broker.link.is_open(), "it is too early");
+        broker.restart_if_due(due.plus(Duration::from_millis(1)));
+        assert!(broker.link.is_open());
+        assert_eq!((broker.restart_at, supervisor.total()), (None, 1));
     }
 }

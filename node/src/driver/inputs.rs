@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Poll;
 
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::time::Now;
 
 use super::start::StartError;
@@ -27,13 +28,18 @@ pub(super) struct Inputs {
 
 impl Inputs {
     /// Opens the configured sockets.
-    pub(super) async fn open(listen: &Listen, otlp: &OtlpSettings) -> Result<Self, StartError> {
+    pub(super) async fn open(
+        listen: &Listen,
+        otlp: &OtlpSettings,
+        supervisor: &Supervisor,
+    ) -> Result<Self, StartError> {
         let sockets = Sockets::open(listen.udp, listen.unix.as_deref());
         let frames = Frames::listen(listen.stream.as_deref());
+        let otlp = OtlpServers::open(otlp, supervisor).await;
         Ok(Self {
             sockets: sockets.map_err(|error| StartError::listen(&error))?,
             frames: frames.map_err(|error| StartError::listen(&error))?,
-            otlp: OtlpServers::open(otlp).await.map_err(|error| StartError::listen(&error))?,
+            otlp: otlp.map_err(|error| StartError::listen(&error))?,
         })
     }
 

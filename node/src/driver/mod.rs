@@ -16,6 +16,7 @@ mod start;
 use plimsoll_clock::Clock;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
@@ -47,6 +48,7 @@ struct Driver {
     signals: Signals,
     departure: Departure,
     cost: Cost,
+    supervisor: Supervisor,
 }
 
 /// Runs a node until a signal ends it.
@@ -70,14 +72,15 @@ impl Driver {
         let connection_name = format!("plimsoll-node {node}");
         let bus = config.bus.to_config(&config.mesh, &connection_name).map_err(invalid)?;
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
-        let inputs = Inputs::open(&config.listen, &config.otlp).await?;
-        let pages = Pages::start(config.http.address).await;
+        let supervisor = Supervisor::default();
+        let inputs = Inputs::open(&config.listen, &config.otlp, &supervisor).await?;
+        let pages = Pages::start(config.http.address, &supervisor).await;
         let pages = pages.map_err(|error| StartError::listen(&error))?;
         let clock = Clock::start();
-        let broker = Broker::connect(bus, &config.mesh, &node, clock.now().mono)
+        let broker = Broker::connect(bus, (&config.mesh, &node), &supervisor, clock.now().mono)
             .map_err(|error| invalid(format!("bus: {error}")))?;
-        let (sampler, readings) = Sampler::start(&config.hardware);
-        let scraper = Scraper::start(&node, config.endpoints());
+        let (sampler, readings) = Sampler::start(&config.hardware, &supervisor);
+        let scraper = Scraper::start(&node, config.endpoints(), &supervisor);
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
         let mut core = Core::new(identity.clone(), config.bounds(), clock.now());
         let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
@@ -96,6 +99,7 @@ impl Driver {
             signals,
             departure,
             cost,
+            supervisor,
         })
     }
 
@@ -138,6 +142,8 @@ impl Driver {
         let is_more = readable && self.read_inputs();
         let now = self.clock.now();
         self.depart(now);
+        self.broker.restart_if_due(now.mono);
+        self.core.on_task_restarts(self.supervisor.total());
         self.core.on_deadline(now);
         self.cost.end(Stage::Decide);
         self.broker.publish(&mut self.core, now);
@@ -169,6 +175,7 @@ impl Driver {
             http: self.pages.stats(),
             otlp: self.inputs.otlp_stats(),
             by_stage: self.cost.by_stage(),
+            task_restarts: self.supervisor.restarts(),
         }
     }
 
@@ -183,6 +190,9 @@ impl Driver {
             LinkEvent::Bus(event) => self.broker.on_event(&mut self.core, now, &event),
             LinkEvent::Confirmation(payload) => {
                 Broker::on_confirmation(&mut self.core, now, &payload);
+            }
+            LinkEvent::CutOff if self.departure.step() == Step::Running => {
+                self.broker.on_ended(&mut self.core, now);
             }
             LinkEvent::CutOff => self.departure.on_connection_lost(now.mono),
             LinkEvent::Closed => self.departure.on_closed(),

@@ -5,14 +5,10 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use plimsoll_bus::{
-    Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Publish, Ticket, UnacknowledgedMessage,
-};
+use plimsoll_bus::{Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Publish, Ticket};
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::subject::{confirm_subject, dead_subject};
+use plimsoll_schemas::subject::confirm_subject;
 use tokio::task::JoinHandle;
-
-use crate::core::outbox::{DeadLetter, DeadLetterReason};
 
 /// Something that happened on the bus.
 #[derive(Debug)]
@@ -21,7 +17,7 @@ pub enum LinkEvent {
     Bus(BusEvent),
     /// A confirmation of an aggregator.
     Confirmation(Bytes),
-    /// The connection ended; no more answers will arrive.
+    /// The connection, or its subscription, ended; no more answers will arrive.
     CutOff,
     /// The connection is closed, as requested.
     Closed,
@@ -37,7 +33,6 @@ pub struct Link {
     events: Option<BusEvents>,
     /// Confirmations of aggregators.
     confirmations: Option<Listener>,
-    dead_subject: String,
 }
 
 impl Link {
@@ -48,9 +43,8 @@ impl Link {
     pub fn open(config: BusConfig, mesh: &MeshName, node: &NodeName) -> Result<Self, BusError> {
         let (bus, events) = Bus::connect(config)?;
         let confirmations = Some(bus.listen(confirm_subject(mesh, node)));
-        let dead_subject = dead_subject(mesh, node);
         let (bus, events) = (Some(bus), Some(events));
-        Ok(Self { bus, closing: None, events, confirmations, dead_subject })
+        Ok(Self { bus, closing: None, events, confirmations })
     }
 
     /// What happens next. Cancel safe.
@@ -65,7 +59,8 @@ impl Link {
             if let Poll::Ready(event) = event.as_mut().poll(context) {
                 return Poll::Ready(event.map_or(LinkEvent::CutOff, LinkEvent::Bus));
             }
-            confirmation.as_mut().poll(context).map(LinkEvent::Confirmation)
+            let confirmation = confirmation.as_mut().poll(context);
+            confirmation.map(|payload| payload.map_or(LinkEvent::CutOff, LinkEvent::Confirmation))
         })
         .await
     }
@@ -84,18 +79,6 @@ impl Link {
         let ticket = publish.ticket;
         let bus = self.bus.as_ref().ok_or(ticket)?;
         bus.try_publish(publish).map_err(|_| ticket)
-    }
-
-    /// Publishes a message that can never be accepted on the dead-letter subject, for inspection.
-    /// Its loss is already counted.
-    pub fn leave(&self, letter: DeadLetter) {
-        let got = self
-            .bus
-            .as_ref()
-            .map(|bus| bus.publish_unacknowledged(aside(&self.dead_subject, letter)));
-        if !matches!(got, Some(Ok(()))) {
-            tracing::warn!("dead letter not sent: queue full");
-        }
     }
 
     /// Begins to close the connection, once.
@@ -129,33 +112,14 @@ async fn event(events: &mut Option<BusEvents>) -> Option<BusEvent> {
     event
 }
 
-/// The next confirmation.
-async fn confirmation(confirmations: &mut Option<Listener>) -> Bytes {
-    if let Some(listener) = confirmations
-        && let Some(received) = listener.next().await
-    {
-        return received.payload;
-    }
-    *confirmations = None;
-    pending().await
-}
-
-/// A dead letter with its reason; the bytes come along unless they are what is wrong with it.
-fn aside(
-    subject: &str,
-    DeadLetter { message: sealed, reason }: DeadLetter,
-) -> UnacknowledgedMessage {
-    let payload = match reason {
-        DeadLetterReason::TooLarge => Bytes::new(),
-        DeadLetterReason::Malformed => sealed.payload.clone(),
+/// The next confirmation; `None` once, after the last.
+async fn confirmation(confirmations: &mut Option<Listener>) -> Option<Bytes> {
+    let received = match confirmations {
+        Some(listener) => listener.next().await,
+        None => pending().await,
     };
-    let headers = vec![
-        ("Plimsoll-Reason", reason.as_str().to_owned()),
-        ("Plimsoll-Subject", sealed.subject),
-        ("Plimsoll-Incarnation", sealed.incarnation.to_string()),
-        ("Plimsoll-Seq", sealed.seq.to_string()),
-        ("Plimsoll-Samples", sealed.samples.to_string()),
-        ("Plimsoll-Bytes", sealed.payload.len().to_string()),
-    ];
-    UnacknowledgedMessage { subject: subject.to_owned(), headers, payload }
+    if received.is_none() {
+        *confirmations = None;
+    }
+    received.map(|received| received.payload)
 }

@@ -143,11 +143,17 @@ pub const EMERGENCY_BURST: u32 = 20;
 pub const EMERGENCY_RESERVED: u32 = 5;
 /// Failures in a row after which the breaker opens.
 pub const BREAKER_FAILURES: u32 = 3;
-/// Time for which an open breaker lets nothing pass; also the rest of a message that was
-/// tried [`ATTEMPTS_IN_A_ROW_MAX`] times.
+/// Time for which an open breaker lets nothing pass; also the rest of a message that was refused,
+/// or that had no answer [`ATTEMPTS_IN_A_ROW_MAX`] times.
 pub const BREAKER_OPEN: Duration = Duration::from_secs(30);
-/// Attempts in a row for one message before it rests and lets others pass.
+/// Attempts in a row without an answer for one message before it rests and lets others pass.
 pub const ATTEMPTS_IN_A_ROW_MAX: u32 = 5;
+/// Refusals by an answering broker after which a message becomes a dead letter, if the reason may
+/// pass; otherwise the first is enough.
+pub const REFUSALS_MAX: u32 = 5;
+/// Shortest time between two refusals of one message that count: five span four minutes at least,
+/// so that a stream that was full for a minute costs no message.
+pub const REFUSAL_EVERY: Duration = Duration::from_secs(60);
 /// Messages sent and not yet acknowledged.
 pub const IN_FLIGHT_MAX: usize = 64;
 /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
@@ -172,7 +178,8 @@ pub const OPEN_INTERVAL_WRITTEN_EVERY: Duration = Duration::from_millis(100);
 pub const SPOOL_STUCK_AFTER: Duration = Duration::from_secs(10);
 /// Wait on the way out for what is written into the spool last.
 pub const SPOOL_END_WAIT: Duration = Duration::from_secs(2);
-/// Dead letters that wait to be sent.
+/// Dead letters that are not stored yet. Their messages stay in the outbox meanwhile; further ones
+/// are tried again instead, so that a dead-letter stream that stores nothing gives up nothing.
 pub const DEAD_LETTERS_MAX: usize = 16;
 /// Pause before a message that the broker did not take is sent again.
 pub const RETRY_PAUSE: Duration = Duration::from_secs(1);

@@ -6,6 +6,7 @@ use std::time::Duration;
 use plimsoll_clock::Deadline;
 use plimsoll_node::config::HardwareSettings;
 use plimsoll_node::io::hardware::Sampler;
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::Reading;
 use tempfile::TempDir;
 use tokio::sync::mpsc::Receiver;
@@ -59,7 +60,7 @@ impl Bench {
 
     pub(crate) fn start(dir: TempDir, nvml_library: Option<PathBuf>) -> Self {
         let config = HardwareSettings { nvml_library, ..HardwareSettings::default() };
-        let (sampler, samples) = Sampler::start(&config);
+        let (sampler, samples) = Sampler::start(&config, &Supervisor::default());
         Self { dir, sampler, samples }
     }
 

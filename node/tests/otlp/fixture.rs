@@ -11,6 +11,7 @@ use plimsoll_node::config::OtlpSettings;
 use plimsoll_node::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use plimsoll_node::io::otlp::OtlpServers;
 use plimsoll_node::io::otlp::stats::OtlpStats;
+use plimsoll_runtime::supervision::Supervisor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
@@ -44,7 +45,7 @@ impl Fixture {
     pub(crate) async fn open() -> Self {
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let settings = OtlpSettings { http: any, grpc: any, ..OtlpSettings::default() };
-        let servers = OtlpServers::open(&settings).await.unwrap();
+        let servers = OtlpServers::open(&settings, &Supervisor::default()).await.unwrap();
         let (http, grpc) = (servers.http_address().unwrap(), servers.grpc_address().unwrap());
         Self { servers, http, grpc, came: Vec::new() }
     }

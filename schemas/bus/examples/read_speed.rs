@@ -80,6 +80,7 @@ fn connect(url: String) -> Outcome<(Bus, BusEvents)> {
 
 fn message(token: u64, payload: &[u8]) -> Publish {
     Publish {
+        headers: Vec::new(),
         ticket: Ticket(token),
         subject: format!("plimsoll.v1.m.{}.n{}.latency", LANE.as_str(), token % 10_000),
         message_id: format!("n{}-{token}", token % 10_000),

@@ -17,6 +17,8 @@ use crate::streams;
 
 /// Start of the broker's error text for a denied permission, in lower case.
 const DENIAL: &str = "permissions violation";
+/// The same for a publish, up to its subject.
+const DENIED_PUBLISH: &str = "permissions violation for publish to";
 
 /// What the client's own events add up to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,7 +56,15 @@ impl Signal {
 pub(crate) fn denied(event: &Event) -> Option<BusEvent> {
     let Event::ServerError(ServerError::Other(text)) = event else { return None };
     let denied = text.to_lowercase().starts_with(DENIAL) && !text.contains(api::PREFIX);
-    denied.then(|| BusEvent::Denied { text: text.clone() })
+    denied.then(|| BusEvent::Denied { publish: denied_publish(text), text: text.clone() })
+}
+
+/// The subject of a publish that the broker's text denies, such as
+/// `Permissions Violation for Publish to "a.b"`.
+fn denied_publish(text: &str) -> Option<String> {
+    let (kind, subject) = text.split_once('"')?;
+    let is_publish = kind.trim_end().to_lowercase() == DENIED_PUBLISH;
+    is_publish.then(|| subject.trim_end_matches('"').to_owned())
 }
 
 /// The failed attempt to connect that one of the client's events reports.
@@ -209,6 +219,21 @@ mod tests {
     use async_nats::ConnectErrorKind;
 
     use super::*;
+
+    #[test]
+    fn a_denial_names_the_subject_that_may_not_be_published_to() {
+        for (text, publish) in [
+            ("Permissions Violation for Publish to \"a.b\"", Some("a.b")),
+            ("permissions violation for publish to \"a.b\"", Some("a.b")),
+            ("Permissions Violation for Subscription to \"a.b\"", None),
+            ("Permissions Violation", None),
+        ] {
+            let event = Event::ServerError(ServerError::Other(text.to_owned()));
+            let publish = publish.map(str::to_owned);
+            let expected = BusEvent::Denied { publish, text: text.to_owned() };
+            assert_eq!(denied(&event), Some(expected), "{text}");
+        }
+    }
 
     #[test]
     fn a_connect_error_is_one_short_line() {

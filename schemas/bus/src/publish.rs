@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{CLOSE_WAIT, HAND_OVER_WAIT};
-use async_nats::header::{HeaderMap, HeaderValue, NATS_MESSAGE_ID};
+use async_nats::header::{HeaderMap, HeaderName, HeaderValue, NATS_MESSAGE_ID};
 use async_nats::{Client, PublishError, PublishErrorKind};
 use bytes::Bytes;
 use plimsoll_clock::Clock;
@@ -66,6 +66,11 @@ impl Writer {
         let mut headers = HeaderMap::new();
         headers.insert(NATS_MESSAGE_ID, id);
         headers.insert(SENT_HEADER, HeaderValue::from(self.clock.now().wall.0));
+        for (name, value) in &message.headers {
+            let name: HeaderName = name.parse().map_err(|_| Refusal::Malformed)?;
+            let value: HeaderValue = value.parse().map_err(|_| Refusal::Malformed)?;
+            headers.insert(name, value);
+        }
         let Publish { subject, payload, .. } = message;
         match delivery {
             Delivery::JetStream => {

@@ -2,8 +2,8 @@
 //!
 //! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of
 //! exit codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`http`] is the HTTP
-//! server with limits, [`page`] writes metrics about the process. Nothing here depends on samples,
-//! nodes or budgets.
+//! server with limits, [`page`] writes metrics about the process, [`process`] reads what it uses,
+//! [`supervision`] restarts tasks. Nothing here depends on samples, nodes or budgets.
 
 pub mod absence;
 pub mod exit;
@@ -11,8 +11,10 @@ pub mod http;
 pub mod limits;
 pub mod logs;
 pub mod page;
+pub mod process;
 pub mod settings;
 pub mod signals;
+pub mod supervision;
 
 /// Runs a process's driver to its end on a runtime of one thread.
 ///

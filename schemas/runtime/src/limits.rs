@@ -1,4 +1,4 @@
-//! Limits of every HTTP server of the mesh.
+//! Limits of every HTTP server of the mesh, and of the restarts of tasks.
 
 use std::time::Duration;
 
@@ -41,3 +41,10 @@ pub const STREAMS_MAX: u32 = 4;
 pub const STREAM_WINDOW_BYTES: u32 = 32 * 1024;
 /// Bytes of the head of one of them.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
+/// Pause before a task that ended is started again for the first time; it doubles, and each pause
+/// varies by a quarter, so that tasks that fail together do not start together.
+pub const RESTART_PAUSE_MIN: Duration = Duration::from_secs(2);
+/// Longest such pause, before it varies.
+pub const RESTART_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Time after which a task that still runs counts as recovered: its next pause is the shortest.
+pub const RESTART_RESET_AFTER: Duration = Duration::from_secs(60);

@@ -5,6 +5,8 @@
 use prometheus::core::Collector;
 use prometheus::{CounterVec, Encoder, GaugeVec, Opts, Registry, TextEncoder};
 
+use crate::process;
+
 /// A metric's name, help and label names.
 #[derive(Clone, Copy, Debug)]
 pub struct Family {
@@ -78,12 +80,10 @@ impl Page {
     /// The page as Prometheus text, with the process's own CPU, memory and file handles.
     #[must_use]
     pub fn render(&self) -> String {
-        let own = prometheus::process_collector::ProcessCollector::for_self();
-        if self.0.register(Box::new(own)).is_err() {
-            tracing::error!("process metrics added twice to one page");
-        }
+        let mut families = self.0.gather();
+        families.extend(process::families());
         let mut text = Vec::new();
-        if let Err(error) = TextEncoder::new().encode(&self.0.gather(), &mut text) {
+        if let Err(error) = TextEncoder::new().encode(&families, &mut text) {
             tracing::error!(%error, "cannot encode metrics");
         }
         String::from_utf8_lossy(&text).into_owned()

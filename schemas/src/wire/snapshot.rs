@@ -186,6 +186,9 @@ pub struct Bus {
     /// Datagrams that the kernel dropped because a socket of the node was full.
     #[serde(skip_serializing_if = "is_zero")]
     pub kernel_dropped: u64,
+    /// Tasks and threads of the node that it had to start again.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub task_restarts: u64,
     /// [`BreakerState::as_number`]; absent when the node has no breaker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub breaker_state: Option<u8>,

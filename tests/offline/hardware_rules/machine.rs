@@ -9,6 +9,7 @@ use std::time::Duration;
 use plimsoll_clock::Deadline;
 use plimsoll_node::config::HardwareSettings;
 use plimsoll_node::io::hardware::Sampler;
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_tests::capability::may_mount;
 use tempfile::TempDir;
@@ -48,7 +49,7 @@ impl Machine {
         // Without the right to mount it stays a folder, which no test fills.
         assert_eq!(mount(&root.join("data").to_string_lossy()), may_mount(), "mount -t tmpfs");
         let config = HardwareSettings { nvml_library, root, ..HardwareSettings::default() };
-        let (sampler, samples) = Sampler::start(&config);
+        let (sampler, samples) = Sampler::start(&config, &Supervisor::default());
         Self { dir, samples, _sampler: sampler }
     }
 

@@ -55,6 +55,7 @@ impl<'n> NodeAt<'n> {
             NodeMetric::Rerouted => of_bus(increase(Count::Rerouted)),
             NodeMetric::Dropped => of_bus(increase(Count::Dropped)),
             NodeMetric::KernelDropped => of_bus(increase(Count::KernelDropped)),
+            NodeMetric::TaskRestarts => of_bus(increase(Count::TaskRestarts)),
             NodeMetric::OutboxMessages => of_bus(node.bus.value.outbox_messages as f64),
             NodeMetric::OutboxBytes => of_bus(node.bus.value.outbox_bytes as f64),
             NodeMetric::RoundTripSeconds => {

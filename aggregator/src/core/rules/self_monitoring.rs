@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::limits::{
     ABSENT_AFTER, ABSENT_AFTER_PAUSES, ABSENT_WITHIN, COUNTED_WITHIN, LOSSES_WITHIN,
+    RESTARTS_WITHIN,
 };
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{Labels, Operation};
@@ -24,6 +25,7 @@ pub(super) struct SelfMonitoring {
     /// `None` before the first evaluation: what was counted by then has not grown since.
     undecodable: Option<CounterIncrease>,
     undeliverable: Option<CounterIncrease>,
+    task_restarts: Option<CounterIncrease>,
     /// When the latest checkpoint that is stored was taken, or when there was nothing to store.
     stored_at: Option<Wall>,
     /// True from when a checkpoint was taken until one is stored.
@@ -38,6 +40,8 @@ pub struct SelfCounts {
     pub undecodable: u64,
     /// Undeliverable notifications.
     pub undeliverable: u64,
+    /// Tasks and threads that had to be started again.
+    pub task_restarts: u64,
     /// Whether anything has changed since the latest checkpoint.
     pub has_unsaved: bool,
 }
@@ -58,6 +62,7 @@ impl SelfMonitoring {
         for (counted, stand, span) in [
             (&mut self.undecodable, own.undecodable, COUNTED_WITHIN),
             (&mut self.undeliverable, own.undeliverable, LOSSES_WITHIN),
+            (&mut self.task_restarts, own.task_restarts, RESTARTS_WITHIN),
         ] {
             counted.get_or_insert_with(|| CounterIncrease::constant(stand)).count(at, span, stand);
         }
@@ -87,6 +92,7 @@ impl SelfMonitoring {
             }
             AggregatorMetric::Undecodable => grown(self.undecodable, COUNTED_WITHIN),
             AggregatorMetric::Undeliverable => grown(self.undeliverable, LOSSES_WITHIN),
+            AggregatorMetric::TaskRestarts => grown(self.task_restarts, RESTARTS_WITHIN),
             AggregatorMetric::CheckpointAgeSeconds => {
                 self.stored_at.map(|stored| at.since(stored).as_secs_f64())
             }

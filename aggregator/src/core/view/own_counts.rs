@@ -34,4 +34,6 @@ pub struct OwnCounts {
     pub confirmations: ConfirmationStats,
     /// What became of the files that rules come from.
     pub rule_files: RuleFileStats,
+    /// Restarts of tasks and threads, by task.
+    pub task_restarts: BTreeMap<&'static str, u64>,
 }

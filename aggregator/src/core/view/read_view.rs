@@ -102,6 +102,7 @@ impl ReadView {
                 checkpoints: CheckpointStats::default(),
                 confirmations: ConfirmationStats::default(),
                 rule_files: RuleFileStats::default(),
+                task_restarts: BTreeMap::new(),
             },
             unmatched: evaluator.unmatched(),
         }

@@ -25,10 +25,13 @@ pub(super) async fn firing_with(token: Option<&str>, config: Option<PathBuf>) ->
     let arguments = SettingsArgs { set, config, ..SettingsArgs::default() };
     let config = arguments.load::<Config>("PLIMSOLL_TEST_NONE_", &[]).unwrap().value;
     let sources = Sources::new(SettingsArgs::default(), []);
-    let watch = Watch::start(sources, config.clone(), Stamps::new()).unwrap();
+    let watch =
+        Watch::start(sources, config.clone(), Stamps::new(), &Supervisor::default()).unwrap();
     let budget = "[[budget]]\nname = 'epoch_hook'\nwindow = '5m'\nfire_after = 1";
     let rules = Rules::from(effective(&[budget]).unwrap());
-    let Ok(mut driver) = Driver::start(&config, rules, watch).await else { panic!("a driver") };
+    let Ok(mut driver) = Driver::start(&config, rules, watch, Supervisor::default()).await else {
+        panic!("a driver")
+    };
     for lane in Lane::ALL {
         driver.core.on_positioned(lane, 0, 0, "s1");
     }

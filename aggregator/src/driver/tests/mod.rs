@@ -42,6 +42,7 @@ impl Mesh {
         let (bus, mut events) = Bus::connect(config).unwrap();
         let payload = bytes::Bytes::from(snapshot());
         let message = |token: u64| Publish {
+            headers: Vec::new(),
             ticket: Ticket(token),
             subject: format!("plimsoll.v1.default.{}.a.latency", lane.as_str()),
             message_id: format!("{}-{token}", lane.as_str()),
@@ -70,8 +71,11 @@ async fn start(url: String) -> Driver {
     config.http.address = "127.0.0.1:0".parse().unwrap();
     config.bus.url = url;
     let sources = Sources::new(SettingsArgs::default(), []);
-    let watch = Watch::start(sources, config.clone(), Stamps::new()).unwrap();
-    let Ok(driver) = Driver::start(&config, Rules::from(Vec::new()), watch).await else {
+    let watch =
+        Watch::start(sources, config.clone(), Stamps::new(), &Supervisor::default()).unwrap();
+    let Ok(driver) =
+        Driver::start(&config, Rules::from(Vec::new()), watch, Supervisor::default()).await
+    else {
         panic!("a driver")
     };
     driver

@@ -81,7 +81,7 @@ pub(super) fn write_aggregator(writer: &mut Writer, view: &View, serving: &Servi
     rule_files::write(writer, view);
     serving::write(writer, serving);
     receivers::write(writer, view);
-    process::write(writer);
+    process::write(writer, view);
 }
 
 fn write_summary(writer: &mut Writer, view: &View) {

@@ -40,6 +40,12 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::Count(node.node.bus.value.kernel_dropped));
         }
     });
+    let help = "Restarts of tasks and threads of the node that ended or panicked";
+    writer.family(Family::counter("plimsoll_node_task_restarts_total", help), |rows| {
+        for (labels, node) in page.nodes() {
+            rows.add(&[labels], Value::Count(node.node.bus.value.task_restarts));
+        }
+    });
     let help = "Lines that the node rejected, by reason";
     writer.family(Family::counter("plimsoll_node_rejected_lines_total", help), |rows| {
         for (labels, node) in page.nodes() {

@@ -1,14 +1,18 @@
-//! CPU, memory and file handles of this process, read by the `prometheus` crate under the names
-//! that every client library uses.
+//! CPU, memory and file handles of this process, under the names that every client library uses,
+//! and the restarts of its tasks.
 
-use prometheus::core::Collector;
-use prometheus::process_collector::ProcessCollector;
+use plimsoll_runtime::process;
 use prometheus::proto::MetricType;
 
+use crate::core::view::View;
 use crate::exposition::writer::{Family, NONE, Value, Writer};
 
-pub(super) fn write(writer: &mut Writer) {
-    for found in ProcessCollector::for_self().collect() {
+pub(super) fn write(writer: &mut Writer, view: &View) {
+    let help = "Restarts of tasks and threads that ended or panicked, by task";
+    let restarts = view.own.task_restarts.iter().map(|(task, n)| (*task, Value::Count(*n)));
+    let family = Family::counter("plimsoll_aggregator_task_restarts_total", help);
+    writer.by_label(family, "task", restarts);
+    for found in process::families() {
         let is_counter = found.get_field_type() == MetricType::COUNTER;
         let family = if is_counter { Family::counter } else { Family::gauge };
         writer.family(family(found.name(), found.help()), |rows| {

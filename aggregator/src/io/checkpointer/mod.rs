@@ -150,9 +150,6 @@ impl Checkpointer {
     pub fn on_written(&mut self, core: &mut Core, now: Mono, written: Option<Written>) {
         self.in_progress = false;
         let Some(Written { began, took, outcome }) = written else {
-            tracing::error!(
-                "checkpoint thread is gone; no checkpoints are written until a restart"
-            );
             self.count_failure("write");
             self.thread = None;
             return;

@@ -1,5 +1,9 @@
 //! Posts notifications to Alertmanagers and webhooks, with a task for each receiver, so that a slow
 //! one delays neither the others nor the driver. The core decides what is posted, and when again.
+//!
+//! A task that panics is started again; the post that it was making counts as failed.
+//!
+//! DESIGN A52.
 
 mod endpoint;
 mod exchange;
@@ -11,7 +15,8 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use plimsoll_runtime::supervision::Supervisor;
+use tokio::sync::{Mutex, mpsc};
 use tokio::task::JoinHandle;
 
 use crate::core::alerting::{Answer, Body, Post};
@@ -32,13 +37,18 @@ struct Task {
 impl Notifier {
     /// A task for each receiver.
     #[must_use]
-    pub fn start(endpoints: Vec<Endpoint>) -> Self {
+    pub fn start(endpoints: Vec<Endpoint>, supervisor: &Supervisor) -> Self {
         // Each receiver has at most one post in flight, so there is always room for its answer.
         let (answer, answers) = mpsc::channel(endpoints.len().max(1));
         let tasks = endpoints.into_iter().map(|endpoint| {
             let (posts, bodies) = mpsc::channel(1);
             let name = Arc::clone(&endpoint.receiver.name);
-            let handle = tokio::spawn(run(endpoint, bodies, answer.clone()));
+            let (endpoint, bodies) = (Arc::new(endpoint), Arc::new(Mutex::new(bodies)));
+            let answer = answer.clone();
+            let posting = supervisor
+                .task("notify")
+                .run(move || run(Arc::clone(&endpoint), Arc::clone(&bodies), answer.clone()));
+            let handle = tokio::spawn(posting);
             (name, Task { posts, handle })
         });
         Self { tasks: tasks.collect(), answers }
@@ -66,15 +76,35 @@ impl Notifier {
     }
 }
 
+/// The answer to a post, which is a failure if its task panics: the core waits for one.
+struct OpenPost<'a> {
+    name: &'a Arc<str>,
+    answers: &'a mpsc::Sender<(Arc<str>, Answer)>,
+}
+
+impl Drop for OpenPost<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // There is room: the receiver has no other post in flight.
+            let _sent = self.answers.try_send((Arc::clone(self.name), PANICKED));
+        }
+    }
+}
+
+const PANICKED: Answer = Answer::Failed("panic", None);
+
 async fn run(
-    endpoint: Endpoint,
-    mut bodies: mpsc::Receiver<Body>,
+    endpoint: Arc<Endpoint>,
+    bodies: Arc<Mutex<mpsc::Receiver<Body>>>,
     answers: mpsc::Sender<(Arc<str>, Answer)>,
 ) {
+    let mut bodies = bodies.lock().await;
     let name = &endpoint.receiver.name;
     let mut failed = false;
     while let Some(body) = bodies.recv().await {
+        let open = OpenPost { name, answers: &answers };
         let answer = exchange::post(&endpoint, endpoint.body(body)).await;
+        drop(open);
         let accepted = answer == Answer::Taken;
         if accepted == failed {
             failed = !accepted;

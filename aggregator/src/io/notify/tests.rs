@@ -46,6 +46,25 @@ async fn post(endpoint: &Endpoint) -> Answer {
     timeout(WAIT, exchange::post(endpoint, body)).await.expect("a post ends")
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_post_whose_task_panics_counts_as_failed_and_the_task_goes_on() {
+    let (answers, mut received) = mpsc::channel(1);
+    let (supervisor, mut starts) = (Supervisor::default(), 0);
+    let posting = supervisor.task("notify").run(move || {
+        starts += 1;
+        let (is_first, answers) = (starts == 1, answers.clone());
+        async move {
+            let name: Arc<str> = "h".into();
+            let open = OpenPost { name: &name, answers: &answers };
+            assert!(!is_first, "an answer that nobody expected");
+            drop(open);
+        }
+    });
+    posting.await;
+    assert_eq!(received.recv().await, Some(("h".into(), Answer::Failed("panic", None))));
+    assert_eq!((received.recv().await, supervisor.total()), (None, 1));
+}
+
 #[tokio::test]
 async fn only_the_status_of_a_response_counts() {
     for (answer, repeated, expected) in [

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use plimsoll_clock::Deadline;
 use plimsoll_runtime::settings::SettingsArgs;
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::limits::rules::FILE_BYTES_MAX;
 use plimsoll_schemas::rule::Rules;
 use tempfile::TempDir;
@@ -125,7 +126,8 @@ fn has(ms: u64) -> impl Fn(&Found) -> bool {
 
 fn watch(sources: &Sources) -> Watch {
     let (loaded, stamps) = sources.load();
-    Watch::start(sources.clone(), loaded.unwrap().resolved.value, stamps).unwrap()
+    Watch::start(sources.clone(), loaded.unwrap().resolved.value, stamps, &Supervisor::default())
+        .unwrap()
 }
 
 #[test]

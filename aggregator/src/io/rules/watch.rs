@@ -1,11 +1,14 @@
 //! Checks every second whether a rule file has changed, on a thread of its own, so that a hanging
-//! file system blocks nothing else.
+//! file system blocks nothing else. A panic restarts the thread's work.
+//!
+//! DESIGN A52.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::limits::rules::LOOK_EVERY;
 use plimsoll_schemas::rule::Rules;
 use tokio::sync::mpsc;
@@ -41,20 +44,24 @@ impl Watch {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub fn start(sources: Sources, config: Config, stamps: Stamps) -> std::io::Result<Self> {
+    pub fn start(
+        sources: Sources,
+        config: Config,
+        stamps: Stamps,
+        supervisor: &Supervisor,
+    ) -> std::io::Result<Self> {
         // One pending request is enough: it covers every change before it is handled.
         let (requests, requested) = sync_channel(1);
         let (send, found) = mpsc::channel(1);
         let mut checker = Checker { sources, config, stamps, again: true, last_error: None };
-        let run = move || loop {
-            let requested = match requested.recv_timeout(LOOK_EVERY) {
-                Ok(()) => true,
-                Err(RecvTimeoutError::Timeout) => false,
-                Err(RecvTimeoutError::Disconnected) => return,
-            };
-            let Some(found) = checker.check(requested) else { continue };
-            if send.blocking_send(found).is_err() {
-                return;
+        let mut task = supervisor.task("watch-rules");
+        let run = move || {
+            while let Some(pause) = task.run_once(|| checker.run(&requested, &send)) {
+                // The next start reads the files whether they have changed or not.
+                checker.again = true;
+                if requested.recv_timeout(pause) == Err(RecvTimeoutError::Disconnected) {
+                    return;
+                }
             }
         };
         let thread = std::thread::Builder::new().name("watch-rules".to_owned()).spawn(run)?;
@@ -100,6 +107,21 @@ struct Checker {
 }
 
 impl Checker {
+    /// Checks the files until the owner is gone; then true.
+    fn run(&mut self, requested: &Receiver<()>, send: &mpsc::Sender<Found>) -> bool {
+        loop {
+            let requested = match requested.recv_timeout(LOOK_EVERY) {
+                Ok(()) => true,
+                Err(RecvTimeoutError::Timeout) => false,
+                Err(RecvTimeoutError::Disconnected) => return true,
+            };
+            let Some(found) = self.check(requested) else { continue };
+            if send.blocking_send(found).is_err() {
+                return true;
+            }
+        }
+    }
+
     /// Reads the files if they may have changed; `None` when there is no news.
     fn check(&mut self, requested: bool) -> Option<Found> {
         let changed = self.stamps.iter().any(|(path, known)| stamp(path) != *known);

@@ -87,6 +87,14 @@ impl Broker {
                 (0..self.consumers.len()).for_each(|which| self.pump(k, net, which, message.lane));
                 self.acknowledge(k, net, who, (message.publish.ticket, outcome));
             }
+            (Request::DeadLetter { ticket }, _) => {
+                // Its stream shares the disk of the others.
+                let outcome = match self.streams.is_full {
+                    true => PublishOutcome::Full,
+                    false => PublishOutcome::Stored,
+                };
+                self.acknowledge(k, net, who, (ticket, outcome));
+            }
             (Request::Confirm { node, payload }, _) => self.relay.relay(k, net, node, payload),
             (Request::StreamInfo { lane }, Some(who)) => {
                 let stream = self.streams.stream(lane);

@@ -211,6 +211,7 @@ mod tests {
             lane: Lane::Normal,
             name: (1, number),
             publish: Publish {
+                headers: Vec::new(),
                 ticket: Ticket(number),
                 subject: String::new(),
                 message_id: format!("n-1-{number}"),

@@ -43,6 +43,17 @@ pub struct NodeStats {
 /// A running node.
 pub struct NodeCore(Core);
 
+/// A dead letter that a node hands over.
+#[derive(Clone, Copy, Debug)]
+pub struct DeadLetter {
+    /// Its own ticket.
+    pub ticket: Ticket,
+    /// Incarnation and number of its message.
+    pub name: (u64, u64),
+    /// Samples of its message.
+    pub samples: u64,
+}
+
 /// What a beginning node made of its spool.
 #[derive(Clone, Debug, Default)]
 pub struct Adopted {
@@ -122,10 +133,15 @@ impl NodeCore {
         }
     }
 
-    /// Name and samples of the next message that no broker accepts.
-    pub fn next_dead_letter(&mut self) -> Option<((u64, u64), u64)> {
-        let sealed = self.0.next_dead_letter()?.message;
-        Some(((sealed.incarnation.0, sealed.seq.0), sealed.samples))
+    /// The next dead letter to hand over, with the name of its message and its samples.
+    pub fn next_dead_letter(&mut self, now: Now) -> Option<DeadLetter> {
+        let publish = self.0.next_dead_letter(now)?;
+        let header = |name: &str| {
+            let of_name = publish.headers.iter().find(|(of, _)| *of == name);
+            of_name.and_then(|(_, value)| value.parse().ok()).unwrap_or_default()
+        };
+        let name = (header("Plimsoll-Incarnation"), header("Plimsoll-Seq"));
+        Some(DeadLetter { ticket: publish.ticket, name, samples: header("Plimsoll-Samples") })
     }
 
     /// Jobs report.

@@ -19,7 +19,7 @@ use plimsoll_schemas::time::Now;
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 
 use super::act::{End, Lie, Who};
-use super::cores::node::{Departure, NodeCore, SocketPoll, Step};
+use super::cores::node::{DeadLetter, Departure, NodeCore, SocketPoll, Step};
 use super::event::{Event, Message, Request, Undo};
 use super::kernel::Kernel;
 use super::machine::Machine;
@@ -46,6 +46,8 @@ pub struct Node {
     is_jammed: bool,
     /// The messages that it handed to its client, by token.
     handed_over: BTreeMap<Ticket, Name>,
+    /// The dead letters that it handed over.
+    letters: BTreeMap<Ticket, DeadLetter>,
     spool: Spool,
     /// Whether its last life left messages in its spool.
     left_holding: bool,
@@ -64,6 +66,7 @@ impl Node {
             down: None,
             is_jammed: false,
             handed_over: BTreeMap::new(),
+            letters: BTreeMap::new(),
             spool: Spool::default(),
             left_holding: false,
         }
@@ -115,6 +118,7 @@ impl Node {
         (self.departure, self.down, self.left_holding) = (Departure::default(), None, false);
         self.spool.drop_write();
         self.handed_over.clear();
+        self.letters.clear();
         k.trace(|| format!("{who}: begins as {}", now.wall.0));
         self.open_spool(k, oracle, now);
         if let Some(core) = &self.core {
@@ -189,7 +193,16 @@ impl Node {
     ) {
         let now = self.clock(k);
         let Some(core) = &mut self.core else { return };
+        let before = core.stats().status.bus.refused;
         core.on_bus_event(now, event);
+        let is_given_up = core.stats().status.bus.refused > before;
+        if let BusEvent::Acknowledged { ticket, .. } | BusEvent::Refused { ticket, .. } = event
+            && let Some(letter) = self.letters.remove(ticket)
+            && is_given_up
+        {
+            k.reach("dead letter stored");
+            oracle.history_mut().refuse(letter.name, letter.samples);
+        }
         self.settle(k, net, oracle);
     }
 
@@ -279,6 +292,7 @@ impl Node {
         self.observe(k, oracle);
         self.begin_spool_write(k, oracle, now);
         self.publish(k, net, oracle, now);
+        self.publish_letters(k, net, now);
         self.observe(k, oracle);
         self.set_timer(k);
     }
@@ -287,9 +301,6 @@ impl Node {
     fn observe(&mut self, k: &mut Kernel, oracle: &mut NodeOracle) {
         let now = self.clock(k);
         let Some(core) = &mut self.core else { return };
-        while let Some((name, samples)) = core.next_dead_letter() {
-            oracle.history_mut().refuse(name, samples);
-        }
         oracle.incarnation_mut().observe(k, now, core.stats());
     }
 
@@ -321,6 +332,7 @@ impl Node {
         let spool = k.knobs().spool;
         self.spool.end(end, spool, k.rng());
         self.handed_over.clear();
+        self.letters.clear();
         self.machine.end();
         net.clear(who);
     }
@@ -339,6 +351,17 @@ impl Node {
         }
     }
 
+    fn publish_letters(&mut self, k: &mut Kernel, net: &mut Network, now: Now) {
+        let who = self.who();
+        let Some(core) = &mut self.core else { return };
+        while let Some(letter) = core.next_dead_letter(now) {
+            let DeadLetter { ticket, name, .. } = letter;
+            k.trace(|| format!("{who}: sends the dead letter of {name:?}"));
+            self.letters.insert(ticket, letter);
+            net.request(k, who, Request::DeadLetter { ticket });
+        }
+    }
+
     /// Hands one message to the node's own client; false when that takes no more.
     fn hand_over(
         &mut self,
@@ -349,7 +372,7 @@ impl Node {
         publish: Publish,
     ) -> bool {
         let who = self.who();
-        let Publish { ticket, subject, message_id, payload } = &publish;
+        let Publish { ticket, subject, message_id, payload, .. } = &publish;
         let (ticket, lane) = (*ticket, lane_of(subject));
         let name = match oracle.history_mut().note(k.now(), subject, payload) {
             Ok((name, is_new)) => {

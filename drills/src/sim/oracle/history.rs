@@ -47,7 +47,7 @@ pub struct History {
     /// whose write to the spool was under way.
     pub(super) unkept: BTreeSet<usize>,
     /// Messages that no broker takes.
-    refused_messages: BTreeSet<Name>,
+    refused_messages: BTreeMap<Name, u64>,
     /// Samples in them.
     pub(super) refused: BTreeSet<usize>,
     /// Why samples may be missing without a name: a copy was evicted, or a process ended whose
@@ -130,6 +130,7 @@ impl History {
         let name = (snapshot.header.incarnation.0, snapshot.header.seq.0);
         if let Some(before) = self.messages.get(&name) {
             return if before.payload == payload {
+                self.take_back(name);
                 Ok((name, false))
             } else {
                 Err(format!("message {name:?} has other bytes than when it was first sent"))
@@ -149,15 +150,24 @@ impl History {
         Ok((name, true))
     }
 
-    /// A message is dropped because no broker accepts it. A node that ended before the drop was
-    /// recorded sends it again and is rejected again.
+    /// A message was given up as a dead letter. A node that ended before that was recorded sends it
+    /// again: see [`Self::note`].
     pub fn refuse(&mut self, name: Name, samples: u64) {
-        if !self.refused_messages.insert(name) {
+        if self.refused_messages.insert(name, samples).is_some() {
             return;
         }
         self.refused_count += samples;
         if let Some(sent) = self.messages.get(&name) {
             self.refused.extend(sent.samples.iter().copied());
+        }
+    }
+
+    /// A message that was given up is sent again, by a run that did not read of that.
+    fn take_back(&mut self, name: Name) {
+        let Some(samples) = self.refused_messages.remove(&name) else { return };
+        self.refused_count -= samples;
+        for sample in &self.messages[&name].samples {
+            self.refused.remove(sample);
         }
     }
 

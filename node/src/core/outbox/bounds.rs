@@ -28,6 +28,10 @@ pub struct OutboxBounds {
     pub breaker_failures: u32,
     /// How long the breaker stays open.
     pub breaker_open: Duration,
+    /// Refusals by the broker after which a message becomes a dead letter.
+    pub refusals_max: u32,
+    /// Shortest time between two refusals of a message that count.
+    pub refusal_every: Duration,
     /// Copies of acknowledged messages kept until an aggregator confirms them.
     pub unconfirmed: UnconfirmedBounds,
     /// Age at which a draft expires; `None` for never.
@@ -51,6 +55,8 @@ impl Default for OutboxBounds {
             emergency_reserved: limits::EMERGENCY_RESERVED,
             breaker_failures: limits::BREAKER_FAILURES,
             breaker_open: limits::BREAKER_OPEN,
+            refusals_max: limits::REFUSALS_MAX,
+            refusal_every: limits::REFUSAL_EVERY,
             unconfirmed: UnconfirmedBounds {
                 messages: limits::UNCONFIRMED_MESSAGES_MAX,
                 bytes: limits::UNCONFIRMED_BYTES_MAX,

@@ -1,9 +1,11 @@
 //! Messages that are sealed and not acknowledged. Each is in exactly one state: waiting for the
-//! spool, ready, in flight, waiting for a retry, or resting.
+//! spool, ready, in flight, waiting for a retry, resting, or waiting for its dead letter to be
+//! stored.
 //!
 //! DESIGN N12.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::limits::ATTEMPTS_IN_A_ROW_MAX;
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
@@ -23,7 +25,13 @@ pub(super) struct OutgoingMessage {
     /// True for a message of a former incarnation.
     adopted: bool,
     attempts: u32,
-    failures_in_a_row: u32,
+    /// Times in a row that no answer came in time.
+    timeouts_in_a_row: u32,
+    /// Refusals by the broker that count, and when the last of them came.
+    refusals: u32,
+    refused_at: Option<Mono>,
+    /// An attempt had no answer, so that a stream may have stored it.
+    maybe_stored: bool,
 }
 
 /// Messages adopted from former incarnations.
@@ -50,7 +58,7 @@ pub(super) struct InFlight {
     /// Sent at this time and not yet answered.
     in_flight: BTreeMap<Ticket, Mono>,
     retries: BTreeMap<Lane, BTreeSet<Ticket>>,
-    /// Failed too often in a row; may be retried from this time on.
+    /// Refused, or without an answer too often in a row; may be retried from this time on.
     resting: BTreeMap<Ticket, Mono>,
 }
 
@@ -113,7 +121,7 @@ impl InFlight {
         let lane = message.lane;
         let ticket = self.add(message, now);
         if let Some(sent) = self.messages.get_mut(&ticket) {
-            (sent.attempts, sent.adopted) = (1, true);
+            (sent.attempts, sent.adopted, sent.maybe_stored) = (1, true, true);
             self.adopted.messages += 1;
             self.adopted.bytes += sent.message.payload.len();
         }
@@ -130,7 +138,10 @@ impl InFlight {
             enqueued,
             adopted: false,
             attempts: 0,
-            failures_in_a_row: 0,
+            timeouts_in_a_row: 0,
+            refusals: 0,
+            refused_at: None,
+            maybe_stored: false,
         };
         self.messages.insert(ticket, sent);
         ticket
@@ -195,18 +206,71 @@ impl InFlight {
         was_retry
     }
 
-    /// A message was not acknowledged; false if it was not in flight. After too many failures in
-    /// a row it rests, so that a message which the broker cannot store does not block the others.
+    /// The broker refused a message, which rests so that it blocks no other. Returns how many
+    /// refusals of it count; `None` if it was not in flight. One that follows the last that counts
+    /// sooner than `every` does not, since a broker in trouble is tried often; none does of a
+    /// message that a stream may have stored.
+    pub(super) fn refuse(
+        &mut self,
+        ticket: Ticket,
+        now: Mono,
+        every: Duration,
+        rests_until: Mono,
+    ) -> Option<u32> {
+        self.in_flight.remove(&ticket)?;
+        let sent = self.messages.get_mut(&ticket)?;
+        let is_due = sent.refused_at.is_none_or(|last| now.since(last) >= every);
+        if is_due && !sent.maybe_stored {
+            sent.refusals = sent.refusals.saturating_add(1);
+            sent.refused_at = Some(now);
+        }
+        self.resting.insert(ticket, rests_until);
+        Some(sent.refusals)
+    }
+
+    /// The broker may have stored a message whose attempt had no answer.
+    pub(super) fn on_unanswered(&mut self, ticket: Ticket) {
+        if let Some(sent) = self.messages.get_mut(&ticket) {
+            sent.maybe_stored = true;
+        }
+    }
+
+    /// A message waits for its dead letter to be stored and is not retried meanwhile.
+    pub(super) fn wait_for_letter(&mut self, ticket: Ticket) {
+        self.resting.remove(&ticket);
+    }
+
+    /// A message rests, as its dead letter could not be stored.
+    pub(super) fn rest(&mut self, ticket: Ticket, until: Mono) {
+        if self.messages.contains_key(&ticket) {
+            self.resting.insert(ticket, until);
+        }
+    }
+
+    /// The message sent the longest ago among those of a subject that are in flight.
+    pub(super) fn oldest_in_flight_of(&self, subject: &str) -> Option<Ticket> {
+        let of = |ticket| self.get(ticket).is_some_and(|message| message.subject == subject);
+        let oldest = self.in_flight.iter().filter(|(ticket, _)| of(**ticket));
+        oldest.min_by_key(|(_, sent)| **sent).map(|(ticket, _)| *ticket)
+    }
+
+    /// One message.
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&SealedMessage> {
+        self.messages.get(&ticket).map(|sent| &sent.message)
+    }
+
+    /// No answer about a message came in time; false if it was not in flight. After too many of
+    /// these in a row it rests, so that it does not block the others.
     pub(super) fn fail(&mut self, ticket: Ticket, rests_until: Mono) -> bool {
         if self.in_flight.remove(&ticket).is_none() {
             return false;
         }
         let Some(sent) = self.messages.get_mut(&ticket) else { return false };
-        sent.failures_in_a_row += 1;
-        if sent.failures_in_a_row < ATTEMPTS_IN_A_ROW_MAX {
+        sent.timeouts_in_a_row += 1;
+        if sent.timeouts_in_a_row < ATTEMPTS_IN_A_ROW_MAX {
             self.wait_for_retry(ticket);
         } else {
-            sent.failures_in_a_row = 0;
+            sent.timeouts_in_a_row = 0;
             self.resting.insert(ticket, rests_until);
         }
         true
@@ -239,10 +303,12 @@ impl InFlight {
     /// No answer to what was sent on an earlier connection will arrive: everything in flight or
     /// resting waits for a retry.
     pub(super) fn on_connected(&mut self) {
-        let unanswered = std::mem::take(&mut self.in_flight).into_keys();
-        let resting = std::mem::take(&mut self.resting).into_keys();
-        unanswered.chain(resting).for_each(|ticket| self.wait_for_retry(ticket));
-        self.messages.values_mut().for_each(|sent| sent.failures_in_a_row = 0);
+        for ticket in std::mem::take(&mut self.in_flight).into_keys() {
+            self.on_unanswered(ticket);
+            self.wait_for_retry(ticket);
+        }
+        self.end_rests(Mono(u64::MAX));
+        self.messages.values_mut().for_each(|sent| sent.timeouts_in_a_row = 0);
     }
 
     /// Messages whose acknowledgement is overdue.

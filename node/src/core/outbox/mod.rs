@@ -4,8 +4,8 @@
 //! and decides which message goes next. A message starts as a [`Draft`], which has no number and
 //! may be merged. When it may be sent the caller's `seal` turns it into a [`SealedMessage`] with a
 //! number and bytes that never change. With a spool, a sealed message waits until it is on disk.
-//! The broker acknowledges it or rejects it for good; an acknowledged message is kept as
-//! unconfirmed until an aggregator confirms that it is stored.
+//! The broker acknowledges it, or refuses it until it becomes a dead letter; an acknowledged
+//! message is kept as unconfirmed until an aggregator confirms that it is stored.
 //!
 //! Under pressure drafts are merged first, then new ones go to the emergency lane, then they are
 //! dropped. A sealed message is never dropped here: the broker may already have it.
@@ -28,6 +28,7 @@ mod tokens;
 mod unconfirmed;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::limits::{IN_FLIGHT_MAX, RETRY_PAUSE};
 use plimsoll_schemas::ids::{Incarnation, Seq};
@@ -39,8 +40,8 @@ use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
 pub use bounds::OutboxBounds;
 use breaker::Breaker;
-pub(super) use dead_letters::DeadLetters;
-pub use dead_letters::{DeadLetter, DeadLetterReason};
+use dead_letters::DeadLetters;
+pub use dead_letters::{DeadLetter, DeadLetterReason, DeadLetterStats};
 pub(super) use draft::split;
 #[cfg(test)]
 pub(super) use draft::tests::events as event_drafts;
@@ -75,7 +76,11 @@ pub struct Outbox {
     /// When the oldest unconfirmed copy may be evicted to make room for a draft.
     room_at: Option<Mono>,
     breaker: Breaker,
-    breaker_open: std::time::Duration,
+    breaker_open: Duration,
+    dead_letters: DeadLetters,
+    /// Refusals after which a message becomes a dead letter, and the time between two that count.
+    refusals_max: u32,
+    refusal_every: Duration,
     connected: bool,
     resume_at: Option<Mono>,
     depth_max: usize,
@@ -111,6 +116,9 @@ impl Outbox {
             room_at: None,
             breaker: Breaker::new(bounds.breaker_failures, bounds.breaker_open),
             breaker_open: bounds.breaker_open,
+            dead_letters: DeadLetters::default(),
+            refusals_max: bounds.refusals_max,
+            refusal_every: bounds.refusal_every,
             connected: false,
             resume_at: None,
             depth_max: 0,
@@ -168,6 +176,7 @@ impl Outbox {
         self.resume_at = None;
         self.breaker.on_connected();
         self.in_flight.on_connected();
+        self.dead_letters.on_connected();
         self.unconfirmed.on_connected();
     }
 
@@ -218,9 +227,11 @@ impl Outbox {
     /// a connection on which it could have answered.
     pub fn on_deadline(&mut self, now: Mono) {
         for ticket in [self.in_flight.overdue(now), self.unconfirmed.overdue(now)].concat() {
+            self.in_flight.on_unanswered(ticket);
             if self.connected { self.fail(now, ticket) } else { self.release(ticket) }
         }
         self.in_flight.end_rests(now);
+        self.dead_letters.on_deadline(now);
         self.unconfirmed.on_deadline(now);
         while let Some(ticket) = self.unconfirmed.expire(now) {
             self.breaker.on_released(ticket);
@@ -239,6 +250,7 @@ impl Outbox {
     pub fn next_deadline(&self) -> Option<Mono> {
         let deadlines = [
             self.in_flight.next_deadline(),
+            self.dead_letters.next_deadline(),
             self.unconfirmed.next_deadline(),
             self.drafts.next_deadline(),
             self.room_at,
@@ -356,6 +368,9 @@ impl Outbox {
 
     /// The message could not be handed to the connection: it waits again as if never sent.
     pub fn on_handover_failed(&mut self, now: Mono, ticket: Ticket) {
+        if DeadLetters::is_letter(ticket) {
+            return self.dead_letters.on_deferred(now, ticket);
+        }
         self.stats.retried -= u64::from(self.in_flight.undo_send(ticket));
         self.release(ticket);
         self.resume_at = Some(now.plus(RETRY_PAUSE / 10));
@@ -363,14 +378,98 @@ impl Outbox {
 
     /// The message did not reach the broker: it waits again, and sending pauses.
     pub fn on_deferred(&mut self, now: Mono, ticket: Ticket) {
+        if DeadLetters::is_letter(ticket) {
+            return self.dead_letters.on_deferred(now, ticket);
+        }
         self.release(ticket);
         self.resume_at = Some(now.plus(RETRY_PAUSE));
     }
 
-    /// The broker declined the message for now, which counts as a failure of the broker.
-    pub fn on_declined(&mut self, now: Mono, ticket: Ticket) {
+    /// The broker answered something that cannot be read, which is its failure and refuses nothing.
+    pub fn on_unreadable(&mut self, now: Mono, ticket: Ticket) {
+        if DeadLetters::is_letter(ticket) {
+            return self.dead_letters.on_deferred(now, ticket);
+        }
+        self.in_flight.on_unanswered(ticket);
         self.fail(now, ticket);
         self.resume_at = Some(now.plus(RETRY_PAUSE));
+    }
+
+    /// The broker refused a message. One that may be accepted later is tried again until it was
+    /// refused too often; then, as at once for all others, its dead letter is sent. Returns a
+    /// message that is given up: one whose letter is refused although no broker can ever take it.
+    pub fn on_refused(
+        &mut self,
+        now: Mono,
+        ticket: Ticket,
+        reason: DeadLetterReason,
+    ) -> Option<DeadLetter> {
+        if DeadLetters::is_letter(ticket) {
+            return self.on_letter_refused(now, ticket);
+        }
+        if reason.may_pass() {
+            self.resume_at = Some(now.plus(RETRY_PAUSE));
+        }
+        let rests_until = now.plus(self.breaker_open);
+        let refusals = self.in_flight.refuse(ticket, now, self.refusal_every, rests_until);
+        if refusals.is_some() || self.unconfirmed.on_answered(ticket) {
+            match reason.may_pass() {
+                true => self.breaker.on_failure(now, ticket),
+                false => self.breaker.on_released(ticket),
+            }
+        }
+        let is_final = refusals.is_some_and(|n| n >= self.refusals_max || !reason.may_pass());
+        if is_final && self.dead_letters.try_add(ticket, reason) {
+            self.in_flight.wait_for_letter(ticket);
+        }
+        None
+    }
+
+    /// The broker denied a publish to a subject, which refuses the message sent there first. Such a
+    /// message has no other answer.
+    ///
+    /// DESIGN N47.
+    pub fn on_denied(&mut self, now: Mono, subject: &str) {
+        if let Some(ticket) = self.in_flight.oldest_in_flight_of(subject) {
+            self.on_refused(now, ticket, DeadLetterReason::Denied);
+        }
+    }
+
+    /// The broker denied the publish of a dead letter, as [`Self::on_refused`].
+    pub fn on_letter_denied(&mut self, now: Mono) -> Option<DeadLetter> {
+        let letter = self.dead_letters.oldest_in_flight()?;
+        self.on_letter_refused(now, letter)
+    }
+
+    fn on_letter_refused(&mut self, now: Mono, letter: Ticket) -> Option<DeadLetter> {
+        let (ticket, reason) = self.dead_letters.on_refused(letter)?;
+        if reason.may_pass() {
+            self.in_flight.rest(ticket, now.plus(self.breaker_open));
+            return None;
+        }
+        self.give_up(ticket, reason)
+    }
+
+    /// The next dead letter to send, with its own ticket; now in flight.
+    pub fn next_dead_letter(&mut self, now: Mono) -> Option<(Ticket, DeadLetter)> {
+        if !self.connected {
+            return None;
+        }
+        let (letter, ticket, reason) = self.dead_letters.send(now)?;
+        let message = self.in_flight.get(ticket)?.clone();
+        Some((letter, DeadLetter { message, reason }))
+    }
+
+    /// If the ticket is a dead letter's, it is stored: returns its message, which is given up.
+    pub fn on_letter_stored(&mut self, letter: Ticket) -> Option<DeadLetter> {
+        let (ticket, reason) = self.dead_letters.on_stored(letter)?;
+        self.give_up(ticket, reason)
+    }
+
+    fn give_up(&mut self, ticket: Ticket, reason: DeadLetterReason) -> Option<DeadLetter> {
+        let sent = self.remove(ticket)?;
+        self.stats.refused += 1;
+        Some(DeadLetter { message: sent.message, reason })
     }
 
     fn release(&mut self, ticket: Ticket) {
@@ -399,19 +498,9 @@ impl Outbox {
         Some(sent.enqueued)
     }
 
-    /// The broker rejected the message for good. Returns it.
-    pub fn on_rejected(&mut self, ticket: Ticket) -> Option<SealedMessage> {
-        if self.unconfirmed.on_answered(ticket) {
-            self.breaker.on_released(ticket);
-        }
-        let sent = self.remove(ticket)?;
-        self.breaker.on_released(ticket);
-        self.stats.refused += 1;
-        Some(sent.message)
-    }
-
     fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
         let sent = self.in_flight.remove(ticket)?;
+        self.dead_letters.cancel(ticket);
         self.drafts.on_sealed_removed(self.sealed_load());
         Some(sent)
     }
@@ -485,6 +574,12 @@ impl Outbox {
             unconfirmed: self.unconfirmed.messages() as u64,
             ..self.stats.clone()
         }
+    }
+
+    /// What became of dead letters.
+    #[must_use]
+    pub fn dead_letters(&self) -> DeadLetterStats {
+        self.dead_letters.stats()
     }
 
     /// Events and service checks dropped before they were sent, by reason.

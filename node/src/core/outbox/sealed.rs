@@ -46,6 +46,6 @@ impl SealedMessage {
             n => format!("{node}-{incarnation}-{seq}-r{n}"),
         };
         let (subject, payload) = (self.subject.clone(), self.payload.clone());
-        Publish { ticket, subject, message_id, payload }
+        Publish { ticket, subject, message_id, headers: Vec::new(), payload }
     }
 }

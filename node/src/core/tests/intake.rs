@@ -170,6 +170,7 @@ proptest! {
                         let Totals { recorded, .. } = snapshot.header.totals;
                         prop_assert_eq!(merged, recorded - snapshot.header.totals.lost_sum());
                         core.on_bus_event(now, &refused(publish.ticket, Refusal::TooLarge));
+                        store_letters(&mut core, now);
                         merged -= snapshot.body.samples();
                     }
                 }

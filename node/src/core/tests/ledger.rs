@@ -90,9 +90,10 @@ proptest! {
                 },
                 _ => if let Some((seq, samples)) = sent.pop() {
                     if n % 7 == 0 {
-                        let before = core.status().bus.refused;
+                        let before = core.status().totals.lost_sum();
                         core.on_bus_event(now, &refused(seq, Refusal::TooLarge));
-                        refused_samples += (core.status().bus.refused - before) * samples;
+                        store_letters(&mut core, now);
+                        refused_samples += core.status().totals.lost_sum() - before;
                     } else {
                         let before = core.status().bus.published;
                         core.on_bus_event(now, &super::acknowledged(seq));
@@ -132,6 +133,80 @@ fn with_a_ttl_an_unsent_message_is_dropped_by_name_and_a_sent_one_is_not() {
     assert_eq!(samples(&snapshots), 2);
     let newest = &snapshots.last().unwrap().header.totals;
     assert_eq!((newest.recorded, newest.lost_sum()), (5, 3));
+}
+
+#[test]
+fn without_a_ttl_nothing_expires_and_with_one_of_fifteen_minutes_it_does_then() {
+    let quarter = 900 * SECOND;
+    for (ttl, left) in [(None, 5), (Some(quarter), 0)] {
+        let outbox = OutboxBounds { ttl, ..OutboxBounds::default() };
+        let mut core = core(Bounds { outbox, ..Bounds::default() });
+        core.on_datagram(start(), b"a:1:2:3:4:5|ms");
+        let closed = start().after(SECOND);
+        core.on_deadline(closed);
+        core.on_deadline(closed.after(quarter - SECOND));
+        assert_eq!(core.status().held_samples, 5, "{ttl:?}");
+        core.on_deadline(closed.after(quarter));
+        assert_eq!(core.status().held_samples, left, "{ttl:?}");
+        assert_eq!(core.status().totals.lost_sum(), 5 - left, "{ttl:?}");
+    }
+    assert_eq!(OutboxBounds::default().ttl, None);
+}
+
+#[test]
+fn a_message_that_the_broker_refuses_for_good_is_lost_by_name_once_its_letter_is_stored() {
+    let mut core = core(Bounds::default());
+    core.on_bus_event(start(), &connected());
+    core.on_datagram(start(), b"a:1:2:3|ms");
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    let sent = core.next_publish(now).unwrap();
+    core.on_bus_event(now, &refused(sent.ticket, Refusal::Malformed));
+    assert_eq!((core.status().held_samples, core.status().totals.lost_sum()), (3, 0));
+    let letter = core.next_dead_letter(now).unwrap();
+    assert_eq!(letter.subject, "plimsoll.v1.m.dead.n");
+    assert_eq!((&letter.payload, letter.message_id), (&sent.payload, sent.message_id + "-dead"));
+    let incarnation = start().wall.0.to_string();
+    let bytes = sent.payload.len().to_string();
+    let headers = [
+        ("Plimsoll-Reason", "malformed"),
+        ("Plimsoll-Node", "n"),
+        ("Plimsoll-Incarnation", &incarnation),
+        ("Plimsoll-Seq", "1"),
+        ("Plimsoll-Samples", "3"),
+        ("Plimsoll-Bytes", &bytes),
+        ("Plimsoll-Subject", &sent.subject),
+    ];
+    assert_eq!(letter.headers, headers.map(|(name, value)| (name, value.to_owned())));
+    core.on_bus_event(now, &acknowledged(letter.ticket));
+    let refused = LossReason::new(loss::REFUSED).unwrap();
+    assert_eq!(core.status().totals.lost, BTreeMap::from([(refused, 3)]));
+    assert_eq!((core.status().held_samples, core.next_dead_letter(now)), (0, None));
+}
+
+#[test]
+fn a_denied_dead_letter_keeps_its_message() {
+    let mut core = core(Bounds::default());
+    core.on_bus_event(start(), &connected());
+    core.on_datagram(start(), b"a:1|ms");
+    let mut now = start().after(SECOND);
+    core.on_deadline(now);
+    let deny = |core: &mut Core, now, subject: &str| {
+        let (publish, text) = (Some(subject.to_owned()), String::new());
+        core.on_bus_event(now, &BusEvent::Denied { publish, text });
+    };
+    let letter = (0..900).find_map(|_| {
+        while let Some(sent) = core.next_publish(now) {
+            deny(&mut core, now, &sent.subject);
+        }
+        now = now.after(SECOND);
+        core.on_deadline(now);
+        core.next_dead_letter(now)
+    });
+    deny(&mut core, now, &letter.unwrap().subject);
+    let status = core.status();
+    assert_eq!((status.dead_letters.refused, status.totals.lost_sum()), (1, 0));
+    assert!(status.held_samples > 0 && status.denials > 5);
 }
 
 #[test]

@@ -45,6 +45,13 @@ fn acknowledged(ticket: Ticket) -> BusEvent {
     BusEvent::Acknowledged { ticket, duplicate: false }
 }
 
+/// The broker stores every dead letter.
+fn store_letters(core: &mut Core, now: Now) {
+    while let Some(letter) = core.next_dead_letter(now) {
+        core.on_bus_event(now, &acknowledged(letter.ticket));
+    }
+}
+
 fn refused(ticket: Ticket, reason: Refusal) -> BusEvent {
     BusEvent::Refused { ticket, reason }
 }

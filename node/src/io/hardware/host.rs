@@ -38,7 +38,8 @@ pub(super) struct HostLoop {
 }
 
 impl HostLoop {
-    pub(super) fn run(self, lifeline: &Lifeline) {
+    /// The thread's body.
+    pub(super) fn run(&self, lifeline: &Lifeline) {
         let mut host = Host::new(&self.root);
         let mut sampling = Sampling::of("host");
         let mut pace = Pace::new(self.clock, SENSOR_EVERY);

@@ -1,8 +1,9 @@
-//! Starts the sampling threads, wakes them to end, and counts how many still run.
+//! Starts the sampling threads, restarts those that panic, wakes them to end, and counts how many
+//! still run.
 //!
 //! Threads are counted, not joined: a join on one that hangs in a driver would never return.
 //!
-//! DESIGN N35.
+//! DESIGN N35, N48.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -10,6 +11,7 @@ use std::time::Duration;
 
 use crate::limits::SENSOR_RELIST_EVERY;
 use plimsoll_clock::Clock;
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::time::{Mono, nanos};
 
 /// What the threads and their owner share.
@@ -30,15 +32,30 @@ impl Lifeline {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a named thread that is counted until it ends, by whatever way.
+    /// Starts a named thread that is counted until it ends, by whatever way. `body` runs until
+    /// the lifeline is cut; if it ends or panics before, it is called again after a pause.
     pub(super) fn spawn(
         self: &Arc<Self>,
-        name: &str,
-        body: impl FnOnce(&Lifeline) + Send + 'static,
+        supervisor: &Supervisor,
+        name: &'static str,
+        mut body: impl FnMut(&Lifeline) + Send + 'static,
     ) {
         self.state().threads += 1;
         let counted = Counted(Arc::clone(self));
-        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || body(&counted.0));
+        let mut task = supervisor.task(name);
+        let run = move || {
+            let lifeline = &*counted.0;
+            let mut attempt = || {
+                body(lifeline);
+                lifeline.state().cut
+            };
+            while let Some(pause) = task.run_once(&mut attempt) {
+                if !lifeline.rest(pause) {
+                    return;
+                }
+            }
+        };
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(run);
         if let Err(error) = thread {
             tracing::error!(%error, thread = name, "hardware thread did not start");
         }
@@ -139,7 +156,14 @@ mod tests {
     #[test]
     fn a_cut_ends_a_resting_thread_at_once() {
         let lifeline = Arc::new(Lifeline::default());
-        lifeline.spawn("resting", |lifeline| while lifeline.rest(Duration::from_secs(3_600)) {});
+        let hour = Duration::from_secs(3_600);
+        lifeline.spawn(
+            &Supervisor::default(),
+            "resting",
+            move |lifeline| {
+                while lifeline.rest(hour) {}
+            },
+        );
         assert_eq!(lifeline.threads(), 1);
         lifeline.cut();
         assert_eq!(lifeline.await_threads(Duration::from_secs(10)), 0);
@@ -149,7 +173,7 @@ mod tests {
     fn a_thread_that_does_not_end_is_counted_and_not_waited_for() {
         let lifeline = Arc::new(Lifeline::default());
         let (release, held) = std::sync::mpsc::channel::<()>();
-        lifeline.spawn("hanging", move |_| assert!(held.recv().is_err()));
+        lifeline.spawn(&Supervisor::default(), "hanging", move |_| assert!(held.recv().is_err()));
         lifeline.cut();
         assert_eq!(lifeline.await_threads(Duration::from_millis(5)), 1);
         drop(release);

@@ -38,12 +38,14 @@ mod throttle;
 mod timekeeping;
 mod watched;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::limits::SENSOR_STOP_WAIT;
 use plimsoll_clock::Clock;
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::{
-    GPU_UTILIZATION_RATIO, Reading, TEMPERATURE_CELSIUS, WATCHED_PROCESSES,
+    GPU_UTILIZATION_RATIO, Reading, Sensor, TEMPERATURE_CELSIUS, WATCHED_PROCESSES,
 };
 use tokio::sync::mpsc;
 
@@ -53,7 +55,7 @@ use self::losses::Losses;
 use self::root::Root;
 use self::sampling::Sampling;
 use self::slot::Slot;
-use crate::config::HardwareSettings;
+use crate::config::{HardwareSettings, Watch};
 
 /// The sampling threads; dropping it ends them.
 #[derive(Debug)]
@@ -68,11 +70,14 @@ impl Sampler {
     /// Starts the threads. The receiver gets one `Vec` a second, none when `enabled` is off,
     /// and is closed once the sampler has been stopped.
     #[must_use]
-    pub fn start(config: &HardwareSettings) -> (Self, mpsc::Receiver<Vec<Reading>>) {
+    pub fn start(
+        config: &HardwareSettings,
+        supervisor: &Supervisor,
+    ) -> (Self, mpsc::Receiver<Vec<Reading>>) {
         let (samples, receiver) = mpsc::channel(1);
         let (lifeline, losses) = (Arc::new(Lifeline::default()), Arc::new(Losses::default()));
         if config.enabled {
-            spawn_all(config, &lifeline, &losses, &samples);
+            spawn_all(config, &lifeline, &losses, &samples, supervisor);
         }
         (Self { lifeline, losses, _samples: samples }, receiver)
     }
@@ -106,38 +111,79 @@ impl Drop for Sampler {
     }
 }
 
+/// What the threads share.
+struct Threads<'s> {
+    clock: Clock,
+    root: Root,
+    lifeline: &'s Arc<Lifeline>,
+    losses: &'s Arc<Losses>,
+    supervisor: &'s Supervisor,
+}
+
 fn spawn_all(
     config: &HardwareSettings,
     lifeline: &Arc<Lifeline>,
     losses: &Arc<Losses>,
     samples: &mpsc::Sender<Vec<Reading>>,
+    supervisor: &Supervisor,
 ) {
     let (clock, root) = (Clock::start(), Root::new(&config.root));
+    let threads = Threads { clock, root, lifeline, losses, supervisor };
     let mut slots = Vec::new();
     if config.gpu {
-        let slot = Arc::new(Slot::new("gpu", &GPU_UTILIZATION_RATIO, clock.now().mono));
-        let gpus = gpu::Gpus {
-            clock,
-            library: config.nvml_library.clone(),
-            losses: Arc::clone(losses),
-            slot: Arc::clone(&slot),
-            sampling: Sampling::of("gpu"),
-        };
-        lifeline.spawn("hw-gpu", move |lifeline| gpus.run(lifeline));
-        slots.push(slot);
+        slots.push(threads.spawn_gpu(config.nvml_library.clone()));
     }
-    let slot = Arc::new(Slot::new("devices", &TEMPERATURE_CELSIUS, clock.now().mono));
-    let mut devices = devices::Devices::new(&root, Arc::clone(losses));
-    lifeline.spawn("hw-devices", slot.filler(clock, move |now| devices.sample(now)));
-    slots.push(slot);
+    slots.push(threads.spawn_devices());
     if !config.watch.is_empty() {
-        let slot = Arc::new(Slot::new("watched", &WATCHED_PROCESSES, clock.now().mono));
-        let (watches, losses) = (config.watch.clone(), Arc::clone(losses));
-        let mut watched = watched::Watched::new(&root, watches, losses);
-        lifeline.spawn("hw-watched", slot.filler(clock, move |now| watched.sample(now)));
-        slots.push(slot);
+        slots.push(threads.spawn_watched(config.watch.clone()));
     }
-    let (losses, samples) = (Arc::clone(losses), samples.clone());
-    let host = HostLoop { clock, root, slots, losses, samples };
-    lifeline.spawn("hw-host", move |lifeline| host.run(lifeline));
+    threads.spawn_host(slots, samples.clone());
+}
+
+/// A thread that is started again begins with new readers, since a panic may have left its own in
+/// the middle of a change.
+impl Threads<'_> {
+    fn slot(&self, thread: &'static str, witness: &'static Sensor) -> Arc<Slot> {
+        Arc::new(Slot::new(thread, witness, self.clock.now().mono))
+    }
+
+    fn spawn_gpu(&self, library: Option<PathBuf>) -> Arc<Slot> {
+        let slot = self.slot("gpu", &GPU_UTILIZATION_RATIO);
+        let (clock, losses, filled) = (self.clock, Arc::clone(self.losses), Arc::clone(&slot));
+        self.lifeline.spawn(self.supervisor, "hw-gpu", move |lifeline| {
+            let (losses, slot) = (Arc::clone(&losses), Arc::clone(&filled));
+            let sampling = Sampling::of("gpu");
+            gpu::Gpus { clock, library: library.clone(), losses, slot, sampling }.run(lifeline);
+        });
+        slot
+    }
+
+    fn spawn_devices(&self) -> Arc<Slot> {
+        let slot = self.slot("devices", &TEMPERATURE_CELSIUS);
+        let (clock, root) = (self.clock, self.root.clone());
+        let (losses, filled) = (Arc::clone(self.losses), Arc::clone(&slot));
+        self.lifeline.spawn(self.supervisor, "hw-devices", move |lifeline| {
+            let mut devices = devices::Devices::new(&root, Arc::clone(&losses));
+            filled.fill(clock, lifeline, |now| devices.sample(now));
+        });
+        slot
+    }
+
+    fn spawn_watched(&self, watches: Vec<Watch>) -> Arc<Slot> {
+        let slot = self.slot("watched", &WATCHED_PROCESSES);
+        let (clock, root) = (self.clock, self.root.clone());
+        let (losses, filled) = (Arc::clone(self.losses), Arc::clone(&slot));
+        self.lifeline.spawn(self.supervisor, "hw-watched", move |lifeline| {
+            let losses = Arc::clone(&losses);
+            let mut watched = watched::Watched::new(&root, watches.clone(), losses);
+            filled.fill(clock, lifeline, |now| watched.sample(now));
+        });
+        slot
+    }
+
+    fn spawn_host(&self, slots: Vec<Arc<Slot>>, samples: mpsc::Sender<Vec<Reading>>) {
+        let (clock, root, losses) = (self.clock, self.root.clone(), Arc::clone(self.losses));
+        let host = HostLoop { clock, root, slots, losses, samples };
+        self.lifeline.spawn(self.supervisor, "hw-host", move |lifeline| host.run(lifeline));
+    }
 }

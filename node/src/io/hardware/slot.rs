@@ -2,7 +2,7 @@
 //!
 //! The lock is held for a copy or a swap only, never while a driver is being queried.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use crate::limits::{SENSOR_EVERY, SENSOR_STALE_AFTER};
 use plimsoll_clock::Clock;
@@ -58,26 +58,25 @@ impl Slot {
         }
     }
 
-    /// The body of a thread that fills this slot periodically and reports its cost. The time
-    /// kept is the one at which the sample began, so a slow sample is older, not newer.
-    pub(super) fn filler(
-        self: &Arc<Self>,
+    /// Fills this slot periodically and reports what that costs, until the lifeline is cut: the
+    /// body of a thread. The time kept is the one at which the sample began, so a slow sample is
+    /// older, not newer.
+    pub(super) fn fill(
+        &self,
         clock: Clock,
-        mut sample: impl FnMut(Mono) -> Vec<Reading> + Send + 'static,
-    ) -> impl FnOnce(&Lifeline) + Send + 'static {
-        let slot = Arc::clone(self);
-        move |lifeline| {
-            let mut pace = Pace::new(clock, SENSOR_EVERY);
-            let mut sampling = Sampling::of(slot.thread);
-            loop {
-                let began = clock.now().mono;
-                let mut gather = Gather::default();
-                gather.append(sampling.timed(|| sample(began)));
-                sampling.gather(&mut gather);
-                slot.put(began, gather.readings());
-                if !pace.rest(lifeline) {
-                    return;
-                }
+        lifeline: &Lifeline,
+        mut sample: impl FnMut(Mono) -> Vec<Reading>,
+    ) {
+        let mut pace = Pace::new(clock, SENSOR_EVERY);
+        let mut sampling = Sampling::of(self.thread);
+        loop {
+            let began = clock.now().mono;
+            let mut gather = Gather::default();
+            gather.append(sampling.timed(|| sample(began)));
+            sampling.gather(&mut gather);
+            self.put(began, gather.readings());
+            if !pace.rest(lifeline) {
+                return;
             }
         }
     }
@@ -96,6 +95,12 @@ fn aged(reading: &Reading) -> Reading {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use plimsoll_clock::Deadline;
+    use plimsoll_runtime::supervision::Supervisor;
     use plimsoll_schemas::hardware::{GPU_POWER_WATTS, GPU_TEMPERATURE_CELSIUS};
 
     use super::*;
@@ -135,5 +140,31 @@ mod tests {
         let late = slot.seen_at(Mono(1).plus(SENSOR_STALE_AFTER));
         assert_eq!(late[0].sensor, GPU_POWER_WATTS.name);
         assert_eq!(states(&late), [(SensorState::Failed, None)]);
+    }
+    #[test]
+    fn a_thread_that_panics_is_started_again_and_its_readings_come_again() {
+        let (clock, supervisor) = (Clock::start(), Supervisor::default());
+        let (slot, lifeline) = (Arc::new(slot()), Arc::new(Lifeline::default()));
+        let (mut starts, filled) = (0, Arc::clone(&slot));
+        lifeline.spawn(&supervisor, "hw-test", move |lifeline| {
+            starts += 1;
+            let (start, mut samples) = (starts, 0);
+            filled.fill(clock, lifeline, |_| {
+                samples += 1;
+                assert!(start == 2 || samples == 1, "the first start panics in its second sample");
+                vec![Reading::ok(&GPU_POWER_WATTS, Labels::default(), f64::from(start))]
+            });
+        });
+        let deadline = Deadline::within(Duration::from_secs(60));
+        let second = |slot: &Slot| {
+            let readings = slot.seen_at(clock.now().mono);
+            readings.iter().any(|reading| reading.value == Some(2.0))
+        };
+        while !second(&slot) {
+            assert!(deadline.pause(Duration::from_millis(10)), "its readings do not come again");
+        }
+        assert_eq!(supervisor.restarts(), BTreeMap::from([("hw-test", 1)]));
+        lifeline.cut();
+        assert_eq!(lifeline.await_threads(Duration::from_secs(10)), 0);
     }
 }

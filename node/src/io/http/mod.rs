@@ -16,6 +16,7 @@ use axum::response::Response;
 use axum::routing::get;
 use plimsoll_runtime::http::{ListenError, Server, ending, metrics, probe};
 use plimsoll_runtime::limits::QUERIES_MAX;
+use plimsoll_runtime::supervision::Supervisor;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::outbox::BreakerState;
@@ -35,10 +36,16 @@ impl Pages {
     ///
     /// # Errors
     /// When the address cannot be bound.
-    pub async fn start(address: Option<SocketAddr>) -> Result<Self, ListenError> {
+    pub async fn start(
+        address: Option<SocketAddr>,
+        supervisor: &Supervisor,
+    ) -> Result<Self, ListenError> {
         let (sender, queries) = mpsc::channel(QUERIES_MAX);
         let server = match address {
-            Some(address) => Some(Server::start("http.address", address, routes(sender)).await?),
+            Some(address) => {
+                let routes = routes(sender);
+                Some(Server::start("http.address", address, routes, supervisor).await?)
+            }
             None => None,
         };
         Ok(Self { server, queries })

@@ -1,5 +1,6 @@
 //! Metrics of the node about itself: samples, cost, outbox, spool, outcomes of messages.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_runtime::http as server;
@@ -30,6 +31,8 @@ pub struct AgentStats {
     pub otlp: Option<OtlpStats>,
     /// Time spent in each stage of the driver.
     pub by_stage: [(Stage, Duration); Stage::ALL.len()],
+    /// Restarts of tasks and threads, by task.
+    pub task_restarts: BTreeMap<&'static str, u64>,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
@@ -52,6 +55,9 @@ pub(super) fn page(stats: &AgentStats) -> String {
         otlp::add(&page, otlp);
     }
     add_cost(&page, stats);
+    let restarts = stats.task_restarts.iter().map(|(task, n)| (*task, *n));
+    let help = "Restarts of tasks and threads that ended or panicked, per task";
+    counters_by(&page, "plimsoll_agent_task_restarts_total", help, &["task"], restarts);
     add_outbox(&page, status);
     add_spool(&page, &status.spool);
     add_outcomes(&page, status);
@@ -258,6 +264,7 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
     page.counter("plimsoll_agent_spool_write_failures_total", help, spool.failures as f64);
 }
 
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 fn add_outcomes(page: &Page, status: &Status) {
     let bus = &status.bus;
     let outcomes = [
@@ -286,6 +293,14 @@ fn add_outcomes(page: &Page, status: &Status) {
     let lost = status.totals.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
     let help = "Lost latency samples, per reason";
     counters_by(page, "plimsoll_agent_lost_samples_total", help, &["reason"], lost);
+    let letters = &status.dead_letters;
+    let stored = letters.stored.iter().map(|(reason, n)| (reason.as_str(), *n));
+    let help = "Messages that became dead letters, per reason for which the broker refused them";
+    counters_by(page, "plimsoll_agent_dead_letters_total", help, &["reason"], stored);
+    let help = "Dead letters that the broker itself refused";
+    page.counter("plimsoll_agent_refused_dead_letters_total", help, letters.refused as f64);
+    let help = "Dead letters that are not stored yet";
+    page.gauge("plimsoll_agent_waiting_dead_letters", help, letters.waiting as f64);
     let lost = status.events_lost.iter().map(|(reason, n)| (*reason, *n));
     let help = "Events and service checks lost before they were sent, per reason";
     counters_by(page, "plimsoll_agent_lost_events_total", help, &["reason"], lost);

@@ -25,6 +25,7 @@ use std::sync::Arc;
 use crate::limits::{BYTES_PER_WAKE, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX};
 use axum::Router;
 use plimsoll_runtime::http::{ListenError, Protocol, Server, ServerLimits};
+use plimsoll_runtime::supervision::Supervisor;
 use tokio::sync::mpsc;
 
 use crate::config::OtlpSettings;
@@ -49,13 +50,16 @@ impl OtlpServers {
     ///
     /// # Errors
     /// When an address cannot be bound.
-    pub async fn open(settings: &OtlpSettings) -> Result<Self, ListenError> {
+    pub async fn open(
+        settings: &OtlpSettings,
+        supervisor: &Supervisor,
+    ) -> Result<Self, ListenError> {
         let (sender, posts) = mpsc::channel(OTLP_QUEUE_MAX);
         let budget = Arc::new(BodyBudget::default());
         let inbox = Inbox { budget: Arc::clone(&budget), posts: sender };
         let (http, grpc) = (http::routes(inbox.clone()), grpc::routes(inbox));
-        let http = serve("otlp.http", settings.http, Protocol::Http1, http).await?;
-        let grpc = serve("otlp.grpc", settings.grpc, Protocol::Http2, grpc).await?;
+        let http = serve("otlp.http", settings.http, Protocol::Http1, http, supervisor).await?;
+        let grpc = serve("otlp.grpc", settings.grpc, Protocol::Http2, grpc, supervisor).await?;
         Ok(Self { budget, http, grpc, posts, first: None })
     }
 
@@ -143,6 +147,7 @@ async fn serve(
     address: Option<SocketAddr>,
     protocol: Protocol,
     routes: Router,
+    supervisor: &Supervisor,
 ) -> Result<Option<Server>, ListenError> {
     let Some(address) = address else { return Ok(None) };
     let bounds = ServerLimits {
@@ -154,5 +159,5 @@ async fn serve(
         request_timeout: 2 * OTLP_BODY_TIMEOUT,
         ..ServerLimits::default()
     };
-    Server::start_within(bounds, key, address, routes).await.map(Some)
+    Server::start_within(bounds, key, address, routes, supervisor).await.map(Some)
 }

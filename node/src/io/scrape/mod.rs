@@ -15,6 +15,7 @@ use std::time::Duration;
 use crate::limits::scrape::{PAGES_BYTES_MAX, PAGES_QUEUE_MAX};
 use foldhash::fast::FixedState;
 use plimsoll_clock::Stopwatch;
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::nanos;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -31,7 +32,7 @@ pub struct Scraped {
     _memory: Option<OwnedSemaphorePermit>,
 }
 
-/// The scrape tasks; dropping it ends them.
+/// The scrape tasks, each restarted when it panics; dropping it ends them.
 pub struct Scraper {
     scraped: mpsc::Receiver<Scraped>,
     _tasks: JoinSet<()>,
@@ -41,13 +42,16 @@ impl Scraper {
     /// Starts one task per target. The name of the node decides the phase of each target, so that
     /// the nodes of a fleet do not scrape all at once.
     #[must_use]
-    pub fn start(node: &NodeName, endpoints: Vec<Endpoint>) -> Self {
+    pub fn start(node: &NodeName, endpoints: Vec<Endpoint>, supervisor: &Supervisor) -> Self {
         let (results, scraped) = mpsc::channel(PAGES_QUEUE_MAX);
         let memory = Arc::new(Semaphore::new(PAGES_BYTES_MAX));
         let mut tasks = JoinSet::new();
         for (target, endpoint) in endpoints.into_iter().enumerate() {
             let phase = phase(node, target, endpoint.every);
-            tasks.spawn(watch(target, endpoint, phase, memory.clone(), results.clone()));
+            let (memory, results) = (memory.clone(), results.clone());
+            tasks.spawn(supervisor.task("scrape").run(move || {
+                watch(target, endpoint.clone(), phase, memory.clone(), results.clone())
+            }));
         }
         Self { scraped, _tasks: tasks }
     }

@@ -168,7 +168,11 @@ async fn a_target_that_hangs_delays_no_other() {
     .await;
     let hanging = Endpoint { every: Duration::from_millis(1), ..hanging };
     let node = NodeName::new("n").unwrap();
-    let mut scraper = Scraper::start(&node, vec![hanging, Endpoint { timeout: LONG, ..answering }]);
+    let mut scraper = Scraper::start(
+        &node,
+        vec![hanging, Endpoint { timeout: LONG, ..answering }],
+        &Supervisor::default(),
+    );
     for _ in 0..5 {
         let scraped = scraper.next().await.unwrap();
         assert_eq!((scraped.scrape.target, scraped.scrape.page.unwrap().body.len()), (1, 4));

@@ -89,6 +89,7 @@ pub(crate) fn token_of(event: &BusEvent) -> Option<u64> {
 /// A message that holds its token in every part.
 pub(crate) fn message(lane: Lane, token: u64) -> Publish {
     Publish {
+        headers: Vec::new(),
         ticket: Ticket(token),
         subject: format!("plimsoll.v1.m.{}.n1.latency", lane.as_str()),
         message_id: format!("n1-{token}"),

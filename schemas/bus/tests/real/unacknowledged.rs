@@ -179,7 +179,7 @@ async fn a_refused_permission_is_reported_with_its_subject() {
     for subject in [SUBJECT, "plimsoll.v1.m.secret", "plimsoll.v1.m.normal.n1.latency"] {
         let quoted = format!("{subject:?}");
         let about = |event: &BusEvent| {
-            let BusEvent::Denied { text } = event else { return false };
+            let BusEvent::Denied { text, .. } = event else { return false };
             text.contains(&quoted)
         };
         let count = denied.iter().filter(|event| about(event)).count();

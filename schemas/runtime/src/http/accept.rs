@@ -19,7 +19,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -34,6 +34,9 @@ type Answered = Result<Response<ResponseBody<Body>>, Infallible>;
 /// Answer to a new connection when all others are being answered.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
     connection: close\r\ncontent-length: 0\r\n\r\n";
+
+/// The socket that accepts connections, until the server ends.
+pub(super) type SharedListener = Arc<Mutex<Option<TcpListener>>>;
 
 /// State that all connections share.
 pub(super) struct Acceptor {
@@ -50,16 +53,22 @@ impl Acceptor {
         Self { routes, bounds, table, tasks, graceful }
     }
 
-    /// Serves until `end` resolves; then finishes the requests in progress, for a bounded time.
-    pub(super) async fn run(mut self, listener: TcpListener, mut end: oneshot::Receiver<()>) {
-        while let Either::Left((accepted, _)) = select(pin!(listener.accept()), &mut end).await {
+    /// Serves until `end` is closed; then finishes the requests in progress, for a bounded time.
+    /// The socket stays open for the next start if this one panics.
+    pub(super) async fn run(mut self, socket: SharedListener, mut end: watch::Receiver<()>) {
+        let mut socket = socket.lock().await;
+        let Some(listener) = &*socket else { return };
+        let mut ended = pin!(end.changed());
+        while let Either::Left((accepted, _)) =
+            select(pin!(listener.accept()), ended.as_mut()).await
+        {
             while self.tasks.try_join_next().is_some() {}
             match accepted {
                 Ok((stream, address)) => self.on_accepted(stream, address),
                 Err(error) => self.on_accept_failed(&error).await,
             }
         }
-        drop(listener);
+        *socket = None;
         if timeout(END_WAIT, self.graceful.shutdown()).await.is_err() {
             tracing::warn!("http connections cut at shutdown: their clients are too slow");
         }

@@ -19,12 +19,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::limits;
+use crate::supervision::Supervisor;
 use axum::Router;
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use thiserror::Error;
 use tokio::net::{TcpListener, TcpSocket};
-use tokio::sync::oneshot;
+use tokio::sync::{Mutex, watch};
 use tokio::task::JoinHandle;
 use tower_http::limit::RequestBodyLimitLayer;
 use tower_http::timeout::TimeoutLayer;
@@ -50,14 +51,15 @@ pub struct ListenError {
 pub struct Server {
     address: SocketAddr,
     table: Arc<SharedTable>,
-    end: oneshot::Sender<()>,
+    end: watch::Sender<()>,
     task: AbortOnDrop,
 }
 
 struct AbortOnDrop(JoinHandle<()>);
 
 impl Server {
-    /// Serves `routes` on `address`; `key` is the setting that an error names.
+    /// Serves `routes` on `address`; `key` is the setting that an error names, and the name of the
+    /// task that accepts connections.
     ///
     /// # Errors
     /// When the address cannot be bound.
@@ -65,8 +67,9 @@ impl Server {
         key: &'static str,
         address: SocketAddr,
         routes: Router,
+        supervisor: &Supervisor,
     ) -> Result<Self, ListenError> {
-        Self::start_within(ServerLimits::default(), key, address, routes).await
+        Self::start_within(ServerLimits::default(), key, address, routes, supervisor).await
     }
 
     /// Serves as [`Self::start`] does, with other limits.
@@ -78,6 +81,7 @@ impl Server {
         key: &'static str,
         address: SocketAddr,
         routes: Router,
+        supervisor: &Supervisor,
     ) -> Result<Self, ListenError> {
         let fail = |source| ListenError { key, address, source };
         let listener = listen(address).map_err(fail)?;
@@ -88,9 +92,14 @@ impl Server {
             .layer(TimeoutLayer::with_status_code(late, bounds.request_timeout));
         let table = ConnectionTable::new(bounds.connections_max, bounds.unsent_bytes_max);
         let table = Arc::new(SharedTable::new(table));
-        let acceptor = Acceptor::new(routes, bounds, Arc::clone(&table));
-        let (end, ended) = oneshot::channel();
-        let task = AbortOnDrop(tokio::spawn(acceptor.run(listener, ended)));
+        let (end, ended) = watch::channel(());
+        // The socket outlives a restart, so that clients wait in its backlog meanwhile.
+        let (listener, shared) = (Arc::new(Mutex::new(Some(listener))), Arc::clone(&table));
+        let accepting = supervisor.task(key).run(move || {
+            let acceptor = Acceptor::new(routes.clone(), bounds, Arc::clone(&shared));
+            acceptor.run(Arc::clone(&listener), ended.clone())
+        });
+        let task = AbortOnDrop(tokio::spawn(accepting));
         Ok(Self { address, table, end, task })
     }
 

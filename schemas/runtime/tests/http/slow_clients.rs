@@ -13,6 +13,7 @@ use axum::routing::get;
 use bytes::Bytes;
 use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_runtime::http::{CloseReason, ConnectionStage, Server, ServerLimits, ServerStats};
+use plimsoll_runtime::supervision::Supervisor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 use tokio::sync::Semaphore;
@@ -53,7 +54,14 @@ impl Fixture {
     async fn start(bounds: ServerLimits) -> Self {
         let gate = Arc::new(Semaphore::new(0));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let server = Server::start_within(bounds, "http.address", any, routes(&gate)).await;
+        let server = Server::start_within(
+            bounds,
+            "http.address",
+            any,
+            routes(&gate),
+            &Supervisor::default(),
+        )
+        .await;
         Self { server: server.unwrap(), gate }
     }
 
@@ -336,7 +344,7 @@ async fn a_client_that_takes_nothing_does_not_hold_up_the_end() {
 async fn a_body_without_a_known_length_is_written_to_its_end() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let routes = Router::new().route("/stream", get(async || stream(100)));
-    let server = Server::start("http.address", any, routes).await.unwrap();
+    let server = Server::start("http.address", any, routes, &Supervisor::default()).await.unwrap();
     let mut client = TcpStream::connect(server.address()).await.unwrap();
     client.write_all(request("/stream").as_bytes()).await.unwrap();
     let mut answer = Vec::new();

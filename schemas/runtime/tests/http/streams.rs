@@ -16,6 +16,7 @@ use plimsoll_runtime::http::{
     CloseReason, ConnectionStage, Protocol, Server, ServerLimits, ServerStats,
 };
 use plimsoll_runtime::limits::STREAMS_MAX;
+use plimsoll_runtime::supervision::Supervisor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
@@ -57,7 +58,9 @@ impl Fixture {
             .route("/read", post(async |body: Bytes| body.len().to_string()));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let bounds = ServerLimits { protocol: Protocol::Http2, ..bounds };
-        let server = Server::start_within(bounds, "otlp.grpc", any, routes).await.unwrap();
+        let server = Server::start_within(bounds, "otlp.grpc", any, routes, &Supervisor::default())
+            .await
+            .unwrap();
         Self { server, gate }
     }
 

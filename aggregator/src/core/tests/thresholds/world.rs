@@ -73,6 +73,8 @@ pub(crate) struct World {
     pub(crate) lost: Option<Message>,
     pub(crate) stores: bool,
     pub(crate) broker_refuses: bool,
+    /// Of the aggregator's own tasks.
+    pub(crate) task_restarts: u64,
     read: u64,
 }
 
@@ -113,6 +115,7 @@ impl World {
             lost: None,
             stores: true,
             broker_refuses: false,
+            task_restarts: 0,
             read: 0,
         }
     }

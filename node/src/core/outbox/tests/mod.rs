@@ -216,13 +216,13 @@ fn above_the_coalesce_mark_drafts_are_merged_and_sent_messages_are_not() {
 }
 
 #[test]
-fn a_declined_message_is_sent_again_after_a_pause_and_rests_after_five_attempts() {
+fn a_message_without_a_readable_answer_is_sent_again_after_a_pause_and_rests_after_five_attempts() {
     let mut outbox = filled(OutboxBounds { breaker_failures: 99, ..bounds() }, 2);
     outbox.on_connected();
     let mut now = Mono(0);
     for _ in 0..ATTEMPTS_IN_A_ROW_MAX {
         assert_eq!(send(&mut outbox, now).map(|publish| publish.ticket), Some(Ticket(1)));
-        outbox.on_declined(now, Ticket(1));
+        outbox.on_unreadable(now, Ticket(1));
         assert_eq!(send(&mut outbox, now), None, "a pause runs");
         now = now.plus(RETRY_PAUSE);
         outbox.on_deadline(now);
@@ -258,16 +258,6 @@ fn only_failures_of_the_broker_open_the_breaker() {
     assert_eq!(probe.len(), 1, "exactly one probe");
     outbox.on_acknowledged(at(52), probe[0].ticket);
     assert_eq!(send_all(&mut outbox, at(52)).len(), 6);
-}
-
-#[test]
-fn a_refused_message_returns_the_samples_lost_in_it() {
-    let mut outbox = filled(bounds(), 1);
-    outbox.on_connected();
-    assert_eq!(outbox.on_rejected(Ticket(1)), None, "a draft has no seq that could be refused");
-    send(&mut outbox, Mono(0));
-    assert_eq!(outbox.on_rejected(Ticket(1)).map(|sealed| sealed.samples), Some(5));
-    assert_eq!((outbox.is_empty(), outbox.stats().refused), (true, 1));
 }
 
 #[test]
@@ -397,3 +387,4 @@ fn a_copy_that_is_older_than_any_aggregator_remembers_is_evict_oldest() {
 
 mod events;
 mod properties;
+mod refusals;

@@ -18,6 +18,8 @@ enum Step {
     Decline(u64),
     HandoverFailed(u64),
     Reject(u64),
+    /// Dead letters are sent and stored, refused, or not answered.
+    Letters(u8),
     Confirm(u64, u64),
     Connect,
     Disconnect,
@@ -35,6 +37,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => seq().prop_map(Step::Decline),
         1 => seq().prop_map(Step::HandoverFailed),
         1 => seq().prop_map(Step::Reject),
+        2 => (0..3_u8).prop_map(Step::Letters),
         2 => (seq(), 0..20_u64).prop_map(|(first, more)| Step::Confirm(first, first + more)),
         2 => Just(Step::Connect),
         1 => Just(Step::Disconnect),
@@ -94,10 +97,22 @@ fn apply(
             }
         }
         Step::Reject(seq) => {
-            model.samples -= outbox.on_rejected(Ticket(seq)).map_or(0, |sealed| sealed.samples);
+            assert_eq!(outbox.on_refused(*now, Ticket(seq), DeadLetterReason::TooLarge), None);
         }
         Step::Defer(seq) => outbox.on_deferred(*now, Ticket(seq)),
-        Step::Decline(seq) => outbox.on_declined(*now, Ticket(seq)),
+        Step::Decline(seq) => {
+            assert_eq!(outbox.on_refused(*now, Ticket(seq), DeadLetterReason::StreamFull), None);
+        }
+        Step::Letters(fate) => {
+            while let Some((letter, _)) = outbox.next_dead_letter(*now) {
+                let given_up = match fate {
+                    0 => outbox.on_letter_stored(letter),
+                    1 => outbox.on_refused(*now, letter, DeadLetterReason::NoStream),
+                    _ => None,
+                };
+                model.samples -= given_up.map_or(0, |letter| letter.message.samples);
+            }
+        }
         Step::HandoverFailed(seq) => outbox.on_handover_failed(*now, Ticket(seq)),
         Step::Confirm(first, last) => {
             let account = outbox.stats();
@@ -168,6 +183,9 @@ proptest! {
             while let Some(publish) = send(&mut outbox, now) {
                 model.on_sent(&publish)?;
                 outbox.on_acknowledged(now, publish.ticket);
+            }
+            while let Some((letter, _)) = outbox.next_dead_letter(now) {
+                outbox.on_letter_stored(letter);
             }
             let Some(next) = outbox.next_deadline() else { break };
             now = now.max(next);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::limits::WATCH_CGROUPS_MAX;
 use plimsoll_clock::{Clock, Deadline};
+use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::{SAMPLING_CPU_SECONDS_TOTAL, SensorState};
 use plimsoll_schemas::ids::Labels;
 use tempfile::TempDir;
@@ -331,7 +332,7 @@ fn watched_processes_come_with_the_samples_and_their_cost() {
     let labels = Labels::new([("watch", "job")]).unwrap();
     let watch = vec![Watch { labels, by: By::Pid(std::process::id()) }];
     let config = HardwareSettings { gpu: false, watch, ..HardwareSettings::default() };
-    let (sampler, mut samples) = Sampler::start(&config);
+    let (sampler, mut samples) = Sampler::start(&config, &Supervisor::default());
     let deadline = Deadline::within(Duration::from_secs(60));
     let got = |sample: &[Reading], sensor: &Sensor, label| {
         let mut of = sample.iter().filter(|reading| reading.sensor == sensor.name);

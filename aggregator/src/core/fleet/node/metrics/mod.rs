@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER};
+use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER, RESTARTS_WITHIN};
 use plimsoll_schemas::alert::HardwareContext;
 use plimsoll_schemas::hardware::{Direction, Reading};
 use plimsoll_schemas::ids::{Incarnation, Operation, Series};
@@ -35,9 +35,11 @@ pub(in crate::core::fleet) enum Count {
     SamplesLost,
     /// See [`NodeMetric::Unaccounted`].
     Unaccounted,
+    /// See [`NodeMetric::TaskRestarts`].
+    TaskRestarts,
 }
 
-const COUNTS: usize = 6;
+const COUNTS: usize = 7;
 
 /// Beside those of sensors: an open breaker, and conservative mode.
 const PEAKS: usize = SENSED + 2;
@@ -81,6 +83,7 @@ impl Count {
     const fn span(self) -> Duration {
         match self {
             Self::SamplesLost | Self::Unaccounted => LOSSES_WITHIN,
+            Self::TaskRestarts => RESTARTS_WITHIN,
             _ => COUNTED_WITHIN,
         }
     }
@@ -170,6 +173,7 @@ impl NodeMetrics {
             (Count::Rerouted, bus.rerouted),
             (Count::Dropped, bus.dropped),
             (Count::KernelDropped, bus.kernel_dropped),
+            (Count::TaskRestarts, bus.task_restarts),
         ] {
             let counted = &mut counted[what as usize];
             match *bus_known || !is_old(what) {
