@@ -107,6 +107,9 @@ figures! {
         Dropped "dropped",
         /// Samples lost within the last five minutes.
         SamplesLost "samples_lost",
+        /// Runs detected within the last five minutes to have ended without a final message of their
+        /// own.
+        CrashedRuns "crashed_runs",
         /// Datagrams that its kernel dropped within the last minute.
         KernelDropped "kernel_dropped",
         /// Samples of ended incarnations that no queue or stream holds, detected within the last

@@ -194,7 +194,9 @@ impl Core {
             let (alerting, situation) = self.alerting();
             alerting.on_nodes_expired(now.wall, &expired, situation);
             self.ingest.watch_broker(now.mono);
-            self.fleet.watch_gaps(now, self.ingest.read_up_to().as_of(now.mono));
+            let read_up_to = self.ingest.read_up_to().as_of(now.mono);
+            self.fleet.close_crashed_runs(now.mono, read_up_to);
+            self.fleet.watch_gaps(now, read_up_to);
             self.evaluate(now.wall, Duration::ZERO);
             let (alerting, situation) = self.alerting();
             alerting.on_tick(now.wall, situation);

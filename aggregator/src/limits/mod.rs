@@ -151,6 +151,10 @@ pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
 /// what is missing, a checkpoint takes time, and a confirmation can get lost. With ten thousand
 /// nodes that is a minute and a half.
 pub const GAP_PATIENCE_CHECKPOINTS: u32 = 3;
+/// Time after a later run of a node was first seen, as far as the streams have been read, at which
+/// its former run without a final message is closed. A crash report is among the first messages of
+/// a successor, and lanes overtake each other by less when all has been read.
+pub const CRASH_CLOSED_AFTER: Duration = Duration::from_secs(10);
 /// Time between two warnings that two nodes have one name.
 pub const NAME_CONFLICT_LOG_EVERY: Duration = Duration::from_secs(60);
 /// Sequence gaps of one incarnation that the ledger page lists.

@@ -516,6 +516,8 @@ impl Core {
             round_trip_ns: self.round_trip.map(nanos),
             kernel_dropped: self.intake.kernel_dropped(),
             rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
+            recorded: self.ledger.totals().recorded,
+            spooled: Some(self.spool.outlives_process()),
             ..self.outbox.stats()
         }
     }

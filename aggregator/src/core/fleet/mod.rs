@@ -1,7 +1,7 @@
 //! Fleet: everything that was merged of all nodes.
 //!
 //! Owns every node with its ledger entry and windows, the fleet's own windows, roll-ups, retention,
-//! sequence gaps, duplicate names, recent events and the counts of what was merged. It decides what
+//! sequence gaps, crashed runs, duplicate names, recent events and the counts of what was merged. It decides what
 //! is new, what expires and what is evicted. It judges no rule, moves no alert and decodes nothing.
 //!
 //! Interface: [`Fleet::merge`] takes a decoded snapshot with its event time; [`Fleet::expire`],
@@ -16,6 +16,7 @@ pub mod catalogue;
 mod changed;
 mod completeness;
 mod counts;
+mod crashes;
 mod duplicate_names;
 mod events;
 mod gaps;
@@ -59,6 +60,7 @@ pub use window::{Batch, Limits, Merged, Ranks, Retention, Sums, Times, Windows};
 use super::ingest::{ClockJump, EventTime, Timeliness};
 use bounded::bounded_entry;
 use changed::ChangedNodes;
+use crashes::Crashes;
 use duplicate_names::DuplicateNames;
 use events::RecentEvents;
 use gaps::Gaps;
@@ -73,6 +75,7 @@ pub struct Fleet {
     rollups: Rollups,
     retention: RetentionPlan,
     gaps: Gaps,
+    crashes: Crashes,
     duplicate_names: DuplicateNames,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: RecentEvents,
@@ -139,6 +142,7 @@ impl Fleet {
             rollups: Rollups::default(),
             retention: RetentionPlan::new(rules, NODES_UP_TO),
             gaps: Gaps::default(),
+            crashes: Crashes::default(),
             duplicate_names: DuplicateNames::default(),
             events: RecentEvents::default(),
             counts: MergeCounts::default(),
@@ -271,6 +275,7 @@ impl Fleet {
             // What a successor reports of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.successor.is_some() => {}
             Body::Bus(bus) => {
+                node.account.on_report(&header, &bus);
                 node.take_bus(from, bus);
                 node.observe_bus();
                 node.observe_counts(header.incarnation);
@@ -445,6 +450,21 @@ impl Fleet {
             self.shown().filter_map(|(name, node)| Some((name.clone(), node.account.gap()?)));
         let open = open.collect();
         self.gaps.watch(now.mono, read, open);
+    }
+
+    /// Closes runs that ended without a final message, once a second and as soon as everything that
+    /// the streams may hold of them was read.
+    pub fn close_crashed_runs(&mut self, now: Mono, read_up_to: Option<Mono>) {
+        let nodes = self.nodes.iter().map(|(name, node)| (name, &node.account));
+        let runs = nodes.flat_map(|(name, account)| {
+            account.awaiting_close().map(|incarnation| (name.clone(), incarnation))
+        });
+        for (name, incarnation) in self.crashes.watch(now, read_up_to, runs.collect()) {
+            let Some(node) = self.nodes.get_mut(&name).map(Arc::make_mut) else { continue };
+            node.account.close(incarnation);
+            node.observe_counts(incarnation);
+            self.changed.touch(&name);
+        }
     }
 
     /// A checkpoint was stored; the next one begins so long after it began.

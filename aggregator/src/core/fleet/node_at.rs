@@ -51,6 +51,7 @@ impl<'n> NodeAt<'n> {
             NodeMetric::DuplicateNames => Some(increase(Count::DuplicateNames)),
             NodeMetric::Unaccounted => Some(increase(Count::Unaccounted)),
             NodeMetric::LedgerGap => None,
+            NodeMetric::CrashedRuns => self.is_reporting().then(|| increase(Count::CrashedRuns)),
             NodeMetric::SamplesLost => self.is_reporting().then(|| increase(Count::SamplesLost)),
             NodeMetric::Rerouted => of_bus(increase(Count::Rerouted)),
             NodeMetric::Dropped => of_bus(increase(Count::Dropped)),

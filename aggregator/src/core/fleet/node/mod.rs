@@ -101,7 +101,8 @@ impl Node {
     /// What is kept of the node while it is not shown: its ledger entry, and when it was last seen.
     #[must_use]
     pub fn expired(&self) -> Self {
-        let (account, last_seen) = (self.account.clone(), self.last_seen);
+        let (mut account, last_seen) = (self.account.clone(), self.last_seen);
+        account.on_expired();
         Self {
             account,
             last_seen,
@@ -162,6 +163,7 @@ impl Node {
             (Count::DuplicateNames, self.account.conflicts()),
             (Count::SamplesLost, self.account.lost()),
             (Count::Unaccounted, self.account.unaccounted()),
+            (Count::CrashedRuns, self.account.crashes()),
         ];
         let bus = self.bus.is_known().then_some(&*self.bus.value);
         self.metrics.observe_counts(self.last_seen, run, ledger, bus);
@@ -222,6 +224,7 @@ impl Node {
             (Trouble::DuplicateName, grew(Count::DuplicateNames)),
             (Trouble::KernelDropped, grew(Count::KernelDropped)),
             (Trouble::Dropped, grew(Count::Dropped)),
+            (Trouble::RunCrashed, grew(Count::CrashedRuns)),
             (Trouble::SamplesLost, grew(Count::SamplesLost)),
             (Trouble::Unaccounted, self.account.unaccounted() > 0),
             (Trouble::LedgerGap, gap_samples > 0),

@@ -44,6 +44,15 @@ const CASES: &[Case] = &[
         },
         |_| {},
     ),
+    (
+        "run_crashed",
+        |w| {
+            if w.node.incarnation() == 1 {
+                w.node = Speaker::new("a").of(2);
+            }
+        },
+        |_| {},
+    ),
     ("kernel_dropped", |w| w.bus.kernel_dropped += 1, |_| {}),
     (
         "unaccounted",

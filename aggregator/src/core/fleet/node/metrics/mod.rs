@@ -35,9 +35,11 @@ pub(in crate::core::fleet) enum Count {
     SamplesLost,
     /// See [`NodeMetric::Unaccounted`].
     Unaccounted,
+    /// See [`NodeMetric::CrashedRuns`].
+    CrashedRuns,
 }
 
-const COUNTS: usize = 6;
+const COUNTS: usize = 7;
 
 /// Beside those of sensors: an open breaker, and conservative mode.
 const PEAKS: usize = SENSED + 2;
@@ -80,7 +82,7 @@ struct Peaks {
 impl Count {
     const fn span(self) -> Duration {
         match self {
-            Self::SamplesLost | Self::Unaccounted => LOSSES_WITHIN,
+            Self::SamplesLost | Self::Unaccounted | Self::CrashedRuns => LOSSES_WITHIN,
             _ => COUNTED_WITHIN,
         }
     }
@@ -152,7 +154,7 @@ impl NodeMetrics {
         &mut self,
         at: Wall,
         run: Incarnation,
-        ledger: [(Count, u64); 3],
+        ledger: [(Count, u64); 4],
         bus: Option<&Bus>,
     ) {
         let Self { counted, known: [account_known, bus_known], .. } = self;
