@@ -150,6 +150,9 @@ impl Core {
     /// # Errors
     /// When it cannot be decoded; it has been counted.
     pub fn on_message(&mut self, now: Now, message: &Delivered) -> Result<(), Unreadable> {
+        if self.ingest.is_clock_set(now) {
+            self.on_clock_jump(now);
+        }
         self.end_catch_up(now);
         if let Some(before) = self.ingest.on_stored_at(now.wall, message.lane, message.at) {
             self.catch_up(now, before);
@@ -186,8 +189,7 @@ impl Core {
         if !self.evaluator.is_due(now.mono) {
             return;
         }
-        let jump = self.ingest.on_tick(now);
-        self.fleet.on_clock_jump(now.wall, jump);
+        self.on_clock_jump(now);
         // The past is read as it was: a node long gone may still have messages to come.
         if self.ingest.is_ready() {
             let expired = self.fleet.expire(now.wall);
@@ -201,6 +203,11 @@ impl Core {
             let (alerting, situation) = self.alerting();
             alerting.on_tick(now.wall, situation);
         }
+    }
+
+    fn on_clock_jump(&mut self, now: Now) {
+        let jump = self.ingest.on_tick(now);
+        self.fleet.on_clock_jump(now.wall, jump);
     }
 
     /// Judges every rule as of `at`, which lies `late` before the present.

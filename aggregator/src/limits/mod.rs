@@ -119,6 +119,9 @@ pub const LEDGER_EVICT_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Gain of the wall clock on the monotonic one between two evaluations above which it has jumped,
 /// so that no node counts as silent for that time.
 pub const CLOCK_LEAP_MIN: Duration = Duration::from_secs(60);
+/// Gain of the wall clock on the monotonic one since the last evaluation from which on it was set,
+/// so that known offsets of nodes' clocks hold no longer. Slews gain less, and no window shows less.
+pub const CLOCK_STEP_MIN: Duration = Duration::from_millis(500);
 /// Shortest time between two checkpoints.
 pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// Time between the beginnings of two checkpoints, as a multiple of the last one's duration.

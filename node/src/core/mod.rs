@@ -13,6 +13,7 @@
 //! DESIGN N8.
 
 mod bounds;
+mod clock_steps;
 pub mod departure;
 mod identity;
 pub mod intake;
@@ -35,6 +36,7 @@ use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{Body, Bus, Hardware, confirmation};
 
 pub use bounds::Bounds;
+use clock_steps::ClockSteps;
 pub use identity::Identity;
 use intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use intake::points::Point;
@@ -57,6 +59,7 @@ pub struct Core {
     sealer: Sealer,
     ledger: Ledger,
     dead_letters: DeadLetters,
+    clock_steps: ClockSteps,
     interval_length: Duration,
     interval_ends: Mono,
     /// Intervals closed so far.
@@ -87,6 +90,7 @@ impl Core {
             sealer: Sealer::new(identity, incarnation),
             ledger: Ledger::default(),
             dead_letters: DeadLetters::default(),
+            clock_steps: ClockSteps::default(),
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
             intervals: 0,
@@ -264,6 +268,7 @@ impl Core {
 
     /// Advances time: closes the interval when it is over, and ends waits that are overdue.
     pub fn on_deadline(&mut self, now: Now) {
+        self.clock_steps.on_reading(now);
         self.outbox.on_deadline(now.mono);
         self.spool.on_deadline(now.mono);
         while let Some(expired) = self.outbox.expire(now.mono) {
@@ -316,8 +321,10 @@ impl Core {
 
     fn enqueue(&mut self, now: Now, started: Now, body: Body, last: bool) {
         let length_ns = nanos(now.mono.since(started.mono)).min(INTERVAL_NS_MAX);
+        // The interval ends now, wherever the wall clock was when it started.
+        let start = now.wall.minus(Duration::from_nanos(length_ns));
         let labels = self.sealer.labels_of(&body);
-        let draft = Draft::new(body, started.wall, length_ns, now.mono).labelled(labels);
+        let draft = Draft::new(body, start, length_ns, now.mono).labelled(labels);
         self.enqueue_draft(now, if last { draft.into_final() } else { draft });
     }
 
@@ -343,8 +350,10 @@ impl Core {
 
     /// The next message to hand to the broker, if one may be sent now.
     pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
-        let Self { outbox, sealer, ledger, .. } = self;
-        outbox.next_publish(now.mono, |seq, lane, draft| {
+        let Self { outbox, sealer, ledger, clock_steps, .. } = self;
+        clock_steps.on_reading(now);
+        outbox.next_publish(now.mono, |seq, lane, mut draft| {
+            draft.start = clock_steps.by_present_clock(draft.start, draft.latest);
             sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft)
         })
     }

@@ -33,7 +33,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{CLOCK_LEAP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX};
+use crate::limits::{CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX};
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
@@ -417,10 +417,15 @@ impl Fleet {
             self.turn_windows_back(now);
         }
         let forward = if jump.forward > CLOCK_LEAP_MIN { jump.forward } else { Duration::ZERO };
+        // What was seen of the nodes' clocks was seen by the clock of before: a message would seem
+        // to have been on its way for as long as ours was set forward.
+        let is_set = jump.forward >= CLOCK_STEP_MIN;
         for (name, node) in &mut self.nodes {
             let seen = node.last_seen.plus(forward).min(now);
-            if seen != node.last_seen {
-                Arc::make_mut(node).last_seen = seen;
+            let skew = node.skew.filter(|_| !is_set);
+            if (seen, skew) != (node.last_seen, node.skew) {
+                let node = Arc::make_mut(node);
+                (node.last_seen, node.skew) = (seen, skew);
                 self.changed.touch(name);
             }
         }

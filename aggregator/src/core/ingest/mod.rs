@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::limits::CLOCK_STEP_MIN;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -193,6 +194,13 @@ impl Ingest {
         let before = std::mem::replace(&mut self.ticked_at, now);
         let (wall, mono) = (now.wall.since(before.wall), now.mono.since(before.mono));
         ClockJump { forward: wall.saturating_sub(mono), is_back: now.wall < before.wall }
+    }
+
+    /// Whether the wall clock was set forward since the last tick.
+    #[must_use]
+    pub fn is_clock_set(&self, now: Now) -> bool {
+        let (wall, mono) = (self.ticked_at.wall, self.ticked_at.mono);
+        now.wall.since(wall).saturating_sub(now.mono.since(mono)) >= CLOCK_STEP_MIN
     }
 
     /// Updates the broker's health, once a second after everything stored at the start was read.
