@@ -125,12 +125,15 @@ figures! {
         /// Seconds since its last message; 0 after a final message. Absent while the aggregator
         /// itself receives nothing, and for some seconds after.
         SilentSeconds "silent_seconds",
-        /// Absolute offset of its clock.
+        /// Absolute offset of its clock, as far as no delay of its messages explains it.
         ClockSkewSeconds "clock_skew_seconds",
         /// Messages of another node with the same name within the last minute.
         DuplicateNames "duplicate_names",
         /// The latest round trip to the broker.
         RoundTripSeconds "round_trip_seconds",
+        /// By how much its way to the broker is slower than that of half of the mesh: its latest
+        /// round trip, or the delay of its latest message if that is greater.
+        LinkDelaySeconds "link_delay_seconds",
         /// Used share of its memory.
         MemoryUsedRatio "memory_used_ratio",
         /// Used share of its swap space.
@@ -187,6 +190,12 @@ figures! {
         CheckpointAgeSeconds "checkpoint_age_seconds",
         /// Seconds for which the broker has been unreachable; 0 while it answers.
         BrokerUnreachableSeconds "broker_unreachable_seconds",
+        /// The median round trip to the broker, of the aggregator and all nodes; of an even number
+        /// the smaller of both. Absent while the broker does not answer.
+        BrokerRoundTripSeconds "broker_round_trip_seconds",
+        /// Used share of the fullest lane's stream, if that refuses messages when it is full; 0 if
+        /// all drop their oldest messages.
+        StreamUsedRatio "stream_used_ratio",
         /// Operations of budgets without samples for five minutes and for three times the longest
         /// pause within the hour before, although nodes that sent such samples still send.
         OperationsAbsent "operations_absent",

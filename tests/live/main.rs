@@ -16,6 +16,7 @@ mod flood;
 mod hostile;
 mod otlp;
 mod outage_start;
+mod paging;
 mod prometheus;
 mod restart;
 mod scrape;

@@ -129,6 +129,11 @@ impl Core {
         self.ingest.on_reset(lane, last_seq);
     }
 
+    /// So much of a lane's stream is used, if it refuses messages when it is full; else 0.
+    pub fn on_stream_used(&mut self, lane: Lane, ratio: f64) {
+        self.ingest.on_stream_used(lane, ratio);
+    }
+
     /// Handles an event of the connection to the broker. A notification that was refused is sent
     /// again when its acknowledgement is overdue, unless no broker accepts it.
     pub fn on_bus_event(&mut self, now: Mono, event: &BusEvent) {
@@ -195,7 +200,7 @@ impl Core {
             let expired = self.fleet.expire(now.wall);
             let (alerting, situation) = self.alerting();
             alerting.on_nodes_expired(now.wall, &expired, situation);
-            self.ingest.watch_broker(now.mono);
+            self.ingest.watch_broker(now.mono, self.fleet.round_trips(now.wall));
             let read_up_to = self.ingest.read_up_to().as_of(now.mono);
             self.fleet.close_crashed_runs(now.mono, read_up_to);
             self.fleet.watch_gaps(now, read_up_to);

@@ -168,5 +168,10 @@ pub const MESSAGE_AGE_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// Longest time between sending and storing of a message, such as one in a socket while the broker
 /// is stopped. A clock set back by less is taken for such a delay for as long.
 pub const ON_ITS_WAY_MAX: Duration = Duration::from_secs(120);
+/// Time whose fastest message shows the offset of a node's clock; half of it at least. A link that is
+/// slow for longer needs its round trip to be told from a clock that is behind.
+pub const CLOCK_OFFSET_WITHIN: Duration = Duration::from_secs(300);
+/// Age from which a round trip of the aggregator's own is stale; one is measured each second.
+pub const ROUND_TRIP_STALE_AFTER: Duration = Duration::from_secs(10);
 /// How far ahead of the aggregator's clock a snapshot without a send time may begin.
 pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);

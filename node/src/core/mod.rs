@@ -73,6 +73,10 @@ pub struct Core {
     stalled: bool,
     round_trip: Option<Duration>,
     publish_operation: Operation,
+    /// The same of messages that waited for a connection.
+    publish_held_operation: Operation,
+    /// Since when the broker answers; `None` before it first did.
+    answers_since: Option<Mono>,
     leaving: bool,
     /// When the outbox of a leaving node became empty.
     emptied: Option<Mono>,
@@ -101,6 +105,8 @@ impl Core {
             stalled: false,
             round_trip: None,
             publish_operation: Operation::new("publish").expect("a constant of plain letters"),
+            publish_held_operation: Operation::new("publish_held").expect("a constant of letters"),
+            answers_since: None,
             leaving: false,
             emptied: None,
         }
@@ -183,6 +189,7 @@ impl Core {
             BusEvent::Connected { .. } => {
                 self.connections += 1;
                 self.stalled = false;
+                self.answers_since = Some(now.mono);
                 self.outbox.on_connected();
             }
             BusEvent::ConnectFailed { .. } => {}
@@ -192,7 +199,7 @@ impl Core {
                 self.round_trip = None;
                 self.outbox.on_disconnected();
             }
-            BusEvent::RoundTrip(span) => self.on_round_trip(*span),
+            BusEvent::RoundTrip(span) => self.on_round_trip(now, *span),
             BusEvent::Acknowledged { ticket, .. } => self.on_acknowledged(now, *ticket),
             BusEvent::Refused { ticket, reason } => self.on_refused(now, *ticket, reason),
             BusEvent::Denied { .. } => self.denials += 1,
@@ -213,8 +220,9 @@ impl Core {
     }
 
     /// Ends a stall, which needs no new connection; a late answer of a lost connection does not.
-    fn on_round_trip(&mut self, span: Duration) {
+    fn on_round_trip(&mut self, now: Now, span: Duration) {
         if std::mem::take(&mut self.stalled) {
+            self.answers_since = Some(now.mono);
             self.outbox.on_connected();
         }
         if self.outbox.is_connected() {
@@ -223,12 +231,16 @@ impl Core {
     }
 
     /// The time from the outbox to the acknowledgement is itself recorded as a latency, unless the
-    /// node is leaving: then no later snapshot could carry it.
+    /// node is leaving: then no later snapshot could carry it. What was enqueued while the broker
+    /// did not answer has an operation of its own: a restart of the broker is no slow publishing.
     fn on_acknowledged(&mut self, now: Now, ticket: Ticket) {
         let Some(enqueued) = self.outbox.on_acknowledged(now.mono, ticket) else { return };
         if !self.leaving {
             let latency_ns = nanos(now.mono.since(enqueued));
-            self.intake.on_own_latency(&self.publish_operation, latency_ns);
+            let waited = self.answers_since.is_some_and(|since| enqueued < since);
+            let Self { intake, publish_operation, publish_held_operation, .. } = self;
+            let operation = if waited { publish_held_operation } else { publish_operation };
+            intake.on_own_latency(operation, latency_ns);
         }
     }
 

@@ -39,7 +39,7 @@ use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::EventRow;
+use plimsoll_schemas::summary::{EventRow, Presence};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{Body, Events, Header, Latency, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -422,10 +422,12 @@ impl Fleet {
         let is_set = jump.forward >= CLOCK_STEP_MIN;
         for (name, node) in &mut self.nodes {
             let seen = node.last_seen.plus(forward).min(now);
-            let skew = node.skew.filter(|_| !is_set);
-            if (seen, skew) != (node.last_seen, node.skew) {
+            if seen != node.last_seen || (is_set && node.skew.is_some()) {
                 let node = Arc::make_mut(node);
-                (node.last_seen, node.skew) = (seen, skew);
+                node.last_seen = seen;
+                if is_set {
+                    node.reset_clock();
+                }
                 self.changed.touch(name);
             }
         }
@@ -470,6 +472,13 @@ impl Fleet {
             node.observe_counts(incarnation);
             self.changed.touch(&name);
         }
+    }
+
+    /// The latest round trips to the broker of the nodes that report.
+    #[must_use]
+    pub fn round_trips(&self, now: Wall) -> Vec<Duration> {
+        let up = self.shown().filter(|(_, node)| node.presence(now) == Presence::Up);
+        up.filter_map(|(_, node)| node.round_trip()).collect()
     }
 
     /// A checkpoint was stored; the next one begins so long after it began.

@@ -100,6 +100,7 @@ impl Ingest {
             progress.stream_id = Some(stream_id.to_owned());
         }
         progress.on_positioned(first_seq, last_seq);
+        self.broker.on_stream_used(lane, 0.0);
         self.changed = true;
         self.update_readiness();
     }
@@ -204,8 +205,14 @@ impl Ingest {
     }
 
     /// Updates the broker's health, once a second after everything stored at the start was read.
-    pub fn watch_broker(&mut self, now: Mono) {
-        self.broker.watch(now, self.read_up_to().as_of(now));
+    /// `round_trips` are those that nodes report.
+    pub fn watch_broker(&mut self, now: Mono, round_trips: Vec<Duration>) {
+        self.broker.watch(now, self.read_up_to().as_of(now), round_trips);
+    }
+
+    /// So much of a lane's stream is used, if it refuses messages when it is full; else 0.
+    pub fn on_stream_used(&mut self, lane: Lane, ratio: f64) {
+        self.broker.on_stream_used(lane, ratio);
     }
 
     /// The broker's health as last updated.
