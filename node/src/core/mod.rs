@@ -73,10 +73,8 @@ pub struct Core {
     stalled: bool,
     round_trip: Option<Duration>,
     publish_operation: Operation,
-    /// The same of messages that waited for a connection.
-    publish_held_operation: Operation,
-    /// Since when the broker answers; `None` before it first did.
-    answers_since: Option<Mono>,
+    /// When the present connection, or the last one, was made.
+    connected_at: Mono,
     leaving: bool,
     /// When the outbox of a leaving node became empty.
     emptied: Option<Mono>,
@@ -105,8 +103,7 @@ impl Core {
             stalled: false,
             round_trip: None,
             publish_operation: Operation::new("publish").expect("a constant of plain letters"),
-            publish_held_operation: Operation::new("publish_held").expect("a constant of letters"),
-            answers_since: None,
+            connected_at: Mono(0),
             leaving: false,
             emptied: None,
         }
@@ -189,7 +186,7 @@ impl Core {
             BusEvent::Connected { .. } => {
                 self.connections += 1;
                 self.stalled = false;
-                self.answers_since = Some(now.mono);
+                self.connected_at = now.mono;
                 self.outbox.on_connected();
             }
             BusEvent::ConnectFailed { .. } => {}
@@ -199,7 +196,7 @@ impl Core {
                 self.round_trip = None;
                 self.outbox.on_disconnected();
             }
-            BusEvent::RoundTrip(span) => self.on_round_trip(now, *span),
+            BusEvent::RoundTrip(span) => self.on_round_trip(*span),
             BusEvent::Acknowledged { ticket, .. } => self.on_acknowledged(now, *ticket),
             BusEvent::Refused { ticket, reason } => self.on_refused(now, *ticket, reason),
             BusEvent::Denied { .. } => self.denials += 1,
@@ -220,9 +217,8 @@ impl Core {
     }
 
     /// Ends a stall, which needs no new connection; a late answer of a lost connection does not.
-    fn on_round_trip(&mut self, now: Now, span: Duration) {
+    fn on_round_trip(&mut self, span: Duration) {
         if std::mem::take(&mut self.stalled) {
-            self.answers_since = Some(now.mono);
             self.outbox.on_connected();
         }
         if self.outbox.is_connected() {
@@ -231,16 +227,13 @@ impl Core {
     }
 
     /// The time from the outbox to the acknowledgement is itself recorded as a latency, unless the
-    /// node is leaving: then no later snapshot could carry it. What was enqueued while the broker
-    /// did not answer has an operation of its own: a restart of the broker is no slow publishing.
+    /// node is leaving: then no later snapshot could carry it. What was enqueued before the present
+    /// connection was made is not recorded: a broker that restarts is no slow publishing.
     fn on_acknowledged(&mut self, now: Now, ticket: Ticket) {
         let Some(enqueued) = self.outbox.on_acknowledged(now.mono, ticket) else { return };
-        if !self.leaving {
+        if !self.leaving && enqueued >= self.connected_at {
             let latency_ns = nanos(now.mono.since(enqueued));
-            let waited = self.answers_since.is_some_and(|since| enqueued < since);
-            let Self { intake, publish_operation, publish_held_operation, .. } = self;
-            let operation = if waited { publish_held_operation } else { publish_operation };
-            intake.on_own_latency(operation, latency_ns);
+            self.intake.on_own_latency(&self.publish_operation, latency_ns);
         }
     }
 
