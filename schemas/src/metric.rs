@@ -107,8 +107,8 @@ figures! {
         Dropped "dropped",
         /// Samples lost within the last five minutes.
         SamplesLost "samples_lost",
-        /// Runs detected within the last five minutes to have ended without a final message of their
-        /// own.
+        /// Runs that ended without a final message of their own, detected within the last five
+        /// minutes.
         CrashedRuns "crashed_runs",
         /// Datagrams that its kernel dropped within the last minute.
         KernelDropped "kernel_dropped",

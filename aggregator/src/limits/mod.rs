@@ -119,8 +119,8 @@ pub const LEDGER_EVICT_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Gain of the wall clock on the monotonic one between two evaluations above which it has jumped,
 /// so that no node counts as silent for that time.
 pub const CLOCK_LEAP_MIN: Duration = Duration::from_secs(60);
-/// Gain of the wall clock on the monotonic one since the last evaluation from which on it was set,
-/// so that known offsets of nodes' clocks hold no longer. Slews gain less, and no window shows less.
+/// Gain of the wall clock on the monotonic one since the last evaluation from which on it was
+/// set, so that known offsets of nodes' clocks hold no longer. Slews gain less.
 pub const CLOCK_STEP_MIN: Duration = Duration::from_millis(500);
 /// Shortest time between two checkpoints.
 pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
@@ -168,8 +168,8 @@ pub const MESSAGE_AGE_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// Longest time between sending and storing of a message, such as one in a socket while the broker
 /// is stopped. A clock set back by less is taken for such a delay for as long.
 pub const ON_ITS_WAY_MAX: Duration = Duration::from_secs(120);
-/// Time whose fastest message shows the offset of a node's clock; half of it at least. A link that is
-/// slow for longer needs its round trip to be told from a clock that is behind.
+/// Time whose fastest message shows the offset of a node's clock; half of it at least. For a link
+/// that is slow for longer, its round trip is the only sign that the clock is not behind.
 pub const CLOCK_OFFSET_WITHIN: Duration = Duration::from_secs(300);
 /// Age from which a round trip of the aggregator's own is stale; one is measured each second.
 pub const ROUND_TRIP_STALE_AFTER: Duration = Duration::from_secs(10);

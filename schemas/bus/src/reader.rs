@@ -93,13 +93,14 @@ impl Reader {
             else {
                 return;
             };
+            let has_streams = now.delivery == Some(Delivery::JetStream);
             let use_of_stream = watch_use(
                 self.client.clone(),
                 lane_stream(&self.mesh, self.lane),
                 self.out.clone(),
             );
             let interruption = tokio::select! {
-                never = use_of_stream, if now.delivery == Some(Delivery::JetStream) => match never {},
+                never = use_of_stream, if has_streams => match never {},
                 changed = link.wait_for(|link| *link != now) => match changed {
                     Ok(_) => continue,
                     Err(_) => return,

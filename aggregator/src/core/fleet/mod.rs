@@ -1,8 +1,9 @@
 //! Fleet: everything that was merged of all nodes.
 //!
 //! Owns every node with its ledger entry and windows, the fleet's own windows, roll-ups, retention,
-//! sequence gaps, crashed runs, duplicate names, recent events and the counts of what was merged. It decides what
-//! is new, what expires and what is evicted. It judges no rule, moves no alert and decodes nothing.
+//! sequence gaps, crashed runs, duplicate names, recent events and the counts of what was merged.
+//! It decides what is new, what expires and what is evicted. It judges no rule, moves no alert and
+//! decodes nothing.
 //!
 //! Interface: [`Fleet::merge`] takes a decoded snapshot with its event time; [`Fleet::expire`],
 //! [`Fleet::on_clock_jump`] and [`Fleet::watch_gaps`] advance time; the rest is read access for

@@ -2,8 +2,8 @@
 //!
 //! Each message carries the node's running totals, so the entry needs no message to be present.
 //! Recorded is the total of the newest message, merged is what was counted here, and unread is what
-//! was recorded before the oldest one. The difference is either held (more may come), or unaccounted
-//! (the incarnation has ended), or lost by a crash (it ended without a spool).
+//! was recorded before the oldest one. The difference is either held (more may come), or
+//! unaccounted (the incarnation has ended), or lost by a crash (it ended without a spool).
 //!
 //! DESIGN A48.
 
