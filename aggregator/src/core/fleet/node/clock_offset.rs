@@ -16,7 +16,7 @@ use crate::core::ingest::Skew;
 
 /// The greatest readings of the present span and of the one before, in nanoseconds ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct ClockOffset {
+pub(super) struct ClockOffset {
     span: u64,
     present: Option<i64>,
     before: Option<i64>,
@@ -43,7 +43,7 @@ impl ClockOffset {
     /// Nanoseconds ahead, negative for a clock that is behind by more than a message may have been
     /// under way: at most for the `round_trip`.
     #[must_use]
-    pub fn ahead_ns(&self, round_trip: Option<Duration>) -> Option<i64> {
+    pub(super) fn ahead_ns(&self, round_trip: Option<Duration>) -> Option<i64> {
         let ahead = self.fastest()?;
         let way = i64::try_from(nanos(round_trip.unwrap_or_default())).unwrap_or(i64::MAX);
         Some(if ahead < 0 { ahead.saturating_add(way).min(0) } else { ahead })
@@ -51,7 +51,7 @@ impl ClockOffset {
 
     /// How much longer the latest message was under way than the fastest one.
     #[must_use]
-    pub fn delay(&self) -> Duration {
+    pub(super) fn delay(&self) -> Duration {
         let slower = self.fastest().map_or(0, |fastest| fastest.saturating_sub(self.latest));
         Duration::from_nanos(u64::try_from(slower).unwrap_or(0))
     }
