@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use plimsoll_clock::Deadline;
-use plimsoll_mesh::stack::Stack;
+use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{LedgerPage, Summary};
@@ -19,6 +19,8 @@ use plimsoll_tests::statsd::StatsdSender;
 const AWAY: Duration = Duration::from_secs(20);
 /// Evaluations after it that show whether a rule fires late.
 const WATCHED_FOR: Duration = Duration::from_secs(60);
+/// Well above what publishing takes on a machine with other work, and a fraction of the restart.
+const PUBLISH_LIMIT: &str = "[[budget]]\nname = \"publish\"\nlimit = \"1s\"\n";
 
 /// Rules that page someone within this time.
 async fn poll_paged(stack: &Stack, span: Duration) -> BTreeSet<String> {
@@ -40,7 +42,9 @@ fn paged(summary: &Summary) -> BTreeSet<String> {
 #[tokio::test]
 async fn a_broker_that_restarts_within_half_a_minute_under_load_pages_nobody() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let aggregator_settings = PUBLISH_LIMIT.to_owned();
+    let options = StackOptions { aggregator_settings, ..with_jobs(dir.path()) };
+    let mut stack = Stack::start(options).await.unwrap();
     let hooks = |more: u64| move |summary: &Summary| fleet_samples(summary, "epoch_hook") >= more;
     let before = await_summary(stack.api(), "the mesh works", hooks(100)).await.unwrap();
     stack.broker().terminate().await.unwrap();
