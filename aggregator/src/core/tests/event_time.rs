@@ -174,7 +174,9 @@ fn an_aggregator_whose_clock_is_set_forward_puts_no_sample_into_the_past() {
         core.on_deadline(now);
         now
     };
-    (1..=5).for_each(|second| drop(live(&mut core, second, 0)));
+    for second in 1..=5 {
+        live(&mut core, second, 0);
+    }
     let now = (6..=9).map(|second| live(&mut core, second, 60)).last().unwrap();
     let (_, windows) = core.fleet.operations().iter().next().unwrap();
     assert_eq!((windows.newest(), core.fleet.counts().late_samples), (now.wall, 0));
