@@ -107,6 +107,9 @@ figures! {
         Dropped "dropped",
         /// Samples lost within the last five minutes.
         SamplesLost "samples_lost",
+        /// Runs that ended without a final message of their own, detected within the last five
+        /// minutes.
+        CrashedRuns "crashed_runs",
         /// Datagrams that its kernel dropped within the last minute.
         KernelDropped "kernel_dropped",
         /// Samples of ended incarnations that no queue or stream holds, detected within the last
@@ -122,7 +125,7 @@ figures! {
         /// Seconds since its last message; 0 after a final message. Absent while the aggregator
         /// itself receives nothing, and for some seconds after.
         SilentSeconds "silent_seconds",
-        /// Absolute offset of its clock.
+        /// Absolute offset of its clock, as far as no delay of its messages explains it.
         ClockSkewSeconds "clock_skew_seconds",
         /// Messages of another node with the same name within the last minute.
         DuplicateNames "duplicate_names",
@@ -130,6 +133,9 @@ figures! {
         TaskRestarts "task_restarts",
         /// The latest round trip to the broker.
         RoundTripSeconds "round_trip_seconds",
+        /// By how much its way to the broker is slower than that of half of the mesh: its latest
+        /// round trip, or the delay of its latest message if that is greater.
+        LinkDelaySeconds "link_delay_seconds",
         /// Used share of its memory.
         MemoryUsedRatio "memory_used_ratio",
         /// Used share of its swap space.
@@ -188,6 +194,12 @@ figures! {
         BrokerUnreachableSeconds "broker_unreachable_seconds",
         /// Tasks and threads that the aggregator had to start again within the last ten minutes.
         TaskRestarts "aggregator_task_restarts",
+        /// The median round trip to the broker, of the aggregator and all nodes; of an even number
+        /// the smaller of both. Absent while the broker does not answer.
+        BrokerRoundTripSeconds "broker_round_trip_seconds",
+        /// Used share of the fullest lane's stream, if that refuses messages when it is full; 0 if
+        /// all drop their oldest messages.
+        StreamUsedRatio "stream_used_ratio",
         /// Operations of budgets without samples for five minutes and for three times the longest
         /// pause within the hour before, although nodes that sent such samples still send.
         OperationsAbsent "operations_absent",

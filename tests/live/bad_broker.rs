@@ -7,6 +7,7 @@ use std::time::Duration;
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::jetstream::JetStreamAdmin;
 use plimsoll_tests::jobs::with_jobs;
@@ -112,7 +113,7 @@ async fn a_full_stream_is_logged_and_costs_no_sample() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = started(with_jobs(dir.path())).await;
     let mut admin = JetStreamAdmin::connect(&stack.broker().url()).unwrap();
-    let room = admin.bytes(NORMAL).unwrap() + 2_000;
+    let room = admin.bytes(NORMAL).unwrap() + 200;
     admin.set_limit(NORMAL, room, "new").unwrap();
     poll_held(&stack, None, 12.0).await;
     for station in stack.stations() {
@@ -122,6 +123,11 @@ async fn a_full_stream_is_logged_and_costs_no_sample() {
         let refused = "plimsoll_agent_lost_samples_total{reason=\"refused\"}";
         assert_eq!(station.api.metric(refused).await.unwrap().unwrap_or(0.0), 0.0);
     }
+    let fires = |summary: &Summary| {
+        let mut changes = summary.changes.iter();
+        changes.any(|of| of.key.rule.as_str() == "stream_full" && of.state == AlertState::Firing)
+    };
+    await_summary(stack.api(), "the aggregator reports the full stream", fires).await.unwrap();
     admin.set_limit(NORMAL, 1 << 30, "old").unwrap();
     recovers_and_is_exact(stack).await;
 }

@@ -17,6 +17,7 @@ mod flood;
 mod hostile;
 mod otlp;
 mod outage_start;
+mod paging;
 mod prometheus;
 mod restart;
 mod scrape;

@@ -7,6 +7,8 @@ use plimsoll_schemas::alert::{Notification, Scope};
 use plimsoll_schemas::summary::{BudgetRow, Ledger, Quantiles, Summary};
 use serde::Serialize;
 
+use crate::table::crashes;
+
 /// The report of one run.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
@@ -73,7 +75,7 @@ impl Report {
     pub fn words(&self) -> String {
         let mut text = String::new();
         for (name, node) in &self.nodes {
-            let Ledger { recorded, merged, held, unaccounted, unread, lost } = &node.ledger;
+            let Ledger { recorded, merged, held, unaccounted, unread, lost, .. } = &node.ledger;
             let lost: u64 = lost.values().sum();
             let raw: u64 = node.raw.values().sum();
             // Writing to a string cannot fail.
@@ -81,7 +83,8 @@ impl Report {
                 text,
                 "{name}: recorded {recorded} = merged {merged} + held {held} + lost {lost} + \
                  unaccounted {unaccounted} + unread {unread}; its job sent {raw}, the node \
-                 recorded the rest itself"
+                 recorded the rest itself{}",
+                crashes(&node.ledger)
             );
         }
         for Notification { key, state, late_seconds, .. } in &self.late {

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Quantiles, Summary, Verdict};
+use plimsoll_schemas::time::seconds;
 
 /// The window of the table: long enough for a quantile, short enough to show change.
 const SHOWN: Window = Window::TenSeconds;
@@ -57,7 +58,7 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
 
 /// The sum of all nodes' ledgers in one line.
 fn ledger_line(summary: &Summary) -> String {
-    let Ledger { recorded, merged, held, unaccounted, unread, lost } = &summary.ledger;
+    let Ledger { recorded, merged, held, unaccounted, unread, lost, .. } = &summary.ledger;
     let lost_sum: u64 = lost.values().sum();
     let mut line = format!(
         "\nledger: recorded {recorded} = merged {merged} + held {held} + lost {lost_sum} + \
@@ -67,7 +68,18 @@ fn ledger_line(summary: &Summary) -> String {
         let reasons: Vec<String> = lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
         let _written = write!(line, "; lost: {}", reasons.join(", "));
     }
-    line + "\n"
+    line + &crashes(&summary.ledger) + "\n"
+}
+
+/// How many runs crashed and for how long nothing is known of them, to be appended to a ledger's
+/// sums; nothing when none did.
+pub fn crashes(ledger: &Ledger) -> String {
+    let (runs, unknown) = (ledger.crashed_runs, seconds(ledger.unknown_ns));
+    match (runs, ledger.unknown_ns) {
+        (0, _) => String::new(),
+        (_, 0) => format!("; crashed runs: {runs}"),
+        _ => format!("; crashed runs: {runs}, of which nothing is known for {unknown:.1} s"),
+    }
 }
 
 /// The delay in seconds of the latest change of this alert, if it was late.
@@ -232,6 +244,16 @@ mod tests {
             "ledger: recorded 30 = merged 20 + held 6 + lost 4 + unaccounted 0 + unread 0; \
              lost: crash 3, refused 1"
         );
+    }
+
+    #[test]
+    fn crashed_runs_are_counted_with_the_time_of_which_nothing_is_known() {
+        let of =
+            |crashed_runs, unknown_ns| Ledger { crashed_runs, unknown_ns, ..Ledger::default() };
+        assert_eq!(crashes(&of(0, 0)), "");
+        assert_eq!(crashes(&of(1, 0)), "; crashed runs: 1");
+        let both = "; crashed runs: 2, of which nothing is known for 1.5 s";
+        assert_eq!(crashes(&of(2, 1_500_000_000)), both);
     }
 
     #[test]

@@ -133,6 +133,11 @@ impl Core {
         self.ingest.on_reset(lane, last_seq);
     }
 
+    /// So much of a lane's stream is used, if it refuses messages when it is full; else 0.
+    pub fn on_stream_used(&mut self, lane: Lane, ratio: f64) {
+        self.ingest.on_stream_used(lane, ratio);
+    }
+
     /// Handles an event of the connection to the broker. A notification that was refused is sent
     /// again when its acknowledgement is overdue, unless no broker accepts it.
     pub fn on_bus_event(&mut self, now: Mono, event: &BusEvent) {
@@ -154,6 +159,9 @@ impl Core {
     /// # Errors
     /// When it cannot be decoded; it has been counted.
     pub fn on_message(&mut self, now: Now, message: &Delivered) -> Result<(), Unreadable> {
+        if self.ingest.is_clock_set(now) {
+            self.on_clock_jump(now);
+        }
         self.end_catch_up(now);
         if let Some(before) = self.ingest.on_stored_at(now.wall, message.lane, message.at) {
             self.catch_up(now, before);
@@ -190,19 +198,25 @@ impl Core {
         if !self.evaluator.is_due(now.mono) {
             return;
         }
-        let jump = self.ingest.on_tick(now);
-        self.fleet.on_clock_jump(now.wall, jump);
+        self.on_clock_jump(now);
         // The past is read as it was: a node long gone may still have messages to come.
         if self.ingest.is_ready() {
             let expired = self.fleet.expire(now.wall);
             let (alerting, situation) = self.alerting();
             alerting.on_nodes_expired(now.wall, &expired, situation);
-            self.ingest.watch_broker(now.mono);
-            self.fleet.watch_gaps(now, self.ingest.read_up_to().as_of(now.mono));
+            self.ingest.watch_broker(now.mono, self.fleet.round_trips(now.wall));
+            let read_up_to = self.ingest.read_up_to().as_of(now.mono);
+            self.fleet.close_crashed_runs(now.mono, read_up_to);
+            self.fleet.watch_gaps(now, read_up_to);
             self.evaluate(now.wall, Duration::ZERO);
             let (alerting, situation) = self.alerting();
             alerting.on_tick(now.wall, situation);
         }
+    }
+
+    fn on_clock_jump(&mut self, now: Now) {
+        let jump = self.ingest.on_tick(now);
+        self.fleet.on_clock_jump(now.wall, jump);
     }
 
     /// Judges every rule as of `at`, which lies `late` before the present.

@@ -382,6 +382,7 @@ impl Driver {
                 tracing::warn!(lane = lane_name, expected_seq, last_seq, "stream was recreated");
                 self.core.on_reset(lane, last_seq);
             }
+            CursorEvent::Used { ratio } => self.core.on_stream_used(lane, ratio),
             CursorEvent::Message(message) => self.on_message(&message),
         }
     }

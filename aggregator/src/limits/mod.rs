@@ -122,6 +122,9 @@ pub const LEDGER_EVICT_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Gain of the wall clock on the monotonic one between two evaluations above which it has jumped,
 /// so that no node counts as silent for that time.
 pub const CLOCK_LEAP_MIN: Duration = Duration::from_secs(60);
+/// Gain of the wall clock on the monotonic one since the last evaluation from which on it was
+/// set, so that known offsets of nodes' clocks hold no longer. Slews gain less.
+pub const CLOCK_STEP_MIN: Duration = Duration::from_millis(500);
 /// Shortest time between two checkpoints.
 pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// Time between the beginnings of two checkpoints, as a multiple of the last one's duration.
@@ -154,6 +157,10 @@ pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
 /// what is missing, a checkpoint takes time, and a confirmation can get lost. With ten thousand
 /// nodes that is a minute and a half.
 pub const GAP_PATIENCE_CHECKPOINTS: u32 = 3;
+/// Time after a later run of a node was first seen, as far as the streams have been read, at which
+/// its former run without a final message is closed. A crash report is among the first messages of
+/// a successor, and lanes overtake each other by less when all has been read.
+pub const CRASH_CLOSED_AFTER: Duration = Duration::from_secs(10);
 /// Time between two warnings that two nodes have one name.
 pub const NAME_CONFLICT_LOG_EVERY: Duration = Duration::from_secs(60);
 /// Sequence gaps of one incarnation that the ledger page lists.
@@ -164,5 +171,10 @@ pub const MESSAGE_AGE_MAX: Duration = Duration::from_secs(3 * 24 * 3_600);
 /// Longest time between sending and storing of a message, such as one in a socket while the broker
 /// is stopped. A clock set back by less is taken for such a delay for as long.
 pub const ON_ITS_WAY_MAX: Duration = Duration::from_secs(120);
+/// Time whose fastest message shows the offset of a node's clock; half of it at least. For a link
+/// that is slow for longer, its round trip is the only sign that the clock is not behind.
+pub const CLOCK_OFFSET_WITHIN: Duration = Duration::from_secs(300);
+/// Age from which a round trip of the aggregator's own is stale; one is measured each second.
+pub const ROUND_TRIP_STALE_AFTER: Duration = Duration::from_secs(10);
 /// How far ahead of the aggregator's clock a snapshot without a send time may begin.
 pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);

@@ -13,6 +13,7 @@
 //! DESIGN N8.
 
 mod bounds;
+mod clock_steps;
 pub mod departure;
 mod identity;
 pub mod intake;
@@ -35,6 +36,7 @@ use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{Body, Bus, Hardware, confirmation};
 
 pub use bounds::Bounds;
+use clock_steps::ClockSteps;
 pub use identity::Identity;
 use intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use intake::points::Point;
@@ -56,6 +58,7 @@ pub struct Core {
     spool: Spool,
     sealer: Sealer,
     ledger: Ledger,
+    clock_steps: ClockSteps,
     interval_length: Duration,
     interval_ends: Mono,
     /// Intervals closed so far.
@@ -70,6 +73,8 @@ pub struct Core {
     round_trip: Option<Duration>,
     task_restarts: u64,
     publish_operation: Operation,
+    /// When the present connection, or the last one, was made.
+    connected_at: Mono,
     leaving: bool,
     /// When the outbox of a leaving node became empty.
     emptied: Option<Mono>,
@@ -86,6 +91,7 @@ impl Core {
             spool: Spool::default(),
             sealer: Sealer::new(identity, incarnation),
             ledger: Ledger::default(),
+            clock_steps: ClockSteps::default(),
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
             intervals: 0,
@@ -97,6 +103,7 @@ impl Core {
             round_trip: None,
             task_restarts: 0,
             publish_operation: Operation::new("publish").expect("a constant of plain letters"),
+            connected_at: Mono(0),
             leaving: false,
             emptied: None,
         }
@@ -184,6 +191,7 @@ impl Core {
             BusEvent::Connected { .. } => {
                 self.connections += 1;
                 self.stalled = false;
+                self.connected_at = now.mono;
                 self.outbox.on_connected();
             }
             BusEvent::ConnectFailed { .. } => {}
@@ -248,12 +256,13 @@ impl Core {
     }
 
     /// The time from the outbox to the acknowledgement is itself recorded as a latency, unless the
-    /// node is leaving: then no later snapshot could carry it.
+    /// node is leaving: then no later snapshot could carry it. What was enqueued before the present
+    /// connection was made is not recorded: a broker that restarts is no slow publishing.
     fn on_acknowledged(&mut self, now: Now, ticket: Ticket) {
         let given_up = self.outbox.on_letter_stored(ticket);
         self.on_given_up(given_up);
         let Some(enqueued) = self.outbox.on_acknowledged(now.mono, ticket) else { return };
-        if !self.leaving {
+        if !self.leaving && enqueued >= self.connected_at {
             let latency_ns = nanos(now.mono.since(enqueued));
             self.intake.on_own_latency(&self.publish_operation, latency_ns);
         }
@@ -287,6 +296,7 @@ impl Core {
 
     /// Advances time: closes the interval when it is over, and ends waits that are overdue.
     pub fn on_deadline(&mut self, now: Now) {
+        self.clock_steps.on_reading(now);
         self.outbox.on_deadline(now.mono);
         self.spool.on_deadline(now.mono);
         while let Some(expired) = self.outbox.expire(now.mono) {
@@ -339,8 +349,10 @@ impl Core {
 
     fn enqueue(&mut self, now: Now, started: Now, body: Body, last: bool) {
         let length_ns = nanos(now.mono.since(started.mono)).min(INTERVAL_NS_MAX);
+        // The interval ends now, wherever the wall clock was when it started.
+        let start = now.wall.minus(Duration::from_nanos(length_ns));
         let labels = self.sealer.labels_of(&body);
-        let draft = Draft::new(body, started.wall, length_ns, now.mono).labelled(labels);
+        let draft = Draft::new(body, start, length_ns, now.mono).labelled(labels);
         self.enqueue_draft(now, if last { draft.into_final() } else { draft });
     }
 
@@ -366,8 +378,10 @@ impl Core {
 
     /// The next message to hand to the broker, if one may be sent now.
     pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
-        let Self { outbox, sealer, ledger, .. } = self;
-        outbox.next_publish(now.mono, |seq, lane, draft| {
+        let Self { outbox, sealer, ledger, clock_steps, .. } = self;
+        clock_steps.on_reading(now);
+        outbox.next_publish(now.mono, |seq, lane, mut draft| {
+            draft.start = clock_steps.by_present_clock(draft.start, draft.latest);
             sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft)
         })
     }
@@ -541,6 +555,8 @@ impl Core {
             task_restarts: self.task_restarts,
             kernel_dropped: self.intake.kernel_dropped(),
             rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
+            recorded: self.ledger.totals().recorded,
+            spooled: Some(self.spool.outlives_process()),
             ..self.outbox.stats()
         }
     }

@@ -275,3 +275,6 @@ pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
 pub const SPOOL_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// Pause after a write to the spool failed, before all of it is written anew.
 pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// Steps of the wall clock that waiting drafts are corrected by; of more the oldest do not count. A
+/// clock is set a few times in a process's life, and a draft waits for a day at most.
+pub const CLOCK_STEPS_MAX: usize = 16;

@@ -150,7 +150,7 @@ async fn next_message(cursor: &mut Cursor) -> Outcome<plimsoll_bus::Delivered> {
     loop {
         match cursor.next().await.ok_or("the cursor ended")? {
             CursorEvent::Message(message) => return Ok(message),
-            CursorEvent::Positioned { .. } => {}
+            CursorEvent::Positioned { .. } | CursorEvent::Used { .. } => {}
             CursorEvent::Reset { .. } => return Err("another stream".into()),
         }
     }

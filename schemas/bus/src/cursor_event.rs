@@ -3,7 +3,7 @@
 use plimsoll_schemas::transport::Delivered;
 
 /// One event of a cursor.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum CursorEvent {
     /// The lane was opened, at first and after every interruption, with the extent of its stream at
     /// that time; both numbers are 0 if there is no stream.
@@ -23,6 +23,13 @@ pub enum CursorEvent {
         expected_seq: u64,
         /// Number of the newest message.
         last_seq: u64,
+    },
+    /// How full the lane's stream is, when that changed; after [`Self::Positioned`] it counts as
+    /// empty.
+    Used {
+        /// Used share of its messages or bytes, whichever is greater; 0 without a limit, and if it
+        /// drops its oldest messages instead of refusing new ones.
+        ratio: f64,
     },
     /// The next message.
     Message(Delivered),

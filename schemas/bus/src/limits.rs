@@ -70,3 +70,5 @@ pub const CLOSE_WAIT: Duration = Duration::from_secs(5);
 pub const ABSENCE_LOGGED_AFTER: Duration = Duration::from_secs(2);
 /// Time between further logs of the same absence.
 pub const ABSENCE_LOGGED_EVERY: Duration = Duration::from_secs(60);
+/// Time between two checks of how full a stream is: one request for each lane of an aggregator.
+pub const STREAM_USE_EVERY: Duration = Duration::from_secs(5);

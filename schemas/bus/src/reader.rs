@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::limits::PULL_REST;
+use crate::limits::{PULL_REST, STREAM_USE_EVERY};
 use async_nats::header::HeaderMap;
 use async_nats::{Client, Message};
 use futures_util::StreamExt;
@@ -34,6 +34,26 @@ enum End {
     Drained,
     /// The next message is larger than the bytes that were requested.
     TooLarge,
+}
+
+/// Reports how full a stream is when that changes; a stream just opened counts as empty. One that
+/// cannot be looked up is not reported: the reader finds out why.
+async fn watch_use(
+    client: Client,
+    stream: String,
+    out: mpsc::Sender<CursorEvent>,
+) -> std::convert::Infallible {
+    let mut reported = 0.0;
+    loop {
+        sleep(STREAM_USE_EVERY).await;
+        let Ok(info) = streams::look(&client, &stream).await else { continue };
+        let ratio = info.used_ratio();
+        if ratio.total_cmp(&reported).is_ne() {
+            reported = ratio;
+            // A reader that is gone ends with the cursor's task.
+            let _ = out.send(CursorEvent::Used { ratio }).await;
+        }
+    }
 }
 
 pub(crate) struct Reader {
@@ -73,7 +93,14 @@ impl Reader {
             else {
                 return;
             };
+            let has_streams = now.delivery == Some(Delivery::JetStream);
+            let use_of_stream = watch_use(
+                self.client.clone(),
+                lane_stream(&self.mesh, self.lane),
+                self.out.clone(),
+            );
             let interruption = tokio::select! {
+                never = use_of_stream, if has_streams => match never {},
                 changed = link.wait_for(|link| *link != now) => match changed {
                     Ok(_) => continue,
                     Err(_) => return,

@@ -25,6 +25,31 @@ pub(crate) struct StreamInfo {
     pub(crate) created: String,
     /// Its extent.
     pub(crate) state: Extent,
+    /// Its limits.
+    #[serde(default)]
+    pub(crate) config: Limits,
+}
+
+/// What limits a stream; negative numbers are no limit.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Limits {
+    discard: String,
+    max_msgs: i64,
+    max_bytes: i64,
+}
+
+impl StreamInfo {
+    /// Used share of its messages or bytes, if it refuses messages when it is full; otherwise 0.
+    #[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
+    pub(crate) fn used_ratio(&self) -> f64 {
+        if self.config.discard != "new" {
+            return 0.0;
+        }
+        let of = |used: u64, max: i64| if max > 0 { used as f64 / max as f64 } else { 0.0 };
+        let Extent { messages, bytes, .. } = self.state;
+        of(messages, self.config.max_msgs).max(of(bytes, self.config.max_bytes))
+    }
 }
 
 /// A stream's first and last sequence number.
@@ -36,6 +61,10 @@ pub(crate) struct Extent {
     /// The newest message ever kept; zero in a stream that never had one.
     #[serde(rename = "last_seq")]
     pub(crate) last: u64,
+    #[serde(default)]
+    messages: u64,
+    #[serde(default)]
+    bytes: u64,
 }
 
 /// Reads the state of one stream.

@@ -24,8 +24,16 @@ pub struct Ledger {
     /// they were published before the aggregator started.
     #[serde(default)]
     pub unread: u64,
-    /// Samples that the node dropped, by reason.
+    /// Samples that the node dropped, by reason. `crash` is what a run that ended without a final
+    /// message had reported and no process holds.
     pub lost: BTreeMap<String, u64>,
+    /// Runs that ended without a final message of their own. Not in the sum.
+    #[serde(default)]
+    pub crashed_runs: u64,
+    /// Nanoseconds of which nothing is known, so they are in no figure above: from the last report
+    /// of each run that crashed without a spool to the start of the node's next run.
+    #[serde(default)]
+    pub unknown_ns: u64,
 }
 
 impl Ledger {
@@ -37,6 +45,8 @@ impl Ledger {
             (&mut self.held, other.held),
             (&mut self.unaccounted, other.unaccounted),
             (&mut self.unread, other.unread),
+            (&mut self.crashed_runs, other.crashed_runs),
+            (&mut self.unknown_ns, other.unknown_ns),
         ];
         for (sum, n) in sums {
             *sum = sum.saturating_add(n);

@@ -195,6 +195,14 @@ pub struct Bus {
     /// True while the emergency lane alone is sent.
     #[serde(skip_serializing_if = "is_false")]
     pub conservative: bool,
+    /// Samples of all intervals closed so far, whether or not a message carries them yet. If the
+    /// run ends without a final message, what it held is known from this.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub recorded: u64,
+    /// Whether a spool keeps its messages, so that the next run reports a crash of this one; absent
+    /// when the node does not report it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spooled: Option<bool>,
 }
 
 /// The state of a node's circuit breaker.

@@ -1,8 +1,9 @@
 //! Fleet: everything that was merged of all nodes.
 //!
 //! Owns every node with its ledger entry and windows, the fleet's own windows, roll-ups, retention,
-//! sequence gaps, duplicate names, recent events and the counts of what was merged. It decides what
-//! is new, what expires and what is evicted. It judges no rule, moves no alert and decodes nothing.
+//! sequence gaps, crashed runs, duplicate names, recent events and the counts of what was merged.
+//! It decides what is new, what expires and what is evicted. It judges no rule, moves no alert and
+//! decodes nothing.
 //!
 //! Interface: [`Fleet::merge`] takes a decoded snapshot with its event time; [`Fleet::expire`],
 //! [`Fleet::on_clock_jump`] and [`Fleet::watch_gaps`] advance time; the rest is read access for
@@ -16,6 +17,7 @@ pub mod catalogue;
 mod changed;
 mod completeness;
 mod counts;
+mod crashes;
 mod duplicate_names;
 mod events;
 mod gaps;
@@ -32,13 +34,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{CLOCK_LEAP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX};
+use crate::limits::{CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX};
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::EventRow;
+use plimsoll_schemas::summary::{EventRow, Presence};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{Body, Events, Header, Latency, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -59,6 +61,7 @@ pub use window::{Batch, Limits, Merged, Ranks, Retention, Sums, Times, Windows};
 use super::ingest::{ClockJump, EventTime, Timeliness};
 use bounded::bounded_entry;
 use changed::ChangedNodes;
+use crashes::Crashes;
 use duplicate_names::DuplicateNames;
 use events::RecentEvents;
 use gaps::Gaps;
@@ -73,6 +76,7 @@ pub struct Fleet {
     rollups: Rollups,
     retention: RetentionPlan,
     gaps: Gaps,
+    crashes: Crashes,
     duplicate_names: DuplicateNames,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: RecentEvents,
@@ -139,6 +143,7 @@ impl Fleet {
             rollups: Rollups::default(),
             retention: RetentionPlan::new(rules, NODES_UP_TO),
             gaps: Gaps::default(),
+            crashes: Crashes::default(),
             duplicate_names: DuplicateNames::default(),
             events: RecentEvents::default(),
             counts: MergeCounts::default(),
@@ -271,6 +276,7 @@ impl Fleet {
             // What a successor reports of a crashed run is no news of the way to the broker.
             Body::Bus(_) if header.successor.is_some() => {}
             Body::Bus(bus) => {
+                node.account.on_report(&header, &bus);
                 node.take_bus(from, bus);
                 node.observe_bus();
                 node.observe_counts(header.incarnation);
@@ -412,10 +418,17 @@ impl Fleet {
             self.turn_windows_back(now);
         }
         let forward = if jump.forward > CLOCK_LEAP_MIN { jump.forward } else { Duration::ZERO };
+        // What was seen of the nodes' clocks was seen by the clock of before: a message would seem
+        // to have been on its way for as long as ours was set forward.
+        let is_set = jump.forward >= CLOCK_STEP_MIN;
         for (name, node) in &mut self.nodes {
             let seen = node.last_seen.plus(forward).min(now);
-            if seen != node.last_seen {
-                Arc::make_mut(node).last_seen = seen;
+            if seen != node.last_seen || (is_set && node.skew.is_some()) {
+                let node = Arc::make_mut(node);
+                node.last_seen = seen;
+                if is_set {
+                    node.reset_clock();
+                }
                 self.changed.touch(name);
             }
         }
@@ -445,6 +458,28 @@ impl Fleet {
             self.shown().filter_map(|(name, node)| Some((name.clone(), node.account.gap()?)));
         let open = open.collect();
         self.gaps.watch(now.mono, read, open);
+    }
+
+    /// Closes runs that ended without a final message, once a second and as soon as everything that
+    /// the streams may hold of them was read.
+    pub fn close_crashed_runs(&mut self, now: Mono, read_up_to: Option<Mono>) {
+        let nodes = self.nodes.iter().map(|(name, node)| (name, &node.account));
+        let runs = nodes.flat_map(|(name, account)| {
+            account.awaiting_close().map(|incarnation| (name.clone(), incarnation))
+        });
+        for (name, incarnation) in self.crashes.watch(now, read_up_to, runs.collect()) {
+            let Some(node) = self.nodes.get_mut(&name).map(Arc::make_mut) else { continue };
+            node.account.close(incarnation);
+            node.observe_counts(incarnation);
+            self.changed.touch(&name);
+        }
+    }
+
+    /// The latest round trips to the broker of the nodes that report.
+    #[must_use]
+    pub fn round_trips(&self, now: Wall) -> Vec<Duration> {
+        let up = self.shown().filter(|(_, node)| node.presence(now) == Presence::Up);
+        up.filter_map(|(_, node)| node.round_trip()).collect()
     }
 
     /// A checkpoint was stored; the next one begins so long after it began.

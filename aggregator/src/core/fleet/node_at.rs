@@ -1,5 +1,7 @@
 //! A node at one point in time: the metrics that rules compare and pages show.
 
+use std::time::Duration;
+
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::{Wall, seconds};
@@ -36,7 +38,15 @@ impl<'n> NodeAt<'n> {
         self.is_reporting() && self.node.metrics.are_readings_fresh(self.at)
     }
 
-    /// One metric; `None` if it is unknown. Only the fleet tracks sequence gaps.
+    /// How long its way to the broker takes; `None` while it does not report that.
+    #[must_use]
+    pub fn way(&self) -> Option<Duration> {
+        let round_trip = self.node.round_trip().filter(|_| self.is_reporting())?;
+        Some(round_trip.max(self.node.delay()))
+    }
+
+    /// One metric; `None` if it is unknown. Only the fleet tracks sequence gaps, and only
+    /// beside other nodes is a link slow.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
     pub fn figure(&self, figure: NodeMetric) -> Option<f64> {
@@ -50,7 +60,8 @@ impl<'n> NodeAt<'n> {
             NodeMetric::SilentSeconds => Some(at.since(node.last_seen).as_secs_f64()),
             NodeMetric::DuplicateNames => Some(increase(Count::DuplicateNames)),
             NodeMetric::Unaccounted => Some(increase(Count::Unaccounted)),
-            NodeMetric::LedgerGap => None,
+            NodeMetric::LedgerGap | NodeMetric::LinkDelaySeconds => None,
+            NodeMetric::CrashedRuns => self.is_reporting().then(|| increase(Count::CrashedRuns)),
             NodeMetric::SamplesLost => self.is_reporting().then(|| increase(Count::SamplesLost)),
             NodeMetric::Rerouted => of_bus(increase(Count::Rerouted)),
             NodeMetric::Dropped => of_bus(increase(Count::Dropped)),
@@ -66,8 +77,8 @@ impl<'n> NodeAt<'n> {
                 metrics.peak(at, Peak::CONSERVATIVE).filter(|_| has_bus)
             }
             NodeMetric::ClockSkewSeconds => {
-                let skew = node.skew.filter(|_| self.is_reporting())?;
-                Some(seconds(skew.ahead_ns.unsigned_abs()))
+                let ahead_ns = node.clock_ahead_ns().filter(|_| self.is_reporting())?;
+                Some(seconds(ahead_ns.unsigned_abs()))
             }
             _ if !self.has_fresh_readings() => None,
             _ => metrics.sensor_figure(at, figure),

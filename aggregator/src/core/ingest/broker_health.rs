@@ -4,14 +4,16 @@
 //!
 //! DESIGN A9.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::{NODE_RETURN_WITHIN, NODE_SILENT_AFTER};
+use crate::limits::{NODE_RETURN_WITHIN, NODE_SILENT_AFTER, ROUND_TRIP_STALE_AFTER};
+use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::BusEvent;
 
 /// The broker's health at one evaluation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BrokerHealth {
     /// For how long the broker has not answered; `None` while catching up, when nothing is known
     /// of it.
@@ -20,6 +22,12 @@ pub struct BrokerHealth {
     pub pending: Option<u64>,
     /// For how long messages have been read as they came; `None` while they are not.
     reading_for: Option<Duration>,
+    /// The median of the round trips of the aggregator and all nodes, the smaller of two; `None`
+    /// while the broker does not answer.
+    pub round_trip: Option<Duration>,
+    /// Used share of the fullest stream that refuses messages when it is full; `None` before any
+    /// was looked up.
+    pub stream_used: Option<f64>,
 }
 
 impl BrokerHealth {
@@ -31,6 +39,13 @@ impl BrokerHealth {
             reading >= NODE_RETURN_WITHIN || reading.as_secs_f64() >= silent_seconds
         };
         self.reading_for.is_some_and(certain)
+    }
+
+    /// By how much a node's way to the broker takes longer than that of half of the mesh; `None`
+    /// while that is not known.
+    #[must_use]
+    pub fn link_delay(&self, way: Duration) -> Option<Duration> {
+        self.round_trip.map(|usual| way.saturating_sub(usual))
     }
 }
 
@@ -46,10 +61,18 @@ pub(super) struct BrokerWatch {
     /// How long each had lasted when last watched.
     unreachable_for: Duration,
     reading_for: Option<Duration>,
+    /// The aggregator's own latest round trip, and when it ended.
+    own_round_trip: Option<(Mono, Duration)>,
+    round_trip: Option<Duration>,
+    /// Used shares of lanes' streams.
+    streams_used: BTreeMap<Lane, f64>,
 }
 
 impl BrokerWatch {
     pub(super) fn on_event(&mut self, event: &BusEvent, now: Mono) {
+        if let BusEvent::RoundTrip(span) = event {
+            self.own_round_trip = Some((now, *span));
+        }
         let answers = match event {
             BusEvent::Connected { .. } => true,
             BusEvent::Disconnected | BusEvent::Stalled => false,
@@ -70,8 +93,17 @@ impl BrokerWatch {
         }
     }
 
-    /// To be called once a second with the time up to which all lanes have been read.
-    pub(super) fn watch(&mut self, now: Mono, read_up_to: Option<Mono>) {
+    /// So much of a lane's stream is used; 0 if it is never full.
+    pub(super) fn on_stream_used(&mut self, lane: Lane, ratio: f64) {
+        self.streams_used.insert(lane, ratio);
+    }
+
+    /// To be called once a second with the time up to which all lanes have been read, and the round
+    /// trips that nodes report.
+    pub(super) fn watch(&mut self, now: Mono, read_up_to: Option<Mono>, of_nodes: Vec<Duration>) {
+        let own = self.own_round_trip.filter(|_| self.unreachable_since.is_none());
+        let own = own.filter(|(at, _)| now.since(*at) < ROUND_TRIP_STALE_AFTER);
+        self.round_trip = own.map(|(_, own)| median(own, of_nodes));
         let reads = read_up_to.is_some_and(|read| now.since(read) < NODE_SILENT_AFTER);
         let since = self.unreachable_since;
         self.unreachable_for = since.map_or(Duration::ZERO, |since| now.since(since));
@@ -85,6 +117,20 @@ impl BrokerWatch {
     /// `pending` is `None` while catching up.
     pub(super) fn health(&self, pending: Option<u64>) -> BrokerHealth {
         let unreachable_for = pending.map(|_| self.unreachable_for);
-        BrokerHealth { unreachable_for, pending, reading_for: self.reading_for }
+        let stream_used = self.streams_used.values().copied().reduce(f64::max);
+        BrokerHealth {
+            unreachable_for,
+            pending,
+            reading_for: self.reading_for,
+            round_trip: self.round_trip,
+            stream_used,
+        }
     }
+}
+
+/// The median of all, of an even number the smaller of both: half of them at least are as slow.
+fn median(own: Duration, mut others: Vec<Duration>) -> Duration {
+    others.push(own);
+    let middle = (others.len() - 1) / 2;
+    *others.select_nth_unstable(middle).1
 }

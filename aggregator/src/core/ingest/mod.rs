@@ -18,6 +18,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::limits::CLOCK_STEP_MIN;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -99,6 +100,7 @@ impl Ingest {
             progress.stream_id = Some(stream_id.to_owned());
         }
         progress.on_positioned(first_seq, last_seq);
+        self.broker.on_stream_used(lane, 0.0);
         self.changed = true;
         self.update_readiness();
     }
@@ -195,9 +197,22 @@ impl Ingest {
         ClockJump { forward: wall.saturating_sub(mono), is_back: now.wall < before.wall }
     }
 
+    /// Whether the wall clock was set forward since the last tick.
+    #[must_use]
+    pub fn is_clock_set(&self, now: Now) -> bool {
+        let (wall, mono) = (self.ticked_at.wall, self.ticked_at.mono);
+        now.wall.since(wall).saturating_sub(now.mono.since(mono)) >= CLOCK_STEP_MIN
+    }
+
     /// Updates the broker's health, once a second after everything stored at the start was read.
-    pub fn watch_broker(&mut self, now: Mono) {
-        self.broker.watch(now, self.read_up_to().as_of(now));
+    /// `round_trips` are those that nodes report.
+    pub fn watch_broker(&mut self, now: Mono, round_trips: Vec<Duration>) {
+        self.broker.watch(now, self.read_up_to().as_of(now), round_trips);
+    }
+
+    /// So much of a lane's stream is used, if it refuses messages when it is full; else 0.
+    pub fn on_stream_used(&mut self, lane: Lane, ratio: f64) {
+        self.broker.on_stream_used(lane, ratio);
     }
 
     /// The broker's health as last updated.

@@ -50,13 +50,13 @@ fn silence_is_certain_only_after_messages_were_read_as_they_came_for_as_long() {
     let mut ingest = Ingest::new(start());
     Lane::ALL.into_iter().for_each(|lane| ingest.on_positioned(lane, 1, 0, "s"));
     let second = |n: u64| Mono(n * 1_000_000_000);
-    ingest.watch_broker(second(1));
-    ingest.watch_broker(second(11));
+    ingest.watch_broker(second(1), Vec::new());
+    ingest.watch_broker(second(11), Vec::new());
     assert!(ingest.broker_health().is_silence_certain(10.0));
     assert!(!ingest.broker_health().is_silence_certain(11.0));
     ingest.on_bus_event(&BusEvent::Disconnected, second(12));
     assert!(!ingest.broker_health().is_silence_certain(0.0));
-    ingest.watch_broker(second(15));
+    ingest.watch_broker(second(15), Vec::new());
     assert_eq!(ingest.broker_health().unreachable_for, Some(3 * SECOND));
 }
 
@@ -70,4 +70,32 @@ fn a_clock_jump_is_distinguished_from_elapsed_time() {
     assert_eq!(ingest.on_tick(now), ClockJump { forward: 60 * SECOND, is_back: false });
     now.wall = start().wall;
     assert_eq!(ingest.on_tick(now), ClockJump { forward: Duration::ZERO, is_back: true });
+}
+
+#[test]
+fn the_brokers_round_trip_is_that_of_half_of_the_mesh() {
+    let ms = Duration::from_millis;
+    let mut ingest = Ingest::new(start());
+    let mut round_trip = |second: u64, own: Option<u64>, nodes: &[u64]| {
+        let now = Mono(second * 1_000_000_000);
+        if let Some(own) = own {
+            ingest.on_bus_event(&BusEvent::RoundTrip(ms(own)), now);
+        }
+        ingest.watch_broker(now, nodes.iter().map(|n| ms(*n)).collect());
+        ingest.broker_health().round_trip.map(|span| span.as_millis())
+    };
+    assert_eq!(round_trip(1, None, &[5, 6]), None, "nothing is known of the broker");
+    for (own, nodes, median) in [
+        (9, &[][..], 9),
+        // One slow link, the aggregator's or a node's, is not the broker.
+        (2_000, &[3], 3),
+        (3, &[2_000], 3),
+        (3, &[2_000, 4], 4),
+        (2_000, &[1_900], 1_900),
+        (2_000, &[5, 1_800, 1_900], 1_800),
+    ] {
+        assert_eq!(round_trip(2, Some(own), nodes), Some(median), "{own} {nodes:?}");
+    }
+    assert_eq!(round_trip(11, None, &[]), Some(2_000));
+    assert_eq!(round_trip(12, None, &[]), None, "it is old");
 }

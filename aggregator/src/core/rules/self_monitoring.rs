@@ -99,6 +99,10 @@ impl SelfMonitoring {
             AggregatorMetric::BrokerUnreachableSeconds => {
                 inputs.broker.unreachable_for.map(|away| away.as_secs_f64())
             }
+            AggregatorMetric::BrokerRoundTripSeconds => {
+                inputs.broker.round_trip.map(|round_trip| round_trip.as_secs_f64())
+            }
+            AggregatorMetric::StreamUsedRatio => inputs.broker.stream_used,
             AggregatorMetric::OperationsAbsent => return Some(self.absent(at, inputs.fleet)),
         };
         value.map(|value| Value { value, labels: Labels::default() })

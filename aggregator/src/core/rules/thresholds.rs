@@ -97,6 +97,10 @@ fn node_value<'n>(
             let samples = inputs.fleet.lasting_gap(name).filter(|_| is_whole())? as f64;
             Some((samples, None))
         }
+        Metric::Node(NodeMetric::LinkDelaySeconds) => {
+            let delay = inputs.broker.link_delay(node.way()?).filter(|_| is_whole())?;
+            Some((delay.as_secs_f64(), None))
+        }
         Metric::Node(NodeMetric::SilentSeconds) => {
             let silent = node.figure(NodeMetric::SilentSeconds)?;
             let is_certain = inputs.broker.is_silence_certain(silent);

@@ -161,3 +161,24 @@ fn the_best_reading_of_a_clock_holds_until_it_is_old_or_the_clock_was_set() {
         assert_eq!(node.skew, best);
     }
 }
+
+#[test]
+fn an_aggregator_whose_clock_is_set_forward_puts_no_sample_into_the_past() {
+    let (mut core, mut speaker) = (core(), Speaker::new("a"));
+    let mut live = |core: &mut Core, second: u32, ahead: u32| {
+        let sent = start().after(SECOND * second);
+        let message = speaker.send(Now { wall: sent.wall.minus(SECOND), ..sent }, MS, 10);
+        // The broker is on the aggregator's machine, the node is on another one.
+        let now = Now { wall: sent.wall.plus(SECOND * ahead), ..sent };
+        deliver(core, now, &message, now.wall, sent.wall);
+        core.on_deadline(now);
+        now
+    };
+    for second in 1..=5 {
+        live(&mut core, second, 0);
+    }
+    let now = (6..=9).map(|second| live(&mut core, second, 60)).last().unwrap();
+    let (_, windows) = core.fleet.operations().iter().next().unwrap();
+    assert_eq!((windows.newest(), core.fleet.counts().late_samples), (now.wall, 0));
+    assert_eq!(in_ten_seconds(&core, now), 40);
+}

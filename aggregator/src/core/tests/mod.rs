@@ -6,6 +6,7 @@ mod catch_up;
 pub(crate) mod checkpoint;
 mod completeness;
 mod confirmations;
+mod crashes;
 mod delivery;
 mod duplicate_names;
 mod event_time;

@@ -20,6 +20,15 @@ impl Speaker {
         Self { node, incarnation: 1, seq: 0, recorded: 0, lost: 0, labels: Labels::default() }
     }
 
+    /// Samples in all its messages.
+    pub(crate) fn recorded_so_far(&self) -> u64 {
+        self.recorded
+    }
+
+    pub(crate) fn incarnation(&self) -> u64 {
+        self.incarnation
+    }
+
     pub(crate) fn of(self, incarnation: u64) -> Self {
         Self { incarnation, ..self }
     }

@@ -14,9 +14,11 @@ fn names(core: &Core, seconds: u32, nodes: Nodes) -> Vec<String> {
 #[test]
 fn the_worst_nodes_are_those_that_someone_on_call_would_look_at_first() {
     let mut core = core();
-    let sent = |core: &mut Core, second: u32, name, ms, n| {
+    let mut speakers = BTreeMap::new();
+    let mut sent = |core: &mut Core, second: u32, name: &'static str, ms, n| {
         let now = start().after(second * SECOND);
-        deliver(core, now, &Speaker::new(name).of(u64::from(second) + 1).send(now, ms * MS, n));
+        let speaker = speakers.entry(name).or_insert_with(|| Speaker::new(name));
+        deliver(core, now, &speaker.send(now, ms * MS, n));
     };
     for second in 0..13 {
         sent(&mut core, second, "a", 1, 200);

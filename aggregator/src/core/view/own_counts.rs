@@ -8,7 +8,7 @@ use plimsoll_schemas::subject::Lane;
 use crate::core::alerting::{NotificationCounts, ReceiverStats};
 use crate::core::durable::{CheckpointStats, ConfirmationStats};
 use crate::core::fleet::MergeCounts;
-use crate::core::ingest::Recoveries;
+use crate::core::ingest::{BrokerHealth, Recoveries};
 use crate::core::rules::RuleFileStats;
 
 /// Counts of the aggregator's own work.
@@ -26,6 +26,8 @@ pub struct OwnCounts {
     pub receivers: Vec<ReceiverStats>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
+    /// The broker's health.
+    pub broker: BrokerHealth,
     /// How long backlogs lasted, by lane.
     pub recoveries: Vec<(Lane, Recoveries)>,
     /// What became of checkpoints.

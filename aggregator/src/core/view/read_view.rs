@@ -98,6 +98,7 @@ impl ReadView {
                 notification_events: alerting.notifications().event_counts(),
                 receivers: alerting.receiver_stats(),
                 pending: ingest.pending(),
+                broker: ingest.broker_health(),
                 recoveries: ingest.recoveries(),
                 checkpoints: CheckpointStats::default(),
                 confirmations: ConfirmationStats::default(),

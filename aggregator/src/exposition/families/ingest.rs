@@ -3,6 +3,7 @@
 use crate::core::ingest::Recoveries;
 use crate::core::view::View;
 use crate::exposition::writer::{Family, Value, Writer};
+use plimsoll_schemas::time::nanos;
 
 pub(super) fn write(writer: &mut Writer, view: &View) {
     write_counters(writer, view);
@@ -16,6 +17,17 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
         Family::gauge("plimsoll_aggregator_broker_connected", help),
         Value::flag(connected),
     );
+    let broker = view.own.broker;
+    if let Some(round_trip) = broker.round_trip {
+        let help = "Median of the round trips to the broker of the aggregator and all nodes";
+        let name = "plimsoll_aggregator_broker_round_trip_seconds";
+        writer.single(Family::gauge(name, help), Value::nanos(nanos(round_trip)));
+    }
+    if let Some(used) = broker.stream_used {
+        let help = "Used share of the fullest lane's stream that refuses messages when it is full";
+        let name = "plimsoll_aggregator_stream_used_ratio";
+        writer.single(Family::gauge(name, help), Value::Float(used));
+    }
     let sent = view.own.confirmations;
     let all = [("sent", Value::Count(sent.sent)), ("unsent", Value::Count(sent.unsent))];
     let help = "Confirmations for nodes, by outcome: handed to the connection, or dropped before";

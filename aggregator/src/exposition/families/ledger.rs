@@ -23,6 +23,12 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     let lost = ledger.lost.iter().map(|(reason, n)| (reason.as_str(), Value::Count(*n)));
     let lost_total = Family::counter("plimsoll_samples_lost_total", help);
     writer.by_label(lost_total, "reason", lost);
+    let help = "Runs of all nodes that ended without a final message of their own";
+    let crashed = Family::counter("plimsoll_crashed_runs_total", help);
+    writer.single(crashed, Value::Count(ledger.crashed_runs));
+    let help = "Time between the last report of crashed runs without spool and the next runs";
+    let unknown = Family::counter("plimsoll_unknown_seconds_total", help);
+    writer.single(unknown, Value::nanos(ledger.unknown_ns));
     let help = "Nodes by their worst trouble, whether they are on the page or not";
     let troubles = page.view.troubles.iter();
     let troubles = troubles.map(|(trouble, n)| (trouble.as_str(), Value::Count(*n)));
@@ -59,6 +65,18 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     writer.family(Family::gauge("plimsoll_node_sequence_gaps", help), |rows| {
         for (labels, node) in page.nodes() {
             rows.add(&[labels], Value::Count(node.node.account.holes()));
+        }
+    });
+    let help = "Runs of the node that ended without a final message of their own";
+    writer.family(Family::counter("plimsoll_node_crashed_runs_total", help), |rows| {
+        for (labels, row) in page.node_rows() {
+            rows.add(&[labels], Value::Count(row.ledger.crashed_runs));
+        }
+    });
+    let help = "Time between the last report of crashed runs without spool and the next runs";
+    writer.family(Family::counter("plimsoll_node_unknown_seconds_total", help), |rows| {
+        for (labels, row) in page.node_rows() {
+            rows.add(&[labels], Value::nanos(row.ledger.unknown_ns));
         }
     });
     let help = "Samples that the node lost, by reason";

@@ -3,8 +3,10 @@
 //!
 //! DESIGN A41.
 
+use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::{BreakerState, Bus};
 
+use crate::core::fleet::NodeAt;
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
 
@@ -23,6 +25,7 @@ const OUTCOMES: [Outcome; 8] = [
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     write_gauges(writer, page);
+    write_delays(writer, page);
     write_breakers(writer, page);
     let help = "Messages of the node, by outcome";
     writer.family(Family::counter("plimsoll_node_messages_total", help), |rows| {
@@ -82,6 +85,20 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Latest round trip from the node to the broker";
     gauge("plimsoll_node_broker_round_trip_seconds", help, |bus| {
         bus.round_trip_ns.map(Value::nanos)
+    });
+}
+
+/// By how much the way of each node to the broker is slower than that of half of the mesh.
+fn write_delays(writer: &mut Writer, page: &LabelledView<'_>) {
+    let help =
+        "Time by which the node's way to the broker takes longer than that of half of the mesh";
+    writer.family(Family::gauge("plimsoll_node_link_delay_seconds", help), |rows| {
+        for (labels, node) in page.up_nodes() {
+            let way = NodeAt::new(&node.node, page.view.at).way();
+            if let Some(delay) = way.and_then(|way| page.view.own.broker.link_delay(way)) {
+                rows.add(&[labels], Value::nanos(nanos(delay)));
+            }
+        }
     });
 }
 

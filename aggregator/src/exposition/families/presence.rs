@@ -25,8 +25,8 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Offset of the node's clock from the broker's; negative when the node's is behind";
     writer.family(Family::gauge("plimsoll_node_clock_skew_seconds", help), |rows| {
         for (labels, node) in page.up_nodes() {
-            if let Some(skew) = node.node.skew {
-                rows.add(&[labels], Value::Float(seconds(skew.ahead_ns)));
+            if let Some(ahead_ns) = node.node.clock_ahead_ns() {
+                rows.add(&[labels], Value::Float(seconds(ahead_ns)));
             }
         }
     });

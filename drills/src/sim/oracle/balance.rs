@@ -26,9 +26,10 @@ pub(super) fn balance(
     if ledger.held != 0 && history.excuse.is_none() && !history.seems_to_go_on() {
         return Err(format!("{} are held in the ledger and by no node: {ledger:?}", ledger.held));
     }
-    let crashed = ledger.lost.get("crash").copied().unwrap_or(0);
-    if crashed > history.unkept_count {
-        return Err(format!("{crashed} lost by a crash, of {} at most", history.unkept_count));
+    // What a run had reported and what its successor records must not count twice. Since the sums
+    // add up, no more is lost by a crash than is gone.
+    if ledger.recorded > history.taken {
+        return Err(format!("recorded {} of {} taken: {ledger:?}", ledger.recorded, history.taken));
     }
     let named = merged + history.dropped + history.refused_count;
     let unkept = if history.excuse.is_some() { u64::MAX } else { history.unkept_count };

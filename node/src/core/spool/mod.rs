@@ -160,6 +160,12 @@ impl Spool {
         }
     }
 
+    /// Whether the next run will find what this one holds: the spool is open, and its last write
+    /// did not fail.
+    pub(super) fn outlives_process(&self) -> bool {
+        self.wal.is_some() && self.retry_at.is_none()
+    }
+
     /// What became of it so far.
     pub(super) fn stats(&self) -> &SpoolStats {
         &self.stats

@@ -203,3 +203,33 @@ fn a_wall_clock_that_steps_while_lines_come_costs_no_sample_and_bends_no_length(
     assert_eq!(samples(&snapshots), core.status().totals.recorded);
     assert_eq!(core.status().intake.rejected, BTreeMap::new());
 }
+
+#[test]
+fn a_clock_set_forward_puts_no_interval_into_the_past() {
+    let hour = Duration::from_secs(3_600);
+    let ahead = |now: Now, by: Duration| Now { wall: now.wall.plus(by), ..now };
+    let mut core = core(Bounds::default());
+    core.on_bus_event(start(), &connected());
+    let ends = |snapshots: Vec<Snapshot>| -> Vec<Wall> {
+        assert!(samples(&snapshots) > 0, "{snapshots:?}");
+        let headers = snapshots.into_iter().map(|snapshot| snapshot.header);
+        headers.map(|header| header.start.plus(Duration::from_nanos(header.length_ns))).collect()
+    };
+    // Set while the interval is open.
+    core.on_datagram(start(), b"a:1|ms");
+    let now = ahead(start().after(SECOND), hour);
+    core.on_deadline(now);
+    assert_eq!(ends(deliver(&mut core, now)), [now.wall; 2]);
+    // Set while what was closed waits for the broker, in which an interval more is closed.
+    core.on_bus_event(now, &BusEvent::Disconnected);
+    for second in 2..=3 {
+        let now = ahead(start().after(SECOND * second), hour * second.min(2));
+        core.on_datagram(now, b"a:1|ms");
+        core.on_deadline(now);
+    }
+    let now = ahead(start().after(SECOND * 5), hour * 3);
+    core.on_bus_event(now, &connected());
+    let ends = ends(deliver(&mut core, now));
+    let oldest = now.wall.minus(SECOND * 3);
+    assert!(ends.iter().all(|end| (oldest..=now.wall).contains(end)), "{ends:?} {now:?}");
+}

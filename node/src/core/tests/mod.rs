@@ -106,6 +106,31 @@ fn the_way_to_the_broker_is_recorded_as_publish() {
 }
 
 #[test]
+fn what_waited_while_a_broker_restarted_is_no_slow_publishing() {
+    let mut core = core(Bounds::default());
+    core.on_bus_event(start(), &connected());
+    core.on_bus_event(start().after(SECOND), &BusEvent::Disconnected);
+    (2..=20).for_each(|second| core.on_deadline(start().after(SECOND * second)));
+    let back = start().after(SECOND * 20 + Duration::from_millis(500));
+    core.on_bus_event(back, &connected());
+    deliver(&mut core, back);
+    let now = start().after(21 * SECOND);
+    core.on_deadline(now);
+    let snapshots = deliver(&mut core, now);
+    core.on_deadline(now.after(SECOND));
+    let after = deliver(&mut core, now.after(SECOND));
+    let operations = |snapshots: &[Snapshot]| -> Vec<String> {
+        let latencies = snapshots.iter().filter_map(|snapshot| match &snapshot.body {
+            Body::Latency(latency) => Some(&latency.histograms),
+            _ => None,
+        });
+        latencies.flatten().map(|(series, _)| series.operation.to_string()).collect()
+    };
+    assert_eq!(operations(&snapshots), [""; 0]);
+    assert_eq!(operations(&after), ["publish"]);
+}
+
+#[test]
 fn a_bad_line_costs_itself_alone_and_is_counted_by_reason() {
     let mut core = core(Bounds::default());
     core.on_datagram(start(), b"a:1|ms\nnonsense\nb:x|ms\nc:-1|ms\nd:1|ms\n\n");

@@ -130,7 +130,7 @@ pub(crate) async fn payloads(cursor: &mut Cursor, count: usize) -> Vec<String> {
 pub(crate) fn extent(event: &CursorEvent) -> Option<(u64, u64)> {
     match event {
         CursorEvent::Positioned { first_seq, last_seq, .. } => Some((*first_seq, *last_seq)),
-        CursorEvent::Reset { .. } | CursorEvent::Message(_) => None,
+        CursorEvent::Reset { .. } | CursorEvent::Used { .. } | CursorEvent::Message(_) => None,
     }
 }
 

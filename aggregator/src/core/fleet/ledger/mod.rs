@@ -2,8 +2,10 @@
 //!
 //! Each message carries the node's running totals, so the entry needs no message to be present.
 //! Recorded is the total of the newest message, merged is what was counted here, and unread is what
-//! was recorded before the oldest one. The difference is either held (more may come) or unaccounted
-//! (the incarnation has ended).
+//! was recorded before the oldest one. The difference is either held (more may come), or
+//! unaccounted (the incarnation has ended), or lost by a crash (it ended without a spool).
+//!
+//! DESIGN A48.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +14,14 @@ use plimsoll_schemas::ids::Incarnation;
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::Header;
 use plimsoll_schemas::wire::confirmation::ConfirmedIncarnation;
+use plimsoll_schemas::wire::{Bus, Header};
 use serde::{Deserialize, Serialize};
 
 pub use run::Run;
 pub use seqs::Seqs;
 
+use run::OVERLAPS_BORNE;
 use runs::Runs;
 
 mod run;
@@ -64,9 +67,6 @@ pub struct LedgerEntry {
     conflicts: u64,
 }
 
-/// Messages of a run about a time after a later one had begun that mean nothing yet.
-const OVERLAPS_BORNE: u64 = 3;
-
 impl LedgerEntry {
     /// Decides about a snapshot that carries `samples`, and books it when it is new.
     pub fn book(&mut self, header: &Header, samples: u64) -> Decision {
@@ -81,9 +81,44 @@ impl LedgerEntry {
         }
         run.book(header, samples);
         self.runs.put_in_order(header);
+        self.runs.reopen_newest();
         self.detect_overlap(header);
         self.fold_the_oldest();
         Decision::Merge
+    }
+
+    /// Takes what a run's own bus message reports of the whole run.
+    pub fn on_report(&mut self, header: &Header, bus: &Bus) {
+        if let Some(run) = self.runs.get_mut(header.incarnation) {
+            run.on_report(header.seq, bus);
+        }
+    }
+
+    /// Runs that a later one followed although no final message of theirs was received, unless
+    /// closed.
+    pub fn awaiting_close(&self) -> impl Iterator<Item = Incarnation> {
+        let newest = self.runs.newest().map(|(_, run)| run.order);
+        let former = self.runs.iter().filter(move |(_, run)| Some(run.order) != newest);
+        former.filter(|(_, run)| run.awaits_close()).map(|(incarnation, _)| incarnation)
+    }
+
+    /// Closes a run that a later one followed: everything that the streams held of it was read.
+    /// What it held without a spool is lost from now on; a message that arrives later nevertheless
+    /// is merged and reduces that.
+    pub fn close(&mut self, incarnation: Incarnation) {
+        let next_began = self.runs.began_after(incarnation);
+        if let Some(run) = self.runs.get_mut(incarnation) {
+            run.close(next_began);
+        }
+    }
+
+    /// Nothing of the newest run can come any more, unless a spool holds it.
+    pub fn on_expired(&mut self) {
+        let newest = self.runs.newest().map(|(name, _)| name);
+        let Some(run) = newest.and_then(|name| self.runs.get_mut(name)) else { return };
+        if run.is_unspooled() && !run.left_in_order {
+            run.close(None);
+        }
     }
 
     fn is_past(&self, incarnation: Incarnation) -> bool {
@@ -102,13 +137,17 @@ impl LedgerEntry {
         let Some(run) = self.runs.get_mut(header.incarnation) else { return };
         if run.order < order && run.successor.is_none() && header.start > began {
             run.overlaps = run.overlaps.saturating_add(1);
-            // The first few may be of a crash with a clock set back a little.
             self.conflicts += u64::from(run.overlaps > OVERLAPS_BORNE);
         }
     }
 
     fn fold_the_oldest(&mut self) {
-        let Some((incarnation, run)) = self.runs.take_oldest(INCARNATIONS_MAX) else { return };
+        let oldest = self.runs.take_oldest(INCARNATIONS_MAX);
+        let Some((incarnation, mut run, next_began)) = oldest else { return };
+        // Nothing of it is merged any more.
+        if run.awaits_close() {
+            run.close(next_began);
+        }
         self.past.add(&run.ledger(true));
         self.past_incarnations.insert(incarnation);
         if self.past_incarnations.len() > INCARNATIONS_PAST_MAX {
@@ -133,7 +172,8 @@ impl LedgerEntry {
     #[must_use]
     pub fn gap(&self) -> Option<Gap> {
         let mut gap: Option<Gap> = None;
-        for (incarnation, run) in self.runs.iter().filter(|(_, run)| run.missing() > 0) {
+        let has_gap = |run: &Run| run.missing() > 0 && !run.is_lost();
+        for (incarnation, run) in self.runs.iter().filter(|(_, run)| has_gap(run)) {
             let Some(first) = run.hole() else { continue };
             let samples = gap.map_or(0, |gap| gap.samples).saturating_add(run.missing());
             let hole = gap.map_or((incarnation, first), |gap| gap.hole);
@@ -167,11 +207,18 @@ impl LedgerEntry {
         past.chain(runs).fold(0, u64::saturating_add)
     }
 
+    /// Runs that ended without a final message of their own.
+    #[must_use]
+    pub fn crashes(&self) -> u64 {
+        let runs = self.runs.iter().map(|(_, run)| run.crashes());
+        runs.fold(self.past.crashed_runs, u64::saturating_add)
+    }
+
     /// Samples missing from incarnations that have ended.
     #[must_use]
     pub fn unaccounted(&self) -> u64 {
         let ended = self.runs().filter(|(_, _, ended)| *ended);
-        ended.map(|(_, run, _)| run.missing()).fold(self.past.unaccounted, u64::saturating_add)
+        ended.map(|(_, run, _)| run.unaccounted()).fold(self.past.unaccounted, u64::saturating_add)
     }
 
     /// All incarnations with a run of their own, and whether each has ended; in order of their
@@ -179,7 +226,8 @@ impl LedgerEntry {
     pub fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
         let newest = self.runs.newest().map(|(_, run)| run.order);
         self.runs.iter().map(move |(incarnation, run)| {
-            (incarnation, run, run.left_in_order || Some(run.order) != newest)
+            let ended = run.left_in_order || run.is_closed_alone();
+            (incarnation, run, ended || Some(run.order) != newest)
         })
     }
 

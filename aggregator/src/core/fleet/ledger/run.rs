@@ -1,15 +1,22 @@
 //! One incarnation's part of a node's ledger entry: which of its messages were merged, and what
 //! became of the samples that it reports as recorded. It does not depend on other incarnations.
 
+use std::collections::BTreeMap;
+use std::time::Duration;
+
 use crate::limits::LEDGER_HOLES_MAX;
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
 use plimsoll_schemas::summary::{Ledger, RunLedger};
+use plimsoll_schemas::time::{Wall, nanos};
 use plimsoll_schemas::wire::confirmation::ConfirmedIncarnation;
-use plimsoll_schemas::wire::{Header, Totals};
+use plimsoll_schemas::wire::{Bus, Header, Totals};
 use serde::{Deserialize, Serialize};
 
 use super::seqs::Seqs;
+
+/// The reason under which the ledger names what ended with a process, as nodes name it.
+const CRASH: &str = "crash";
 
 /// One incarnation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,7 +43,26 @@ pub struct Run {
     /// The newest number when last nothing was missing.
     #[serde(default)]
     settled: Seq,
+    /// Samples that it reported as recorded, some of which no message may carry yet.
+    #[serde(default)]
+    reported: u64,
+    /// Its latest report whether a spool keeps its messages, with the report's number.
+    #[serde(default)]
+    spooled: Option<(Seq, bool)>,
+    /// End of its latest interval received, by the node's clock.
+    #[serde(default)]
+    reported_until: Wall,
+    /// True when it ended without a final message and everything stored by then was read.
+    #[serde(default)]
+    closed: bool,
+    /// When the next run began, by the node's clock, of a closed run that a later one followed.
+    #[serde(default)]
+    next_began: Option<Wall>,
 }
+
+/// Messages of a run about a time after a later one had begun that mean nothing yet: the first few
+/// may be of a crash with a clock set back a little.
+pub(super) const OVERLAPS_BORNE: u64 = 3;
 
 impl Run {
     pub(super) fn new(order: u64) -> Self {
@@ -53,6 +79,11 @@ impl Run {
             duplicates: 0,
             overlaps: 0,
             settled: Seq(0),
+            reported: 0,
+            spooled: None,
+            reported_until: Wall(0),
+            closed: false,
+            next_began: None,
         }
     }
 
@@ -60,6 +91,10 @@ impl Run {
         self.merged = self.merged.saturating_add(samples);
         self.left_in_order |= header.last;
         self.successor = header.successor.or(self.successor);
+        if header.successor.is_none() {
+            let until = header.start.plus(Duration::from_nanos(header.length_ns));
+            self.reported_until = self.reported_until.max(until);
+        }
         if header.seq > self.newest {
             self.newest = header.seq;
             self.totals = header.totals.clone();
@@ -74,6 +109,41 @@ impl Run {
         }
     }
 
+    /// Takes what its bus message with number `seq` reports of the whole run.
+    pub(super) fn on_report(&mut self, seq: Seq, bus: &Bus) {
+        self.reported = self.reported.max(bus.recorded);
+        if self.spooled.is_none_or(|(newest, _)| seq > newest) {
+            self.spooled = bus.spooled.map(|spooled| (seq, spooled)).or(self.spooled);
+        }
+    }
+
+    /// Closes a run that ended without a final message.
+    pub(super) fn close(&mut self, next_began: Option<Wall>) {
+        self.closed = true;
+        self.next_began = next_began.or(self.next_began);
+    }
+
+    /// It goes on: nothing of it is closed.
+    pub(super) fn reopen(&mut self) {
+        (self.closed, self.next_began) = (false, None);
+    }
+
+    /// Whether it was closed without a later run.
+    pub(super) fn is_closed_alone(&self) -> bool {
+        self.closed && self.next_began.is_none()
+    }
+
+    /// Whether it is to be closed, since a later run began: it has no final message and is no other
+    /// node's of the same name, which would go on beside the later run.
+    pub(super) fn awaits_close(&self) -> bool {
+        !self.left_in_order && self.next_began.is_none() && self.overlaps <= OVERLAPS_BORNE
+    }
+
+    /// Whether it runs without a spool, as it reports: what it holds ends with its process.
+    pub(super) fn is_unspooled(&self) -> bool {
+        matches!(self.spooled, Some((_, false)))
+    }
+
     /// The first number that is missing, of those between two that are there. A hole that was
     /// there when nothing was missing, as that of a message refused for good, is none if there
     /// is another: what is missing now is not in it.
@@ -82,9 +152,42 @@ impl Run {
         holes().find(|first| *first > self.settled.0).or_else(|| holes().next())
     }
 
-    /// Samples recorded of which nothing is known.
+    /// Samples recorded in messages up to the newest one of which nothing is known.
     pub(super) fn missing(&self) -> u64 {
         self.open().saturating_sub(self.unread())
+    }
+
+    /// Samples reported beyond the newest message. The final message names all, and what a run with
+    /// a spool holds is recorded by its successor.
+    fn beyond(&self) -> u64 {
+        let counts = self.is_unspooled() && !self.left_in_order;
+        if counts { self.reported.saturating_sub(self.totals.recorded) } else { 0 }
+    }
+
+    /// Samples of which nothing is known, of those recorded and those reported.
+    fn outstanding(&self) -> u64 {
+        self.missing().saturating_add(self.beyond())
+    }
+
+    /// Whether its process died with all that it held, so that nothing more of it is sent.
+    pub(super) fn is_lost(&self) -> bool {
+        self.is_unspooled() && self.is_crash()
+    }
+
+    /// Whether it ended without a final message of its own.
+    fn is_crash(&self) -> bool {
+        let closed = self.closed && !self.left_in_order && self.overlaps <= OVERLAPS_BORNE;
+        closed || self.successor.is_some()
+    }
+
+    /// Samples missing from it for no named reason, if it has ended.
+    pub(super) fn unaccounted(&self) -> u64 {
+        if self.is_lost() { 0 } else { self.outstanding() }
+    }
+
+    fn unknown(&self) -> Duration {
+        let next = self.next_began.filter(|_| self.is_lost());
+        next.map_or(Duration::ZERO, |began| began.since(self.reported_until))
     }
 
     /// Samples in messages older than the oldest one received. The broker may have refused some of
@@ -101,20 +204,37 @@ impl Run {
 
     /// Samples that it lost.
     pub(super) fn lost(&self) -> u64 {
-        self.totals.lost_sum()
+        self.totals.lost_sum().saturating_add(self.died_with())
+    }
+
+    /// Samples that it held when it crashed without a spool.
+    fn died_with(&self) -> u64 {
+        if self.is_lost() { self.outstanding() } else { 0 }
+    }
+
+    /// Crashes of it, for a sum.
+    pub(super) fn crashes(&self) -> u64 {
+        u64::from(self.is_crash())
     }
 
     /// Its ledger entry. No process holds what is missing from an incarnation that has ended.
     pub(super) fn ledger(&self, ended: bool) -> Ledger {
-        let missing = self.missing();
         let lost = self.totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n));
+        let mut lost: BTreeMap<String, u64> = lost.collect();
+        let died_with = self.died_with();
+        if died_with > 0 {
+            let crash = lost.entry(CRASH.to_owned()).or_default();
+            *crash = crash.saturating_add(died_with);
+        }
         Ledger {
-            recorded: self.totals.recorded,
+            recorded: self.totals.recorded.saturating_add(self.beyond()),
             merged: self.merged,
-            held: if ended { 0 } else { missing },
-            unaccounted: if ended { missing } else { 0 },
+            held: if ended { 0 } else { self.outstanding() },
+            unaccounted: if ended { self.unaccounted() } else { 0 },
             unread: self.unread(),
-            lost: lost.collect(),
+            lost,
+            crashed_runs: self.crashes(),
+            unknown_ns: nanos(self.unknown()),
         }
     }
 

@@ -17,6 +17,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::Incarnation;
+use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Header;
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +89,21 @@ impl Runs {
         times > borne
     }
 
+    /// The newest run goes on.
+    pub(super) fn reopen_newest(&mut self) {
+        let newest = self.newest().map(|(name, _)| name);
+        if let Some(run) = newest.and_then(|name| self.by_name.get_mut(&name)) {
+            run.reopen();
+        }
+    }
+
+    /// When the run after this one began, by the node's clock.
+    pub(super) fn began_after(&self, incarnation: Incarnation) -> Option<Wall> {
+        let order = self.order(incarnation)?;
+        let later = self.by_name.iter().filter(|(_, run)| run.order > order);
+        later.min_by_key(|(_, run)| run.order).map(|(name, _)| Wall(name.0))
+    }
+
     fn put_successors_last(&mut self, mut incarnation: Incarnation) {
         // As many steps as there are runs: forged successors may form a ring.
         for _ in 0..self.by_name.len() {
@@ -137,12 +153,13 @@ impl Runs {
         self.by_name.iter().map(|(name, run)| (*name, run))
     }
 
-    /// Takes the oldest out where there are more than `max`.
-    pub(super) fn take_oldest(&mut self, max: usize) -> Option<(Incarnation, Run)> {
+    /// Takes the oldest out where there are more than `max`; with when the next one began.
+    pub(super) fn take_oldest(&mut self, max: usize) -> Option<(Incarnation, Run, Option<Wall>)> {
         if self.by_name.len() <= max {
             return None;
         }
-        let oldest = self.by_name.iter().min_by_key(|(_, run)| run.order).map(|(name, _)| *name);
-        oldest.and_then(|name| self.by_name.remove_entry(&name))
+        let oldest = self.by_name.iter().min_by_key(|(_, run)| run.order).map(|(name, _)| *name)?;
+        let next_began = self.began_after(oldest);
+        self.by_name.remove(&oldest).map(|run| (oldest, run, next_began))
     }
 }

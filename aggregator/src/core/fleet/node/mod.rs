@@ -2,6 +2,7 @@
 //! readings, events and the metrics that rules watch. Merging is idempotent only together with the
 //! ledger entry, which decides what is new.
 
+mod clock_offset;
 mod increase;
 mod latest;
 pub(in crate::core::fleet) mod metrics;
@@ -10,6 +11,7 @@ mod sensor_counters;
 mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use crate::limits::{
     LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
@@ -36,6 +38,7 @@ use super::ledger::LedgerEntry;
 use super::operations::Operations;
 use super::shared::Shared;
 use crate::core::ingest::Skew;
+use clock_offset::ClockOffset;
 use metrics::Count;
 
 /// One node.
@@ -51,6 +54,8 @@ pub struct Node {
     pub labels: Latest<Labels>,
     /// The offset of its clock, as last seen; `None` if it is unknown.
     pub skew: Option<Skew>,
+    /// The same as rules and pages have it.
+    clock: ClockOffset,
     /// Its operations.
     pub operations: Operations,
     /// Sums of its counters.
@@ -101,7 +106,8 @@ impl Node {
     /// What is kept of the node while it is not shown: its ledger entry, and when it was last seen.
     #[must_use]
     pub fn expired(&self) -> Self {
-        let (account, last_seen) = (self.account.clone(), self.last_seen);
+        let (mut account, last_seen) = (self.account.clone(), self.last_seen);
+        account.on_expired();
         Self {
             account,
             last_seen,
@@ -115,6 +121,31 @@ impl Node {
     pub fn see_clock(&mut self, skew: Option<Skew>) {
         let better = |skew: &Skew| self.skew.is_none_or(|known| skew.is_better_than(&known));
         self.skew = skew.filter(better).or(self.skew);
+        skew.into_iter().for_each(|skew| self.clock.see(skew));
+    }
+
+    /// Drops what is known of its clock.
+    pub fn reset_clock(&mut self) {
+        (self.skew, self.clock) = (None, ClockOffset::default());
+    }
+
+    /// How much longer its latest message was under way than its fastest one of some minutes.
+    #[must_use]
+    pub fn delay(&self) -> Duration {
+        self.clock.delay()
+    }
+
+    /// Its latest round trip to the broker, as it reports it.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.bus.value.round_trip_ns.map(Duration::from_nanos)
+    }
+
+    /// Nanoseconds by which its clock is ahead of the broker's, as far as no delay of its messages
+    /// explains it.
+    #[must_use]
+    pub fn clock_ahead_ns(&self) -> Option<i64> {
+        self.clock.ahead_ns(self.round_trip())
     }
 
     /// Takes its labels.
@@ -162,6 +193,7 @@ impl Node {
             (Count::DuplicateNames, self.account.conflicts()),
             (Count::SamplesLost, self.account.lost()),
             (Count::Unaccounted, self.account.unaccounted()),
+            (Count::CrashedRuns, self.account.crashes()),
         ];
         let bus = self.bus.is_known().then_some(&*self.bus.value);
         self.metrics.observe_counts(self.last_seen, run, ledger, bus);
@@ -222,6 +254,7 @@ impl Node {
             (Trouble::DuplicateName, grew(Count::DuplicateNames)),
             (Trouble::KernelDropped, grew(Count::KernelDropped)),
             (Trouble::Dropped, grew(Count::Dropped)),
+            (Trouble::RunCrashed, grew(Count::CrashedRuns)),
             (Trouble::SamplesLost, grew(Count::SamplesLost)),
             (Trouble::Unaccounted, self.account.unaccounted() > 0),
             (Trouble::LedgerGap, gap_samples > 0),

@@ -14,6 +14,8 @@ pub enum Trouble {
     KernelDropped,
     /// It dropped messages.
     Dropped,
+    /// A run of it ended without a final message.
+    RunCrashed,
     /// It lost samples.
     SamplesLost,
     /// Samples are missing from a run that has ended.
@@ -24,12 +26,13 @@ pub enum Trouble {
 
 impl Trouble {
     /// All kinds.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::OutboxDeep,
         Self::Rerouted,
         Self::DuplicateName,
         Self::KernelDropped,
         Self::Dropped,
+        Self::RunCrashed,
         Self::SamplesLost,
         Self::Unaccounted,
         Self::LedgerGap,
@@ -44,6 +47,7 @@ impl Trouble {
             Self::DuplicateName => "duplicate_name",
             Self::KernelDropped => "kernel_dropped",
             Self::Dropped => "dropped",
+            Self::RunCrashed => "run_crashed",
             Self::SamplesLost => "samples_lost",
             Self::Unaccounted => "unaccounted",
             Self::LedgerGap => "ledger_gap",

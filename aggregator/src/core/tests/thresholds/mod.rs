@@ -1,5 +1,6 @@
 //! Thresholds from real messages.
 
+mod connection;
 mod walk;
 pub(crate) mod world;
 

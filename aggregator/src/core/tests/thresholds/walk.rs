@@ -3,6 +3,7 @@
 //! whose metric no producer sends would never fire.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
 use plimsoll_schemas::hardware::{
@@ -14,6 +15,7 @@ use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::metric::{AggregatorMetric, Metric, NodeMetric};
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::rule::{Comparison, Rules, Threshold};
+use plimsoll_schemas::subject::Lane;
 
 use super::*;
 use crate::core::tests::thresholds::world::World;
@@ -28,6 +30,7 @@ const CASES: &[Case] = &[
     ("breaker_open", |w| w.bus.breaker_state = Some(2), |w| w.bus.breaker_state = Some(0)),
     ("task_restarting", |w| w.bus.task_restarts += 1, |_| {}),
     ("conservative_mode", |w| w.bus.conservative = true, |w| w.bus.conservative = false),
+    ("link_slow", |w| w.bus.round_trip_ns = Some(1_900 * MS), |w| w.bus.round_trip_ns = Some(MS)),
     ("node_silent", |w| w.is_mute = true, |w| w.is_mute = false),
     ("clock_skew", |w| w.clock_ahead_s = 10, |w| w.clock_ahead_s = 0),
     (
@@ -42,6 +45,15 @@ const CASES: &[Case] = &[
         |w| {
             w.node.send(w.now, MS, 5);
             w.node.lose(5);
+        },
+        |_| {},
+    ),
+    (
+        "run_crashed",
+        |w| {
+            if w.node.incarnation() == 1 {
+                w.node = Speaker::new("a").of(2);
+            }
         },
         |_| {},
     ),
@@ -120,6 +132,19 @@ const CASES: &[Case] = &[
     ("isolation_violations", |w| w.count("isolation.violations", 4.0), |_| {}),
     ("compile_retries", |w| w.count("compile.retries", 2.0), |_| {}),
     ("broker_unreachable", |w| w.set_broker(false), |w| w.set_broker(true)),
+    (
+        "broker_slow",
+        |w| {
+            w.round_trip = Duration::from_millis(600);
+            w.bus.round_trip_ns = Some(700 * MS);
+        },
+        |w| w.round_trip = Duration::from_millis(1),
+    ),
+    (
+        "stream_full",
+        |w| w.core.on_stream_used(Lane::Normal, 0.96),
+        |w| w.core.on_stream_used(Lane::Normal, 0.5),
+    ),
     (
         "undecodable",
         |w| w.deliver(&("plimsoll.v1.m.normal.a.bus".to_owned(), vec![0xc1; 40])),

@@ -68,6 +68,9 @@ pub(crate) struct World {
     /// Sensors that a machine has once, by name.
     pub(crate) sensors: BTreeMap<&'static str, f64>,
     pub(crate) clock_ahead_s: u32,
+    /// The aggregator's own round trip to the broker, and how long messages are under way.
+    pub(crate) round_trip: Duration,
+    pub(crate) way: Duration,
     pub(crate) pending: u64,
     /// What never arrived.
     pub(crate) lost: Option<Message>,
@@ -111,6 +114,8 @@ impl World {
             throttled: 0.0,
             sensors: SENSORS.into_iter().map(|(sensor, value)| (sensor.name, value)).collect(),
             clock_ahead_s: 0,
+            round_trip: Duration::from_millis(1),
+            way: Duration::ZERO,
             pending: 0,
             lost: None,
             stores: true,
@@ -135,8 +140,17 @@ impl World {
         if let Some(message) = twin.map(|twin| twin.send(now, MS, 1)) {
             self.deliver(&message);
         }
+        if !self.is_cut_off {
+            let round_trip = BusEvent::RoundTrip(self.round_trip);
+            self.core.on_bus_event(self.now.mono, &round_trip);
+        }
         self.core.on_deadline(self.now);
         self.send_and_store();
+    }
+
+    /// Whether the broker does not answer.
+    pub(crate) fn is_cut_off(&self) -> bool {
+        self.is_cut_off
     }
 
     /// The broker answers, or does no more.
@@ -156,7 +170,7 @@ impl World {
 
     pub(crate) fn deliver(&mut self, (subject, payload): &Message) {
         self.read += 1;
-        let sent = self.now.wall.plus(self.clock_ahead_s * SECOND);
+        let sent = self.now.wall.plus(self.clock_ahead_s * SECOND).minus(self.way);
         let message = Delivered {
             lane: Lane::Normal,
             stream_seq: self.read,

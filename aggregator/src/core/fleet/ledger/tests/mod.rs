@@ -1,5 +1,6 @@
 //! The ledger entry of one node: repetitions, gaps, crashes, and any order of messages.
 
+mod crash;
 mod order;
 
 use std::collections::BTreeMap;
@@ -267,7 +268,17 @@ fn an_account_stored_before_there_were_successors_is_still_read() {
     let new = ["duplicates", "conflicts", "past_floor"];
     assert!(new.iter().all(|new| whole.remove(*new).is_some()));
     let run = whole["runs"]["by_name"]["1"].as_object_mut().unwrap();
-    let new = ["successor", "duplicates", "overlaps", "settled"];
+    let new = [
+        "successor",
+        "duplicates",
+        "overlaps",
+        "settled",
+        "reported",
+        "spooled",
+        "reported_until",
+        "closed",
+        "next_began",
+    ];
     assert!(new.iter().all(|new| run.remove(*new).is_some()));
     let read: LedgerEntry = serde_json::from_value(stored).unwrap();
     assert_eq!((read.ledger(), read.gap()), (account.ledger(), account.gap()));

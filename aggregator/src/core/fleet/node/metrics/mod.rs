@@ -37,9 +37,11 @@ pub(in crate::core::fleet) enum Count {
     Unaccounted,
     /// See [`NodeMetric::TaskRestarts`].
     TaskRestarts,
+    /// See [`NodeMetric::CrashedRuns`].
+    CrashedRuns,
 }
 
-const COUNTS: usize = 7;
+const COUNTS: usize = 8;
 
 /// Beside those of sensors: an open breaker, and conservative mode.
 const PEAKS: usize = SENSED + 2;
@@ -82,7 +84,7 @@ struct Peaks {
 impl Count {
     const fn span(self) -> Duration {
         match self {
-            Self::SamplesLost | Self::Unaccounted => LOSSES_WITHIN,
+            Self::SamplesLost | Self::Unaccounted | Self::CrashedRuns => LOSSES_WITHIN,
             Self::TaskRestarts => RESTARTS_WITHIN,
             _ => COUNTED_WITHIN,
         }
@@ -155,7 +157,7 @@ impl NodeMetrics {
         &mut self,
         at: Wall,
         run: Incarnation,
-        ledger: [(Count, u64); 3],
+        ledger: [(Count, u64); 4],
         bus: Option<&Bus>,
     ) {
         let Self { counted, known: [account_known, bus_known], .. } = self;

@@ -58,9 +58,10 @@ fn what_a_node_never_reported_is_no_figure() {
         let found = NodeAt::new(&node, second(1)).figure(*figure);
         let known = match figure {
             NodeMetric::SilentSeconds => Some(1.0),
-            NodeMetric::SamplesLost | NodeMetric::Unaccounted | NodeMetric::DuplicateNames => {
-                Some(0.0)
-            }
+            NodeMetric::SamplesLost
+            | NodeMetric::CrashedRuns
+            | NodeMetric::Unaccounted
+            | NodeMetric::DuplicateNames => Some(0.0),
             _ => None,
         };
         assert_eq!(found, known, "{figure:?}");

@@ -1,0 +1,90 @@
+//! What pages someone and what does not: a broker's restart, and a node without a spool that dies.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use nix::sys::signal::Signal;
+use plimsoll_clock::Deadline;
+use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::summary::{LedgerPage, Summary};
+use plimsoll_tests::jobs::with_jobs;
+use plimsoll_tests::oracle::check_drained;
+use plimsoll_tests::process::{MeshProcess, await_summary, fleet_samples, node_row};
+use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
+use plimsoll_tests::statsd::StatsdSender;
+
+/// How long the broker is away: a planned restart with a slow disk.
+const AWAY: Duration = Duration::from_secs(20);
+/// Evaluations after it that show whether a rule fires late.
+const WATCHED_FOR: Duration = Duration::from_secs(60);
+/// Well above what publishing takes on a machine with other work, and a fraction of the restart.
+const PUBLISH_LIMIT: &str = "[[budget]]\nname = \"publish\"\nlimit = \"1s\"\n";
+
+/// Rules that page someone within this time.
+async fn poll_paged(stack: &Stack, span: Duration) -> BTreeSet<String> {
+    let (deadline, mut fired) = (Deadline::within(span), BTreeSet::new());
+    while !deadline.has_passed() {
+        fired.extend(paged(&stack.api().summary().await.unwrap()));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    fired
+}
+
+/// Rules of severity warning and above that have fired so far.
+fn paged(summary: &Summary) -> BTreeSet<String> {
+    let fired = summary.changes.iter().filter(|of| of.state == AlertState::Firing);
+    let paging = fired.filter(|of| of.severity >= Severity::Warning);
+    paging.map(|of| of.key.rule.to_string()).collect()
+}
+
+#[tokio::test]
+async fn a_broker_that_restarts_within_half_a_minute_under_load_pages_nobody() {
+    let dir = tempfile::tempdir().unwrap();
+    let aggregator_settings = PUBLISH_LIMIT.to_owned();
+    let options = StackOptions { aggregator_settings, ..with_jobs(dir.path()) };
+    let mut stack = Stack::start(options).await.unwrap();
+    let hooks = |more: u64| move |summary: &Summary| fleet_samples(summary, "epoch_hook") >= more;
+    let before = await_summary(stack.api(), "the mesh works", hooks(100)).await.unwrap();
+    stack.broker().terminate().await.unwrap();
+    let mut fired = poll_paged(&stack, AWAY).await;
+    stack.broker().restart().await.unwrap();
+    let more = fleet_samples(&before, "epoch_hook") + 200;
+    await_summary(stack.api(), "the mesh works again", hooks(more)).await.unwrap();
+    fired.extend(poll_paged(&stack, WATCHED_FOR).await);
+    let new: Vec<_> = fired.difference(&paged(&before)).cloned().collect();
+    let summary = stack.api().summary().await.unwrap();
+    assert_eq!(new, [""; 0], "{:#?}", summary.changes);
+    let drained = stack.drain().await.unwrap();
+    check_drained(&drained, stack.stations()).unwrap();
+    stack.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_node_without_a_spool_that_is_killed_is_named_and_its_silence_measured() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+    let sender = StatsdSender::unix(mesh.node.socket()).unwrap();
+    (0..100).for_each(|_| sender.send("epoch_hook:1|ms").unwrap());
+    let merged = |summary: &Summary| fleet_samples(summary, "epoch_hook") == 100;
+    await_summary(mesh.stack.api(), "all samples are merged", merged).await.unwrap();
+    mesh.node.signal(Signal::SIGKILL);
+    mesh.node.end(Duration::from_secs(20)).await.unwrap();
+    let broker = mesh.stack.broker().url();
+    mesh.node = MeshProcess::node(NODE, dir.path(), &broker).await.unwrap();
+    let named = |summary: &Summary| {
+        let closed = node_row(summary, NODE).is_ok_and(|row| row.ledger.crashed_runs == 1);
+        closed && paged(summary).contains("run_crashed")
+    };
+    await_summary(mesh.stack.api(), "the crash is named and fires", named).await.unwrap();
+    let page = mesh.stack.api().get("/api/v1/ledger").await.unwrap();
+    let page: LedgerPage = serde_json::from_str(&page).unwrap();
+    let [crashed, living] = &page.nodes[0].runs[..] else { panic!("{page:#?}") };
+    assert!(crashed.ended && !crashed.left_in_order && !living.ended, "{page:#?}");
+    let unknown = Duration::from_nanos(crashed.ledger.unknown_ns);
+    assert!((Duration::from_millis(1)..Duration::from_secs(60)).contains(&unknown), "{unknown:?}");
+    let lost: u64 = crashed.ledger.lost.values().sum();
+    assert_eq!(crashed.ledger.recorded, crashed.ledger.merged + lost, "{page:#?}");
+    assert_eq!((living.ledger.crashed_runs, living.ledger.unknown_ns), (0, 0));
+}
