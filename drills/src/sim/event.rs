@@ -223,6 +223,13 @@ pub enum Event {
         /// The node's life.
         life: u64,
     },
+    /// The write of a node's note ends.
+    NoteWritten {
+        /// The node.
+        node: usize,
+        /// The node's life.
+        life: u64,
+    },
     /// The write of a checkpoint ends.
     CheckpointWritten {
         /// The aggregator.
@@ -254,7 +261,9 @@ impl Event {
             | Self::ProbeReply { who, .. }
             | Self::Stall { who, .. }
             | Self::Timeout { who, .. } => Some(*who),
-            Self::Client { node, .. } | Self::SpoolWritten { node, .. } => Some(Who::Node(*node)),
+            Self::Client { node, .. }
+            | Self::SpoolWritten { node, .. }
+            | Self::NoteWritten { node, .. } => Some(Who::Node(*node)),
             Self::CheckpointWritten { which, .. } | Self::RetryStream { which, .. } => {
                 Some(Who::Aggregator(*which))
             }

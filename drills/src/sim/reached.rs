@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 69] = [
+pub const DEMANDED: [&str; 72] = [
     "load",
     "connection broken",
     "partition",
@@ -73,6 +73,9 @@ pub const DEMANDED: [&str; 69] = [
     "spool found",
     "spool torn",
     "spool in doubt",
+    "frame answered after its note",
+    "frame sent again to a successor",
+    "frame left unread",
     "crash report",
     "ended while holding",
     "stream reset",

@@ -59,6 +59,7 @@ pub async fn run(config: &Config) -> Result<Exit, StartError> {
     driver.log_start();
     while driver.turn().await {}
     driver.spool.finish(&mut driver.core, driver.clock).await;
+    driver.inputs.answer(&driver.core, driver.clock.now());
     Ok(driver.finish().await)
 }
 
@@ -136,7 +137,9 @@ impl Driver {
         }
         self.cost.begin();
         let is_more = readable && self.read_inputs();
+        // Before anything of it may be sent or written, so that no answered sample is sent again.
         let now = self.clock.now();
+        self.inputs.answer(&self.core, now);
         self.depart(now);
         self.core.on_deadline(now);
         self.cost.end(Stage::Decide);
