@@ -14,6 +14,7 @@ mod faults;
 mod fleet;
 mod flood;
 mod hostile;
+mod killed;
 mod otlp;
 mod outage_start;
 mod prometheus;
