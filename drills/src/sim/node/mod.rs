@@ -142,6 +142,7 @@ impl Node {
         let Some(doubt) = adopted.doubt else { return };
         k.reach("spool in doubt");
         oracle.history_mut().excuse("a spool that was not synced is not whole");
+        oracle.history_mut().on_notes_lost();
         if spool == Spooling::Synced {
             let number = self.number;
             k.fail("no crash damages a synced spool", || format!("n{number}: {doubt}"));
@@ -327,6 +328,10 @@ impl Node {
     /// Its process has ended.
     pub fn end(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle, end: End) {
         let who = self.who();
+        if end == End::Killed && self.departure.step() == Step::Running {
+            // The moment at which most is at stake: right after a frame came, perhaps answered.
+            self.load(k, net, oracle, (2, 1));
+        }
         self.observe(k, oracle);
         k.trace(|| format!("{who}: gone ({end:?})"));
         if self.core.take().is_some()
@@ -416,7 +421,7 @@ impl Node {
         let (longest, node, life) = (k.knobs().spool_write, self.number, self.machine.life());
         if self.spool.begin_note(core, now) {
             // Notes are not synced, and yet some disks let them wait for seconds.
-            let took = k.rng().span(MICROSECOND, 2 * longest);
+            let took = k.rng().span(MICROSECOND, 4 * longest);
             k.after(took, Event::NoteWritten { node, life });
         }
         if self.spool.begin_write(core, now) {

@@ -272,8 +272,8 @@ impl History {
         self.last_killed = Some(run);
     }
 
-    /// Notes are gone, which name what was answered.
-    pub(super) fn on_notes_lost(&mut self) {
+    /// Notes are gone, or the crash reports made from them.
+    pub fn on_notes_lost(&mut self) {
         (self.answered, self.last_killed) = (BTreeMap::new(), None);
     }
 
@@ -290,7 +290,7 @@ impl History {
     /// # Errors
     /// Names the incarnation.
     pub fn check_answered(&self) -> Result<(), String> {
-        for (run, answered) in self.answered.iter().filter(|_| self.excuse.is_none()) {
+        for (run, answered) in &self.answered {
             let sent = self.messages.range((*run, 0)..=(*run, u64::MAX));
             let stated = sent.map(|(_, sent)| sent.recorded).max().unwrap_or(0);
             if stated < *answered {

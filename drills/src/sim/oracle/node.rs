@@ -90,6 +90,7 @@ impl NodeOracle {
         };
         if holds && !survives {
             history.excuse = Some("nothing kept what the node held when it ended");
+            history.on_notes_lost();
         }
         Some(holds && has_spool)
     }

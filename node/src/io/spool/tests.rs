@@ -365,9 +365,13 @@ async fn a_note_is_written_while_a_batch_is_and_counts_for_the_next_process() {
     while spool.is_busy() || spool.is_noting() {
         match spool.written().await.unwrap() {
             Written::Batch(result) => {
-                (batches, _) = (batches + 1, assert_eq!(result.failure, None))
+                assert_eq!(result.failure, None);
+                batches += 1;
             }
-            Written::Note(result) => (notes, _) = (notes + 1, assert_eq!(result, Ok(()))),
+            Written::Note(result) => {
+                assert_eq!(result, Ok(()));
+                notes += 1;
+            }
         }
     }
     assert_eq!((batches, notes), (1, 1));
