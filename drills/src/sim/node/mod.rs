@@ -29,7 +29,7 @@ use super::network::Network;
 use super::oracle::{Name, NodeOracle};
 use super::plan::{Knobs, Spooling};
 use super::rng::Rng;
-use super::schedule::{MICROSECOND, MILLISECOND, Time};
+use super::schedule::{MICROSECOND, MILLISECOND, SECOND, Time};
 use forgery::forged;
 use job::Job;
 use spool::Spool;
@@ -421,7 +421,9 @@ impl Node {
         let (longest, node, life) = (k.knobs().spool_write, self.number, self.machine.life());
         if self.spool.begin_note(core, now) {
             // Notes are not synced, and yet some disks let them wait for seconds.
-            let took = k.rng().span(MICROSECOND, 4 * longest);
+            let slow = k.rng().chance(50).then_some((SECOND, 5 * SECOND));
+            let (least, most) = slow.unwrap_or((MICROSECOND, longest));
+            let took = k.rng().span(least, most);
             k.after(took, Event::NoteWritten { node, life });
         }
         if self.spool.begin_write(core, now) {
