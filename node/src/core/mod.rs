@@ -8,8 +8,8 @@
 //!
 //! The driver calls an `on_*` method for each event, then takes what is to be done:
 //! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_note`],
-//! [`Core::next_dead_letter`]; and calls [`Core::on_deadline`] at [`Core::next_deadline`]. An answer
-//! to recorded input leaves once [`Core::noted`] has reached its [`Core::wait_for_note`].
+//! [`Core::next_dead_letter`]; and calls [`Core::on_deadline`] at [`Core::next_deadline`]. An
+//! answer to recorded input leaves once [`Core::noted`] has reached its [`Core::wait_for_note`].
 //!
 //! DESIGN N8, N43.
 

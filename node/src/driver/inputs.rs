@@ -1,7 +1,7 @@
 //! The sockets that jobs send samples to: datagrams, frames of Rust clients, OTLP.
 //!
-//! Owns the sockets and passes what they bring to the core. Reads a bounded amount per turn. Answers
-//! to frames and OTLP wait here until the core has noted what they answer.
+//! Owns the sockets and passes what they bring to the core. Reads a bounded amount per turn.
+//! Answers to frames and OTLP wait here until the core has noted what they answer.
 //!
 //! DESIGN N43.
 

@@ -1,5 +1,5 @@
-//! Writes batches and notes of the core to its spool, one of each at a time, and reports the results
-//! to the core.
+//! Writes batches and notes of the core to its spool, one of each at a time, and reports the
+//! results to the core.
 //!
 //! Owns the spool, which may be absent. Decides neither what is written nor when it is dropped.
 

@@ -1,5 +1,5 @@
-//! A node's disk with its spool and its note. A process that is killed leaves what it wrote; a power
-//! cut leaves what was synced, and of the rest any beginning and perhaps a torn piece.
+//! A node's disk with its spool and its note. A process that is killed leaves what it wrote; a
+//! power cut leaves what was synced, and of the rest any beginning and perhaps a torn piece.
 
 use crate::sim::cores::node::{Batch, NOTE_BYTES, Note};
 use crate::sim::rng::Rng;

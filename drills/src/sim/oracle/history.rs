@@ -285,7 +285,7 @@ impl History {
         }
     }
 
-    /// Each incarnation states what it had recorded when it answered, itself or in its crash report.
+    /// Each incarnation states what it had recorded when it answered, or its crash report does.
     ///
     /// # Errors
     /// Names the incarnation.

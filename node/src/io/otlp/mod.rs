@@ -1,7 +1,8 @@
 //! OTLP servers: HTTP on one port and gRPC on another.
 //!
 //! A body is read within bounds (`body`), inflated, and handed to the driver, which records and
-//! notes it before its answer leaves. Parses no metric: that is the core's. Unary gRPC is a frame of five
+//! notes it before its answer leaves.
+//! Parses no metric: that is the core's. Unary gRPC is a frame of five
 //! bytes and two trailers over HTTP/2, so both ports are one HTTP stack; `tonic` with the generated
 //! messages of `opentelemetry-proto` would add a second one, and a tree of `Vec`s a hundred times
 //! as large as a hostile body. No TLS, no logs and profiles, no streaming calls.
