@@ -15,6 +15,7 @@ mod faults;
 mod fleet;
 mod flood;
 mod hostile;
+mod killed;
 mod otlp;
 mod outage_start;
 mod paging;

@@ -228,6 +228,13 @@ pub enum Event {
         /// The node's life.
         life: u64,
     },
+    /// The write of a node's note ends.
+    NoteWritten {
+        /// The node.
+        node: usize,
+        /// The node's life.
+        life: u64,
+    },
     /// The write of a checkpoint ends.
     CheckpointWritten {
         /// The aggregator.
@@ -259,7 +266,9 @@ impl Event {
             | Self::ProbeReply { who, .. }
             | Self::Stall { who, .. }
             | Self::Timeout { who, .. } => Some(*who),
-            Self::Client { node, .. } | Self::SpoolWritten { node, .. } => Some(Who::Node(*node)),
+            Self::Client { node, .. }
+            | Self::SpoolWritten { node, .. }
+            | Self::NoteWritten { node, .. } => Some(Who::Node(*node)),
             Self::CheckpointWritten { which, .. } | Self::RetryStream { which, .. } => {
                 Some(Who::Aggregator(*which))
             }

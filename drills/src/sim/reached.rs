@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 70] = [
+pub const DEMANDED: [&str; 73] = [
     "load",
     "connection broken",
     "partition",
@@ -74,6 +74,9 @@ pub const DEMANDED: [&str; 70] = [
     "spool found",
     "spool torn",
     "spool in doubt",
+    "frame answered after its note",
+    "frame sent again to a successor",
+    "frame left unread",
     "crash report",
     "ended while holding",
     "stream reset",

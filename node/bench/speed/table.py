@@ -187,6 +187,28 @@ def otlp(result):
     ]
 
 
+def answers(result):
+    rows = []
+    for row in result["rows"]:
+        for name, found in row["figures"].items():
+            cells = [f"{found['per_second']:.0f}", *(f"{found[key]:.2f} ms" for key in WAITS)]
+            rows.append([str(row["connections"]), name, *cells, f"{found['cpu_us']:.0f} us"])
+    head = ["connections", "node", "answers a second", "median", "99 %", "longest"]
+    rates = ", ".join(f"{row['rate']:.2f} x over {row['connections']}" for row in result["rows"])
+    return [
+        "OTLP bodies of one point over HTTP, one at a time on each connection; the sending loop takes",
+        f"part of the time. With a spool a node answers {rates} of what it answers without.",
+        "",
+        *table([*head, "CPU an answer"], rows),
+        "",
+        f"Medians of {result['rounds']} rounds of {result['seconds']} s; of the points that were sent",
+        f"the nodes counted all but {result['unaccounted']}.",
+        "",
+        *bullets([row["target"] for row in result["rows"]]),
+    ]
+
+
+WAITS = ("p50_ms", "p99_ms", "max_ms")
 KINDS = {
     "histogram": "15 explicit buckets",
     "exponential": "160 exponential buckets",
@@ -223,6 +245,7 @@ SECTIONS = {
     "resident": ("At rest", resident),
     "hardware": ("A sample of the hardware", hardware),
     "otlp": ("OTLP intake", otlp),
+    "answers": ("Answers", answers),
 }
 
 

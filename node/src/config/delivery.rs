@@ -79,7 +79,8 @@ pub struct DeadLetterSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SpoolSettings {
-    /// Directory of the spool, created if missing. Default none: messages are in memory only.
+    /// Directory of the spool, created if missing. Default none: messages are in memory only. With
+    /// it, OTLP and frames are answered once what they brought is noted there.
     pub path: Option<PathBuf>,
     /// Whether each write is synced to the disk. Synced writes survive a power failure, others only
     /// a crash of the process. Costs one sync per interval on a separate thread; messages wait for

@@ -7,10 +7,11 @@
 //! was recorded, sealed and lost. [`departure`] bounds the shutdown and is used by the driver.
 //!
 //! The driver calls an `on_*` method for each event, then takes what is to be done:
-//! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_dead_letter`]; and calls
-//! [`Core::on_deadline`] at [`Core::next_deadline`].
+//! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_note`],
+//! [`Core::next_dead_letter`]; and calls [`Core::on_deadline`] at [`Core::next_deadline`]. An
+//! answer to recorded input leaves once [`Core::noted`] has reached its [`Core::wait_for_note`].
 //!
-//! DESIGN N8.
+//! DESIGN N8, N43.
 
 mod bounds;
 mod clock_steps;
@@ -29,7 +30,7 @@ use std::time::Duration;
 use crate::limits;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::{Incarnation, Operation, Seq};
-use plimsoll_schemas::limits::wire::INTERVAL_NS_MAX;
+use plimsoll_schemas::limits::wire::{COUNT_MAX, INTERVAL_NS_MAX};
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 use plimsoll_schemas::wire::frame::Frame;
@@ -45,7 +46,7 @@ use intake::{ClosedInterval, Intake, Reject};
 use ledger::Ledger;
 use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox};
 use seal::Sealer;
-use spool::{Batch, OpenInterval, RecoveredMessages, RunState, Spool, Wal};
+use spool::{Batch, Note, NoteNumber, RecoveredMessages, RunState, Spool, Wal};
 pub use status::{ConfirmationStats, Status};
 
 /// Label of a confirmation of a message that was never sent.
@@ -61,8 +62,6 @@ pub struct Core {
     clock_steps: ClockSteps,
     interval_length: Duration,
     interval_ends: Mono,
-    /// Intervals closed so far.
-    intervals: u64,
     /// Readings that the open interval will carry.
     hardware: Vec<Reading>,
     confirmations: ConfirmationStats,
@@ -94,7 +93,6 @@ impl Core {
             clock_steps: ClockSteps::default(),
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
-            intervals: 0,
             hardware: Vec::new(),
             confirmations: ConfirmationStats::default(),
             connections: 0,
@@ -327,6 +325,7 @@ impl Core {
     /// Every interval ends with a bus message, so a node without samples still reports.
     fn close_interval(&mut self, now: Now, last: bool) {
         let ClosedInterval { started, latency, events, lost } = self.intake.close(now);
+        self.spool.on_interval_closed();
         for (reason, samples) in lost {
             self.ledger.record(samples);
             self.ledger.lose(reason, samples);
@@ -344,7 +343,6 @@ impl Core {
         let bus = self.bus_stats();
         self.outbox.reset_depth_max();
         self.enqueue(now, started, Body::Bus(bus), last);
-        self.intervals += 1;
     }
 
     fn enqueue(&mut self, now: Now, started: Now, body: Body, last: bool) {
@@ -370,9 +368,8 @@ impl Core {
         let interval = if self.leaving { Mono(u64::MAX) } else { self.interval_ends };
         let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
         let emptied = emptied.filter(|_| self.outbox.awaits_confirmation());
-        let open_samples = (!self.leaving).then(|| self.intake.open_samples());
-        let deadlines =
-            [emptied, self.outbox.next_deadline(), self.spool.next_deadline(open_samples)];
+        let spool = self.spool.next_deadline(self.note().recorded);
+        let deadlines = [emptied, self.outbox.next_deadline(), spool];
         deadlines.into_iter().flatten().fold(interval, Mono::min)
     }
 
@@ -438,20 +435,59 @@ impl Core {
         self.spool.on_quarantined(reason);
     }
 
+    /// The note that an answer to what was just recorded waits for. A repetition waits as long as
+    /// what it repeats, so the number is the same for all that a turn brings.
+    pub fn wait_for_note(&mut self, now: Now) -> NoteNumber {
+        self.spool.wait_for_note(now.mono)
+    }
+
+    /// Answers up to this number may leave; all of them without a spool.
+    #[must_use]
+    pub fn noted(&self) -> NoteNumber {
+        self.spool.noted()
+    }
+
+    /// Whether an answer waits for its note for so long that nothing more that is answered may be
+    /// recorded: its client would give up and send it again.
+    #[must_use]
+    pub fn are_answers_late(&self, now: Now) -> bool {
+        self.spool.are_answers_late(now.mono)
+    }
+
+    /// The next note to write beside the spool; `None` while no answer waits for one and none is
+    /// due.
+    pub fn next_note(&mut self, now: Now) -> Option<Note> {
+        let note = self.note();
+        self.spool.next_note(now.mono, note)
+    }
+
+    /// What a note would state now.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        let open = if self.leaving { 0 } else { self.intake.open_samples() };
+        let recorded = self.ledger.totals().recorded.saturating_add(open).min(COUNT_MAX);
+        Note { incarnation: self.sealer.incarnation(), recorded }
+    }
+
+    /// The note is in its file.
+    pub fn on_noted(&mut self, now: Now) {
+        self.spool.on_noted(now.mono);
+    }
+
+    /// The note could not be written: answers leave without it until one is.
+    pub fn on_note_failed(&mut self, now: Now) {
+        self.spool.on_note_failed(now.mono);
+    }
+
     /// The next batch to write into the spool; `None` while nothing has changed, a write is under
-    /// way, or a failed one is not retried yet.
+    /// way, a failed one is not retried yet, or an answer to what it would hold is still owed.
     pub fn next_spool_batch(&mut self, now: Now) -> Option<Batch> {
         if !self.spool.may_write(now.mono) {
             return None;
         }
         let own = self.run_state();
-        let open = (!self.leaving).then(|| OpenInterval {
-            incarnation: own.incarnation,
-            interval: self.intervals + 1,
-            samples: self.intake.open_samples(),
-        });
         let held = (self.outbox.drafts().collect(), self.outbox.sealed().collect());
-        let batch = self.spool.next_batch(now.mono, held, own, open)?;
+        let batch = self.spool.next_batch(now.mono, held, own)?;
         // What is sealed from here on is not in this batch and must wait for the next.
         self.outbox.set_spooled(true);
         self.outbox.on_spooling();
@@ -463,7 +499,6 @@ impl Core {
             incarnation: self.sealer.incarnation(),
             newest: self.outbox.newest_sealed(),
             totals: self.ledger.stated(),
-            intervals: self.intervals,
             left: self.leaving && self.outbox.is_final_sealed(),
         }
     }
@@ -534,7 +569,7 @@ impl Core {
             confirmations: self.confirmations.clone(),
             denials: self.denials,
             dead_letters: self.outbox.dead_letters(),
-            spool: self.spool.stats().clone(),
+            spool: self.spool.stats(),
             in_flight: self.outbox.in_flight(),
             series: self.intake.series(),
             limits: self.intake.limits(),

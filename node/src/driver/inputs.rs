@@ -1,6 +1,9 @@
 //! The sockets that jobs send samples to: datagrams, frames of Rust clients, OTLP.
 //!
 //! Owns the sockets and passes what they bring to the core. Reads a bounded amount per turn.
+//! Answers to frames and OTLP wait here until the core has noted what they answer.
+//!
+//! DESIGN N43.
 
 use std::future::poll_fn;
 use std::net::SocketAddr;
@@ -24,6 +27,8 @@ pub(super) struct Inputs {
     sockets: Sockets,
     frames: Frames,
     otlp: OtlpServers,
+    /// Answers wait for too long, so nothing that is answered is recorded.
+    is_late: bool,
 }
 
 impl Inputs {
@@ -40,6 +45,7 @@ impl Inputs {
             sockets: sockets.map_err(|error| StartError::listen(&error))?,
             frames: frames.map_err(|error| StartError::listen(&error))?,
             otlp: otlp.map_err(|error| StartError::listen(&error))?,
+            is_late: false,
         })
     }
 
@@ -57,15 +63,17 @@ impl Inputs {
         .await;
     }
 
-    /// Reads all sockets, up to a bound, and returns what they brought.
+    /// Reads all sockets, up to a bound, and returns what they brought. While answers are late,
+    /// nothing more that is answered is recorded.
     pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> SocketPoll {
+        self.check_answers(core, now);
         let datagrams = self.sockets.take(cost, |event| match event {
             SocketEvent::Datagram(datagram) => core.on_datagram(now, datagram),
             SocketEvent::Failed => core.on_read_error(),
             SocketEvent::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
         });
         let frames = self.frames.take(|read| match read {
-            Ok(frame) => Some(core.on_frame(now, frame)),
+            Ok(frame) => Some((core.on_frame(now, frame), core.wait_for_note(now))),
             Err(error) => {
                 core.on_frame_rejected(error.reason());
                 None
@@ -73,14 +81,36 @@ impl Inputs {
         });
         self.frames.drain_ended().for_each(|reason| core.on_frame_rejected(reason));
         cost.end(Stage::Frames);
-        let bodies = self.otlp.take(|post| {
-            post.answer(|signal, encoding, body| core.on_otlp(now, signal, encoding, body))
+        let bodies = self.otlp.take(self.is_late, |signal, encoding, body| {
+            (core.on_otlp(now, signal, encoding, body), core.wait_for_note(now))
         });
         for warning in core.take_otlp_warnings() {
             tracing::warn!("OTLP data rejected (logged once per reason): {warning}");
         }
         cost.end(Stage::Otlp);
         datagrams + frames + bodies
+    }
+
+    /// Sends the answers that may leave, and stops or resumes reading frames.
+    pub(super) fn answer(&mut self, core: &Core, now: Now) {
+        let noted = core.noted();
+        self.frames.answer(noted);
+        self.otlp.answer(noted);
+        self.check_answers(core, now);
+    }
+
+    fn check_answers(&mut self, core: &Core, now: Now) {
+        let is_late = core.are_answers_late(now);
+        match (self.is_late, is_late) {
+            (false, true) => tracing::warn!(
+                "spool takes longer than a second for a note; OTLP is refused and frames stay unread \
+                 until it is written: check the disk of spool.path"
+            ),
+            (true, false) => tracing::info!("spool writes notes in time again"),
+            (true, true) | (false, false) => {}
+        }
+        self.is_late = is_late;
+        self.frames.pause(is_late);
     }
 
     /// Whether the last [`Self::read`] left nothing behind.
@@ -94,9 +124,9 @@ impl Inputs {
         self.otlp.leave();
     }
 
-    /// Whether OTLP requests are in progress.
+    /// Whether OTLP requests are in progress, or answers wait.
     pub(super) fn is_awaited(&self) -> bool {
-        self.otlp.is_awaited()
+        self.otlp.is_awaited() || self.frames.is_awaited()
     }
 
     /// Bound addresses of UDP, OTLP over HTTP and OTLP over gRPC.
@@ -119,10 +149,10 @@ impl Inputs {
         self.otlp.stats()
     }
 
-    /// Closes the sockets; data that is still in them is lost.
+    /// Closes the sockets; data that is still in them is lost. Answers that wait are still sent.
     pub(super) fn close(&mut self) {
         self.sockets.close();
-        self.frames = Frames::absent();
+        self.frames.close();
         self.otlp.close();
     }
 

@@ -61,6 +61,7 @@ pub async fn run(config: &Config) -> Result<Exit, StartError> {
     driver.log_start();
     while driver.turn().await {}
     driver.spool.finish(&mut driver.core, driver.clock).await;
+    driver.inputs.answer(&driver.core, driver.clock.now());
     Ok(driver.finish().await)
 }
 
@@ -140,7 +141,9 @@ impl Driver {
         }
         self.cost.begin();
         let is_more = readable && self.read_inputs();
+        // Before anything of it may be sent or written, so that no answered sample is sent again.
         let now = self.clock.now();
+        self.inputs.answer(&self.core, now);
         self.depart(now);
         self.broker.restart_if_due(now.mono);
         self.core.on_task_restarts(self.supervisor.total());

@@ -172,8 +172,17 @@ pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
 pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
 /// Wait of a leaving node for confirmations, once everything is acknowledged.
 pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
-/// Time between two notes of how much the open interval has counted.
-pub const OPEN_INTERVAL_WRITTEN_EVERY: Duration = Duration::from_millis(100);
+/// Time between two notes of what is recorded, while no answer waits for one.
+pub const NOTE_EVERY: Duration = Duration::from_millis(100);
+/// Time for which an answer waits for its note before nothing more that is answered is recorded;
+/// far below the 10 s after which SDKs give up and send again.
+pub const ANSWER_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Answers to frames that wait for their note; with more, frames stay unread. Four for each client,
+/// of which ours has one.
+pub const FRAME_ANSWERS_MAX: usize = 4 * CLIENT_CONNECTIONS_MAX;
+/// Answers to bodies of OTLP that wait for their note; with more, bodies wait in their requests.
+/// One for each call of each connection to the two ports.
+pub const OTLP_ANSWERS_MAX: usize = 2 * 4 * OTLP_CONNECTIONS_MAX;
 /// Time after which a write into the spool that is not done is logged.
 pub const SPOOL_STUCK_AFTER: Duration = Duration::from_secs(10);
 /// Wait on the way out for what is written into the spool last.

@@ -1,6 +1,8 @@
 //! A node that leaves: what was accepted before is recorded and answered. What comes after gets an
-//! answer to retry. Nothing that was not recorded gets an answer of success.
+//! answer to retry. Nothing that was not recorded and noted gets an answer of success.
 
+use plimsoll_node::core::intake::otlp::Outcome;
+use plimsoll_node::core::spool::NoteNumber;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -53,4 +55,48 @@ async fn requests_unrecorded_when_the_servers_close_are_asked_to_retry() {
     assert_eq!((fixture.came.len(), fixture.ended("http metrics leaving")), (0, 2));
     fixture.emptied().await;
     fixture.servers.end().await;
+}
+
+#[tokio::test]
+async fn an_answer_waits_for_its_note_and_a_body_takes_no_memory_meanwhile() {
+    let mut fixture = Fixture::open().await;
+    let client = tokio::spawn(send(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
+    fixture.until("a body", |fixture| !fixture.servers.is_empty()).await;
+    let taken = fixture.servers.take(false, |_, _, _| (Ok(Outcome::default()), NoteNumber::ALL));
+    assert_eq!((taken.datagrams, fixture.stats().requests.buffered_bytes), (1, 0));
+    for _ in 0..100 {
+        fixture.servers.answer(NoteNumber::default());
+        tokio::task::yield_now().await;
+    }
+    assert!(fixture.servers.is_awaited() && !client.is_finished());
+    // A leaving node still answers.
+    fixture.servers.leave();
+    fixture.servers.close();
+    fixture.servers.answer(NoteNumber::ALL);
+    assert_eq!(client.await.unwrap().unwrap().status, 200);
+    assert!(!fixture.servers.is_awaited());
+}
+
+#[tokio::test]
+async fn what_is_not_noted_when_a_node_ends_is_asked_to_retry() {
+    let mut fixture = Fixture::open().await;
+    let client = tokio::spawn(send(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
+    fixture.until("a body", |fixture| !fixture.servers.is_empty()).await;
+    fixture.servers.take(false, |_, _, _| (Ok(Outcome::default()), NoteNumber::ALL));
+    fixture.servers.end().await;
+    is_asked_to_retry(&client.await.unwrap().unwrap());
+}
+
+#[tokio::test]
+async fn while_answers_are_late_a_body_is_refused_unrecorded() {
+    let mut fixture = Fixture::open().await;
+    let client = tokio::spawn(send(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
+    fixture.until("a body", |fixture| !fixture.servers.is_empty()).await;
+    let taken = fixture.servers.take(true, |_, _, _| panic!("it must not be recorded"));
+    assert_eq!(taken.datagrams, 1);
+    let reply = client.await.unwrap().unwrap();
+    assert_eq!((reply.status, reply.header("retry-after")), (503, "1"));
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    assert!(text.contains("\"code\":14") && text.contains("spool is slow"), "{text}");
+    assert_eq!(fixture.ended("http metrics slow_spool"), 1);
 }

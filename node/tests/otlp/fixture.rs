@@ -9,6 +9,7 @@ use flate2::write::GzEncoder;
 use plimsoll_clock::Deadline;
 use plimsoll_node::config::OtlpSettings;
 use plimsoll_node::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
+use plimsoll_node::core::spool::NoteNumber;
 use plimsoll_node::io::otlp::OtlpServers;
 use plimsoll_node::io::otlp::stats::OtlpStats;
 use plimsoll_runtime::supervision::Supervisor;
@@ -53,12 +54,11 @@ impl Fixture {
     /// Records what is there, as a driver does in one turn.
     pub(crate) fn turn(&mut self) {
         let Self { servers, came, .. } = self;
-        servers.take(|post| {
-            post.answer(|signal, encoding, body| {
-                came.push((signal, encoding, body.to_vec()));
-                record(signal, encoding, body)
-            })
+        servers.take(false, |signal, encoding, body| {
+            came.push((signal, encoding, body.to_vec()));
+            (record(signal, encoding, body), NoteNumber::default())
         });
+        servers.answer(NoteNumber::ALL);
     }
 
     /// Answers until the client's task ends.

@@ -8,13 +8,14 @@ use plimsoll_node::core::spool::Wal;
 use plimsoll_node::core::spool::{self, RecoveredMessages};
 use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
 use plimsoll_node::core::{Core, Identity, Status};
-use plimsoll_schemas::ids::{Labels, NodeName};
+use plimsoll_schemas::ids::{Labels, NodeName, Seq};
 use plimsoll_schemas::time::{Mono, Now};
 use plimsoll_schemas::transport::{BusEvent, Publish, Ticket};
+use plimsoll_schemas::wire::frame::Frame;
 
 pub use plimsoll_node::core::departure::{Departure, SocketPoll, Step};
 pub use plimsoll_node::core::outbox::BreakerState;
-pub use plimsoll_node::core::spool::Batch;
+pub use plimsoll_node::core::spool::{Batch, NOTE_BYTES, Note, NoteNumber};
 pub use plimsoll_node::limits::IN_FLIGHT_MAX;
 
 use super::mesh_name::mesh_name;
@@ -41,7 +42,11 @@ pub struct NodeStats {
 }
 
 /// A running node.
-pub struct NodeCore(Core);
+pub struct NodeCore {
+    core: Core,
+    /// Samples that it took over in drafts.
+    adopted: u64,
+}
 
 /// A dead letter that a node hands over.
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +64,8 @@ pub struct DeadLetter {
 pub struct Adopted {
     /// Whether there was anything.
     pub is_found: bool,
+    /// Samples in drafts, which it states as its own.
+    pub samples: u64,
     /// Whether the end of the file had to be left out.
     pub is_torn: bool,
     /// Why the spool's content is uncertain, if it is.
@@ -87,7 +94,7 @@ impl NodeCore {
     /// A new incarnation.
     #[must_use]
     pub fn begin(node: &NodeName, depths: Depths, interval: Duration, now: Now) -> Self {
-        Self(Core::new(identity(node), bounds(depths, interval), now))
+        Self { core: Core::new(identity(node), bounds(depths, interval), now), adopted: 0 }
     }
 
     /// Takes over what a spool holds and writes one from now on. `boot` names the machine's present
@@ -96,46 +103,90 @@ impl NodeCore {
         &mut self,
         node: &NodeName,
         now: Now,
-        file: Option<&[u8]>,
+        (file, note): (Option<&[u8]>, Option<Note>),
         boot: &str,
         syncs: bool,
     ) -> Adopted {
         let identity = identity(node);
         let read = file.map(|bytes| spool::recover(bytes, &identity, Some(boot), now.mono));
         let journal = Wal::new(identity, (!syncs).then_some(boot));
-        let (recovered, unusable) = match read.transpose() {
+        let (mut recovered, unusable) = match read.transpose() {
             Ok(recovered) => (recovered, None),
             Err(unusable) => (None, Some(unusable.to_string())),
         };
+        if let (Some(recovered), Some(note)) = (&mut recovered, note) {
+            recovered.count_crash(note);
+        }
         let doubt = recovered.as_ref().and_then(|recovered| recovered.damaged.clone());
-        let adopted = Adopted {
+        let mut adopted = Adopted {
+            samples: 0,
             is_found: recovered.as_ref().is_some_and(|found| found.samples() > 0),
             is_torn: recovered
                 .as_ref()
                 .is_some_and(|found: &RecoveredMessages| found.torn_bytes > 0),
             doubt: unusable.or(doubt),
         };
-        self.0.open_spool(now, journal, recovered);
+        self.core.open_spool(now, journal, recovered);
+        self.adopted = self.core.status().totals.recorded;
+        adopted.samples = self.adopted;
         adopted
     }
 
     /// What is to be written into the spool.
     pub fn next_spool(&mut self, now: Now) -> Option<Batch> {
-        self.0.next_spool_batch(now)
+        self.core.next_spool_batch(now)
+    }
+
+    /// What is to be noted beside it.
+    pub fn next_note(&mut self, now: Now) -> Option<Note> {
+        self.core.next_note(now)
+    }
+
+    /// The name of its run, and the samples recorded in it: taken over, and taken in.
+    #[must_use]
+    pub fn recorded(&self) -> (u64, u64) {
+        let taken_in = self.core.status().intake.samples;
+        (self.core.note().incarnation.0, self.adopted + taken_in)
+    }
+
+    /// It was noted, or could not be.
+    pub fn on_note_written(&mut self, now: Now, is_written: bool) {
+        if is_written {
+            self.core.on_noted(now);
+        } else {
+            self.core.on_note_failed(now);
+        }
+    }
+
+    /// Answers up to this number may leave.
+    #[must_use]
+    pub fn noted(&self) -> NoteNumber {
+        self.core.noted()
+    }
+
+    /// Whether frames are to be left unread.
+    #[must_use]
+    pub fn are_answers_late(&self, now: Now) -> bool {
+        self.core.are_answers_late(now)
+    }
+
+    /// A client sends a frame; the number that answers it, and the note that the answer waits for.
+    pub fn on_frame(&mut self, now: Now, frame: Frame) -> (Seq, NoteNumber) {
+        (self.core.on_frame(now, frame), self.core.wait_for_note(now))
     }
 
     /// It was written, or could not be.
     pub fn on_spool_written(&mut self, now: Now, is_written: bool) {
         if is_written {
-            self.0.on_spooled();
+            self.core.on_spooled();
         } else {
-            self.0.on_spool_failed(now);
+            self.core.on_spool_failed(now);
         }
     }
 
     /// The next dead letter to hand over, with the name of its message and its samples.
     pub fn next_dead_letter(&mut self, now: Now) -> Option<DeadLetter> {
-        let publish = self.0.next_dead_letter(now)?;
+        let publish = self.core.next_dead_letter(now)?;
         let header = |name: &str| {
             let of_name = publish.headers.iter().find(|(of, _)| *of == name);
             of_name.and_then(|(_, value)| value.parse().ok()).unwrap_or_default()
@@ -146,38 +197,38 @@ impl NodeCore {
 
     /// Jobs report.
     pub fn on_datagram(&mut self, now: Now, datagram: &[u8]) {
-        self.0.on_datagram(now, datagram);
+        self.core.on_datagram(now, datagram);
     }
 
     /// The client reports.
     pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
-        self.0.on_bus_event(now, event);
+        self.core.on_bus_event(now, event);
     }
 
     /// Advances the core's time.
     pub fn on_deadline(&mut self, now: Now) {
-        self.0.on_deadline(now);
+        self.core.on_deadline(now);
     }
 
     /// The last interval ends.
     pub fn on_leave(&mut self, now: Now) {
-        self.0.on_leave(now);
+        self.core.on_leave(now);
     }
 
     /// When time next matters.
     #[must_use]
     pub fn next_deadline(&self) -> Mono {
-        self.0.next_deadline()
+        self.core.next_deadline()
     }
 
     /// The next message to hand over.
     pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
-        self.0.next_publish(now)
+        self.core.next_publish(now)
     }
 
     /// It could not be handed over.
     pub fn on_not_taken(&mut self, now: Now, ticket: Ticket) {
-        self.0.on_handover_failed(now, ticket);
+        self.core.on_handover_failed(now, ticket);
     }
 
     /// An aggregator's confirmation arrives.
@@ -185,28 +236,28 @@ impl NodeCore {
     /// # Errors
     /// When the node rejects it.
     pub fn on_confirmation(&mut self, now: Now, payload: &[u8]) -> Result<(), &'static str> {
-        self.0.on_confirmation(now, payload)
+        self.core.on_confirmation(now, payload)
     }
 
     /// Whether a leaving node has nothing more to wait for.
     #[must_use]
     pub fn is_drained(&self, now: Now) -> bool {
-        self.0.is_drained(now)
+        self.core.is_drained(now)
     }
 
     /// Whether the last interval has ended.
     #[must_use]
     pub fn is_leaving(&self) -> bool {
-        self.0.is_leaving()
+        self.core.is_leaving()
     }
 
     /// What it reports of itself.
     #[must_use]
     pub fn stats(&self) -> NodeStats {
-        let status = self.0.status();
+        let status = self.core.status();
         let lost = status.totals.lost.iter().filter(|(reason, _)| reason.as_str() == DROPPED);
         let dropped = lost.map(|(_, samples)| samples).sum();
-        NodeStats { dropped, is_leaving: self.0.is_leaving(), status }
+        NodeStats { dropped, is_leaving: self.core.is_leaving(), status }
     }
 
     /// Whether its breaker lets nothing pass.

@@ -1,7 +1,7 @@
-//! A node's disk, with one file on it: its spool. A process that is killed leaves what it wrote;
-//! a power cut leaves what was synced, and of the rest any beginning and perhaps a torn piece.
+//! A node's disk with its spool and its note. A process that is killed leaves what it wrote; a
+//! power cut leaves what was synced, and of the rest any beginning and perhaps a torn piece.
 
-use crate::sim::cores::node::Batch;
+use crate::sim::cores::node::{Batch, NOTE_BYTES, Note};
 use crate::sim::rng::Rng;
 
 /// What a write that is under way when everything ends may leave behind.
@@ -22,6 +22,8 @@ pub(super) struct Disk {
     synced: usize,
     /// The file that the directory named when it was last synced, where that is another one.
     shadow: Option<Option<Vec<u8>>>,
+    /// The note's file, which is never synced.
+    note: Option<[u8; NOTE_BYTES]>,
     /// Counts the machine's starts.
     pub boots: u64,
 }
@@ -31,6 +33,21 @@ impl Disk {
     #[must_use]
     pub(super) fn read(&self) -> Option<&[u8]> {
         self.file.as_deref()
+    }
+
+    /// The note.
+    #[must_use]
+    pub(super) fn read_note(&self) -> Option<Note> {
+        Note::decode(self.note.as_ref()?)
+    }
+
+    /// Writes a note over the one before; false when a full disk has no place for its file.
+    pub(super) fn write_note(&mut self, note: Note, is_full: bool) -> bool {
+        let has_room = self.note.is_some() || !is_full;
+        if has_room {
+            self.note = Some(note.encode());
+        }
+        has_room
     }
 
     /// Writes a batch as `io::spool` does; `syncs`: whether writes are synced.
@@ -72,6 +89,7 @@ impl Disk {
             return;
         }
         self.boots += 1;
+        self.note.take_if(|_| rng.chance(500));
         if let Some(shadow) = self.shadow.take()
             && rng.chance(500)
         {

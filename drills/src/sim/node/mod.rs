@@ -6,6 +6,7 @@
 
 mod disk;
 mod forgery;
+mod job;
 mod spool;
 
 use std::collections::BTreeMap;
@@ -19,6 +20,7 @@ use plimsoll_schemas::time::Now;
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 
 use super::act::{End, Lie, Who};
+use super::cores::aggregator::REPORTED;
 use super::cores::node::{DeadLetter, Departure, NodeCore, SocketPoll, Step};
 use super::event::{Event, Message, Request, Undo};
 use super::kernel::Kernel;
@@ -27,8 +29,9 @@ use super::network::Network;
 use super::oracle::{Name, NodeOracle};
 use super::plan::{Knobs, Spooling};
 use super::rng::Rng;
-use super::schedule::{MICROSECOND, MILLISECOND, Time};
+use super::schedule::{MICROSECOND, MILLISECOND, SECOND, Time};
 use forgery::forged;
+use job::Job;
 use spool::Spool;
 
 /// With one of so many samples a job reports an event.
@@ -49,6 +52,8 @@ pub struct Node {
     /// The dead letters that it handed over.
     letters: BTreeMap<Ticket, DeadLetter>,
     spool: Spool,
+    /// A job that sends frames, and outlives the node.
+    job: Job,
     /// Whether its last life left messages in its spool.
     left_holding: bool,
 }
@@ -68,6 +73,7 @@ impl Node {
             handed_over: BTreeMap::new(),
             letters: BTreeMap::new(),
             spool: Spool::default(),
+            job: Job::default(),
             left_holding: false,
         }
     }
@@ -117,6 +123,7 @@ impl Node {
         self.core = Some(NodeCore::begin(&self.name, depths, interval, now));
         (self.departure, self.down, self.left_holding) = (Departure::default(), None, false);
         self.spool.drop_write();
+        self.job.on_node_started();
         self.handed_over.clear();
         self.letters.clear();
         k.trace(|| format!("{who}: begins as {}", now.wall.0));
@@ -133,18 +140,21 @@ impl Node {
         let spool = k.knobs().spool;
         let Some(core) = self.core.as_mut().filter(|_| spool != Spooling::Off) else { return };
         let adopted = self.spool.open(core, &self.name, now, spool == Spooling::Synced);
+        oracle.history_mut().on_adopted(adopted.samples);
         k.reach_n("spool found", u64::from(adopted.is_found));
         k.reach_n("spool torn", u64::from(adopted.is_torn));
         let Some(doubt) = adopted.doubt else { return };
         k.reach("spool in doubt");
         oracle.history_mut().excuse("a spool that was not synced is not whole");
+        oracle.history_mut().on_notes_lost();
         if spool == Spooling::Synced {
             let number = self.number;
             k.fail("no crash damages a synced spool", || format!("n{number}: {doubt}"));
         }
     }
 
-    /// Jobs report samples, each of which there is once, and an event with some.
+    /// Jobs report samples, each of which there is once: in a frame if their number is even and
+    /// none is unanswered, or in datagrams, with an event here and there.
     pub fn load(
         &mut self,
         k: &mut Kernel,
@@ -157,9 +167,15 @@ impl Node {
         let Some(core) = self.core.as_mut().filter(|core| is_taken && !core.is_leaving()) else {
             return;
         };
+        if self.job.resend(k, core, oracle, now)
+            || samples % 2 == 0 && self.job.send(k, core, oracle, now, samples)
+        {
+            return self.settle(k, net, oracle);
+        }
         let (mut datagram, mut lines) = (String::new(), 0);
         for left in (0..samples).rev() {
-            let Some((sample, line)) = oracle.next_sample() else { return };
+            let Some((sample, ns)) = oracle.next_sample() else { return };
+            let line = format!("{REPORTED}:{}.{:06}|ms", ns / 1_000_000, ns % 1_000_000);
             // A line may carry several values; both forms are used.
             let separator = if lines == 0 { "" } else { "\n" };
             write!(datagram, "{separator}{line}").expect("a string takes what is written to it");
@@ -279,6 +295,7 @@ impl Node {
         let who = self.who();
         let now = self.clock(k);
         let Some(core) = &mut self.core else { return };
+        self.job.answer(k, core, oracle);
         if self.departure.step() == Step::Draining && !core.is_leaving() {
             core.on_leave(now);
         }
@@ -322,6 +339,10 @@ impl Node {
     /// Its process has ended.
     pub fn end(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle, end: End) {
         let who = self.who();
+        if end == End::Killed && self.departure.step() == Step::Running {
+            // The moment at which most is at stake: right after a frame came, perhaps answered.
+            self.load(k, net, oracle, (2, 1));
+        }
         self.observe(k, oracle);
         k.trace(|| format!("{who}: gone ({end:?})"));
         if self.core.take().is_some()
@@ -420,14 +441,41 @@ impl Node {
     /// Begins to write what has changed into the spool, unless a write is under way.
     fn begin_spool_write(&mut self, k: &mut Kernel, oracle: &mut NodeOracle, now: Now) {
         let Some(core) = &mut self.core else { return };
-        if !self.spool.begin_write(core, now) {
-            return;
+        let (longest, node, life) = (k.knobs().spool_write, self.number, self.machine.life());
+        if self.spool.begin_note(core, now) {
+            // Notes are not synced, and yet some disks let them wait for seconds.
+            let slow = k.rng().chance(50).then_some((SECOND, 5 * SECOND));
+            let (least, most) = slow.unwrap_or((MICROSECOND, longest));
+            let took = k.rng().span(least, most);
+            k.after(took, Event::NoteWritten { node, life });
         }
-        oracle.incarnation_mut().on_batch();
-        let longest = k.knobs().spool_write;
-        let took = k.rng().span(MILLISECOND / 10, longest);
-        let (node, life) = (self.number, self.machine.life());
-        k.after(took, Event::SpoolWritten { node, life });
+        if self.spool.begin_write(core, now) {
+            oracle.incarnation_mut().on_batch();
+            let took = k.rng().span(MILLISECOND / 10, longest);
+            k.after(took, Event::SpoolWritten { node, life });
+        }
+    }
+
+    /// A note of this life is written.
+    pub fn on_note_written(
+        &mut self,
+        k: &mut Kernel,
+        net: &mut Network,
+        oracle: &mut NodeOracle,
+        life: u64,
+    ) {
+        if self.machine.life() == life {
+            self.end_note(k);
+            self.settle(k, net, oracle);
+        }
+    }
+
+    fn end_note(&mut self, k: &Kernel) {
+        let now = self.clock(k);
+        let is_full = self.machine.is_disk_full();
+        if let Some(core) = &mut self.core {
+            self.spool.end_note(core, now, is_full);
+        }
     }
 
     /// A write into the spool of this life ends.
@@ -460,10 +508,13 @@ impl Node {
         let now = self.clock(k);
         loop {
             self.end_spool_write(k, oracle);
+            self.end_note(k);
             let Some(core) = &mut self.core else { return };
+            self.job.answer(k, core, oracle);
+            let notes = self.spool.begin_note(core, now);
             let writes = self.spool.begin_write(core, now);
             oracle.incarnation_mut().on_batch();
-            if !writes {
+            if !writes && !notes {
                 return;
             }
         }

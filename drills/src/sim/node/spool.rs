@@ -1,11 +1,11 @@
-//! A node's spool: the file on its disk, and the one write that may be under way.
+//! A node's spool: the files on its disk, and the writes that may be under way, one of each.
 
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Now;
 
 use super::disk::{Disk, Ending};
 use crate::sim::act::End;
-use crate::sim::cores::node::{Adopted, Batch, NodeCore};
+use crate::sim::cores::node::{Adopted, Batch, NodeCore, Note};
 use crate::sim::plan::Spooling;
 use crate::sim::rng::Rng;
 
@@ -14,6 +14,7 @@ use crate::sim::rng::Rng;
 pub(super) struct Spool {
     disk: Disk,
     writing: Option<Batch>,
+    noting: Option<Note>,
 }
 
 impl Spool {
@@ -26,7 +27,7 @@ impl Spool {
         syncs: bool,
     ) -> Adopted {
         let boot = self.disk.boots.to_string();
-        core.open_spool(name, now, self.disk.read(), &boot, syncs)
+        core.open_spool(name, now, (self.disk.read(), self.disk.read_note()), &boot, syncs)
     }
 
     /// Takes the next batch to write, unless one is under way; true if a write begins.
@@ -55,15 +56,34 @@ impl Spool {
         Some(!is_full)
     }
 
+    /// Takes the next note to write, unless one is under way; true if a write begins.
+    pub(super) fn begin_note(&mut self, core: &mut NodeCore, now: Now) -> bool {
+        if self.noting.is_some() {
+            return false;
+        }
+        self.noting = core.next_note(now);
+        self.noting.is_some()
+    }
+
+    /// The note under way is written.
+    pub(super) fn end_note(&mut self, core: &mut NodeCore, now: Now, is_full: bool) {
+        if let Some(note) = self.noting.take() {
+            core.on_note_written(now, self.disk.write_note(note, is_full));
+        }
+    }
+
     /// A new process has no write under way.
     pub(super) fn drop_write(&mut self) {
-        self.writing = None;
+        (self.writing, self.noting) = (None, None);
     }
 
     /// The process ends, perhaps during a write.
     pub(super) fn end(&mut self, end: End, spool: Spooling, rng: &mut Rng) {
         let ending = if end == End::PowerCut { Ending::Power } else { Ending::Process };
-        let batch = self.writing.take();
+        let (batch, note) = (self.writing.take(), self.noting.take());
+        if let Some(note) = note.filter(|_| rng.chance(500)) {
+            self.disk.write_note(note, false);
+        }
         self.disk.end(batch.as_ref(), spool == Spooling::Synced, ending, rng);
     }
 }

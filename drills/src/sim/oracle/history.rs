@@ -30,6 +30,8 @@ pub(super) struct SentMessage {
     pub others: u64,
     /// How many events.
     pub events: u64,
+    /// Samples recorded in its incarnation, as it states them.
+    pub recorded: u64,
     /// Whether it is the final message.
     pub is_last: bool,
     /// Whether a later incarnation sent it for this one.
@@ -63,6 +65,10 @@ pub struct History {
     pub(super) refused_count: u64,
     /// Of those, at most so many that were in no closed interval or not in a spool.
     pub(super) unkept_count: u64,
+    /// What incarnations that were killed had recorded when a frame came that they answered.
+    answered: BTreeMap<u64, u64>,
+    /// The last of them, until the next incarnation has taken over its drafts.
+    last_killed: Option<u64>,
 }
 
 /// What the final comparison found.
@@ -101,16 +107,14 @@ impl Sets {
 }
 
 impl History {
-    /// A sample that there has not been yet, as a line of a job.
-    pub fn next_line(&mut self) -> Option<(usize, String)> {
+    /// A sample that there has not been yet: its bucket and its value in nanoseconds.
+    pub fn next_sample(&mut self) -> Option<(usize, u64)> {
         let bucket = self.recorded + 1;
         if bucket >= layout::LEN {
             return None;
         }
         self.recorded = bucket;
-        let middle = u64::midpoint(layout::lowest(bucket), layout::highest(bucket));
-        let line = format!("{REPORTED}:{}.{:06}|ms", middle / 1_000_000, middle % 1_000_000);
-        Some((bucket, line))
+        Some((bucket, u64::midpoint(layout::lowest(bucket), layout::highest(bucket))))
     }
 
     /// Records a message that is handed over; returns its name and whether it is new.
@@ -143,6 +147,7 @@ impl History {
             samples,
             others,
             events: events(&snapshot.body),
+            recorded: snapshot.header.totals.recorded,
             is_last: snapshot.header.last,
             is_crash_report: snapshot.header.successor.is_some(),
         };
@@ -269,6 +274,40 @@ impl History {
         sets.missing = if self.excuse.is_some() { 0 } else { unnamed.saturating_sub(self.dropped) };
         sets.lost = gone - sets.missing;
         sets
+    }
+
+    /// An incarnation was killed, `recorded` as in [`Self::answered`].
+    pub(super) fn on_killed(&mut self, (run, recorded): (u64, u64)) {
+        self.answered.insert(run, recorded);
+        self.last_killed = Some(run);
+    }
+
+    /// Notes are gone, or the crash reports made from them.
+    pub fn on_notes_lost(&mut self) {
+        (self.answered, self.last_killed) = (BTreeMap::new(), None);
+    }
+
+    /// An incarnation took over so many samples in drafts, and states them as its own.
+    pub fn on_adopted(&mut self, samples: u64) {
+        let killed = self.last_killed.take();
+        if let Some(recorded) = killed.and_then(|run| self.answered.get_mut(&run)) {
+            *recorded = recorded.saturating_sub(samples);
+        }
+    }
+
+    /// Each incarnation states what it had recorded when it answered, or its crash report does.
+    ///
+    /// # Errors
+    /// Names the incarnation.
+    pub fn check_answered(&self) -> Result<(), String> {
+        for (run, answered) in &self.answered {
+            let sent = self.messages.range((*run, 0)..=(*run, u64::MAX));
+            let stated = sent.map(|(_, sent)| sent.recorded).max().unwrap_or(0);
+            if stated < *answered {
+                return Err(format!("{run} answered for {answered} samples and stated {stated}"));
+            }
+        }
+        Ok(())
     }
 
     /// Compares merged with recorded samples at the end of the run.

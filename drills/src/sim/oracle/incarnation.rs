@@ -27,6 +27,8 @@ pub struct Incarnation {
     adopted: u64,
     meter: Meter,
     stats: Option<NodeStats>,
+    /// Its name, and what it had recorded when the last frame came that it answered.
+    answered: Option<(u64, u64)>,
 }
 
 /// Samples of an incarnation that ended.
@@ -51,6 +53,7 @@ impl Incarnation {
             adopted: 0,
             meter: Meter::new(depths),
             stats: None,
+            answered: None,
         }
     }
 
@@ -68,6 +71,18 @@ impl Incarnation {
     /// A job sends a sample.
     pub fn record(&mut self, sample: usize) {
         self.open.push(sample);
+    }
+
+    /// It answers a frame, at whose arrival it had recorded so many samples.
+    pub fn on_answer(&mut self, name: u64, recorded: u64) {
+        let before = self.answered.map_or(0, |(_, before)| before);
+        self.answered = Some((name, recorded.max(before)));
+    }
+
+    /// Its name, and what it had recorded when the last frame came that it answered.
+    #[must_use]
+    pub fn answered(&self) -> Option<(u64, u64)> {
+        self.answered
     }
 
     /// A batch of everything in closed intervals is on its way to the spool.

@@ -148,6 +148,9 @@ impl Oracle {
             if let Err(what) = history.compare(merged) {
                 return k.fail("merged = recorded - lost", || format!("{name}: {what}"));
             }
+            if let Err(what) = history.check_answered() {
+                return k.fail("what was answered is in the ledger", || format!("{name}: {what}"));
+            }
             let sum = merged.others + merged.reported.iter().map(|(_, n)| n).sum::<u64>();
             if let Err(what) = balance(history, sum, core.ledger(name).as_ref()) {
                 return k.fail("the ledger is exact", || format!("{name}: {what}"));

@@ -51,17 +51,18 @@ impl NodeOracle {
         &mut self.incarnation
     }
 
-    /// A job sends a sample that there has not been yet: its bucket and its line.
-    pub fn next_sample(&mut self) -> Option<(usize, String)> {
-        let (sample, line) = self.history.next_line()?;
+    /// A job sends a sample that there has not been yet: its bucket and its value in nanoseconds.
+    pub fn next_sample(&mut self) -> Option<(usize, u64)> {
+        let (sample, ns) = self.history.next_sample()?;
         self.incarnation.record(sample);
-        Some((sample, line))
+        Some((sample, ns))
     }
 
     /// The node's process has ended; returns whether it leaves messages in its spool.
     pub fn on_ended(&mut self, k: &mut Kernel, end: End) -> Option<bool> {
         let spool = k.knobs().spool;
         let has_spool = spool != Spooling::Off;
+        let answered = self.incarnation.answered();
         let (stats, unkept) = self.incarnation.end(has_spool)?;
         let status = &stats.status;
         let history = &mut self.history;
@@ -69,6 +70,14 @@ impl NodeOracle {
         history.dropped += stats.dropped;
         history.unkept_count += unkept.count;
         history.unkept.extend(unkept.samples);
+        match (spool, end) {
+            (Spooling::Off, _) => {}
+            // Notes are not synced, so they may be gone.
+            (_, End::PowerCut) => history.on_notes_lost(),
+            // A node whose spool failed answers without it and reports that.
+            (_, _) if !status.spool.durable => {}
+            (_, _) => answered.into_iter().for_each(|answered| history.on_killed(answered)),
+        }
         if status.bus.released > 0 {
             history.excuse = Some("a copy was evicted without a confirmation");
         }
@@ -81,6 +90,7 @@ impl NodeOracle {
         };
         if holds && !survives {
             history.excuse = Some("nothing kept what the node held when it ended");
+            history.on_notes_lost();
         }
         Some(holds && has_spool)
     }

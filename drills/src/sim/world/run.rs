@@ -153,6 +153,11 @@ impl World {
                     node.on_spool_written(k, net, oracle, life);
                 });
             }
+            Event::NoteWritten { node, life } => {
+                self.at_node(node, |node, k, net, oracle| {
+                    node.on_note_written(k, net, oracle, life);
+                });
+            }
             Event::CheckpointWritten { which, life } => {
                 self.at_reader(which, |reader, k, net, oracle| {
                     reader.on_checkpoint_written(k, net, oracle, life);

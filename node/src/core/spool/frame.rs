@@ -11,7 +11,7 @@
 use serde::Serialize;
 
 /// Version of the format; later versions are rejected.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 /// Neither text nor a record starts like this: 0xf5 does not occur in UTF-8.
 const HEAD_MARK: [u8; 4] = [0xf5, b'P', b'S', 0xf6];
 const BATCH_MARK: [u8; 4] = [0xf5, b'P', b'B', 0xf6];

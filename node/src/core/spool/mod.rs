@@ -2,30 +2,34 @@
 //!
 //! Owns the state of the write-ahead log: what the file holds, which write is under way, when a
 //! failed one is retried, and the states of former incarnations. Its caller passes what is held
-//! and gets the next [`Batch`] to write; `io::spool` writes it. [`recover`] reads a file at the
+//! and gets the next [`Batch`] to write, and the next [`Note`] of what is recorded; `io::spool`
+//! writes both. `answers` decides which answers a note lets leave. [`recover`] reads a file at the
 //! start. Without an open log every method does nothing.
 //!
 //! Refuses to do I/O, and to decide what may be sent: the outbox keeps a sealed message until its
 //! batch is on disk.
 //!
-//! DESIGN N3.
+//! DESIGN N3, N43.
 
+mod answers;
 mod frame;
+mod note;
 mod record;
 mod recovery;
 mod run;
 mod stats;
 mod wal;
 
-use crate::limits::{
-    OPEN_INTERVAL_WRITTEN_EVERY, SPOOL_AGE_MAX, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER,
-};
+use crate::limits::{SPOOL_AGE_MAX, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
 
 use super::outbox::{Draft, DraftId, SealedMessage};
+use answers::Answers;
+pub use answers::NoteNumber;
+pub use note::{NOTE_BYTES, Note};
 pub use recovery::{ExpiredMessages, RecoveredMessages, UnusableFile, recover};
-pub use run::{OpenInterval, RunState};
+pub use run::RunState;
 pub use stats::SpoolStats;
 pub use wal::{Batch, HeldMessages, Wal};
 
@@ -38,10 +42,7 @@ pub(super) struct Spool {
     write_started: Option<Mono>,
     /// When a failed write is retried.
     retry_at: Option<Mono>,
-    /// When the open interval may be written next.
-    open_interval_at: Mono,
-    /// How many samples it had when it was last written.
-    open_interval_samples: u64,
+    answers: Answers,
     /// States of former incarnations.
     former: Vec<RunState>,
     stats: SpoolStats,
@@ -93,32 +94,69 @@ impl Spool {
         }
     }
 
-    /// When [`Self::on_deadline`] or [`Self::next_batch`] next has something to do without an
-    /// event; `open_samples` is what the open interval holds, if one is open.
-    pub(super) fn next_deadline(&self, open_samples: Option<u64>) -> Option<Mono> {
+    /// When [`Self::on_deadline`], [`Self::next_batch`] or [`Self::next_note`] next has something
+    /// to do without an event; `recorded` is what a note would state.
+    pub(super) fn next_deadline(&self, recorded: u64) -> Option<Mono> {
         self.wal.as_ref()?;
-        if let Some(since) = self.write_started {
-            return (!self.stats.stuck).then(|| since.plus(SPOOL_STUCK_AFTER));
-        }
-        let changed = open_samples.filter(|samples| *samples != self.open_interval_samples);
-        self.retry_at.or(changed.map(|_| self.open_interval_at))
+        let batch = match self.write_started {
+            Some(since) => (!self.stats.stuck).then(|| since.plus(SPOOL_STUCK_AFTER)),
+            None => self.retry_at,
+        };
+        batch.into_iter().chain(self.answers.next_deadline(recorded)).min()
     }
 
-    /// Whether [`Self::next_batch`] may return a batch: no write is under way and none has just
-    /// failed.
+    /// The number of the note that an answer to what was just recorded waits for.
+    pub(super) fn wait_for_note(&mut self, now: Mono) -> NoteNumber {
+        if self.wal.is_some() { self.answers.wait(now) } else { NoteNumber::default() }
+    }
+
+    /// Answers up to this number may leave.
+    pub(super) fn noted(&self) -> NoteNumber {
+        if self.wal.is_some() { self.answers.noted() } else { NoteNumber::ALL }
+    }
+
+    /// Whether an answer waits for so long that nothing more that is answered may be recorded.
+    pub(super) fn are_answers_late(&self, now: Mono) -> bool {
+        self.wal.is_some() && self.answers.are_late(now)
+    }
+
+    /// The interval is over.
+    pub(super) fn on_interval_closed(&mut self) {
+        self.answers.on_interval_closed();
+    }
+
+    /// The note to write now: `note`, if an answer waits for it or it is due.
+    pub(super) fn next_note(&mut self, now: Mono, note: Note) -> Option<Note> {
+        self.wal.as_ref()?;
+        self.answers.next_note(now, note)
+    }
+
+    /// The note is in the file.
+    pub(super) fn on_noted(&mut self, now: Mono) {
+        self.answers.on_noted(now);
+    }
+
+    /// The note could not be written: answers leave without it until one is.
+    pub(super) fn on_note_failed(&mut self, now: Mono) {
+        self.stats.failures += 1;
+        self.answers.on_note_failed(now);
+    }
+
+    /// Whether [`Self::next_batch`] may return a batch: no write is under way, none has just
+    /// failed, and no answer is owed for samples that it would hold.
     pub(super) fn may_write(&self, now: Mono) -> bool {
         let paused = self.retry_at.is_some_and(|retry_at| now < retry_at);
-        self.wal.is_some() && self.write_started.is_none() && !paused
+        let may_begin = self.write_started.is_none() && !paused;
+        self.wal.is_some() && may_begin && self.answers.permit_batch()
     }
 
     /// The next batch to write; `None` while nothing has changed. `own` is the state of this
-    /// incarnation, `open` its open interval, if one is open.
+    /// incarnation.
     pub(super) fn next_batch(
         &mut self,
         now: Mono,
         (drafts, sealed): (Vec<(DraftId, Lane, &Draft)>, Vec<&SealedMessage>),
         own: RunState,
-        open: Option<OpenInterval>,
     ) -> Option<Batch> {
         if !self.may_write(now) {
             return None;
@@ -128,12 +166,7 @@ impl Spool {
         let runs = self.former.iter().filter(has_message).cloned().chain([own]).collect();
         let held = HeldMessages { drafts, sealed, runs };
         let wal = self.wal.as_mut()?;
-        let mut batch = wal.next_batch(&held);
-        if let Some(open) = open.filter(|_| batch.is_none() && now >= self.open_interval_at) {
-            self.open_interval_at = now.plus(OPEN_INTERVAL_WRITTEN_EVERY);
-            self.open_interval_samples = open.samples;
-            batch = wal.open_interval_batch(open);
-        }
+        let batch = wal.next_batch(&held);
         self.stats.bytes = wal.bytes();
         if batch.is_some() {
             self.write_started = Some(now);
@@ -146,6 +179,7 @@ impl Spool {
         self.write_started = None;
         self.retry_at = None;
         (self.stats.stuck, self.stats.durable) = (false, true);
+        self.answers.on_batch_written();
     }
 
     /// The batch could not be written. `stuck`: the file that remains is outdated, so nothing may
@@ -155,6 +189,9 @@ impl Spool {
         self.retry_at = Some(now.plus(SPOOL_RETRY_PAUSE));
         (self.stats.stuck, self.stats.durable) = (stuck, false);
         self.stats.failures += 1;
+        if !stuck {
+            self.answers.on_file_removed();
+        }
         if let Some(wal) = &mut self.wal {
             wal.on_failed();
         }
@@ -167,7 +204,8 @@ impl Spool {
     }
 
     /// What became of it so far.
-    pub(super) fn stats(&self) -> &SpoolStats {
-        &self.stats
+    pub(super) fn stats(&self) -> SpoolStats {
+        let durable = self.stats.durable && !self.answers.has_failed();
+        SpoolStats { durable, ..self.stats.clone() }
     }
 }

@@ -15,7 +15,7 @@ use plimsoll_schemas::wire::{self, Header, Snapshot, Totals};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::run::{OpenInterval, RunState};
+use super::run::RunState;
 use crate::core::identity::Identity;
 use crate::core::outbox::{Draft, DraftId, SealedMessage};
 
@@ -49,8 +49,6 @@ pub(crate) struct BatchRecord<'a> {
     pub(crate) runs: Vec<RunRecord>,
     #[serde(deserialize_with = "bounded", skip_serializing_if = "Vec::is_empty")]
     pub(crate) runs_gone: Vec<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) running: Option<OpenIntervalRecord>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -81,16 +79,8 @@ pub(crate) struct RunRecord {
     recorded: u64,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     lost: BTreeMap<LossReason, u64>,
-    intervals: u64,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     left: bool,
-}
-
-#[derive(Clone, Copy, Serialize, Deserialize)]
-pub(crate) struct OpenIntervalRecord {
-    pub(crate) run: u64,
-    pub(crate) interval: u64,
-    pub(crate) samples: u64,
 }
 
 pub(crate) fn head(identity: &Identity, boot: Option<&str>) -> HeadRecord {
@@ -228,7 +218,6 @@ impl RunRecord {
             newest: run.newest.0,
             recorded: run.totals.recorded,
             lost: run.totals.lost.clone(),
-            intervals: run.intervals,
             left: run.left,
         }
     }
@@ -236,7 +225,7 @@ impl RunRecord {
     /// The run state, unless it is inconsistent.
     pub(crate) fn read(self) -> Option<RunState> {
         let totals = Totals { recorded: self.recorded, lost: self.lost };
-        let counts = [self.newest, self.recorded, self.intervals];
+        let counts = [self.newest, self.recorded];
         let sound = self.run > 0
             && counts.iter().all(|count| *count <= COUNT_MAX)
             && totals.lost.len() <= LOSS_REASONS_MAX
@@ -245,15 +234,7 @@ impl RunRecord {
             incarnation: Incarnation(self.run),
             newest: Seq(self.newest),
             totals,
-            intervals: self.intervals,
             left: self.left,
         })
-    }
-}
-
-impl From<OpenInterval> for OpenIntervalRecord {
-    fn from(open: OpenInterval) -> Self {
-        let OpenInterval { incarnation, interval, samples } = open;
-        Self { run: incarnation.0, interval, samples }
     }
 }

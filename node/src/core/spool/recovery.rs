@@ -20,7 +20,8 @@ use plimsoll_schemas::time::{Mono, Wall};
 use thiserror::Error;
 
 use super::frame::{self, HeadFault, Reader, VERSION};
-use super::record::{BatchRecord, HeadRecord, OpenIntervalRecord, parse};
+use super::note::Note;
+use super::record::{BatchRecord, HeadRecord, parse};
 use super::run::RunState;
 use crate::core::identity::Identity;
 use crate::core::loss::CRASH;
@@ -67,12 +68,12 @@ pub struct RecoveredMessages {
     pub drafts: Vec<(Lane, Draft)>,
     /// SealedMessage messages, which may have been sent, in order of incarnation and number.
     pub sealed: Vec<SealedMessage>,
-    /// States as a crash report must state them: samples of the open interval count as recorded
-    /// and as lost by [`CRASH`].
+    /// States as a crash report must state them, once [`Self::count_crash`] has added what a note
+    /// counts: it is recorded and lost by [`CRASH`].
     pub runs: Vec<RunState>,
     /// Incarnations whose last sealed number is unknown: no crash report can be made of them.
     pub uncertain_runs: Vec<Incarnation>,
-    /// Samples lost with the interval that was open at the end.
+    /// Samples lost with the end: recorded, and in no message of the file.
     pub crashed: u64,
     /// Bytes of a last batch that was not completed.
     pub torn_bytes: u64,
@@ -171,7 +172,6 @@ struct Fold {
     sealed: BTreeMap<(Incarnation, Seq), SealedMessage>,
     /// `None` when the state is uncertain.
     runs: BTreeMap<Incarnation, Option<RunState>>,
-    open: Option<OpenIntervalRecord>,
     uncertain: BTreeMap<Entry, u64>,
     torn_bytes: u64,
     damaged: Option<String>,
@@ -218,7 +218,6 @@ impl Fold {
         while self.runs.len() > SPOOL_RUNS_MAX {
             self.runs.pop_first();
         }
-        self.open = batch.running.or(self.open);
         Ok(())
     }
 
@@ -239,8 +238,7 @@ impl Fold {
         }
     }
 
-    fn finish(mut self) -> RecoveredMessages {
-        let crashed = self.count_crash();
+    fn finish(self) -> RecoveredMessages {
         let mut drafts: Vec<(Lane, Draft)> = self.drafts.into_values().collect();
         drafts.sort_by_key(|(_, draft)| draft.start);
         let uncertain_runs = self.runs.iter().filter(|(_, run)| run.is_none());
@@ -249,31 +247,32 @@ impl Fold {
             sealed: self.sealed.into_values().collect(),
             uncertain_runs: uncertain_runs.map(|(incarnation, _)| *incarnation).collect(),
             runs: self.runs.into_values().flatten().collect(),
-            crashed,
+            crashed: 0,
             torn_bytes: self.torn_bytes,
             uncertain_samples: self.uncertain.values().fold(0, |sum, n| sum.saturating_add(*n)),
             damaged: self.damaged,
         }
     }
-
-    /// Counts the open interval as lost in the state of its run, if it was never closed.
-    fn count_crash(&mut self) -> u64 {
-        let Some(OpenIntervalRecord { run, interval, samples }) = self.open else { return 0 };
-        let account = self.runs.get_mut(&Incarnation(run)).and_then(Option::as_mut);
-        let open = |run: &&mut RunState| !run.left && interval == run.intervals + 1;
-        let Some(account) = account.filter(open) else { return 0 };
-        let crashed = samples.min(COUNT_MAX - account.totals.recorded);
-        account.intervals = interval;
-        account.totals.recorded += crashed;
-        if crashed > 0 {
-            let reason = LossReason::new(CRASH).expect("a constant of letters");
-            *account.totals.lost.entry(reason).or_default() += crashed;
-        }
-        crashed
-    }
 }
 
 impl RecoveredMessages {
+    /// Counts as lost what a note has and the file has not, in the state of the run that wrote it.
+    /// Samples that the file had and that cannot be read are uncertain and not counted again.
+    pub fn count_crash(&mut self, note: Note) {
+        let drafts = self.drafts.iter().map(|(_, draft)| draft.samples());
+        let held = drafts.fold(self.uncertain_samples, u64::saturating_add);
+        let noted = |run: &&mut RunState| run.incarnation == note.incarnation && !run.left;
+        let Some(run) = self.runs.iter_mut().find(noted) else { return };
+        let recorded = run.totals.recorded;
+        self.crashed =
+            note.recorded.saturating_sub(recorded.saturating_add(held)).min(COUNT_MAX - recorded);
+        run.totals.recorded += self.crashed;
+        if self.crashed > 0 {
+            let reason = LossReason::new(CRASH).expect("a constant of letters");
+            *run.totals.lost.entry(reason).or_default() += self.crashed;
+        }
+    }
+
     /// Removes what is older than `age_max`. The states of all runs remain.
     pub fn expire(&mut self, now: Wall, age_max: Duration) -> ExpiredMessages {
         let mut expired = ExpiredMessages::default();

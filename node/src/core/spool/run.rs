@@ -14,8 +14,6 @@ pub struct RunState {
     pub newest: Seq,
     /// Recorded and lost, as its next message would state them.
     pub totals: Totals,
-    /// Intervals that it closed.
-    pub intervals: u64,
     /// True once its final message or its crash report is sealed.
     pub left: bool,
 }
@@ -26,15 +24,4 @@ impl RunState {
         let nothing = self.newest.0 == 0 && self.totals.recorded == 0;
         !self.left && !nothing
     }
-}
-
-/// Samples in the interval that is still open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OpenInterval {
-    /// The incarnation.
-    pub incarnation: Incarnation,
-    /// The interval's number: one more than are closed.
-    pub interval: u64,
-    /// Samples recorded in it so far.
-    pub samples: u64,
 }

@@ -4,7 +4,6 @@ use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use crate::limits::FRAME_READ_BYTES;
-use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::wire::frame::{Frame, FrameError, PREFIX_BYTES, decode, length};
 
 use crate::core::departure::SocketPoll;
@@ -13,6 +12,8 @@ pub(super) struct Client {
     stream: UnixStream,
     /// What arrived of a frame that is not whole yet.
     buffer: Vec<u8>,
+    /// Nothing more is read.
+    is_ended: bool,
 }
 
 /// Why a client is disconnected.
@@ -21,14 +22,12 @@ pub(super) enum Ended {
     Rejected,
     /// It left.
     Gone,
-    /// It does not take its answers.
-    Unread,
 }
 
 impl Client {
     pub(super) fn new(stream: UnixStream) -> io::Result<Self> {
         stream.set_nonblocking(true)?;
-        Ok(Self { stream, buffer: Vec::new() })
+        Ok(Self { stream, buffer: Vec::new(), is_ended: false })
     }
 
     pub(super) fn stream(&self) -> &UnixStream {
@@ -45,11 +44,26 @@ impl Client {
         self.buffer.capacity()
     }
 
-    /// Reads once, and hands over and answers the frames that are whole now.
+    /// Nothing more is read; what came of an unfinished frame is dropped.
+    pub(super) fn end(&mut self) {
+        (self.is_ended, self.buffer) = (true, Vec::new());
+    }
+
+    pub(super) fn is_ended(&self) -> bool {
+        self.is_ended
+    }
+
+    /// Writes answers; false when they find no room, since the client has left hundreds of them
+    /// unread, or when it is gone.
+    pub(super) fn answer(&mut self, answers: &[u8]) -> bool {
+        matches!(self.stream.write(answers), Ok(bytes) if bytes == answers.len())
+    }
+
+    /// Reads once, and hands over the frames that are whole now.
     pub(super) fn read(
         &mut self,
         taken: &mut SocketPoll,
-        on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
+        mut on_frame: impl FnMut(Result<Frame, FrameError>) -> Option<()>,
     ) -> Result<(), Ended> {
         let mut chunk = [0; FRAME_READ_BYTES];
         let bytes = match self.stream.read(&mut chunk) {
@@ -61,15 +75,10 @@ impl Client {
         taken.bytes += bytes;
         self.buffer.extend_from_slice(&chunk[..bytes]);
         let mut at = 0;
-        while let Some(body) = next_body(&self.buffer[at..], on_frame)? {
+        while let Some(body) = next_body(&self.buffer[at..], &mut on_frame)? {
             at += PREFIX_BYTES + body.len();
             taken.datagrams += 1;
-            let seq = on_frame(decode(body)).ok_or(Ended::Rejected)?;
-            // Eight bytes find room unless the client has left hundreds of answers unread.
-            let written = self.stream.write(&seq.0.to_be_bytes());
-            if !matches!(written, Ok(bytes) if bytes == size_of::<Seq>()) {
-                return Err(Ended::Unread);
-            }
+            on_frame(decode(body)).ok_or(Ended::Rejected)?;
         }
         if at > 0 {
             // Made anew, since what was read leaves its memory behind: idle clients take none.
@@ -82,7 +91,7 @@ impl Client {
 /// The frame at the front, once it is whole.
 fn next_body<'a>(
     bytes: &'a [u8],
-    on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
+    on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<()>,
 ) -> Result<Option<&'a [u8]>, Ended> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<PREFIX_BYTES>() else { return Ok(None) };
     match length(*prefix) {

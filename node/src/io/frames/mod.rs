@@ -1,15 +1,15 @@
 //! The stream socket for frames of the Rust client.
 //!
 //! The driver waits until the socket is readable and then passes a bounded number of frames to its
-//! core. Each frame is answered in the same turn, before its interval can be sealed. One poll set
+//! core. Each frame is answered once it is noted, before a message can carry it. One poll set
 //! serves all clients, so that many idle clients cost nothing. A buffer grows with the bytes that
 //! have arrived, never with an announced length, and all buffers together are bounded.
 //!
-//! DESIGN N19.
+//! DESIGN N19, N43.
 
 mod client;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
@@ -17,8 +17,8 @@ use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
 use crate::limits::{
-    BYTES_PER_WAKE, CLIENT_CONNECTIONS_MAX, FRAME_BUFFERS_BYTES_MAX, FRAMES_PER_WAKE,
-    POLLS_PER_WAKE,
+    BYTES_PER_WAKE, CLIENT_CONNECTIONS_MAX, FRAME_ANSWERS_MAX, FRAME_BUFFERS_BYTES_MAX,
+    FRAMES_PER_WAKE, POLLS_PER_WAKE,
 };
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -31,6 +31,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::unix_path;
 use crate::core::departure::SocketPoll;
+use crate::core::spool::NoteNumber;
 use client::{Client, Ended};
 
 /// A stream socket that cannot be opened.
@@ -60,6 +61,19 @@ struct Open {
     spare: Option<File>,
     /// The last sample into the poll set found nothing.
     is_empty: bool,
+    /// Answers in the order of the notes that they wait for.
+    answers: VecDeque<WaitingAnswer>,
+    /// Nothing is read for now.
+    is_paused: bool,
+    /// Only answers that wait are still sent.
+    is_closed: bool,
+}
+
+/// An answer that waits for a note.
+struct WaitingAnswer {
+    note: NoteNumber,
+    client: u64,
+    seq: Seq,
 }
 
 /// Listener and clients, each under its number.
@@ -100,29 +114,37 @@ impl Frames {
         self.0.as_ref().map_or(0, |open| open.clients.len())
     }
 
-    /// Waits until there may be something to take. Cancel safe.
+    /// Waits until there may be something to take; for ever while nothing is read. Cancel safe.
     pub async fn readable(&self) {
-        let Some(open) = &self.0 else { return std::future::pending().await };
+        let open = self.0.as_ref().filter(|open| open.is_reading());
+        let Some(open) = open else { return std::future::pending().await };
         if let Err(error) = open.ready.readable().await.map(|mut ready| ready.retain_ready()) {
             tracing::error!(%error, "stream socket cannot be polled");
         }
     }
 
+    /// Whether frames are left unread from now on.
+    pub fn pause(&mut self, is_paused: bool) {
+        if let Some(open) = &mut self.0 {
+            open.is_paused = is_paused;
+        }
+    }
+
     /// Takes what is there, up to a bound, and hands over each frame, or why there is none. A
-    /// frame for which a seq comes back is answered with it; otherwise, and after every error,
-    /// its client is disconnected.
+    /// frame for which a seq comes back is answered with it by [`Self::answer`], once its note is
+    /// written; otherwise, and after every error, its client is disconnected.
     pub fn take(
         &mut self,
-        mut on_frame: impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
+        mut on_frame: impl FnMut(Result<Frame, FrameError>) -> Option<(Seq, NoteNumber)>,
     ) -> SocketPoll {
         let mut taken = SocketPoll::default();
-        let Some(open) = &mut self.0 else { return taken };
+        let Some(open) = self.0.as_mut().filter(|open| open.is_reading()) else { return taken };
         // Clients that only come and go, or cannot be accepted, bring neither frames nor bytes.
         for _look in 0..POLLS_PER_WAKE {
             let ready = open.ready_now();
             open.is_empty = ready.is_empty();
-            if open.is_empty || taken.datagrams >= FRAMES_PER_WAKE || taken.bytes >= BYTES_PER_WAKE
-            {
+            let is_enough = taken.datagrams >= FRAMES_PER_WAKE || taken.bytes >= BYTES_PER_WAKE;
+            if open.is_empty || is_enough || !open.is_reading() {
                 break;
             }
             for number in ready {
@@ -133,6 +155,30 @@ impl Frames {
             }
         }
         taken
+    }
+
+    /// Sends the answers that wait for a note up to this one.
+    pub fn answer(&mut self, noted: NoteNumber) {
+        let Some(open) = &mut self.0 else { return };
+        open.answer(noted);
+        if open.is_closed && open.clients.is_empty() {
+            self.0 = None;
+        }
+    }
+
+    /// Whether answers wait.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.0.as_ref().is_some_and(|open| !open.answers.is_empty())
+    }
+
+    /// Reads nothing more and disconnects each client once it has its answers.
+    pub fn close(&mut self) {
+        let Some(open) = &mut self.0 else { return };
+        open.close();
+        if open.clients.is_empty() {
+            self.0 = None;
+        }
     }
 
     /// Whether the last [`Self::take`] left nothing behind.
@@ -166,7 +212,14 @@ impl Open {
             ended: Vec::new(),
             spare: spare(),
             is_empty: true,
+            answers: VecDeque::new(),
+            is_paused: false,
+            is_closed: false,
         })
+    }
+
+    fn is_reading(&self) -> bool {
+        !self.is_paused && !self.is_closed && self.answers.len() < FRAME_ANSWERS_MAX
     }
 
     /// Numbers of sockets with something to read.
@@ -212,23 +265,66 @@ impl Open {
         &mut self,
         number: u64,
         taken: &mut SocketPoll,
-        on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<Seq>,
+        on_frame: &mut impl FnMut(Result<Frame, FrameError>) -> Option<(Seq, NoteNumber)>,
     ) {
         let Some(client) = self.clients.get_mut(&number) else { return };
         let before = client.buffered();
-        let read = client.read(taken, on_frame);
+        let read = client.read(taken, |frame| {
+            let (seq, note) = on_frame(frame)?;
+            self.answers.push_back(WaitingAnswer { note, client: number, seq });
+            Some(())
+        });
         self.buffered = self.buffered - before + client.buffered();
         let is_full = self.buffered > FRAME_BUFFERS_BYTES_MAX;
         let reason = match read {
             Ok(()) if !is_full => return,
             Ok(()) => Some("buffers_full"),
             Err(Ended::Rejected) => None,
-            Err(Ended::Unread) => Some("unread"),
             Err(Ended::Gone) => (client.buffered() > 0).then_some("truncated"),
         };
-        self.buffered -= client.buffered();
-        self.clients.remove(&number);
         self.ended.extend(reason);
+        self.end(number);
+    }
+
+    /// Reads nothing more of a client. It stays until it has its answers: it may only have closed
+    /// its own direction.
+    fn end(&mut self, number: u64) {
+        let Some(client) = self.clients.get_mut(&number) else { return };
+        self.buffered -= client.buffered();
+        client.end();
+        if self.answers.iter().any(|answer| answer.client == number) {
+            // Otherwise its end would be announced again and again.
+            let _gone = self.ready.get_ref().0.delete(client.stream());
+        } else {
+            self.clients.remove(&number);
+        }
+    }
+
+    /// All answers of a client leave at once: what a socket takes is counted in writes.
+    fn answer(&mut self, noted: NoteNumber) {
+        let mut by_client: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
+        while self.answers.front().is_some_and(|answer| answer.note <= noted)
+            && let Some(answer) = self.answers.pop_front()
+        {
+            by_client.entry(answer.client).or_default().extend(answer.seq.0.to_be_bytes());
+        }
+        for (number, bytes) in by_client {
+            let Some(client) = self.clients.get_mut(&number) else { continue };
+            let is_written = client.answer(&bytes);
+            if !is_written && !client.is_ended() {
+                self.ended.push("unread");
+            }
+            if !is_written || client.is_ended() {
+                self.end(number);
+            }
+        }
+    }
+
+    fn close(&mut self) {
+        self.is_closed = true;
+        let _gone = std::fs::remove_file(&self.path);
+        let clients: Vec<u64> = self.clients.keys().copied().collect();
+        clients.into_iter().for_each(|number| self.end(number));
     }
 }
 
@@ -251,8 +347,10 @@ fn register(set: PollSet) -> io::Result<AsyncFd<PollSet>> {
 
 impl Drop for Open {
     fn drop(&mut self) {
-        // A later start replaces a file that is left over.
-        let _gone = std::fs::remove_file(&self.path);
+        // A later start replaces a file that is left over. After a close the path may be another's.
+        if !self.is_closed {
+            let _gone = std::fs::remove_file(&self.path);
+        }
     }
 }
 

@@ -44,8 +44,9 @@ impl Place {
         loop {
             let taken = self.frames.take(|frame| {
                 came.push(frame.as_ref().map(|frame| frame.seq.0).map_err(FrameError::reason));
-                frame.ok().map(|frame| frame.seq)
+                frame.ok().map(|frame| (frame.seq, NoteNumber::default()))
             });
+            self.frames.answer(NoteNumber::ALL);
             if taken == SocketPoll::default() {
                 return came;
             }
@@ -69,6 +70,11 @@ fn large(seq: u64) -> Vec<u8> {
     let latency =
         Latency { counters: (0..2_000).map(|n| (series(n), 1.0)).collect(), ..Latency::default() };
     encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }).unwrap()
+}
+
+/// Records a frame whose answer waits for no note.
+fn at_once(frame: Result<Frame, FrameError>) -> Option<(Seq, NoteNumber)> {
+    frame.ok().map(|frame| (frame.seq, NoteNumber::default()))
 }
 
 fn answer(stream: &mut UnixStream) -> u64 {
@@ -234,7 +240,7 @@ async fn one_turn_takes_a_bounded_amount() {
     let mut client = place.connect();
     client.write_all(&frame(1).repeat(1_000)).unwrap();
     place.frames.readable().await;
-    let taken = place.frames.take(|frame| frame.ok().map(|frame| frame.seq));
+    let taken = place.frames.take(at_once);
     let frames_in_a_read = 16 * 1024 / frame(1).len() + 1;
     assert!(taken.datagrams <= FRAMES_PER_WAKE + READY_MAX * frames_in_a_read, "{taken:?}");
     assert!(taken.datagrams < 1_000);
@@ -333,6 +339,86 @@ async fn a_path_in_use_or_of_another_kind_is_refused_and_a_left_over_one_replace
     std::fs::write(&path, "mine").unwrap();
     refused("not a socket");
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+}
+
+/// Records a frame whose answer waits.
+fn later(frame: Result<Frame, FrameError>) -> Option<(Seq, NoteNumber)> {
+    frame.ok().map(|frame| (frame.seq, NoteNumber::ALL))
+}
+
+fn has_no_answer(stream: &mut UnixStream) -> bool {
+    stream.set_nonblocking(true).unwrap();
+    let read = stream.read(&mut [0; 8]);
+    stream.set_nonblocking(false).unwrap();
+    read.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
+}
+
+#[tokio::test]
+async fn answers_wait_for_their_note_also_those_of_a_client_that_sends_no_more() {
+    let mut place = Place::new();
+    let (mut open, mut half) = (place.connect(), place.connect());
+    open.write_all(&[frame(1), frame(2)].concat()).unwrap();
+    half.write_all(&frame(7)).unwrap();
+    half.shutdown(Shutdown::Write).unwrap();
+    place.frames.readable().await;
+    while place.frames.take(later) != SocketPoll::default() {}
+    place.frames.answer(NoteNumber::default());
+    assert!(has_no_answer(&mut open) && has_no_answer(&mut half) && place.frames.is_awaited());
+    place.frames.answer(NoteNumber::ALL);
+    assert_eq!((answer(&mut open), answer(&mut open), answer(&mut half)), (1, 2, 7));
+    assert!(is_closed(&mut half) && !place.frames.is_awaited());
+    assert_eq!((place.frames.clients(), place.ended()), (1, vec![]));
+}
+
+#[tokio::test]
+async fn while_reading_is_paused_frames_stay_where_they_are() {
+    let mut place = Place::new();
+    let mut client = place.connect();
+    client.write_all(&frame(1)).unwrap();
+    place.frames.pause(true);
+    let waited = tokio::time::timeout(Duration::from_millis(20), place.frames.readable()).await;
+    assert!(waited.is_err(), "the driver would spin");
+    assert_eq!(place.frames.take(|_| panic!("it must stay unread")), SocketPoll::default());
+    place.frames.pause(false);
+    assert_eq!(place.take_all().await, [Ok(1)]);
+    assert_eq!(answer(&mut client), 1);
+}
+
+#[tokio::test]
+async fn with_too_many_answers_that_wait_frames_stay_unread() {
+    let mut place = Place::new();
+    let mut client = place.connect();
+    client.set_nonblocking(true).unwrap();
+    let (bytes, mut taken) = (frame(1), 0);
+    while taken < FRAME_ANSWERS_MAX {
+        while client.write(&bytes).is_ok_and(|written| written == bytes.len()) {}
+        place.frames.readable().await;
+        taken += place.frames.take(later).datagrams;
+    }
+    assert!(taken < 2 * FRAME_ANSWERS_MAX, "{taken}");
+    assert_eq!(place.frames.take(later), SocketPoll::default());
+    let waited = tokio::time::timeout(Duration::from_millis(20), place.frames.readable()).await;
+    assert!(waited.is_err(), "the driver would spin");
+    place.frames.answer(NoteNumber::ALL);
+    assert_eq!(place.ended(), [""; 0], "they find room together");
+    assert!(place.frames.take(later).datagrams > 0);
+}
+
+#[tokio::test]
+async fn a_closed_socket_still_answers_and_leaves_its_path_to_a_successor() {
+    let mut place = Place::new();
+    let (mut waiting, mut idle) = (place.connect(), place.connect());
+    waiting.write_all(&frame(1)).unwrap();
+    place.frames.readable().await;
+    while place.frames.take(later) != SocketPoll::default() {}
+    assert_eq!(place.frames.clients(), 2);
+    place.frames.close();
+    assert!(is_closed(&mut idle) && place.frames.clients() == 1);
+    let successor = Frames::listen(Some(&place.path())).unwrap();
+    place.frames.answer(NoteNumber::ALL);
+    assert_eq!((answer(&mut waiting), place.frames.clients()), (1, 0));
+    assert!(is_closed(&mut waiting) && place.path().exists());
+    drop(successor);
 }
 
 #[tokio::test]

@@ -9,25 +9,44 @@ use super::budget::BodyBudget;
 use super::refusal::Refusal;
 use crate::core::departure::SocketPoll;
 use crate::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
+use crate::core::spool::NoteNumber;
 
 /// A complete body, to be recorded.
-pub struct Post {
+pub(super) struct Post {
     signal: Signal,
     encoding: Encoding,
     body: CompleteBody,
-    answer: oneshot::Sender<Result<Outcome, Malformed>>,
+    answer: oneshot::Sender<Result<Outcome, Refusal>>,
+}
+
+/// What became of a body, to be sent once it is noted.
+pub(super) struct WaitingAnswer {
+    outcome: Result<Outcome, Refusal>,
+    client: oneshot::Sender<Result<Outcome, Refusal>>,
+}
+
+impl WaitingAnswer {
+    pub(super) fn send(self) {
+        // The client may have hung up.
+        let _sent = self.client.send(self.outcome);
+    }
 }
 
 impl Post {
-    /// Records the body and sends the outcome to its client.
-    pub fn answer(
+    /// Records the body, whose memory is free from then on.
+    pub(super) fn record(
         self,
-        record: impl FnOnce(Signal, Encoding, &[u8]) -> Result<Outcome, Malformed>,
-    ) -> SocketPoll {
-        let outcome = record(self.signal, self.encoding, self.body.bytes());
-        // The client may have hung up.
-        let _sent = self.answer.send(outcome);
-        SocketPoll { datagrams: 1, bytes: self.body.bytes().len() }
+        record: impl FnOnce(Signal, Encoding, &[u8]) -> (Result<Outcome, Malformed>, NoteNumber),
+    ) -> (SocketPoll, NoteNumber, WaitingAnswer) {
+        let (outcome, note) = record(self.signal, self.encoding, self.body.bytes());
+        let outcome = outcome.map_err(|Malformed(words)| Refusal::Malformed(words));
+        let taken = SocketPoll { datagrams: 1, bytes: self.body.bytes().len() };
+        (taken, note, WaitingAnswer { outcome, client: self.answer })
+    }
+
+    /// Records nothing of it.
+    pub(super) fn refuse(self, refusal: Refusal) {
+        WaitingAnswer { outcome: Err(refusal), client: self.answer }.send();
     }
 }
 
@@ -49,7 +68,6 @@ impl Inbox {
         let (answer, answered) = oneshot::channel();
         let post = Post { signal, encoding, body, answer };
         self.posts.send(post).await.map_err(|_| Refusal::Leaving)?;
-        let outcome = answered.await.map_err(|_| Refusal::Leaving)?;
-        outcome.map_err(|Malformed(words)| Refusal::Malformed(words))
+        answered.await.map_err(|_| Refusal::Leaving)?
     }
 }

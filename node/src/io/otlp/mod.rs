@@ -1,12 +1,13 @@
 //! OTLP servers: HTTP on one port and gRPC on another.
 //!
-//! A body is read within bounds (`body`), inflated, and handed to the driver, which records it
-//! before its answer leaves. Parses no metric: that is the core's. Unary gRPC is a frame of five
+//! A body is read within bounds (`body`), inflated, and handed to the driver, which records and
+//! notes it before its answer leaves.
+//! Parses no metric: that is the core's. Unary gRPC is a frame of five
 //! bytes and two trailers over HTTP/2, so both ports are one HTTP stack; `tonic` with the generated
 //! messages of `opentelemetry-proto` would add a second one, and a tree of `Vec`s a hundred times
 //! as large as a hostile body. No TLS, no logs and profiles, no streaming calls.
 //!
-//! DESIGN N26.
+//! DESIGN N26, N43.
 
 mod answer;
 mod body;
@@ -19,10 +20,13 @@ mod inbox;
 mod refusal;
 pub mod stats;
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::limits::{BYTES_PER_WAKE, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX};
+use crate::limits::{
+    BYTES_PER_WAKE, OTLP_ANSWERS_MAX, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX,
+};
 use axum::Router;
 use plimsoll_runtime::http::{ListenError, Protocol, Server, ServerLimits};
 use plimsoll_runtime::supervision::Supervisor;
@@ -30,9 +34,11 @@ use tokio::sync::mpsc;
 
 use crate::config::OtlpSettings;
 use crate::core::departure::SocketPoll;
+use crate::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
+use crate::core::spool::NoteNumber;
 use budget::BodyBudget;
-use inbox::Inbox;
-pub use inbox::Post;
+use inbox::{Inbox, Post, WaitingAnswer};
+use refusal::Refusal;
 use stats::OtlpStats;
 
 /// The servers of both ports; either may be off.
@@ -43,6 +49,8 @@ pub struct OtlpServers {
     posts: mpsc::Receiver<Post>,
     /// The first queued body.
     first: Option<Post>,
+    /// Answers with the notes that they wait for, in the order of these.
+    answers: VecDeque<(NoteNumber, WaitingAnswer)>,
 }
 
 impl OtlpServers {
@@ -60,7 +68,7 @@ impl OtlpServers {
         let (http, grpc) = (http::routes(inbox.clone()), grpc::routes(inbox));
         let http = serve("otlp.http", settings.http, Protocol::Http1, http, supervisor).await?;
         let grpc = serve("otlp.grpc", settings.grpc, Protocol::Http2, grpc, supervisor).await?;
-        Ok(Self { budget, http, grpc, posts, first: None })
+        Ok(Self { budget, http, grpc, posts, first: None, answers: VecDeque::new() })
     }
 
     /// Bound address of OTLP over HTTP.
@@ -75,8 +83,12 @@ impl OtlpServers {
         self.grpc.as_ref().map(Server::address)
     }
 
-    /// Waits until a body is queued; for ever when both ports are off. Cancel safe.
+    /// Waits until a body is queued; for ever when both ports are off, or too many answers wait.
+    /// Cancel safe.
     pub async fn readable(&mut self) {
+        if self.answers.len() >= OTLP_ANSWERS_MAX {
+            std::future::pending::<()>().await;
+        }
         if self.first.is_none() {
             self.first = self.posts.recv().await;
         }
@@ -85,16 +97,41 @@ impl OtlpServers {
         }
     }
 
-    /// Passes queued bodies to `on_post`, up to a bound, and returns their number and size.
-    pub fn take(&mut self, mut on_post: impl FnMut(Post) -> SocketPoll) -> SocketPoll {
+    /// Passes queued bodies to `record`, up to a bound, and returns their number and size. Each is
+    /// answered with what comes back once its note is written; see [`Self::answer`]. While answers
+    /// are late, bodies are refused instead.
+    pub fn take(
+        &mut self,
+        is_late: bool,
+        mut record: impl FnMut(Signal, Encoding, &[u8]) -> (Result<Outcome, Malformed>, NoteNumber),
+    ) -> SocketPoll {
         let mut taken = SocketPoll::default();
-        while taken.datagrams <= OTLP_QUEUE_MAX && taken.bytes < BYTES_PER_WAKE {
+        while taken.datagrams <= OTLP_QUEUE_MAX
+            && taken.bytes < BYTES_PER_WAKE
+            && self.answers.len() < OTLP_ANSWERS_MAX
+        {
             let Some(post) = self.first.take().or_else(|| self.posts.try_recv().ok()) else {
                 break;
             };
-            taken = taken + on_post(post);
+            if is_late {
+                taken.datagrams += 1;
+                post.refuse(Refusal::SlowSpool);
+                continue;
+            }
+            let (size, note, answer) = post.record(&mut record);
+            taken = taken + size;
+            self.answers.push_back((note, answer));
         }
         taken
+    }
+
+    /// Sends the answers that wait for a note up to this one.
+    pub fn answer(&mut self, noted: NoteNumber) {
+        while self.answers.front().is_some_and(|(note, _)| *note <= noted)
+            && let Some((_, answer)) = self.answers.pop_front()
+        {
+            answer.send();
+        }
     }
 
     /// Whether the last [`Self::take`] left nothing behind.
@@ -111,7 +148,7 @@ impl OtlpServers {
     /// Whether requests are in progress.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
-        self.budget.is_occupied()
+        self.budget.is_occupied() || !self.answers.is_empty()
     }
 
     /// Refuses all requests that are not recorded yet.
@@ -133,9 +170,11 @@ impl OtlpServers {
             .then(|| OtlpStats { connections, requests: self.budget.requests() })
     }
 
-    /// Sends the outstanding answers and closes both ports.
+    /// Sends the outstanding answers and closes both ports. What is not noted by now is lost with
+    /// this process, so its clients are asked to send it again.
     pub async fn end(mut self) {
         self.close();
+        self.answers.clear();
         for server in self.http.into_iter().chain(self.grpc) {
             server.end().await;
         }

@@ -33,6 +33,8 @@ pub(super) enum Refusal {
     Busy,
     /// The node is leaving.
     Leaving,
+    /// The spool takes too long to note what is recorded.
+    SlowSpool,
 }
 
 impl Refusal {
@@ -47,12 +49,13 @@ impl Refusal {
             Self::HungUp => "hung_up",
             Self::Busy => "busy",
             Self::Leaving => "leaving",
+            Self::SlowSpool => "slow_spool",
         }
     }
 
     /// True when the same request may be taken later.
     pub(super) fn is_passing(&self) -> bool {
-        matches!(self, Self::Busy | Self::Leaving)
+        matches!(self, Self::Busy | Self::Leaving | Self::SlowSpool)
     }
 
     pub(super) fn status(&self) -> StatusCode {
@@ -63,7 +66,7 @@ impl Refusal {
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Malformed(_) | Self::Framing(_) | Self::HungUp => StatusCode::BAD_REQUEST,
             Self::Late => StatusCode::REQUEST_TIMEOUT,
-            Self::Busy | Self::Leaving => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Busy | Self::Leaving | Self::SlowSpool => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -76,7 +79,7 @@ impl Refusal {
             Self::TooLarge => 8,
             Self::Unknown | Self::Method | Self::ContentEncoding => 12,
             Self::Framing(_) => 13,
-            Self::Busy | Self::Leaving => 14,
+            Self::Busy | Self::Leaving | Self::SlowSpool => 14,
         }
     }
 
@@ -101,6 +104,7 @@ impl Refusal {
             Self::HungUp => "the body is incomplete".into(),
             Self::Busy => "no memory for the body at the moment; send it again".into(),
             Self::Leaving => "this node is shutting down; send it again".into(),
+            Self::SlowSpool => "the node's spool is slow; check its disk, and send it again".into(),
         }
     }
 }

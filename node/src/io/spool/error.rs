@@ -1,6 +1,6 @@
 //! What can go wrong with a spool: at its start, with a file found there, with a write.
 
-use std::io;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
 use plimsoll_schemas::ids::{MeshName, NodeName};
@@ -49,8 +49,8 @@ pub struct Quarantined {
     pub now_at: PathBuf,
 }
 
-/// Why a batch was not written. The file is removed then, unless it `remains`, because its content
-/// is outdated.
+/// Why a batch or a note was not written. After a batch the file is removed, unless it `remains`,
+/// because its content is outdated; an outdated note does no harm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteFailure {
     /// As a label: `full` or `io`.
@@ -59,4 +59,14 @@ pub struct WriteFailure {
     pub text: String,
     /// True when the file could not be removed either: a later start would use outdated content.
     pub remains: bool,
+}
+
+impl WriteFailure {
+    /// The label of an error of the system.
+    pub(super) fn reason_of(error: &io::Error) -> &'static str {
+        match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => "full",
+            _ => "io",
+        }
+    }
 }

@@ -102,10 +102,7 @@ impl SpoolFile {
     pub(super) fn write(&mut self, batch: &Batch) -> Result<(), WriteFailure> {
         let outcome = if batch.replaces { self.replace(&batch.bytes) } else { self.append(batch) };
         let Err(error) = outcome else { return Ok(()) };
-        let reason = match error.kind() {
-            ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => "full",
-            _ => "io",
-        };
+        let reason = WriteFailure::reason_of(&error);
         let mut text = error.to_string();
         let discarded = self.discard();
         let remains = discarded.is_err();

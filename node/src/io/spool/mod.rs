@@ -1,26 +1,28 @@
-//! The spool: passes batches to a thread that writes them, so that the driver never waits for a
-//! disk. At most one write is in progress. The [`Wal`] decides what a batch contains.
+//! The spool: passes batches and notes to a thread each, so that the driver waits for no disk and a
+//! note waits for no batch that is being synced. At most one write of each is in progress. The core
+//! decides what they contain.
 //!
-//! DESIGN N5.
+//! DESIGN N5, N43.
 
 mod error;
 mod file;
+mod note_file;
+mod thread;
 
-use std::io;
+use std::future::poll_fn;
 use std::path::Path;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread::JoinHandle;
+use std::task::Poll;
 use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::time::Now;
-use tokio::sync::mpsc;
 
 use crate::core::Identity;
-use crate::core::spool::RecoveredMessages;
-use crate::core::spool::{Batch, Wal};
+use crate::core::spool::{Batch, Note, RecoveredMessages, Wal};
 pub use error::{Quarantined, SpoolError, WriteFailure};
 use file::SpoolFile;
+use note_file::NoteFile;
+use thread::WriterThread;
 
 /// A spool and what was in it.
 #[derive(Debug)]
@@ -46,14 +48,20 @@ pub struct WriteResult {
     pub failure: Option<WriteFailure>,
 }
 
-/// The driver's end of the thread that writes.
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Written {
+    /// A batch.
+    Batch(WriteResult),
+    /// A note, or why it was not.
+    Note(Result<(), WriteFailure>),
+}
+
+/// The driver's end of the threads that write.
 #[derive(Debug)]
 pub struct Spool {
-    batches: SyncSender<Batch>,
-    written: mpsc::Receiver<WriteResult>,
-    under_way: bool,
-    /// Ends by itself once `batches` is dropped.
-    _handle: JoinHandle<()>,
+    batches: WriterThread<Batch, WriteResult>,
+    notes: WriterThread<Note, Result<(), WriteFailure>>,
 }
 
 impl Spool {
@@ -68,27 +76,36 @@ impl Spool {
         sync: bool,
         now: Now,
     ) -> Result<Opened, SpoolError> {
-        let file::Opened { file, recovered, quarantined } =
+        let file::Opened { mut file, mut recovered, quarantined } =
             SpoolFile::open(dir, identity, sync, now)?;
+        let mut note = NoteFile::new(dir.join(format!("{}.note", identity.node)));
+        if let (Some(recovered), Some(note)) = (&mut recovered, note.read()) {
+            recovered.count_crash(note);
+        }
         let journal = Wal::new(identity.clone(), file.boot());
         let path = file.path().to_owned();
+        let inaccessible = |source| SpoolError::Inaccessible { path: path.clone(), source };
+        let batches = WriterThread::start("spool", move |batch: Batch| {
+            let watch = Stopwatch::start();
+            let failure = file.write(&batch).err();
+            WriteResult { bytes: batch.bytes.len(), took: watch.elapsed(), failure }
+        });
+        let notes = WriterThread::start("spool-note", move |stated| note.write(stated));
         let spool =
-            Self::start(file).map_err(|source| SpoolError::Inaccessible { path, source })?;
+            Self { batches: batches.map_err(inaccessible)?, notes: notes.map_err(inaccessible)? };
         Ok(Opened { spool, journal, recovered, quarantined })
-    }
-
-    fn start(file: SpoolFile) -> io::Result<Self> {
-        let (batches, to_write) = sync_channel(1);
-        let (results, written) = mpsc::channel(1);
-        let thread = std::thread::Builder::new().name("spool".to_owned());
-        let handle = thread.spawn(move || write_all(file, &to_write, &results))?;
-        Ok(Self { batches, written, under_way: false, _handle: handle })
     }
 
     /// True while a batch is being written.
     #[must_use]
     pub fn is_busy(&self) -> bool {
-        self.under_way
+        self.batches.is_busy()
+    }
+
+    /// True while a note is being written.
+    #[must_use]
+    pub fn is_noting(&self) -> bool {
+        self.notes.is_busy()
     }
 
     /// Begins to write a batch.
@@ -97,46 +114,35 @@ impl Spool {
     /// Returns the batch when another is under way or the thread is gone; the caller must then
     /// report the failure to the [`Wal`], see [`Wal::on_failed`].
     pub fn write(&mut self, batch: Batch) -> Result<(), Batch> {
-        if self.under_way {
-            return Err(batch);
-        }
-        self.batches.try_send(batch).map_err(|error| match error {
-            std::sync::mpsc::TrySendError::Full(batch)
-            | std::sync::mpsc::TrySendError::Disconnected(batch) => batch,
-        })?;
-        self.under_way = true;
-        Ok(())
+        self.batches.begin(batch)
     }
 
-    /// Waits for the end of a write; for ever while there is none. `None` when the thread is
-    /// gone, and with it any knowledge of what the file holds. Cancel safe.
-    pub async fn written(&mut self) -> Option<WriteResult> {
-        if !self.under_way {
-            return std::future::pending().await;
-        }
-        let written = self.written.recv().await;
-        self.under_way = false;
-        written
+    /// Begins to write a note.
+    ///
+    /// # Errors
+    /// Returns the note when another is under way or the thread is gone.
+    pub fn write_note(&mut self, note: Note) -> Result<(), Note> {
+        self.notes.begin(note)
     }
 
-    /// Waits at most `wait` for the write under way, if there is one, and closes the file.
+    /// Waits for the end of a write; for ever while there is none. `None` when a thread is gone,
+    /// and with it any knowledge of what its file holds. Cancel safe.
+    pub async fn written(&mut self) -> Option<Written> {
+        poll_fn(|context| match self.notes.poll_done(context) {
+            Poll::Ready(note) => Poll::Ready(note.map(Written::Note)),
+            Poll::Pending => self.batches.poll_done(context).map(|batch| batch.map(Written::Batch)),
+        })
+        .await
+    }
+
+    /// Waits at most `wait` for the writes under way, if there are any, and closes the files.
     /// False when that took too long.
     pub async fn finish(self, wait: Duration) -> bool {
-        let Self { batches, mut written, .. } = self;
-        drop(batches);
-        let end = async { while written.recv().await.is_some() {} };
+        let end = async {
+            self.batches.end().await;
+            self.notes.end().await;
+        };
         tokio::time::timeout(wait, end).await.is_ok()
-    }
-}
-
-fn write_all(mut file: SpoolFile, to_write: &Receiver<Batch>, results: &mpsc::Sender<WriteResult>) {
-    while let Ok(batch) = to_write.recv() {
-        let watch = Stopwatch::start();
-        let failure = file.write(&batch).err();
-        let written = WriteResult { bytes: batch.bytes.len(), took: watch.elapsed(), failure };
-        if results.blocking_send(written).is_err() {
-            return;
-        }
     }
 }
 

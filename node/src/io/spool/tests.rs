@@ -11,6 +11,7 @@ use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::Totals;
 use tempfile::TempDir;
 
+use std::io;
 use std::path::PathBuf;
 
 use plimsoll_schemas::ids::{MeshName, NodeName};
@@ -29,13 +30,13 @@ fn now() -> Now {
     Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) }
 }
 
-fn account(intervals: u64) -> RunState {
+fn account(newest: u64) -> RunState {
     let totals = Totals { recorded: 5, ..Totals::default() };
-    RunState { incarnation: Incarnation(9), newest: Seq(0), totals, intervals, left: false }
+    RunState { incarnation: Incarnation(9), newest: Seq(newest), totals, left: false }
 }
 
-fn batch(journal: &mut Wal, intervals: u64) -> Batch {
-    let runs = [account(intervals)];
+fn batch(journal: &mut Wal, newest: u64) -> Batch {
+    let runs = [account(newest)];
     journal.next_batch(&HeldMessages { runs: runs.to_vec(), ..HeldMessages::default() }).unwrap()
 }
 
@@ -46,13 +47,20 @@ fn open(dir: &Path) -> Opened {
 async fn write(spool: &mut Spool, batch: Batch) -> WriteResult {
     spool.write(batch).unwrap();
     assert!(spool.is_busy());
-    spool.written().await.unwrap()
+    written(spool).await
 }
 
-/// A spool in which so many intervals are closed, and that no process has open.
-async fn closed(dir: &Path, intervals: u64) {
+async fn written(spool: &mut Spool) -> WriteResult {
+    match spool.written().await.unwrap() {
+        Written::Batch(result) => result,
+        Written::Note(result) => panic!("a note: {result:?}"),
+    }
+}
+
+/// A spool in which so many messages were sealed, and that no process has open.
+async fn closed(dir: &Path, newest: u64) {
     let Opened { mut spool, mut journal, .. } = open(dir);
-    for n in 1..=intervals {
+    for n in 1..=newest {
         assert_eq!(write(&mut spool, batch(&mut journal, n)).await.failure, None);
     }
     assert!(spool.finish(WAIT).await);
@@ -72,8 +80,8 @@ fn names(dir: &Path) -> Vec<String> {
     names
 }
 
-fn intervals(opened: &Opened) -> Option<u64> {
-    opened.recovered.as_ref()?.runs.first().map(|run| run.intervals)
+fn newest(opened: &Opened) -> Option<u64> {
+    opened.recovered.as_ref()?.runs.first().map(|run| run.newest.0)
 }
 
 #[tokio::test]
@@ -82,7 +90,7 @@ async fn what_was_written_is_read_back_by_the_next_process() {
     let deep = dir.path().join("made/if/need/be");
     closed(&deep, 3).await;
     let opened = open(&deep);
-    assert_eq!((intervals(&opened), &opened.quarantined), (Some(3), &None));
+    assert_eq!((newest(&opened), &opened.quarantined), (Some(3), &None));
     assert_eq!(names(&deep), ["n.lock", "n.spool"]);
     let mode = fs::metadata(deep.join("n.spool")).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, path.exists()), (0o600, false));
@@ -103,7 +111,7 @@ async fn one_batch_at_a_time_and_no_answer_without_one() {
     }
     // It is on the disk, but its result has not been received yet.
     assert_eq!(spool.write(second.clone()), Err(second));
-    assert_eq!(spool.written().await.unwrap().bytes, first.bytes.len());
+    assert_eq!(written(&mut spool).await.bytes, first.bytes.len());
     assert!(!spool.is_busy());
 }
 
@@ -115,7 +123,7 @@ async fn a_spool_that_is_in_use_is_left_alone() {
     let second = Spool::open(dir.path(), &identity(), true, now()).unwrap_err();
     assert!(matches!(&second, SpoolError::InUse { .. }), "{second}");
     assert!(first.spool.finish(WAIT).await);
-    assert_eq!(intervals(&open(dir.path())), Some(2));
+    assert_eq!(newest(&open(dir.path())), Some(2));
 }
 
 #[tokio::test]
@@ -124,7 +132,7 @@ async fn a_new_file_that_did_not_take_effect_changes_nothing() {
     closed(dir.path(), 2).await;
     fs::write(path.with_extension("spool.new"), b"half of a fi").unwrap();
     let opened = open(dir.path());
-    assert_eq!((intervals(&opened), &opened.quarantined), (Some(2), &None));
+    assert_eq!((newest(&opened), &opened.quarantined), (Some(2), &None));
     assert_eq!(names(dir.path()), ["n.lock", "n.spool"]);
 }
 
@@ -150,14 +158,14 @@ async fn a_file_that_is_too_large_or_too_new_is_quarantined_with_its_reason() {
     closed(dir.path(), 1).await;
     let mut bytes = fs::read(&path).unwrap();
     let end = 12 + usize::from(bytes[7]);
-    bytes[5] = 2;
+    bytes[5] = 3;
     let crc = crc32fast::hash(&[&bytes[..8], &bytes[12..end]].concat());
     bytes[8..12].copy_from_slice(&crc.to_be_bytes());
     fs::write(&path, &bytes).unwrap();
     let newer = open(dir.path());
     let Quarantined { reason, why, now_at } = newer.quarantined.unwrap();
     assert_eq!((reason, fs::read(now_at).unwrap()), ("newer_version", bytes));
-    assert_eq!(why, "file version 2 is newer than 1, the newest that this program reads");
+    assert_eq!(why, "file version 3 is newer than 2, the newest that this program reads");
     assert!(newer.spool.finish(WAIT).await);
     File::create(&path).unwrap().set_len(SPOOL_BYTES_MAX as u64 + 1).unwrap();
     assert_eq!(open(dir.path()).quarantined.unwrap().reason, "too_large");
@@ -183,7 +191,7 @@ async fn a_damaged_file_is_kept_until_another_takes_its_place_and_as_a_copy() {
     assert_eq!(fs::read(quarantined.unwrap().now_at).unwrap(), bytes);
     assert!(spool.finish(WAIT).await);
     let opened = open(dir.path());
-    assert_eq!((intervals(&opened), opened.quarantined), (Some(4), None));
+    assert_eq!((newest(&opened), opened.quarantined), (Some(4), None));
 }
 
 #[tokio::test]
@@ -238,7 +246,7 @@ async fn after_a_batch_found_no_room_there_is_no_file_until_all_is_written_anew(
     file.write(&batch(&mut journal, 4)).unwrap();
     file.write(&batch(&mut journal, 5)).unwrap();
     drop(file);
-    assert_eq!(intervals(&open(dir.path())), Some(5));
+    assert_eq!(newest(&open(dir.path())), Some(5));
 }
 
 #[test]
@@ -313,7 +321,7 @@ async fn a_disk_that_fills_up_leaves_no_file_and_is_used_again_once_there_is_roo
     assert_eq!(write(&mut spool, batch(&mut journal, n)).await.failure, None);
     assert!(spool.finish(WAIT).await);
     let found = open(dir);
-    assert_eq!(intervals(&found), Some(n));
+    assert_eq!(newest(&found), Some(n));
     assert!(found.spool.finish(WAIT).await);
 }
 
@@ -328,7 +336,7 @@ async fn without_sync_the_file_names_the_run_of_the_machine() {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     assert!(String::from_utf8_lossy(&bytes).contains(boot.trim()));
     let opened = open(dir.path());
-    assert_eq!((intervals(&opened), opened.quarantined), (Some(1), None));
+    assert_eq!((newest(&opened), opened.quarantined), (Some(1), None));
 }
 
 #[tokio::test]
@@ -342,4 +350,58 @@ async fn a_removed_file_is_detected_and_rewritten() {
     journal.on_failed();
     assert_eq!(write(&mut spool, batch(&mut journal, 3)).await.failure, None);
     assert!(path.exists());
+}
+
+#[tokio::test]
+async fn a_note_is_written_while_a_batch_is_and_counts_for_the_next_process() {
+    let (dir, _) = place();
+    let Opened { mut spool, mut journal, .. } = open(dir.path());
+    let incarnation = Incarnation(9);
+    spool.write(batch(&mut journal, 1)).unwrap();
+    spool.write_note(Note { incarnation, recorded: 7 }).unwrap();
+    let second = Note { incarnation, recorded: 8 };
+    assert_eq!(spool.write_note(second), Err(second), "one at a time");
+    let (mut batches, mut notes) = (0, 0);
+    while spool.is_busy() || spool.is_noting() {
+        match spool.written().await.unwrap() {
+            Written::Batch(result) => {
+                assert_eq!(result.failure, None);
+                batches += 1;
+            }
+            Written::Note(result) => {
+                assert_eq!(result, Ok(()));
+                notes += 1;
+            }
+        }
+    }
+    assert_eq!((batches, notes), (1, 1));
+    spool.write_note(second).unwrap();
+    assert_eq!(spool.written().await, Some(Written::Note(Ok(()))));
+    assert!(spool.finish(WAIT).await);
+    assert_eq!(names(dir.path()), ["n.lock", "n.note", "n.spool"]);
+    // Of the eight the file has five.
+    let Opened { spool, recovered, .. } = open(dir.path());
+    assert_eq!(recovered.unwrap().crashed, 3);
+    assert!(spool.finish(WAIT).await);
+    let bytes = fs::read(dir.path().join("n.note")).unwrap();
+    fs::write(dir.path().join("n.note"), &bytes[..9]).unwrap();
+    assert_eq!(open(dir.path()).recovered.unwrap().crashed, 0, "no whole note");
+}
+
+#[test]
+fn a_note_that_cannot_be_written_has_its_reason_and_a_removed_one_is_written_anew() {
+    let (dir, _) = place();
+    let path = dir.path().join("n.note");
+    let note = Note { incarnation: Incarnation(9), recorded: 7 };
+    let mut file = NoteFile::new(path.clone());
+    assert_eq!((file.read(), file.write(note), file.read()), (None, Ok(()), Some(note)));
+    fs::remove_file(&path).unwrap();
+    assert_eq!((file.write(note), file.read()), (Ok(()), Some(note)));
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let failure = file.write(note).unwrap_err();
+    assert_eq!((failure.reason, failure.remains, file.read()), ("io", false, None));
+    assert!(failure.text.contains("n.note"), "{}", failure.text);
+    fs::remove_dir(&path).unwrap();
+    assert_eq!((file.write(note), file.read()), (Ok(()), Some(note)));
 }

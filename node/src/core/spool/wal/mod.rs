@@ -16,7 +16,7 @@ use plimsoll_schemas::subject::Lane;
 
 use super::frame;
 use super::record::{self, BatchRecord, DraftRecord, RunRecord, SealedRecord};
-use super::run::{OpenInterval, RunState};
+use super::run::RunState;
 use crate::core::identity::Identity;
 use crate::core::outbox::{Draft, DraftId, SealedMessage};
 
@@ -48,7 +48,6 @@ pub struct Wal {
     head: Vec<u8>,
     /// `None` when the content is not known.
     file: Option<FileContent>,
-    open: Option<OpenInterval>,
 }
 
 /// What the file holds.
@@ -74,7 +73,7 @@ impl Wal {
     #[must_use]
     pub fn new(identity: Identity, boot: Option<&str>) -> Self {
         let head = frame::head(&record::head(&identity, boot));
-        Self { identity, head, file: None, open: None }
+        Self { identity, head, file: None }
     }
 
     /// The batch after which the file equals what is held; `None` when it already does.
@@ -84,7 +83,7 @@ impl Wal {
         }
         let file = self.file.take().filter(|file| !file.is_wasteful());
         let Some(mut file) = file else { return Some(self.replace(held)) };
-        let (bytes, sync) = self.difference(&mut file, held, None);
+        let (bytes, sync) = self.difference(&mut file, held);
         file.bytes += bytes.len();
         if file.bytes > SPOOL_BYTES_MAX {
             return Some(self.replace(held));
@@ -95,7 +94,7 @@ impl Wal {
 
     fn replace(&mut self, held: &HeldMessages<'_>) -> Batch {
         let mut file = FileContent::default();
-        let (batch, _) = self.difference(&mut file, held, self.open);
+        let (batch, _) = self.difference(&mut file, held);
         let bytes = [&self.head[..], &batch].concat();
         file.bytes = bytes.len();
         self.file = Some(file);
@@ -104,12 +103,7 @@ impl Wal {
 
     /// Updates `file` to what is held; returns the batch, which may be empty, and whether a message
     /// waits for it.
-    fn difference(
-        &mut self,
-        file: &mut FileContent,
-        held: &HeldMessages<'_>,
-        open: Option<OpenInterval>,
-    ) -> (Vec<u8>, bool) {
+    fn difference(&mut self, file: &mut FileContent, held: &HeldMessages<'_>) -> (Vec<u8>, bool) {
         let drafts_gone = file.drafts.retain(held.drafts.iter().map(|(id, ..)| *id));
         let sealed_gone = file.sealed.retain(held.sealed.iter().map(|sealed| sealed.key()));
         let mut snapshots = Vec::new();
@@ -132,7 +126,6 @@ impl Wal {
             sealed_gone: sealed_gone.into_iter().map(|(run, seq)| (run.0, seq.0)).collect(),
             runs: held.runs.iter().filter(changed).map(RunRecord::new).collect(),
             runs_gone: file.runs.iter().filter(gone).map(|run| run.incarnation.0).collect(),
-            running: open.map(Into::into),
         };
         // A lost removal of a sealed message is harmless: the message is sent once more.
         let sync = !(batch.drafts.is_empty()
@@ -140,21 +133,10 @@ impl Wal {
             && batch.sealed.is_empty()
             && batch.runs.is_empty());
         // The same entries may be held in another order than before.
-        let something = sync || batch.running.is_some() || batch.has_removals();
+        let something = sync || batch.has_removals();
         let bytes = if something { frame::frame(&batch) } else { Vec::new() };
         file.runs.clone_from(&held.runs);
         (bytes, sync)
-    }
-
-    /// A batch with the samples of the open interval, for which no message waits; `None` when the
-    /// file has them already, or there is no file to append to.
-    pub fn open_interval_batch(&mut self, open: OpenInterval) -> Option<Batch> {
-        let same = self.open.replace(open) == Some(open);
-        let file = self.file.as_mut().filter(|_| !same)?;
-        let batch = BatchRecord { running: Some(open.into()), ..BatchRecord::default() };
-        let bytes = frame::frame(&batch);
-        file.bytes += bytes.len();
-        Some(Batch { bytes, replaces: false, sync: false })
     }
 
     /// A batch was not written: the content of the file is unknown, and the next batch rewrites it.
@@ -171,10 +153,9 @@ impl Wal {
 
 impl fmt::Debug for Wal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { identity, file, open, .. } = self;
+        let Self { identity, file, .. } = self;
         let mut text = f.debug_struct("Wal");
-        text.field("node", &identity.node).field("file", file).field("open", open);
-        text.finish_non_exhaustive()
+        text.field("node", &identity.node).field("file", file).finish_non_exhaustive()
     }
 }
 

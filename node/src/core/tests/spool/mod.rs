@@ -14,7 +14,10 @@ use crate::core::loss::CRASH;
 use crate::core::outbox::OutboxBounds;
 use crate::core::outbox::event_drafts;
 use crate::core::spool::recover;
-use crate::limits::{OPEN_INTERVAL_WRITTEN_EVERY, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
+use crate::core::spool::{Note, NoteNumber};
+use crate::limits::{NOTE_EVERY, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
+
+use answers::Client;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -33,6 +36,9 @@ struct World {
     synced: Vec<u8>,
     /// What `kill -9` leaves.
     file: Vec<u8>,
+    note: Option<Note>,
+    /// Frames of one client.
+    client: Client,
     sent: Vec<Ticket>,
     arrived: BTreeMap<(u64, Seq), (Header, u64)>,
     /// Samples of the job, recorded and arrived.
@@ -52,6 +58,8 @@ impl World {
             labels: Labels::default(),
             synced: Vec::new(),
             file: Vec::new(),
+            note: None,
+            client: Client::default(),
             sent: Vec::new(),
             arrived: BTreeMap::new(),
             recorded: 0,
@@ -64,17 +72,24 @@ impl World {
     }
 
     fn start(&mut self) {
+        let former = self.core.sealer.incarnation().0;
         let named = Identity { labels: self.labels.clone(), ..identity() };
         self.core = Core::new(named, bounds(), self.now);
-        let found = recover(&self.file, &identity(), None, self.now.mono).unwrap();
+        let mut found = recover(&self.file, &identity(), None, self.now.mono).unwrap();
         assert_eq!(found.damaged, None);
+        if let Some(note) = self.note {
+            found.count_crash(note);
+        }
+        (self.client.is_new_node, self.client.waiting) = (true, Vec::new());
         self.core.open_spool(self.now, Wal::new(identity(), None), Some(found));
+        self.client.adopted.insert(former, self.core.note().recorded);
         self.sent.clear();
     }
 
     fn crash(&mut self, power_cut: bool) {
         if power_cut {
             self.file.clone_from(&self.synced);
+            self.note = None;
         }
         // The start of a run is its name, so no two fall on one nanosecond.
         self.now = self.now.after(Duration::from_nanos(1));
@@ -82,12 +97,20 @@ impl World {
     }
 
     fn spool(&mut self, fails: bool) {
-        let Some(batch) = self.core.next_spool_batch(self.now) else { return };
+        let Some(batch) = self.core.next_spool_batch(self.now) else { return self.note() };
         if fails {
             self.file.clear();
             self.synced.clear();
-            return self.core.on_spool_failed(self.now);
+            self.core.on_spool_failed(self.now);
+        } else {
+            self.write(batch);
+            self.core.on_spooled();
         }
+        self.answer();
+        self.note();
+    }
+
+    fn write(&mut self, batch: Batch) {
         if batch.replaces {
             self.file.clear();
         }
@@ -95,7 +118,13 @@ impl World {
         if batch.sync || batch.replaces {
             self.synced.clone_from(&self.file);
         }
-        self.core.on_spooled();
+    }
+
+    fn note(&mut self) {
+        let Some(note) = self.core.next_note(self.now) else { return };
+        self.note = Some(note);
+        self.core.on_noted(self.now);
+        self.answer();
     }
 
     fn send(&mut self, arrives: bool) {
@@ -138,6 +167,7 @@ impl World {
 
     fn settle(&mut self) {
         self.core.on_bus_event(self.now, &connected());
+        self.resend();
         self.core.on_leave(self.now);
         for _ in 0..600 {
             self.spool(false);
@@ -228,8 +258,8 @@ fn what_came_in_is_noted_soon_even_when_nothing_else_happens() {
     world.spool(false);
     world.core.on_datagram(world.now, b"a:1|ms");
     let due = world.core.next_deadline();
-    assert!(due <= world.now.mono.plus(OPEN_INTERVAL_WRITTEN_EVERY), "{due:?}");
-    world.pass(OPEN_INTERVAL_WRITTEN_EVERY);
+    assert!(due <= world.now.mono.plus(NOTE_EVERY), "{due:?}");
+    world.pass(NOTE_EVERY);
     world.spool(false);
     assert!(world.core.next_deadline() > world.now.mono.plus(SECOND / 2));
     world.crash(false);
@@ -255,6 +285,7 @@ fn events_in_the_spool_outlive_a_crash_and_each_arrives_once() {
     assert_eq!(world.events_arrived, [0, 1, 2, 3, 4]);
 }
 
+mod answers;
 mod disks;
 mod labels;
 mod losses;
@@ -262,10 +293,14 @@ mod losses;
 #[derive(Clone, Debug)]
 enum Step {
     Record(u64),
+    Frame(u64),
     Report(u64),
     Pass(u64),
     Spool,
     SpoolFails,
+    SpoolThenCrash,
+    Note,
+    NoteThenCrash,
     Send(bool),
     Acknowledge,
     Connect,
@@ -276,9 +311,13 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         6 => (1..9_u64).prop_map(Step::Record),
+        6 => (1..9_u64).prop_map(Step::Frame),
         2 => (0..200_u64).prop_map(Step::Report),
         6 => (0..900_u64).prop_map(Step::Pass),
         8 => Just(Step::Spool),
+        3 => Just(Step::SpoolThenCrash),
+        4 => Just(Step::Note),
+        1 => Just(Step::NoteThenCrash),
         5 => any::<bool>().prop_map(Step::Send),
         3 => Just(Step::Acknowledge),
         2 => Just(Step::Connect),
@@ -305,10 +344,22 @@ impl World {
                     self.core.on_datagram(self.now, b"a:1|ms");
                 }
             }
+            Step::Frame(n) => self.frame(n),
             Step::Report(n) => self.report(n),
             Step::Pass(ms) => self.pass(Duration::from_millis(ms)),
             Step::Spool => self.spool(false),
             Step::SpoolFails => self.spool(true),
+            Step::SpoolThenCrash => {
+                if let Some(batch) = self.core.next_spool_batch(self.now) {
+                    self.write(batch);
+                }
+                self.crash(false);
+            }
+            Step::Note => self.note(),
+            Step::NoteThenCrash => {
+                self.note = self.core.next_note(self.now).or(self.note);
+                self.crash(false);
+            }
             Step::Send(arrives) => self.send(arrives),
             Step::Acknowledge => self.acknowledge(),
             Step::Connect => self.core.on_bus_event(self.now, &connected()),
@@ -338,7 +389,11 @@ proptest! {
     fn no_crash_makes_a_sample_arrive_twice_or_vanish_unnamed(steps in steps()) {
         let fails = steps.iter().any(|step| matches!(step, Step::SpoolFails));
         let world = run(&steps);
-        let crashes = steps.iter().any(|step| matches!(step, Step::Crash(_)));
+        let power_cut = steps.iter().any(|step| matches!(step, Step::Crash(true)));
+        let is_crash = |step: &Step| {
+            matches!(step, Step::Crash(_) | Step::SpoolThenCrash | Step::NoteThenCrash)
+        };
+        let crashes = steps.iter().any(is_crash);
         prop_assert!(world.job_arrived <= world.recorded, "doubled");
         prop_assert!(crashes || world.job_arrived == world.recorded, "lost without a crash");
         let events: BTreeSet<u64> = world.events_arrived.iter().copied().collect();
@@ -351,16 +406,23 @@ proptest! {
             newest.insert(*incarnation, header);
             *carried.entry(*incarnation).or_default() += samples;
         }
-        for (incarnation, header) in newest {
+        for (incarnation, header) in &newest {
             let got = header.totals.recorded - header.totals.lost_sum();
-            let own = world.arrived.keys().filter(|key| key.0 == incarnation);
+            let own = world.arrived.keys().filter(|key| key.0 == *incarnation);
             let seqs: BTreeSet<u64> = own.map(|key| key.1.0).collect();
             if !fails {
                 prop_assert!(header.last, "{} has no last word", incarnation);
-                prop_assert_eq!(got, carried[&incarnation], "of {}: {:?}", incarnation, header);
+                prop_assert_eq!(got, carried[incarnation], "of {}: {:?}", incarnation, header);
                 prop_assert_eq!(seqs.len() as u64, header.seq.0, "holes in {}", incarnation);
             }
-            prop_assert!(carried[&incarnation] <= got, "doubled in {}", incarnation);
+            prop_assert!(carried[incarnation] <= got, "doubled in {}", incarnation);
+        }
+        for (incarnation, answered) in world.client.answered.iter().filter(|_| !fails && !power_cut)
+        {
+            let stated = newest.get(incarnation).map_or(0, |header| header.totals.recorded);
+            let adopted = world.client.adopted.get(incarnation).copied().unwrap_or(0);
+            let recorded = stated + adopted;
+            prop_assert!(*answered <= recorded, "{} answered of {}", answered, recorded);
         }
     }
 }
@@ -379,9 +441,11 @@ proptest! {
             }
             world.pass(Duration::ZERO);
             world.send(false);
+            world.note();
             while let Some(batch) = world.core.next_spool_batch(world.now) {
                 prop_assert!(!batch.bytes.is_empty());
                 world.core.on_spooled();
+                world.note();
                 world.send(false);
             }
             let next = world.core.next_deadline();

@@ -7,6 +7,7 @@ use crate::limits::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES, SPOOL_RUNS_MAX};
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::spool::note::Note;
 use crate::core::spool::recovery::{UnusableFile, recover};
 use model::{Found, Op, World, identity, op};
 use plimsoll_schemas::wire::Totals;
@@ -91,31 +92,30 @@ fn a_file_that_would_grow_too_large_is_begun_anew() {
 }
 
 #[test]
-fn an_open_interval_is_noted_once_and_only_where_there_is_a_file() {
+fn what_a_note_has_and_the_file_has_not_is_lost_by_a_crash() {
     let mut world = World::new();
-    let note = OpenInterval { incarnation: Incarnation(9), interval: 1, samples: 5 };
-    assert_eq!(world.wal.open_interval_batch(note), None, "there is no file yet");
+    [Op::Draft(0, vec![1, 2, 3]), Op::Draft(0, vec![4]), Op::Seal(1)]
+        .iter()
+        .for_each(|op| world.step(op));
+    // Ten of a former time, one sealed and three in a draft.
+    let [incarnation, other] = [9, 8].map(Incarnation);
+    for (note, crashed) in [
+        (Note { incarnation, recorded: 19 }, 5),
+        (Note { incarnation, recorded: 14 }, 0),
+        (Note { incarnation, recorded: 3 }, 0),
+        (Note { incarnation: other, recorded: 19 }, 0),
+    ] {
+        let mut read = world.recover();
+        read.count_crash(note);
+        assert_eq!((read.crashed, read.runs[0].totals.recorded), (crashed, 11 + crashed));
+        let lost = read.runs[0].totals.lost.get("crash").copied();
+        assert_eq!(lost, (crashed > 0).then_some(crashed), "{note:?}");
+    }
+    world.runs[0].left = true;
     world.step(&Op::Interval);
-    let more = OpenInterval { samples: 6, ..note };
-    let batch = world.wal.open_interval_batch(more).unwrap();
-    assert!(!batch.replaces && !batch.sync && batch.bytes.len() < 64, "{batch:?}");
-    assert_eq!(world.wal.open_interval_batch(more), None, "the file states it already");
-}
-
-#[test]
-fn an_open_interval_is_lost_by_a_crash_and_a_closed_one_is_not() {
-    let mut world = World::new();
-    [Op::Interval, Op::OpenInterval(5)].iter().for_each(|op| world.step(op));
-    let crashed = world.recover();
-    assert_eq!((crashed.crashed, crashed.runs[0].intervals), (5, 2));
-    assert_eq!(crashed.runs[0].totals.recorded, world.runs[0].totals.recorded + 5);
-    assert_eq!(crashed.runs[0].totals.lost.get("crash"), Some(&5));
-    world.wal.on_failed();
-    world.step(&Op::Draft(0, vec![1]));
-    assert_eq!(world.recover().crashed, 5, "a new file still states it");
-    world.step(&Op::Interval);
-    let closed = world.recover();
-    assert_eq!((closed.crashed, &closed.runs), (0, &world.runs));
+    let mut left = world.recover();
+    left.count_crash(Note { incarnation, recorded: 99 });
+    assert_eq!((left.crashed, &left.runs), (0, &world.runs), "its final message has all");
 }
 
 #[test]

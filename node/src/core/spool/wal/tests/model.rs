@@ -28,7 +28,6 @@ pub(crate) enum Op {
     Seal(usize),
     Release(usize),
     Interval,
-    OpenInterval(u64),
     Fail,
 }
 
@@ -44,7 +43,6 @@ pub(crate) fn op() -> impl Strategy<Value = Op> {
         4 => (0..9_usize).prop_map(Op::Seal),
         3 => (0..9_usize).prop_map(Op::Release),
         2 => Just(Op::Interval),
-        2 => (0..9_u64).prop_map(Op::OpenInterval),
         1 => Just(Op::Fail),
     ]
 }
@@ -98,7 +96,6 @@ pub(crate) struct World {
     pub(crate) points: Vec<(usize, Found)>,
     /// Everything that was ever held.
     pub(crate) ever: Found,
-    running: Option<OpenInterval>,
     next_id: u64,
 }
 
@@ -108,7 +105,7 @@ impl World {
             recorded: 10,
             lost: BTreeMap::from([(LossReason::new("outbox_full").unwrap(), 3)]),
         };
-        let own = RunState { incarnation: RUN, newest: Seq(0), totals, intervals: 0, left: false };
+        let own = RunState { incarnation: RUN, newest: Seq(0), totals, left: false };
         Self {
             wal: Wal::new(identity(), None),
             drafts: BTreeMap::new(),
@@ -117,7 +114,6 @@ impl World {
             file: Vec::new(),
             points: Vec::new(),
             ever: Found::default(),
-            running: None,
             next_id: 1,
         }
     }
@@ -145,14 +141,7 @@ impl World {
     pub(crate) fn held(&self) -> Found {
         let mut sealed = self.sealed.clone();
         sealed.sort_by_key(SealedMessage::key);
-        let mut runs = self.runs.clone();
-        if let Some(open) = self.running.filter(|open| open.interval == runs[0].intervals + 1) {
-            runs[0].intervals += 1;
-            runs[0].totals.recorded += open.samples;
-            if open.samples > 0 {
-                runs[0].totals.lost.insert(LossReason::new("crash").unwrap(), open.samples);
-            }
-        }
+        let runs = self.runs.clone();
         Found { drafts: self.drafts.values().map(essence).collect(), sealed, runs }
     }
 
@@ -203,8 +192,7 @@ impl World {
             Op::Seal(n) => self.seal(*n),
             Op::Release(n) if self.sealed.is_empty() => assert!(*n < 9),
             Op::Release(n) => drop(self.sealed.remove(n % self.sealed.len())),
-            Op::Interval => self.runs[0].intervals += 1,
-            Op::OpenInterval(samples) => self.run(*samples),
+            Op::Interval => self.runs[0].totals.recorded += 1,
             Op::Fail => self.wal.on_failed(),
         }
     }
@@ -243,16 +231,6 @@ impl World {
         run.newest = Seq(run.newest.0 + 1);
         run.totals.recorded += draft.samples();
         self.sealed.push(sealed(lane, draft, run));
-    }
-
-    fn run(&mut self, samples: u64) {
-        let interval = self.runs[0].intervals + 1;
-        self.write();
-        let running = OpenInterval { incarnation: RUN, interval, samples };
-        if let Some(batch) = self.wal.open_interval_batch(running) {
-            self.running = Some(running);
-            self.put(&batch);
-        }
     }
 }
 

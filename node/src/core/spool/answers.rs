@@ -1,0 +1,147 @@
+//! Which answers may leave: an answer waits until a note that counts its samples is in the file.
+//!
+//! One note serves all answers that wait when it is made. Owns the numbers of notes and when the
+//! next one is due; the sockets keep the answers themselves, each with the number that it waits
+//! for. Answers leave at once without a spool, and while its file is gone or a note has failed.
+//!
+//! DESIGN N43.
+
+use crate::limits::{ANSWER_WAIT_MAX, NOTE_EVERY, SPOOL_RETRY_PAUSE};
+use plimsoll_schemas::time::Mono;
+
+use super::note::Note;
+
+/// Counts the notes of a run. An answer leaves once its number is at most [`super::Spool::noted`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NoteNumber(u64);
+
+impl NoteNumber {
+    /// Every answer may leave.
+    pub const ALL: Self = Self(u64::MAX);
+}
+
+/// Whether the file has the state of this run, without which a note says nothing to its successor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum RunInFile {
+    /// The first batch is not written yet.
+    #[default]
+    NotYet,
+    Yes,
+    /// A write failed and the file is removed.
+    Removed,
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Answers {
+    run: RunInFile,
+    /// The last note that was made, and the last one that is in the file.
+    made: NoteNumber,
+    written: NoteNumber,
+    /// The last number that an answer waits for, and the one at the end of the last interval.
+    asked: NoteNumber,
+    closed: NoteNumber,
+    /// Since when an answer waits.
+    waits_since: Option<Mono>,
+    under_way: bool,
+    /// When a failed note is tried again.
+    retry_at: Option<Mono>,
+    /// What the last note states, and when one that no answer waits for may follow.
+    recorded: u64,
+    due: Mono,
+}
+
+impl Answers {
+    /// The number that an answer to what was just recorded waits for.
+    pub(super) fn wait(&mut self, now: Mono) -> NoteNumber {
+        if self.are_free() {
+            return NoteNumber::default();
+        }
+        self.waits_since.get_or_insert(now);
+        // A note that is made already may not count what was just recorded.
+        self.asked = NoteNumber(self.made.0 + 1);
+        self.asked
+    }
+
+    /// Answers up to this number may leave.
+    pub(super) fn noted(&self) -> NoteNumber {
+        if self.are_free() { NoteNumber::ALL } else { self.written }
+    }
+
+    /// The interval is over, so the next batch would hold its samples.
+    pub(super) fn on_interval_closed(&mut self) {
+        self.closed = self.asked;
+    }
+
+    /// Whether a batch may be written. Before that every answer to samples of closed intervals
+    /// must have left: a client without its answer sends them again, and here a successor would
+    /// find them in a draft. The first batch waits for nothing, as notes wait for it; it is made
+    /// before anything is recorded.
+    pub(super) fn permit_batch(&self) -> bool {
+        self.run != RunInFile::Yes || self.closed <= self.noted()
+    }
+
+    /// Whether an answer waits for so long that nothing more that is answered may be recorded.
+    pub(super) fn are_late(&self, now: Mono) -> bool {
+        self.waits_since.is_some_and(|since| now.since(since) >= ANSWER_WAIT_MAX)
+    }
+
+    /// The note to write now: `note`, if an answer waits for it or it is due.
+    pub(super) fn next_note(&mut self, now: Mono, note: Note) -> Option<Note> {
+        let paused = self.retry_at.is_some_and(|retry_at| now < retry_at);
+        if self.run != RunInFile::Yes || self.under_way || paused {
+            return None;
+        }
+        let is_due = note.recorded != self.recorded && now >= self.due;
+        if self.asked <= self.made && !is_due && self.retry_at.is_none() {
+            return None;
+        }
+        self.made = NoteNumber(self.made.0 + 1);
+        (self.recorded, self.due) = (note.recorded, now.plus(NOTE_EVERY));
+        self.under_way = true;
+        Some(note)
+    }
+
+    /// When [`Self::next_note`] next has something without an event.
+    pub(super) fn next_deadline(&self, recorded: u64) -> Option<Mono> {
+        if self.run != RunInFile::Yes || self.under_way {
+            return None;
+        }
+        self.retry_at.or_else(|| (recorded != self.recorded).then_some(self.due))
+    }
+
+    /// The note is in the file.
+    pub(super) fn on_noted(&mut self, now: Mono) {
+        self.under_way = false;
+        self.retry_at = None;
+        self.written = self.made;
+        self.waits_since = (self.asked > self.written).then_some(now);
+    }
+
+    /// The note could not be written.
+    pub(super) fn on_note_failed(&mut self, now: Mono) {
+        self.under_way = false;
+        self.retry_at = Some(now.plus(SPOOL_RETRY_PAUSE));
+        self.waits_since = None;
+    }
+
+    /// A batch is in the file.
+    pub(super) fn on_batch_written(&mut self) {
+        self.run = RunInFile::Yes;
+    }
+
+    /// A batch failed and the file is removed.
+    pub(super) fn on_file_removed(&mut self) {
+        self.run = RunInFile::Removed;
+        self.waits_since = None;
+    }
+
+    /// Whether the last note failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.retry_at.is_some()
+    }
+
+    fn are_free(&self) -> bool {
+        self.run == RunInFile::Removed || self.has_failed()
+    }
+}
