@@ -62,6 +62,9 @@ pub const PULL_EXPIRES: Duration = Duration::from_secs(5);
 pub const PULL_HEARTBEAT: Duration = Duration::from_secs(1);
 /// Messages read from a stream or a subject that wait for the driver.
 pub const CURSOR_EVENTS_MAX: usize = 64;
+/// Time without a message after which a stream is looked at beside its consumer: a stream that was
+/// deleted and created by two processes at once may leave a consumer that never delivers.
+pub const STREAM_RECHECK_AFTER: Duration = Duration::from_secs(5);
 /// Time after which the broker deletes a consumer without requests.
 pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Time in which a connection must be closed.
