@@ -1,5 +1,5 @@
-//! One node's sender: a thread that sends each sample when it is due, or as soon as the socket takes
-//! it. What is due at once shares datagrams.
+//! One node's sender: a thread that sends each sample when it is due, or as soon as the socket
+//! takes it. What is due at once shares datagrams.
 
 use std::fmt::Write;
 use std::os::unix::net::UnixDatagram;

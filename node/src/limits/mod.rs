@@ -164,11 +164,12 @@ pub const RESEND_AFTER: Duration = Duration::from_secs(5);
 pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
 /// Longest such silence.
 pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
-/// Wait of a leaving node for the first confirmation, once everything is acknowledged, and from each
-/// confirmation for the next.
+/// Wait of a leaving node for the first confirmation, once everything is acknowledged, and from
+/// each confirmation for the next.
 pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
-/// Silence of the aggregator after which a leaving node sends its newest message again: a broker that
-/// lost the final message would get no confirmation of anything. Longer than a checkpoint takes.
+/// Silence of the aggregator after which a leaving node sends its newest message again: a broker
+/// that lost the final message would get no confirmation of anything. Longer than a checkpoint
+/// takes.
 pub const LEAVE_PROBE_AFTER: Duration = Duration::from_secs(2);
 /// Time between two notes of how much the open interval has counted.
 pub const OPEN_INTERVAL_WRITTEN_EVERY: Duration = Duration::from_millis(100);

@@ -48,6 +48,9 @@ pub const UNACKNOWLEDGED_MAX: usize = 1_024;
 pub const UNACKNOWLEDGED_AGE_MAX: Duration = Duration::from_secs(1);
 /// Shortest time between two checks that the streams exist.
 pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Rest between finding a stream missing and creating it: whoever deleted it may create it anew, and
+/// a broker loses the files of a stream that is created while it still deletes the former one.
+pub const STREAM_MISSING_REST: Duration = Duration::from_secs(2);
 /// Pause after everything was read, so that what comes in meanwhile costs the broker and the
 /// reader one turn together; the longest that it delays a message.
 pub const PULL_REST: Duration = Duration::from_millis(20);
@@ -62,9 +65,6 @@ pub const PULL_EXPIRES: Duration = Duration::from_secs(5);
 pub const PULL_HEARTBEAT: Duration = Duration::from_secs(1);
 /// Messages read from a stream or a subject that wait for the driver.
 pub const CURSOR_EVENTS_MAX: usize = 64;
-/// Time without a message after which a stream is looked at beside its consumer: a stream that was
-/// deleted and created by two processes at once may leave a consumer that never delivers.
-pub const STREAM_RECHECK_AFTER: Duration = Duration::from_secs(5);
 /// Time after which the broker deletes a consumer without requests.
 pub const CONSUMER_IDLE_MAX: Duration = Duration::from_secs(30);
 /// Time in which a connection must be closed.

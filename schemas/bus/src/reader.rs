@@ -1,15 +1,14 @@
 //! The task behind a cursor: opens a consumer at its position, pulls, and opens it again at the
 //! message after the last one delivered whenever anything is out of order.
 //!
-//! DESIGN S24, S26.
+//! DESIGN S24.
 
 use std::sync::Arc;
 
-use crate::limits::{PULL_REST, STREAM_RECHECK_AFTER};
+use crate::limits::PULL_REST;
 use async_nats::header::HeaderMap;
 use async_nats::{Client, Message};
 use futures_util::StreamExt;
-use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{Lane, lane_filter, lane_stream};
 use plimsoll_schemas::time::Wall;
@@ -132,33 +131,15 @@ impl Reader {
         let info = streams::look(&self.client, &stream).await?;
         self.take_position(info).await?;
         let mut consumer = Consumer::open(&self.client, &stream, self.next_seq).await?;
-        let (mut size, mut idle, mut suspect) = (PullSize::Many, Stopwatch::start(), false);
+        let mut size = PullSize::Many;
         loop {
-            let before = self.next_seq;
             consumer.request(&self.client, size).await?;
             let end = self.receive(&mut consumer, size.messages()).await?;
-            if self.next_seq != before {
-                (idle, suspect) = (Stopwatch::start(), false);
-            }
-            if end == End::Drained && suspect {
-                let (lane, next_seq) = (self.lane.as_str(), self.next_seq);
-                tracing::warn!(lane, next_seq, "consumer does not deliver what its stream holds");
-                return Err(Interruption::Gap);
-            }
-            if end == End::Drained && idle.elapsed() >= STREAM_RECHECK_AFTER {
-                // What arrived just now is delivered by the next request.
-                (idle, suspect) = (Stopwatch::start(), self.is_outdated(&stream).await?);
-            } else if end == End::Drained {
+            if end == End::Drained {
                 sleep(PULL_REST).await;
             }
             size = if end == End::TooLarge { PullSize::One } else { PullSize::Many };
         }
-    }
-
-    /// Whether the stream is another one by now, or holds what was not delivered.
-    async fn is_outdated(&self, stream: &str) -> Result<bool, Interruption> {
-        let info = streams::look(&self.client, stream).await?;
-        Ok(self.created.as_ref() != Some(&info.created) || info.state.last >= self.next_seq)
     }
 
     /// Makes sure that our position means something in the stream that there is.

@@ -1,10 +1,10 @@
 //! A TCP proxy before a broker: a link that is slow, delays, stalls or breaks, as it is set at run
 //! time.
 //!
-//! Owns the listening socket and every connection through it; dropped, it closes them all. It copies
-//! bytes and reads no protocol, so it never alters what passes. Rates hold for each connection and
-//! direction; what a direction holds is bounded by [`HELD_CHUNKS_MAX`], beyond which the sender's
-//! own socket fills up, as on a real link.
+//! Owns the listening socket and every connection through it; dropped, it closes them all. It
+//! copies bytes and reads no protocol, so it never alters what passes. Rates hold for each
+//! connection and direction; what a direction holds is bounded by [`HELD_CHUNKS_MAX`], beyond which
+//! the sender's own socket fills up, as on a real link.
 //!
 //! DESIGN D16.
 
@@ -153,7 +153,8 @@ async fn accept(
                 let Ok((client, _)) = accepted else { continue };
                 if connections.len() < CONNECTIONS_MAX {
                     lock(&passed).connections += 1;
-                    connections.spawn(connect(client, target.clone(), orders.clone(), passed.clone()));
+                    let shared = (orders.clone(), passed.clone());
+                    connections.spawn(connect(client, target.clone(), shared));
                 }
             }
         }
@@ -164,8 +165,7 @@ async fn accept(
 async fn connect(
     client: TcpStream,
     target: String,
-    orders: watch::Receiver<Orders>,
-    passed: Arc<Mutex<Passed>>,
+    (orders, passed): (watch::Receiver<Orders>, Arc<Mutex<Passed>>),
 ) -> io::Result<()> {
     let broker = TcpStream::connect(target).await?;
     // Small messages must not wait for larger ones: this link's delay is the one that is set.

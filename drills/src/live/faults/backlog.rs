@@ -2,8 +2,8 @@
 //! and comes back, drops at the byte bound are named, and a breach that begins while a backlog
 //! drains is reported at once.
 //!
-//! One node with short intervals, so that minutes of a usual node pass in seconds. All marks are the
-//! default ones, save the byte bound.
+//! One node with short intervals, so that minutes of a usual node pass in seconds. All marks are
+//! the default ones, save the byte bound.
 
 use std::path::Path;
 use std::time::Duration;

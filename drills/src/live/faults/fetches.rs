@@ -1,6 +1,6 @@
 //! Fetches of kernels become slow on one node: half of them take longer than the built-in limit of
-//! 10 ms. The budget's alert fires for the node and, as they are most of the fleet's fetches, for the
-//! fleet; both arrive and clear. Every fetch is merged.
+//! 10 ms. The budget's alert fires for the node and, as they are most of the fleet's fetches, for
+//! the fleet; both arrive and clear. Every fetch is merged.
 
 use std::path::Path;
 use std::time::Duration;
@@ -21,8 +21,8 @@ const BUDGET: &str = "kernel_fetch";
 const NODES: usize = 2;
 const TARGET: usize = 0;
 const SAMPLES_MIN: u64 = 100;
-/// In a tenth of a second: three times as many as the jobs of both nodes fetch, so that the median is
-/// one of these.
+/// In a tenth of a second: three times as many as the jobs of both nodes fetch, so that the median
+/// is one of these.
 const ROUND_FETCHES: usize = 30;
 const FETCH_MS: u64 = 25;
 const FIRE_WAIT: Duration = Duration::from_secs(30);

@@ -81,8 +81,8 @@ impl Unconfirmed {
     }
 
     /// The node is leaving and has no time to let a message rest: from here on the first
-    /// confirmation that leaves one out has it sent again. What was merely unread then arrives twice
-    /// and is merged once.
+    /// confirmation that leaves one out has it sent again. What was merely unread then arrives
+    /// twice and is merged once.
     pub(super) fn on_leave(&mut self, now: Mono) {
         self.leaving = true;
         self.copies.values_mut().for_each(|copy| copy.rests_until = copy.acknowledged);
