@@ -116,7 +116,7 @@ impl Supervisor {
                 changed = self.signal.changed() => if changed.is_err() { return },
                 () = self.missing.notified() => {
                     if signal.connected && since_check.elapsed() >= STREAM_CHECK_EVERY {
-                        // A change of the connection decides anew.
+                        // DESIGN S26. A change of the connection decides anew.
                         if timeout(STREAM_MISSING_REST, self.signal.changed()).await.is_ok() {
                             continue;
                         }
