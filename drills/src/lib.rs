@@ -8,4 +8,5 @@
 
 pub mod fleet;
 pub mod live;
+pub mod load;
 pub mod sim;

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
-use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_mesh::jetstream::JetStreamAdmin;
+use plimsoll_mesh::stack::{Stack, StackOptions, Station};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::Summary;
-use plimsoll_tests::jetstream::JetStreamAdmin;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::oracle::check_drained;
@@ -21,6 +21,12 @@ const NORMAL: &str = "PLIMSOLL_local_normal";
 const QUICK_BREAKER: &str = "[breaker]\nopen_seconds = 1\n";
 const DEPTH: &str = "plimsoll_agent_outbox_messages";
 
+/// What the aggregator and every node have logged.
+fn logs(stack: &Stack) -> String {
+    let nodes = stack.stations().iter().map(Station::node_log);
+    std::iter::once(stack.aggregator_log()).chain(nodes).collect::<Vec<_>>().join("\n")
+}
+
 async fn started(options: StackOptions) -> Stack {
     let node_settings = QUICK_BREAKER.to_owned();
     let stack = Stack::start(StackOptions { node_settings, ..options }).await.unwrap();
@@ -31,7 +37,8 @@ async fn started(options: StackOptions) -> Stack {
 /// Waits until the fleet has sixty more hooks than `had`.
 async fn hooks_after(stack: &Stack, had: u64) -> Summary {
     let grown = |summary: &Summary| fleet_samples(summary, "epoch_hook") >= had + 60;
-    await_summary(stack.api(), "sixty more hooks are merged", grown).await.unwrap()
+    let grown = await_summary(stack.api(), "sixty more hooks are merged", grown).await;
+    grown.unwrap_or_else(|error| panic!("{error:#}\n{}", logs(stack)))
 }
 
 /// Waits until every node, or the one at `place`, holds so many messages.
@@ -78,7 +85,8 @@ async fn recovers_and_is_exact(mut stack: Stack) {
         empty.await.unwrap();
     }
     let drained = stack.drain().await.unwrap();
-    check_drained(&drained, stack.stations()).unwrap();
+    let drained = check_drained(&drained, stack.stations());
+    drained.unwrap_or_else(|error| panic!("{error:#}\n{}", logs(&stack)));
     stack.end().await.unwrap();
 }
 

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 #[tokio::test]
 async fn a_drill_without_a_bus_never_passes() {
-    for drill in ["drill-latency", "drill-hardware", "drill-backpressure", "drill-faults"] {
+    let drills =
+        ["drill-latency", "drill-hardware", "drill-backpressure", "drill-faults", "drill-load"];
+    for drill in drills {
         let place = ScratchDir::new().unwrap();
         let mut command = program(drill).unwrap();
         command.arg("--dir").arg(place.path());
@@ -17,6 +19,27 @@ async fn a_drill_without_a_bus_never_passes() {
         assert_ne!(ended.code, Some(0), "{drill}: {ended:?}");
         assert!(ended.stderr.contains("nats-server"), "{drill}: {ended:?}");
     }
+}
+
+#[tokio::test]
+async fn a_load_arrives_whole_and_its_deliveries_are_measured() {
+    let flags = ["--count", "3001", "--rate", "1000", "--nodes", "2", "--operations", "3"];
+    let run = run_drill("drill-load", &flags).await.unwrap();
+    run.assert_passed();
+    let load = &run.report["load"];
+    let figures = ["sent", "merged", "unnamed"].map(|key| load[key].as_u64().unwrap());
+    assert_eq!((figures, &load["lost"]), ([3_001, 3_001, 0], &serde_json::json!({})));
+    let seconds = |key: &str| load["delivery"][key].as_f64().unwrap();
+    let times = ["p50", "p95", "p99", "max"].map(seconds);
+    assert!(times.is_sorted() && times[0] > 0.0, "{load}");
+    assert!(load["duration_seconds"].as_f64().unwrap() >= 3.0, "{load}");
+}
+
+#[tokio::test]
+async fn a_load_of_which_a_sample_is_nowhere_fails() {
+    let run = run_drill("drill-load", &["--plant-miss"]).await.unwrap();
+    assert_eq!((run.output.code, &run.report["load"]["unnamed"]), (MISSED, &1.into()));
+    assert_eq!(run.expectations("missed"), ["every sample accounted for"]);
 }
 
 #[tokio::test]

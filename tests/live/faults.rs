@@ -99,6 +99,72 @@ async fn a_full_disk_under_the_spool_costs_no_sample() {
 }
 
 #[tokio::test]
+async fn slow_fetches_on_one_node_alert_and_resolve() {
+    survives("slow-fetches", &[], 0).await;
+}
+
+#[tokio::test]
+async fn violations_and_retries_of_a_job_alert_and_resolve() {
+    let run = survives("job-counters", &[], 0).await;
+    for rule in ["isolation_violations", "compile_retries"] {
+        assert_eq!(states(&run.report, rule), ["firing", "resolved"], "{}", run.report);
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_refuses_opens_breakers_and_costs_no_sample() {
+    let run = survives("breaker", &[], 0).await;
+    let states = states(&run.report, "breaker_open");
+    assert!(states.contains(&"firing") && states.contains(&"resolved"), "{}", run.report);
+}
+
+/// States of a rule's notifications, in the order in which they came.
+fn states<'a>(report: &'a Value, rule: &str) -> Vec<&'a str> {
+    let notifications = report["notifications"].as_array().unwrap().iter();
+    let of_rule = notifications.filter(|arrival| arrival["notification"]["rule"] == rule);
+    of_rule.filter_map(|arrival| arrival["notification"]["state"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn what_a_killed_node_answered_is_merged_once_or_named() {
+    run_drill("drill-faults", &["--only", "kill-loop"]).await.unwrap().assert_passed();
+}
+
+#[tokio::test]
+async fn pools_of_short_workers_lose_no_more_than_their_last_moments() {
+    run_drill("drill-faults", &["--only", "short-workers"]).await.unwrap().assert_passed();
+}
+
+#[tokio::test]
+async fn depth_passes_its_mark_behind_a_slow_link_and_comes_back() {
+    survives("queue-depth", &[], 0).await;
+}
+
+#[tokio::test]
+async fn drops_at_the_byte_bound_are_named() {
+    survives("byte-bound", &["outbox_full"], 0).await;
+}
+
+#[tokio::test]
+async fn a_breach_during_a_backlog_alerts_at_once() {
+    survives("fresh-breach", &[], 0).await;
+}
+
+#[tokio::test]
+async fn drills_that_plant_a_miss_fail_at_it() {
+    for (scenario, missed) in [
+        ("slow-fetches", &["kernel_fetch firing (node node-1)", "kernel_fetch firing (fleet)"][..]),
+        ("kill-loop", &["none unnamed"]),
+    ] {
+        let flags = ["--plant-miss", "--kill-seconds", "5", "--only", scenario];
+        let run = run_drill("drill-faults", &flags).await.unwrap();
+        assert_eq!(run.output.code, MISSED, "{}", run.output.stderr);
+        let missed: Vec<String> = missed.iter().map(|name| format!("{scenario}: {name}")).collect();
+        assert_eq!(run.expectations("missed"), missed, "{}", run.report);
+    }
+}
+
+#[tokio::test]
 async fn a_breach_without_an_aggregator_is_counted_and_notified_late() {
     survives("late-breach", &[], 0).await;
 }

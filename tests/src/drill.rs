@@ -29,6 +29,9 @@ pub async fn run_drill(name: &str, flags: &[&str]) -> Result<DrillRun> {
     let dir = ScratchDir::new()?;
     let mut command = program(name)?;
     command.arg("--json").args(flags).arg("--dir").arg(dir.path());
+    // One scenario runs our Python client, which needs nothing beside the standard library.
+    let here = std::env::var_os("CARGO_MANIFEST_DIR").context("no CARGO_MANIFEST_DIR")?;
+    command.env("PYTHONPATH", Path::new(&here).join("../node/client-python"));
     let output = run(command, WAIT).await?;
     let report =
         serde_json::from_str(&output.stdout).with_context(|| format!("no report: {output:?}"))?;

@@ -6,7 +6,6 @@
 pub mod alertmanager;
 pub mod capability;
 pub mod drill;
-pub mod jetstream;
 pub mod jobs;
 pub mod metrics_page;
 pub mod oracle;

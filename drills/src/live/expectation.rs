@@ -108,6 +108,8 @@ impl From<anyhow::Error> for Look {
 pub struct Drill {
     /// What the drill is called.
     pub name: &'static str,
+    /// Whether it is to miss an expectation, to be seen failing.
+    plants_miss: bool,
     watch: Stopwatch,
     outcomes: Vec<Outcome>,
 }
@@ -116,7 +118,19 @@ impl Drill {
     /// Starts the drill's clock.
     #[must_use]
     pub fn begin(name: &'static str) -> Self {
-        Self { name, watch: Stopwatch::start(), outcomes: Vec::new() }
+        let (plants_miss, watch) = (false, Stopwatch::start());
+        Self { name, plants_miss, watch, outcomes: Vec::new() }
+    }
+
+    /// The same, made to miss an expectation if `plants_miss`.
+    #[must_use]
+    pub fn planting(self, plants_miss: bool) -> Self {
+        Self { plants_miss, ..self }
+    }
+
+    /// Whether a miss is to be planted; true at most once, for the part that plants it.
+    pub fn take_planted_miss(&mut self) -> bool {
+        std::mem::take(&mut self.plants_miss)
     }
 
     /// The drill's clock.

@@ -45,6 +45,16 @@ pub fn wide_limits(disturbed: &str) -> String {
     undisturbed.map(table).collect()
 }
 
+/// Tables of settings that disable each built-in budget save `judged`: whether they are met depends
+/// on the other load of the machine.
+#[must_use]
+pub fn no_budgets_but(judged: &str) -> String {
+    let others = shipped().budgets.into_iter().filter(|budget| budget.name.as_str() != judged);
+    let table =
+        |budget: Budget| format!("[[budget]]\nname = \"{}\"\nenabled = false\n", budget.name);
+    others.map(table).collect()
+}
+
 /// A running mesh.
 pub struct Mesh {
     /// Its processes.
@@ -199,6 +209,19 @@ impl Mesh {
         drill: &mut Drill,
         disturbed: Result<()>,
     ) -> Result<(Raw, Summary)> {
+        let summary = self.drain_processes(drill, disturbed).await?;
+        Ok((self.raw()?, summary))
+    }
+
+    /// The same without the jobs' files, for a mesh without jobs.
+    ///
+    /// # Errors
+    /// When there is no final summary.
+    pub async fn drain_processes(
+        &mut self,
+        drill: &mut Drill,
+        disturbed: Result<()>,
+    ) -> Result<Summary> {
         if let Err(error) = disturbed {
             let expectation = Expectation::new("carried through", "every part of the mesh answers");
             drill.judge(expectation, Duration::ZERO, Look::from(error));
@@ -217,7 +240,7 @@ impl Mesh {
             "jobs and nodes end with exit code 0, the aggregator receives every final message",
         );
         drill.judge(expectation, since, look);
-        drained.and_then(|summary| Ok((self.raw()?, summary)))
+        drained
     }
 
     /// Ends the aggregator and the broker; returns the notifications received.

@@ -19,3 +19,4 @@ pub mod notifications;
 pub mod report;
 pub mod steady;
 pub mod tally;
+pub mod threshold;

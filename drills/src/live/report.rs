@@ -11,6 +11,7 @@ use super::ledger::Comparison;
 use super::mesh_name::MESH;
 use super::notifications::Arrival;
 use crate::fleet::figures::FleetStats;
+use crate::load::LoadStats;
 
 /// The outcome of a drill.
 #[derive(Clone, Debug, Serialize)]
@@ -38,6 +39,9 @@ pub struct Report {
     /// What a fleet of simulated nodes cost, in the drill that has one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fleet: Option<FleetStats>,
+    /// What a load measured, in the drill that sends one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub load: Option<LoadStats>,
 }
 
 impl Report {
@@ -57,6 +61,7 @@ impl Report {
             comparisons,
             accounts: Vec::new(),
             fleet: None,
+            load: None,
         }
     }
 
@@ -101,6 +106,7 @@ impl Report {
         }
         text.push_str(&account::table(&self.accounts));
         text.push_str(&self.fleet.as_ref().map_or_else(String::new, FleetStats::table));
+        text.push_str(&self.load.as_ref().map_or_else(String::new, LoadStats::table));
         let [met, missed, skipped] =
             [Verdict::Met, Verdict::Missed, Verdict::Skipped].map(|verdict| self.count(verdict));
         let verdict = if self.passed { "passed" } else { "FAILED" };

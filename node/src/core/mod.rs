@@ -75,7 +75,7 @@ pub struct Core {
     /// When the present connection, or the last one, was made.
     connected_at: Mono,
     leaving: bool,
-    /// When the outbox of a leaving node became empty.
+    /// When the outbox of a leaving node became empty, or the latest confirmation after that.
     emptied: Option<Mono>,
 }
 
@@ -277,6 +277,8 @@ impl Core {
             let confirmed = self.outbox.on_confirmation(now.mono, &confirmation);
             confirmed.map_err(|ForgedConfirmation| FORGED)?;
             self.intake.on_limits(now.mono, &confirmation.limits);
+            // An aggregator that confirms is waited for: it may have been sent something again.
+            self.emptied = self.emptied.map(|_| now.mono);
             Ok(())
         });
         match applied {
@@ -316,7 +318,7 @@ impl Core {
     pub fn on_leave(&mut self, now: Now) {
         if !self.leaving {
             self.close_interval(now, true);
-            self.outbox.on_leave();
+            self.outbox.on_leave(now.mono);
             self.leaving = true;
         }
     }

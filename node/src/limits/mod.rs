@@ -170,8 +170,13 @@ pub const RESEND_AFTER: Duration = Duration::from_secs(5);
 pub const RESEND_AFTER_MAX: Duration = Duration::from_secs(300);
 /// Longest such silence.
 pub const CONFIRMATION_PROBE_MAX: Duration = Duration::from_secs(960);
-/// Wait of a leaving node for confirmations, once everything is acknowledged.
+/// Wait of a leaving node for the first confirmation, once everything is acknowledged, and from
+/// each confirmation for the next.
 pub const LEAVE_CONFIRM_WAIT: Duration = Duration::from_secs(3);
+/// Silence of the aggregator after which a leaving node sends its newest message again: a broker
+/// that lost the final message would get no confirmation of anything. Longer than a checkpoint
+/// takes.
+pub const LEAVE_PROBE_AFTER: Duration = Duration::from_secs(2);
 /// Time between two notes of what is recorded, while no answer waits for one.
 pub const NOTE_EVERY: Duration = Duration::from_millis(100);
 /// Time for which an answer waits for its note before nothing more that is answered is recorded;

@@ -48,6 +48,9 @@ pub const UNACKNOWLEDGED_MAX: usize = 1_024;
 pub const UNACKNOWLEDGED_AGE_MAX: Duration = Duration::from_secs(1);
 /// Shortest time between two checks that the streams exist.
 pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Rest between finding a stream missing and creating it: an operator may create it anew, and a
+/// broker loses the files of a stream that is created while it still deletes the former one.
+pub const STREAM_MISSING_REST: Duration = Duration::from_secs(2);
 /// Pause after everything was read, so that what comes in meanwhile costs the broker and the
 /// reader one turn together; the longest that it delays a message.
 pub const PULL_REST: Duration = Duration::from_millis(20);

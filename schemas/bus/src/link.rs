@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::limits::{CAUSE_CHARS_MAX, REQUEST_WAIT, STREAM_CHECK_EVERY};
+use crate::limits::{CAUSE_CHARS_MAX, REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST};
 use async_nats::{Client, ClientError, Event, ServerError};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::MeshName;
@@ -126,6 +126,10 @@ impl Supervisor {
                 changed = self.signal.changed() => if changed.is_err() { return },
                 () = self.missing.notified() => {
                     if signal.connected && since_check.elapsed() >= STREAM_CHECK_EVERY {
+                        // DESIGN S26. A change of the connection decides anew.
+                        if timeout(STREAM_MISSING_REST, self.signal.changed()).await.is_ok() {
+                            continue;
+                        }
                         let found = self.settle(signal).await;
                         self.on_checked(found);
                         since_check = Stopwatch::start();

@@ -6,6 +6,7 @@
 //! everything. It changes nothing inside a process: tests and drills stop, kill and restart them
 //! through [`Stack`], [`Station`] and the [`Broker`].
 
+mod joined;
 mod options;
 mod programs;
 mod station;
@@ -16,27 +17,29 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
-use plimsoll_schemas::summary::{Presence, Summary};
+use plimsoll_schemas::summary::Summary;
 
 use crate::api::Api;
 use crate::broker::Broker;
-use crate::child::{Child, free_port, until};
+use crate::child::{Child, free_port};
+use crate::proxy::Proxy;
 
+pub use joined::JoinedNodes;
 pub use options::{StackOptions, Workload};
 pub use programs::{BIN_VARIABLE, bin_dir};
 pub use station::Station;
 
 const READY_WAIT: Duration = Duration::from_secs(30);
+const AGGREGATOR_END_WAIT: Duration = Duration::from_secs(20);
 const WORKLOAD_END_WAIT: Duration = Duration::from_secs(20);
-/// Longer than a node's own drain wait: its exit code then states why it ended.
-const NODE_END_WAIT: Duration = Duration::from_secs(20);
-const SETTLE_WAIT: Duration = Duration::from_secs(20);
 
 /// A running mesh.
 pub struct Stack {
     options: StackOptions,
     bin: PathBuf,
     broker: Broker,
+    /// The link between nodes and broker, if it is not a direct one.
+    proxy: Option<Proxy>,
     aggregator: Child,
     api: Api,
     stations: Vec<Station>,
@@ -61,10 +64,12 @@ impl Stack {
         };
         let api = Api::at(&http)?;
         let aggregator = start_aggregator(&options, &bin, &broker.url(), &http)?;
-        let stations = (1..=options.nodes)
-            .map(|number| Station::start(&options, &bin, &broker.url(), number))
-            .collect::<Result<Vec<_>>>()?;
-        let mut stack = Self { options, bin, broker, aggregator, api, stations };
+        let proxy = match options.through_proxy {
+            true => Some(Proxy::start(broker.url().trim_start_matches("nats://")).await?),
+            false => None,
+        };
+        let stations = station::start_all(&options, &bin, &node_url(&broker, proxy.as_ref()))?;
+        let mut stack = Self { options, bin, broker, proxy, aggregator, api, stations };
         stack.await_readiness().await?;
         stack.start_workloads()?;
         Ok(stack)
@@ -126,6 +131,12 @@ impl Stack {
         &mut self.broker
     }
 
+    /// The link between nodes and broker, if it is not a direct one.
+    #[must_use]
+    pub fn proxy(&self) -> Option<&Proxy> {
+        self.proxy.as_ref()
+    }
+
     /// The aggregator's HTTP pages.
     #[must_use]
     pub fn api(&self) -> &Api {
@@ -184,7 +195,7 @@ impl Stack {
     /// # Errors
     /// When it cannot be run.
     pub fn launch_node(&mut self, station: usize) -> Result<()> {
-        let url = self.broker.url();
+        let url = node_url(&self.broker, self.proxy.as_ref());
         self.stations[station].start_node(&self.options, &self.bin, &url)
     }
 
@@ -218,31 +229,14 @@ impl Stack {
     }
 
     /// Ends workloads and nodes and waits until the aggregator has received every node's final
-    /// message. The summary it returns is final: every sample is merged in it or lost for good.
+    /// message, and what was sent again before it. The summary it returns is final: every sample is
+    /// merged in it or lost for good.
     ///
     /// # Errors
     /// When a process does not end in time or reports a failure, or a final message is missing.
     pub async fn drain(&mut self) -> Result<Summary> {
         self.end_jobs().await?;
-        for station in &self.stations {
-            station.node.signal(Signal::SIGTERM);
-        }
-        for station in &mut self.stations {
-            let status = station.node.wait(NODE_END_WAIT).await?;
-            if !status.success() {
-                let log = station.node.log_tail();
-                bail!("{} ended with {status}\n{log}", station.name);
-            }
-        }
-        let (api, expected) = (self.api.clone(), self.stations.len());
-        until("the final message of every node", SETTLE_WAIT, async || {
-            let summary = api.summary().await.ok()?;
-            let left = |summary: &Summary| {
-                summary.nodes.iter().filter(|node| node.presence == Presence::Left).count()
-            };
-            (left(&summary) >= expected).then_some(summary)
-        })
-        .await
+        station::drain_all(&mut self.stations, &self.api).await
     }
 
     /// Ends the aggregator and the broker.
@@ -250,9 +244,14 @@ impl Stack {
     /// # Errors
     /// When one does not end.
     pub async fn end(mut self) -> Result<()> {
-        self.aggregator.terminate(NODE_END_WAIT).await?;
+        self.aggregator.terminate(AGGREGATOR_END_WAIT).await?;
         self.broker.end().await.map(drop)
     }
+}
+
+/// Where nodes reach the broker.
+fn node_url(broker: &Broker, proxy: Option<&Proxy>) -> String {
+    proxy.map_or_else(|| broker.url(), |proxy| format!("nats://{}", proxy.address()))
 }
 
 fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -> Result<Child> {

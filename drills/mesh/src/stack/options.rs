@@ -52,6 +52,10 @@ pub struct StackOptions {
     pub spools: Option<PathBuf>,
     /// Whether the aggregator keeps its state in a file across restarts.
     pub keep_state: bool,
+    /// Begins the name of each node; its number follows.
+    pub node_prefix: String,
+    /// Whether nodes reach the broker through a proxy, see [`crate::proxy`].
+    pub through_proxy: bool,
 }
 
 impl StackOptions {
@@ -70,6 +74,8 @@ impl StackOptions {
             broker_settings: String::new(),
             spools: Some(dir.join("spool")),
             keep_state: true,
+            node_prefix: "node-".to_owned(),
+            through_proxy: false,
         }
     }
 

@@ -2,13 +2,24 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
+use plimsoll_clock::Deadline;
+use plimsoll_schemas::summary::{NodeRow, Presence, Summary};
 
 use super::options::{StackOptions, Workload};
 use crate::api::Api;
-use crate::child::{Child, free_port};
+use crate::child::{Child, free_port, until};
+
+/// Longer than a node's own drain wait: its exit code then states why it ended.
+const NODE_END_WAIT: Duration = Duration::from_secs(20);
+const LEFT_WAIT: Duration = Duration::from_secs(20);
+/// Time for messages that a broker lost and that were sent again at the end. Ledgers that stay open
+/// for good cost tests this time.
+const SETTLE_WAIT: Duration = Duration::from_secs(3);
+const POLL: Duration = Duration::from_millis(20);
 
 /// One node and the workload beside it.
 pub struct Station {
@@ -32,7 +43,7 @@ impl Station {
         url: &str,
         number: usize,
     ) -> Result<Self> {
-        let name = format!("node-{number}");
+        let name = format!("{}{number}", options.node_prefix);
         let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
         let http = format!("127.0.0.1:{}", free_port()?);
         std::fs::write(file("toml"), options.node_settings.replace("{node}", &name))?;
@@ -130,6 +141,41 @@ impl Station {
         let samples = text.lines().map(sample).collect::<Option<Vec<_>>>();
         samples.with_context(|| format!("{} has a line of another form", self.raw.display()))
     }
+}
+
+/// Starts all nodes of `options` at the broker `url`.
+pub(super) fn start_all(options: &StackOptions, bin: &Path, url: &str) -> Result<Vec<Station>> {
+    (1..=options.nodes).map(|number| Station::start(options, bin, url, number)).collect()
+}
+
+/// Ends all nodes, and waits until the aggregator has received their final messages and, within a
+/// bound, every sample that is still held.
+pub(super) async fn drain_all(stations: &mut [Station], api: &Api) -> Result<Summary> {
+    for station in &*stations {
+        station.node.signal(Signal::SIGTERM);
+    }
+    for station in &mut *stations {
+        let status = station.node.wait(NODE_END_WAIT).await?;
+        if !status.success() {
+            let log = station.node.log_tail();
+            bail!("{} ended with {status}\n{log}", station.name);
+        }
+    }
+    let left = until("the final message of every node", LEFT_WAIT, async || {
+        let summary = api.summary().await.ok()?;
+        every(stations, &summary, |row| row.presence == Presence::Left).then_some(summary)
+    });
+    let (mut summary, deadline) = (left.await?, Deadline::within(SETTLE_WAIT));
+    while !every(stations, &summary, |row| row.ledger.is_settled()) && !deadline.has_passed() {
+        tokio::time::sleep(POLL).await;
+        summary = api.summary().await?;
+    }
+    Ok(summary)
+}
+
+fn every(stations: &[Station], summary: &Summary, holds: impl Fn(&NodeRow) -> bool) -> bool {
+    let row = |station: &Station| summary.nodes.iter().find(|row| row.node == station.name);
+    stations.iter().all(|station| row(station).is_some_and(&holds))
 }
 
 fn node(options: &StackOptions, bin: &Path, url: &str, (name, http): (&str, &str)) -> Command {

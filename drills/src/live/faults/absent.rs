@@ -11,7 +11,7 @@ use plimsoll_mesh::stack::StackOptions;
 use plimsoll_node::limits::{COALESCE_BYTES, COALESCE_MESSAGES};
 
 use super::account::Terms;
-use super::feeder::Feeder;
+use super::feeder::{Feeder, wide};
 use super::memory::{Curve, Watch, mib, resident};
 use super::rig::{Rig, options};
 use crate::live::expectation::{Drill, Expectation, Look};
@@ -46,7 +46,7 @@ async fn leave(rig: &mut Rig, dir: &Path) -> Result<()> {
     let before = resident(id)?;
     rig.mesh.stack.broker().kill();
     let gone = rig.drill.elapsed();
-    let (feeder, watch) = (Feeder::begin(&socket)?, Watch::begin(id));
+    let (feeder, watch) = (Feeder::begin(&socket, wide)?, Watch::begin(id));
     rig.pass("the broker is away", AWAY).await;
     let held = (metric(&api, DEPTH).await?, metric(&api, BYTES).await?);
     rig.fed.insert(rig.mesh.nodes()[0].clone(), feeder.end()?);

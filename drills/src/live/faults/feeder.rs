@@ -1,7 +1,6 @@
-//! A second job, made to fill a node's memory: many series, each of latencies that hardly ever
-//! fall into the same bucket. Notes every sample that the socket has taken.
+//! A second job beside a node, made of lines that a scenario chooses. Notes every sample that the
+//! socket has taken.
 
-use std::fmt::Write;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::Arc;
@@ -22,6 +21,12 @@ const NS_PER_US: u64 = 1_000;
 const US_MIN: u64 = 2_000;
 const US_MAX: u64 = 80_000;
 
+/// A datagram and the samples in it: operation and nanoseconds.
+pub(super) struct Line {
+    pub(super) text: String,
+    pub(super) samples: Vec<(String, u64)>,
+}
+
 /// A thread that sends until it is ended.
 pub(super) struct Feeder {
     stop: Arc<AtomicBool>,
@@ -29,7 +34,8 @@ pub(super) struct Feeder {
 }
 
 impl Feeder {
-    pub(super) fn begin(socket: &Path) -> Result<Self> {
+    /// Sends the lines of one round after the other, each a tenth of a second after the last.
+    pub(super) fn begin(socket: &Path, lines: fn(u64) -> Vec<Line>) -> Result<Self> {
         let link = UnixDatagram::unbound()?;
         link.connect(socket).with_context(|| format!("{} is not read", socket.display()))?;
         link.set_write_timeout(Some(SEND_WAIT))?;
@@ -37,7 +43,7 @@ impl Feeder {
         let stopped = Arc::clone(&stop);
         let sent = std::thread::Builder::new()
             .name("feeder".to_owned())
-            .spawn(move || feed(&link, &stopped))?;
+            .spawn(move || feed(&link, &stopped, lines))?;
         Ok(Self { stop, sent })
     }
 
@@ -48,24 +54,35 @@ impl Feeder {
     }
 }
 
-fn feed(link: &UnixDatagram, stopped: &AtomicBool) -> Result<Vec<(String, u64)>> {
+fn feed(
+    link: &UnixDatagram,
+    stopped: &AtomicBool,
+    lines: fn(u64) -> Vec<Line>,
+) -> Result<Vec<(String, u64)>> {
     let (mut sent, mut number) = (Vec::new(), 0);
     while !stopped.load(Ordering::Relaxed) {
         let round = Deadline::within(ROUND);
-        for series in 0..SERIES {
-            let mut line = OPERATION.to_owned();
-            let values: Vec<u64> = (0..SAMPLES).map(|place| spread(number + place)).collect();
-            for us in &values {
-                write!(line, ":{}", in_ms(*us))?;
-            }
-            write!(line, "|ms|#shard:{series}")?;
-            link.send(line.as_bytes()).context("the node's socket does not take more")?;
-            sent.extend(values.iter().map(|us| (OPERATION.to_owned(), us * NS_PER_US)));
-            number += SAMPLES;
+        for Line { text, samples } in lines(number) {
+            link.send(text.as_bytes()).context("the node's socket does not take more")?;
+            sent.extend(samples);
         }
+        number += 1;
         let _more = round.pause(ROUND);
     }
     Ok(sent)
+}
+
+/// Lines that fill a node's memory: many series, each of latencies that hardly ever fall into the
+/// same bucket.
+pub(super) fn wide(round: u64) -> Vec<Line> {
+    let line = |series| {
+        let first = (round * SERIES + series) * SAMPLES;
+        let values: Vec<u64> = (0..SAMPLES).map(|place| spread(first + place)).collect();
+        let shown: String = values.iter().map(|us| format!(":{}", in_ms(*us))).collect();
+        let samples = values.iter().map(|us| (OPERATION.to_owned(), us * NS_PER_US));
+        Line { text: format!("{OPERATION}{shown}|ms|#shard:{series}"), samples: samples.collect() }
+    };
+    (0..SERIES).map(line).collect()
 }
 
 /// Microseconds spread evenly over the whole range.
@@ -98,7 +115,7 @@ mod tests {
         let path = dir.path().join("sock");
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_read_timeout(Some(SEND_WAIT)).unwrap();
-        let feeder = Feeder::begin(&path).unwrap();
+        let feeder = Feeder::begin(&path, wide).unwrap();
         let mut buffer = [0; 512];
         let read = socket.recv(&mut buffer).unwrap();
         let line = std::str::from_utf8(&buffer[..read]).unwrap().to_owned();

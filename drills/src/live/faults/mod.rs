@@ -6,6 +6,7 @@
 //! difference that no ledger names is unexplained, and fails the drill.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::{Args, ValueEnum};
@@ -15,24 +16,38 @@ use super::report::Report;
 
 mod absent;
 pub mod account;
+mod backlog;
+mod breaker;
 mod broker;
+mod counters;
 mod disk;
 mod feeder;
+mod fetches;
+mod kill_loop;
 mod late;
 mod memory;
 mod processes;
 mod rig;
 mod storm;
+mod workers;
 
 /// Options of the fault drill.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FaultsArgs {
-    /// Run this one only; may be given several times [default: all, one after the other]
+    /// Run this one only; may be given several times [default: all but queue-depth, byte-bound and
+    /// fresh-breach, one after the other]
     #[arg(long, value_name = "NAME", value_enum)]
     pub only: Vec<Scenario>,
     /// Seed of the faults in a storm
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// How long the node of `kill-loop` is killed again and again
+    #[arg(long, value_name = "SECONDS", default_value_t = 20,
+          value_parser = clap::value_parser!(u16).range(5..=900))]
+    pub kill_seconds: u16,
+    /// Make each scenario miss an expectation, to see it fail with exit code 6
+    #[arg(long)]
+    pub plant_miss: bool,
     /// List the scenarios and end
     #[arg(long)]
     pub list: bool,
@@ -63,6 +78,22 @@ pub enum Scenario {
     DiskFull,
     /// A breach begins and ends while the aggregator is down
     LateBreach,
+    /// A stream refuses every message for a while; breakers open, are probed and close
+    Breaker,
+    /// Fetches of kernels are slow on one node
+    SlowFetches,
+    /// A job breaks its isolation and compiles anew, beyond the limits of both rules
+    JobCounters,
+    /// A node is killed at random moments; each answered sample is merged once or named
+    KillLoop,
+    /// Pools of Python workers that live for a moment: they lose next to nothing
+    ShortWorkers,
+    /// A slow link: depth passes 4000 messages and comes back
+    QueueDepth,
+    /// A stalled link: what is beyond the byte bound is dropped by name
+    ByteBound,
+    /// A breach begins while a backlog drains through a slow link
+    FreshBreach,
     /// One fault after the other, drawn by a seed, with no time to recover from each
     Storm,
 }
@@ -83,12 +114,26 @@ impl Scenario {
             Self::Deaf => "deaf",
             Self::DiskFull => "disk-full",
             Self::LateBreach => "late-breach",
+            Self::Breaker => "breaker",
+            Self::SlowFetches => "slow-fetches",
+            Self::JobCounters => "job-counters",
+            Self::KillLoop => "kill-loop",
+            Self::ShortWorkers => "short-workers",
+            Self::QueueDepth => "queue-depth",
+            Self::ByteBound => "byte-bound",
+            Self::FreshBreach => "fresh-breach",
             Self::Storm => "storm",
         }
     }
 
-    async fn run(self, dir: &Path, seed: u64) -> Result<Report> {
-        let drill = Drill::begin(self.name());
+    /// Whether it takes minutes and runs only when it is named.
+    const fn is_long(self) -> bool {
+        matches!(self, Self::QueueDepth | Self::ByteBound | Self::FreshBreach)
+    }
+
+    async fn run(self, dir: &Path, args: &FaultsArgs) -> Result<Report> {
+        let FaultsArgs { seed, plant_miss, kill_seconds, .. } = *args;
+        let drill = Drill::begin(self.name()).planting(plant_miss);
         match self {
             Self::BrokerStopped => broker::stopped(drill, dir).await,
             Self::BrokerKilled => broker::killed(drill, dir).await,
@@ -101,6 +146,17 @@ impl Scenario {
             Self::Deaf => processes::deaf(drill, dir).await,
             Self::DiskFull => disk::full(drill, dir).await,
             Self::LateBreach => late::breach(drill, dir).await,
+            Self::Breaker => breaker::refused(drill, dir).await,
+            Self::SlowFetches => fetches::slow(drill, dir).await,
+            Self::JobCounters => counters::counters(drill, dir).await,
+            Self::KillLoop => {
+                let span = Duration::from_secs(kill_seconds.into());
+                kill_loop::kill_loop(drill, dir, (span, seed)).await
+            }
+            Self::ShortWorkers => workers::short(drill, dir).await,
+            Self::QueueDepth => backlog::queue_depth(drill, dir).await,
+            Self::ByteBound => backlog::byte_bound(drill, dir).await,
+            Self::FreshBreach => backlog::fresh_breach(drill, dir).await,
             Self::Storm => storm::storm(drill, dir, seed).await,
         }
     }
@@ -122,12 +178,12 @@ pub fn list() -> String {
 /// When a mesh does not start.
 pub async fn faults(args: &FaultsArgs, dir: &Path) -> Result<Report> {
     let drill = Drill::begin("drill-faults");
-    let all = Scenario::value_variants();
-    let wanted = if args.only.is_empty() { all } else { &args.only };
+    let usual = Scenario::value_variants().iter().copied().filter(|one| !one.is_long());
+    let wanted = if args.only.is_empty() { usual.collect() } else { args.only.clone() };
     let mut reports = Vec::new();
     for scenario in wanted {
         eprintln!("--- {}", scenario.name());
-        reports.push(scenario.run(&dir.join(scenario.name()), args.seed).await?);
+        reports.push(scenario.run(&dir.join(scenario.name()), args).await?);
     }
     Ok(Report::joined(&drill, reports))
 }

@@ -23,6 +23,8 @@ const FLOW_WAIT: Duration = Duration::from_secs(30);
 const RECOVER_WAIT: Duration = Duration::from_secs(60);
 /// Messages in the outbox of a node without a backlog: those of one interval, and one more.
 const DEPTH_CALM_MAX: f64 = 4.0;
+/// More than any scenario may leave unexplained.
+const PHANTOMS: u64 = 1_000;
 /// Interval of progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 
@@ -104,7 +106,10 @@ impl Rig {
     /// Drains the mesh and judges where every sample ended up. If nothing may be lost, every figure
     /// must equal that of the raw samples.
     pub(super) async fn settle(self, disturbed: Result<()>, terms: Terms) -> Report {
-        let Self { mut drill, mut mesh, fed } = self;
+        let Self { mut drill, mut mesh, mut fed } = self;
+        if drill.take_planted_miss() {
+            plant(&mut fed, &mesh);
+        }
         let drained = match mesh.drain(&mut drill, disturbed).await {
             Ok(drained) => Ok(drained),
             // A process that exited with an error may still have a complete ledger.
@@ -136,6 +141,14 @@ impl Rig {
         }
         let received = mesh.end(&mut drill).await;
         Report { accounts, ..Report::new(&drill, received, comparisons) }
+    }
+}
+
+/// Samples that nothing sent: the account of the first node must miss them.
+fn plant(fed: &mut Raw, mesh: &Mesh) {
+    let phantoms = (0..PHANTOMS).map(|ns| ("phantom".to_owned(), ns));
+    if let Some(node) = mesh.nodes().first() {
+        fed.entry(node.clone()).or_default().extend(phantoms);
     }
 }
 

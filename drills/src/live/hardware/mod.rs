@@ -16,13 +16,12 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, Notification, Scope};
-use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::rule::file::shipped;
 
 use super::expectation::{Drill, Expectation, Look, Span};
-use super::mesh::{Mesh, options};
+use super::mesh::{Mesh, no_budgets_but, options};
 use super::notifications::Arrival;
 use super::report::Report;
+use super::threshold::shipped_alert;
 
 mod machine;
 mod stub;
@@ -120,17 +119,15 @@ fn file_of_rules(args: &HardwareArgs) -> String {
             text.push_str("greater = 1000000\n");
         }
     }
-    for budget in shipped().budgets {
-        let _written = writeln!(text, "[[budget]]\nname = \"{}\"\nenabled = false", budget.name);
-    }
-    text
+    text + &no_budgets_but("")
 }
 
 async fn disturb(drill: &mut Drill, mesh: &mut Mesh, machine: &Machine, gpus: &Gpus) -> Result<()> {
     expect_well(drill, mesh, "steady state", gpus).await;
     let target = mesh.nodes()[TARGET].clone();
     let alerts = RULES.into_iter().filter(|(_, of)| gpus.is_ok() || *of == Of::Memory);
-    let alerts: Vec<_> = alerts.map(|(rule, of)| (alert(rule, &target), of)).collect();
+    let alerts: Vec<_> =
+        alerts.map(|(rule, of)| (shipped_alert(rule, Scope::Node(target.clone())), of)).collect();
 
     eprintln!("the machine of {target} suffers");
     let (harmed, mut fired) = (drill.elapsed(), Vec::new());
@@ -155,18 +152,6 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh, machine: &Machine, gpus: &G
     let expected: Vec<AlertKey> = alerts.into_iter().map(|(key, _)| key).collect();
     mesh.judge_alerts(drill, Duration::ZERO, &expected);
     Ok(())
-}
-
-/// The alert of a shipped rule about one node.
-fn alert(rule: &str, node: &NodeName) -> AlertKey {
-    let thresholds = shipped().thresholds;
-    let mut of = thresholds.into_iter().filter(|threshold| threshold.name.as_str() == rule);
-    let threshold = of.next().expect("only shipped rules are named, which a test shows");
-    AlertKey {
-        operation: threshold.metric.operation(),
-        rule: threshold.name,
-        scope: Scope::Node(node.clone()),
-    }
 }
 
 /// Waits until the page shows every machine as its files and its driver define it, while jobs run.

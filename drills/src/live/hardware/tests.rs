@@ -1,8 +1,8 @@
 //! The judgement of notifications, and the rules with which the drill overrides the shipped ones.
 
 use plimsoll_schemas::alert::{AlertContext, ValueEvidence, WorstNode};
-use plimsoll_schemas::ids::{Labels, MeshName};
-use plimsoll_schemas::rule::file::load;
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
+use plimsoll_schemas::rule::file::{load, shipped};
 use plimsoll_schemas::rule::{Comparison, RuleText, Rules};
 
 use super::*;
@@ -40,7 +40,7 @@ fn shipped_limits_are_judged_sooner_and_one_with_the_flag_is_out_of_reach() {
 fn every_rule_that_is_expected_to_fire_is_shipped() {
     let scope = Scope::Node(node("a"));
     for (rule, _) in RULES {
-        assert_eq!(alert(rule, &node("a")).scope, scope, "{rule}");
+        assert_eq!(shipped_alert(rule, Scope::Node(node("a"))).scope, scope, "{rule}");
     }
 }
 
@@ -62,7 +62,8 @@ fn arrival(state: AlertState, value: f64, gpu: Option<&str>, beside: &str) -> Ar
         bus: Default::default(),
     };
     let change = (AlertState::Pending, state);
-    let (mesh, key) = (MeshName::new("drill").unwrap(), alert("gpu_hot", &node("a")));
+    let (mesh, key) =
+        (MeshName::new("drill").unwrap(), shipped_alert("gpu_hot", Scope::Node(node("a"))));
     let context = Some(Box::new(AlertContext { worst: vec![worst], ..AlertContext::default() }));
     let notification =
         Notification { context, ..Notification::new(mesh, key, change, 1.0, evidence) };

@@ -218,9 +218,10 @@ impl Outbox {
 
     /// The node is leaving. Drafts that wait for a token of the emergency lane go by the normal
     /// one, because the node ends before their tokens arrive.
-    pub fn on_leave(&mut self) {
+    pub fn on_leave(&mut self, now: Mono) {
         self.leaving = true;
         self.drafts.on_leave();
+        self.unconfirmed.on_leave(now);
     }
 
     /// Advances time. An overdue acknowledgement is a failure of the broker only while there is

@@ -238,6 +238,43 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
     assert_eq!(status.confirmations.rejected, BTreeMap::from([("forged", 1), ("shape", 1)]));
 }
 
+/// The broker acknowledged the first message and lost it: the confirmation of the final one shows
+/// that.
+#[test]
+fn a_leaving_node_waits_until_what_it_sent_again_is_confirmed() {
+    let mut core = core(Bounds::default());
+    core.on_bus_event(start(), &connected());
+    let incarnation = Incarnation(start().wall.0);
+    let confirm = |spans: &[(u64, u64)]| {
+        let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
+        let runs = vec![ConfirmedIncarnation { incarnation, spans }];
+        confirmation::encode(&Confirmation {
+            node: NodeName::new("n").unwrap(),
+            behind: false,
+            age: Duration::ZERO,
+            runs,
+            limits: Vec::new(),
+        })
+    };
+    core.on_datagram(start(), b"epoch_hook:1|ms");
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    assert_eq!(deliver(&mut core, now).len(), 2);
+    core.on_confirmation(now, &confirm(&[(2, 2)])).unwrap();
+    core.on_leave(now);
+    let newest = deliver(&mut core, now).last().unwrap().header.seq.0;
+    core.on_deadline(now);
+    let late = now.after(limits::LEAVE_CONFIRM_WAIT - Duration::from_millis(1));
+    core.on_confirmation(late, &confirm(&[(2, newest)])).unwrap();
+    let again = deliver(&mut core, late);
+    assert_eq!(again.iter().map(|message| message.header.seq).collect::<Vec<_>>(), [Seq(1)]);
+    let later = now.after(limits::LEAVE_CONFIRM_WAIT + SECOND);
+    core.on_deadline(later);
+    assert!(!core.is_drained(later), "it left before the lost message was confirmed");
+    core.on_confirmation(later, &confirm(&[(1, newest)])).unwrap();
+    assert!(core.is_drained(later));
+}
+
 #[test]
 fn a_leaving_node_waits_for_confirmations_where_there_are_any_and_not_for_long() {
     for (confirmed_before, waits) in [(false, false), (true, true)] {

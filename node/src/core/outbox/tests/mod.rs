@@ -193,7 +193,7 @@ fn the_final_message_goes_last_and_may_take_a_reserved_token() {
     outbox.on_connected();
     assert_eq!(send_all(&mut outbox, Mono(0)).len(), 2);
     outbox.try_push(Mono(0), state(false).into_final()).unwrap();
-    outbox.on_leave();
+    outbox.on_leave(at(0));
     let sent = send_all(&mut outbox, Mono(0));
     assert_eq!(subjects(&sent)[..23], ["normal-false"; 23]);
     assert_eq!(subjects(&sent)[23..], ["emergency-true"]);
@@ -357,7 +357,7 @@ fn the_final_message_finds_its_reserve_whatever_waits_in_its_lane() {
     // All of them wait to go again, and for tokens.
     outbox.on_connected();
     outbox.try_push(at(4), state(false).into_final()).unwrap();
-    outbox.on_leave();
+    outbox.on_leave(at(4));
     let mut after = None;
     for quarter in 16..200 {
         let now = Mono(quarter * 250_000_000);

@@ -126,7 +126,7 @@ fn apply(
         }
         Step::Connect => outbox.on_connected(),
         Step::Disconnect => outbox.on_disconnected(),
-        Step::Leave => outbox.on_leave(),
+        Step::Leave => outbox.on_leave(*now),
         Step::Pass(seconds) => {
             *now = now.plus(Duration::from_secs(seconds));
             outbox.on_deadline(*now);

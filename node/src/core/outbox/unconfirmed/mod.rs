@@ -11,7 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits::{
-    CONFIRMATION_PROBE_MAX, RESEND_AFTER, RESEND_AFTER_MAX, SPOOL_AGE_MAX, UNCONFIRMED_GRACE,
+    CONFIRMATION_PROBE_MAX, LEAVE_PROBE_AFTER, RESEND_AFTER, RESEND_AFTER_MAX, SPOOL_AGE_MAX,
+    UNCONFIRMED_GRACE,
 };
 use plimsoll_schemas::limits::delivery::{ACK_WAIT, CONFIRMATION_PROBE_AFTER};
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
@@ -58,6 +59,8 @@ pub(super) struct Unconfirmed {
     /// When the newest copy is sent again because no confirmation arrives.
     probe_at: Mono,
     probe_pause: Duration,
+    /// Nothing rests before its first resend.
+    leaving: bool,
 }
 
 impl Unconfirmed {
@@ -73,7 +76,17 @@ impl Unconfirmed {
             has_confirmation: false,
             probe_at: Mono(0).plus(CONFIRMATION_PROBE_AFTER),
             probe_pause: CONFIRMATION_PROBE_AFTER,
+            leaving: false,
         }
+    }
+
+    /// The node is leaving and has no time to let a message rest: from here on the first
+    /// confirmation that leaves one out has it sent again. What was merely unread then arrives
+    /// twice and is merged once.
+    pub(super) fn on_leave(&mut self, now: Mono) {
+        self.leaving = true;
+        self.copies.values_mut().for_each(|copy| copy.rests_until = copy.acknowledged);
+        self.probe_at = self.probe_at.min(now.plus(LEAVE_PROBE_AFTER));
     }
 
     /// Number of copies.
@@ -119,7 +132,7 @@ impl Unconfirmed {
         }
         self.bytes += message.payload.len();
         self.samples = self.samples.saturating_add(message.samples);
-        let rests_until = now.plus(RESEND_AFTER);
+        let rests_until = if self.leaving { now } else { now.plus(RESEND_AFTER) };
         self.copies.insert(
             ticket,
             UnconfirmedCopy { message, acknowledged: now, resends: 0, rests_until },

@@ -64,6 +64,31 @@ fn what_is_stored_is_let_go_and_what_is_not_goes_again_under_another_id() {
 }
 
 #[test]
+fn a_leaving_node_sends_again_at_once_what_a_confirmation_leaves_out() {
+    let mut unconfirmed = holding(1..=2);
+    unconfirmed.on_leave(at(1));
+    unconfirmed.insert(at(2), Ticket(3), sealed(3));
+    // The checkpoint was taken before the third message was acknowledged.
+    let of_1 = Confirmation { age: Duration::from_secs(1), ..confirm(false, &[(2, 2)]) };
+    unconfirmed.on_confirmation(at(2), &of_1);
+    assert_eq!(resent(&mut unconfirmed, at(2)), [(1, "n-1-1-r1".to_owned())]);
+    unconfirmed.on_answered(Ticket(1));
+    unconfirmed.on_confirmation(at(3), &confirm(false, &[(2, 2)]));
+    assert_eq!(resent(&mut unconfirmed, at(3)), [(3, "n-1-3-r1".to_owned())], "each once");
+}
+
+#[test]
+fn a_leaving_node_sends_its_newest_message_again_when_nothing_is_confirmed() {
+    let mut unconfirmed = holding(1..=3);
+    unconfirmed.on_confirmation(at(1), &confirm(true, &[]));
+    unconfirmed.on_leave(at(4));
+    let probe_at = at(4).plus(LEAVE_PROBE_AFTER);
+    assert_eq!(unconfirmed.next_deadline(), Some(probe_at));
+    unconfirmed.on_deadline(probe_at);
+    assert_eq!(resent(&mut unconfirmed, probe_at), [(3, "n-1-3-r1".to_owned())]);
+}
+
+#[test]
 fn what_was_acknowledged_while_a_checkpoint_was_written_is_not_taken_for_missing() {
     let mut unconfirmed = Unconfirmed::new(BOUNDS);
     // One message each second; the checkpoint is of second 20 and known to be stored at 50.

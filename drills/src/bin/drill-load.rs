@@ -1,0 +1,33 @@
+//! `drill-load`: numbered samples through real nodes, by a schedule that is fixed before the start.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use plimsoll_drills::live::frame::{FrameArgs, run};
+use plimsoll_drills::load::{LoadArgs, load};
+use plimsoll_runtime::exit::TABLE;
+
+const EXAMPLES: &str = "Examples:
+  drill-load                                            60 samples as fast as possible
+  drill-load --count 100000 --rate 5000 --nodes 4       20 s of load on four nodes
+  drill-load --count 600 --rate 20 --priority critical  samples over the limit of a budget
+  drill-load --count 50000 --rate 0 --operations 8 --json
+  drill-load --broker nats://127.0.0.1:4222 --aggregator 127.0.0.1:9900 --mesh default
+
+Deliveries are measured from when a sample was due to when the aggregator's page shows it; a node
+sends once a second, so about half a second is the least median.";
+
+/// Send samples through real nodes: prints sent, merged, lost, and how long deliveries took
+#[derive(Debug, Parser)]
+#[command(name = "drill-load", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+struct Cli {
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    frame: FrameArgs,
+}
+
+fn main() -> ExitCode {
+    let Cli { load: args, frame } = Cli::parse();
+    run("drill-load", &frame, async |dir| load(args, &dir).await)
+}

@@ -1,0 +1,106 @@
+//! A stream refuses every message: the breaker of each node opens, a probe finds the stream full,
+//! and closes it once there is room. The alert `breaker_open` fires, arrives and clears, and no
+//! sample is lost.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::Result;
+use plimsoll_mesh::jetstream::JetStreamAdmin;
+use plimsoll_mesh::stack::StackOptions;
+use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::subject::{Lane, lane_stream};
+
+use super::account::Terms;
+use super::rig::{Rig, options, words};
+use crate::live::expectation::{Drill, Expectation, Look, Span};
+use crate::live::mesh::{Mesh, no_budgets_but};
+use crate::live::mesh_name::MESH;
+use crate::live::report::Report;
+use crate::live::tally::of_nodes;
+use crate::live::threshold::{expect_cleared, expect_value, planted_miss, shipped_alert};
+
+const RULE: &str = "breaker_open";
+const NODES: usize = 2;
+const OPEN: &str = "plimsoll_agent_breaker_state{state=\"open\"}";
+const CLOSED: &str = "plimsoll_agent_breaker_state{state=\"closed\"}";
+/// Three refusals, one after the other.
+const OPEN_WAIT: Duration = Duration::from_secs(30);
+/// Longer than an open breaker lasts, so that a probe is refused too.
+const FULL: Duration = Duration::from_secs(35);
+/// An open breaker lasts 30 s.
+const CLOSE_WAIT: Duration = Duration::from_secs(45);
+const FIRE_WAIT: Duration = Duration::from_secs(45);
+/// The last minute must pass, and five evaluations.
+const CLEAR_WAIT: Duration = Duration::from_secs(120);
+/// What a stream holds without this drill.
+const ROOMY_BYTES: u64 = 1 << 30;
+
+pub(super) async fn refused(mut drill: Drill, dir: &Path) -> Result<Report> {
+    let planted = planted_miss(&mut drill, RULE);
+    let aggregator_settings = format!("{}{planted}", no_budgets_but(""));
+    let options = StackOptions { nodes: NODES, aggregator_settings, ..options(dir)? };
+    let mut rig = Rig::start(drill, options).await?;
+    let disturbed = disturb(&mut rig).await;
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
+}
+
+async fn disturb(rig: &mut Rig) -> Result<()> {
+    let base = rig.merged().await?;
+    let mut admin = JetStreamAdmin::connect(&rig.mesh.stack.broker().url())?;
+    let mesh_name = MeshName::new(MESH)?;
+    let streams = Lane::ALL.map(|lane| lane_stream(&mesh_name, lane));
+    for stream in &streams {
+        let full = admin.bytes(stream)?.max(1);
+        admin.set_limit(stream, full, "new")?;
+    }
+    let full = rig.drill.elapsed();
+    expect_state(rig, "breakers open", OPEN, Span { since: full, within: OPEN_WAIT }).await;
+    rig.pass("the streams are full", FULL).await;
+    for stream in &streams {
+        admin.set_limit(stream, ROOMY_BYTES, "old")?;
+    }
+    let roomy = rig.drill.elapsed();
+    expect_state(rig, "breakers close", CLOSED, Span { since: roomy, within: CLOSE_WAIT }).await;
+    let alerts: Vec<AlertKey> = rig
+        .mesh
+        .nodes()
+        .iter()
+        .map(|node| shipped_alert(RULE, Scope::Node(node.clone())))
+        .collect();
+    expect_alerts(rig, &alerts, (full, roomy)).await;
+    rig.expect_recovery(&base, rig.drill.elapsed()).await;
+    Ok(())
+}
+
+async fn expect_alerts(rig: &mut Rig, alerts: &[AlertKey], (full, roomy): (Duration, Duration)) {
+    let Rig { drill, mesh, .. } = rig;
+    let mut fired = Vec::new();
+    // Reports of an open breaker may only arrive once it has closed.
+    let within = roomy.saturating_sub(full) + FIRE_WAIT;
+    for alert in alerts {
+        let span = Span { since: full, within };
+        fired.push(expect_value(drill, mesh, alert, AlertState::Firing, span).await);
+    }
+    for (alert, fired) in alerts.iter().zip(fired) {
+        let span = Span { since: roomy, within: CLEAR_WAIT };
+        expect_cleared(drill, mesh, (alert, fired), span).await;
+    }
+}
+
+/// Waits until the page of every node shows this state of its breaker.
+async fn expect_state(rig: &mut Rig, name: &str, series: &str, span: Span) {
+    let expectation = Expectation::new(
+        name,
+        format!("{series} is 1 on every node within {}", words(span.within)),
+    );
+    let mesh = &rig.mesh;
+    let look = async || look(mesh, series).await.unwrap_or_else(Look::from);
+    rig.drill.expect(expectation, span, look).await;
+}
+
+async fn look(mesh: &Mesh, series: &str) -> Result<Look> {
+    let states = of_nodes(mesh, series).await?;
+    Ok(Look::new(states.iter().all(|state| *state == 1.0), format!("{states:?}")))
+}

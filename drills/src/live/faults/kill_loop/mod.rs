@@ -1,0 +1,155 @@
+//! A node with a spool is killed (SIGKILL) at random moments while clients send numbered samples as
+//! frames and as OTLP, and note what was answered. Afterwards the sets are compared: each answered
+//! sample is merged once, or within the count that the ledger names as lost in a crash.
+//!
+//! Every sample has a bucket of its own, so that what the node published is a set of samples and
+//! not a count: a sample that was doubled and another that vanished do not cancel out.
+//!
+//! DESIGN D17.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use plimsoll_clock::{Deadline, Stopwatch};
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::free_port;
+use plimsoll_mesh::stack::StackOptions;
+use plimsoll_schemas::summary::Summary;
+
+use crate::live::expectation::{Drill, Expectation, Look};
+use crate::live::mesh::{self, Mesh};
+use crate::live::report::Report;
+use crate::sim::rng::Rng;
+
+mod book;
+mod clients;
+mod tap;
+
+use book::{Book, Sets, SharedBook};
+use clients::Clients;
+use tap::Tap;
+
+/// How long a node lives between two kills, in milliseconds: from a fraction of an interval to two.
+const LIFE_MS: std::ops::RangeInclusive<u64> = 100..=2_000;
+/// Answered samples that show that clients were served at all.
+const ANSWERED_MIN: u64 = 1_000;
+/// Samples that a planted miss counts as answered although nothing sent them: far more than crashes
+/// cost.
+const PHANTOMS: u64 = 1_000_000;
+
+/// Kills for `span`, at moments drawn from `seed`.
+pub(super) async fn kill_loop(
+    mut drill: Drill,
+    dir: &Path,
+    (span, seed): (Duration, u64),
+) -> Result<Report> {
+    std::fs::create_dir_all(dir)?;
+    let stream = std::path::absolute(dir)?.join("node-1.stream");
+    let otlp = format!("127.0.0.1:{}", free_port()?);
+    let options = StackOptions {
+        nodes: 1,
+        workload: None,
+        spools: Some(dir.join("spools")),
+        node_settings: format!(
+            "[listen]\nstream = {stream:?}\n[otlp]\nhttp = \"{otlp}\"\n\
+             [[otlp.span]]\nname = \"{}*\"\n",
+            book::PREFIX
+        ),
+        ..mesh::options(dir)?
+    };
+    let mut mesh = Mesh::start_with(&drill, options).await?;
+    let book = SharedBook::default();
+    let tap = Tap::open(&mut mesh, book.clone()).await?;
+    let clients = Clients::start(stream, Api::at(&otlp)?, &book);
+    let killed = kill_repeatedly(&mut mesh, (span, seed)).await;
+    clients.end().await;
+    if drill.take_planted_miss() {
+        book.with(|book| book.plant(PHANTOMS));
+    }
+    judge_kills(&mut drill, &killed);
+    let summary = mesh.drain_processes(&mut drill, killed.map(drop)).await;
+    tap.end().await;
+    judge_sets(&mut drill, book.with(Book::sets), summary);
+    let received = mesh.end(&mut drill).await;
+    Ok(Report::new(&drill, received, Vec::new()))
+}
+
+/// Kills the node until the time is over, and starts it again each time.
+async fn kill_repeatedly(mesh: &mut Mesh, (span, seed): (Duration, u64)) -> Result<u32> {
+    let (mut rng, end) = (Rng::new(seed, 1), Deadline::within(span));
+    let (mut kills, since) = (0, Stopwatch::start());
+    while !end.has_passed() {
+        tokio::time::sleep(Duration::from_millis(rng.within(LIFE_MS))).await;
+        mesh.stack.kill_node(0);
+        kills += 1;
+        mesh.stack.launch_node(0)?;
+        mesh.stack.await_readiness().await.context("after a kill")?;
+        if kills % 20 == 0 {
+            eprintln!("{} kills in {} s", kills, since.elapsed().as_secs());
+        }
+    }
+    Ok(kills)
+}
+
+fn judge_kills(drill: &mut Drill, killed: &Result<u32>) {
+    let expectation = Expectation::new("killed", "the node is killed at least twice");
+    let look = match killed {
+        Ok(kills) => Look::new(*kills >= 2, format!("{kills} times")),
+        Err(error) => Look::new(false, format!("{error:#}")),
+    };
+    drill.judge(expectation, Duration::ZERO, look);
+}
+
+fn judge_sets(drill: &mut Drill, sets: Sets, summary: Result<Summary>) {
+    let since = drill.elapsed();
+    let names = [
+        ("clients were answered", format!("at least {ANSWERED_MIN} samples are answered")),
+        ("none doubled", "no sample is published twice, and none that was not sent".to_owned()),
+        ("merged is what was published", "the aggregator merged exactly that set".to_owned()),
+        (
+            "none unnamed",
+            "each answered sample is merged, or within what the ledger names as lost in a crash"
+                .to_owned(),
+        ),
+        ("no other loss", "nothing held or unaccounted, and no reason but crash".to_owned()),
+    ];
+    let expectations = names.map(|(name, expected)| Expectation::new(name, expected));
+    let looks = match summary {
+        Ok(summary) => looks(sets, &summary),
+        Err(error) => [(); 5].map(|()| Look::new(false, format!("{error:#}"))),
+    };
+    for (expectation, look) in expectations.into_iter().zip(looks) {
+        drill.judge(expectation, since, look);
+    }
+}
+
+fn looks(sets: Sets, summary: &Summary) -> [Look; 5] {
+    let Sets { sent, answered, published, doubled, unknown, missing } = sets;
+    let counts = summary
+        .operations
+        .iter()
+        .filter(|row| row.scope.node().is_empty() && row.operation.starts_with(book::PREFIX));
+    let merged: u64 = counts.map(|row| row.total.count).sum();
+    let ledger = &summary.ledger;
+    let crash = ledger.lost.get("crash").copied().unwrap_or(0);
+    let others: u64 =
+        ledger.lost.iter().filter(|(reason, _)| *reason != "crash").map(|(_, n)| n).sum();
+    let open = ledger.held + ledger.unaccounted + ledger.unread;
+    [
+        Look::new(answered >= ANSWERED_MIN, format!("{answered} answered of {sent} sent")),
+        Look::new(
+            doubled == 0 && unknown == 0,
+            format!("{published} published, {doubled} twice, {unknown} of them never sent"),
+        ),
+        Look::new(merged == published, format!("{merged} merged, {published} published")),
+        Look::new(
+            missing <= crash,
+            format!(
+                "{missing} answered samples are not merged, {crash} are named: {} unnamed",
+                missing.saturating_sub(crash)
+            ),
+        ),
+        Look::new(open == 0 && others == 0, format!("{open} open, lost {:?}", ledger.lost)),
+    ]
+}

@@ -1,0 +1,116 @@
+//! One node's sender: a thread that sends each sample when it is due, or as soon as the socket
+//! takes it. What is due at once shares datagrams.
+
+use std::fmt::Write;
+use std::os::unix::net::UnixDatagram;
+use std::path::PathBuf;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use anyhow::{Context, Result, anyhow};
+use plimsoll_clock::{Deadline, Stopwatch};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::time::nanos;
+
+use super::schedule::Schedule;
+
+/// Bytes of one datagram.
+const DATAGRAM_BYTES: usize = 4_096;
+/// How long a full socket is waited for.
+const SEND_WAIT: Duration = Duration::from_secs(30);
+
+/// What a sender has done.
+#[derive(Default)]
+pub(super) struct Sent {
+    pub(super) samples: u64,
+    /// How long after it was due each sample was handed over.
+    pub(super) late: Histogram,
+    /// From the start until the last was handed over.
+    pub(super) took: Duration,
+}
+
+/// What a sender sends.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub(super) schedule: Schedule,
+    pub(super) node: u32,
+    pub(super) ms: u64,
+    pub(super) socket: PathBuf,
+}
+
+/// Starts a sender; `watch` runs from the start of the schedule.
+pub(super) fn start(task: Task, watch: Stopwatch) -> Result<JoinHandle<Result<Sent>>> {
+    let thread = std::thread::Builder::new().name(format!("load-{}", task.node));
+    Ok(thread.spawn(move || send(&task, watch))?)
+}
+
+/// What a sender has done, once it has ended.
+pub(super) fn end(sender: JoinHandle<Result<Sent>>) -> Result<Sent> {
+    sender.join().map_err(|_| anyhow!("a sender panicked"))?
+}
+
+fn send(task: &Task, watch: Stopwatch) -> Result<Sent> {
+    let link = UnixDatagram::unbound()?;
+    link.connect(&task.socket).with_context(|| format!("{} is not read", task.socket.display()))?;
+    link.set_write_timeout(Some(SEND_WAIT))?;
+    let (mut sent, mut lines, mut dues) = (Sent::default(), String::new(), Vec::new());
+    let mut numbers = task.schedule.of_node(task.node).peekable();
+    while let Some(n) = numbers.next() {
+        wait_until(watch, task.schedule.due(n));
+        let line = format!("load.{}:{}|ms|#drill:load\n", task.schedule.operation(n), task.ms);
+        // Writing to a string cannot fail.
+        let _written = lines.write_str(&line);
+        dues.push(task.schedule.due(n));
+        let next = numbers.peek().map(|next| task.schedule.due(*next));
+        let more = next.is_some_and(|due| due <= watch.elapsed());
+        if more && lines.len() + 2 * line.len() <= DATAGRAM_BYTES {
+            continue;
+        }
+        link.send(lines.as_bytes()).context("the node's socket does not take more")?;
+        sent.samples += dues.len() as u64;
+        sent.took = watch.elapsed();
+        for due in dues.drain(..) {
+            sent.late.record(nanos(sent.took.saturating_sub(due)));
+        }
+        lines.clear();
+    }
+    Ok(sent)
+}
+
+fn wait_until(watch: Stopwatch, due: Duration) {
+    let left = due.saturating_sub(watch.elapsed());
+    if !left.is_zero() {
+        let _over = Deadline::within(left).pause(left);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_socket_that_is_read_late_makes_samples_late_and_never_fewer() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("sock");
+        let socket = UnixDatagram::bind(&path).unwrap();
+        socket.set_read_timeout(Some(SEND_WAIT)).unwrap();
+        let schedule = Schedule { count: 5_000, rate: 1_000_000, nodes: 2, operations: 2 };
+        let task = Task { schedule, node: 1, ms: 5, socket: path };
+        let stall = Duration::from_millis(300);
+        let sender = start(task, Stopwatch::start()).unwrap();
+        let held = Deadline::within(stall);
+        while held.pause(stall) {}
+        let (mut buffer, mut lines) = (vec![0; 2 * DATAGRAM_BYTES], [0; 2]);
+        while lines.iter().sum::<u64>() < 2_500 {
+            let read = socket.recv(&mut buffer).unwrap();
+            for line in std::str::from_utf8(&buffer[..read]).unwrap().lines() {
+                let known = ["load.0:5|ms|#drill:load", "load.1:5|ms|#drill:load"];
+                lines[known.iter().position(|known| *known == line).unwrap()] += 1;
+            }
+        }
+        let sent = end(sender).unwrap();
+        assert_eq!((lines, sent.samples, sent.late.count()), ([1_250; 2], 2_500, 2_500));
+        // The socket holds a few datagrams; what follows is late by as long as it was not read.
+        assert!(sent.late.max_ns() >= nanos(stall / 2), "{}", sent.late.max_ns());
+    }
+}
