@@ -18,7 +18,7 @@ const WAIT: Duration = Duration::from_secs(40);
 const NORMAL: &str = "PLIMSOLL_local_normal";
 /// A node retries soon after the cause has ended.
 const QUICK_BREAKER: &str = "[breaker]\nopen_seconds = 1\n";
-const DEPTH: &str = "plimsoll_agent_outbox_messages";
+const DEPTH: &str = "plimsoll_agent_outbox_depth";
 
 async fn started(options: StackOptions) -> Stack {
     let node_settings = QUICK_BREAKER.to_owned();

@@ -37,7 +37,9 @@ const SAMPLES_MAX: u32 = 30;
 
 /// Figures of the agent and its connection. Every other figure of a node describes its machine.
 const OF_THE_AGENT: [NodeMetric; 14] = [
-    NodeMetric::OutboxMessages,
+    NodeMetric::OutboxDepth,
+    NodeMetric::OutboxAgeSeconds,
+    NodeMetric::OutboxPressure,
     NodeMetric::OutboxBytes,
     NodeMetric::Rerouted,
     NodeMetric::Dropped,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::limits::ATTEMPTS_IN_A_ROW_MAX;
+use crate::limits::{ACK_WAIT_MAX, ATTEMPTS_IN_A_ROW_MAX};
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
@@ -13,6 +13,7 @@ use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::confirmation::Confirmation;
 
 use super::sealed::SealedMessage;
+use super::window::acknowledgement_wait;
 
 /// A message that is in flight or about to be.
 #[derive(Debug)]
@@ -24,6 +25,15 @@ pub(super) struct OutgoingMessage {
     adopted: bool,
     attempts: u32,
     failures_in_a_row: u32,
+    /// Attempts on this connection that were not acknowledged in time.
+    overdue: u32,
+}
+
+/// One attempt, until it is answered.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    sent: Mono,
+    overdue_at: Mono,
 }
 
 /// Messages adopted from former incarnations.
@@ -31,6 +41,7 @@ pub(super) struct OutgoingMessage {
 pub(super) struct AdoptedMessages {
     pub(super) messages: usize,
     pub(super) bytes: usize,
+    pub(super) produced: u64,
 }
 
 /// All messages that are sealed and not acknowledged.
@@ -40,6 +51,9 @@ pub(super) struct InFlight {
     next_ticket: u64,
     bytes: usize,
     samples: u64,
+    produced: u64,
+    /// Bytes of messages of the normal lane that are sent and not yet answered.
+    unanswered_bytes: usize,
     adopted: AdoptedMessages,
     /// Not in the spool, and not in the batch that is being written.
     unspooled: BTreeSet<Ticket>,
@@ -47,8 +61,8 @@ pub(super) struct InFlight {
     spooling: BTreeSet<Ticket>,
     /// May be sent for the first time.
     ready: BTreeSet<Ticket>,
-    /// Sent at this time and not yet answered.
-    in_flight: BTreeMap<Ticket, Mono>,
+    /// Sent and not yet answered.
+    in_flight: BTreeMap<Ticket, Attempt>,
     retries: BTreeMap<Lane, BTreeSet<Ticket>>,
     /// Failed too often in a row; may be retried from this time on.
     resting: BTreeMap<Ticket, Mono>,
@@ -68,6 +82,31 @@ impl InFlight {
     /// Their samples.
     pub(super) fn samples(&self) -> u64 {
         self.samples
+    }
+
+    /// Messages that they stand for, as they were produced.
+    pub(super) fn produced(&self) -> u64 {
+        self.produced
+    }
+
+    /// When the oldest of them was enqueued.
+    pub(super) fn oldest(&self) -> Option<Mono> {
+        self.messages.values().next().map(|sent| sent.enqueued)
+    }
+
+    /// Bytes of the normal lane that are on their way or about to be.
+    pub(super) fn window_bytes(&self) -> usize {
+        let unsent = self.unspooled.iter().chain(&self.spooling).chain(&self.ready);
+        let normal = |ticket: &Ticket| {
+            let sent = self.messages.get(ticket).filter(|sent| is_windowed(sent));
+            sent.map_or(0, |sent| sent.message.payload.len())
+        };
+        self.unanswered_bytes + unsent.map(normal).sum::<usize>()
+    }
+
+    /// Bytes of one message.
+    pub(super) fn bytes_of(&self, ticket: Ticket) -> usize {
+        self.messages.get(&ticket).map_or(0, |sent| sent.message.payload.len())
     }
 
     /// Those of them that a former incarnation sealed.
@@ -96,9 +135,11 @@ impl InFlight {
         self.retries.get(&lane)?.first().copied()
     }
 
-    /// The oldest message that may be sent for the first time.
+    /// The oldest message that may be sent for the first time, those of the emergency lane first.
     pub(super) fn ready(&self) -> Option<Ticket> {
-        self.ready.first().copied()
+        let lane = |ticket: &&Ticket| self.messages.get(ticket).map(|sent| sent.message.lane);
+        let urgent = self.ready.iter().find(|ticket| lane(ticket) == Some(Lane::Emergency));
+        urgent.or(self.ready.first()).copied()
     }
 
     /// Adds a message that was just sealed; with a spool it waits until it is written there.
@@ -116,6 +157,7 @@ impl InFlight {
             (sent.attempts, sent.adopted) = (1, true);
             self.adopted.messages += 1;
             self.adopted.bytes += sent.message.payload.len();
+            self.adopted.produced += sent.message.produced;
         }
         self.retries.entry(lane).or_default().insert(ticket);
     }
@@ -125,12 +167,14 @@ impl InFlight {
         let ticket = Ticket(self.next_ticket);
         self.bytes += message.payload.len();
         self.samples = self.samples.saturating_add(message.samples);
+        self.produced += message.produced;
         let sent = OutgoingMessage {
             message,
             enqueued,
             adopted: false,
             attempts: 0,
             failures_in_a_row: 0,
+            overdue: 0,
         };
         self.messages.insert(ticket, sent);
         ticket
@@ -162,9 +206,26 @@ impl InFlight {
         sent.attempts += 1;
         self.ready.remove(&ticket);
         self.retries.entry(sent.message.lane).or_default().remove(&ticket);
-        self.in_flight.insert(ticket, now);
+        let wait = acknowledgement_wait(ACK_WAIT, sent.overdue, ACK_WAIT_MAX);
         let publish = sent.message.publish(ticket, 0);
+        if is_windowed(sent) {
+            self.unanswered_bytes += sent.message.payload.len();
+        }
+        self.in_flight.insert(ticket, Attempt { sent: now, overdue_at: now.plus(wait) });
         Some((sent, publish, sent.attempts > 1))
+    }
+
+    /// When the attempt that is under way was sent.
+    pub(super) fn sent_at(&self, ticket: Ticket) -> Option<Mono> {
+        self.in_flight.get(&ticket).map(|attempt| attempt.sent)
+    }
+
+    /// Ends an attempt; false if none was under way.
+    fn end_attempt(&mut self, ticket: Ticket) -> bool {
+        let was_under_way = self.in_flight.remove(&ticket).is_some();
+        let sent = self.messages.get(&ticket).filter(|sent| was_under_way && is_windowed(sent));
+        self.unanswered_bytes -= sent.map_or(0, |sent| sent.message.payload.len());
+        was_under_way
     }
 
     /// Messages that an aggregator has stored although their acknowledgement is missing.
@@ -180,7 +241,7 @@ impl InFlight {
     /// A message came back without an answer and waits for a retry; false if it was not in
     /// flight.
     pub(super) fn release(&mut self, ticket: Ticket) -> bool {
-        let was_in_flight = self.in_flight.remove(&ticket).is_some();
+        let was_in_flight = self.end_attempt(ticket);
         if was_in_flight {
             self.wait_for_retry(ticket);
         }
@@ -198,7 +259,7 @@ impl InFlight {
     /// A message was not acknowledged; false if it was not in flight. After too many failures in
     /// a row it rests, so that a message which the broker cannot store does not block the others.
     pub(super) fn fail(&mut self, ticket: Ticket, rests_until: Mono) -> bool {
-        if self.in_flight.remove(&ticket).is_none() {
+        if !self.end_attempt(ticket) {
             return false;
         }
         let Some(sent) = self.messages.get_mut(&ticket) else { return false };
@@ -220,19 +281,21 @@ impl InFlight {
 
     /// Removes a message.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
+        self.end_attempt(ticket);
         let sent = self.messages.remove(&ticket)?;
         self.retries.entry(sent.message.lane).or_default().remove(&ticket);
         for state in [&mut self.unspooled, &mut self.spooling, &mut self.ready] {
             state.remove(&ticket);
         }
-        self.in_flight.remove(&ticket);
         self.resting.remove(&ticket);
         self.bytes -= sent.message.payload.len();
         if sent.adopted {
             self.adopted.messages -= 1;
             self.adopted.bytes -= sent.message.payload.len();
+            self.adopted.produced -= sent.message.produced;
         }
         self.samples = self.samples.saturating_sub(sent.message.samples);
+        self.produced -= sent.message.produced;
         Some(sent)
     }
 
@@ -242,13 +305,23 @@ impl InFlight {
         let unanswered = std::mem::take(&mut self.in_flight).into_keys();
         let resting = std::mem::take(&mut self.resting).into_keys();
         unanswered.chain(resting).for_each(|ticket| self.wait_for_retry(ticket));
-        self.messages.values_mut().for_each(|sent| sent.failures_in_a_row = 0);
+        self.unanswered_bytes = 0;
+        for sent in self.messages.values_mut() {
+            (sent.failures_in_a_row, sent.overdue) = (0, 0);
+        }
     }
 
     /// Messages whose acknowledgement is overdue.
     pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
-        let late = self.in_flight.iter().filter(|(_, sent)| now.since(**sent) >= ACK_WAIT);
+        let late = self.in_flight.iter().filter(|(_, attempt)| now >= attempt.overdue_at);
         late.map(|(ticket, _)| *ticket).collect()
+    }
+
+    /// An attempt is overdue: the next one waits longer.
+    pub(super) fn on_overdue(&mut self, ticket: Ticket) {
+        if let Some(sent) = self.messages.get_mut(&ticket) {
+            sent.overdue += 1;
+        }
     }
 
     /// Ends the rest of messages whose time is over.
@@ -262,7 +335,12 @@ impl InFlight {
 
     /// When the next acknowledgement is overdue or the next rest ends.
     pub(super) fn next_deadline(&self) -> Option<Mono> {
-        let overdue = self.in_flight.values().min().map(|sent| sent.plus(ACK_WAIT));
+        let overdue = self.in_flight.values().map(|attempt| attempt.overdue_at).min();
         overdue.into_iter().chain(self.resting.values().min().copied()).min()
     }
+}
+
+/// The emergency lane has a rate limit instead of a window.
+fn is_windowed(sent: &OutgoingMessage) -> bool {
+    sent.message.lane == Lane::Normal
 }
