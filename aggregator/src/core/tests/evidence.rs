@@ -301,7 +301,7 @@ fn an_alert_about_a_node_that_judges_no_samples_shows_that_node_alone() {
         deliver(core, now, &fine.message(now, Body::Bus(Bus::default()), false));
     });
     let notification = firing(&sent, "queue_depth", "deep");
-    assert_eq!(notification.evidence.value_and_limit(), (0.500125, 0.5));
+    assert_eq!(notification.evidence.value_and_limit(), (4_001.0, 4_000.0));
     let context = notification.context.as_ref().unwrap();
     let [worst] = &context.worst[..] else { panic!("{:?}", context.worst) };
     assert_eq!((worst.node.as_str(), worst.bus.pending_bytes, worst.over), ("deep", 9, 0));
