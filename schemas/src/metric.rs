@@ -97,10 +97,14 @@ macro_rules! figures {
 figures! {
     /// A metric of one node.
     NodeMetric {
-        /// Messages in its outbox.
-        OutboxMessages "outbox_messages",
+        /// Messages that wait in its outbox, as they were produced.
+        OutboxDepth "outbox_depth",
         /// Bytes in its outbox.
         OutboxBytes "outbox_bytes",
+        /// Age of the oldest message in its outbox.
+        OutboxAgeSeconds "outbox_age_seconds",
+        /// The worst of depth, bytes and age: 0.5 where rerouting begins, 1 where dropping begins.
+        OutboxPressure "outbox_pressure",
         /// Messages rerouted to the emergency lane within the last minute.
         Rerouted "rerouted",
         /// Messages dropped within the last minute.
@@ -313,10 +317,7 @@ mod tests {
         assert!(error.contains("as its metric, without plimsoll_node_"), "{error}");
         for wrong in ["depth", "counter:", ""] {
             let error = wrong.parse::<Metric>().unwrap_err().to_string();
-            assert!(
-                error.contains("outbox_messages") && error.contains("counter:<name>"),
-                "{error}"
-            );
+            assert!(error.contains("outbox_depth") && error.contains("counter:<name>"), "{error}");
         }
     }
 }

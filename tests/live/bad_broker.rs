@@ -19,7 +19,7 @@ const WAIT: Duration = Duration::from_secs(40);
 const NORMAL: &str = "PLIMSOLL_local_normal";
 /// A node retries soon after the cause has ended.
 const QUICK_BREAKER: &str = "[breaker]\nopen_seconds = 1\n";
-const DEPTH: &str = "plimsoll_agent_outbox_messages";
+const DEPTH: &str = "plimsoll_agent_outbox_depth";
 
 /// What the aggregator and every node have logged.
 fn logs(stack: &Stack) -> String {

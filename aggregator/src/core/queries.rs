@@ -1,11 +1,12 @@
 //! What the core answers without changing: positions, deadlines and pages.
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, AlertsPage, LEDGER_GAP, SilencesPage};
-use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::{EventsPage, LedgerPage};
 use plimsoll_schemas::time::{Mono, Wall, seconds};
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::Core;
 use super::alerting::{AlertsQuery, Situation, Undeliverable};
@@ -72,7 +73,7 @@ impl Core {
 
     /// The limits that nodes count samples by, in nanoseconds, by operation.
     #[must_use]
-    pub fn limits(&self) -> Vec<(Operation, u64)> {
+    pub fn limits(&self) -> Vec<LatencyLimit> {
         self.evaluator.limits()
     }
 

@@ -11,8 +11,9 @@ use std::ops::Bound::{Excluded, Unbounded};
 
 use crate::limits::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
 use bytes::Bytes;
-use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use crate::core::durable::{ConfirmationStats, PendingConfirmation};
 
@@ -47,7 +48,7 @@ impl Confirmations {
     pub(super) fn send_batch(
         &mut self,
         now: Mono,
-        limits: &[(Operation, u64)],
+        limits: &[LatencyLimit],
         mut send: impl FnMut(&NodeName, Bytes) -> bool,
     ) {
         if now < self.next_at || self.pending.is_empty() {
@@ -65,7 +66,7 @@ impl Confirmations {
     fn send_while(
         &mut self,
         now: Mono,
-        limits: &[(Operation, u64)],
+        limits: &[LatencyLimit],
         mut send: impl FnMut(&NodeName, Bytes) -> bool,
     ) {
         while let Some(next) = self.next() {

@@ -224,8 +224,8 @@ impl FleetNode {
         Bus {
             attempted: messages,
             published: acknowledged,
-            outbox_messages: waiting,
-            outbox_messages_max: waiting,
+            outbox_depth: waiting,
+            outbox_depth_max: waiting,
             ..Bus::default()
         }
     }

@@ -6,7 +6,7 @@ use plimsoll_mesh::api::Api;
 use super::mesh::Mesh;
 
 /// Messages that a node holds.
-pub const DEPTH: &str = "plimsoll_agent_outbox_messages";
+pub const DEPTH: &str = "plimsoll_agent_outbox_depth";
 /// Samples that reached the aggregator too late for its shortest window.
 pub const LATE: &str = "plimsoll_aggregator_late_samples_total";
 /// Identifies a process; seconds since 1970.

@@ -7,6 +7,11 @@ use std::time::Duration;
 use super::act::{Act, Crash, End, Lie, Who};
 use super::rng::Rng;
 use super::schedule::{MILLISECOND, SECOND, Time};
+use plimsoll_node::limits::{
+    COALESCE_MESSAGES, EMERGENCY_BURST, EMERGENCY_PER_MINUTE, EMERGENCY_RESERVED, OUTBOX_BYTES_MAX,
+    OUTBOX_MESSAGES_MAX, RECOVER_MESSAGES, UNCONFIRMED_MESSAGES_MAX,
+};
+use plimsoll_schemas::limits::delivery::REROUTE_MESSAGES;
 use plimsoll_schemas::subject::Lane;
 
 /// One step and when it happens.
@@ -47,16 +52,18 @@ pub struct Knobs {
     pub drift_ppm: u64,
 }
 
-/// Depths of an outbox, small enough for a short run to reach them.
+/// Depths of an outbox: those of a node by default, or small enough for a short run to reach them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Depths {
-    /// From this depth on new messages are dropped.
-    pub drop: usize,
-    /// From this depth on new messages are sent on the emergency lane.
-    pub reroute: usize,
+    /// From this depth on readings are dropped.
+    pub drop: u64,
+    /// From this depth on the newest messages are sent on the emergency lane.
+    pub reroute: u64,
     /// At this depth both end.
-    pub leave: usize,
-    /// Above this depth drafts are merged.
+    pub leave: u64,
+    /// Bytes that there is room for.
+    pub bytes: usize,
+    /// Above so many messages drafts are merged.
     pub coalesce: usize,
     /// Tokens a minute, tokens at once, and tokens reserved for critical messages.
     pub tokens: (u32, u32, u32),
@@ -69,17 +76,27 @@ impl Depths {
     #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
         let (drop, reroute, leave) = rng.one_of([(24, 10, 4), (48, 24, 8), (16, 12, 6)]);
-        // Merging ends below the threshold at which rerouting ends, as in every sound
-        // configuration. Otherwise a node with as many tokens as messages would reroute for ever.
-        let coalesce = rng.one_of([leave - 1, leave - 1, 1_000]);
+        let coalesce = rng.one_of([3, 5, 1_000]);
         let tokens = rng.one_of([(120, 20, 5), (60, 4, 2), (20, 3, 1)]);
+        let unconfirmed = rng.one_of([12, 40, 1_024]);
+        let bytes = rng.one_of([16 << 10, 64 << 10, OUTBOX_BYTES_MAX, OUTBOX_BYTES_MAX]);
+        match rng.within(0..=2) {
+            0 => Self::by_default(),
+            _ => Self { drop, reroute, leave, bytes, coalesce, tokens, unconfirmed },
+        }
+    }
+
+    /// Those of a node.
+    #[must_use]
+    pub fn by_default() -> Self {
         Self {
-            drop,
-            reroute,
-            leave,
-            coalesce,
-            tokens: if coalesce < leave { tokens } else { (12, 3, 1) },
-            unconfirmed: rng.one_of([12, 40, 1_024]),
+            drop: OUTBOX_MESSAGES_MAX as u64,
+            reroute: REROUTE_MESSAGES as u64,
+            leave: RECOVER_MESSAGES as u64,
+            bytes: OUTBOX_BYTES_MAX,
+            coalesce: COALESCE_MESSAGES,
+            tokens: (EMERGENCY_PER_MINUTE, EMERGENCY_BURST, EMERGENCY_RESERVED),
+            unconfirmed: UNCONFIRMED_MESSAGES_MAX,
         }
     }
 }
@@ -222,6 +239,13 @@ fn spend_life(lives: &mut [usize], act: Act) -> bool {
 impl Knobs {
     fn draw(rng: &mut Rng) -> Self {
         let quick = rng.within(1..=20) * MILLISECOND;
+        let interval = Duration::from_millis(rng.one_of([1_000, 2_000, 2_000, 5_000]));
+        // Rarely, because such a run takes as long as fifty others: intervals so short that an
+        // outage reaches the marks of a node by default.
+        let (interval, depths) = match rng.within(1..=100) {
+            1 => (Duration::from_millis(20), Depths::by_default()),
+            _ => (interval, Depths::draw(rng)),
+        };
         Self {
             nodes: rng.one_of([2, 2, 3]),
             readers: rng.one_of([
@@ -231,8 +255,8 @@ impl Knobs {
                 Readers::Two,
                 Readers::OneAndStateless,
             ]),
-            interval: Duration::from_millis(rng.one_of([1_000, 2_000, 2_000, 5_000])),
-            depths: Depths::draw(rng),
+            interval,
+            depths,
             delay: (MILLISECOND / 2, quick.max(rng.span(MILLISECOND, 2 * SECOND))),
             reading: rng.one_of([0, 0, 0, 100, 400]) * MILLISECOND,
             sync_every: rng.one_of([1, 10, 120]) * SECOND,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 73] = [
+pub const DEMANDED: [&str; 77] = [
     "load",
     "connection broken",
     "partition",
@@ -59,6 +59,10 @@ pub const DEMANDED: [&str; 73] = [
     "sent by the emergency lane",
     "waited for a token",
     "dropped",
+    "samples without room",
+    "critical message sent before a backlog",
+    "rerouting at the default mark",
+    "dropping at the default mark",
     "only the emergency lane sent",
     "breaker open",
     "breaker half-open",

@@ -25,7 +25,7 @@ use plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
 use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::transport::{BusEvent, Delivery, Publish};
-use plimsoll_schemas::wire::confirmation::{self, Confirmation};
+use plimsoll_schemas::wire::confirmation::{self, Confirmation, LatencyLimit};
 use plimsoll_schemas::wire::{self, frame};
 
 const NODE: &str = "n";
@@ -48,10 +48,21 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
         now,
         &BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() },
     );
-    let limit = |name, ns| (Operation::new(name).expect("a constant name of plain letters"), ns);
+    let limit = |name, limit_ns| LatencyLimit {
+        operation: Operation::new(name).expect("a constant name of plain letters"),
+        limit_ns,
+        allowed_ppm: 10_000,
+    };
     let limits = vec![limit("epoch_hook", 18_000_000), limit("a", 1_000), limit("x", 7)];
     let node = identity().node;
-    let given = Confirmation { node, behind: true, age: Duration::ZERO, runs: vec![], limits };
+    let given = Confirmation {
+        node,
+        behind: true,
+        backlog: Duration::ZERO,
+        age: Duration::ZERO,
+        runs: vec![],
+        limits,
+    };
     assert_eq!(core.on_confirmation(now, &confirmation::encode(&given)), Ok(()));
     (core, now)
 }

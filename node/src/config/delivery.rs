@@ -14,19 +14,21 @@ use crate::core::outbox::UnconfirmedBounds;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OutboxSettings {
-    /// Messages in the outbox until the broker acknowledges them. At this limit new messages are
-    /// dropped and counted, until `leave_messages` are left.
+    /// Messages produced and not yet acknowledged by the broker; merged ones count for all that they
+    /// stand for. From here on hardware readings and bus reports are dropped and counted, until
+    /// `leave_messages` are left.
     pub messages_max: usize,
-    /// Bytes of these messages, at least 1 MiB. A message that does not fit is dropped and counted.
+    /// Bytes of these messages, at least 1 MiB. Samples that do not fit are dropped and counted.
     pub bytes_max: usize,
-    /// High watermark: from here on new messages take the emergency lane.
+    /// High watermark: from here on the newest messages take the emergency lane. So they do from
+    /// half of `bytes_max`.
     pub reroute_messages: usize,
-    /// Low watermark: here dropping and rerouting end.
+    /// Low watermark: here dropping and rerouting end, with at most an eighth of `bytes_max`.
     pub leave_messages: usize,
     /// Maximum duration of conservative mode, in which only the emergency lane is sent, 1 to 3600
     /// seconds.
     pub conservative_seconds: u64,
-    /// Messages in the outbox above which adjacent messages are merged: the time of their samples
+    /// Messages in the outbox above which adjacent ones are merged: the time of their samples
     /// becomes less precise.
     pub coalesce_messages: usize,
     /// Bytes in the outbox above which adjacent messages are merged.
@@ -215,12 +217,12 @@ pub(super) fn bounds(
 ) -> OutboxBounds {
     OutboxBounds {
         thresholds: Thresholds {
-            drop: outbox.messages_max,
-            reroute: outbox.reroute_messages,
-            recover: outbox.leave_messages,
+            drop: outbox.messages_max as u64,
+            reroute: outbox.reroute_messages as u64,
+            recover: outbox.leave_messages as u64,
+            bytes_max: outbox.bytes_max,
             conservative_max: Duration::from_secs(outbox.conservative_seconds),
         },
-        bytes_max: outbox.bytes_max,
         coalesce_messages: outbox.coalesce_messages,
         coalesce_bytes: outbox.coalesce_bytes,
         emergency_per_minute: emergency.per_minute,

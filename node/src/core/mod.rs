@@ -21,6 +21,7 @@ pub mod intake;
 mod ledger;
 pub mod loss;
 pub mod outbox;
+mod priority;
 mod seal;
 pub mod spool;
 mod status;
@@ -30,7 +31,7 @@ use std::time::Duration;
 use crate::limits;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::{Incarnation, Operation, Seq};
-use plimsoll_schemas::limits::wire::{COUNT_MAX, INTERVAL_NS_MAX};
+use plimsoll_schemas::limits::wire::{COUNT_MAX, INTERVAL_NS_MAX, MESSAGE_BYTES_SPLIT};
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 use plimsoll_schemas::wire::frame::Frame;
@@ -44,7 +45,8 @@ use intake::points::Point;
 use intake::promtext::Scrape;
 use intake::{ClosedInterval, Intake, Reject};
 use ledger::Ledger;
-use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox};
+use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox, Priority};
+use priority::ReportedStates;
 use seal::Sealer;
 use spool::{Batch, Note, NoteNumber, RecoveredMessages, RunState, Spool, Wal};
 pub use status::{ConfirmationStats, Status};
@@ -64,6 +66,8 @@ pub struct Core {
     interval_ends: Mono,
     /// Readings that the open interval will carry.
     hardware: Vec<Reading>,
+    /// States in the latest messages.
+    reported: ReportedStates,
     confirmations: ConfirmationStats,
     connections: u64,
     denials: u64,
@@ -94,6 +98,7 @@ impl Core {
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
             hardware: Vec::new(),
+            reported: ReportedStates::default(),
             confirmations: ConfirmationStats::default(),
             connections: 0,
             denials: 0,
@@ -326,34 +331,46 @@ impl Core {
     /// Turns the interval into drafts, each of which enters the outbox or is counted as dropped.
     /// Every interval ends with a bus message, so a node without samples still reports.
     fn close_interval(&mut self, now: Now, last: bool) {
-        let ClosedInterval { started, latency, events, lost } = self.intake.close(now);
+        let ClosedInterval { started, latency, breached, events, lost } = self.intake.close(now);
         self.spool.on_interval_closed();
         for (reason, samples) in lost {
             self.ledger.record(samples);
             self.ledger.lose(reason, samples);
         }
-        for part in outbox::split(latency) {
-            self.enqueue(now, started, Body::Latency(part), false);
+        let is_behind = self.outbox.is_behind(now.mono);
+        for (latency, priority) in priority::of_latency(latency, &breached, is_behind) {
+            for part in outbox::split(latency, MESSAGE_BYTES_SPLIT) {
+                self.enqueue(now, started, priority, &Body::Latency(part));
+            }
         }
         if !events.events.is_empty() {
-            self.enqueue(now, started, Body::Event(events), false);
+            let priority = priority::of_events(&events);
+            self.enqueue(now, started, priority, &Body::Event(events));
         }
         if !self.hardware.is_empty() {
             let readings = std::mem::take(&mut self.hardware);
-            self.enqueue(now, started, Body::Hardware(Hardware { readings }), false);
+            let priority = self.reported.priority_of_hardware(&readings);
+            self.enqueue(now, started, priority, &Body::Hardware(Hardware { readings }));
         }
         let bus = self.bus_stats();
+        let priority = self.reported.priority_of_bus(&bus);
         self.outbox.reset_depth_max();
-        self.enqueue(now, started, Body::Bus(bus), last);
+        let draft = self.draft(now, started, priority, &Body::Bus(bus));
+        self.enqueue_draft(now, if last { draft.into_final() } else { draft });
     }
 
-    fn enqueue(&mut self, now: Now, started: Now, body: Body, last: bool) {
+    fn enqueue(&mut self, now: Now, started: Now, priority: Priority, body: &Body) {
+        let draft = self.draft(now, started, priority, body);
+        self.enqueue_draft(now, draft);
+    }
+
+    fn draft(&self, now: Now, started: Now, priority: Priority, body: &Body) -> Draft {
         let length_ns = nanos(now.mono.since(started.mono)).min(INTERVAL_NS_MAX);
         // The interval ends now, wherever the wall clock was when it started.
         let start = now.wall.minus(Duration::from_nanos(length_ns));
-        let labels = self.sealer.labels_of(&body);
-        let draft = Draft::new(body, start, length_ns, now.mono).labelled(labels);
-        self.enqueue_draft(now, if last { draft.into_final() } else { draft });
+        let labels = self.sealer.labels_of(body.kind());
+        let draft = Draft::new(body, start, length_ns, now.mono);
+        draft.labelled(labels).prioritized(priority)
     }
 
     /// The samples of a draft for which there is no room are recorded and lost at once.
@@ -577,6 +594,7 @@ impl Core {
             limits: self.intake.limits(),
             connected: self.outbox.is_connected(),
             breaker: self.outbox.breaker(),
+            critical_rerouted: self.outbox.critical_rerouted(),
             rerouting: self.outbox.pressure().is_rerouting(),
             dropping: self.outbox.pressure().is_dropping(),
             conservative: self.outbox.pressure().is_conservative(),

@@ -5,10 +5,10 @@
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
-use plimsoll_schemas::subject::{Lane, SnapshotSubject, dead_subject};
+use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject, dead_subject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::transport::{Publish, Ticket};
-use plimsoll_schemas::wire::{self, Body, Header, Snapshot, Totals};
+use plimsoll_schemas::wire::{self, Body, Header, Totals};
 
 use super::identity::Identity;
 use super::outbox::{DeadLetter, DeadLetterReason, Draft, SealedMessage};
@@ -36,10 +36,10 @@ impl Sealer {
 
     /// The node's labels for the header of a message. Only samples are grouped by them, so no
     /// other message carries their bytes.
-    pub(super) fn labels_of(&self, body: &Body) -> Labels {
-        match body {
-            Body::Latency(_) => self.identity.labels.clone(),
-            Body::Hardware(_) | Body::Bus(_) | Body::Event(_) => Labels::default(),
+    pub(super) fn labels_of(&self, kind: SnapshotKind) -> Labels {
+        match kind {
+            SnapshotKind::Latency => self.identity.labels.clone(),
+            SnapshotKind::Hardware | SnapshotKind::Bus | SnapshotKind::Event => Labels::default(),
         }
     }
 
@@ -66,9 +66,20 @@ impl Sealer {
             totals,
             last: draft.last,
             successor: None,
-            labels: draft.labels,
+            labels: draft.labels.clone(),
         };
-        self.encode(lane, now, &Snapshot { header, body: draft.body })
+        let payload = wire::encode_around(&header, draft.kind, &draft.body);
+        SealedMessage {
+            incarnation: self.incarnation,
+            seq,
+            lane,
+            subject: self.subject(lane, draft.kind),
+            payload: Bytes::from(payload),
+            samples: draft.samples(),
+            produced: draft.produced,
+            last: draft.last,
+            sealed_at: now,
+        }
     }
 
     /// The crash report of a former incarnation that ended without a final message: it closes
@@ -90,8 +101,19 @@ impl Sealer {
             successor: Some(self.incarnation),
             labels: Labels::default(),
         };
-        let body = Body::Bus(wire::Bus::default());
-        self.encode(Lane::Normal, now, &Snapshot { header, body })
+        let (lane, kind) = (Lane::Normal, SnapshotKind::Bus);
+        let body = wire::encode_body(&Body::Bus(wire::Bus::default()));
+        SealedMessage {
+            incarnation,
+            seq: header.seq,
+            lane,
+            subject: self.subject(lane, kind),
+            payload: Bytes::from(wire::encode_around(&header, kind, &body)),
+            samples: 0,
+            produced: 1,
+            last: true,
+            sealed_at: now,
+        }
     }
 
     /// The subject of this node's dead letters.
@@ -122,23 +144,8 @@ impl Sealer {
         Publish { ticket, subject: self.dead_subject(), message_id, headers, payload }
     }
 
-    fn encode(&self, lane: Lane, now: Wall, snapshot: &Snapshot) -> SealedMessage {
-        let Header { incarnation, seq, last, .. } = snapshot.header;
-        let subject = SnapshotSubject {
-            mesh: self.identity.mesh.clone(),
-            lane,
-            node: self.identity.node.clone(),
-            kind: snapshot.body.kind(),
-        };
-        SealedMessage {
-            incarnation,
-            seq,
-            lane,
-            subject: subject.to_string(),
-            payload: Bytes::from(wire::encode(snapshot)),
-            samples: snapshot.body.samples(),
-            last,
-            sealed_at: now,
-        }
+    fn subject(&self, lane: Lane, kind: SnapshotKind) -> String {
+        let (mesh, node) = (self.identity.mesh.clone(), self.identity.node.clone());
+        SnapshotSubject { mesh, lane, node, kind }.to_string()
     }
 }

@@ -54,9 +54,11 @@ pub struct Status {
     pub connected: bool,
     /// The state of the breaker.
     pub breaker: BreakerState,
-    /// True while new messages go by the emergency lane.
+    /// Critical messages sent by the emergency lane.
+    pub critical_rerouted: u64,
+    /// True while the newest messages may go by the emergency lane.
     pub rerouting: bool,
-    /// True while new messages are dropped.
+    /// True while readings are dropped, and samples for which there is no room.
     pub dropping: bool,
     /// True while only the emergency lane is sent.
     pub conservative: bool,

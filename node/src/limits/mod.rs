@@ -119,16 +119,25 @@ pub const OTLP_QUANTILES_MAX: usize = 64;
 pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
 /// Bytes of the message about a refusal that a producer receives.
 pub const OTLP_MESSAGE_BYTES_MAX: usize = 512;
-/// Messages held until the broker has acknowledged them; one more is dropped and counted.
+/// Messages, as they were produced, that wait for the broker's acknowledgement; with so many,
+/// readings are dropped and counted.
 pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
+/// Messages that wait, each of which may stand for many; one more is dropped and counted.
+pub const OUTBOX_ENTRIES_MAX: usize = 8_000;
 /// Bytes held until the broker has acknowledged them.
 pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Messages held at which dropping, rerouting and conservative mode end.
+/// Age of the oldest message that weighs as much as [`OUTBOX_MESSAGES_MAX`] messages: a node that
+/// produces two a second has as many after that time.
+pub const OUTBOX_AGE_MAX: Duration = Duration::from_secs(4_000);
+/// Messages, as they were produced, at which dropping, rerouting and conservative mode end.
 pub const RECOVER_MESSAGES: usize = 1_000;
+/// By how much the normal lane may be late before what is urgent goes by the emergency lane.
+pub const BEHIND_AFTER: Duration = Duration::from_secs(10);
+/// How long an aggregator that was behind counts as behind without another confirmation.
+pub const BEHIND_KEPT: Duration = Duration::from_secs(60);
 /// Longest time in which only the emergency lane is sent.
 pub const CONSERVATIVE_MAX: Duration = Duration::from_secs(60);
-/// Messages held above which neighbours that were never sent are merged. Below
-/// [`RECOVER_MESSAGES`], so that an outage alone never leads to rerouting.
+/// Messages held above which neighbours that were never sent are merged.
 pub const COALESCE_MESSAGES: usize = 512;
 /// Bytes held above which neighbours that were never sent are merged.
 pub const COALESCE_BYTES: usize = 16 * 1024 * 1024;
@@ -156,6 +165,20 @@ pub const REFUSALS_MAX: u32 = 5;
 pub const REFUSAL_EVERY: Duration = Duration::from_secs(60);
 /// Messages sent and not yet acknowledged.
 pub const IN_FLIGHT_MAX: usize = 64;
+/// Of those, messages that only the emergency lane may be.
+pub const IN_FLIGHT_RESERVED: usize = 8;
+/// Longest wait for one acknowledgement: it doubles from `ACK_WAIT` on with each that is overdue.
+pub const ACK_WAIT_MAX: Duration = Duration::from_secs(120);
+/// Bytes of the normal lane that may be on their way at the start of a connection, as TCP begins.
+pub const WINDOW_BYTES_START: usize = 16 * 1024;
+/// The fewest: one interval of a few series.
+pub const WINDOW_BYTES_MIN: usize = 2 * 1024;
+/// The most: a full message for each that may be in flight.
+pub const WINDOW_BYTES_MAX: usize = IN_FLIGHT_MAX * 512 * 1024;
+/// An acknowledgement within this time lets the window grow.
+pub const ACK_SOON: Duration = Duration::from_secs(1);
+/// One that took this time shrinks it: what is on its way delays what is urgent by as much.
+pub const ACK_LATE: Duration = Duration::from_secs(2);
 /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
 /// keeps. At two messages a second, over eight minutes without an aggregator.
 pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;

@@ -92,9 +92,9 @@ pub struct HardwareContext {
 #[serde(default)]
 pub struct BusContext {
     /// Messages in its outbox.
-    pub outbox_messages: u64,
+    pub outbox_depth: u64,
     /// Maximum in the last reported interval.
-    pub outbox_messages_max: u64,
+    pub outbox_depth_max: u64,
     /// Bytes in its outbox.
     pub pending_bytes: u64,
     /// Messages it rerouted, ever.

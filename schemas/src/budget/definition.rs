@@ -37,6 +37,18 @@ pub struct Budget {
     pub about: RuleAnnotations,
 }
 
+impl Budget {
+    /// The share of samples that may exceed the limit, in millionths: 10 000 for a p99.
+    #[must_use]
+    pub fn allowed_ppm(&self) -> u32 {
+        const WHOLE: f64 = 1e6;
+        let allowed = ((1.0 - self.quantile) * WHOLE).round().clamp(0.0, WHOLE);
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped")]
+        let allowed = allowed as u32;
+        allowed
+    }
+}
+
 /// Which samples of an operation a budget is about: those whose series and whose node have these
 /// labels. An empty value also matches if there is no such label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

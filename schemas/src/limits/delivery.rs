@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
-/// Messages in the outbox from which on new ones go to the emergency lane.
+/// Messages in the outbox, as they were produced, from which on the newest go to the emergency
+/// lane.
 pub const REROUTE_MESSAGES: usize = 4_000;
+/// Pressure of an outbox from which on they do, in millionths, see `wire::Bus::outbox_pressure`.
+pub const REROUTE_PRESSURE: u64 = 500_000;
 /// Wait for one acknowledgement before the same bytes are sent again.
 pub const ACK_WAIT: Duration = Duration::from_secs(5);
 /// Time without a confirmation after which the newest message is sent again; it doubles.

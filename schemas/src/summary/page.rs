@@ -61,9 +61,9 @@ pub struct NodeRow {
     #[serde(default)]
     pub gap_samples: u64,
     /// Messages in its outbox, as last reported.
-    pub outbox_messages: u64,
+    pub outbox_depth: u64,
     /// Maximum in the last reported interval.
-    pub outbox_messages_max: u64,
+    pub outbox_depth_max: u64,
     /// Messages it sent in the emergency lane.
     #[serde(default)]
     pub rerouted: u64,

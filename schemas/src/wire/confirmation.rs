@@ -28,15 +28,29 @@ pub struct Confirmation {
     /// True while the aggregator is far behind the end of the streams: a message that is missing
     /// here may still be waiting there.
     pub behind: bool,
+    /// How far behind the end of the streams the aggregator was when the state was stored that this
+    /// confirms: by so much the normal lane is late.
+    pub backlog: Duration,
     /// How long before the confirmation was sent the aggregator had read everything in the streams.
     /// Example: with an age of 3 s, a message that the broker acknowledged 1 s ago may be missing
     /// here although nothing is lost.
     pub age: Duration,
     /// Its latest incarnations, each once.
     pub runs: Vec<ConfirmedIncarnation>,
-    /// The limits in nanoseconds of the operations that the aggregator judges, each once; at most
+    /// The limits of the operations that the aggregator judges, each once; at most
     /// `limits::wire::LIMITS_MAX` of one operation.
-    pub limits: Vec<(Operation, u64)>,
+    pub limits: Vec<LatencyLimit>,
+}
+
+/// A limit that a budget sets: so many samples of an operation may exceed it, and no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatencyLimit {
+    /// The operation.
+    pub operation: Operation,
+    /// The limit in nanoseconds.
+    pub limit_ns: u64,
+    /// The share of samples that may exceed it, in millionths: 10 000 for a p99.
+    pub allowed_ppm: u32,
 }
 
 /// What is stored of one incarnation.
@@ -79,10 +93,12 @@ struct Envelope {
     #[serde(default)]
     behind: bool,
     #[serde(default)]
+    backlog_ms: u64,
+    #[serde(default)]
     age_ms: u64,
     runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    limits: Vec<(String, u64)>,
+    limits: Vec<(String, u64, u32)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -98,18 +114,24 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
         incarnation: confirmed.incarnation.0,
         spans: confirmed.spans.iter().map(|(first, last)| (first.0, last.0)).collect(),
     };
-    let limit = |(operation, limit_ns): &(Operation, u64)| (operation.to_string(), *limit_ns);
+    let limit = |of: &LatencyLimit| (of.operation.to_string(), of.limit_ns, of.allowed_ppm);
     rmp_serde::to_vec_named(&Envelope {
         schema: SCHEMA,
         node: confirmation.node.to_string(),
         behind: confirmation.behind,
+        backlog_ms: milliseconds(confirmation.backlog),
         // Rounded up: an age too large delays a resend, one too small causes a needless one.
-        age_ms: u64::try_from(confirmation.age.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX),
+        age_ms: milliseconds(confirmation.age),
         runs: confirmation.runs.iter().map(run).collect(),
         limits: confirmation.limits.iter().map(limit).collect(),
     })
     // Cannot fail: MessagePack expresses numbers and text.
     .expect("a confirmation holds only numbers and text, which MessagePack can express")
+}
+
+/// Whole milliseconds, rounded up.
+fn milliseconds(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
 /// Reads a confirmation that arrived under the subject of `node`.
@@ -136,26 +158,29 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     let runs = envelope.runs.into_iter().map(check).collect::<Option<Vec<_>>>();
     let runs = runs.filter(|runs| runs.len() <= CONFIRMED_RUNS_MAX && are_distinct(runs));
     let runs = runs.ok_or(WireError::Bounds { field: "runs" })?;
+    let backlog = Duration::from_millis(envelope.backlog_ms);
     let age = Duration::from_millis(envelope.age_ms);
     let limits = check_limits(envelope.limits)?;
-    Ok(Confirmation { node: node.clone(), behind: envelope.behind, age, runs, limits })
+    Ok(Confirmation { node: node.clone(), behind: envelope.behind, backlog, age, runs, limits })
 }
 
-fn check_limits(limits: Vec<(String, u64)>) -> Result<Vec<(Operation, u64)>, WireError> {
+fn check_limits(limits: Vec<(String, u64, u32)>) -> Result<Vec<LatencyLimit>, WireError> {
     let refused = WireError::Bounds { field: "limits" };
     if limits.len() > CONFIRMED_LIMITS_MAX {
         return Err(refused);
     }
     let mut by_operation: BTreeMap<&str, BTreeSet<u64>> = BTreeMap::new();
-    for (operation, limit_ns) in &limits {
+    for (operation, limit_ns, allowed_ppm) in &limits {
         let known = by_operation.entry(operation).or_default();
         let is_new = (1..=MAX_NS).contains(limit_ns) && known.insert(*limit_ns);
-        if !is_new || known.len() > LIMITS_MAX {
+        if !is_new || known.len() > LIMITS_MAX || *allowed_ppm > 1_000_000 {
             return Err(refused);
         }
     }
-    let named = |(operation, limit_ns)| Ok((Operation::new(operation)?, limit_ns));
-    limits.into_iter().map(named).collect()
+    let checked = |(operation, limit_ns, allowed_ppm)| {
+        Ok(LatencyLimit { operation: Operation::new(operation)?, limit_ns, allowed_ppm })
+    };
+    limits.into_iter().map(checked).collect()
 }
 
 fn are_distinct(runs: &[ConfirmedIncarnation]) -> bool {
@@ -190,7 +215,8 @@ mod tests {
         let spans = spans.into_iter().map(|(first, last)| (Seq(first), Seq(last))).collect();
         let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(7), spans }];
         let limits = limits(&[("epoch_hook", 18_000_000), ("epoch_hook", 1)]);
-        Confirmation { node: node(), behind: true, age: Duration::from_millis(4_321), runs, limits }
+        let (backlog, age) = (Duration::from_secs(31), Duration::from_millis(4_321));
+        Confirmation { node: node(), behind: true, backlog, age, runs, limits }
     }
 
     #[test]
@@ -214,8 +240,13 @@ mod tests {
         assert_eq!(decode(&node(), &encode(&many)), refused);
     }
 
-    fn limits(limits: &[(&str, u64)]) -> Vec<(Operation, u64)> {
-        limits.iter().map(|(name, ns)| (Operation::new(*name).unwrap(), *ns)).collect()
+    fn limits(limits: &[(&str, u64)]) -> Vec<LatencyLimit> {
+        let limit = |(name, limit_ns): &(&str, u64)| LatencyLimit {
+            operation: Operation::new(*name).unwrap(),
+            limit_ns: *limit_ns,
+            allowed_ppm: 10_000,
+        };
+        limits.iter().map(limit).collect()
     }
 
     #[test]
@@ -235,6 +266,9 @@ mod tests {
             let refused = Err(WireError::Bounds { field: "limits" });
             assert_eq!(decode(&node(), &encode(&got)), refused);
         }
+        got.limits =
+            vec![LatencyLimit { allowed_ppm: 1_000_001, ..limits(&[("a", 1)])[0].clone() }];
+        assert!(decode(&node(), &encode(&got)).is_err(), "more than all samples");
         many.pop();
         got.limits = limits(&many);
         let spans: Vec<_> =

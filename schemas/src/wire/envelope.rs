@@ -53,21 +53,31 @@ struct Version {
 /// The bytes of one snapshot.
 #[must_use]
 pub fn encode(snapshot: &Snapshot) -> Vec<u8> {
-    match &snapshot.body {
-        Body::Latency(latency) => pack(snapshot, LatencyBody::of(latency)),
-        Body::Hardware(hardware) => pack(snapshot, hardware),
-        Body::Bus(bus) => pack(snapshot, bus),
-        Body::Event(events) => pack(snapshot, events),
-    }
+    encode_around(&snapshot.header, snapshot.body.kind(), &encode_body(&snapshot.body))
 }
 
-fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
+/// The bytes of a body alone, as small as the message that will carry it; see [`encode_around`].
+#[must_use]
+pub fn encode_body(body: &Body) -> Vec<u8> {
+    match body {
+        Body::Latency(latency) => rmp_serde::to_vec_named(&LatencyBody::of(latency)),
+        Body::Hardware(hardware) => rmp_serde::to_vec_named(hardware),
+        Body::Bus(bus) => rmp_serde::to_vec_named(bus),
+        Body::Event(events) => rmp_serde::to_vec_named(events),
+    }
+    // Cannot fail: MessagePack expresses maps, numbers and text.
+    .expect("a body holds only maps, numbers and text, which MessagePack can express")
+}
+
+/// The bytes of the snapshot with this header and an encoded body of this kind.
+#[must_use]
+pub fn encode_around(header: &Header, kind: SnapshotKind, body: &[u8]) -> Vec<u8> {
     let Header { node, incarnation, seq, start, length_ns, totals, last, successor, labels } =
-        &snapshot.header;
+        header;
     let lost = totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
-    rmp_serde::to_vec_named(&Envelope {
+    let mut bytes = rmp_serde::to_vec_named(&Envelope {
         schema: SCHEMA,
-        kind: snapshot.body.kind().as_str().into(),
+        kind: kind.as_str().into(),
         node: node.as_str().into(),
         incarnation: incarnation.0,
         seq: seq.0,
@@ -78,10 +88,34 @@ fn pack<B: Serialize>(snapshot: &Snapshot, body: B) -> Vec<u8> {
         last: *last,
         successor: successor.map(|successor| successor.0),
         labels: labels.clone(),
-        body,
+        body: (),
     })
     // Cannot fail: MessagePack expresses maps, numbers and text.
-    .expect("a snapshot holds only maps, numbers and text, which MessagePack can express")
+    .expect("a header holds only maps, numbers and text, which MessagePack can express");
+    // The body is the last field, and nothing is one byte.
+    bytes.pop();
+    bytes.extend_from_slice(body);
+    bytes
+}
+
+/// Reads a body of `kind` that [`encode_body`] wrote.
+///
+/// # Errors
+/// On anything that is not exactly one well-formed body of this kind.
+pub fn decode_body(kind: SnapshotKind, bytes: &[u8]) -> Result<Body, WireError> {
+    match kind {
+        SnapshotKind::Latency => Ok(Body::Latency(whole::<LatencyBody<'_>>(bytes)?.check()?)),
+        SnapshotKind::Hardware => Ok(Body::Hardware(check_hardware(whole(bytes)?)?)),
+        SnapshotKind::Bus => Ok(Body::Bus(check_bus(whole(bytes)?)?)),
+        SnapshotKind::Event => Ok(Body::Event(Events::check(whole(bytes)?)?)),
+    }
+}
+
+/// The one value that `bytes` hold.
+fn whole<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, WireError> {
+    let mut rest = bytes;
+    let value = read(&mut rest).map_err(|error| WireError::Shape(error.to_string()))?;
+    if rest.is_empty() { Ok(value) } else { Err(WireError::Trailing(rest.len())) }
 }
 
 /// Reads the message that arrived under `subject`.

@@ -16,7 +16,7 @@ mod latency;
 mod messagepack;
 mod snapshot;
 
-pub use envelope::{decode, decode_packed, encode};
+pub use envelope::{decode, decode_body, decode_packed, encode, encode_around, encode_body};
 pub use error::{SCHEMA, WireError};
 pub use event::{AlertType, Event, EventSource, Events};
 pub use snapshot::{

@@ -152,12 +152,24 @@ pub struct Bus {
     pub refused: u64,
     /// Messages sent once more because no acknowledgement came.
     pub retried: u64,
-    /// Messages in the outbox now.
+    /// Messages in the outbox now; what was merged is one.
     pub outbox_messages: u64,
-    /// The most there were since the last bus message.
-    pub outbox_messages_max: u64,
+    /// The messages in the outbox as they were produced: one that stands for 40 merged ones counts
+    /// 40.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outbox_depth: u64,
+    /// The greatest depth since the last bus message.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outbox_depth_max: u64,
     /// Bytes in the outbox now.
     pub outbox_bytes: u64,
+    /// Age in nanoseconds of the oldest message in the outbox.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outbox_age_ns: u64,
+    /// The greatest of depth, bytes and age, each in millionths of the way to the node's own
+    /// marks: half of them where rerouting begins, all where dropping begins.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub outbox_pressure: u64,
     /// Connections made after the first.
     pub reconnects: u64,
     /// Latest round trip to the broker in nanoseconds, when there is a connection.
@@ -203,6 +215,12 @@ pub struct Bus {
     /// when the node does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spooled: Option<bool>,
+    /// True while new messages may go by the emergency lane because the outbox is deep.
+    #[serde(skip_serializing_if = "is_false")]
+    pub rerouting: bool,
+    /// True while messages are dropped because the outbox is full.
+    #[serde(skip_serializing_if = "is_false")]
+    pub dropping: bool,
 }
 
 /// The state of a node's circuit breaker.

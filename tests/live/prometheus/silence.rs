@@ -23,7 +23,7 @@ async fn the_gauges_of_a_silent_node_end_with_the_next_scrape_and_its_counters_s
         of("plimsoll_latency_window_samples"),
         of("plimsoll_budget_value_seconds"),
         of("plimsoll_job_value_depth"),
-        of("plimsoll_node_outbox_messages"),
+        of("plimsoll_node_outbox_depth"),
         of("plimsoll_node_load1"),
     ];
     for query in &gauges {

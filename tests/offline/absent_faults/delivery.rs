@@ -46,7 +46,10 @@ fn a_message_that_waits_for_a_token_is_counted_and_held() {
     let mut bounds = tight();
     (bounds.outbox.emergency_burst, bounds.outbox.emergency_reserved) = (2, 1);
     let mut node = node("a", bounds);
-    close_intervals(&mut node, 1..=14);
+    for second in 1..=14 {
+        node.on_datagram(start(), b"a:1|ms");
+        close_intervals(&mut node, second..=second);
+    }
     let now = start().after(14 * SECOND);
     node.on_bus_event(now, &connected());
     let sent = send_all(&mut node, now);
@@ -65,6 +68,7 @@ fn the_aggregator_reads_the_emergency_lane() {
         node.on_deadline(start().after(second * SECOND));
     }
     let now = start().after(70 * SECOND);
+    node.on_datagram(start(), b"epoch_hook:1|ms");
     node.on_deadline(now);
     node.on_bus_event(now, &connected());
     let sent = send_all(&mut node, now);

@@ -26,7 +26,8 @@ fn mesh() -> MeshName {
 
 /// Rerouting from 8 messages on, dropping from 16, both until 2 are left; nothing is merged.
 pub(crate) fn tight() -> Bounds {
-    let thresholds = Thresholds { drop: 16, reroute: 8, recover: 2, conservative_max: 60 * SECOND };
+    let thresholds =
+        Thresholds { drop: 16, reroute: 8, recover: 2, ..OutboxBounds::default().thresholds };
     let outbox = OutboxBounds { thresholds, coalesce_messages: 99, ..OutboxBounds::default() };
     Bounds { outbox, ..Bounds::default() }
 }

@@ -5,10 +5,14 @@
 //!
 //! DESIGN A23.
 
+use std::time::Duration;
+
 use crate::limits::READ_LATE_MAX;
-use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Mono;
-use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation, encode};
+use plimsoll_schemas::wire::confirmation::{
+    Confirmation, ConfirmedIncarnation, LatencyLimit, encode,
+};
 
 use crate::core::ingest::ReadUpTo;
 
@@ -22,6 +26,8 @@ pub struct PendingConfirmation {
     as_of: Mono,
     /// Whether the streams hold what was not read.
     pub behind: bool,
+    /// How far behind the end of the streams reading was.
+    backlog: Duration,
     runs: Vec<ConfirmedIncarnation>,
 }
 
@@ -36,16 +42,18 @@ impl PendingConfirmation {
     ) -> Self {
         let as_of = read.as_of(now);
         let behind = as_of.is_none_or(|as_of| now.since(as_of) > READ_LATE_MAX);
-        Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, runs }
+        let backlog = as_of.map_or(READ_LATE_MAX, |as_of| now.since(as_of));
+        Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, backlog, runs }
     }
 
     /// Its bytes now, with the limits that hold now. A node compares what it holds with a state of
     /// some time ago, so the bytes carry the age of that state.
     #[must_use]
-    pub fn encode(&self, now: Mono, limits: &[(Operation, u64)]) -> Vec<u8> {
+    pub fn encode(&self, now: Mono, limits: &[LatencyLimit]) -> Vec<u8> {
         let (node, runs, limits) = (self.node.clone(), self.runs.clone(), limits.to_vec());
         let age = now.since(self.as_of);
-        encode(&Confirmation { node, behind: self.behind, age, runs, limits })
+        let Self { behind, backlog, .. } = *self;
+        encode(&Confirmation { node, behind, backlog, age, runs, limits })
     }
 }
 
@@ -53,6 +61,7 @@ impl PendingConfirmation {
 impl PendingConfirmation {
     /// That nothing of a node is stored.
     pub(crate) fn of_nothing(node: NodeName) -> Self {
-        Self { node, as_of: Mono(0), behind: false, runs: Vec::new() }
+        let backlog = Duration::ZERO;
+        Self { node, as_of: Mono(0), behind: false, backlog, runs: Vec::new() }
     }
 }

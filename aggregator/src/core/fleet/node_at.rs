@@ -67,8 +67,10 @@ impl<'n> NodeAt<'n> {
             NodeMetric::Dropped => of_bus(increase(Count::Dropped)),
             NodeMetric::KernelDropped => of_bus(increase(Count::KernelDropped)),
             NodeMetric::TaskRestarts => of_bus(increase(Count::TaskRestarts)),
-            NodeMetric::OutboxMessages => of_bus(node.bus.value.outbox_messages as f64),
+            NodeMetric::OutboxDepth => of_bus(node.bus.value.outbox_depth as f64),
             NodeMetric::OutboxBytes => of_bus(node.bus.value.outbox_bytes as f64),
+            NodeMetric::OutboxAgeSeconds => of_bus(seconds(node.bus.value.outbox_age_ns)),
+            NodeMetric::OutboxPressure => of_bus(node.bus.value.outbox_pressure as f64 / 1e6),
             NodeMetric::RoundTripSeconds => {
                 node.bus.value.round_trip_ns.filter(|_| has_bus).map(seconds)
             }

@@ -25,11 +25,11 @@ use std::sync::Arc;
 
 use crate::limits::EVALUATE_EVERY;
 use plimsoll_schemas::alert::{AlertKey, Evidence, GapEvidence, LEDGER_GAP, Scope, ValueEvidence};
-use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{NodeName, RuleName};
 use plimsoll_schemas::limits::wire::{CONFIRMED_LIMITS_MAX, LIMITS_MAX};
 use plimsoll_schemas::rule::{Rule, Rules, Threshold};
 use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 pub use active::{ActiveAlerts, ActiveScopes};
 pub use burn_rate::ErrorBudget;
@@ -212,14 +212,21 @@ impl Evaluator {
     /// The limits that nodes count samples by, in nanoseconds: those of all budgets, by operation,
     /// whatever the budgets select. Of too many the first, in the order of the rules.
     #[must_use]
-    pub fn limits(&self) -> Vec<(Operation, u64)> {
-        let mut limits: Vec<(Operation, u64)> = Vec::new();
-        for Budget { operation, limit_ns, .. } in &self.rules.budgets {
-            let of_same = || limits.iter().filter(|(known, _)| known == operation);
-            let is_new = of_same().all(|(_, known_ns)| known_ns != limit_ns);
+    pub fn limits(&self) -> Vec<LatencyLimit> {
+        let mut limits: Vec<LatencyLimit> = Vec::new();
+        for budget in &self.rules.budgets {
+            let (operation, limit_ns) = (budget.operation.clone(), budget.limit_ns);
+            let allowed_ppm = budget.allowed_ppm();
+            let of_same = || limits.iter().filter(|known| known.operation == operation);
             let has_room = of_same().count() < LIMITS_MAX && limits.len() < CONFIRMED_LIMITS_MAX;
-            if is_new && has_room {
-                limits.push((operation.clone(), *limit_ns));
+            let same = |known: &&mut LatencyLimit| {
+                known.operation == operation && known.limit_ns == limit_ns
+            };
+            match limits.iter_mut().find(same) {
+                // Of two quantiles with one limit the stricter one is breached first.
+                Some(known) => known.allowed_ppm = known.allowed_ppm.min(allowed_ppm),
+                None if has_room => limits.push(LatencyLimit { operation, limit_ns, allowed_ppm }),
+                None => {}
             }
         }
         limits

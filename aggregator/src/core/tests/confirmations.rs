@@ -178,7 +178,8 @@ fn nodes_receive_the_limits_of_all_budgets_and_of_new_rules_without_other_change
     let got = core.take_changes(start().wall).unwrap().confirmations(start().mono);
     assert_eq!(got.iter().map(|got| got.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     let decoded = decode(&node(), &got[0].encode(start().mono, &core.limits())).unwrap();
-    let limits: Vec<_> = decoded.limits.iter().map(|(name, ns)| (name.as_str(), *ns)).collect();
+    let limits: Vec<_> =
+        decoded.limits.iter().map(|of| (of.operation.as_str(), of.limit_ns)).collect();
     let hook = |ns| ("epoch_hook", ns);
     let expected = [
         hook(18_000_000),

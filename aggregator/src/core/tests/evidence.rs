@@ -100,8 +100,8 @@ fn the_machine_and_the_way_to_the_broker_of_a_slow_node_stand_beside_it() {
         Reading::ok(&MEMORY_TOTAL_BYTES, Labels::default(), 10.0),
     ];
     let bus = Bus {
-        outbox_messages: 70,
-        outbox_messages_max: 90,
+        outbox_depth: 70,
+        outbox_depth_max: 90,
         outbox_bytes: 12_345,
         rerouted: 3,
         dropped: 1,
@@ -125,8 +125,8 @@ fn the_machine_and_the_way_to_the_broker_of_a_slow_node_stand_beside_it() {
         );
         assert_eq!(machine.cpu_temperature_celsius, None, "no sensor has it");
         let sent = BusContext {
-            outbox_messages: 70,
-            outbox_messages_max: 90,
+            outbox_depth: 70,
+            outbox_depth_max: 90,
             pending_bytes: 12_345,
             rerouted: 3,
             dropped: 1,
@@ -277,7 +277,7 @@ fn the_longest_names_and_labels_make_a_notification_that_is_small_enough() {
 fn rules(time_scale: u32) -> Rules {
     let threshold = Threshold {
         name: RuleName::new("queue_depth").unwrap(),
-        metric: Metric::Node(NodeMetric::OutboxMessages),
+        metric: Metric::Node(NodeMetric::OutboxDepth),
         labels: Labels::default(),
         comparison: Comparison::Greater,
         value: 4_000.0,
@@ -294,7 +294,8 @@ fn an_alert_about_a_node_that_judges_no_samples_shows_that_node_alone() {
     let mut core = Core::new(MeshName::new("m").unwrap(), rules(1), start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     let (mut deep, mut fine) = (Speaker::new("deep"), Speaker::new("fine"));
-    let bus = Bus { outbox_messages: 4_001, outbox_bytes: 9, ..Bus::default() };
+    let bus =
+        Bus { outbox_depth: 4_001, outbox_pressure: 500_125, outbox_bytes: 9, ..Bus::default() };
     let sent = live(&mut core, 1..6, |core, now, _| {
         deliver(core, now, &deep.message(now, Body::Bus(bus.clone()), false));
         deliver(core, now, &fine.message(now, Body::Bus(Bus::default()), false));

@@ -93,7 +93,7 @@ fn messages_in_reverse_order_and_each_twice_are_each_merged_once() {
 
 #[test]
 fn a_node_restarts_under_its_name_and_its_later_run_counts_with_any_clock() {
-    let bus = |outbox_messages| Body::Bus(Bus { outbox_messages, ..Bus::default() });
+    let bus = |outbox_depth| Body::Bus(Bus { outbox_depth, ..Bus::default() });
     // A clock set back names the later run by a smaller number.
     for (first, second, crash_report_first) in
         [(100, 200, false), (200, 100, false), (100, 200, true), (200, 100, true)]
@@ -113,7 +113,7 @@ fn a_node_restarts_under_its_name_and_its_later_run_counts_with_any_clock() {
         deliver(&mut core, start(), &crash_report);
         deliver(&mut core, start(), &after.message(start(), bus(2), false));
         let row = core.view(start().wall, "test").summary.nodes.remove(0);
-        assert_eq!((row.outbox_messages, row.presence), (2, Presence::Up), "{first} {second}");
+        assert_eq!((row.outbox_depth, row.presence), (2, Presence::Up), "{first} {second}");
         assert!(row.ledger.is_settled(), "{:?}", row.ledger);
         deliver(&mut core, start(), &after.final_message(start()));
         let row = core.view(start().wall, "test").summary.nodes.remove(0);
@@ -123,7 +123,7 @@ fn a_node_restarts_under_its_name_and_its_later_run_counts_with_any_clock() {
 
 #[test]
 fn crash_reports_are_no_news_even_if_the_run_is_new() {
-    let bus = |outbox_messages| Body::Bus(Bus { outbox_messages, ..Bus::default() });
+    let bus = |outbox_depth| Body::Bus(Bus { outbox_depth, ..Bus::default() });
     let mut core = core();
     let (mut before, mut after) = (Speaker::new("a").of(1), Speaker::new("a").of(2));
     let kept = before.message(start(), bus(7), false);
@@ -132,5 +132,5 @@ fn crash_reports_are_no_news_even_if_the_run_is_new() {
     deliver(&mut core, start(), &before.crash_report(start(), 2));
     deliver(&mut core, start(), &after.message(start(), bus(2), false));
     let row = core.view(start().wall, "test").summary.nodes.remove(0);
-    assert_eq!((row.outbox_messages, row.presence), (2, Presence::Up));
+    assert_eq!((row.outbox_depth, row.presence), (2, Presence::Up));
 }

@@ -62,7 +62,7 @@ fn a_node_in_trouble_is_shown_before_those_that_are_merely_slow() {
         core.on_deadline(now);
     }
     let [deep, rerouted, kernel, dropped, lost, ended] = &mut others;
-    send_bus(&mut core, deep, 412, Bus { outbox_messages: 4_001, ..quiet() });
+    send_bus(&mut core, deep, 412, Bus { outbox_pressure: 500_001, ..quiet() });
     send_bus(&mut core, rerouted, 412, Bus { rerouted: 8, ..quiet() });
     send_bus(&mut core, kernel, 412, Bus { kernel_dropped: 6, ..quiet() });
     send_bus(&mut core, dropped, 412, Bus { dropped: 1, ..quiet() });

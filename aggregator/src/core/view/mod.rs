@@ -173,8 +173,8 @@ impl ReadView {
             last_seen_seconds: seconds(node.last_seen.0),
             ledger: node.account.ledger(),
             gap_samples: self.gap_samples(name),
-            outbox_messages: bus.outbox_messages,
-            outbox_messages_max: bus.outbox_messages_max,
+            outbox_depth: bus.outbox_depth,
+            outbox_depth_max: bus.outbox_depth_max,
             rerouted: bus.rerouted,
             dropped: bus.dropped,
         }

@@ -24,12 +24,12 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Alias: p50 of kernel_fetch over the last minute, in milliseconds";
     quantile(writer, page, (name, help), "kernel_fetch", |of| of.p50_ns);
     let unknown = |name, help| Family { name, family_type: FamilyType::Unknown, help };
-    let help = "Alias of plimsoll_node_outbox_max_messages";
+    let help = "Alias of plimsoll_node_outbox_max_depth";
     for name in ["oona_queue_depth_max", "queue_depth_max"] {
         writer.family(Family::gauge(name, help), |rows| {
             for (labels, node) in page.up_nodes() {
                 let of = &node.node.bus.value;
-                rows.add(&[labels], Value::Count(of.outbox_messages_max));
+                rows.add(&[labels], Value::Count(of.outbox_depth_max));
             }
         });
     }

@@ -70,18 +70,29 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
             }
         });
     };
-    gauge("plimsoll_node_outbox_messages", "Messages in the node's outbox", |bus| {
+    let help = "Messages that wait in the node's outbox, as they were produced before merging";
+    gauge("plimsoll_node_outbox_depth", help, |bus| Some(Value::Count(bus.outbox_depth)));
+    let help = "Maximum of plimsoll_node_outbox_depth during the node's last interval";
+    gauge("plimsoll_node_outbox_max_depth", help, |bus| Some(Value::Count(bus.outbox_depth_max)));
+    gauge("plimsoll_node_outbox_messages", "Messages in the node's outbox, merged", |bus| {
         Some(Value::Count(bus.outbox_messages))
     });
-    let help = "Maximum of messages in the node's outbox during its last interval";
-    gauge("plimsoll_node_outbox_max_messages", help, |bus| {
-        Some(Value::Count(bus.outbox_messages_max))
+    gauge("plimsoll_node_outbox_age_seconds", "Age of the node's oldest unsent message", |bus| {
+        Some(Value::nanos(bus.outbox_age_ns))
+    });
+    let help = "Worst of depth, bytes and age of the node's outbox, 1 where it drops";
+    gauge("plimsoll_node_outbox_pressure_ratio", help, |bus| {
+        Some(Value::Float(bus.outbox_pressure as f64 / 1e6))
     });
     gauge("plimsoll_node_outbox_bytes", "Bytes in the node's outbox", |bus| {
         Some(Value::Count(bus.outbox_bytes))
     });
     let help = "1 while the node is in conservative mode and sends on the emergency lane only";
     gauge("plimsoll_node_conservative_mode", help, |bus| Some(Value::flag(bus.conservative)));
+    let help = "1 while the newest messages of the node go by the emergency lane";
+    gauge("plimsoll_node_rerouting", help, |bus| Some(Value::flag(bus.rerouting)));
+    let help = "1 while the node drops readings, and samples for which it has no room";
+    gauge("plimsoll_node_dropping", help, |bus| Some(Value::flag(bus.dropping)));
     let help = "Latest round trip from the node to the broker";
     gauge("plimsoll_node_broker_round_trip_seconds", help, |bus| {
         bus.round_trip_ns.map(Value::nanos)

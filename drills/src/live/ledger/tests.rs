@@ -47,8 +47,8 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
             presence: Presence::Left,
             last_seen_seconds: 0.0,
             ledger: Ledger { recorded, merged: recorded, ..Ledger::default() },
-            outbox_messages: 0,
-            outbox_messages_max: 0,
+            outbox_depth: 0,
+            outbox_depth_max: 0,
             dropped: 0,
         });
     }

@@ -15,6 +15,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::transport::Delivered;
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 pub use plimsoll_aggregator::core::durable::Changes;
 pub use plimsoll_aggregator::core::durable::PendingConfirmation;
@@ -178,7 +179,7 @@ impl ReaderCore {
 
     /// The limits that it sends to nodes.
     #[must_use]
-    pub fn limits(&self) -> Vec<(Operation, u64)> {
+    pub fn limits(&self) -> Vec<LatencyLimit> {
         self.0.limits()
     }
 

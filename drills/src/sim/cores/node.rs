@@ -75,9 +75,10 @@ pub struct Adopted {
 /// The bounds of a core with an outbox of these depths.
 fn bounds(depths: Depths, interval: Duration) -> Bounds {
     let defaults = OutboxBounds::default();
-    let Depths { drop, reroute, leave, coalesce, tokens, unconfirmed: messages } = depths;
+    let Depths { drop, reroute, leave, bytes, coalesce, tokens, unconfirmed: messages } = depths;
     let (emergency_per_minute, emergency_burst, emergency_reserved) = tokens;
-    let thresholds = Thresholds { drop, reroute, recover: leave, ..defaults.thresholds };
+    let thresholds =
+        Thresholds { drop, reroute, recover: leave, bytes_max: bytes, ..defaults.thresholds };
     let outbox = OutboxBounds {
         thresholds,
         coalesce_messages: coalesce,

@@ -23,6 +23,7 @@ pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: (u64, u64), lie: Li
     let mut bytes = encode(&Confirmation {
         node,
         behind: false,
+        backlog: Duration::ZERO,
         age: Duration::ZERO,
         runs,
         limits: Vec::new(),

@@ -1,6 +1,8 @@
 //! The oracle's record of a node's present incarnation: where its samples are, what it reported
 //! last, and the bounds it must keep.
 
+use plimsoll_node::limits::OUTBOX_ENTRIES_MAX;
+use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
 use plimsoll_schemas::time::Now;
 use plimsoll_schemas::wire::Bus;
 
@@ -106,11 +108,13 @@ impl Incarnation {
         }
         let before = self.stats.take();
         count_branches(k, before.as_ref(), &stats);
-        let sealed_before = before.map_or(0, |before| before.status.bus.rerouted);
-        for _ in sealed_before..stats.status.bus.rerouted {
-            // A leaving node has nothing in that lane but its final message.
-            self.on_emergency(k, now, stats.is_leaving);
-        }
+        let sent = |stats: &NodeStats| (stats.status.bus.rerouted, stats.status.critical_rerouted);
+        let (all_before, critical_before) = before.as_ref().map_or((0, 0), sent);
+        let (all, critical) = sent(&stats);
+        let everyday = (all - critical) - (all_before - critical_before);
+        (0..everyday).for_each(|_| self.on_emergency(k, now, false));
+        (critical_before..critical).for_each(|_| self.on_emergency(k, now, true));
+        k.reach_n("critical message sent before a backlog", critical - critical_before);
         self.check_bounds(k, &stats);
         self.stats = Some(stats);
     }
@@ -124,8 +128,14 @@ impl Incarnation {
             k.fail("messages: attempted = known + held", words);
         } else if bus.published != bus.confirmed + bus.released + bus.unconfirmed {
             k.fail("published = confirmed + released + unconfirmed", words);
-        } else if bus.outbox_messages > self.adopted + depths.drop as u64 + 2 {
+        } else if bus.outbox_messages > self.adopted + OUTBOX_ENTRIES_MAX as u64 + 2 {
             k.fail("the outbox is bounded in messages", words);
+        } else if bus.outbox_bytes > self.adopted * MESSAGE_BYTES_MAX as u64 + depths.bytes as u64 {
+            k.fail("the outbox is bounded in bytes", words);
+        } else if (bus.outbox_depth == 0) != (bus.outbox_messages == 0)
+            || bus.outbox_depth > bus.attempted
+        {
+            k.fail("the depth counts what is held, as it was produced", words);
         } else if bus.unconfirmed > self.adopted + depths.unconfirmed as u64 + 1 {
             k.fail("copies are bounded in messages", words);
         } else if stats.status.in_flight > IN_FLIGHT_MAX {
@@ -161,6 +171,12 @@ fn count_branches(k: &mut Kernel, before: Option<&NodeStats>, after: &NodeStats)
     k.reach_n("drafts merged", new.coalesced - old.coalesced);
     k.reach_n("waited for a token", new.rate_limited - old.rate_limited);
     k.reach_n("dropped", new.dropped - old.dropped);
+    let lost = |stats: &NodeStats| stats.dropped;
+    k.reach_n("samples without room", lost(after) - before.map_or(0, lost));
+    if k.knobs().depths == Depths::by_default() {
+        k.reach_n("rerouting at the default mark", u64::from(new.rerouting && !old.rerouting));
+        k.reach_n("dropping at the default mark", u64::from(new.dropping && !old.dropping));
+    }
     k.reach_n("confirmed", new.confirmed - old.confirmed);
     k.reach_n("resent for lack of a confirmation", new.resent - old.resent);
     k.reach_n("evicted without a confirmation", new.released - old.released);

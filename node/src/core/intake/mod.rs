@@ -23,11 +23,12 @@ mod scan;
 pub mod series;
 mod stats;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::DATAGRAM_BYTES_MAX;
 use plimsoll_schemas::ids::{Operation, Seq};
 use plimsoll_schemas::time::{Mono, Now, Wall};
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{EventSource, Events, Latency};
 
@@ -73,6 +74,8 @@ pub(super) struct ClosedInterval {
     pub(super) started: Now,
     /// What was recorded.
     pub(super) latency: Latency,
+    /// Operations of which more samples than allowed exceed a limit.
+    pub(super) breached: BTreeSet<Operation>,
     /// Events and service checks.
     pub(super) events: Events,
     /// Samples that count as recorded and as lost, by reason.
@@ -217,7 +220,7 @@ impl Intake {
     }
 
     /// Adds limits over which samples are counted exactly.
-    pub(super) fn on_limits(&mut self, now: Mono, limits: &[(Operation, u64)]) {
+    pub(super) fn on_limits(&mut self, now: Mono, limits: &[LatencyLimit]) {
         self.recorder.on_limits(now, limits);
     }
 
@@ -243,8 +246,8 @@ impl Intake {
 
     /// Closes the interval and starts the next.
     pub(super) fn close(&mut self, now: Now) -> ClosedInterval {
-        let RecordedInterval { started, latency, lost } = self.recorder.close(now);
-        ClosedInterval { started, latency, events: self.events.take(), lost }
+        let RecordedInterval { started, latency, breached, lost } = self.recorder.close(now);
+        ClosedInterval { started, latency, breached, events: self.events.take(), lost }
     }
 
     /// Series that were active in the open interval.

@@ -10,10 +10,8 @@ use super::unconfirmed::UnconfirmedBounds;
 /// The bounds of an outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxBounds {
-    /// Depths at which new messages are rerouted and dropped.
+    /// Loads at which messages overtake and are dropped.
     pub thresholds: Thresholds,
-    /// Bytes held.
-    pub bytes_max: usize,
     /// Messages held above which drafts are merged.
     pub coalesce_messages: usize,
     /// Bytes held above which drafts are merged.
@@ -42,12 +40,12 @@ impl Default for OutboxBounds {
     fn default() -> Self {
         Self {
             thresholds: Thresholds {
-                drop: limits::OUTBOX_MESSAGES_MAX,
-                reroute: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES,
-                recover: limits::RECOVER_MESSAGES,
+                drop: limits::OUTBOX_MESSAGES_MAX as u64,
+                reroute: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES as u64,
+                recover: limits::RECOVER_MESSAGES as u64,
+                bytes_max: limits::OUTBOX_BYTES_MAX,
                 conservative_max: limits::CONSERVATIVE_MAX,
             },
-            bytes_max: limits::OUTBOX_BYTES_MAX,
             coalesce_messages: limits::COALESCE_MESSAGES,
             coalesce_bytes: limits::COALESCE_BYTES,
             emergency_per_minute: limits::EMERGENCY_PER_MINUTE,

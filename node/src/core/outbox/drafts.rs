@@ -1,25 +1,29 @@
 //! Messages that are not sealed yet: a queue for each lane, the final message, and what happens
-//! to new drafts under pressure (merge, reroute, drop).
+//! to new drafts under pressure (merge, overtake, drop).
+//!
+//! DESIGN N45.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::subject::{Lane, SnapshotKind};
 use plimsoll_schemas::time::Mono;
 
 use super::bounds::OutboxBounds;
 use super::draft::{Draft, DraftId, DraftIds};
-use super::pressure::{Admission, Pressure};
-use super::queue::Queue;
+use super::pressure::{OutboxLoad, Pressure};
+use super::queue::{Coalesced, Queue};
 use crate::core::loss::{EXPIRED, OUTBOX_FULL};
+use crate::limits::OUTBOX_ENTRIES_MAX;
 
 /// Reason of events beyond those that one message holds.
 const MESSAGE_FULL: &str = "message_full";
 
 /// Sealed messages that count towards the bounds together with the drafts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Load {
+pub(super) struct SealedLoad {
     pub(super) messages: usize,
-    pub(super) bytes: usize,
+    pub(super) load: OutboxLoad,
 }
 
 /// All drafts.
@@ -43,7 +47,7 @@ impl Drafts {
         Self {
             ids: DraftIds::default(),
             normal: Queue::default(),
-            emergency: Queue::default(),
+            emergency: Queue::critical_first(),
             final_message: None,
             pressure: Pressure::new(bounds.thresholds),
             dropped: 0,
@@ -60,82 +64,121 @@ impl Drafts {
         }
     }
 
-    /// Accepts a new draft, or counts it as dropped and returns it.
+    /// Accepts a new draft, or counts it as dropped and returns it. `is_behind`: the normal lane is
+    /// so far behind that what is urgent overtakes it.
     pub(super) fn push(
         &mut self,
         now: Mono,
         mut draft: Draft,
-        sealed: Load,
+        sealed: SealedLoad,
+        is_behind: bool,
     ) -> Result<(), Box<Draft>> {
         draft.id = self.ids.next_id();
-        let too_many = draft.keep_newest_events();
-        self.lose_events(MESSAGE_FULL, too_many);
-        let admission = self.pressure.admit(now, self.messages() + sealed.messages);
-        let lane = match admission {
-            Admission::Normal => Lane::Normal,
-            Admission::Emergency | Admission::Drop => Lane::Emergency,
-        };
+        let mut load = self.load(now, sealed);
+        (load.depth, load.bytes) = (load.depth + draft.produced, load.bytes + draft.bytes());
+        self.pressure.on_produced(now, load);
+        if self.pressure.is_dropping() {
+            while self.drop_low() {}
+        }
+        if is_behind {
+            self.overtake(now);
+        }
+        let overtakes = is_behind && self.overtakes(&draft);
+        let lane = if overtakes { Lane::Emergency } else { Lane::Normal };
         if draft.last && self.final_message.is_none() {
             self.final_message = Some((lane, draft));
-        } else if let Err(draft) = self.try_enqueue(admission, lane, draft, sealed) {
+        } else if let Err(draft) = self.try_enqueue(lane, draft, sealed) {
             self.dropped += 1;
             self.lose_events(OUTBOX_FULL, draft.events());
             return Err(draft);
         }
         self.coalesce(sealed);
+        self.pressure.on_load(self.load(now, sealed));
         Ok(())
+    }
+
+    /// Whether a new draft goes before a backlog: what is critical, and while rerouting the newest
+    /// interval, without readings of hardware.
+    fn overtakes(&self, draft: &Draft) -> bool {
+        let is_newest = draft.kind != SnapshotKind::Hardware && self.pressure.is_rerouting();
+        draft.is_critical() || is_newest
+    }
+
+    /// Critical drafts leave the backlog; what was the newest interval joins it.
+    fn overtake(&mut self, now: Mono) {
+        while let Some(critical) = self.normal.take_first(Draft::is_critical) {
+            self.emergency.push(critical);
+        }
+        let is_outdated = |draft: &Draft| !draft.is_critical() && draft.enqueued < now;
+        while let Some(outdated) = self.emergency.take_first(is_outdated) {
+            self.normal.push(outdated);
+        }
+    }
+
+    fn drop_low(&mut self) -> bool {
+        let low = self.normal.pop_low().or_else(|| self.emergency.pop_low());
+        self.dropped += u64::from(low.is_some());
+        low.is_some()
     }
 
     fn try_enqueue(
         &mut self,
-        admission: Admission,
         lane: Lane,
         draft: Draft,
-        sealed: Load,
+        sealed: SealedLoad,
     ) -> Result<(), Box<Draft>> {
-        if admission == Admission::Drop {
-            return Err(Box::new(draft));
+        let bytes_max = self.bounds.thresholds.bytes_max;
+        while self.bytes() + sealed.load.bytes + draft.bytes() > bytes_max {
+            if !self.drop_low() && !self.coalesce_once() {
+                break;
+            }
         }
-        let held = self.bytes() + sealed.bytes;
-        if held + draft.bytes() <= self.bounds.bytes_max {
+        let held = self.bytes() + sealed.load.bytes;
+        let has_entry = self.messages() + sealed.messages < OUTBOX_ENTRIES_MAX;
+        if has_entry && held + draft.bytes() <= bytes_max {
             self.queue(lane).push(draft);
             return Ok(());
         }
-        let others = held - self.queue(lane).bytes();
-        let room = self.bounds.bytes_max.saturating_sub(others);
-        self.queue(lane).try_join_newest(draft, room)?;
-        self.coalesced += 1;
+        let room = bytes_max.saturating_sub(held - self.normal.bytes());
+        let fewer = self.normal.try_join_newest(draft, room, &mut self.ids)?;
+        self.coalesced += fewer;
         Ok(())
     }
 
-    fn coalesce(&mut self, sealed: Load) {
+    fn coalesce(&mut self, sealed: SealedLoad) {
         while self.messages() + sealed.messages > self.bounds.coalesce_messages
-            || self.bytes() + sealed.bytes > self.bounds.coalesce_bytes
+            || self.bytes() + sealed.load.bytes > self.bounds.coalesce_bytes
         {
-            let ids = &mut self.ids;
-            let coalesced = self.normal.coalesce(ids).or_else(|| self.emergency.coalesce(ids));
-            let Some(events_dropped) = coalesced else { break };
-            self.lose_events(MESSAGE_FULL, events_dropped);
-            self.coalesced += 1;
+            if !self.coalesce_once() {
+                break;
+            }
         }
-        self.pressure.on_depth(self.messages() + sealed.messages);
+    }
+
+    fn coalesce_once(&mut self) -> bool {
+        let ids = &mut self.ids;
+        let coalesced = self.normal.coalesce(ids).or_else(|| self.emergency.coalesce(ids));
+        let Some(Coalesced { messages, events_dropped }) = coalesced else { return false };
+        self.lose_events(MESSAGE_FULL, events_dropped);
+        self.coalesced += messages;
+        true
     }
 
     /// Adopts a draft of a former incarnation, which admitted it.
-    pub(super) fn adopt(&mut self, mut draft: Draft, sealed: Load) {
+    pub(super) fn adopt(&mut self, mut draft: Draft, sealed: SealedLoad) {
         draft.id = self.ids.next_id();
         self.normal.push(draft);
         self.coalesce(sealed);
     }
 
     /// Drops the next draft that is older than its time to live, if there is one.
-    pub(super) fn expire(&mut self, now: Mono, sealed: Load) -> Option<Draft> {
+    pub(super) fn expire(&mut self, now: Mono, sealed: SealedLoad) -> Option<Draft> {
         let ttl = self.bounds.ttl?;
         let queues = [&mut self.normal, &mut self.emergency];
         let expired = queues.into_iter().find_map(|queue| queue.pop_older(now, ttl))?;
         self.dropped += 1;
         self.lose_events(EXPIRED, expired.events());
-        self.on_sealed_removed(sealed);
+        self.on_sealed_removed(now, sealed);
         Some(expired)
     }
 
@@ -146,9 +189,13 @@ impl Drafts {
         }
     }
 
-    /// Removes the oldest draft of a lane.
-    pub(super) fn pop(&mut self, lane: Lane) -> Option<Draft> {
-        self.queue(lane).pop()
+    /// Removes the draft of a lane that is sent next. One with a longer body than `bytes` is
+    /// split, and the rest stays; returns also how many messages more that makes.
+    pub(super) fn pop(&mut self, lane: Lane, bytes: usize) -> Option<(Draft, u64)> {
+        match lane {
+            Lane::Normal => self.normal.pop(bytes, &mut self.ids),
+            Lane::Emergency => self.emergency.pop(bytes, &mut self.ids),
+        }
     }
 
     /// Removes the final message.
@@ -156,7 +203,7 @@ impl Drafts {
         self.final_message.take()
     }
 
-    /// The oldest draft of a lane.
+    /// The draft of a lane that is sent next.
     pub(super) fn front(&self, lane: Lane) -> Option<&Draft> {
         match lane {
             Lane::Normal => self.normal.front(),
@@ -181,15 +228,15 @@ impl Drafts {
         self.normal.messages() + self.emergency.messages() > 0
     }
 
-    /// Marks the oldest draft of the emergency lane as delayed by the rate limit; true the first
+    /// Marks the next draft of the emergency lane as delayed by the rate limit; true the first
     /// time.
     pub(super) fn mark_rate_limited(&mut self) -> bool {
         self.emergency.mark_front_rate_limited()
     }
 
-    /// The number of sealed messages went down to `sealed`.
-    pub(super) fn on_sealed_removed(&mut self, sealed: Load) {
-        self.pressure.on_depth(self.messages() + sealed.messages);
+    /// There are fewer sealed messages than before.
+    pub(super) fn on_sealed_removed(&mut self, now: Mono, sealed: SealedLoad) {
+        self.pressure.on_load(self.load(now, sealed));
     }
 
     /// The node is leaving: the emergency lane's drafts go by the normal one.
@@ -205,8 +252,8 @@ impl Drafts {
 
     /// When a draft expires or conservative mode ends.
     pub(super) fn next_deadline(&self) -> Option<Mono> {
-        let fronts = [self.normal.front(), self.emergency.front()].into_iter().flatten();
-        let expires = |ttl| fronts.map(|draft| draft.latest.plus(ttl)).min();
+        let queues = [&self.normal, &self.emergency].into_iter();
+        let expires = |ttl| queues.filter_map(|queue| queue.expires(ttl)).min();
         let expires = self.bounds.ttl.and_then(expires);
         expires.into_iter().chain(self.pressure.next_deadline()).min()
     }
@@ -219,10 +266,32 @@ impl Drafts {
         normal.chain(emergency).chain(last).map(|(lane, draft)| (draft.id, lane, draft))
     }
 
+    /// What drafts and sealed messages are together.
+    pub(super) fn load(&self, now: Mono, sealed: SealedLoad) -> OutboxLoad {
+        let age = self.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest));
+        OutboxLoad {
+            depth: self.produced() + sealed.load.depth,
+            bytes: self.bytes() + sealed.load.bytes,
+            age: age.max(sealed.load.age),
+        }
+    }
+
+    /// When the oldest draft was enqueued.
+    pub(super) fn oldest(&self) -> Option<Mono> {
+        let last = self.final_message.as_ref().map(|(_, draft)| draft.enqueued);
+        [self.normal.oldest(), self.emergency.oldest(), last].into_iter().flatten().min()
+    }
+
     /// Number of drafts.
     pub(super) fn messages(&self) -> usize {
         let last = usize::from(self.final_message.is_some());
         self.normal.messages() + self.emergency.messages() + last
+    }
+
+    /// Messages that they stand for, as they were produced.
+    pub(super) fn produced(&self) -> u64 {
+        let last = self.final_message.as_ref().map_or(0, |(_, draft)| draft.produced);
+        self.normal.produced() + self.emergency.produced() + last
     }
 
     /// Their bytes.
@@ -251,7 +320,7 @@ impl Drafts {
         &self.events_lost
     }
 
-    /// What the depth of the outbox does to new messages.
+    /// What the load of the outbox does to new messages.
     pub(super) fn pressure(&self) -> &Pressure {
         &self.pressure
     }

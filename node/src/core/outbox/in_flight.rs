@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::limits::ATTEMPTS_IN_A_ROW_MAX;
+use crate::limits::{ACK_WAIT_MAX, ATTEMPTS_IN_A_ROW_MAX};
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
@@ -15,6 +15,7 @@ use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::confirmation::Confirmation;
 
 use super::sealed::SealedMessage;
+use super::window::acknowledgement_wait;
 
 /// A message that is in flight or about to be.
 #[derive(Debug)]
@@ -25,7 +26,8 @@ pub(super) struct OutgoingMessage {
     /// True for a message of a former incarnation.
     adopted: bool,
     attempts: u32,
-    /// Times in a row that no answer came in time.
+    /// Attempts on this connection that were not acknowledged in time; in a row, until it rests.
+    overdue: u32,
     timeouts_in_a_row: u32,
     /// Refusals by the broker that count, and when the last of them came.
     refusals: u32,
@@ -34,11 +36,19 @@ pub(super) struct OutgoingMessage {
     maybe_stored: bool,
 }
 
+/// One attempt, until it is answered.
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    sent: Mono,
+    overdue_at: Mono,
+}
+
 /// Messages adopted from former incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct AdoptedMessages {
     pub(super) messages: usize,
     pub(super) bytes: usize,
+    pub(super) produced: u64,
 }
 
 /// All messages that are sealed and not acknowledged.
@@ -48,6 +58,9 @@ pub(super) struct InFlight {
     next_ticket: u64,
     bytes: usize,
     samples: u64,
+    produced: u64,
+    /// Bytes of messages of the normal lane that are sent and not yet answered.
+    unanswered_bytes: usize,
     adopted: AdoptedMessages,
     /// Not in the spool, and not in the batch that is being written.
     unspooled: BTreeSet<Ticket>,
@@ -55,8 +68,8 @@ pub(super) struct InFlight {
     spooling: BTreeSet<Ticket>,
     /// May be sent for the first time.
     ready: BTreeSet<Ticket>,
-    /// Sent at this time and not yet answered.
-    in_flight: BTreeMap<Ticket, Mono>,
+    /// Sent and not yet answered.
+    in_flight: BTreeMap<Ticket, Attempt>,
     retries: BTreeMap<Lane, BTreeSet<Ticket>>,
     /// Refused, or without an answer too often in a row; may be retried from this time on.
     resting: BTreeMap<Ticket, Mono>,
@@ -76,6 +89,31 @@ impl InFlight {
     /// Their samples.
     pub(super) fn samples(&self) -> u64 {
         self.samples
+    }
+
+    /// Messages that they stand for, as they were produced.
+    pub(super) fn produced(&self) -> u64 {
+        self.produced
+    }
+
+    /// When the oldest of them was enqueued.
+    pub(super) fn oldest(&self) -> Option<Mono> {
+        self.messages.values().next().map(|sent| sent.enqueued)
+    }
+
+    /// Bytes of the normal lane that are on their way or about to be.
+    pub(super) fn window_bytes(&self) -> usize {
+        let unsent = self.unspooled.iter().chain(&self.spooling).chain(&self.ready);
+        let normal = |ticket: &Ticket| {
+            let sent = self.messages.get(ticket).filter(|sent| is_windowed(sent));
+            sent.map_or(0, |sent| sent.message.payload.len())
+        };
+        self.unanswered_bytes + unsent.map(normal).sum::<usize>()
+    }
+
+    /// Bytes of one message.
+    pub(super) fn bytes_of(&self, ticket: Ticket) -> usize {
+        self.messages.get(&ticket).map_or(0, |sent| sent.message.payload.len())
     }
 
     /// Those of them that a former incarnation sealed.
@@ -104,9 +142,11 @@ impl InFlight {
         self.retries.get(&lane)?.first().copied()
     }
 
-    /// The oldest message that may be sent for the first time.
+    /// The oldest message that may be sent for the first time, those of the emergency lane first.
     pub(super) fn ready(&self) -> Option<Ticket> {
-        self.ready.first().copied()
+        let lane = |ticket: &&Ticket| self.messages.get(ticket).map(|sent| sent.message.lane);
+        let urgent = self.ready.iter().find(|ticket| lane(ticket) == Some(Lane::Emergency));
+        urgent.or(self.ready.first()).copied()
     }
 
     /// Adds a message that was just sealed; with a spool it waits until it is written there.
@@ -124,6 +164,7 @@ impl InFlight {
             (sent.attempts, sent.adopted, sent.maybe_stored) = (1, true, true);
             self.adopted.messages += 1;
             self.adopted.bytes += sent.message.payload.len();
+            self.adopted.produced += sent.message.produced;
         }
         self.retries.entry(lane).or_default().insert(ticket);
     }
@@ -133,11 +174,13 @@ impl InFlight {
         let ticket = Ticket(self.next_ticket);
         self.bytes += message.payload.len();
         self.samples = self.samples.saturating_add(message.samples);
+        self.produced += message.produced;
         let sent = OutgoingMessage {
             message,
             enqueued,
             adopted: false,
             attempts: 0,
+            overdue: 0,
             timeouts_in_a_row: 0,
             refusals: 0,
             refused_at: None,
@@ -173,9 +216,26 @@ impl InFlight {
         sent.attempts += 1;
         self.ready.remove(&ticket);
         self.retries.entry(sent.message.lane).or_default().remove(&ticket);
-        self.in_flight.insert(ticket, now);
+        let wait = acknowledgement_wait(ACK_WAIT, sent.overdue, ACK_WAIT_MAX);
         let publish = sent.message.publish(ticket, 0);
+        if is_windowed(sent) {
+            self.unanswered_bytes += sent.message.payload.len();
+        }
+        self.in_flight.insert(ticket, Attempt { sent: now, overdue_at: now.plus(wait) });
         Some((sent, publish, sent.attempts > 1))
+    }
+
+    /// When the attempt that is under way was sent.
+    pub(super) fn sent_at(&self, ticket: Ticket) -> Option<Mono> {
+        self.in_flight.get(&ticket).map(|attempt| attempt.sent)
+    }
+
+    /// Ends an attempt; false if none was under way.
+    fn end_attempt(&mut self, ticket: Ticket) -> bool {
+        let was_under_way = self.in_flight.remove(&ticket).is_some();
+        let sent = self.messages.get(&ticket).filter(|sent| was_under_way && is_windowed(sent));
+        self.unanswered_bytes -= sent.map_or(0, |sent| sent.message.payload.len());
+        was_under_way
     }
 
     /// Messages that an aggregator has stored although their acknowledgement is missing.
@@ -191,7 +251,7 @@ impl InFlight {
     /// A message came back without an answer and waits for a retry; false if it was not in
     /// flight.
     pub(super) fn release(&mut self, ticket: Ticket) -> bool {
-        let was_in_flight = self.in_flight.remove(&ticket).is_some();
+        let was_in_flight = self.end_attempt(ticket);
         if was_in_flight {
             self.wait_for_retry(ticket);
         }
@@ -217,7 +277,9 @@ impl InFlight {
         every: Duration,
         rests_until: Mono,
     ) -> Option<u32> {
-        self.in_flight.remove(&ticket)?;
+        if !self.end_attempt(ticket) {
+            return None;
+        }
         let sent = self.messages.get_mut(&ticket)?;
         let is_due = sent.refused_at.is_none_or(|last| now.since(last) >= every);
         if is_due && !sent.maybe_stored {
@@ -251,7 +313,7 @@ impl InFlight {
     pub(super) fn oldest_in_flight_of(&self, subject: &str) -> Option<Ticket> {
         let of = |ticket| self.get(ticket).is_some_and(|message| message.subject == subject);
         let oldest = self.in_flight.iter().filter(|(ticket, _)| of(**ticket));
-        oldest.min_by_key(|(_, sent)| **sent).map(|(ticket, _)| *ticket)
+        oldest.min_by_key(|(_, attempt)| attempt.sent).map(|(ticket, _)| *ticket)
     }
 
     /// One message.
@@ -262,7 +324,7 @@ impl InFlight {
     /// No answer about a message came in time; false if it was not in flight. After too many of
     /// these in a row it rests, so that it does not block the others.
     pub(super) fn fail(&mut self, ticket: Ticket, rests_until: Mono) -> bool {
-        if self.in_flight.remove(&ticket).is_none() {
+        if !self.end_attempt(ticket) {
             return false;
         }
         let Some(sent) = self.messages.get_mut(&ticket) else { return false };
@@ -284,19 +346,21 @@ impl InFlight {
 
     /// Removes a message.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
+        self.end_attempt(ticket);
         let sent = self.messages.remove(&ticket)?;
         self.retries.entry(sent.message.lane).or_default().remove(&ticket);
         for state in [&mut self.unspooled, &mut self.spooling, &mut self.ready] {
             state.remove(&ticket);
         }
-        self.in_flight.remove(&ticket);
         self.resting.remove(&ticket);
         self.bytes -= sent.message.payload.len();
         if sent.adopted {
             self.adopted.messages -= 1;
             self.adopted.bytes -= sent.message.payload.len();
+            self.adopted.produced -= sent.message.produced;
         }
         self.samples = self.samples.saturating_sub(sent.message.samples);
+        self.produced -= sent.message.produced;
         Some(sent)
     }
 
@@ -308,13 +372,23 @@ impl InFlight {
             self.wait_for_retry(ticket);
         }
         self.end_rests(Mono(u64::MAX));
-        self.messages.values_mut().for_each(|sent| sent.timeouts_in_a_row = 0);
+        self.unanswered_bytes = 0;
+        for sent in self.messages.values_mut() {
+            (sent.timeouts_in_a_row, sent.overdue) = (0, 0);
+        }
     }
 
     /// Messages whose acknowledgement is overdue.
     pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
-        let late = self.in_flight.iter().filter(|(_, sent)| now.since(**sent) >= ACK_WAIT);
+        let late = self.in_flight.iter().filter(|(_, attempt)| now >= attempt.overdue_at);
         late.map(|(ticket, _)| *ticket).collect()
+    }
+
+    /// An attempt is overdue: the next one waits longer.
+    pub(super) fn on_overdue(&mut self, ticket: Ticket) {
+        if let Some(sent) = self.messages.get_mut(&ticket) {
+            sent.overdue += 1;
+        }
     }
 
     /// Ends the rest of messages whose time is over.
@@ -328,7 +402,12 @@ impl InFlight {
 
     /// When the next acknowledgement is overdue or the next rest ends.
     pub(super) fn next_deadline(&self) -> Option<Mono> {
-        let overdue = self.in_flight.values().min().map(|sent| sent.plus(ACK_WAIT));
+        let overdue = self.in_flight.values().map(|attempt| attempt.overdue_at).min();
         overdue.into_iter().chain(self.resting.values().min().copied()).min()
     }
+}
+
+/// The emergency lane has a rate limit instead of a window.
+fn is_windowed(sent: &OutgoingMessage) -> bool {
+    sent.message.lane == Lane::Normal
 }

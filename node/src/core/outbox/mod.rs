@@ -26,14 +26,15 @@ mod queue;
 mod sealed;
 mod tokens;
 mod unconfirmed;
+mod window;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::{IN_FLIGHT_MAX, RETRY_PAUSE};
+use crate::limits::{BEHIND_AFTER, BEHIND_KEPT, IN_FLIGHT_MAX, IN_FLIGHT_RESERVED, RETRY_PAUSE};
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::time::{Mono, nanos};
 use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::Bus;
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
@@ -45,15 +46,16 @@ pub use dead_letters::{DeadLetter, DeadLetterReason, DeadLetterStats};
 pub(super) use draft::split;
 #[cfg(test)]
 pub(super) use draft::tests::events as event_drafts;
-pub use draft::{Draft, DraftId};
-use drafts::{Drafts, Load};
+pub use draft::{Draft, DraftId, Priority};
+use drafts::{Drafts, SealedLoad};
 use in_flight::{InFlight, OutgoingMessage};
 pub use plimsoll_schemas::wire::BreakerState;
-pub use pressure::{Pressure, Thresholds};
+pub use pressure::{OutboxLoad, Pressure, Thresholds};
 pub use sealed::SealedMessage;
 use tokens::TokenBucket;
 use unconfirmed::Unconfirmed;
 pub use unconfirmed::UnconfirmedBounds;
+use window::SendWindow;
 
 /// A confirmation of a message that was never sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,9 +83,18 @@ pub struct Outbox {
     /// Refusals after which a message becomes a dead letter, and the time between two that count.
     refusals_max: u32,
     refusal_every: Duration,
+    window: SendWindow,
+    /// Whether the window kept a message waiting since the last acknowledgement.
+    was_window_full: bool,
+    /// Until when an aggregator that reported a backlog counts as behind.
+    aggregator_behind_until: Option<Mono>,
     connected: bool,
     resume_at: Option<Mono>,
-    depth_max: usize,
+    depth_max: u64,
+    /// Critical messages sent by the emergency lane.
+    critical_rerouted: u64,
+    /// The time of the latest event: ages are as of then.
+    now: Mono,
     stats: Bus,
 }
 
@@ -119,9 +130,14 @@ impl Outbox {
             dead_letters: DeadLetters::default(),
             refusals_max: bounds.refusals_max,
             refusal_every: bounds.refusal_every,
+            window: SendWindow::new(),
+            was_window_full: false,
+            aggregator_behind_until: None,
             connected: false,
             resume_at: None,
             depth_max: 0,
+            critical_rerouted: 0,
+            now: Mono(0),
             stats: Bus::default(),
             drafts: Drafts::new(bounds),
         }
@@ -134,7 +150,9 @@ impl Outbox {
     /// carries none and always has room.
     pub fn try_push(&mut self, now: Mono, draft: Draft) -> Result<(), Box<Draft>> {
         self.stats.attempted += 1;
-        self.drafts.push(now, draft, self.sealed_load())?;
+        self.now = self.now.max(now);
+        let is_behind = self.is_behind(now);
+        self.drafts.push(now, draft, self.sealed_load(), is_behind)?;
         self.depth_max = self.depth_max.max(self.depth());
         Ok(())
     }
@@ -227,8 +245,13 @@ impl Outbox {
     /// Advances time. An overdue acknowledgement is a failure of the broker only while there is
     /// a connection on which it could have answered.
     pub fn on_deadline(&mut self, now: Mono) {
+        self.now = self.now.max(now);
         for ticket in [self.in_flight.overdue(now), self.unconfirmed.overdue(now)].concat() {
             self.in_flight.on_unanswered(ticket);
+            if let Some(sent) = self.in_flight.sent_at(ticket).filter(|_| self.connected) {
+                self.window.on_overdue(now, sent);
+                self.in_flight.on_overdue(ticket);
+            }
             if self.connected { self.fail(now, ticket) } else { self.release(ticket) }
         }
         self.in_flight.end_rests(now);
@@ -278,10 +301,16 @@ impl Outbox {
             let (lane, draft) = match candidate {
                 Candidate::Retry(ticket) => return self.send(now, ticket),
                 Candidate::Resend(ticket) => return self.resend(now, ticket),
-                Candidate::Draft => (lane, self.drafts.pop(lane)?),
+                Candidate::Draft => {
+                    let (draft, more) = self.drafts.pop(lane, self.window.body_bytes())?;
+                    self.stats.attempted += more;
+                    (lane, draft)
+                }
                 Candidate::Final => self.drafts.take_final()?,
             };
             let enqueued = draft.enqueued;
+            let is_critical = lane == Lane::Emergency && draft.is_critical();
+            self.critical_rerouted += u64::from(is_critical);
             let message = seal(self.next_seq, lane, draft);
             self.next_seq = Seq(self.next_seq.0 + 1);
             self.stats.rerouted += u64::from(lane == Lane::Emergency);
@@ -331,7 +360,45 @@ impl Outbox {
         if self.drafts.pressure().is_conservative() {
             return None;
         }
-        self.candidate(Lane::Normal, room).map(|(candidate, _)| (Lane::Normal, candidate))
+        let (candidate, _) = self.candidate(Lane::Normal, room)?;
+        let has_room = self.has_window_room(self.bytes_of(candidate));
+        self.was_window_full |= !has_room;
+        has_room.then_some((Lane::Normal, candidate))
+    }
+
+    /// Whether a message of the normal lane may set out: the window is not full, and places in
+    /// flight are left for the emergency lane. A message longer than the window goes alone.
+    fn has_window_room(&self, bytes: usize) -> bool {
+        let on_the_way = self.in_flight.window_bytes() + self.unconfirmed.in_flight_bytes();
+        let fits = on_the_way == 0 || on_the_way + bytes <= self.window.bytes();
+        fits && self.in_flight() < IN_FLIGHT_MAX - IN_FLIGHT_RESERVED
+    }
+
+    fn bytes_of(&self, candidate: Candidate) -> usize {
+        match candidate {
+            Candidate::Retry(ticket) => self.in_flight.bytes_of(ticket),
+            Candidate::Resend(ticket) => self.unconfirmed.bytes_of(ticket),
+            Candidate::Draft => {
+                let bytes = self.drafts.front(Lane::Normal).map_or(0, Draft::bytes);
+                bytes.min(self.window.body_bytes())
+            }
+            Candidate::Final => 0,
+        }
+    }
+
+    /// Whether the normal lane is so late that what is urgent overtakes it: messages have waited
+    /// here for long, or an aggregator has reported that it reads a backlog.
+    #[must_use]
+    pub fn is_behind(&self, now: Mono) -> bool {
+        let is_late = |oldest: Mono| now.since(oldest) > BEHIND_AFTER;
+        self.oldest().is_some_and(is_late)
+            || self.aggregator_behind_until.is_some_and(|until| now < until)
+    }
+
+    /// When the oldest message held was enqueued.
+    #[must_use]
+    pub fn oldest(&self) -> Option<Mono> {
+        self.drafts.oldest().into_iter().chain(self.in_flight.oldest()).min()
     }
 
     /// Whether another draft may be sealed. When unconfirmed copies take all the room, the oldest
@@ -492,7 +559,12 @@ impl Outbox {
         if self.unconfirmed.on_answered(ticket) {
             self.breaker.on_success(ticket);
         }
+        let sent_at = self.in_flight.sent_at(ticket);
         let sent = self.remove(ticket)?;
+        let was_full = std::mem::take(&mut self.was_window_full);
+        if let Some(sent_at) = sent_at.filter(|_| sent.message.lane == Lane::Normal) {
+            self.window.on_acknowledged(now, sent_at, sent.message.payload.len(), was_full);
+        }
         self.breaker.on_success(ticket);
         self.stats.published += 1;
         self.unconfirmed.insert(now, ticket, sent.message);
@@ -502,7 +574,7 @@ impl Outbox {
     fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
         let sent = self.in_flight.remove(ticket)?;
         self.dead_letters.cancel(ticket);
-        self.drafts.on_sealed_removed(self.sealed_load());
+        self.drafts.on_sealed_removed(self.now, self.sealed_load());
         Some(sent)
     }
 
@@ -523,6 +595,8 @@ impl Outbox {
         if confirmation.runs.iter().any(forged) {
             return Err(ForgedConfirmation);
         }
+        let is_behind = confirmation.backlog > BEHIND_AFTER;
+        self.aggregator_behind_until = is_behind.then(|| now.plus(BEHIND_KEPT));
         for ticket in self.unconfirmed.on_confirmation(now, confirmation) {
             // A resend of it may be in flight, whose acknowledgement then means nothing.
             self.breaker.on_released(ticket);
@@ -561,17 +635,24 @@ impl Outbox {
         !self.drafts.has_final()
     }
 
-    /// Counters and depth for the aggregator.
+    /// Counters and load for the aggregator.
     #[must_use]
     pub fn stats(&self) -> Bus {
+        let load = self.drafts.load(self.now, self.all_sealed());
+        let pressure = self.drafts.pressure();
         Bus {
             dropped: self.drafts.dropped(),
             coalesced: self.drafts.coalesced(),
-            outbox_messages: self.depth() as u64,
-            outbox_messages_max: self.depth_max as u64,
-            outbox_bytes: (self.drafts.bytes() + self.in_flight.bytes()) as u64,
+            outbox_messages: self.messages() as u64,
+            outbox_depth: load.depth,
+            outbox_depth_max: self.depth_max,
+            outbox_bytes: load.bytes as u64,
+            outbox_age_ns: nanos(load.age),
+            outbox_pressure: pressure.level(load),
             breaker_state: Some(self.breaker.state().as_number()),
-            conservative: self.drafts.pressure().is_conservative(),
+            conservative: pressure.is_conservative(),
+            rerouting: pressure.is_rerouting(),
+            dropping: pressure.is_dropping(),
             unconfirmed: self.unconfirmed.messages() as u64,
             ..self.stats.clone()
         }
@@ -596,24 +677,42 @@ impl Outbox {
 
     /// Messages held: drafts, and sealed messages that are not acknowledged.
     #[must_use]
-    pub fn depth(&self) -> usize {
+    pub fn messages(&self) -> usize {
         self.drafts.messages() + self.in_flight.messages()
+    }
+
+    /// The messages that these stand for, as they were produced.
+    #[must_use]
+    pub fn depth(&self) -> u64 {
+        self.drafts.produced() + self.in_flight.produced()
     }
 
     /// Sealed messages of this incarnation. Adopted ones were admitted by a former incarnation
     /// and must not keep this one from admitting its own.
-    fn sealed_load(&self) -> Load {
+    fn sealed_load(&self) -> SealedLoad {
         let adopted = self.in_flight.adopted();
-        Load {
-            messages: self.in_flight.messages() - adopted.messages,
-            bytes: self.in_flight.bytes() - adopted.bytes,
-        }
+        let SealedLoad { messages, load } = self.all_sealed();
+        let depth = load.depth - adopted.produced;
+        let load = OutboxLoad { depth, bytes: load.bytes - adopted.bytes, ..load };
+        SealedLoad { messages: messages - adopted.messages, load }
+    }
+
+    fn all_sealed(&self) -> SealedLoad {
+        let age = self.in_flight.oldest().map_or(Duration::ZERO, |oldest| self.now.since(oldest));
+        let (depth, bytes) = (self.in_flight.produced(), self.in_flight.bytes());
+        SealedLoad { messages: self.in_flight.messages(), load: OutboxLoad { depth, bytes, age } }
     }
 
     /// Samples in all messages held.
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.drafts.samples() + self.in_flight.samples()
+    }
+
+    /// Critical messages sent by the emergency lane.
+    #[must_use]
+    pub fn critical_rerouted(&self) -> u64 {
+        self.critical_rerouted
     }
 
     /// Messages in flight.
@@ -643,7 +742,7 @@ impl Outbox {
     /// Whether every message has been acknowledged or rejected.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.depth() == 0
+        self.messages() == 0
     }
 
     /// Whether the broker can be reached.

@@ -8,32 +8,53 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::Mono;
-use plimsoll_schemas::wire::Body;
 
-use super::draft::{Draft, DraftIds};
+use super::draft::{Draft, DraftIds, Priority};
 
 /// The drafts of one lane.
 #[derive(Default)]
 pub(super) struct Queue {
+    /// Whether critical drafts are sent before older ones.
+    critical_first: bool,
     drafts: VecDeque<Entry>,
     bytes: usize,
     samples: u64,
+    produced: u64,
 }
 
 struct Entry {
     draft: Draft,
-    /// True once the next latency draft did not fit into this one. It never will: both can only
-    /// grow.
+    /// True once merging this interval with the next one did not help. It never will: both can
+    /// only grow.
     is_full: bool,
+    /// True once merging the parts of this interval did not help.
+    is_whole: bool,
     /// True once it had to wait for a token.
     was_rate_limited: bool,
 }
 
+impl Entry {
+    fn new(draft: Draft) -> Self {
+        Self { draft, is_full: false, is_whole: false, was_rate_limited: false }
+    }
+}
+
 impl Queue {
+    /// A queue that sends critical drafts before older ones.
+    pub(super) fn critical_first() -> Self {
+        Self { critical_first: true, ..Self::default() }
+    }
+
     /// Number of drafts.
     pub(super) fn messages(&self) -> usize {
         self.drafts.len()
+    }
+
+    /// Messages that they stand for, as they were produced.
+    pub(super) fn produced(&self) -> u64 {
+        self.produced
     }
 
     /// Bytes of all drafts.
@@ -46,26 +67,59 @@ impl Queue {
         self.samples
     }
 
-    /// The oldest draft.
+    /// The draft that is sent next.
     pub(super) fn front(&self) -> Option<&Draft> {
-        self.drafts.front().map(|entry| &entry.draft)
+        self.drafts.get(self.next()?).map(|entry| &entry.draft)
+    }
+
+    fn next(&self) -> Option<usize> {
+        let is_first = |entry: &Entry| self.critical_first && entry.draft.is_critical();
+        self.drafts.iter().position(is_first).or((!self.drafts.is_empty()).then_some(0))
+    }
+
+    /// When the oldest draft was enqueued.
+    pub(super) fn oldest(&self) -> Option<Mono> {
+        self.drafts.front().map(|entry| entry.draft.enqueued)
+    }
+
+    /// When the next draft expires, if drafts live for `ttl`.
+    pub(super) fn expires(&self, ttl: Duration) -> Option<Mono> {
+        self.drafts.front().map(|entry| entry.draft.latest.plus(ttl))
     }
 
     /// Adds the newest draft.
     pub(super) fn push(&mut self, draft: Draft) {
-        self.add(&draft);
-        self.drafts.push_back(Entry { draft, is_full: false, was_rate_limited: false });
+        self.insert(self.drafts.len(), draft);
     }
 
-    /// Removes the oldest draft.
-    pub(super) fn pop(&mut self) -> Option<Draft> {
-        (!self.drafts.is_empty()).then(|| self.remove(0))
+    /// Removes the draft that is sent next. One with a longer body than `bytes` is split, and the
+    /// rest stays; returns also how many messages more that makes.
+    pub(super) fn pop(&mut self, bytes: usize, ids: &mut DraftIds) -> Option<(Draft, u64)> {
+        let index = self.next()?;
+        let mut parts = self.remove(index).split_at(bytes);
+        let more = parts.len().saturating_sub(1) as u64;
+        for mut part in parts.drain(1..).rev() {
+            part.id = ids.next_id();
+            self.insert(index, part);
+        }
+        Some((parts.pop()?, more))
     }
 
     /// Removes the oldest draft if nothing in it is newer than `age`.
     pub(super) fn pop_older(&mut self, now: Mono, age: Duration) -> Option<Draft> {
-        let is_old = now.since(self.front()?.latest) >= age;
+        let is_old = now >= self.expires(age)?;
         is_old.then(|| self.remove(0))
+    }
+
+    /// Removes the oldest draft of low priority.
+    pub(super) fn pop_low(&mut self) -> Option<Draft> {
+        self.take_first(|draft| draft.priority == Priority::Low)
+    }
+
+    /// Removes the oldest draft for which `is_meant` holds.
+    pub(super) fn take_first(&mut self, is_meant: impl Fn(&Draft) -> bool) -> Option<Draft> {
+        let index = self.drafts.iter().position(|entry| is_meant(&entry.draft))?;
+        Some(self.remove(index))
     }
 
     /// All drafts, oldest first.
@@ -77,29 +131,30 @@ impl Queue {
     pub(super) fn prepend(&mut self, other: &mut Self) {
         self.bytes += std::mem::take(&mut other.bytes);
         self.samples += std::mem::take(&mut other.samples);
+        self.produced += std::mem::take(&mut other.produced);
         std::mem::swap(&mut self.drafts, &mut other.drafts);
         self.drafts.append(&mut other.drafts);
     }
 
-    /// Marks the oldest draft as delayed by the rate limit; true the first time.
+    /// Marks the draft that is sent next as delayed by the rate limit; true the first time.
     pub(super) fn mark_front_rate_limited(&mut self) -> bool {
-        let front = self.drafts.front_mut();
+        let front = self.next().and_then(|index| self.drafts.get_mut(index));
         front.is_some_and(|entry| !std::mem::replace(&mut entry.was_rate_limited, true))
     }
 
-    /// Turns two messages into one: removes the oldest state message that a newer one supersedes,
-    /// or merges the oldest events into the next, or else merges the two neighbours that together
-    /// cover the least time, which keeps the time resolution as even as possible. Returns how many
-    /// events did not fit into one message; `None` when nothing can be merged.
-    pub(super) fn coalesce(&mut self, ids: &mut DraftIds) -> Option<u64> {
+    /// Merges drafts: removes the oldest reading that a newer one supersedes, or merges the oldest
+    /// events into the next, or else merges the two neighbouring intervals that together cover the
+    /// least time, which keeps the time resolution as even as possible. `None` when nothing can be
+    /// merged.
+    pub(super) fn coalesce(&mut self, ids: &mut DraftIds) -> Option<Coalesced> {
         match self.superseded() {
             Some(pair) => Some(self.supersede(pair, ids)),
-            None => self.join_shortest(ids).then_some(0),
+            None => self.join_shortest(ids),
         }
     }
 
-    /// Merges a draft for which there is no room into the newest one, if the queue then takes at
-    /// most `bytes_max`.
+    /// Merges a draft for which there is no room with the newest interval, if the queue then takes
+    /// at most `bytes_max`; returns by how many messages it then has fewer.
     ///
     /// # Errors
     /// Returns the draft when it cannot be merged.
@@ -107,19 +162,31 @@ impl Queue {
         &mut self,
         draft: Draft,
         bytes_max: usize,
-    ) -> Result<(), Box<Draft>> {
-        let newest = self.drafts.iter_mut().rev().find(|entry| entry.draft.is_latency());
-        let Some(entry) = newest else { return Err(Box::new(draft)) };
-        let mut joined = entry.draft.clone();
-        joined.try_join(draft.clone())?;
-        joined.id = draft.id;
-        if self.bytes - entry.draft.bytes() + joined.bytes() > bytes_max {
+        ids: &mut DraftIds,
+    ) -> Result<u64, Box<Draft>> {
+        let newest = self.intervals().pop().unwrap_or_default();
+        let Some((joined, bytes)) = self.joined_with(&newest, &draft) else {
+            return Err(Box::new(draft));
+        };
+        if bytes > bytes_max {
             return Err(Box::new(draft));
         }
-        self.bytes = self.bytes - entry.draft.bytes() + joined.bytes();
-        self.samples += draft.samples();
-        entry.draft = joined;
-        Ok(())
+        let fewer = (newest.len() + 1).saturating_sub(joined.len()) as u64;
+        self.replace(&newest, joined, ids);
+        Ok(fewer)
+    }
+
+    /// The drafts of an interval merged with one more, and the bytes of the queue with these in
+    /// their place.
+    fn joined_with(&self, interval: &[usize], draft: &Draft) -> Option<(Vec<Draft>, usize)> {
+        let of_interval = || interval.iter().map(|index| &self.drafts[*index].draft);
+        let before: usize = of_interval().map(Draft::bytes).sum();
+        if interval.is_empty() {
+            return None;
+        }
+        let joined = Draft::join(&of_interval().chain([draft]).collect::<Vec<_>>())?;
+        let bytes = self.bytes - before + joined.iter().map(Draft::bytes).sum::<usize>();
+        Some((joined, bytes))
     }
 
     /// The oldest hardware, bus or event draft that has a newer one of its kind, and that one.
@@ -127,83 +194,124 @@ impl Queue {
         let mut found = None;
         let (mut hardware, mut bus, mut event) = (None, None, None);
         for (index, entry) in self.drafts.iter().enumerate().rev() {
-            let newer = match entry.draft.body {
-                Body::Latency(_) => continue,
-                Body::Hardware(_) => &mut hardware,
-                Body::Bus(_) => &mut bus,
-                Body::Event(_) => &mut event,
+            let newer = match entry.draft.kind {
+                SnapshotKind::Latency => continue,
+                SnapshotKind::Hardware => &mut hardware,
+                SnapshotKind::Bus => &mut bus,
+                SnapshotKind::Event => &mut event,
             };
             found = newer.replace(index).map(|newer| (index, newer)).or(found);
         }
         found
     }
 
-    /// The greater depth of the two is kept: it is the only value of a bus message that the next
-    /// one does not repeat. Events do not repeat either, and are kept as far as they fit.
-    fn supersede(&mut self, (older, newer): (usize, usize), ids: &mut DraftIds) -> u64 {
+    /// Events do not repeat, as readings do, and are kept as far as they fit.
+    fn supersede(&mut self, (older, newer): (usize, usize), ids: &mut DraftIds) -> Coalesced {
         let older = self.remove(older);
-        let newer = &mut self.drafts[newer - 1].draft;
-        let bytes = newer.bytes();
-        let mut dropped = 0;
-        match (&older.body, &mut newer.body) {
-            (Body::Bus(older), Body::Bus(body)) => {
-                body.outbox_messages_max = body.outbox_messages_max.max(older.outbox_messages_max);
-                newer.id = ids.next_id();
+        let mut draft = self.remove(newer - 1);
+        let events_dropped = match draft.kind {
+            SnapshotKind::Event => draft.prepend_events(&older),
+            _ => {
+                draft.supersede(&older);
+                0
             }
-            (Body::Event(_), Body::Event(_)) => {
-                dropped = newer.prepend_events(older);
-                newer.id = ids.next_id();
-            }
-            _ => {}
-        }
-        self.bytes = self.bytes - bytes + newer.bytes();
-        dropped
+        };
+        draft.id = ids.next_id();
+        self.insert(newer - 1, draft);
+        Coalesced { messages: 1, events_dropped }
     }
 
-    fn join_shortest(&mut self, ids: &mut DraftIds) -> bool {
+    fn join_shortest(&mut self, ids: &mut DraftIds) -> Option<Coalesced> {
         while let Some((older, newer)) = self.shortest_pair() {
-            let (is_full, draft) = (self.drafts[newer].is_full, self.remove(newer));
-            let entry = &mut self.drafts[older];
-            let (bytes, samples) = (entry.draft.bytes(), entry.draft.samples());
-            let outcome = entry.draft.try_join(draft);
-            entry.is_full = outcome.is_err() || is_full;
-            self.bytes = self.bytes - bytes + entry.draft.bytes();
-            self.samples = self.samples - samples + entry.draft.samples();
-            let Err(draft) = outcome else {
-                entry.draft.id = ids.next_id();
-                return true;
-            };
-            self.add(&draft);
-            self.drafts.insert(newer, Entry { draft: *draft, is_full, was_rate_limited: false });
-        }
-        false
-    }
-
-    fn shortest_pair(&self) -> Option<(usize, usize)> {
-        let latency = |(_, entry): &(usize, &Entry)| entry.draft.is_latency();
-        let mut shortest: Option<(u64, (usize, usize))> = None;
-        let mut before: Option<(usize, &Entry)> = None;
-        for (index, entry) in self.drafts.iter().enumerate().filter(latency) {
-            if let Some((older, older_entry)) = before.filter(|(_, older)| !older.is_full) {
-                let length = older_entry.draft.length_ns.saturating_add(entry.draft.length_ns);
-                if shortest.is_none_or(|(least, _)| length < least) {
-                    shortest = Some((length, (older, index)));
-                }
+            let both = [&older[..], &newer[..]].concat();
+            if let Some(coalesced) = self.join(&both, ids) {
+                return Some(coalesced);
             }
-            before = Some((index, entry));
+            let alone = newer.is_empty();
+            for index in older {
+                let entry = &mut self.drafts[index];
+                if alone { entry.is_whole = true } else { entry.is_full = true }
+            }
         }
-        shortest.map(|(_, pair)| pair)
+        None
     }
 
-    fn add(&mut self, draft: &Draft) {
+    fn join(&mut self, indices: &[usize], ids: &mut DraftIds) -> Option<Coalesced> {
+        let drafts = indices.iter().map(|index| &self.drafts[*index].draft);
+        let joined = Draft::join(&drafts.collect::<Vec<_>>())?;
+        let messages = indices.len().saturating_sub(joined.len()) as u64;
+        self.replace(indices, joined, ids);
+        Some(Coalesced { messages, events_dropped: 0 })
+    }
+
+    /// The drafts at these indices, ascending, make way for others.
+    fn replace(&mut self, indices: &[usize], drafts: Vec<Draft>, ids: &mut DraftIds) {
+        let is_full = indices.last().is_some_and(|index| self.drafts[*index].is_full);
+        let first = indices.first().copied().unwrap_or_default();
+        for index in indices.iter().rev() {
+            self.remove(*index);
+        }
+        for (index, mut draft) in (first..).zip(drafts) {
+            draft.id = ids.next_id();
+            self.insert(index, draft);
+            (self.drafts[index].is_full, self.drafts[index].is_whole) = (is_full, true);
+        }
+    }
+
+    /// The drafts of latencies by their interval, oldest first: a long one is several messages.
+    fn intervals(&self) -> Vec<Vec<usize>> {
+        let mut intervals: Vec<Vec<usize>> = Vec::new();
+        let mut newest = None;
+        for (index, Entry { draft, .. }) in self.drafts.iter().enumerate() {
+            if !draft.is_latency() {
+                continue;
+            }
+            let span = Some((draft.start, draft.length_ns));
+            match intervals.last_mut().filter(|_| newest == span) {
+                Some(interval) => interval.push(index),
+                None => intervals.push(vec![index]),
+            }
+            newest = span;
+        }
+        intervals
+    }
+
+    /// The first interval whose parts may be merged, or else two neighbours.
+    fn shortest_pair(&self) -> Option<(Vec<usize>, Vec<usize>)> {
+        let intervals = self.intervals();
+        let first = |interval: &[usize]| &self.drafts[interval[0]];
+        let in_parts = |interval: &&Vec<usize>| interval.len() > 1 && !first(interval).is_whole;
+        if let Some(parts) = intervals.iter().find(in_parts) {
+            return Some((parts.clone(), Vec::new()));
+        }
+        let length = |interval: &[usize]| first(interval).draft.length_ns;
+        let is_open = |pair: &&[Vec<usize>]| !first(&pair[0]).is_full;
+        let both = |pair: &&[Vec<usize>]| length(&pair[0]).saturating_add(length(&pair[1]));
+        let shortest = intervals.windows(2).filter(is_open).min_by_key(both)?;
+        Some((shortest[0].clone(), shortest[1].clone()))
+    }
+
+    fn insert(&mut self, index: usize, draft: Draft) {
         self.bytes += draft.bytes();
         self.samples += draft.samples();
+        self.produced += draft.produced;
+        self.drafts.insert(index, Entry::new(draft));
     }
 
     fn remove(&mut self, index: usize) -> Draft {
         let entry = self.drafts.remove(index).expect("the caller found the index");
         self.bytes -= entry.draft.bytes();
         self.samples -= entry.draft.samples();
+        self.produced -= entry.draft.produced;
         entry.draft
     }
+}
+
+/// What a merge did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Coalesced {
+    /// By how many messages there are fewer.
+    pub(super) messages: u64,
+    /// Events that did not fit into one message.
+    pub(super) events_dropped: u64,
 }

@@ -57,6 +57,9 @@ pub(crate) struct DraftRecord<'a> {
     lane: Lane,
     kind: SnapshotKind,
     pub(crate) samples: u64,
+    /// How many messages it stands for.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    produced: u64,
     #[serde(borrow)]
     snapshot: &'a serde_bytes::Bytes,
 }
@@ -68,8 +71,20 @@ pub(crate) struct SealedRecord<'a> {
     at: Wall,
     subject: &'a str,
     pub(crate) samples: u64,
+    /// How many messages it stands for.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    produced: u64,
     #[serde(borrow)]
     payload: &'a serde_bytes::Bytes,
+}
+
+fn one() -> u64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that serde needs")]
+fn is_one(n: &u64) -> bool {
+    *n == 1
 }
 
 #[derive(Serialize, Deserialize)]
@@ -101,7 +116,7 @@ pub(crate) fn encode(identity: &Identity, id: DraftId, draft: &Draft) -> Vec<u8>
         successor: None,
         labels: draft.labels.clone(),
     };
-    wire::encode(&Snapshot { header, body: draft.body.clone() })
+    wire::encode_around(&header, draft.kind, &draft.body)
 }
 
 /// Parses one record; unknown fields are skipped.
@@ -152,8 +167,9 @@ impl<'a> DraftRecord<'a> {
         Self {
             id: id.0,
             lane: *lane,
-            kind: draft.body.kind(),
+            kind: draft.kind,
             samples: draft.samples(),
+            produced: draft.produced,
             snapshot: serde_bytes::Bytes::new(snapshot),
         }
     }
@@ -167,7 +183,8 @@ impl<'a> DraftRecord<'a> {
         if header.seq.0 != self.id || self.samples != body.samples() {
             return Err("the id or the samples of a draft differ from its snapshot".to_owned());
         }
-        let draft = Draft::new(body, header.start, header.length_ns, now).labelled(header.labels);
+        let draft = Draft::new(&body, header.start, header.length_ns, now).labelled(header.labels);
+        let draft = draft.standing_for(self.produced.min(COUNT_MAX));
         Ok((self.lane, if header.last { draft.into_final() } else { draft }))
     }
 }
@@ -180,6 +197,7 @@ impl<'a> SealedRecord<'a> {
             at: sealed.sealed_at,
             subject: &sealed.subject,
             samples: sealed.samples,
+            produced: sealed.produced,
             payload: serde_bytes::Bytes::new(&sealed.payload),
         }
     }
@@ -205,6 +223,7 @@ impl<'a> SealedRecord<'a> {
             subject: self.subject.to_owned(),
             payload: Bytes::copy_from_slice(self.payload),
             samples: self.samples,
+            produced: self.produced.min(COUNT_MAX),
             last: header.last,
             sealed_at: self.at,
         })

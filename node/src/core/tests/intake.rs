@@ -103,7 +103,7 @@ fn a_bus_message_of_every_reason_fits_its_draft_size() {
         successor: Some(Incarnation(u64::MAX)),
         labels: Labels::default(),
     };
-    let draft = Draft::new(Body::Bus(bus.clone()), start().wall, 1, start().mono);
+    let draft = Draft::new(&Body::Bus(bus.clone()), start().wall, 1, start().mono);
     let message = wire::encode(&Snapshot { header, body: Body::Bus(bus) });
     assert!(message.len() <= draft.bytes(), "{} of {}", message.len(), draft.bytes());
 }
@@ -132,7 +132,7 @@ proptest! {
     /// Invariant 1 from the client on: what it sent is in messages, held, or lost by name.
     #[test]
     fn what_clients_sent_is_merged_held_or_lost(steps in steps()) {
-        let mut core = core(tight(6));
+        let mut core = core(tight());
         let (mut now, mut number, mut before, mut seq) = (start(), 0, 0, 0);
         // Of datagrams, the node can count only those before the last one that came.
         let (mut received, mut frames, mut merged, mut first) = (0, 0, 0, None);

@@ -3,7 +3,7 @@
 use plimsoll_schemas::histogram::{Histogram, Over, Packed};
 use plimsoll_schemas::ids::Series;
 use plimsoll_schemas::wire::Latency;
-use plimsoll_schemas::wire::confirmation::Confirmation;
+use plimsoll_schemas::wire::confirmation::{Confirmation, LatencyLimit};
 
 use super::*;
 
@@ -13,10 +13,20 @@ const BESIDE: [u64; 5] = [LIMIT_NS - 1, LIMIT_NS, LIMIT_NS + 1, LIMIT_NS + 2, LI
 
 fn confirm(core: &mut Core, now: Now, limits: &[(&str, u64)]) {
     let node = NodeName::new("n").unwrap();
-    let named = |(name, ns): &(&str, u64)| (Operation::new(*name).unwrap(), *ns);
-    let limits = limits.iter().map(named).collect();
-    let got = Confirmation { node, behind: false, age: Duration::ZERO, runs: Vec::new(), limits };
+    let limits = limits.iter().map(|(name, ns)| p99(name, *ns)).collect();
+    let got = Confirmation {
+        node,
+        behind: false,
+        backlog: Duration::ZERO,
+        age: Duration::ZERO,
+        runs: Vec::new(),
+        limits,
+    };
     core.on_confirmation(now, &confirmation::encode(&got)).unwrap();
+}
+
+fn p99(name: &str, limit_ns: u64) -> LatencyLimit {
+    LatencyLimit { operation: Operation::new(name).unwrap(), limit_ns, allowed_ppm: 10_000 }
 }
 
 /// What an aggregator reads of every series in what is sent now.
@@ -123,8 +133,15 @@ fn broker_delay_is_counted_too_and_a_forged_confirmation_sets_no_limit() {
         incarnation: Incarnation(start().wall.0),
         spans: vec![(Seq(1), Seq(99))],
     };
-    let limits = vec![(Operation::new("publish").unwrap(), 7)];
-    let forged = Confirmation { node, behind: false, age: Duration::ZERO, runs: vec![run], limits };
+    let limits = vec![p99("publish", 7)];
+    let forged = Confirmation {
+        node,
+        behind: false,
+        backlog: Duration::ZERO,
+        age: Duration::ZERO,
+        runs: vec![run],
+        limits,
+    };
     assert_eq!(core.on_confirmation(start(), &confirmation::encode(&forged)), Err("forged"));
     core.on_deadline(start().after(SECOND));
     let late = start().after(SECOND + Duration::from_nanos(25_000_001));

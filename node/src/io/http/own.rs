@@ -145,8 +145,13 @@ fn add_outbox(page: &Page, status: &Status) {
     let gauges = [
         ("plimsoll_agent_series", "Series in the open interval", status.series as u64),
         (
+            "plimsoll_agent_outbox_depth",
+            "Messages that the broker has not acknowledged, as they were produced before merging",
+            bus.outbox_depth,
+        ),
+        (
             "plimsoll_agent_outbox_messages",
-            "Messages that the broker has not acknowledged",
+            "Messages that the broker has not acknowledged, merged",
             bus.outbox_messages,
         ),
         (

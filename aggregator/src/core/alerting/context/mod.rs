@@ -83,8 +83,8 @@ fn worst_node(at: Wall, name: &NodeName, node: &Node) -> WorstNode {
 /// Its way to the broker, as it last reported.
 fn way(bus: &Bus) -> BusContext {
     BusContext {
-        outbox_messages: bus.outbox_messages,
-        outbox_messages_max: bus.outbox_messages_max,
+        outbox_depth: bus.outbox_depth,
+        outbox_depth_max: bus.outbox_depth_max,
         pending_bytes: bus.outbox_bytes,
         rerouted: bus.rerouted,
         dropped: bus.dropped,

@@ -20,7 +20,7 @@ use crate::limits::{
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
-use plimsoll_schemas::limits::delivery::REROUTE_MESSAGES;
+use plimsoll_schemas::limits::delivery::REROUTE_PRESSURE;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{AlertType, Bus, Event, EventSource, Hardware, Latency};
@@ -243,7 +243,7 @@ impl Node {
     /// What is wrong with it; `gap_samples` are missing for too long.
     pub fn troubles(&self, now: Wall, gap_samples: u64) -> impl Iterator<Item = Trouble> {
         let is_reporting = self.presence(now) == Presence::Up;
-        let deep = is_reporting && self.bus.value.outbox_messages > REROUTE_MESSAGES as u64;
+        let deep = is_reporting && self.bus.value.outbox_pressure > REROUTE_PRESSURE;
         let grew = |what| {
             let last = self.metrics.last_increase(what);
             last.is_some_and(|at| now.since(at) < TROUBLE_LASTS)

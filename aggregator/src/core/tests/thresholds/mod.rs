@@ -43,8 +43,8 @@ fn one_breach_on_each_of_three_nodes_is_nobodys_third() {
     let mut states = BTreeSet::new();
     for deep in 0..nodes.len() {
         for (place, node) in nodes.iter_mut().enumerate() {
-            let outbox_messages = if place == deep { 5_000 } else { 0 };
-            let bus = Body::Bus(Bus { outbox_messages, ..Bus::default() });
+            let outbox_pressure = if place == deep { 600_000 } else { 0 };
+            let bus = Body::Bus(Bus { outbox_pressure, ..Bus::default() });
             let message = node.message(world.now, bus, false);
             deliver(&mut world.core, world.now, &message);
         }
@@ -118,7 +118,7 @@ fn strange_values_are_compared_and_break_nothing() {
         (world.gpu_memory, world.swap, world.throttled) = (value, value, value);
         world.count("isolation.violations", value);
         world.bus.dropped = u64::MAX;
-        world.bus.outbox_messages = u64::MAX;
+        world.bus.outbox_pressure = u64::MAX;
         world.bus.breaker_state = Some(255);
         world.bus.round_trip_ns = Some(u64::MAX);
         world.lives(3);

@@ -24,7 +24,7 @@ use crate::core::tests::thresholds::world::World;
 type Case = (&'static str, fn(&mut World), fn(&mut World));
 
 const CASES: &[Case] = &[
-    ("queue_depth", |w| w.bus.outbox_messages = 4_001, |w| w.bus.outbox_messages = 4_000),
+    ("queue_depth", |w| w.bus.outbox_pressure = 500_001, |w| w.bus.outbox_pressure = 500_000),
     ("rerouted", |w| w.bus.rerouted += 1, |_| {}),
     ("dropped", |w| w.bus.dropped += 1, |_| {}),
     ("breaker_open", |w| w.bus.breaker_state = Some(2), |w| w.bus.breaker_state = Some(0)),
@@ -166,6 +166,8 @@ const CASES: &[Case] = &[
     ("checkpoint_old", |w| w.stores = false, |w| w.stores = true),
     ("swap", |w| w.swap = 0.9, |w| w.swap = 0.1),
     ("outbox_bytes", |w| w.bus.outbox_bytes = 2_000, |w| w.bus.outbox_bytes = 10),
+    ("outbox_depth", |w| w.bus.outbox_depth = 2_000, |w| w.bus.outbox_depth = 10),
+    ("outbox_age", |w| w.bus.outbox_age_ns = 2_000 * MS, |w| w.bus.outbox_age_ns = MS),
     ("round_trip", |w| w.bus.round_trip_ns = Some(2_000 * MS), |w| w.bus.round_trip_ns = Some(MS)),
     ("pending", |w| w.pending = 2_000, |w| w.pending = 0),
     ("load", |w| w.load = 200.0, |w| w.load = 0.5),
@@ -181,6 +183,8 @@ fn others() -> Vec<Threshold> {
     let rules = [
         ("swap", "swap_used_ratio", Greater, 0.8),
         ("outbox_bytes", "outbox_bytes", Greater, 1_000.0),
+        ("outbox_depth", "outbox_depth", Greater, 1_000.0),
+        ("outbox_age", "outbox_age_seconds", Greater, 1.0),
         ("round_trip", "round_trip_seconds", Greater, 1.0),
         ("pending", "pending_messages", Greater, 1_000.0),
         ("load", "sensor:load1", Greater, 100.0),

@@ -88,7 +88,7 @@ impl World {
         let bus = Bus {
             breaker_state: Some(0),
             round_trip_ns: Some(MS),
-            outbox_messages: 3,
+            outbox_depth: 3,
             outbox_bytes: 900,
             ..Bus::default()
         };

@@ -30,8 +30,8 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
         presence: Presence::Left,
         last_seen_seconds: 0.0,
         ledger,
-        outbox_messages: 0,
-        outbox_messages_max: 0,
+        outbox_depth: 0,
+        outbox_depth_max: 0,
         dropped: 0,
     };
     let summary = Summary {

@@ -5,11 +5,12 @@
 //! could be recorded, and the counters of all that; every input is counted as recorded or as
 //! rejected. Parses no formats: readers of pages and requests pass points and latencies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::lines::{Line, TimeUnit, Units, ValueReader};
 use super::points::{Point, PointStats, Points};
@@ -44,6 +45,8 @@ pub(super) struct RecordedInterval {
     /// When it started.
     pub(super) started: Now,
     pub(super) latency: Latency,
+    /// Operations of which more samples than allowed exceed a limit.
+    pub(super) breached: BTreeSet<Operation>,
     /// Samples that count as recorded and as lost, by reason.
     pub(super) lost: BTreeMap<&'static str, u64>,
 }
@@ -211,7 +214,7 @@ impl Recorder {
     }
 
     /// Adds limits over which samples are counted exactly.
-    pub(super) fn on_limits(&mut self, now: Mono, limits: &[(Operation, u64)]) {
+    pub(super) fn on_limits(&mut self, now: Mono, limits: &[LatencyLimit]) {
         self.interval.on_limits(now, limits);
     }
 
@@ -250,9 +253,10 @@ impl Recorder {
         self.open_samples = 0;
         let started = self.interval.started();
         let (latency, moved) = self.interval.close(now);
+        let breached = self.interval.breached(&latency);
         self.cache.on_slots_moved(|slot| moved[slot]);
         self.points.on_slots_moved(|slot| moved[slot]);
-        RecordedInterval { started, latency, lost: std::mem::take(&mut self.lost) }
+        RecordedInterval { started, latency, breached, lost: std::mem::take(&mut self.lost) }
     }
 
     /// Which tags become labels.

@@ -6,7 +6,7 @@
 //! cannot be folded and is rejected. So are samples beyond what a message may carry, because a
 //! reader would reject the whole message.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::layout::MAX_NS;
@@ -14,6 +14,7 @@ use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::labels::{LabelRules, LineLabelStats};
 use super::limits::LatencyLimits;
@@ -106,7 +107,7 @@ impl Interval {
 
     /// Adds limits: samples over them are counted exactly from now on, and those recorded before
     /// are counted from their buckets.
-    pub(crate) fn on_limits(&mut self, now: Mono, received: &[(Operation, u64)]) {
+    pub(crate) fn on_limits(&mut self, now: Mono, received: &[LatencyLimit]) {
         for operation in self.limits.update(now, received) {
             let limits = self.limits.of(&operation);
             let of_same =
@@ -118,6 +119,11 @@ impl Interval {
     /// All limits, in nanoseconds.
     pub(crate) fn limits(&self) -> Vec<(Operation, u64)> {
         self.limits.all()
+    }
+
+    /// The operations of which more samples than allowed exceed a limit in `latency`.
+    pub(crate) fn breached(&self, latency: &Latency) -> BTreeSet<Operation> {
+        self.limits.breached(latency)
     }
 
     /// Reserves up to `samples` of those that the incarnation may still count.

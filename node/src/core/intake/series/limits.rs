@@ -7,35 +7,42 @@ use crate::limits::{LIMIT_EVICTED_AFTER, LIMITS_OPERATIONS_MAX};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::wire::LIMITS_MAX;
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::wire::Latency;
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 /// All limits.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyLimits {
-    /// Each limit in nanoseconds, and when it was last received.
-    by_operation: BTreeMap<Operation, BTreeMap<u64, Mono>>,
+    /// By operation and limit in nanoseconds.
+    by_operation: BTreeMap<Operation, BTreeMap<u64, Received>>,
+}
+
+/// How a limit was last received.
+#[derive(Clone, Copy, Debug)]
+struct Received {
+    at: Mono,
+    /// The share of samples that may exceed it, in millionths.
+    allowed_ppm: u32,
 }
 
 impl LatencyLimits {
     /// Adds limits, and returns the operations whose limits changed. Two aggregators may send
     /// different ones in turn: both are kept; of too many, those received last.
-    pub(crate) fn update(
-        &mut self,
-        now: Mono,
-        received: &[(Operation, u64)],
-    ) -> BTreeSet<Operation> {
+    pub(crate) fn update(&mut self, now: Mono, received: &[LatencyLimit]) -> BTreeSet<Operation> {
         let mut changed = BTreeSet::new();
-        for (operation, limit_ns) in received {
+        for LatencyLimit { operation, limit_ns, allowed_ppm } in received {
             let is_known = self.by_operation.contains_key(operation);
             if !is_known && self.by_operation.len() >= LIMITS_OPERATIONS_MAX {
                 continue;
             }
             let limits = self.by_operation.entry(operation.clone()).or_default();
-            if limits.insert(*limit_ns, now).is_none() {
+            let latest = Received { at: now, allowed_ppm: *allowed_ppm };
+            if limits.insert(*limit_ns, latest).is_none() {
                 changed.insert(operation.clone());
             }
             while limits.len() > LIMITS_MAX {
                 let oldest = limits.iter().filter(|(limit, _)| *limit != limit_ns);
-                let Some((oldest, _)) = oldest.min_by_key(|(_, at)| **at) else { break };
+                let Some((oldest, _)) = oldest.min_by_key(|(_, of)| of.at) else { break };
                 let oldest = *oldest;
                 limits.remove(&oldest);
             }
@@ -47,7 +54,7 @@ impl LatencyLimits {
     fn evict(&mut self, now: Mono, changed: &mut BTreeSet<Operation>) {
         self.by_operation.retain(|operation, limits| {
             let before = limits.len();
-            limits.retain(|_, at| now.since(*at) <= LIMIT_EVICTED_AFTER);
+            limits.retain(|_, of| now.since(of.at) <= LIMIT_EVICTED_AFTER);
             if limits.len() < before {
                 changed.insert(operation.clone());
             }
@@ -66,18 +73,77 @@ impl LatencyLimits {
         let each = self.by_operation.iter();
         each.flat_map(|(name, limits)| limits.keys().map(|limit| (name.clone(), *limit))).collect()
     }
+
+    /// The operations of which more samples than allowed exceed a limit in this interval.
+    pub(crate) fn breached(&self, latency: &Latency) -> BTreeSet<Operation> {
+        let mut counts: BTreeMap<(&Operation, u64), (u64, u64)> = BTreeMap::new();
+        for (series, histogram) in &latency.histograms {
+            let limits = self.by_operation.get(&series.operation);
+            for limit_ns in limits.into_iter().flat_map(BTreeMap::keys) {
+                let (over, all) = counts.entry((&series.operation, *limit_ns)).or_default();
+                let watched = histogram.overs().get(*limit_ns).unwrap_or_default();
+                *over = over.saturating_add(watched.over);
+                *all = all.saturating_add(histogram.count());
+            }
+        }
+        let is_breached = |operation: &Operation, limit_ns: u64, over: u64, all: u64| {
+            let limit = self.by_operation.get(operation).and_then(|limits| limits.get(&limit_ns));
+            let allowed = limit.map_or(u128::MAX, |limit| u128::from(limit.allowed_ppm));
+            u128::from(over) * 1_000_000 > allowed.saturating_mul(all.into())
+        };
+        let breached = counts.into_iter().filter(|((operation, limit_ns), (over, all))| {
+            is_breached(operation, *limit_ns, *over, *all)
+        });
+        breached.map(|((operation, _), _)| operation.clone()).collect()
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::histogram::Histogram;
+    use plimsoll_schemas::ids::{Labels, Series};
+
     use super::*;
 
     fn named(limits: &[(&str, u64)]) -> Vec<(Operation, u64)> {
         limits.iter().map(|(name, ns)| (Operation::new(*name).unwrap(), *ns)).collect()
     }
 
+    fn p99(limits: &[(&str, u64)]) -> Vec<LatencyLimit> {
+        let limit =
+            |(operation, limit_ns)| LatencyLimit { operation, limit_ns, allowed_ppm: 10_000 };
+        named(limits).into_iter().map(limit).collect()
+    }
+
     fn changed(limits: &mut LatencyLimits, at: Mono, limits_ns: &[(&str, u64)]) -> Vec<String> {
-        limits.update(at, &named(limits_ns)).iter().map(ToString::to_string).collect()
+        limits.update(at, &p99(limits_ns)).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn an_operation_is_breached_by_all_its_series_together() {
+        let mut limits = LatencyLimits::default();
+        limits.update(Mono(0), &p99(&[("a", 1_000), ("b", 1_000)]));
+        let series = |operation: &str, label: &str, over: u64, within: u64| {
+            let labels = Labels::new([("k", label)]).unwrap();
+            let series = Series { operation: Operation::new(operation).unwrap(), labels };
+            let mut histogram = Histogram::default();
+            histogram.watch(&limits.of(&series.operation));
+            histogram.record_n(5_000, over);
+            histogram.record_n(10, within);
+            (series, histogram)
+        };
+        let latency = |within| Latency {
+            histograms: vec![
+                series("a", "1", 1, 0),
+                series("a", "2", 0, within),
+                series("b", "1", 0, 9),
+                series("c", "1", 9, 0),
+            ],
+            ..Latency::default()
+        };
+        assert_eq!(limits.breached(&latency(99)), BTreeSet::new(), "one in a hundred is allowed");
+        let a = Operation::new("a").unwrap();
+        assert_eq!(limits.breached(&latency(98)), BTreeSet::from([a]));
     }
 
     #[test]

@@ -1,20 +1,30 @@
-//! A message before it is sealed: it has no number and no bytes, so it may be merged with another
-//! one. A merge keeps all samples and counters exactly and loses only time resolution.
+//! A message before it is sealed: it has no number, so it may be merged with another one. A merge
+//! keeps all samples and counters exactly and loses only time resolution.
+//!
+//! Its body is kept encoded, as small as it will be sent, and decoded only to be merged or split.
+//!
+//! DESIGN N44.
 
-mod size;
+mod events;
+mod merge;
 mod split;
 
-use std::collections::BTreeMap;
+use bytes::Bytes;
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, SAMPLES_MAX};
+use plimsoll_schemas::subject::SnapshotKind;
+use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::{Body, Bus, Events, Latency, decode_body, encode_body};
 
 use crate::limits::COALESCED_BYTES_MAX;
-use plimsoll_schemas::ids::{Labels, Series};
-use plimsoll_schemas::limits::wire::{EVENTS_MAX, INTERVAL_NS_MAX, SAMPLES_MAX};
-use plimsoll_schemas::time::{Mono, Wall};
-use plimsoll_schemas::wire::{Body, Latency};
 
-use size::{Size, event_bytes};
+use events::newest;
+use merge::merge;
+use split::labels_bytes;
 pub(crate) use split::split;
 
+/// Bytes of a message around its body, at most and without the node's labels.
+pub(super) const HEADER_BYTES: usize = 1_024;
 /// Identifies the content of a draft; a merged draft gets a new id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DraftId(pub u64);
@@ -31,11 +41,26 @@ impl DraftIds {
     }
 }
 
+/// How urgent a message is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Priority {
+    /// A reading without a change of state: the first to be dropped.
+    Low,
+    /// Everything else.
+    #[default]
+    Normal,
+    /// A breach, a critical event, a lost device, the final message: overtakes a backlog by the
+    /// emergency lane, with reserved tokens.
+    Critical,
+}
+
 /// One message before it is sealed.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// What it will carry.
-    pub body: Body,
+    /// Which kind of message it will be.
+    pub kind: SnapshotKind,
+    /// Its encoded body.
+    pub body: Bytes,
     /// Start of its interval.
     pub start: Wall,
     /// Length of its interval.
@@ -43,6 +68,10 @@ pub struct Draft {
     /// The node's labels when its samples were recorded: a later incarnation that sends it may
     /// have other labels.
     pub labels: Labels,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// How many messages it stands for, as they were produced.
+    pub produced: u64,
     /// True for the final message.
     pub last: bool,
     /// When its oldest part was enqueued.
@@ -51,24 +80,28 @@ pub struct Draft {
     pub latest: Mono,
     /// Its id, once it is in the outbox.
     pub id: DraftId,
-    size: Size,
+    samples: u64,
+    events: u64,
 }
 
 impl Draft {
-    /// A message about the interval that began at `start`.
+    /// A message about the interval that began at `start`; one message must hold `body`.
     #[must_use]
-    pub fn new(body: Body, start: Wall, length_ns: u64, enqueued: Mono) -> Self {
-        let size = Size::of(&body);
+    pub fn new(body: &Body, start: Wall, length_ns: u64, enqueued: Mono) -> Self {
         Self {
-            body,
+            kind: body.kind(),
+            body: Bytes::from(encode_body(body)),
             start,
             length_ns: length_ns.max(1),
             labels: Labels::default(),
+            priority: Priority::default(),
+            produced: 1,
             last: false,
             enqueued,
             latest: enqueued,
             id: DraftId::default(),
-            size,
+            samples: body.samples(),
+            events: events_of(body),
         }
     }
 
@@ -78,141 +111,194 @@ impl Draft {
         Self { labels, ..self }
     }
 
+    /// The same message with this priority.
+    #[must_use]
+    pub fn prioritized(self, priority: Priority) -> Self {
+        Self { priority, ..self }
+    }
+
+    /// The same message, which stands for so many as they were produced.
+    #[must_use]
+    pub fn standing_for(self, produced: u64) -> Self {
+        Self { produced, ..self }
+    }
+
     /// The same message, marked as the final one.
     #[must_use]
     pub fn into_final(self) -> Self {
-        Self { last: true, ..self }
+        Self { last: true, priority: Priority::Critical, ..self }
     }
 
     /// Samples that it carries.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.size.samples
-    }
-
-    /// Upper bound of its bytes, in memory or on the wire.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.size.message_bytes(&self.labels)
-    }
-
-    /// Whether it may take reserved tokens.
-    #[must_use]
-    pub fn is_critical(&self) -> bool {
-        self.last
-    }
-
-    /// True when it carries samples, counters or gauges, which no newer message supersedes.
-    #[must_use]
-    pub fn is_latency(&self) -> bool {
-        matches!(self.body, Body::Latency(_))
-    }
-
-    /// True when a newer message of its kind supersedes it.
-    #[must_use]
-    pub fn is_state(&self) -> bool {
-        matches!(self.body, Body::Hardware(_) | Body::Bus(_))
-    }
-
-    /// Merges `newer` into it, unless one message cannot hold both or their labels differ.
-    ///
-    /// # Errors
-    /// Returns `newer` when it does not fit; then no larger one fits either.
-    pub fn try_join(&mut self, newer: Self) -> Result<(), Box<Self>> {
-        let ((start, length_ns), latest) = (self.span(&newer), newer.latest);
-        let both = self.size.plus(newer.size);
-        let other = self.labels != newer.labels;
-        if other || length_ns > INTERVAL_NS_MAX || both.samples > SAMPLES_MAX {
-            return Err(Box::new(newer));
-        }
-        let (Body::Latency(ours), Body::Latency(theirs)) = (&mut self.body, &newer.body) else {
-            return Err(Box::new(newer));
-        };
-        if both.fits() {
-            let Body::Latency(theirs) = newer.body else { return Err(Box::new(newer)) };
-            join(ours, theirs);
-        } else {
-            // Series in common count once, so only the merged size is exact.
-            let mut joined = ours.clone();
-            join(&mut joined, theirs.clone());
-            if !Size::of_latency(&joined).fits() {
-                return Err(Box::new(newer));
-            }
-            *ours = joined;
-        }
-        self.size = Size::of(&self.body);
-        self.latest = self.latest.max(latest);
-        (self.start, self.length_ns) = (start, length_ns);
-        Ok(())
-    }
-
-    /// From the earlier start to the later end.
-    fn span(&self, newer: &Self) -> (Wall, u64) {
-        let start = self.start.min(newer.start);
-        let end = |draft: &Self| draft.start.0.saturating_add(draft.length_ns);
-        (start, end(self).max(end(newer)) - start.0)
+        self.samples
     }
 
     /// Events and service checks that it carries.
     #[must_use]
     pub fn events(&self) -> u64 {
-        match &self.body {
-            Body::Event(events) => events.events.len() as u64,
-            Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => 0,
+        self.events
+    }
+
+    /// Upper bound of its bytes, in memory or on the wire.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        HEADER_BYTES + labels_bytes(&self.labels) + self.body.len()
+    }
+
+    /// Whether it may overtake a backlog and take reserved tokens.
+    #[must_use]
+    pub fn is_critical(&self) -> bool {
+        self.priority == Priority::Critical
+    }
+
+    /// True when it carries samples, counters or gauges, which no newer message supersedes.
+    #[must_use]
+    pub fn is_latency(&self) -> bool {
+        self.kind == SnapshotKind::Latency
+    }
+
+    /// True when a newer message of its kind supersedes it.
+    #[must_use]
+    pub fn is_state(&self) -> bool {
+        matches!(self.kind, SnapshotKind::Hardware | SnapshotKind::Bus)
+    }
+
+    /// What it carries; `None` when no reader could read it, and then it is not merged either.
+    #[must_use]
+    pub fn decode(&self) -> Option<Body> {
+        decode_body(self.kind, &self.body).ok()
+    }
+
+    fn latency(&self) -> Option<Latency> {
+        match self.decode()? {
+            Body::Latency(latency) => Some(latency),
+            Body::Hardware(_) | Body::Bus(_) | Body::Event(_) => None,
+        }
+    }
+
+    fn events_body(&self) -> Option<Events> {
+        match self.decode()? {
+            Body::Event(events) => Some(events),
+            Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => None,
+        }
+    }
+
+    fn bus(&self) -> Option<Bus> {
+        match self.decode()? {
+            Body::Bus(bus) => Some(bus),
+            Body::Latency(_) | Body::Hardware(_) | Body::Event(_) => None,
+        }
+    }
+
+    fn set_body(&mut self, body: &Body) {
+        self.body = Bytes::from(encode_body(body));
+        (self.samples, self.events) = (body.samples(), events_of(body));
+    }
+
+    /// Takes over from an older draft what it supersedes or merges: its age, its urgency and the
+    /// messages that it stands for.
+    fn succeed(&mut self, older: &Self) {
+        self.enqueued = self.enqueued.min(older.enqueued);
+        self.priority = self.priority.max(older.priority);
+        self.produced += older.produced;
+    }
+
+    /// Takes the place of an older reading of its kind. The greater depth of two bus messages is
+    /// kept: it is the only value that the next one does not repeat.
+    pub fn supersede(&mut self, older: &Self) {
+        self.succeed(older);
+        if let (Some(older), Some(mut bus)) = (older.bus(), self.bus()) {
+            bus.outbox_depth_max = bus.outbox_depth_max.max(older.outbox_depth_max);
+            self.set_body(&Body::Bus(bus));
         }
     }
 
     /// Puts the events of an older draft before its own; returns how many of the oldest were
     /// dropped because one message does not hold them.
-    pub fn prepend_events(&mut self, older: Self) -> u64 {
-        let (start, length_ns) = older.span(self);
-        let (Body::Event(mut both), Body::Event(ours)) = (older.body, &mut self.body) else {
+    pub fn prepend_events(&mut self, older: &Self) -> u64 {
+        let (Some(theirs), Some(ours)) = (older.events_body(), self.events_body()) else {
             return 0;
         };
-        both.events.append(&mut ours.events);
-        *ours = both;
+        self.succeed(older);
+        let (start, length_ns) = span([older, self]);
         // A reader rejects a longer interval; each event has its own time anyway.
         self.length_ns = length_ns.min(INTERVAL_NS_MAX);
         self.start = Wall(start.0 + (length_ns - self.length_ns));
-        self.enqueued = self.enqueued.min(older.enqueued);
-        self.keep_newest_events()
+        let (events, dropped) = newest([theirs.events, ours.events].concat());
+        self.set_body(&Body::Event(Events { events }));
+        dropped
     }
 
-    /// Drops the oldest events until one message holds the rest; returns how many.
-    pub fn keep_newest_events(&mut self) -> u64 {
-        let Body::Event(body) = &mut self.body else { return 0 };
-        let mut room = COALESCED_BYTES_MAX;
-        let newest = body.events.iter().rev().take(EVENTS_MAX);
-        let kept = newest.map_while(|event| {
-            room = room.checked_sub(event_bytes(event))?;
-            Some(())
-        });
-        let dropped = body.events.len() - kept.count();
-        body.events.drain(..dropped);
-        self.size = Size::of(&self.body);
-        dropped as u64
-    }
-}
-
-/// Merges what is newer: samples and amounts are added, the newer gauge wins.
-fn join(older: &mut Latency, newer: Latency) {
-    join_series(&mut older.histograms, newer.histograms, |ours, theirs| ours.merge(&theirs));
-    // The sum of two finite numbers may be infinite, which the wire rejects.
-    join_series(&mut older.counters, newer.counters, |ours, theirs| {
-        *ours = (*ours + theirs).clamp(f64::MIN, f64::MAX);
-    });
-    join_series(&mut older.gauges, newer.gauges, |ours, theirs| *ours = theirs);
-}
-
-fn join_series<V>(older: &mut Vec<(Series, V)>, newer: Vec<(Series, V)>, add: impl Fn(&mut V, V)) {
-    let mut joined: BTreeMap<Series, V> = std::mem::take(older).into_iter().collect();
-    for (series, theirs) in newer {
-        match joined.get_mut(&series) {
-            Some(ours) => add(ours, theirs),
-            None => drop(joined.insert(series, theirs)),
+    /// Splits latencies whose body is longer than `bytes` into messages that are as short, if their
+    /// series allow. The last of them stands for what it was produced of: until it is acknowledged,
+    /// so is not all of it.
+    #[must_use]
+    pub fn split_at(self, bytes: usize) -> Vec<Self> {
+        let latency = if self.body.len() > bytes { self.latency() } else { None };
+        let Some(latency) = latency else { return vec![self] };
+        let part = |latency| {
+            let body = Body::Latency(latency);
+            let draft = Self::new(&body, self.start, self.length_ns, self.enqueued);
+            let Self { labels, latest, priority, .. } = self.clone();
+            Self { labels, latest, priority, produced: 0, ..draft }
+        };
+        let mut parts: Vec<Self> = split(latency, bytes).into_iter().map(part).collect();
+        if let Some(last) = parts.last_mut() {
+            last.produced = self.produced;
         }
+        parts
     }
-    *older = joined.into_iter().collect();
+
+    /// Merges the latencies of neighbouring intervals, each of which may be several messages, into
+    /// as few messages as hold them: series that are in several cost their names once. `None` when
+    /// that is impossible or makes them neither fewer nor a tenth smaller.
+    #[must_use]
+    pub fn join(drafts: &[&Self]) -> Option<Vec<Self>> {
+        let first = drafts.first()?;
+        let (start, length_ns) = span(drafts.iter().copied());
+        let samples = drafts.iter().fold(0_u64, |sum, of| sum.saturating_add(of.samples));
+        let is_mixed = drafts.iter().any(|draft| draft.labels != first.labels);
+        if is_mixed || length_ns > INTERVAL_NS_MAX || samples > SAMPLES_MAX {
+            return None;
+        }
+        let bodies = drafts.iter().map(|draft| draft.latency()).collect::<Option<Vec<_>>>()?;
+        let parts = split(merge(bodies), COALESCED_BYTES_MAX);
+        let number = parts.len().max(1) as u64;
+        let produced: u64 = drafts.iter().map(|draft| draft.produced).sum();
+        let part = |(index, latency): (u64, _)| {
+            let mut joined = Self::new(&Body::Latency(latency), start, length_ns, first.enqueued)
+                .labelled(first.labels.clone());
+            drafts.iter().for_each(|draft| joined.succeed(draft));
+            joined.latest = drafts.iter().map(|draft| draft.latest).max().unwrap_or(first.latest);
+            let rest = if index == 0 { produced % number } else { 0 };
+            joined.produced = produced / number + rest;
+            joined
+        };
+        let joined: Vec<Self> = (0..).zip(parts).map(part).collect();
+        let bytes = |sum: usize, draft: &Self| sum + draft.bytes();
+        let before = drafts.iter().copied().fold(0, bytes);
+        let is_smaller = joined.iter().fold(0, bytes) <= before - before / 10;
+        let is_fewer = joined.len() < drafts.len();
+        (is_fewer || joined.len() == drafts.len() && is_smaller).then_some(joined)
+    }
+}
+
+/// From the earliest start to the latest end.
+fn span<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> (Wall, u64) {
+    let ends = |draft: &Draft| (draft.start, draft.start.0.saturating_add(draft.length_ns));
+    let both = drafts.into_iter().map(ends);
+    let (start, end) = both
+        .fold((Wall(u64::MAX), 0), |(start, end), (from, until)| (start.min(from), end.max(until)));
+    (start, end.saturating_sub(start.0))
+}
+
+fn events_of(body: &Body) -> u64 {
+    match body {
+        Body::Event(events) => events.events.len() as u64,
+        Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => 0,
+    }
 }
 
 #[cfg(test)]

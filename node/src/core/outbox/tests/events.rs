@@ -10,7 +10,7 @@ fn send_events(outbox: &mut Outbox, now: Mono) -> Vec<u64> {
     let mut sent = Vec::new();
     let mut numbered = |seq, lane, draft: Draft| {
         if draft.events() > 0 {
-            sent.extend(numbers(&draft.body));
+            sent.extend(numbers(&draft));
         }
         seal(seq, lane, draft)
     };
@@ -22,13 +22,14 @@ fn send_events(outbox: &mut Outbox, now: Mono) -> Vec<u64> {
 
 #[test]
 fn waiting_events_become_one_message_and_state_or_samples_never_take_their_place() {
-    let mut outbox = Outbox::new(Incarnation(1), OutboxBounds { coalesce_messages: 3, ..bounds() });
+    let bounds = OutboxBounds { coalesce_messages: 3, ..OutboxBounds::default() };
+    let mut outbox = Outbox::new(Incarnation(1), bounds);
     for n in 0..9 {
         outbox.try_push(Mono(0), draft(2 * n..2 * n + 2)).unwrap();
         outbox.try_push(Mono(0), state(n % 2 == 0)).unwrap();
         outbox.try_push(Mono(0), latency(1)).unwrap();
     }
-    assert!(outbox.depth() <= 4, "{}", outbox.depth());
+    assert!(outbox.messages() <= 4, "{}", outbox.messages());
     assert_eq!((outbox.samples(), outbox.events_lost().len()), (9, 0));
     outbox.on_connected();
     assert_eq!(send_events(&mut outbox, Mono(1)), (0..18).collect::<Vec<_>>());
@@ -44,7 +45,8 @@ fn events_for_which_there_is_no_room_are_counted_by_reason() {
     assert_eq!(outbox.events_lost(), &BTreeMap::from([("message_full", 600 - 256)]));
     assert!(outbox.expire(at(9)).is_some());
     assert_eq!(outbox.events_lost()["expired"], 256);
-    let bounds = OutboxBounds { bytes_max: 9_000, ..OutboxBounds::default() };
+    let thresholds = Thresholds { bytes_max: 3_500, ..thresholds() };
+    let bounds = OutboxBounds { thresholds, ..OutboxBounds::default() };
     let mut outbox = Outbox::new(Incarnation(1), bounds);
     assert_eq!(outbox.try_push(Mono(0), draft(0..20)).map_err(|back| back.events()), Ok(()));
     assert_eq!(outbox.try_push(Mono(0), draft(20..40)).map_err(|back| back.events()), Err(20));
@@ -54,12 +56,13 @@ fn events_for_which_there_is_no_room_are_counted_by_reason() {
 proptest! {
     #[test]
     fn every_event_is_sent_once_held_or_lost(
-        pushes in prop::collection::vec((0..5_u8, 0..300_u64, 0..9_u64), 1..80),
+        pushes in prop::collection::vec((0..5_u8, 0..256_u64, 0..9_u64), 1..80),
         coalesce_messages in 1..40_usize,
         bytes_max in 5_000..400_000_usize,
     ) {
         let bounds = OutboxBounds {
-            coalesce_messages, coalesce_bytes: bytes_max / 2, bytes_max,
+            coalesce_messages, coalesce_bytes: bytes_max / 2,
+            thresholds: Thresholds { bytes_max, ..bounds().thresholds },
             ttl: Some(3 * SECOND), ..bounds()
         };
         let mut outbox = Outbox::new(Incarnation(1), bounds);

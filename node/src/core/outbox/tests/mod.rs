@@ -1,11 +1,12 @@
 //! The outbox rule by rule.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::limits::{ATTEMPTS_IN_A_ROW_MAX, BREAKER_OPEN, RETRY_PAUSE};
 use bytes::Bytes;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{NodeName, Operation, Series};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
@@ -15,27 +16,38 @@ use super::*;
 
 const SECOND: Duration = Duration::from_secs(1);
 
+fn thresholds() -> Thresholds {
+    OutboxBounds::default().thresholds
+}
+
 /// Nothing is merged below 50 messages; rerouting begins at 20, dropping at 30, both end at 5.
 fn bounds() -> OutboxBounds {
     OutboxBounds {
-        thresholds: Thresholds { drop: 30, reroute: 20, recover: 5, conservative_max: 60 * SECOND },
+        thresholds: Thresholds { drop: 30, reroute: 20, recover: 5, ..thresholds() },
         coalesce_messages: 50,
         ..OutboxBounds::default()
     }
 }
 
 fn latency(samples: u64) -> Draft {
+    latency_of(Mono(7), samples)
+}
+
+/// An interval of its own that was closed at `enqueued`.
+fn latency_of(enqueued: Mono, samples: u64) -> Draft {
+    static STARTS: AtomicU64 = AtomicU64::new(1);
     let mut histogram = Histogram::default();
     histogram.record_n(1_000_000, samples);
     let series = Series::plain(Operation::new("a").unwrap());
     let body = Latency { histograms: vec![(series, histogram)], ..Latency::default() };
-    Draft::new(Body::Latency(body), Wall(1), 1, Mono(7))
+    let start = Wall(STARTS.fetch_add(1, Ordering::Relaxed));
+    Draft::new(&Body::Latency(body), start, 1, enqueued)
 }
 
 fn state(hardware: bool) -> Draft {
     let body =
         if hardware { Body::Hardware(Hardware::default()) } else { Body::Bus(Bus::default()) };
-    Draft::new(body, Wall(1), 1, Mono(7))
+    Draft::new(&body, Wall(1), 1, Mono(7))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "the shape of the outbox's argument")]
@@ -47,6 +59,7 @@ fn seal(seq: Seq, lane: Lane, draft: Draft) -> SealedMessage {
         subject: format!("{}-{}", lane.as_str(), draft.last),
         payload: Bytes::from(draft.samples().to_string()),
         samples: draft.samples(),
+        produced: draft.produced,
         last: draft.last,
         sealed_at: Wall(1),
     }
@@ -80,6 +93,7 @@ fn confirm(first: u64, last: u64) -> Confirmation {
     Confirmation {
         node: NodeName::new("n").unwrap(),
         behind: false,
+        backlog: Duration::ZERO,
         age: Duration::ZERO,
         runs,
         limits: Vec::new(),
@@ -121,80 +135,199 @@ fn an_overdue_message_is_sent_again_with_the_same_bytes_before_newer_ones() {
 }
 
 #[test]
-fn a_deep_outbox_drops_what_is_new_until_it_is_shallow_and_pushes_nothing_out() {
-    let mut outbox = filled(bounds(), 30);
-    assert_eq!(outbox.try_push(Mono(0), latency(9)).unwrap_err().samples(), 9);
-    assert_eq!((outbox.depth(), outbox.stats().dropped), (30, 1));
+fn depth_counts_messages_as_they_were_produced() {
+    let mut outbox = Outbox::new(Incarnation(1), OutboxBounds { coalesce_messages: 3, ..bounds() });
+    for n in 0..15 {
+        outbox.try_push(Mono(0), if n % 3 == 0 { state(true) } else { latency(5) }).unwrap();
+    }
+    let stats = outbox.stats();
+    assert_eq!((stats.outbox_messages, stats.outbox_depth, stats.coalesced), (3, 15, 12));
+    assert_eq!((stats.outbox_depth_max, outbox.samples()), (15, 50));
+    outbox.on_connected();
+    let mut depths = Vec::new();
+    for publish in send_all(&mut outbox, at(1)) {
+        outbox.on_acknowledged(at(1), publish.ticket);
+        depths.push(outbox.depth());
+    }
+    assert!(depths.is_sorted_by(|one, next| one > next), "{depths:?}");
+    assert_eq!(depths.last(), Some(&0));
+}
+
+#[test]
+fn a_deep_outbox_drops_old_readings_and_keeps_samples() {
+    let mut outbox = filled(bounds(), 27);
+    let low = |hardware| state(hardware).prioritized(Priority::Low);
+    outbox.try_push(Mono(0), low(true)).unwrap();
+    outbox.try_push(Mono(0), low(false)).unwrap();
+    assert_eq!((outbox.depth(), outbox.stats().dropping), (29, false));
+    outbox.try_push(Mono(0), latency(9)).unwrap();
+    assert_eq!((outbox.depth(), outbox.stats().dropped, outbox.samples()), (28, 2, 144));
+    assert!(outbox.stats().dropping);
+    outbox.try_push(Mono(0), low(true)).unwrap();
+    outbox.try_push(Mono(0), state(false)).unwrap();
+    outbox.try_push(Mono(0), low(true)).unwrap();
+    assert_eq!((outbox.depth(), outbox.stats().dropped), (30, 3), "the newest stays");
     outbox.on_connected();
     outbox.on_deadline(at(60));
-    for publish in send_all(&mut outbox, at(60)).iter().take(24) {
+    for publish in send_all(&mut outbox, at(60)) {
         outbox.on_acknowledged(at(60), publish.ticket);
     }
-    assert_eq!(outbox.depth(), 6);
-    assert!(outbox.try_push(at(60), latency(9)).is_err(), "still above the mark");
-    outbox.on_acknowledged(at(60), Ticket(25));
-    assert!(outbox.try_push(at(60), latency(9)).is_ok());
+    assert_eq!((outbox.depth(), outbox.stats().dropping), (0, false));
 }
 
 #[test]
-fn without_room_in_bytes_a_draft_is_merged_if_it_can_and_dropped_if_not() {
+fn without_room_in_bytes_drafts_are_merged_if_they_can_and_dropped_if_not() {
     let bytes = latency(5).bytes();
-    let mut outbox = Outbox::new(Incarnation(1), OutboxBounds { bytes_max: bytes * 2, ..bounds() });
+    let thresholds = Thresholds { bytes_max: bytes * 2 + 64, ..bounds().thresholds };
+    let mut outbox = Outbox::new(Incarnation(1), OutboxBounds { thresholds, ..bounds() });
     (0..3).for_each(|_| outbox.try_push(Mono(0), latency(5)).unwrap());
-    let account = outbox.stats();
-    assert_eq!((account.outbox_messages, account.coalesced, outbox.samples()), (2, 1, 15));
-    assert!(outbox.try_push(Mono(0), state(true)).is_err());
-    assert_eq!((outbox.stats().dropped, outbox.samples()), (1, 15));
+    let stats = outbox.stats();
+    assert_eq!((stats.outbox_messages, stats.coalesced, outbox.samples()), (2, 1, 15));
+    assert!(stats.dropping && stats.outbox_pressure >= 900_000, "{stats:?}");
+    let other = latency(7).labelled(Labels::new([("role", "another")]).unwrap());
+    outbox.try_push(Mono(0), other.clone()).unwrap();
+    assert_eq!((outbox.stats().coalesced, outbox.samples()), (2, 22));
+    outbox.try_push(Mono(0), latency(9).labelled(other.labels)).unwrap();
+    let third = latency(4).labelled(Labels::new([("role", "a third")]).unwrap());
+    assert_eq!(outbox.try_push(Mono(0), third).unwrap_err().samples(), 4);
+    assert_eq!((outbox.stats().dropped, outbox.samples()), (1, 31));
+}
+
+/// Rerouting, with twenty messages that have waited for longer than ten seconds.
+fn behind() -> Outbox {
+    let mut outbox = filled(bounds(), 20);
+    outbox.on_deadline(at(61));
+    assert!(outbox.stats().rerouting && outbox.is_behind(at(61)));
+    outbox
 }
 
 #[test]
-fn from_the_reroute_mark_on_new_messages_go_by_the_emergency_lane_and_first() {
-    let mut outbox = filled(bounds(), 22);
+fn while_rerouting_the_newest_interval_goes_first_and_the_one_before_joins_the_backlog() {
+    let mut outbox = behind();
+    for second in [61, 62] {
+        outbox.try_push(at(second), latency_of(at(second), second)).unwrap();
+        let hardware = Draft::new(&Body::Hardware(Hardware::default()), Wall(9), 1, at(second));
+        outbox.try_push(at(second), hardware).unwrap();
+        let bus = Draft::new(&Body::Bus(Bus::default()), Wall(9), 1, at(second));
+        outbox.try_push(at(second), bus).unwrap();
+    }
     outbox.on_connected();
-    outbox.on_deadline(at(60));
-    let sent = send_all(&mut outbox, at(60));
+    let sent = send_all(&mut outbox, at(62));
     assert_eq!(subjects(&sent[..3]), ["emergency-false", "emergency-false", "normal-false"]);
-    assert_eq!(outbox.stats().rerouted, 2);
-    assert_eq!(sent.iter().map(|sent| sent.ticket.0).collect::<Vec<_>>(), Vec::from_iter(1..=22));
+    assert_eq!(&sent[0].payload[..], b"62", "the newest latency");
+    assert_eq!((sent.len(), outbox.stats().rerouted), (26, 2));
+    assert_eq!(sent.iter().map(|sent| sent.ticket.0).collect::<Vec<_>>(), Vec::from_iter(1..=26));
+}
+
+#[test]
+fn what_is_critical_overtakes_a_late_lane_and_no_other() {
+    let mut outbox = filled(bounds(), 3);
+    outbox.try_push(at(1), latency_of(at(1), 7).prioritized(Priority::Critical)).unwrap();
+    outbox.on_connected();
+    outbox.on_deadline(at(9));
+    assert!(outbox.drafts.front(Lane::Emergency).is_none(), "nothing is late yet");
+    outbox.try_push(at(12), latency_of(at(12), 1)).unwrap();
+    outbox.try_push(at(12), latency_of(at(12), 8).prioritized(Priority::Critical)).unwrap();
+    let sent = send_all(&mut outbox, at(12));
+    let lanes = [["emergency-false"; 2].as_slice(), &["normal-false"; 4]].concat();
+    assert_eq!(subjects(&sent), lanes);
+    assert_eq!([&sent[0].payload[..], &sent[1].payload[..]], [b"7", b"8"]);
+}
+
+#[test]
+fn an_aggregator_that_reads_a_backlog_lets_what_is_critical_overtake() {
+    let mut outbox = filled(bounds(), 0);
+    outbox.on_connected();
+    let confirmation = |seconds| {
+        let backlog = Duration::from_secs(seconds);
+        Confirmation { backlog, runs: Vec::new(), ..confirm(1, 1) }
+    };
+    for (seconds, is_behind) in [(10, false), (11, true)] {
+        outbox.on_confirmation(at(1), &confirmation(seconds)).unwrap();
+        assert_eq!(outbox.is_behind(at(1)), is_behind, "{seconds}");
+    }
+    assert!(outbox.is_behind(at(60)) && !outbox.is_behind(at(61)), "for a minute");
+    outbox.on_confirmation(at(2), &confirmation(11)).unwrap();
+    outbox.try_push(at(3), latency(5).prioritized(Priority::Critical)).unwrap();
+    outbox.try_push(at(3), latency(5)).unwrap();
+    assert_eq!(subjects(&send_all(&mut outbox, at(3))), ["emergency-false", "normal-false"]);
+    outbox.on_confirmation(at(4), &confirmation(0)).unwrap();
+    outbox.try_push(at(5), latency(5).prioritized(Priority::Critical)).unwrap();
+    assert_eq!(subjects(&send_all(&mut outbox, at(5))), ["normal-false"]);
+}
+
+#[test]
+fn a_slow_link_holds_a_window_of_the_backlog_and_the_emergency_lane_passes_it() {
+    let mut outbox = filled(OutboxBounds::default(), 19);
+    outbox.on_connected();
+    let first = send_all(&mut outbox, at(0));
+    assert_eq!(first.len(), 19, "a fast link has room for all");
+    outbox.on_deadline(at(5));
+    outbox.on_deadline(at(15));
+    assert_eq!(outbox.window.body_bytes(), outbox.window.bytes(), "two time-outs: it is slow");
+    assert_eq!(outbox.in_flight(), 0);
+    outbox.breaker = Breaker::new(99, SECOND);
+    let payload = |bytes: usize| {
+        move |seq: Seq, lane: Lane, draft: Draft| SealedMessage {
+            payload: Bytes::from(vec![0; bytes]),
+            ..seal(seq, lane, draft)
+        }
+    };
+    (0..9).for_each(|_| outbox.try_push(at(16), latency(5)).unwrap());
+    outbox.try_push(at(16), latency(5).prioritized(Priority::Critical)).unwrap();
+    let mut sent = Vec::new();
+    while let Some(publish) = outbox.next_publish(at(16), payload(3_000)) {
+        sent.push(publish);
+    }
+    let (urgent, rest): (Vec<_>, Vec<_>) =
+        sent.iter().partition(|publish| publish.subject.starts_with("emergency"));
+    assert_eq!(urgent.len(), 1);
+    let new = rest.iter().filter(|publish| publish.payload.len() == 3_000).count();
+    assert!((1..=3).contains(&new), "{new} messages of 3 kB in {} B", outbox.window.bytes());
 }
 
 #[test]
 fn conservative_mode_sends_the_emergency_lane_alone_and_ends() {
-    let mut outbox = filled(bounds(), 22);
+    let mut outbox = filled(bounds(), 19);
     outbox.on_connected();
-    let sent = send_all(&mut outbox, at(1));
-    assert_eq!(subjects(&sent), ["emergency-false"; 2]);
+    outbox.try_push(at(61), latency_of(at(61), 5)).unwrap();
+    let sent = send_all(&mut outbox, at(61));
+    assert_eq!(subjects(&sent), ["emergency-false"]);
     for publish in sent {
-        outbox.on_acknowledged(at(1), publish.ticket);
+        outbox.on_acknowledged(at(61), publish.ticket);
     }
-    let end = at(60);
+    let end = at(121);
     assert_eq!(outbox.pressure().next_deadline(), Some(end));
     assert!(outbox.stats().conservative);
     outbox.on_deadline(end);
     assert!(!outbox.stats().conservative);
-    assert_eq!(subjects(&send_all(&mut outbox, end)), ["normal-false"; 20]);
+    let sent = send_all(&mut outbox, end);
+    assert_eq!(subjects(&sent[1..]), ["normal-false"; 19], "after a copy of the newest");
 }
 
 #[test]
-fn a_rerouted_message_without_a_token_waits_and_is_counted_once() {
+fn an_urgent_message_without_a_token_waits_and_is_counted_once() {
     let tight = OutboxBounds { emergency_burst: 2, emergency_reserved: 1, ..bounds() };
-    let mut outbox = filled(tight, 23);
+    let mut outbox = filled(tight, 19);
+    (0..3).for_each(|_| outbox.try_push(at(61), latency_of(at(61), 5)).unwrap());
     outbox.on_connected();
-    assert_eq!([0; 2].map(|_| send_all(&mut outbox, Mono(0)).len()), [1, 0]);
-    assert_eq!((outbox.stats().rate_limited, outbox.depth()), (1, 23));
-    assert_eq!(outbox.next_deadline(), Some(Mono(0).plus(SECOND / 2)));
-    assert_eq!(send_all(&mut outbox, Mono(0).plus(SECOND / 2)).len(), 1);
+    assert_eq!([0; 2].map(|_| send_all(&mut outbox, at(61)).len()), [1, 0]);
+    assert_eq!((outbox.stats().rate_limited, outbox.depth()), (1, 22));
+    let next = at(61).plus(SECOND / 2);
+    assert_eq!(outbox.next_deadline(), Some(next));
+    assert_eq!(send_all(&mut outbox, next).len(), 1);
 }
 
 #[test]
 fn the_final_message_goes_last_and_may_take_a_reserved_token() {
     let tight = OutboxBounds { emergency_burst: 3, emergency_reserved: 1, ..bounds() };
-    let mut outbox = filled(tight, 25);
+    let mut outbox = filled(tight, 19);
     outbox.on_connected();
-    assert_eq!(send_all(&mut outbox, Mono(0)).len(), 2);
-    outbox.try_push(Mono(0), state(false).into_final()).unwrap();
-    outbox.on_leave(at(0));
-    let sent = send_all(&mut outbox, Mono(0));
+    (0..6).for_each(|_| outbox.try_push(at(61), latency_of(at(61), 5)).unwrap());
+    assert_eq!(send_all(&mut outbox, at(61)).len(), 2);
+    outbox.try_push(at(61), state(false).into_final()).unwrap();
+    outbox.on_leave(at(61));
+    let sent = send_all(&mut outbox, at(61));
     assert_eq!(subjects(&sent)[..23], ["normal-false"; 23]);
     assert_eq!(subjects(&sent)[23..], ["emergency-true"]);
     assert_eq!(sent[23].ticket, Ticket(26));
@@ -344,27 +477,28 @@ fn a_probe_that_is_confirmed_before_it_is_acknowledged_lets_another_go() {
 
 #[test]
 fn the_final_message_finds_its_reserve_whatever_waits_in_its_lane() {
-    let thresholds =
-        Thresholds { drop: 200, reroute: 20, recover: 5, conservative_max: 60 * SECOND };
+    let thresholds = Thresholds { drop: 200, reroute: 20, recover: 5, ..thresholds() };
     let mut outbox =
-        filled(OutboxBounds { thresholds, coalesce_messages: 500, ..OutboxBounds::default() }, 120);
+        filled(OutboxBounds { thresholds, coalesce_messages: 500, ..OutboxBounds::default() }, 20);
+    let critical = || latency_of(at(59), 5).prioritized(Priority::Critical);
+    (0..100).for_each(|_| outbox.try_push(at(59), critical()).unwrap());
     outbox.on_connected();
-    for quarter in 0..16 {
+    for quarter in 240..256 {
         let now = Mono(quarter * 250_000_000);
         outbox.on_deadline(now);
         send_all(&mut outbox, now);
     }
     // All of them wait to go again, and for tokens.
     outbox.on_connected();
-    outbox.try_push(at(4), state(false).into_final()).unwrap();
-    outbox.on_leave(at(4));
+    outbox.try_push(at(64), state(false).into_final()).unwrap();
+    outbox.on_leave(at(64));
     let mut after = None;
-    for quarter in 16..200 {
+    for quarter in 256..440 {
         let now = Mono(quarter * 250_000_000);
         outbox.on_deadline(now);
         for publish in send_all(&mut outbox, now) {
             if publish.subject.ends_with("true") {
-                after.get_or_insert(quarter / 4 - 4);
+                after.get_or_insert(quarter / 4 - 64);
             }
             outbox.on_acknowledged(now, publish.ticket);
         }

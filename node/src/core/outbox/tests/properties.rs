@@ -146,14 +146,15 @@ proptest! {
         let bounds = OutboxBounds {
             coalesce_messages,
             coalesce_bytes: bytes / 2,
-            bytes_max: bytes,
+            thresholds: Thresholds { bytes_max: bytes, ..bounds().thresholds },
             emergency_burst: 4,
             emergency_reserved: 1,
             ..bounds()
         };
         let (mut outbox, mut model) = (Outbox::new(Incarnation(1), bounds), Model::default());
-        let mut now = Mono(0);
+        let (mut now, mut pushed) = (Mono(0), 0);
         for step in steps {
+            pushed += u64::from(matches!(step, Step::Push(..)));
             apply(&step, &mut now, &mut outbox, &mut model)?;
             let account = outbox.stats();
             prop_assert_eq!(
@@ -165,7 +166,12 @@ proptest! {
                 account.published, account.confirmed + account.released + account.unconfirmed
             );
             prop_assert_eq!(outbox.samples(), model.samples, "after {:?}", step);
-            prop_assert!(outbox.depth() <= 30 && outbox.in_flight() <= IN_FLIGHT_MAX);
+            let depth = outbox.depth();
+            let drafts = outbox.drafts().map(|(.., draft)| draft.produced);
+            let sealed = outbox.in_flight.iter().map(|(_, sent)| sent.message.produced);
+            prop_assert_eq!(depth, drafts.chain(sealed).sum::<u64>());
+            prop_assert!(depth <= pushed && (depth > 0) == (account.outbox_messages > 0));
+            prop_assert!(outbox.in_flight() <= IN_FLIGHT_MAX);
             prop_assert!(account.outbox_bytes <= bytes as u64);
         }
     }

@@ -109,6 +109,17 @@ impl Unconfirmed {
         self.in_flight.len()
     }
 
+    /// Bytes of resends in flight.
+    pub(super) fn in_flight_bytes(&self) -> usize {
+        let copies = self.in_flight.keys().filter_map(|ticket| self.copies.get(ticket));
+        copies.map(|copy| copy.message.payload.len()).sum()
+    }
+
+    /// Bytes of one copy.
+    pub(super) fn bytes_of(&self, ticket: Ticket) -> usize {
+        self.copies.get(&ticket).map_or(0, |copy| copy.message.payload.len())
+    }
+
     /// Whether a confirmation was ever received.
     pub(super) fn has_confirmation(&self) -> bool {
         self.has_confirmation

@@ -17,6 +17,7 @@ fn sealed(seq: u64) -> SealedMessage {
         subject: "plimsoll.v1.m.normal.n.latency".to_owned(),
         payload: Bytes::from_static(&[7; 10]),
         samples: seq,
+        produced: 1,
         last: false,
         sealed_at: Wall(1),
     }
@@ -38,6 +39,7 @@ fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
     Confirmation {
         node: NodeName::new("n").unwrap(),
         behind,
+        backlog: Duration::ZERO,
         age: Duration::ZERO,
         runs,
         limits: Vec::new(),

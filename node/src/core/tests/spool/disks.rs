@@ -88,7 +88,7 @@ fn a_disk_that_does_not_answer_is_reported_and_not_durable() {
 #[test]
 fn what_a_spool_kept_is_not_dropped_by_the_run_that_takes_it_over() {
     let thresholds =
-        Thresholds { drop: 100, reroute: 90, recover: 50, conservative_max: 60 * SECOND };
+        Thresholds { drop: 100, reroute: 90, recover: 50, ..OutboxBounds::default().thresholds };
     let outbox = OutboxBounds { thresholds, coalesce_messages: 60, ..OutboxBounds::default() };
     let bounds = Bounds { outbox, ..Bounds::default() };
     let mut world = World::new();

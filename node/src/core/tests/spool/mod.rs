@@ -160,9 +160,9 @@ impl World {
 
     /// `n` events, one after another, as the end of an interval leaves them.
     fn report(&mut self, n: u64) {
-        let body = event_drafts::draft(self.events..self.events + n).body;
+        let body = event_drafts::draft(self.events..self.events + n).decode().unwrap();
         self.events += n;
-        self.core.enqueue_draft(self.now, Draft::new(body, self.now.wall, 1, self.now.mono));
+        self.core.enqueue_draft(self.now, Draft::new(&body, self.now.wall, 1, self.now.mono));
     }
 
     fn settle(&mut self) {
@@ -377,7 +377,7 @@ fn of_the_job(body: &Body) -> u64 {
 }
 
 fn events_in(body: &Body) -> Vec<u64> {
-    if matches!(body, Body::Event(_)) { event_drafts::numbers(body) } else { Vec::new() }
+    if matches!(body, Body::Event(_)) { event_drafts::numbers_in(body) } else { Vec::new() }
 }
 
 proptest! {

@@ -1,6 +1,7 @@
 //! Any sequence of points adds what a naive reading of the rules adds, and never more than was
 //! there; whatever is counted lies where it was.
 
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -106,7 +107,12 @@ fn offer(intake: &mut Intake, now: u64, sent: &SentPoint) -> Result<u64, &'stati
 
 fn watching() -> Intake {
     let mut intake = Intake::new(at(BEGAN), 2_000, Rules::default(), 7);
-    let limits = LIMITS.map(|limit| (Operation::new("a").unwrap(), limit));
+    let operation = Operation::new("a").unwrap();
+    let limits = LIMITS.map(|limit_ns| LatencyLimit {
+        operation: operation.clone(),
+        limit_ns,
+        allowed_ppm: 10_000,
+    });
     intake.on_limits(at(0).mono, &limits);
     intake
 }

@@ -1,12 +1,15 @@
 //! What of a point's figures comes out, and between which bounds.
 
 use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::*;
 
 fn one(value: Latencies<'_>) -> (Histogram, u64) {
     let mut intake = intake();
-    intake.on_limits(at(0).mono, &[(Operation::new("a").unwrap(), 18_000_000)]);
+    let (operation, limit_ns) = (Operation::new("a").unwrap(), 18_000_000);
+    let limit = LatencyLimit { operation, limit_ns, allowed_ppm: 10_000 };
+    intake.on_limits(at(0).mono, &[limit]);
     recorded(&mut intake, &delta(1, 5, Value::Latencies(value))).unwrap();
     let clamped = intake.stats().clamped;
     (closed(&mut intake).histograms.remove(0).1, clamped)

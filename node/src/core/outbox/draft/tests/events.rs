@@ -10,7 +10,7 @@ use plimsoll_schemas::wire::{
 use proptest::prelude::*;
 
 use super::super::*;
-use crate::core::outbox::draft::size::event_bytes as bytes;
+use crate::core::outbox::draft::events::event_bytes as bytes;
 use plimsoll_schemas::limits::wire::EVENTS_MAX;
 use plimsoll_schemas::wire::Event;
 
@@ -33,11 +33,16 @@ pub(crate) fn event(n: u64) -> Event {
 pub(crate) fn draft(numbers: std::ops::Range<u64>) -> Draft {
     let start = numbers.start;
     let events = numbers.map(event).collect();
-    Draft::new(Body::Event(Events { events }), Wall(1_000 + start), 10, Mono(start))
+    Draft::new(&Body::Event(Events { events }), Wall(1_000 + start), 10, Mono(start))
+}
+
+/// The numbers of a draft's events.
+pub(crate) fn numbers(draft: &Draft) -> Vec<u64> {
+    numbers_in(&draft.decode().unwrap())
 }
 
 /// The numbers of a body's events.
-pub(crate) fn numbers(body: &Body) -> Vec<u64> {
+pub(crate) fn numbers_in(body: &Body) -> Vec<u64> {
     let Body::Event(events) = body else { panic!("{body:?}") };
     events.events.iter().map(|event| event.at.0).collect()
 }
@@ -71,7 +76,7 @@ fn sent(draft: Draft) -> Vec<u8> {
         successor: None,
         labels: Labels::default(),
     };
-    encode(&Snapshot { header, body: draft.body })
+    encode(&Snapshot { header, body: draft.decode().unwrap() })
 }
 
 fn is_readable(bytes: &[u8]) -> bool {
@@ -83,8 +88,8 @@ fn is_readable(bytes: &[u8]) -> bool {
 #[test]
 fn joined_events_stand_in_their_order_and_the_span_covers_both() {
     let mut newer = draft(5..7);
-    assert_eq!(newer.prepend_events(draft(1..4)), 0);
-    assert_eq!(numbers(&newer.body), [1, 2, 3, 5, 6]);
+    assert_eq!(newer.prepend_events(&draft(1..4)), 0);
+    assert_eq!(numbers(&newer), [1, 2, 3, 5, 6]);
     assert_eq!((newer.start, newer.length_ns), (Wall(1_001), 14));
     assert_eq!((newer.enqueued, newer.latest, newer.events()), (Mono(1), Mono(5), 5));
 }
@@ -93,17 +98,16 @@ fn joined_events_stand_in_their_order_and_the_span_covers_both() {
 fn of_too_many_events_the_newest_are_kept_and_the_others_counted() {
     let max = EVENTS_MAX as u64;
     let mut newer = draft(100..100 + max);
-    assert_eq!(newer.prepend_events(draft(0..100)), 100);
-    assert_eq!(numbers(&newer.body), (100..100 + max).collect::<Vec<_>>());
-    assert_eq!(draft(0..max + 3).keep_newest_events(), 3);
-    assert_eq!(draft(0..max).keep_newest_events(), 0);
+    assert_eq!(newer.prepend_events(&draft(0..100)), 100);
+    assert_eq!(numbers(&newer), (100..100 + max).collect::<Vec<_>>());
+    assert_eq!(draft(200..201).prepend_events(&draft(0..max - 1)), 0);
 }
 
 #[test]
 fn events_more_than_a_day_apart_still_make_a_message_that_is_read() {
     let mut newer = draft(5..6);
     newer.start = Wall(3 * INTERVAL_NS_MAX);
-    assert_eq!(newer.prepend_events(draft(1..2)), 0);
+    assert_eq!(newer.prepend_events(&draft(1..2)), 0);
     assert_eq!((newer.start, newer.length_ns), (Wall(2 * INTERVAL_NS_MAX + 10), INTERVAL_NS_MAX));
     assert!(is_readable(&sent(newer)));
 }
@@ -115,14 +119,13 @@ proptest! {
     ) {
         let of_size = |(n, is_large)| if is_large { largest(n) } else { event(n) };
         let events: Vec<Event> = (0..).zip(sizes).map(of_size).collect();
-        let body = Body::Event(Events { events: events.clone() });
-        let mut draft = Draft::new(body, Wall(1), 1, Mono(1));
-        let dropped = usize::try_from(draft.keep_newest_events()).unwrap();
-        let Body::Event(kept) = &draft.body else { unreachable!() };
-        prop_assert_eq!(&kept.events[..], &events[dropped..]);
+        let (kept, dropped) = newest(events.clone());
+        let dropped = usize::try_from(dropped).unwrap();
+        prop_assert_eq!(&kept[..], &events[dropped..]);
         let all = events[dropped.saturating_sub(1)..].iter().map(bytes).sum::<usize>();
         let more_fits = events.len() - dropped < EVENTS_MAX && all <= COALESCED_BYTES_MAX;
         prop_assert!(dropped == 0 || !more_fits, "{} dropped", dropped);
+        let draft = Draft::new(&Body::Event(Events { events: kept }), Wall(1), 1, Mono(1));
         let bound = draft.bytes();
         let bytes = sent(draft);
         prop_assert!(bytes.len() <= bound, "{} of {bound} bytes", bytes.len());

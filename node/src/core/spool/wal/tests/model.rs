@@ -6,7 +6,7 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, LossReason, MeshName, NodeName, Operation, Series};
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::time::{Mono, Wall};
-use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency, Snapshot};
+use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency};
 use proptest::prelude::*;
 
 use super::*;
@@ -83,7 +83,7 @@ impl Found {
 }
 
 fn essence((lane, draft): &(Lane, Draft)) -> Essence {
-    (*lane, draft.body.clone(), draft.start, draft.length_ns, draft.last, draft.labels.clone())
+    (*lane, draft.decode().unwrap(), draft.start, draft.length_ns, draft.last, draft.labels.clone())
 }
 
 pub(crate) struct World {
@@ -186,7 +186,7 @@ impl World {
                 self.add(Body::Hardware(Hardware { readings }), false);
             }
             Op::Bus => self.add(Body::Bus(bus()), false),
-            Op::Events(n) => self.add(event_drafts::draft(0..*n).body, false),
+            Op::Events(n) => self.add(event_drafts::draft(0..*n).decode().unwrap(), false),
             Op::FinalMessage => self.add(Body::Bus(bus()), true),
             Op::Merge(n) => self.merge(*n),
             Op::Seal(n) => self.seal(*n),
@@ -201,7 +201,7 @@ impl World {
         let id = DraftId(self.next_id);
         self.next_id += 1;
         let labels = labels(&body);
-        let draft = Draft::new(body, Wall(id.0 * 1_000), 500, NOW).labelled(labels);
+        let draft = Draft::new(&body, Wall(id.0 * 1_000), 500, NOW).labelled(labels);
         let draft = if last { draft.into_final() } else { draft };
         let lane = if id.0.is_multiple_of(3) { Lane::Emergency } else { Lane::Normal };
         self.drafts.insert(id, (lane, draft));
@@ -211,10 +211,8 @@ impl World {
     fn merge(&mut self, n: usize) {
         let ids: Vec<DraftId> = self.drafts.keys().copied().collect();
         let Some(pair) = ids.get(n..n + 2) else { return };
-        let mut joined = self.drafts[&pair[0]].1.clone();
-        if joined.try_join(self.drafts[&pair[1]].1.clone()).is_err() {
-            return;
-        }
+        let joined = Draft::join(&[&self.drafts[&pair[0]].1, &self.drafts[&pair[1]].1]);
+        let Some(joined) = joined.and_then(|mut joined| joined.pop()) else { return };
         let (lane, mut draft) = (self.drafts.remove(&pair[0]).unwrap().0, joined);
         self.drafts.remove(&pair[1]);
         // The model's order is that of names, a reader's that of time.
@@ -275,16 +273,16 @@ pub(crate) fn sealed(lane: Lane, draft: Draft, run: &RunState) -> SealedMessage 
         successor: None,
         labels: draft.labels.clone(),
     };
-    let subject = SnapshotSubject { mesh, lane, node, kind: draft.body.kind() };
+    let subject = SnapshotSubject { mesh, lane, node, kind: draft.kind };
     let (samples, sealed_at) = (draft.samples(), draft.start);
-    let snapshot = Snapshot { header, body: draft.body };
     SealedMessage {
         incarnation: run.incarnation,
         seq: run.newest,
         lane,
         subject: subject.to_string(),
-        payload: Bytes::from(wire::encode(&snapshot)),
+        payload: Bytes::from(wire::encode_around(&header, draft.kind, &draft.body)),
         samples,
+        produced: draft.produced,
         last: draft.last,
         sealed_at,
     }

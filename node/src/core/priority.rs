@@ -1,0 +1,171 @@
+//! How urgent a message is: what it shows, compared with what was reported before.
+//!
+//! DESIGN N45.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_schemas::hardware::{GPUS_LOST, Reading, SensorState};
+use plimsoll_schemas::ids::{Labels, Operation};
+use plimsoll_schemas::wire::{AlertType, Bus, Events, Latency};
+
+use super::outbox::Priority;
+
+/// States in the latest messages of this node: a message with another state is not of low priority.
+#[derive(Debug, Default)]
+pub(super) struct ReportedStates {
+    sensors: BTreeMap<(String, Labels), SensorState>,
+    gpus_lost: f64,
+    bus: Bus,
+}
+
+impl ReportedStates {
+    /// Critical when a device is lost; normal when a sensor's state changes; otherwise low.
+    pub(super) fn priority_of_hardware(&mut self, readings: &[Reading]) -> Priority {
+        let lost = readings.iter().filter(|reading| reading.sensor == GPUS_LOST.name);
+        let lost = lost.filter_map(|reading| reading.value).fold(0.0, f64::max);
+        let is_lost = lost > std::mem::replace(&mut self.gpus_lost, lost);
+        let key = |reading: &Reading| (reading.sensor.clone(), reading.labels.clone());
+        let sensors = readings.iter().map(|reading| (key(reading), reading.state)).collect();
+        let changed = std::mem::replace(&mut self.sensors, sensors) != self.sensors;
+        match (is_lost, changed) {
+            (true, _) => Priority::Critical,
+            (false, true) => Priority::Normal,
+            (false, false) => Priority::Low,
+        }
+    }
+
+    /// Normal when a state of delivery changes, or a loss is new; otherwise low.
+    pub(super) fn priority_of_bus(&mut self, bus: &Bus) -> Priority {
+        let states = |bus: &Bus| {
+            let delivery = (bus.breaker_state, bus.conservative, bus.rerouting, bus.dropping);
+            (delivery, bus.dropped, bus.refused, bus.kernel_dropped, bus.reconnects)
+        };
+        let is_same = states(&std::mem::replace(&mut self.bus, bus.clone())) == states(bus);
+        if is_same { Priority::Low } else { Priority::Normal }
+    }
+}
+
+/// Latencies by their priority: an interval with a breach is critical. When what is critical
+/// overtakes a backlog, only the breached operations do, each with all its series: a share of the
+/// others would be missing in the fleet's percentiles.
+pub(super) fn of_latency(
+    latency: Latency,
+    breached: &BTreeSet<Operation>,
+    is_behind: bool,
+) -> Vec<(Latency, Priority)> {
+    if breached.is_empty() {
+        return vec![(latency, Priority::Normal)];
+    }
+    if !is_behind {
+        return vec![(latency, Priority::Critical)];
+    }
+    let Latency { histograms, counters, gauges } = latency;
+    let (critical, rest): (Vec<_>, Vec<_>) =
+        histograms.into_iter().partition(|(series, _)| breached.contains(&series.operation));
+    let critical = Latency { histograms: critical, ..Latency::default() };
+    let rest = Latency { histograms: rest, counters, gauges };
+    vec![(critical, Priority::Critical), (rest, Priority::Normal)]
+}
+
+/// Critical when one of them is an error or a failed service check.
+pub(super) fn of_events(events: &Events) -> Priority {
+    let is_error = events.events.iter().any(|event| event.alert_type == AlertType::Error);
+    if is_error { Priority::Critical } else { Priority::Normal }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::hardware::{LOAD1, MissingReading};
+    use plimsoll_schemas::histogram::Histogram;
+    use plimsoll_schemas::ids::Series;
+    use plimsoll_schemas::wire::{Event, EventSource};
+
+    use super::*;
+
+    #[test]
+    fn readings_are_low_until_a_state_changes_and_critical_when_a_device_is_lost() {
+        let mut reported = ReportedStates::default();
+        let load = |value| Reading::ok(&LOAD1, Labels::default(), value);
+        let lost = |count| Reading::ok(&GPUS_LOST, Labels::default(), count);
+        let failed = Reading::absent(&LOAD1, Labels::default(), MissingReading::failed("timeout"));
+        for (readings, priority) in [
+            (vec![load(1.0), lost(0.0)], Priority::Normal),
+            (vec![load(2.0), lost(0.0)], Priority::Low),
+            (vec![failed.clone(), lost(0.0)], Priority::Normal),
+            (vec![failed.clone(), lost(0.0)], Priority::Low),
+            (vec![failed.clone(), lost(1.0)], Priority::Critical),
+            (vec![failed.clone(), lost(1.0)], Priority::Low),
+            (vec![failed, lost(0.0)], Priority::Low),
+        ] {
+            assert_eq!(reported.priority_of_hardware(&readings), priority, "{readings:?}");
+        }
+    }
+
+    #[test]
+    fn a_bus_report_is_low_until_a_state_of_delivery_changes() {
+        let mut reported = ReportedStates::default();
+        let quiet = Bus { attempted: 9, outbox_depth: 7, ..Bus::default() };
+        assert_eq!(reported.priority_of_bus(&quiet), Priority::Low);
+        for changed in [
+            Bus { breaker_state: Some(2), ..quiet.clone() },
+            Bus { conservative: true, ..quiet.clone() },
+            Bus { rerouting: true, ..quiet.clone() },
+            Bus { dropping: true, ..quiet.clone() },
+            Bus { dropped: 1, ..quiet.clone() },
+            Bus { refused: 1, ..quiet.clone() },
+            Bus { kernel_dropped: 1, ..quiet.clone() },
+            Bus { reconnects: 1, ..quiet.clone() },
+        ] {
+            assert_eq!(reported.priority_of_bus(&changed), Priority::Normal, "{changed:?}");
+            assert_eq!(reported.priority_of_bus(&changed), Priority::Low);
+            assert_eq!(reported.priority_of_bus(&quiet), Priority::Normal);
+        }
+    }
+
+    #[test]
+    fn behind_a_backlog_a_breach_takes_all_series_of_its_operation_and_nothing_else() {
+        let series = |name: &str, label: &str| {
+            let labels = Labels::new([("k", label)]).unwrap();
+            let series = Series { operation: Operation::new(name).unwrap(), labels };
+            (series, Histogram::default())
+        };
+        let latency = Latency {
+            histograms: vec![series("a", "1"), series("b", "1"), series("a", "2")],
+            counters: vec![(series("c", "1").0, 1.0)],
+            gauges: Vec::new(),
+        };
+        let breached = BTreeSet::from([Operation::new("a").unwrap()]);
+        let whole = of_latency(latency.clone(), &breached, false);
+        assert_eq!(whole, [(latency.clone(), Priority::Critical)]);
+        let whole = of_latency(latency.clone(), &BTreeSet::new(), true);
+        assert_eq!(whole, [(latency.clone(), Priority::Normal)]);
+        let split = of_latency(latency, &breached, true);
+        let names = |latency: &Latency| {
+            let histograms = latency.histograms.iter();
+            histograms.map(|(series, _)| series.to_string()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&split[0].0), ["a{k=1}", "a{k=2}"]);
+        assert_eq!((names(&split[1].0), split[1].0.counters.len()), (vec!["b{k=1}".into()], 1));
+        assert_eq!([split[0].1, split[1].1], [Priority::Critical, Priority::Normal]);
+    }
+
+    #[test]
+    fn an_error_among_events_is_critical() {
+        let event = |alert_type| Event {
+            source: EventSource::ServiceCheck,
+            title: "t".to_owned(),
+            text: String::new(),
+            alert_type,
+            low_priority: false,
+            at: plimsoll_schemas::time::Wall(1),
+            host: String::new(),
+            aggregation_key: String::new(),
+            labels: Labels::default(),
+        };
+        let of = |types: &[AlertType]| {
+            of_events(&Events { events: types.iter().copied().map(event).collect() })
+        };
+        assert_eq!(of(&[AlertType::Info, AlertType::Warning]), Priority::Normal);
+        assert_eq!(of(&[AlertType::Info, AlertType::Error]), Priority::Critical);
+    }
+}
