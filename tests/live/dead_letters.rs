@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_mesh::child::until;
+use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::summary::Ledger;
-use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::process::{await_summary, fleet_samples, node_row};

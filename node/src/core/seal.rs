@@ -57,6 +57,7 @@ impl Sealer {
         now: Wall,
         draft: Draft,
     ) -> SealedMessage {
+        let samples = draft.samples();
         let header = Header {
             node: self.identity.node.clone(),
             incarnation: self.incarnation,
@@ -66,7 +67,7 @@ impl Sealer {
             totals,
             last: draft.last,
             successor: None,
-            labels: draft.labels.clone(),
+            labels: draft.labels,
         };
         let payload = wire::encode_around(&header, draft.kind, &draft.body);
         SealedMessage {
@@ -75,7 +76,7 @@ impl Sealer {
             lane,
             subject: self.subject(lane, draft.kind),
             payload: Bytes::from(payload),
-            samples: draft.samples(),
+            samples,
             produced: draft.produced,
             last: draft.last,
             sealed_at: now,

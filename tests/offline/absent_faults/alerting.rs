@@ -1,6 +1,6 @@
 //! Alerts that fired for the wrong reason, not at all, or for ever.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use plimsoll_aggregator::core::alerting::{Receiver, ReceiverKind};
@@ -10,7 +10,7 @@ use plimsoll_node::core::Bounds;
 use plimsoll_node::core::Core as Node;
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::rule::Severity;
-use plimsoll_schemas::transport::Delivered;
+use plimsoll_schemas::transport::{BusEvent, Delivered};
 
 use super::mesh::{
     SECOND, aggregator, connected, deliver, delivered, node, notifications, send_all, start, tight,
@@ -144,15 +144,21 @@ fn pager() -> Receiver {
 
 #[test]
 fn every_metric_in_a_rule_is_produced() {
-    let (aggregator, mut node) = (aggregator(), node("a", tight()));
+    let mut bounds = tight();
+    bounds.outbox.thresholds.bytes_max = 3_000;
+    let (aggregator, mut node) = (aggregator(), node("a", bounds));
     let mut aggregator = aggregator.with_receivers(start(), vec![pager()], 1);
     for second in 1..=30 {
         node.on_datagram(start(), b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
+        // More series than there is room for.
+        node.on_datagram(start(), format!("{second:a>120}:1|ms").as_bytes());
         node.on_deadline(start().after(second * SECOND));
     }
     let now = start().after(90 * SECOND);
     node.on_deadline(now);
     node.on_bus_event(now, &connected());
+    node.on_bus_event(now, &BusEvent::RoundTrip(SECOND));
+    aggregator.on_bus_event(now.mono, &BusEvent::RoundTrip(SECOND));
     deliver(&mut aggregator, now, &send_all(&mut node, now));
     // Only now a message contains what was dropped.
     let now = now.after(SECOND);
@@ -169,7 +175,8 @@ fn every_metric_in_a_rule_is_produced() {
     }
     aggregator.on_deadline(now);
     let mut view = aggregator.view(now.wall, "jetstream");
-    // The driver adds the figures of the store.
+    // The driver adds the figures of the store and of its tasks.
+    view.own.task_restarts = BTreeMap::from([("notify", 1)]);
     view.own.checkpoints = CheckpointStats { kept: true, at, ..CheckpointStats::default() };
     let page = fleet(&view, &effective_budgets()) + &own(&view);
     let rules = concat!(

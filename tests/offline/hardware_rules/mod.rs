@@ -36,7 +36,7 @@ const LONG_INTERVAL: Duration = Duration::from_secs(10);
 const SAMPLES_MAX: u32 = 30;
 
 /// Figures of the agent and its connection. Every other figure of a node describes its machine.
-const OF_THE_AGENT: [NodeMetric; 16] = [
+const OF_THE_AGENT: [NodeMetric; 19] = [
     NodeMetric::OutboxDepth,
     NodeMetric::OutboxAgeSeconds,
     NodeMetric::OutboxPressure,
@@ -53,6 +53,9 @@ const OF_THE_AGENT: [NodeMetric; 16] = [
     NodeMetric::ClockSkewSeconds,
     NodeMetric::DuplicateNames,
     NodeMetric::RoundTripSeconds,
+    NodeMetric::LinkDelaySeconds,
+    NodeMetric::TaskRestarts,
+    NodeMetric::CrashedRuns,
 ];
 
 /// It comes from a system call, which neither a file nor the stub replaces. A test of the

@@ -272,10 +272,9 @@ mod tests {
                 now = now.plus(Duration::from_secs(seconds));
                 let before = pressure.clone();
                 pressure.on_deadline(now);
-                let eighth = limits::OUTBOX_BYTES_MAX / 8;
-                let load =
-                    OutboxLoad { depth, bytes: eighth * bytes as usize, age: OUTBOX_AGE_MAX / 8 * age };
-                pressure.on_produced(now, load);
+                let bytes_held = limits::OUTBOX_BYTES_MAX / 8 * bytes as usize;
+                let waited = OUTBOX_AGE_MAX / 8 * age;
+                pressure.on_produced(now, OutboxLoad { depth, bytes: bytes_held, age: waited });
                 let low = depth <= 1_000 && bytes <= 1 && age <= 1;
                 let dropping =
                     !low && (before.dropping || depth >= 8_000 || bytes >= 8 || age >= 8);

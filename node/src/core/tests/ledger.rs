@@ -257,6 +257,7 @@ fn a_leaving_node_waits_until_what_it_sent_again_is_confirmed() {
         confirmation::encode(&Confirmation {
             node: NodeName::new("n").unwrap(),
             behind: false,
+            backlog: Duration::ZERO,
             age: Duration::ZERO,
             runs,
             limits: Vec::new(),

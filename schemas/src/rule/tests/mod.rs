@@ -45,7 +45,7 @@ fn the_shipped_budgets_have_the_agreed_limits_and_error_budgets() {
     assert!(rules.budgets.iter().all(|budget| budget.about.severity == Severity::Critical));
     let queue = rules.find(&RuleName::new("queue_depth").unwrap()).unwrap();
     let Rule::Threshold(queue) = queue else { panic!("{queue:?} is no threshold") };
-    assert_eq!((queue.comparison, queue.value, queue.fire_after), (Comparison::Greater, 4e3, 2));
+    assert_eq!((queue.comparison, queue.value, queue.fire_after), (Comparison::Greater, 0.5, 2));
 }
 
 #[test]

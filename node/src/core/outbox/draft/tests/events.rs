@@ -64,7 +64,7 @@ fn largest(n: u64) -> Event {
     }
 }
 
-fn sent(draft: Draft) -> Vec<u8> {
+fn sent(draft: &Draft) -> Vec<u8> {
     let header = Header {
         node: NodeName::new("n").unwrap(),
         incarnation: Incarnation(1),
@@ -109,7 +109,7 @@ fn events_more_than_a_day_apart_still_make_a_message_that_is_read() {
     newer.start = Wall(3 * INTERVAL_NS_MAX);
     assert_eq!(newer.prepend_events(&draft(1..2)), 0);
     assert_eq!((newer.start, newer.length_ns), (Wall(2 * INTERVAL_NS_MAX + 10), INTERVAL_NS_MAX));
-    assert!(is_readable(&sent(newer)));
+    assert!(is_readable(&sent(&newer)));
 }
 
 proptest! {
@@ -127,7 +127,7 @@ proptest! {
         prop_assert!(dropped == 0 || !more_fits, "{} dropped", dropped);
         let draft = Draft::new(&Body::Event(Events { events: kept }), Wall(1), 1, Mono(1));
         let bound = draft.bytes();
-        let bytes = sent(draft);
+        let bytes = sent(&draft);
         prop_assert!(bytes.len() <= bound, "{} of {bound} bytes", bytes.len());
         prop_assert!(is_readable(&bytes));
     }

@@ -75,7 +75,7 @@ fn only_what_is_released_waits_for_no_disk() {
     let (lane, final_message) = world.drafts.pop_last().unwrap().1;
     world.step(&Op::Interval);
     let former = RunState { incarnation: Incarnation(1), ..world.runs[0].clone() };
-    world.sealed.push(model::sealed(lane, final_message, &former));
+    world.sealed.push(model::sealed(lane, &final_message, &former));
     assert!(world.batch().unwrap().sync);
 }
 

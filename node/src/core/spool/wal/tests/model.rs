@@ -179,15 +179,15 @@ impl World {
 
     pub(crate) fn change(&mut self, op: &Op) {
         match op {
-            Op::Draft(name, values) => self.add(latency(*name, values), false),
+            Op::Draft(name, values) => self.add(&latency(*name, values), false),
             Op::Hardware => {
                 let labels = Labels::new([("core", "1")]).unwrap();
                 let readings = vec![Reading::ok(&LOAD1, labels, 0.5)];
-                self.add(Body::Hardware(Hardware { readings }), false);
+                self.add(&Body::Hardware(Hardware { readings }), false);
             }
-            Op::Bus => self.add(Body::Bus(bus()), false),
-            Op::Events(n) => self.add(event_drafts::draft(0..*n).decode().unwrap(), false),
-            Op::FinalMessage => self.add(Body::Bus(bus()), true),
+            Op::Bus => self.add(&Body::Bus(bus()), false),
+            Op::Events(n) => self.add(&event_drafts::draft(0..*n).decode().unwrap(), false),
+            Op::FinalMessage => self.add(&Body::Bus(bus()), true),
             Op::Merge(n) => self.merge(*n),
             Op::Seal(n) => self.seal(*n),
             Op::Release(n) if self.sealed.is_empty() => assert!(*n < 9),
@@ -197,11 +197,11 @@ impl World {
         }
     }
 
-    fn add(&mut self, body: Body, last: bool) {
+    fn add(&mut self, body: &Body, last: bool) {
         let id = DraftId(self.next_id);
         self.next_id += 1;
-        let labels = labels(&body);
-        let draft = Draft::new(&body, Wall(id.0 * 1_000), 500, NOW).labelled(labels);
+        let labels = labels(body);
+        let draft = Draft::new(body, Wall(id.0 * 1_000), 500, NOW).labelled(labels);
         let draft = if last { draft.into_final() } else { draft };
         let lane = if id.0.is_multiple_of(3) { Lane::Emergency } else { Lane::Normal };
         self.drafts.insert(id, (lane, draft));
@@ -228,7 +228,7 @@ impl World {
         let run = &mut self.runs[0];
         run.newest = Seq(run.newest.0 + 1);
         run.totals.recorded += draft.samples();
-        self.sealed.push(sealed(lane, draft, run));
+        self.sealed.push(sealed(lane, &draft, run));
     }
 }
 
@@ -260,7 +260,7 @@ fn bus() -> Bus {
 }
 
 /// A draft as the next message of a run.
-pub(crate) fn sealed(lane: Lane, draft: Draft, run: &RunState) -> SealedMessage {
+pub(crate) fn sealed(lane: Lane, draft: &Draft, run: &RunState) -> SealedMessage {
     let Identity { mesh, node, .. } = identity();
     let header = Header {
         node: node.clone(),
