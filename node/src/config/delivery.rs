@@ -15,8 +15,8 @@ use crate::core::outbox::UnconfirmedBounds;
 #[serde(default)]
 pub struct OutboxSettings {
     /// Messages produced and not yet acknowledged by the broker; merged ones count for all that
-    /// they stand for. From here on hardware readings and bus reports are dropped and counted, until
-    /// `leave_messages` are left.
+    /// they stand for. From here on hardware readings and bus reports are dropped and counted,
+    /// until `leave_messages` are left.
     pub messages_max: usize,
     /// Bytes of these messages, at least 1 MiB. Samples that do not fit are dropped and counted.
     pub bytes_max: usize,

@@ -145,13 +145,16 @@ fn pager() -> Receiver {
 #[test]
 fn every_metric_in_a_rule_is_produced() {
     let mut bounds = tight();
-    bounds.outbox.thresholds.bytes_max = 3_000;
+    bounds.outbox.thresholds.bytes_max = 12_000;
     let (aggregator, mut node) = (aggregator(), node("a", bounds));
     let mut aggregator = aggregator.with_receivers(start(), vec![pager()], 1);
     for second in 1..=30 {
         node.on_datagram(start(), b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
         // More series than there is room for.
-        node.on_datagram(start(), format!("{second:a>120}:1|ms").as_bytes());
+        for job in ["x", "y"] {
+            let line = format!("{second:a>120}:1|ms|#job:{job:a>120}");
+            node.on_datagram(start(), line.as_bytes());
+        }
         node.on_deadline(start().after(second * SECOND));
     }
     let now = start().after(90 * SECOND);

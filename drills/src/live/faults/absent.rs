@@ -16,11 +16,12 @@ use super::memory::{Curve, Watch, mib, resident};
 use super::rig::{Rig, options};
 use crate::live::expectation::{Drill, Expectation, Look};
 use crate::live::report::Report;
-use crate::live::tally::{DEPTH, metric};
+use crate::live::tally::metric;
 
 const SETTINGS: &str = "[interval]\nlength_ms = 100\n";
 /// 600 intervals of 100 ms.
 const AWAY: Duration = Duration::from_secs(60);
+const MESSAGES: &str = "plimsoll_agent_outbox_messages";
 const BYTES: &str = "plimsoll_agent_outbox_bytes";
 /// Messages above the mark at which merging begins: those of one interval, and one being merged.
 const MESSAGES_SLACK: usize = 8;
@@ -48,7 +49,7 @@ async fn leave(rig: &mut Rig, dir: &Path) -> Result<()> {
     let gone = rig.drill.elapsed();
     let (feeder, watch) = (Feeder::begin(&socket, wide)?, Watch::begin(id));
     rig.pass("the broker is away", AWAY).await;
-    let held = (metric(&api, DEPTH).await?, metric(&api, BYTES).await?);
+    let held = (metric(&api, MESSAGES).await?, metric(&api, BYTES).await?);
     rig.fed.insert(rig.mesh.nodes()[0].clone(), feeder.end()?);
     rig.mesh.stack.broker().restart().await?;
     let back = rig.drill.elapsed();

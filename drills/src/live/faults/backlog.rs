@@ -14,7 +14,7 @@ use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 
 use super::account::Terms;
-use super::feeder::{Feeder, wide};
+use super::feeder::{Feeder, event, ever_new};
 use super::rig::{Rig, options, words};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::mesh::no_budgets_but;
@@ -88,8 +88,11 @@ async fn deepen(rig: &mut Rig) -> Result<()> {
     let alert = alert(rig, "queue_depth");
     link(rig)?.set(slow(SLOW_BYTES));
     let slowed = rig.drill.elapsed();
+    // Events double the messages of each interval.
+    let feeder = Feeder::begin(&rig.mesh.stack.stations()[0].socket, event)?;
     let span = Span { since: slowed, within: DEEP_WAIT };
     expect_metric(rig, "depth passes its mark", (DEPTH, DEPTH_MARK), span).await;
+    feeder.end()?;
     let span = Span { since: rig.drill.elapsed(), within: FIRE_WAIT };
     let fired = {
         let Rig { drill, mesh, .. } = rig;
@@ -150,7 +153,7 @@ async fn overfill(rig: &mut Rig) -> Result<()> {
     let base = rig.merged().await?;
     link(rig)?.set(Link { stalled: true, ..Link::default() });
     let stalled = rig.drill.elapsed();
-    let feeder = Feeder::begin(&rig.mesh.stack.stations()[0].socket, wide)?;
+    let feeder = Feeder::begin(&rig.mesh.stack.stations()[0].socket, ever_new)?;
     let lost = format!("plimsoll_agent_lost_samples_total{{reason=\"{OUTBOX_FULL}\"}}");
     let span = Span { since: stalled, within: FULL_WAIT };
     expect_metric(rig, "drops are named", (&lost, 0.0), span).await;

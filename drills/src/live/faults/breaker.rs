@@ -22,6 +22,8 @@ use crate::live::tally::of_nodes;
 use crate::live::threshold::{expect_cleared, expect_value, planted_miss, shipped_alert};
 
 const RULE: &str = "breaker_open";
+/// The shipped rule waits until a breaker opens again and again; this one fires at the first.
+const SOON: &str = "[[rule]]\nname = \"breaker_open\"\nfor = 1\n";
 const NODES: usize = 2;
 const OPEN: &str = "plimsoll_agent_breaker_state{state=\"open\"}";
 const CLOSED: &str = "plimsoll_agent_breaker_state{state=\"closed\"}";
@@ -39,7 +41,8 @@ const ROOMY_BYTES: u64 = 1 << 30;
 
 pub(super) async fn refused(mut drill: Drill, dir: &Path) -> Result<Report> {
     let planted = planted_miss(&mut drill, RULE);
-    let aggregator_settings = format!("{}{planted}", no_budgets_but(""));
+    let rule = if planted.is_empty() { SOON } else { &planted };
+    let aggregator_settings = format!("{}{rule}", no_budgets_but(""));
     let options = StackOptions { nodes: NODES, aggregator_settings, ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
     let disturbed = disturb(&mut rig).await;

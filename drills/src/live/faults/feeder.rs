@@ -85,6 +85,21 @@ pub(super) fn wide(round: u64) -> Vec<Line> {
     (0..SERIES).map(line).collect()
 }
 
+/// Lines that no merging makes fewer: each round has series of its own.
+pub(super) fn ever_new(round: u64) -> Vec<Line> {
+    let line = |series| {
+        let us = spread(round * SERIES + series);
+        let text = format!("{OPERATION}:{}|ms|#shard:{series},round:{round:0>96}", in_ms(us));
+        Line { text, samples: vec![(OPERATION.to_owned(), us * NS_PER_US)] }
+    };
+    (0..SERIES).map(line).collect()
+}
+
+/// One event, which makes a message of its own in each interval.
+pub(super) fn event(_round: u64) -> Vec<Line> {
+    vec![Line { text: "_e{5,5}:drill|event".to_owned(), samples: Vec::new() }]
+}
+
 /// Microseconds spread evenly over the whole range.
 fn spread(number: u64) -> u64 {
     // The golden ratio's share of 2^64: neighbours fall far apart, and none is met twice.
