@@ -176,9 +176,9 @@ pub const WINDOW_BYTES_MIN: usize = 2 * 1024;
 /// The most: a full message for each that may be in flight.
 pub const WINDOW_BYTES_MAX: usize = IN_FLIGHT_MAX * 512 * 1024;
 /// An acknowledgement within this time lets the window grow.
-pub const ACK_SOON: Duration = Duration::from_secs(1);
+pub const ACK_SOON: Duration = Duration::from_millis(300);
 /// One that took this time shrinks it: what is on its way delays what is urgent by as much.
-pub const ACK_LATE: Duration = Duration::from_secs(2);
+pub const ACK_LATE: Duration = Duration::from_secs(1);
 /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
 /// keeps. At two messages a second, over eight minutes without an aggregator.
 pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;

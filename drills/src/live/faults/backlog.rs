@@ -32,7 +32,7 @@ const DEEP_WAIT: Duration = Duration::from_secs(240);
 /// Bytes a second of the slow link: a tenth of what the node produces.
 const SLOW_BYTES: u64 = 2_000;
 const FIRE_WAIT: Duration = Duration::from_secs(30);
-const CLEAR_WAIT: Duration = Duration::from_secs(100);
+const CLEAR_WAIT: Duration = Duration::from_secs(150);
 /// A scaled byte bound, which a wide job fills in a few seconds.
 const BYTE_BOUND: &str = "[outbox]\nbytes_max = 2097152\ncoalesce_bytes = 1048576\n";
 const DROPPING: &str = "plimsoll_agent_dropping";
@@ -42,7 +42,7 @@ const FULL_WAIT: Duration = Duration::from_secs(120);
 const STALL: Duration = Duration::from_secs(60);
 /// Bytes a second at which that backlog drains for a minute or more.
 const DRAIN_BYTES: u64 = 8_000;
-/// A breach that begins while a backlog drains is alerted so soon.
+/// A breach that begins while a backlog drains is alerted so soon, by a budget that fires at once.
 const FRESH_WAIT: Duration = Duration::from_secs(5);
 const BACKLOG_MIN: f64 = 100.0;
 const BUDGET: &str = "epoch_hook";
@@ -177,7 +177,7 @@ async fn overfill(rig: &mut Rig) -> Result<()> {
 pub(super) async fn fresh_breach(mut drill: Drill, dir: &Path) -> Result<Report> {
     let rules = format!(
         "{}[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {BUDGET_SAMPLES_MIN}\n\
-         enabled = {}\n",
+         fire_after = 1\nenabled = {}\n",
         no_budgets_but(BUDGET),
         !drill.take_planted_miss()
     );

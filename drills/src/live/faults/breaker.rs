@@ -34,8 +34,8 @@ const FULL: Duration = Duration::from_secs(35);
 /// An open breaker lasts 30 s.
 const CLOSE_WAIT: Duration = Duration::from_secs(45);
 const FIRE_WAIT: Duration = Duration::from_secs(45);
-/// The last minute must pass, and five evaluations.
-const CLEAR_WAIT: Duration = Duration::from_secs(120);
+/// A pause is known for two minutes, and five evaluations must pass.
+const CLEAR_WAIT: Duration = Duration::from_secs(180);
 /// What a stream holds without this drill.
 const ROOMY_BYTES: u64 = 1 << 30;
 

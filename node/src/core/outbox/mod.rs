@@ -193,6 +193,9 @@ impl Outbox {
         self.connected = true;
         self.resume_at = None;
         self.breaker.on_connected();
+        if self.in_flight.unanswered() > 0 {
+            self.window.on_lost();
+        }
         self.in_flight.on_connected();
         self.dead_letters.on_connected();
         self.unconfirmed.on_connected();

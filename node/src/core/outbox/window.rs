@@ -52,6 +52,12 @@ impl SendWindow {
         }
     }
 
+    /// What was on its way is lost with its connection: the window opens anew, since the link may
+    /// have become slow.
+    pub(super) fn on_lost(&mut self) {
+        self.bytes = self.bytes.min(WINDOW_BYTES_MIN);
+    }
+
     /// A message that was sent at `sent` is not acknowledged in time.
     pub(super) fn on_overdue(&mut self, now: Mono, sent: Mono) {
         self.shrink(now, sent);
@@ -86,8 +92,10 @@ mod tests {
         assert_eq!(window.bytes(), WINDOW_BYTES_START);
         window.on_acknowledged(at(5), at(0), WINDOW_BYTES_START, true);
         assert_eq!(window.bytes(), 2 * WINDOW_BYTES_START);
-        window.on_acknowledged(at(1_500), at(0), 5_000, true);
+        window.on_acknowledged(at(700), at(0), 5_000, true);
         assert_eq!(window.bytes(), 2 * WINDOW_BYTES_START, "neither soon nor late");
+        window.on_lost();
+        assert_eq!(window.bytes(), WINDOW_BYTES_MIN);
         (0..99).for_each(|_| window.on_acknowledged(at(5), at(0), 1 << 20, true));
         assert_eq!(window.bytes(), WINDOW_BYTES_MAX);
     }
@@ -98,7 +106,7 @@ mod tests {
         (0..9).for_each(|_| window.on_acknowledged(at(5), at(0), 1 << 20, true));
         let before = window.bytes();
         window.on_acknowledged(at(3_000), at(10), 9, true);
-        window.on_acknowledged(at(3_500), at(2_999), 9, true);
+        window.on_acknowledged(at(3_100), at(2_999), 9, true);
         window.on_overdue(at(6_000), at(900));
         assert_eq!(window.bytes(), before / 2 + 9);
         for second in 1..40 {
