@@ -10,7 +10,7 @@ use crate::program::{ProgramOutput, ScratchDir, await_no_processes, program, run
 
 /// The exit code of a drill that did not pass.
 pub const MISSED: Option<i32> = Some(6);
-const WAIT: Duration = Duration::from_secs(230);
+const WAIT: Duration = Duration::from_secs(290);
 
 /// A drill that has exited.
 pub struct DrillRun {
