@@ -42,8 +42,6 @@ const FULL_WAIT: Duration = Duration::from_secs(120);
 const STALL: Duration = Duration::from_secs(60);
 /// Bytes a second at which that backlog drains for a minute or more.
 const DRAIN_BYTES: u64 = 8_000;
-/// A breach that begins while a backlog drains is alerted so soon, by a budget that fires at once.
-const FRESH_WAIT: Duration = Duration::from_secs(5);
 const BACKLOG_MIN: f64 = 100.0;
 const BUDGET: &str = "epoch_hook";
 const BUDGET_SAMPLES_MIN: u64 = 20;
@@ -173,8 +171,9 @@ async fn overfill(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// A breach that begins while a backlog drains through a slow link.
-pub(super) async fn fresh_breach(mut drill: Drill, dir: &Path) -> Result<Report> {
+/// A breach that begins while a backlog drains through a slow link is alerted within a span, by a
+/// budget that fires at once.
+pub(super) async fn fresh_breach(mut drill: Drill, dir: &Path, within: Duration) -> Result<Report> {
     let rules = format!(
         "{}[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {BUDGET_SAMPLES_MIN}\n\
          fire_after = 1\nenabled = {}\n",
@@ -182,7 +181,7 @@ pub(super) async fn fresh_breach(mut drill: Drill, dir: &Path) -> Result<Report>
         !drill.take_planted_miss()
     );
     let mut rig = start(drill, dir, ("", rules)).await?;
-    let disturbed = breach(&mut rig).await;
+    let disturbed = breach(&mut rig, within).await;
     link(&rig)?.set(Link::default());
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
@@ -199,7 +198,7 @@ async fn judge_backlog(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-async fn breach(rig: &mut Rig) -> Result<()> {
+async fn breach(rig: &mut Rig, within: Duration) -> Result<()> {
     let base = rig.merged().await?;
     link(rig)?.set(Link { stalled: true, ..Link::default() });
     rig.pass("the link is stalled", STALL).await;
@@ -209,7 +208,7 @@ async fn breach(rig: &mut Rig) -> Result<()> {
     let begun = rig.drill.elapsed();
     rig.mesh.stack.stations()[0].command("extra-work-ms 30")?;
     let alert = built_in_alert(BUDGET, Scope::Node(rig.mesh.nodes()[0].clone()));
-    let span = Span { since: begun, within: FRESH_WAIT };
+    let span = Span { since: begun, within };
     {
         let Rig { drill, mesh, .. } = rig;
         let firing = AlertState::Firing;

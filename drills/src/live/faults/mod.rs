@@ -45,6 +45,10 @@ pub struct FaultsArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 20,
           value_parser = clap::value_parser!(u16).range(5..=900))]
     pub kill_seconds: u16,
+    /// Time in which the breach of `fresh-breach` must be alerted; more on a busy machine
+    #[arg(long, value_name = "SECONDS", default_value_t = 5,
+          value_parser = clap::value_parser!(u16).range(1..=60))]
+    pub fresh_seconds: u16,
     /// Make each scenario miss an expectation, to see it fail with exit code 6
     #[arg(long)]
     pub plant_miss: bool,
@@ -132,7 +136,7 @@ impl Scenario {
     }
 
     async fn run(self, dir: &Path, args: &FaultsArgs) -> Result<Report> {
-        let FaultsArgs { seed, plant_miss, kill_seconds, .. } = *args;
+        let FaultsArgs { seed, plant_miss, kill_seconds, fresh_seconds, .. } = *args;
         let drill = Drill::begin(self.name()).planting(plant_miss);
         match self {
             Self::BrokerStopped => broker::stopped(drill, dir).await,
@@ -156,7 +160,10 @@ impl Scenario {
             Self::ShortWorkers => workers::short(drill, dir).await,
             Self::QueueDepth => backlog::queue_depth(drill, dir).await,
             Self::ByteBound => backlog::byte_bound(drill, dir).await,
-            Self::FreshBreach => backlog::fresh_breach(drill, dir).await,
+            Self::FreshBreach => {
+                let within = Duration::from_secs(fresh_seconds.into());
+                backlog::fresh_breach(drill, dir, within).await
+            }
             Self::Storm => storm::storm(drill, dir, seed).await,
         }
     }
