@@ -242,7 +242,7 @@ impl Knobs {
         let interval = Duration::from_millis(rng.one_of([1_000, 2_000, 2_000, 5_000]));
         // Rarely, because such a run takes as long as fifty others: intervals so short that an
         // outage reaches the marks of a node by default.
-        let (interval, depths) = match rng.within(1..=100) {
+        let (interval, depths) = match rng.within(1..=400) {
             1 => (Duration::from_millis(20), Depths::by_default()),
             _ => (interval, Depths::draw(rng)),
         };

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 77] = [
+pub const DEMANDED: [&str; 75] = [
     "load",
     "connection broken",
     "partition",
@@ -61,8 +61,6 @@ pub const DEMANDED: [&str; 77] = [
     "dropped",
     "samples without room",
     "critical message sent before a backlog",
-    "rerouting at the default mark",
-    "dropping at the default mark",
     "only the emergency lane sent",
     "breaker open",
     "breaker half-open",

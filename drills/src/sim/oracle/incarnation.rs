@@ -11,6 +11,9 @@ use crate::sim::cores::node::{BreakerState, IN_FLIGHT_MAX, NodeStats};
 use crate::sim::kernel::Kernel;
 use crate::sim::plan::Depths;
 
+/// Bytes of a final message, at most.
+const FINAL_MESSAGE_BYTES: usize = 4_096;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub struct Incarnation {
@@ -121,6 +124,8 @@ impl Incarnation {
 
     fn check_bounds(&self, k: &mut Kernel, stats: &NodeStats) {
         let (depths, bus) = (k.knobs().depths, &stats.status.bus);
+        // The final message always has room.
+        let bytes_max = (depths.bytes + FINAL_MESSAGE_BYTES) as u64;
         let known = bus.published + bus.dropped + bus.refused + bus.coalesced;
         let number = self.number;
         let words = || format!("n{number}: {bus:?}");
@@ -130,7 +135,7 @@ impl Incarnation {
             k.fail("published = confirmed + released + unconfirmed", words);
         } else if bus.outbox_messages > self.adopted + OUTBOX_ENTRIES_MAX as u64 + 2 {
             k.fail("the outbox is bounded in messages", words);
-        } else if bus.outbox_bytes > self.adopted * MESSAGE_BYTES_MAX as u64 + depths.bytes as u64 {
+        } else if bus.outbox_bytes > self.adopted * MESSAGE_BYTES_MAX as u64 + bytes_max {
             k.fail("the outbox is bounded in bytes", words);
         } else if bus.outbox_depth > 0 && bus.outbox_messages == 0 {
             k.fail("the depth counts what is held, as it was produced", words);
@@ -171,10 +176,6 @@ fn count_branches(k: &mut Kernel, before: Option<&NodeStats>, after: &NodeStats)
     k.reach_n("dropped", new.dropped - old.dropped);
     let lost = |stats: &NodeStats| stats.dropped;
     k.reach_n("samples without room", lost(after) - before.map_or(0, lost));
-    if k.knobs().depths == Depths::by_default() {
-        k.reach_n("rerouting at the default mark", u64::from(new.rerouting && !old.rerouting));
-        k.reach_n("dropping at the default mark", u64::from(new.dropping && !old.dropping));
-    }
     k.reach_n("confirmed", new.confirmed - old.confirmed);
     k.reach_n("resent for lack of a confirmation", new.resent - old.resent);
     k.reach_n("evicted without a confirmation", new.released - old.released);
