@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
+use tokio::task::JoinHandle;
 
-use crate::child::{Child, free_port, until};
+use crate::child::{Child, free_port, signal, until};
 
 /// Environment variable with the path of the nats-server program; default: the one on PATH.
 pub const SERVER_VARIABLE: &str = "PLIMSOLL_NATS_SERVER";
@@ -84,6 +85,19 @@ impl Broker {
     /// Resumes the process (SIGCONT).
     pub fn resume(&self) {
         self.child.signal(Signal::SIGCONT);
+    }
+
+    /// Stops and resumes the process in turn until the task is aborted. Then resume it.
+    pub fn falter(&self, stopped: Duration, running: Duration) -> JoinHandle<()> {
+        let id = self.child.id();
+        tokio::spawn(async move {
+            loop {
+                signal(id, Signal::SIGSTOP);
+                tokio::time::sleep(stopped).await;
+                signal(id, Signal::SIGCONT);
+                tokio::time::sleep(running).await;
+            }
+        })
     }
 
     /// Kills the process.

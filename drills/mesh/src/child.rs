@@ -16,6 +16,13 @@ use plimsoll_clock::Deadline;
 /// Interval at which a process is polled for its exit.
 const POLL: Duration = Duration::from_millis(10);
 
+/// Sends a signal to a process of this user; has no effect on one that has ended.
+pub(crate) fn signal(id: u32, signal: Signal) {
+    if let Ok(id) = i32::try_from(id) {
+        let _ended_before = kill(Pid::from_raw(id), signal);
+    }
+}
+
 /// A running process, killed when dropped.
 pub struct Child {
     name: String,
@@ -57,9 +64,7 @@ impl Child {
 
     /// Sends a signal; has no effect on a process that has ended.
     pub fn signal(&self, signal: Signal) {
-        if let Ok(id) = i32::try_from(self.process.id()) {
-            let _ended_before = kill(Pid::from_raw(id), signal);
-        }
+        self::signal(self.process.id(), signal);
     }
 
     /// The exit status, if the process has ended.

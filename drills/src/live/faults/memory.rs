@@ -67,6 +67,11 @@ impl Curve {
         self.highest(..)
     }
 
+    /// Its part up to `end`, which is measured from its first point.
+    pub(super) fn until(&self, end: Duration) -> Self {
+        Self(self.0.iter().copied().take_while(|(at, _)| *at <= end).collect())
+    }
+
     /// The highest of the middle third, and of the last: a level has both alike.
     pub(super) fn later_thirds(&self) -> (u64, u64) {
         let third = self.0.len() / 3;
@@ -129,6 +134,8 @@ mod tests {
         assert_eq!(curve(&[0, 0, 5, 4, 5, 4]).later_thirds(), (5, 5));
         assert_eq!(curve(&[0, 1, 2, 3, 4, 5]).later_thirds(), (3, 5));
         assert_eq!(curve(&[]).later_thirds(), (0, 0));
+        let outage = curve(&[0, 0, 5, 5, 5, 5, 9, 9]).until(SAMPLE_EVERY * 5);
+        assert_eq!(outage.later_thirds(), (5, 5), "what follows the outage is no slope in it");
     }
 
     #[test]
