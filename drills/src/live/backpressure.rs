@@ -1,8 +1,8 @@
 //! The broker is stopped and resumed: queues grow, nothing is lost or duplicated, depth recovers.
 //! Then it falters: it answers, and late.
 //!
-//! A broker that is stopped for seconds pages nobody: its connections are lost, and what waited for
-//! a new one is no sample of `publish`. One that falters keeps its connections, and `publish`
+//! A broker that is stopped for seconds raises no page: its connections are lost, and what waited
+//! for a new one is no sample of `publish`. One that falters keeps its connections, and `publish`
 //! measures the delay of each acknowledgement. So that budget is breached on every node and in the
 //! fleet; a drill in which its alert did not fire would have found a blind spot. It is judged over
 //! ten seconds and from 20 samples, since a node sends no more than three messages a second. All

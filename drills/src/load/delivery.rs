@@ -1,7 +1,7 @@
 //! How long samples take until the aggregator shows them, measured from when each was due.
 //!
 //! Samples of one operation of one node arrive in the order in which they were sent, so the count
-//! that a page shows says which ones are merged.
+//! that a page shows identifies the merged ones.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

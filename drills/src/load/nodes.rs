@@ -93,7 +93,7 @@ impl LoadNodes {
     }
 }
 
-/// A budget for each operation, so that nodes can tell samples over its limit.
+/// A budget for each operation, so that nodes recognize samples over its limit.
 fn budgets(operations: u32) -> String {
     let mut text = String::new();
     for operation in 0..operations {

@@ -64,7 +64,7 @@ impl Broker {
         })
     }
 
-    /// The connection's tasks have ended although nobody closed it. What was in flight waits; it
+    /// The connection's tasks have ended although it was not closed. What was in flight waits; it
     /// is sent again on the next connection.
     pub(super) fn on_ended(&mut self, core: &mut Core, now: Now) {
         self.on_event(core, now, &BusEvent::Disconnected);

@@ -56,7 +56,7 @@ async fn a_post_whose_task_panics_counts_as_failed_and_the_task_goes_on() {
         async move {
             let name: Arc<str> = "h".into();
             let open = OpenPost { name: &name, answers: &answers };
-            assert!(!is_first, "an answer that nobody expected");
+            assert!(!is_first, "an answer to no request");
             drop(open);
         }
     });

@@ -20,7 +20,7 @@ impl NoteNumber {
     pub const ALL: Self = Self(u64::MAX);
 }
 
-/// Whether the file has the state of this run, without which a note says nothing to its successor.
+/// Whether the file has the state of this run, without which a note means nothing to its successor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum RunInFile {
     /// The first batch is not written yet.

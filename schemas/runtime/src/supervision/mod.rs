@@ -98,7 +98,7 @@ impl SupervisedTask {
     }
 }
 
-/// What a panic says.
+/// The text of a panic.
 fn text_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panicked")

@@ -59,7 +59,7 @@ fn what_arrives_after_all_of_a_crashed_run_is_merged_and_lost_no_more() {
     take(&mut account, &report(1, 3, 60, 100, false), 20);
     let ledger = account.ledger();
     assert_eq!((ledger.merged, ledger.lost["crash"], ledger.recorded), (30, 70, 100));
-    // What is lost by name is no gap, and its late final message says that there is nothing else.
+    // What is lost by name is no gap, and its late final message adds nothing else.
     assert_eq!(account.gap(), None);
     let (header, bus) = report(1, 4, 60, 60, false);
     take(&mut account, &(Header { last: true, ..header }, bus), 0);
