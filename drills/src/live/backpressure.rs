@@ -25,7 +25,7 @@ use super::tally::{DEPTH, LATE, MeshCounters, STARTED, metric, of_nodes};
 
 const BUDGET: &str = "publish";
 const SAMPLES_MIN: u64 = 20;
-/// Ten times the built-in limit. Of what is published while the broker falters, a third takes longer.
+/// Ten times the built-in limit. While the broker falters, a third of the messages takes longer.
 const LIMIT: Duration = Duration::from_millis(250);
 /// How long a broker that falters does not answer: less than the half second of `broker_slow`.
 const FALTERS: Duration = Duration::from_millis(425);
