@@ -15,7 +15,7 @@ use super::rng::Rng;
 use super::schedule::{Schedule, Time};
 
 /// Events in one run; a run with more does not come to an end.
-const EVENTS_MAX: u64 = 400_000;
+const EVENTS_MAX: u64 = 1_000_000;
 
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -50,6 +50,9 @@ pub struct Knobs {
     pub payload_max: usize,
     /// How far clocks drift, at most, in millionths.
     pub drift_ppm: u64,
+    /// Whether the run begins with an outage that lasts until outboxes reach the depths that a node
+    /// has by default.
+    pub has_outage: bool,
 }
 
 /// Depths of an outbox: those of a node by default, or small enough for a short run to reach them.
@@ -146,6 +149,14 @@ pub struct Plan {
 /// what comes of one before them is by design merged no more.
 const LIVES_MAX: usize = 8;
 
+/// Of a thousand seeds, those with a long outage.
+const OUTAGES_PERMILLE: u64 = 5;
+/// A node makes three messages a second: it reroutes after 22 minutes and drops after 44.
+const OUTAGE_MIN: Time = 20 * 60 * SECOND;
+const OUTAGE_MAX: Time = 55 * 60 * SECOND;
+/// Mean time between two steps, of which two hundred then outlast every outage.
+const OUTAGE_GAP: Time = 18 * SECOND;
+
 /// Kinds of faults; a swarm turns each on or off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
@@ -212,7 +223,11 @@ impl Plan {
         let reach = rng.one_of([5, 20, 90]) * SECOND;
         let mut lives = vec![LIVES_MAX; knobs.nodes];
         let mut at = 0;
-        let mut schedule = Vec::with_capacity(steps);
+        let mut schedule = Vec::with_capacity(steps + 1);
+        let gap = if knobs.has_outage { OUTAGE_GAP } else { gap };
+        if knobs.has_outage {
+            schedule.push(Step { at, act: draw_outage(&mut rng, &knobs) });
+        }
         for _ in 0..steps {
             at += rng.within(0..=2 * gap);
             let act = if rng.chance(faults_permille) {
@@ -228,6 +243,18 @@ impl Plan {
     }
 }
 
+/// A fault that keeps nodes from publishing for a long time.
+fn draw_outage(rng: &mut Rng, knobs: &Knobs) -> Act {
+    let span = rng.span(OUTAGE_MIN, OUTAGE_MAX);
+    let who = Who::Node(rng.index(knobs.nodes));
+    rng.one_of([
+        Act::Stall { span },
+        Act::Full { span },
+        Act::Restart { how: Crash::Kill, down: span },
+        Act::Partition { who, requests: true, answers: true, span },
+    ])
+}
+
 /// Whether a step may happen: a node ends only so often.
 fn spend_life(lives: &mut [usize], act: Act) -> bool {
     let Act::EndProcess { who: Who::Node(number), .. } = act else { return true };
@@ -240,11 +267,12 @@ impl Knobs {
     fn draw(rng: &mut Rng) -> Self {
         let quick = rng.within(1..=20) * MILLISECOND;
         let interval = Duration::from_millis(rng.one_of([1_000, 2_000, 2_000, 5_000]));
-        // Rarely, because such a run takes as long as fifty others: intervals so short that an
-        // outage reaches the marks of a node by default.
-        let (interval, depths) = match rng.within(1..=400) {
-            1 => (Duration::from_millis(20), Depths::by_default()),
-            _ => (interval, Depths::draw(rng)),
+        let reading = rng.one_of([0, 0, 0, 100, 400]) * MILLISECOND;
+        // Rarely, because such a run takes as long as fifty others.
+        let has_outage = rng.chance(OUTAGES_PERMILLE);
+        let (interval, depths, reading) = match has_outage {
+            true => (Duration::from_secs(1), Depths::by_default(), 0),
+            false => (interval, Depths::draw(rng), reading),
         };
         Self {
             nodes: rng.one_of([2, 2, 3]),
@@ -258,7 +286,7 @@ impl Knobs {
             interval,
             depths,
             delay: (MILLISECOND / 2, quick.max(rng.span(MILLISECOND, 2 * SECOND))),
-            reading: rng.one_of([0, 0, 0, 100, 400]) * MILLISECOND,
+            reading,
             sync_every: rng.one_of([1, 10, 120]) * SECOND,
             checkpoint: (rng.one_of([1, 2, 10]) * SECOND, rng.span(MILLISECOND, 2 * SECOND)),
             spool: rng.one_of([
@@ -271,6 +299,7 @@ impl Knobs {
             spool_write: rng.span(MILLISECOND, SECOND),
             payload_max: rng.one_of([400, usize::MAX, usize::MAX, usize::MAX]),
             drift_ppm: rng.one_of([0, 50, 2_000]),
+            has_outage,
         }
     }
 }

@@ -7,12 +7,13 @@ use plimsoll_node::core::outbox::UnconfirmedBounds;
 use plimsoll_node::core::spool::Wal;
 use plimsoll_node::core::spool::{self, RecoveredMessages};
 use plimsoll_node::core::{Bounds, outbox::OutboxBounds};
-use plimsoll_node::core::{Core, Identity, Status};
+use plimsoll_node::core::{Core, Identity};
 use plimsoll_schemas::ids::{Labels, NodeName, Seq};
 use plimsoll_schemas::time::{Mono, Now};
 use plimsoll_schemas::transport::{BusEvent, Publish, Ticket};
 use plimsoll_schemas::wire::frame::Frame;
 
+pub use plimsoll_node::core::Status;
 pub use plimsoll_node::core::departure::{Departure, SocketPoll, Step};
 pub use plimsoll_node::core::outbox::BreakerState;
 pub use plimsoll_node::core::spool::{Batch, NOTE_BYTES, Note, NoteNumber};

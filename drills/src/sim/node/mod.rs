@@ -403,6 +403,11 @@ impl Node {
                 if lane == Lane::Emergency && (is_crash_report || !is_new) {
                     oracle.incarnation_mut().on_emergency(k, now, false);
                 }
+                let is_own = self.core.as_ref().is_some_and(|core| core.recorded().0 == name.0);
+                if lane == Lane::Emergency && is_new && is_own {
+                    let is_urgent = oracle.history().is_urgent(&name);
+                    oracle.incarnation().on_overtaking(k, is_urgent);
+                }
                 name
             }
             Err(what) => {

@@ -5,14 +5,23 @@
 //! aggregator are compared with the recorded ones as sets, independently of the cores' arithmetic.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use bytes::Bytes;
-use plimsoll_schemas::histogram::layout;
+use plimsoll_schemas::histogram::{Histogram, layout};
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::wire::{self, Body};
 
 use crate::sim::cores::aggregator::{Merged, REPORTED};
 use crate::sim::schedule::Time;
+
+/// The limits of the aggregators' budgets, in nanoseconds.
+static LIMITS: LazyLock<Vec<(Operation, u64)>> = LazyLock::new(|| {
+    let budgets = shipped().budgets.into_iter();
+    budgets.map(|budget| (budget.operation, budget.limit_ns)).collect()
+});
 
 /// An incarnation and a number within it.
 pub type Name = (u64, u64);
@@ -36,6 +45,8 @@ pub(super) struct SentMessage {
     pub is_last: bool,
     /// Whether a later incarnation sent it for this one.
     pub is_crash_report: bool,
+    /// Whether one of its samples exceeds the limit of a budget.
+    pub is_over: bool,
 }
 
 /// The history of one node.
@@ -150,6 +161,7 @@ impl History {
             recorded: snapshot.header.totals.recorded,
             is_last: snapshot.header.last,
             is_crash_report: snapshot.header.successor.is_some(),
+            is_over: is_over(&snapshot.body),
         };
         self.messages.insert(name, sent);
         Ok((name, true))
@@ -202,6 +214,13 @@ impl History {
     #[must_use]
     pub fn is_crash_report(&self, name: &Name) -> bool {
         self.messages.get(name).is_some_and(|sent| sent.is_crash_report)
+    }
+
+    /// Whether a message that was sent is a reason to overtake a backlog.
+    #[must_use]
+    pub fn is_urgent(&self, name: &Name) -> bool {
+        let sent = self.messages.get(name);
+        sent.is_some_and(|sent| sent.is_over || sent.is_last || sent.is_crash_report)
     }
 
     /// Why one aggregator may lack samples that another one has.
@@ -333,6 +352,14 @@ fn events(body: &Body) -> u64 {
         Body::Event(events) => events.events.len() as u64,
         Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => 0,
     }
+}
+
+fn is_over(body: &Body) -> bool {
+    let Body::Latency(latency) = body else { return false };
+    let over = |limit_ns: &u64, histogram: &Histogram| histogram.max_ns() > *limit_ns;
+    latency.histograms.iter().any(|(series, histogram)| {
+        LIMITS.iter().any(|(of, limit_ns)| *of == series.operation && over(limit_ns, histogram))
+    })
 }
 
 fn contents(body: &Body) -> (Vec<usize>, u64) {

@@ -7,12 +7,14 @@ use plimsoll_schemas::time::Now;
 use plimsoll_schemas::wire::Bus;
 
 use super::meter::Meter;
-use crate::sim::cores::node::{BreakerState, IN_FLIGHT_MAX, NodeStats};
+use crate::sim::cores::node::{BreakerState, IN_FLIGHT_MAX, NodeStats, Status};
 use crate::sim::kernel::Kernel;
 use crate::sim::plan::Depths;
 
 /// Bytes of a final message, at most.
 const FINAL_MESSAGE_BYTES: usize = 4_096;
+/// Bytes of any message of a run, at most: its samples are few.
+const MESSAGE_BYTES: usize = 8_192;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -31,6 +33,8 @@ pub struct Incarnation {
     /// Messages taken over from former incarnations.
     adopted: u64,
     meter: Meter,
+    /// Whether the load of its outbox was ever so great that new intervals overtook the others.
+    has_rerouted: bool,
     stats: Option<NodeStats>,
     /// Its name, and what it had recorded when the last frame came that it answered.
     answered: Option<(u64, u64)>,
@@ -57,6 +61,7 @@ impl Incarnation {
             spooled: 0,
             adopted: 0,
             meter: Meter::new(depths),
+            has_rerouted: false,
             stats: None,
             answered: None,
         }
@@ -118,8 +123,44 @@ impl Incarnation {
         (0..everyday).for_each(|_| self.on_emergency(k, now, false));
         (critical_before..critical).for_each(|_| self.on_emergency(k, now, true));
         k.reach_n("critical message sent before a backlog", critical - critical_before);
+        self.has_rerouted |= stats.status.bus.rerouting;
         self.check_bounds(k, &stats);
+        if let Some(before) = before {
+            self.check_depth(k, &before.status, &stats.status);
+            self.check_room(k, &before, &stats);
+        }
         self.stats = Some(stats);
+    }
+
+    /// While no message leaves the outbox, its depth grows by what is produced, whatever is merged.
+    fn check_depth(&self, k: &mut Kernel, before: &Status, after: &Status) {
+        let left = |s: &Status| (s.bus.published, s.bus.refused, s.bus.dropped, s.in_flight);
+        let grown = after.bus.outbox_depth.wrapping_sub(before.bus.outbox_depth);
+        let produced = after.bus.attempted - before.bus.attempted;
+        if left(before) == left(after) && grown != produced {
+            let words = || format!("n{}: {grown} of {produced}: {:?}", self.number, after.bus);
+            k.fail("the depth counts what is held, as it was produced", words);
+        }
+    }
+
+    /// Depth drops readings. Samples are dropped when there is no room for another message.
+    fn check_room(&self, k: &mut Kernel, before: &NodeStats, after: &NodeStats) {
+        let (depths, bus) = (k.knobs().depths, &after.status.bus);
+        let has_bytes = bus.outbox_bytes + (MESSAGE_BYTES as u64) < depths.bytes as u64;
+        let has_entry = bus.outbox_messages < OUTBOX_ENTRIES_MAX as u64;
+        if after.dropped > before.dropped && has_bytes && has_entry {
+            let words = || format!("n{}: {bus:?}", self.number);
+            k.fail("samples are dropped for want of room alone", words);
+        }
+    }
+
+    /// A message of the emergency lane is handed over for the first time: it shows a breach, or it
+    /// is the last, or the newest under load.
+    pub fn on_overtaking(&self, k: &mut Kernel, is_urgent: bool) {
+        if !is_urgent && !self.has_rerouted {
+            let words = || format!("n{}: {:?}", self.number, self.stats);
+            k.fail("only what is urgent overtakes a backlog", words);
+        }
     }
 
     fn check_bounds(&self, k: &mut Kernel, stats: &NodeStats) {
@@ -137,8 +178,6 @@ impl Incarnation {
             k.fail("the outbox is bounded in messages", words);
         } else if bus.outbox_bytes > self.adopted * MESSAGE_BYTES_MAX as u64 + bytes_max {
             k.fail("the outbox is bounded in bytes", words);
-        } else if bus.outbox_depth > 0 && bus.outbox_messages == 0 {
-            k.fail("the depth counts what is held, as it was produced", words);
         } else if bus.unconfirmed > self.adopted + depths.unconfirmed as u64 + 1 {
             k.fail("copies are bounded in messages", words);
         } else if stats.status.in_flight > IN_FLIGHT_MAX {

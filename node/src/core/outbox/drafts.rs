@@ -234,6 +234,13 @@ impl Drafts {
         self.emergency.mark_front_rate_limited()
     }
 
+    /// The emergency lane's next draft goes by the normal lane.
+    pub(super) fn leave_emergency_lane(&mut self) {
+        if let Some(next) = self.emergency.take_next() {
+            self.normal.push(next);
+        }
+    }
+
     /// There are fewer sealed messages than before.
     pub(super) fn on_sealed_removed(&mut self, now: Mono, sealed: SealedLoad) {
         self.pressure.on_load(self.load(now, sealed));

@@ -363,10 +363,23 @@ impl Outbox {
         if self.drafts.pressure().is_conservative() {
             return None;
         }
+        if room && self.candidate(Lane::Normal, room).is_none() {
+            self.leave_emergency_lane(now);
+        }
         let (candidate, _) = self.candidate(Lane::Normal, room)?;
         let has_room = self.has_window_room(self.bytes_of(candidate));
         self.was_window_full |= !has_room;
         has_room.then_some((Lane::Normal, candidate))
+    }
+
+    /// The normal lane is idle and the emergency lane has no token. Its next draft goes by the
+    /// normal one, unless an aggregator reads that one late and a token may come sooner.
+    fn leave_emergency_lane(&mut self, now: Mono) {
+        let Some(next) = self.drafts.front(Lane::Emergency) else { return };
+        let has_waited = now.since(next.enqueued) > BEHIND_AFTER;
+        if has_waited || !self.is_aggregator_behind(now) {
+            self.drafts.leave_emergency_lane();
+        }
     }
 
     /// Whether a message of the normal lane may set out: the window is not full, and places in
@@ -394,8 +407,11 @@ impl Outbox {
     #[must_use]
     pub fn is_behind(&self, now: Mono) -> bool {
         let is_late = |oldest: Mono| now.since(oldest) > BEHIND_AFTER;
-        self.oldest().is_some_and(is_late)
-            || self.aggregator_behind_until.is_some_and(|until| now < until)
+        self.oldest().is_some_and(is_late) || self.is_aggregator_behind(now)
+    }
+
+    fn is_aggregator_behind(&self, now: Mono) -> bool {
+        self.aggregator_behind_until.is_some_and(|until| now < until)
     }
 
     /// When the oldest message held was enqueued.

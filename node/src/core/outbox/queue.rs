@@ -105,6 +105,11 @@ impl Queue {
         Some((parts.pop()?, more))
     }
 
+    /// Removes the draft that is sent next.
+    pub(super) fn take_next(&mut self) -> Option<Draft> {
+        Some(self.remove(self.next()?))
+    }
+
     /// Removes the oldest draft if nothing in it is newer than `age`.
     pub(super) fn pop_older(&mut self, now: Mono, age: Duration) -> Option<Draft> {
         let is_old = now >= self.expires(age)?;

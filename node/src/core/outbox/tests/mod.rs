@@ -318,6 +318,31 @@ fn an_urgent_message_without_a_token_waits_and_is_counted_once() {
     assert_eq!(send_all(&mut outbox, next).len(), 1);
 }
 
+/// Each interval breaches a limit, and there are fewer tokens than intervals: a queue that nothing
+/// else empties would grow although the normal lane is idle.
+#[test]
+fn what_waits_for_a_token_goes_by_an_idle_normal_lane() {
+    let tight = OutboxBounds { emergency_burst: 2, emergency_reserved: 0, ..bounds() };
+    let critical = |second| latency_of(at(second), second).prioritized(Priority::Critical);
+    let mut outbox = filled(tight, 0);
+    (0..5).for_each(|_| outbox.try_push(at(1), critical(1)).unwrap());
+    outbox.on_deadline(at(12));
+    outbox.try_push(at(12), critical(12)).unwrap();
+    outbox.on_connected();
+    let sent = send_all(&mut outbox, at(12));
+    let lanes = [["emergency-false"; 2].as_slice(), &["normal-false"; 4]].concat();
+    assert_eq!(subjects(&sent), lanes);
+
+    // An aggregator that reads the normal lane late: a token may come sooner, for a while.
+    let late = Confirmation { backlog: SECOND * 60, runs: Vec::new(), ..confirm(1, 1) };
+    outbox.on_confirmation(at(12), &late).unwrap();
+    (0..3).for_each(|_| outbox.try_push(at(12), critical(12)).unwrap());
+    assert_eq!(send_all(&mut outbox, at(12)).len(), 0);
+    assert_eq!(subjects(&send_all(&mut outbox, at(12).plus(SECOND / 2))), ["emergency-false"]);
+    let sent = send_all(&mut outbox, at(23));
+    assert_eq!(subjects(&sent), ["emergency-false"; 2], "eleven seconds make more tokens");
+}
+
 #[test]
 fn the_final_message_goes_last_and_may_take_a_reserved_token() {
     let tight = OutboxBounds { emergency_burst: 3, emergency_reserved: 1, ..bounds() };
