@@ -139,6 +139,19 @@ async fn messages_too_large_for_the_stream_become_dead_letters_that_the_ledger_n
     compare(refuse, accept, "too_large", false).await;
 }
 
+/// The client compares the length with the broker's limit: no message is sent, and the connection
+/// stays.
+#[tokio::test]
+async fn messages_too_large_for_the_broker_become_dead_letters_that_the_ledger_names() {
+    let refuse = |stack: &mut Stack, _: &mut JetStreamAdmin| {
+        stack.broker().reload(&format!("{ALLOWING}max_payload: 700\n")).unwrap();
+    };
+    let accept = |stack: &mut Stack, _: &mut JetStreamAdmin| {
+        stack.broker().reload(ALLOWING).unwrap();
+    };
+    compare(refuse, accept, "too_large", false).await;
+}
+
 #[tokio::test]
 async fn a_refused_permission_makes_dead_letters_that_the_ledger_names() {
     let refuse = |stack: &mut Stack, _: &mut JetStreamAdmin| {

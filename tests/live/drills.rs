@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use plimsoll_tests::drill::{MISSED, run_drill};
+use plimsoll_tests::process::fleet_samples;
 use plimsoll_tests::program::{ScratchDir, program, run};
+use plimsoll_tests::single_node::SingleNodeMesh;
 use serde_json::Value;
 
 #[tokio::test]
@@ -33,6 +35,22 @@ async fn a_load_arrives_whole_and_its_deliveries_are_measured() {
     let times = ["p50", "p95", "p99", "max"].map(seconds);
     assert!(times.is_sorted() && times[0] > 0.0, "{load}");
     assert!(load["duration_seconds"].as_f64().unwrap() >= 3.0, "{load}");
+}
+
+#[tokio::test]
+async fn a_load_passes_through_a_mesh_that_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+    let (broker, aggregator) = (mesh.stack.broker().url(), mesh.stack.api().url());
+    let aggregator = aggregator.trim_start_matches("http://");
+    let flags = ["--count", "200", "--broker", &broker, "--aggregator", aggregator];
+    let run = run_drill("drill-load", &[&flags[..], &["--mesh", "local"]].concat()).await.unwrap();
+    run.assert_passed();
+    let figures = ["sent", "merged", "unnamed"].map(|key| run.report["load"][key].as_u64());
+    assert_eq!(figures, [Some(200), Some(200), Some(0)], "{}", run.report);
+    let summary = mesh.stack.api().summary().await.unwrap();
+    assert_eq!(fleet_samples(&summary, "load.0"), 200, "the mesh that ran before has them");
+    assert!(mesh.stack.check_alive().is_ok(), "and goes on");
 }
 
 #[tokio::test]

@@ -82,7 +82,7 @@ impl Depths {
         let coalesce = rng.one_of([3, 5, 1_000]);
         let tokens = rng.one_of([(120, 20, 5), (60, 4, 2), (20, 3, 1)]);
         let unconfirmed = rng.one_of([12, 40, 1_024]);
-        let bytes = rng.one_of([16 << 10, 64 << 10, OUTBOX_BYTES_MAX, OUTBOX_BYTES_MAX]);
+        let bytes = rng.one_of([3 << 10, 16 << 10, OUTBOX_BYTES_MAX, OUTBOX_BYTES_MAX]);
         match rng.within(0..=2) {
             0 => Self::by_default(),
             _ => Self { drop, reroute, leave, bytes, coalesce, tokens, unconfirmed },
