@@ -68,7 +68,7 @@ async fn drained(stack: &mut Stack) -> Ledger {
 /// the broker's stream with the ledger.
 async fn compare(
     refuse: impl FnOnce(&mut Stack, &mut JetStreamAdmin),
-    accept: impl FnOnce(&mut Stack, &mut JetStreamAdmin),
+    accept: impl AsyncFnOnce(&mut Stack, &mut JetStreamAdmin),
     reason: &str,
     has_payload: bool,
 ) {
@@ -79,7 +79,7 @@ async fn compare(
     let letters = format!("plimsoll_agent_dead_letters_total{{reason=\"{reason}\"}}");
     poll_value(&stack, &letters, 3.0).await;
     poll_value(&stack, "plimsoll_agent_lost_samples_total{reason=\"refused\"}", 1.0).await;
-    accept(&mut stack, &mut admin);
+    accept(&mut stack, &mut admin).await;
     let ledger = drained(&mut stack).await;
     let (letters, node) = (admin.messages(DEAD).unwrap(), stack.stations()[0].name.clone());
     let (mut messages, mut samples) = (BTreeSet::new(), 0);
@@ -111,7 +111,7 @@ async fn a_full_stream_makes_dead_letters_that_the_ledger_names() {
         let info = admin.request(&format!("STREAM.INFO.{NORMAL}"), &Value::Null).unwrap();
         limit(admin, info["state"]["messages"].clone(), "new");
     };
-    let accept = |_: &mut Stack, admin: &mut JetStreamAdmin| limit(admin, json!(-1), "old");
+    let accept = async |_: &mut Stack, admin: &mut JetStreamAdmin| limit(admin, json!(-1), "old");
     compare(refuse, accept, "stream_full", true).await;
 }
 
@@ -123,7 +123,7 @@ async fn a_stream_without_the_nodes_subjects_makes_dead_letters_that_the_ledger_
     let refuse = |_: &mut Stack, admin: &mut JetStreamAdmin| {
         subjects(admin, "plimsoll.v1.local.normal.another.>");
     };
-    let accept = |_: &mut Stack, admin: &mut JetStreamAdmin| {
+    let accept = async |_: &mut Stack, admin: &mut JetStreamAdmin| {
         subjects(admin, "plimsoll.v1.local.normal.>");
     };
     compare(refuse, accept, "no_stream", true).await;
@@ -135,7 +135,7 @@ async fn messages_too_large_for_the_stream_become_dead_letters_that_the_ledger_n
         admin.update(NORMAL, &[("max_msg_size", bytes)]).unwrap();
     };
     let refuse = |_: &mut Stack, admin: &mut JetStreamAdmin| limit(admin, json!(512));
-    let accept = |_: &mut Stack, admin: &mut JetStreamAdmin| limit(admin, json!(-1));
+    let accept = async |_: &mut Stack, admin: &mut JetStreamAdmin| limit(admin, json!(-1));
     compare(refuse, accept, "too_large", false).await;
 }
 
@@ -146,8 +146,12 @@ async fn messages_too_large_for_the_broker_become_dead_letters_that_the_ledger_n
     let refuse = |stack: &mut Stack, _: &mut JetStreamAdmin| {
         stack.broker().reload(&format!("{ALLOWING}max_payload: 700\n")).unwrap();
     };
-    let accept = |stack: &mut Stack, _: &mut JetStreamAdmin| {
+    // A client learns a raised limit when it connects again.
+    let accept = async |stack: &mut Stack, admin: &mut JetStreamAdmin| {
         stack.broker().reload(ALLOWING).unwrap();
+        stack.broker().terminate().await.unwrap();
+        stack.broker().restart().await.unwrap();
+        *admin = JetStreamAdmin::connect(&stack.broker().url()).unwrap();
     };
     compare(refuse, accept, "too_large", false).await;
 }
@@ -157,7 +161,7 @@ async fn a_refused_permission_makes_dead_letters_that_the_ledger_names() {
     let refuse = |stack: &mut Stack, _: &mut JetStreamAdmin| {
         stack.broker().reload(DENYING).unwrap();
     };
-    let accept = |stack: &mut Stack, _: &mut JetStreamAdmin| {
+    let accept = async |stack: &mut Stack, _: &mut JetStreamAdmin| {
         stack.broker().reload(ALLOWING).unwrap();
     };
     compare(refuse, accept, "denied", true).await;
