@@ -27,8 +27,8 @@ pub(super) fn balance(
         return Err(format!("{} are held in the ledger and by no node: {ledger:?}", ledger.held));
     }
     // What a run had reported and what its successor records must not count twice. Since the sums
-    // add up, no more is lost by a crash than is gone. Where the broker lost its crash report, a run
-    // whose spool had failed and was written again seems to have had none.
+    // add up, no more is lost by a crash than is gone. Where the broker lost its crash report, a
+    // run whose spool had failed and was written again seems to have had none.
     if ledger.recorded > history.taken && history.excuse.is_none() {
         return Err(format!("recorded {} of {} taken: {ledger:?}", ledger.recorded, history.taken));
     }
