@@ -158,7 +158,7 @@ mod tests {
     fn the_other_limits_are_wide_and_the_disturbed_one_is_built_in() {
         let mut limits = limits_ms(&settings(LatencyArgs::default()));
         limits.sort();
-        let expected = [("epoch_hook", 18), ("kernel_fetch", 100), ("publish", 250)];
+        let expected = [("epoch_hook", 18), ("kernel_fetch", 400), ("publish", 1_000)];
         assert_eq!(limits, expected.map(|(name, limit)| (name.to_owned(), limit)));
     }
 }

@@ -31,8 +31,8 @@ pub fn options(dir: &Path) -> Result<StackOptions> {
     Ok(StackOptions::new(dir).with_workload(workload))
 }
 
-/// Tables of settings that make the limit of each built-in budget save `disturbed` forty times
-/// as wide: on a busy machine an undisturbed mesh breaches the narrow ones, and rightly. DESIGN D15.
+/// Tables of settings that make the limit of each built-in budget save `disturbed` forty times as
+/// wide: on a busy machine an undisturbed mesh breaches the narrow ones, and rightly. DESIGN D15.
 #[must_use]
 pub fn wide_limits(disturbed: &str) -> String {
     const TIMES: u64 = 40;
