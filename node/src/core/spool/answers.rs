@@ -11,7 +11,7 @@ use plimsoll_schemas::time::Mono;
 
 use super::note::Note;
 
-/// Counts the notes of a run. An answer leaves once its number is at most [`super::Spool::noted`].
+/// Counts the notes of a run. An answer leaves once its number is at most `Spool::noted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NoteNumber(u64);
 
