@@ -19,8 +19,19 @@ use plimsoll_tests::statsd::StatsdSender;
 const AWAY: Duration = Duration::from_secs(20);
 /// Evaluations after it that show whether a rule fires late.
 const WATCHED_FOR: Duration = Duration::from_secs(60);
-/// Well above what publishing takes on a machine with other work, and a fraction of the restart.
-const PUBLISH_LIMIT: &str = "[[budget]]\nname = \"publish\"\nlimit = \"1s\"\n";
+/// A quarter of the restart: a message that waited for the broker would breach the limit of
+/// `publish`, one that waits for a busy disk does not. The jobs compute beside other tests.
+const LIMITS: &str = r#"
+[[budget]]
+name = "publish"
+limit = "5s"
+[[budget]]
+name = "epoch_hook"
+limit = "1s"
+[[budget]]
+name = "kernel_fetch"
+limit = "1s"
+"#;
 
 /// Rules that page someone within this time.
 async fn poll_paged(stack: &Stack, span: Duration) -> BTreeSet<String> {
@@ -39,10 +50,17 @@ fn paged(summary: &Summary) -> BTreeSet<String> {
     paging.map(|of| of.key.rule.to_string()).collect()
 }
 
+/// What these rules did, one change a line and no other rule's: a log may be cut.
+fn changes_of(summary: &Summary, rules: &[String]) -> String {
+    let named = |rule: &str| rules.iter().any(|name| name == rule);
+    let changes = summary.changes.iter().filter(|of| named(of.key.rule.as_str()));
+    changes.map(|of| format!("{:?} {:?} {:?}\n", of.key, of.state, of.evidence)).collect()
+}
+
 #[tokio::test]
 async fn a_broker_that_restarts_within_half_a_minute_under_load_pages_nobody() {
     let dir = tempfile::tempdir().unwrap();
-    let aggregator_settings = PUBLISH_LIMIT.to_owned();
+    let aggregator_settings = LIMITS.to_owned();
     let options = StackOptions { aggregator_settings, ..with_jobs(dir.path()) };
     let mut stack = Stack::start(options).await.unwrap();
     let hooks = |more: u64| move |summary: &Summary| fleet_samples(summary, "epoch_hook") >= more;
@@ -55,7 +73,7 @@ async fn a_broker_that_restarts_within_half_a_minute_under_load_pages_nobody() {
     fired.extend(poll_paged(&stack, WATCHED_FOR).await);
     let new: Vec<_> = fired.difference(&paged(&before)).cloned().collect();
     let summary = stack.api().summary().await.unwrap();
-    assert_eq!(new, [""; 0], "{:#?}", summary.changes);
+    assert_eq!(new, [""; 0], "{}", changes_of(&summary, &new));
     let drained = stack.drain().await.unwrap();
     check_drained(&drained, stack.stations()).unwrap();
     stack.end().await.unwrap();
