@@ -26,7 +26,7 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Runs of all nodes that ended without a final message of their own";
     let crashed = Family::counter("plimsoll_crashed_runs_total", help);
     writer.single(crashed, Value::Count(ledger.crashed_runs));
-    let help = "Time between the last report of crashed runs without spool and the next runs";
+    let help = "Time between the last report of crashed runs whose spool is gone and the next runs";
     let unknown = Family::counter("plimsoll_unknown_seconds_total", help);
     writer.single(unknown, Value::nanos(ledger.unknown_ns));
     let help = "Nodes by their worst trouble, whether they are on the page or not";
@@ -73,7 +73,7 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::Count(row.ledger.crashed_runs));
         }
     });
-    let help = "Time between the last report of crashed runs without spool and the next runs";
+    let help = "Time between the last report of crashed runs whose spool is gone and the next runs";
     writer.family(Family::counter("plimsoll_node_unknown_seconds_total", help), |rows| {
         for (labels, row) in page.node_rows() {
             rows.add(&[labels], Value::nanos(row.ledger.unknown_ns));

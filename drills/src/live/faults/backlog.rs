@@ -2,8 +2,8 @@
 //! and comes back, drops at the byte bound are named, and a breach that begins while a backlog
 //! drains is reported at once.
 //!
-//! One node with short intervals, so that minutes of a usual node pass in seconds. All marks are
-//! the default ones, save the byte bound.
+//! One node; where depth is filled it has short intervals, so that minutes of a usual node pass in
+//! seconds. All marks are the default ones, save the byte bound.
 
 use std::path::Path;
 use std::time::Duration;
@@ -38,20 +38,18 @@ const BYTE_BOUND: &str = "[outbox]\nbytes_max = 2097152\ncoalesce_bytes = 104857
 const DROPPING: &str = "plimsoll_agent_dropping";
 const OUTBOX_FULL: &str = "outbox_full";
 const FULL_WAIT: Duration = Duration::from_secs(120);
-/// How long the link is stalled before a backlog drains: ten minutes, scaled by the interval.
-const STALL: Duration = Duration::from_secs(60);
-/// Bytes a second at which that backlog drains for a minute or more.
+/// Bytes a second at which a backlog drains: some three times what the node produces.
 const DRAIN_BYTES: u64 = 8_000;
-const BACKLOG_MIN: f64 = 100.0;
+const BACKLOG_MIN: f64 = 20.0;
 const BUDGET: &str = "epoch_hook";
 const BUDGET_SAMPLES_MIN: u64 = 20;
 
-async fn start(drill: Drill, dir: &Path, settings: (&str, String)) -> Result<Rig> {
+async fn start(drill: Drill, dir: &Path, settings: (String, String)) -> Result<Rig> {
     let (node_settings, aggregator_settings) = settings;
     let options = StackOptions {
         nodes: 1,
         through_proxy: true,
-        node_settings: format!("{SHORT_INTERVAL}{node_settings}"),
+        node_settings,
         aggregator_settings,
         ..options(dir)?
     };
@@ -75,7 +73,7 @@ fn alert(rig: &Rig, rule: &str) -> AlertKey {
 /// Depth past its mark and back, with reroutes and the alert.
 pub(super) async fn queue_depth(mut drill: Drill, dir: &Path) -> Result<Report> {
     let rules = format!("{}{}", no_budgets_but(""), planted_miss(&mut drill, "queue_depth"));
-    let mut rig = start(drill, dir, ("", rules)).await?;
+    let mut rig = start(drill, dir, (SHORT_INTERVAL.to_owned(), rules)).await?;
     let disturbed = deepen(&mut rig).await;
     link(&rig)?.set(Link::default());
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
@@ -141,7 +139,7 @@ async fn expect_rerouted(rig: &mut Rig, span: Span) {
 /// A stalled link, and a job that fills the byte bound: what is dropped is dropped by name.
 pub(super) async fn byte_bound(mut drill: Drill, dir: &Path) -> Result<Report> {
     let rules = format!("{}{}", no_budgets_but(""), planted_miss(&mut drill, "dropped"));
-    let mut rig = start(drill, dir, (BYTE_BOUND, rules)).await?;
+    let mut rig = start(drill, dir, (format!("{SHORT_INTERVAL}{BYTE_BOUND}"), rules)).await?;
     let disturbed = overfill(&mut rig).await;
     link(&rig)?.set(Link::default());
     Ok(rig.settle(disturbed, Terms { reasons: &[OUTBOX_FULL], unexplained_max: 0 }).await)
@@ -171,17 +169,22 @@ async fn overfill(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-/// A breach that begins while a backlog drains through a slow link is alerted within a span, by a
-/// budget that fires at once.
-pub(super) async fn fresh_breach(mut drill: Drill, dir: &Path, within: Duration) -> Result<Report> {
+/// A breach that begins while the backlog of a stall drains through a slow link is alerted within a
+/// span, by the built-in budget over a window that the few samples of one node fill.
+pub(super) async fn fresh_breach(
+    mut drill: Drill,
+    dir: &Path,
+    stall: Duration,
+    within: Duration,
+) -> Result<Report> {
     let rules = format!(
         "{}[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {BUDGET_SAMPLES_MIN}\n\
-         fire_after = 1\nenabled = {}\n",
+         enabled = {}\n",
         no_budgets_but(BUDGET),
         !drill.take_planted_miss()
     );
-    let mut rig = start(drill, dir, ("", rules)).await?;
-    let disturbed = breach(&mut rig, within).await;
+    let mut rig = start(drill, dir, (String::new(), rules)).await?;
+    let disturbed = breach(&mut rig, stall, within).await;
     link(&rig)?.set(Link::default());
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
@@ -198,10 +201,10 @@ async fn judge_backlog(rig: &mut Rig) -> Result<()> {
     Ok(())
 }
 
-async fn breach(rig: &mut Rig, within: Duration) -> Result<()> {
+async fn breach(rig: &mut Rig, stall: Duration, within: Duration) -> Result<()> {
     let base = rig.merged().await?;
     link(rig)?.set(Link { stalled: true, ..Link::default() });
-    rig.pass("the link is stalled", STALL).await;
+    rig.pass("the link is stalled", stall).await;
     link(rig)?.set(slow(DRAIN_BYTES));
     // The connection was given up meanwhile, and a new one takes a moment.
     rig.mesh.stack.await_readiness().await.context("after the stall")?;

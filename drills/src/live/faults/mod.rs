@@ -49,6 +49,10 @@ pub struct FaultsArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 5,
           value_parser = clap::value_parser!(u16).range(1..=60))]
     pub fresh_seconds: u16,
+    /// How long the link of `fresh-breach` is stalled before its backlog drains
+    #[arg(long, value_name = "SECONDS", default_value_t = 90,
+          value_parser = clap::value_parser!(u16).range(60..=900))]
+    pub backlog_seconds: u16,
     /// Make each scenario miss an expectation, to see it fail with exit code 6
     #[arg(long)]
     pub plant_miss: bool,
@@ -136,7 +140,7 @@ impl Scenario {
     }
 
     async fn run(self, dir: &Path, args: &FaultsArgs) -> Result<Report> {
-        let FaultsArgs { seed, plant_miss, kill_seconds, fresh_seconds, .. } = *args;
+        let FaultsArgs { seed, plant_miss, kill_seconds, .. } = *args;
         let drill = Drill::begin(self.name()).planting(plant_miss);
         match self {
             Self::BrokerStopped => broker::stopped(drill, dir).await,
@@ -161,8 +165,9 @@ impl Scenario {
             Self::QueueDepth => backlog::queue_depth(drill, dir).await,
             Self::ByteBound => backlog::byte_bound(drill, dir).await,
             Self::FreshBreach => {
-                let within = Duration::from_secs(fresh_seconds.into());
-                backlog::fresh_breach(drill, dir, within).await
+                let [stall, within] = [args.backlog_seconds, args.fresh_seconds]
+                    .map(|seconds| Duration::from_secs(seconds.into()));
+                backlog::fresh_breach(drill, dir, stall, within).await
             }
             Self::Storm => storm::storm(drill, dir, seed).await,
         }

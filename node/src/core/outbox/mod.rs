@@ -193,17 +193,17 @@ impl Outbox {
         self.connected = true;
         self.resume_at = None;
         self.breaker.on_connected();
-        if self.in_flight.unanswered() > 0 {
-            self.window.on_lost();
-        }
         self.in_flight.on_connected();
         self.dead_letters.on_connected();
         self.unconfirmed.on_connected();
     }
 
-    /// The broker cannot be reached.
+    /// The broker cannot be reached, or does not answer: what is on its way may be lost.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
+        if self.in_flight.unanswered() > 0 {
+            self.window.on_lost();
+        }
     }
 
     /// Changes the incarnation before anything of it was sealed.

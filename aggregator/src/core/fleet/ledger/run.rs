@@ -176,8 +176,12 @@ impl Run {
 
     /// Whether it ended without a final message of its own.
     fn is_crash(&self) -> bool {
-        let closed = self.closed && !self.left_in_order && self.overlaps <= OVERLAPS_BORNE;
-        closed || self.successor.is_some()
+        self.is_unreported() || self.successor.is_some()
+    }
+
+    /// Whether it ended without a final message, and no successor found its spool and sent one.
+    fn is_unreported(&self) -> bool {
+        self.closed && !self.left_in_order && self.overlaps <= OVERLAPS_BORNE
     }
 
     /// Samples missing from it for no named reason, if it has ended.
@@ -185,8 +189,10 @@ impl Run {
         if self.is_lost() { 0 } else { self.outstanding() }
     }
 
+    /// The time up to the next run of which nothing is known. A successor that found its spool
+    /// reports what was recorded then, even if the spool had failed for a while.
     fn unknown(&self) -> Duration {
-        let next = self.next_began.filter(|_| self.is_lost());
+        let next = self.next_began.filter(|_| self.is_lost() || self.is_unreported());
         next.map_or(Duration::ZERO, |began| began.since(self.reported_until))
     }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::limits::{ATTEMPTS_IN_A_ROW_MAX, BREAKER_OPEN, RETRY_PAUSE};
+use crate::limits::{ATTEMPTS_IN_A_ROW_MAX, BREAKER_OPEN, RETRY_PAUSE, WINDOW_BYTES_MIN};
 use bytes::Bytes;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
@@ -284,6 +284,19 @@ fn a_slow_link_holds_a_window_of_the_backlog_and_the_emergency_lane_passes_it() 
     assert_eq!(urgent.len(), 1);
     let new = rest.iter().filter(|publish| publish.payload.len() == 3_000).count();
     assert!((1..=3).contains(&new), "{new} messages of 3 kB in {} B", outbox.window.bytes());
+}
+
+#[test]
+fn after_a_stall_that_outlasts_every_wait_the_window_opens_anew() {
+    for lasted in [1, 600] {
+        let mut outbox = filled(OutboxBounds::default(), 3);
+        outbox.on_connected();
+        assert_eq!(send_all(&mut outbox, at(0)).len(), 3);
+        outbox.on_disconnected();
+        outbox.on_deadline(at(lasted));
+        outbox.on_connected();
+        assert_eq!(outbox.window.bytes(), WINDOW_BYTES_MIN, "after {lasted} s");
+    }
 }
 
 #[test]
