@@ -58,10 +58,14 @@ class Client:
         self.settings = settings
         self.registry = Registry(self._wake)
         self.registry.recording = settings.enabled
+        # The thread that forked this process, unless it was a main thread: the process ends with
+        # the last of its threads, so none of ours may outlive that one.
+        self._forked_by: Optional[threading.Thread] = None
+        self._forking: Optional[threading.Thread] = None
         self._begin()
         atexit.register(self.at_exit)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+            os.register_at_fork(before=self._before_fork, after_in_child=self._forked)
 
     def _begin(self) -> None:
         self._sender = Sender(self.registry, Link(self.settings.socket))
@@ -77,7 +81,12 @@ class Client:
         self._outcome = Outcome.SENT
         self._fault = ""
 
+    def _before_fork(self) -> None:
+        current = threading.current_thread()
+        self._forking = None if current is threading.main_thread() else current
+
     def _forked(self) -> None:
+        self._forked_by = self._forking or self._forked_by
         self._sender.link.close()
         self._begin()
         self.registry.forked()
@@ -170,7 +179,7 @@ class Client:
             self._sending.release()
 
     def _run(self) -> None:
-        while True:
+        while self._forked_by is None or self._forked_by.is_alive():
             requested, is_last = self._requests()
             begun_s = time.monotonic()
             outcome = self._flush_once(is_last)
@@ -178,6 +187,7 @@ class Client:
                 self._done, self._outcome = requested, outcome
                 self._turn.notify_all()
             self._wait_for_turn(outcome, time.monotonic() - begun_s)
+        self._flush_once(is_last=True)
 
     def _requests(self) -> Tuple[int, bool]:
         with self._turn:
@@ -195,7 +205,8 @@ class Client:
         # From the begin of one flush to that of the next, with a rest after one that took long.
         is_rung = self._wakeup.wait(max(flush_s - took_s, limits.FLUSH_MS_MIN / 1_000))
         if not is_rung and outcome is Outcome.SENT and self.registry.doze():
-            self._wakeup.wait(limits.TAIL_AFTER_S if self._sender.owes_tail else -1)
+            is_bounded = self._sender.owes_tail or self._forked_by is not None
+            self._wakeup.wait(limits.TAIL_AFTER_S if is_bounded else -1)
 
     def _wake(self) -> None:
         """On the first value of this process, or after a pause: starts or wakes the thread."""

@@ -210,6 +210,25 @@ os.waitpid(child, 0)
         self.assertEqual(self.received(), {"op{who:a}": 10})
         self.assertEqual(len(self.listening.clients), 1)
 
+    def test_a_child_that_a_thread_forked_ends_and_loses_nothing(self):
+        # Such a process ends with the last of its threads, without an exit of its interpreter.
+        self.run_script(
+            """
+def fork():
+    child = os.fork()
+    if child == 0:
+        record(50, "child")
+        sys.exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+
+record(10, "parent")
+thread = threading.Thread(target=fork)
+thread.start()
+thread.join()
+"""
+        )
+        self.assertEqual(self.received(), {"op{who:parent}": 10, "op{who:child}": 50})
+
     def test_forks_amid_recording_threads_and_flushes_lose_and_double_nothing(self):
         self.run_script(
             """

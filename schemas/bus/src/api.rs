@@ -44,6 +44,7 @@ pub(crate) enum ApiError {
 /// JetStream's error numbers that mean something to us.
 pub(crate) mod code {
     pub(crate) const STREAM_NOT_FOUND: u64 = 10_059;
+    pub(crate) const NO_MESSAGE: u64 = 10_037;
     pub(crate) const STREAM_NAME_IN_USE: u64 = 10_058;
     pub(crate) const SUBJECTS_OVERLAP: u64 = 10_065;
     /// Storage, account and server limits, in this order.

@@ -16,6 +16,7 @@
 //! The client logs every connection event at `INFO`: filter with `async_nats=warn`.
 
 mod acknowledgement;
+mod apart;
 mod api;
 mod backoff;
 mod config;

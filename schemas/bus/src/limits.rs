@@ -63,6 +63,13 @@ pub const PULL_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const PULL_EXPIRES: Duration = Duration::from_secs(5);
 /// Time between two signs of life of the broker while it has nothing to deliver.
 pub const PULL_HEARTBEAT: Duration = Duration::from_secs(1);
+/// Connections lost in a row while the next message is awaited, from which on messages are read one
+/// by one: their headers may be what ends the connection.
+pub const LOSSES_MAX: u32 = 2;
+/// Time for which they are then read so: whoever sent one such message may send more.
+pub const APART_FOR: Duration = Duration::from_secs(10);
+/// Messages requested at one time meanwhile. Each may be as large as the broker permits.
+pub const APART_AHEAD: usize = 8;
 /// Messages read from a stream or a subject that wait for the driver.
 pub const CURSOR_EVENTS_MAX: usize = 64;
 /// Time after which the broker deletes a consumer without requests.

@@ -3,12 +3,15 @@
 //!
 //! DESIGN S24.
 
+use std::future::ready;
+use std::pin::pin;
 use std::sync::Arc;
 
-use crate::limits::{PULL_REST, STREAM_USE_EVERY};
+use crate::limits::{APART_AHEAD, APART_FOR, LOSSES_MAX, PULL_REST, STREAM_USE_EVERY};
 use async_nats::header::HeaderMap;
 use async_nats::{Client, Message};
-use futures_util::StreamExt;
+use futures_util::{StreamExt, TryStreamExt, stream};
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{Lane, lane_filter, lane_stream};
 use plimsoll_schemas::time::Wall;
@@ -17,13 +20,14 @@ use plimsoll_schemas::wire::SENT_HEADER;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep;
 
+use crate::apart::{self, StoredMessage};
 use crate::api::{ApiError, code};
 use crate::backoff;
 use crate::consumer::{self, Consumer, Interruption};
 use crate::cursor_event::{CursorEvent, StartPosition};
 use crate::link::Link;
 use crate::pull::{PullSize, PullStatus, StreamPosition};
-use crate::streams::{self, StreamInfo};
+use crate::streams::{self, Extent, StreamInfo};
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,8 @@ pub(crate) struct Reader {
     out: mpsc::Sender<CursorEvent>,
     /// Fruitless attempts in a row.
     attempts: u32,
+    /// Connections lost in a row without a message meanwhile.
+    losses: u32,
 }
 
 impl Reader {
@@ -82,7 +88,7 @@ impl Reader {
         out: mpsc::Sender<CursorEvent>,
     ) -> Self {
         let (next_seq, created) = (start.seq.max(1), start.stream_id);
-        Self { client, mesh, link, missing, lane, next_seq, created, out, attempts: 0 }
+        Self { client, mesh, link, missing, lane, next_seq, created, out, attempts: 0, losses: 0 }
     }
 
     /// Runs until the connection is closed or the cursor is dropped.
@@ -101,10 +107,13 @@ impl Reader {
             );
             let interruption = tokio::select! {
                 never = use_of_stream, if has_streams => match never {},
-                changed = link.wait_for(|link| *link != now) => match changed {
-                    Ok(_) => continue,
-                    Err(_) => return,
-                },
+                changed = link.wait_for(|link| *link != now) => {
+                    if changed.is_err() {
+                        return;
+                    }
+                    self.losses = self.losses.saturating_add(1);
+                    continue;
+                }
                 interruption = self.read(now) => interruption,
             };
             if matches!(interruption, Interruption::ReaderGone) {
@@ -157,6 +166,9 @@ impl Reader {
         let stream = lane_stream(&self.mesh, self.lane);
         let info = streams::look(&self.client, &stream).await?;
         self.take_position(info).await?;
+        if self.losses >= LOSSES_MAX {
+            self.read_apart(&stream).await?;
+        }
         let mut consumer = Consumer::open(&self.client, &stream, self.next_seq).await?;
         let mut size = PullSize::Many;
         loop {
@@ -167,6 +179,49 @@ impl Reader {
             }
             size = if end == End::TooLarge { PullSize::One } else { PullSize::Many };
         }
+    }
+
+    /// Reads messages one by one for a while, since the headers of one may be what ends the
+    /// connection each time that it is read.
+    async fn read_apart(&mut self, stream: &str) -> Result<(), Interruption> {
+        let (lane, next_seq) = (self.lane.as_str(), self.next_seq);
+        tracing::warn!(lane, next_seq, "connection lost repeatedly; messages are read one by one");
+        let begun = Stopwatch::start();
+        while begun.elapsed() < APART_FOR {
+            let StreamInfo { created, state, .. } = streams::look(&self.client, stream).await?;
+            let Extent { first, last, .. } = state;
+            if self.created != Some(created) || last.saturating_add(1) < self.next_seq {
+                return Err(Interruption::Gap);
+            }
+            let client = self.client.clone();
+            let numbers = self.next_seq.max(first)..=last;
+            let found = stream::iter(numbers).map(|seq| apart::get(&client, stream, seq));
+            let mut found =
+                pin!(found.buffered(APART_AHEAD).try_filter_map(|found| ready(Ok(found))));
+            while let Some(message) = found.try_next().await? {
+                self.on_message_apart(message, last).await?;
+            }
+            self.next_seq = self.next_seq.max(last.saturating_add(1));
+            sleep(PULL_REST).await;
+        }
+        self.losses = 0;
+        Ok(())
+    }
+
+    async fn on_message_apart(
+        &mut self,
+        message: StoredMessage,
+        last_seq: u64,
+    ) -> Result<(), Interruption> {
+        let StoredMessage { seq, subject, at, sent, payload, is_malformed } = message;
+        if is_malformed {
+            tracing::warn!(seq, subject, "malformed headers end the connection that reads them");
+        }
+        let (lane, pending) = (self.lane, last_seq.saturating_sub(seq));
+        let delivered = Delivered { lane, stream_seq: seq, sent, subject, payload, at, pending };
+        self.send(CursorEvent::Message(delivered)).await?;
+        self.next_seq = seq.saturating_add(1);
+        Ok(())
     }
 
     /// Makes sure that our position means something in the stream that there is.
@@ -227,7 +282,7 @@ impl Reader {
         // The position moves together with the delivery, so being cancelled here costs nothing.
         self.send(event).await?;
         self.next_seq = position.stream_seq.saturating_add(1);
-        self.attempts = 0;
+        (self.attempts, self.losses) = (0, 0);
         Ok(())
     }
 

@@ -31,8 +31,8 @@ pub struct Ledger {
     #[serde(default)]
     pub crashed_runs: u64,
     /// Nanoseconds of which nothing is known, so they are in no figure above: from the last report
-    /// of each run that crashed, and whose spool no successor found, to the start of the node's next
-    /// run.
+    /// of each run that crashed, if no successor found a spool of it, to the start of the node's
+    /// next run.
     #[serde(default)]
     pub unknown_ns: u64,
 }

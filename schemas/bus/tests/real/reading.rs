@@ -1,4 +1,7 @@
-//! What a cursor delivers when no fault occurs.
+//! What a cursor delivers when no fault occurs, and beside a hostile publisher.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 
 use plimsoll_bus::limits::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX};
 use plimsoll_bus::{BusEvent, CursorEvent, Ticket, UnacknowledgedMessage};
@@ -203,4 +206,39 @@ async fn a_message_larger_than_a_whole_request_is_still_read() {
     assert_eq!(text(&next_message(&mut cursor).await.0), "payload 1");
     assert_eq!(next_message(&mut cursor).await.0.payload.len(), large.payload.len());
     assert_eq!(text(&next_message(&mut cursor).await.0), "payload 3");
+}
+
+/// Publishes to the normal lane with a line of headers that no client sends.
+fn publish_with(port: u16, line: &[u8]) {
+    let headers = [b"NATS/1.0\r\n", line, b"\r\n\r\n"].concat();
+    let subject = message(Lane::Normal, 0).subject;
+    let head = format!("HPUB {subject} {} {}\r\n", headers.len(), headers.len() + 3);
+    let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
+    let connect = b"CONNECT {\"verbose\":false,\"headers\":true}\r\n";
+    let command = [connect, head.as_bytes(), &headers, b"bad\r\nPING\r\n"].concat();
+    stream.write_all(&command).unwrap();
+    let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "PONG"), "the broker has it");
+}
+
+#[tokio::test]
+async fn malformed_headers_stop_no_reader() {
+    let broker = Broker::with_streams().await;
+    let mut talk = Talk::connected(broker.url()).await;
+    talk.publish(Lane::Normal, 1..=3).await;
+    let lines = [&b"nocolon"[..], b"X: \xff\xfe", b"X Y: z", b"\xff: z"];
+    for line in lines {
+        publish_with(broker.port(), line);
+    }
+    talk.publish(Lane::Normal, 4..=6).await;
+    let mut cursor = talk.bus.cursor(Lane::Normal, 0, None);
+    let mut read = payloads(&mut cursor, 10).await;
+    // What comes after them is read too, and nothing twice.
+    publish_with(broker.port(), lines[0]);
+    let mut other = Talk::connected(broker.url()).await;
+    other.publish(Lane::Normal, 7..=7).await;
+    read.extend(payloads(&mut cursor, 2).await);
+    let bad = |count| vec!["bad".to_owned(); count];
+    let all = [expected(1..=3), bad(4), expected(4..=6), bad(1), expected(7..=7)].concat();
+    assert_eq!(read, all);
 }
