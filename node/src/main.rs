@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     };
     let config = &resolved.value;
     if let Err(problem) = config.check() {
-        return fail(PROGRAM, Exit::Configuration, &problem);
+        return fail(PROGRAM, Exit::Configuration, &resolved.located(&problem));
     }
     if args.settings.check_config {
         print_origins(&resolved);

@@ -63,8 +63,8 @@ fn labels_come_from_flags_then_variables_then_the_file_and_are_checked() {
         assert!(stdout.contains(&format!("identity.labels: {expected}")), "{stdout}");
     }
     let (code, _, stderr) = check(&variable("['role']"));
-    let expected =
-        "plimsoll-node: identity.labels: \"role\" must be key=value, such as \"rack=r7\"\n";
+    let expected = "plimsoll-node: identity.labels: \"role\" must be key=value, such as \
+                    \"rack=r7\"; environment sets identity.labels\n";
     assert_eq!((code, stderr.as_str()), (Some(3), expected));
 }
 
@@ -102,7 +102,11 @@ fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
         ("bus.nkey_seed_file=absent.nk", "bus.nkey_seed_file"),
         ("bus.user=u", "bus.password"),
         ("log.filter=x=loud", "log.filter"),
-        ("outbox.bytes_max=1", "outbox.bytes_max"),
+        ("outbox.bytes_max=1", "--set sets outbox.bytes_max"),
+        ("outbox.messages_max=1000", "--set sets outbox.messages_max"),
+        ("emergency.per_minute=0", "--set sets emergency.per_minute"),
+        ("spool.path=/dev/null", "/dev/null is no directory"),
+        ("spool.path=/dev/null/spool", "/dev/null is no directory"),
         ("hardware.watch=[{ name = 'a' }]", "--set: hardware.watch[0]: needs one of pid, process"),
     ] {
         let checked = run(&["--set", set, "--check-config"], &[]);

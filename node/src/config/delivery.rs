@@ -90,6 +90,20 @@ pub struct SpoolSettings {
     pub sync: bool,
 }
 
+impl SpoolSettings {
+    /// Checks that the directory is there or can be created, as far as its path shows it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let ancestors = self.path.iter().flat_map(|path| path.ancestors());
+        match ancestors.filter(|path| !path.as_os_str().is_empty()).find(|path| path.exists()) {
+            Some(path) if !path.is_dir() => {
+                let path = path.display();
+                Err(format!("spool.path: {path} is no directory; name one, or a path to create it"))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 impl Default for SpoolSettings {
     fn default() -> Self {
         Self { path: None, sync: true }

@@ -171,6 +171,7 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         self.check_ranges()?;
         self.check_sockets()?;
+        self.spool.check()?;
         self.rules()?;
         scrape::endpoints(&self.scrape)?;
         self.identity.labels()?;

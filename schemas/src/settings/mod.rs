@@ -39,6 +39,17 @@ pub struct Resolved<T> {
     pub origins: BTreeMap<String, String>,
 }
 
+impl<T> Resolved<T> {
+    /// A problem of the configuration with the sources of the keys that its text names.
+    #[must_use]
+    pub fn located(&self, problem: &str) -> String {
+        let is_key = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.');
+        let words = || problem.split(|c| !is_key(c)).map(|word| word.trim_end_matches('.'));
+        let named = self.origins.iter().filter(|(key, _)| words().any(|word| word == *key));
+        named.fold(problem.to_owned(), |text, (key, origin)| format!("{text}; {origin} sets {key}"))
+    }
+}
+
 /// Why there is no configuration.
 #[derive(Debug, Error, PartialEq)]
 pub enum SettingsError {

@@ -81,6 +81,15 @@ fn later_layers_win_and_are_stated_per_key() {
 }
 
 #[test]
+fn a_problem_names_the_source_of_each_key_in_it() {
+    let layers = [file("name = 'f'\n[bus]\nurl = 'u'"), env(&[("P_BUS__RETRIES", "2")])];
+    let resolved = resolve::<Config>(&layers).unwrap();
+    let problem = "bus.retries must not be above bus.retries_max, see name.";
+    let expected = format!("{problem}; environment sets bus.retries; file a.toml sets name");
+    assert_eq!(resolved.located(problem), expected);
+}
+
+#[test]
 fn without_layers_there_are_the_defaults() {
     assert_eq!(resolve::<Config>(&[]).unwrap().value, Config::default());
 }

@@ -76,7 +76,7 @@ impl Sources {
         }
         let resolved = self.settings.load::<Config>(PREFIX, &self.flags);
         let resolved = resolved.map_err(|error| error.to_string())?;
-        resolved.value.check()?;
+        resolved.value.check().map_err(|problem| resolved.located(&problem))?;
         Endpoint::of_config(&resolved.value)?;
         let over = self.over(&resolved, text)?;
         let files = &resolved.value.rules;
