@@ -73,7 +73,7 @@ pub(crate) struct Reader {
     out: mpsc::Sender<CursorEvent>,
     /// Fruitless attempts in a row.
     attempts: u32,
-    /// Connections lost in a row without a message meanwhile.
+    /// Connections lost in a row without a request answered to its end meanwhile.
     losses: u32,
 }
 
@@ -174,6 +174,7 @@ impl Reader {
         loop {
             consumer.request(&self.client, size).await?;
             let end = self.receive(&mut consumer, size.messages()).await?;
+            self.losses = 0;
             if end == End::Drained {
                 sleep(PULL_REST).await;
             }
@@ -282,7 +283,7 @@ impl Reader {
         // The position moves together with the delivery, so being cancelled here costs nothing.
         self.send(event).await?;
         self.next_seq = position.stream_seq.saturating_add(1);
-        (self.attempts, self.losses) = (0, 0);
+        self.attempts = 0;
         Ok(())
     }
 
