@@ -131,6 +131,9 @@ pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 pub const OUTBOX_AGE_MAX: Duration = Duration::from_secs(4_000);
 /// Messages, as they were produced, at which dropping, rerouting and conservative mode end.
 pub const RECOVER_MESSAGES: usize = 1_000;
+/// How long a breach overtakes a backlog: the shortest windows of budgets are as long, and an older
+/// breach must not delay one that begins now.
+pub const BREACH_URGENT_FOR: Duration = Duration::from_secs(60);
 /// By how much the normal lane may be late before what is urgent goes by the emergency lane.
 pub const BEHIND_AFTER: Duration = Duration::from_secs(10);
 /// How long an aggregator that was behind counts as behind without another confirmation.

@@ -14,7 +14,7 @@ use super::draft::{Draft, DraftId, DraftIds};
 use super::pressure::{OutboxLoad, Pressure};
 use super::queue::{Coalesced, Queue};
 use crate::core::loss::{EXPIRED, OUTBOX_FULL};
-use crate::limits::OUTBOX_ENTRIES_MAX;
+use crate::limits::{BREACH_URGENT_FOR, OUTBOX_ENTRIES_MAX};
 
 /// Reason of events beyond those that one message holds.
 const MESSAGE_FULL: &str = "message_full";
@@ -104,12 +104,17 @@ impl Drafts {
         draft.is_critical() || is_newest
     }
 
-    /// Critical drafts leave the backlog; what was the newest interval joins it.
+    /// Critical drafts leave the backlog; what was the newest interval joins it, and so does a
+    /// breach of long ago.
     fn overtake(&mut self, now: Mono) {
-        while let Some(critical) = self.normal.take_first(Draft::is_critical) {
-            self.emergency.push(critical);
+        let is_past = |draft: &Draft| {
+            draft.kind == SnapshotKind::Latency && now.since(draft.enqueued) > BREACH_URGENT_FOR
+        };
+        let is_urgent = |draft: &Draft| draft.is_critical() && !is_past(draft);
+        while let Some(urgent) = self.normal.take_first(is_urgent) {
+            self.emergency.push(urgent);
         }
-        let is_outdated = |draft: &Draft| !draft.is_critical() && draft.enqueued < now;
+        let is_outdated = |draft: &Draft| !is_urgent(draft) && draft.enqueued < now;
         while let Some(outdated) = self.emergency.take_first(is_outdated) {
             self.normal.push(outdated);
         }

@@ -193,6 +193,25 @@ fn without_room_in_bytes_drafts_are_merged_if_they_can_and_dropped_if_not() {
     assert_eq!((outbox.stats().dropped, outbox.samples()), (1, 31));
 }
 
+#[test]
+fn a_breach_of_long_ago_joins_the_backlog_and_other_critical_messages_do_not() {
+    for (second, urgent) in [(72, ["7", "8"].as_slice()), (73, &["8"])] {
+        let mut outbox = filled(bounds(), 3);
+        let bus = Draft::new(&Body::Bus(Bus::default()), Wall(9), 1, at(12));
+        outbox.try_push(at(12), bus.prioritized(Priority::Critical)).unwrap();
+        outbox.try_push(at(12), latency_of(at(12), 7).prioritized(Priority::Critical)).unwrap();
+        let newest = latency_of(at(second), 8).prioritized(Priority::Critical);
+        outbox.try_push(at(second), newest).unwrap();
+        outbox.on_connected();
+        let sent = send_all(&mut outbox, at(second));
+        let overtook: Vec<_> =
+            sent.iter().take_while(|sent| sent.subject.starts_with("emergency")).collect();
+        assert_eq!(overtook.len(), 1 + urgent.len(), "the bus message too, after {second} s");
+        let latencies: Vec<_> = overtook[1..].iter().map(|sent| sent.payload.to_vec()).collect();
+        assert_eq!(latencies, urgent.iter().map(|of| of.as_bytes().to_vec()).collect::<Vec<_>>());
+    }
+}
+
 /// Rerouting, with twenty messages that have waited for longer than ten seconds.
 fn behind() -> Outbox {
     let mut outbox = filled(bounds(), 20);
