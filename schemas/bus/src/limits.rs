@@ -66,7 +66,7 @@ pub const PULL_HEARTBEAT: Duration = Duration::from_secs(1);
 /// Connections lost in a row while the next message is awaited, from which on messages are read one
 /// by one: their headers may be what ends the connection.
 pub const LOSSES_MAX: u32 = 2;
-/// Time for which they are then read so: whoever sent one such message may send more.
+/// Time for which they are then read so: the sender of one such message may send more.
 pub const APART_FOR: Duration = Duration::from_secs(10);
 /// Messages requested at one time meanwhile. Each may be as large as the broker permits.
 pub const APART_AHEAD: usize = 8;

@@ -76,7 +76,7 @@ fn what_a_crashed_run_with_a_spool_held_is_its_successors_to_report() {
     assert_eq!(account.ledger().recorded, 10, "its successor records the rest");
     take(&mut account, &report(10, 1, 90, 90, true), 90);
     account.close(at_second(1, 1, 1).incarnation);
-    // The spool may be gone with the disk, in which case nobody reports the rest.
+    // The spool may be gone with the disk, in which case no run reports the rest.
     let ledger = account.ledger();
     assert_eq!((ledger.recorded, ledger.crashed_runs, ledger.unknown_ns), (100, 1, 7 * SECOND));
     assert!(ledger.is_settled() && ledger.lost.is_empty(), "{ledger:?}");
