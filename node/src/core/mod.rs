@@ -76,6 +76,8 @@ pub struct Core {
     round_trip: Option<Duration>,
     task_restarts: u64,
     publish_operation: Operation,
+    /// Samples of that operation, which no job has brought.
+    own_samples: u64,
     /// When the present connection, or the last one, was made.
     connected_at: Mono,
     leaving: bool,
@@ -106,6 +108,7 @@ impl Core {
             round_trip: None,
             task_restarts: 0,
             publish_operation: Operation::new("publish").expect("a constant of plain letters"),
+            own_samples: 0,
             connected_at: Mono(0),
             leaving: false,
             emptied: None,
@@ -268,6 +271,7 @@ impl Core {
         if !self.leaving && enqueued >= self.connected_at {
             let latency_ns = nanos(now.mono.since(enqueued));
             self.intake.on_own_latency(&self.publish_operation, latency_ns);
+            self.own_samples += 1;
         }
     }
 
@@ -387,7 +391,7 @@ impl Core {
         let interval = if self.leaving { Mono(u64::MAX) } else { self.interval_ends };
         let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
         let emptied = emptied.filter(|_| self.outbox.awaits_confirmation());
-        let spool = self.spool.next_deadline(self.note().recorded);
+        let spool = self.spool.next_deadline(self.brought());
         let deadlines = [emptied, self.outbox.next_deadline(), spool];
         deadlines.into_iter().flatten().fold(interval, Mono::min)
     }
@@ -476,8 +480,14 @@ impl Core {
     /// The next note to write beside the spool; `None` while no answer waits for one and none is
     /// due.
     pub fn next_note(&mut self, now: Now) -> Option<Note> {
-        let note = self.note();
-        self.spool.next_note(now.mono, note)
+        let (note, brought) = (self.note(), self.brought());
+        self.spool.next_note(now.mono, note, brought)
+    }
+
+    /// Samples that jobs have brought. The node's own have no client that relies on them: they are
+    /// noted with the next of these.
+    fn brought(&self) -> u64 {
+        self.note().recorded.saturating_sub(self.own_samples)
     }
 
     /// What a note would state now.

@@ -134,6 +134,8 @@ pub const RECOVER_MESSAGES: usize = 1_000;
 /// How long a breach overtakes a backlog: the shortest windows of budgets are as long, and an older
 /// breach must not delay one that begins now.
 pub const BREACH_URGENT_FOR: Duration = Duration::from_secs(60);
+/// How long an urgent message is new: it passes what is urgent and older.
+pub const NEW_FOR: Duration = Duration::from_secs(2);
 /// By how much the normal lane may be late before what is urgent goes by the emergency lane.
 pub const BEHIND_AFTER: Duration = Duration::from_secs(10);
 /// How long an aggregator that was behind counts as behind without another confirmation.

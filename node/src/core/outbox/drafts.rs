@@ -239,10 +239,15 @@ impl Drafts {
         self.emergency.mark_front_rate_limited()
     }
 
-    /// The emergency lane's next draft goes by the normal lane.
+    /// When the oldest draft of the emergency lane was enqueued.
+    pub(super) fn oldest_urgent(&self) -> Option<Mono> {
+        self.emergency.oldest()
+    }
+
+    /// The emergency lane's oldest draft goes by the normal lane.
     pub(super) fn leave_emergency_lane(&mut self) {
-        if let Some(next) = self.emergency.take_next() {
-            self.normal.push(next);
+        if let Some(oldest) = self.emergency.take_oldest() {
+            self.normal.push(oldest);
         }
     }
 

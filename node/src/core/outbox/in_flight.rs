@@ -103,12 +103,21 @@ impl InFlight {
 
     /// Bytes of the normal lane that are on their way or about to be.
     pub(super) fn window_bytes(&self) -> usize {
-        let unsent = self.unspooled.iter().chain(&self.spooling).chain(&self.ready);
         let normal = |ticket: &Ticket| {
             let sent = self.messages.get(ticket).filter(|sent| is_windowed(sent));
             sent.map_or(0, |sent| sent.message.payload.len())
         };
-        self.unanswered_bytes + unsent.map(normal).sum::<usize>()
+        self.unanswered_bytes + self.unsent().map(normal).sum::<usize>()
+    }
+
+    /// The same for both lanes.
+    pub(super) fn bytes_on_the_way(&self) -> usize {
+        self.unsent().chain(self.in_flight.keys()).map(|ticket| self.bytes_of(*ticket)).sum()
+    }
+
+    /// Messages that are sealed and not sent.
+    fn unsent(&self) -> impl Iterator<Item = &Ticket> {
+        self.unspooled.iter().chain(&self.spooling).chain(&self.ready)
     }
 
     /// Bytes of one message.

@@ -31,7 +31,9 @@ mod window;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::{BEHIND_AFTER, BEHIND_KEPT, IN_FLIGHT_MAX, IN_FLIGHT_RESERVED, RETRY_PAUSE};
+use crate::limits::{
+    BEHIND_AFTER, BEHIND_KEPT, IN_FLIGHT_MAX, IN_FLIGHT_RESERVED, NEW_FOR, RETRY_PAUSE,
+};
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, nanos};
@@ -347,7 +349,11 @@ impl Outbox {
 
     fn next_candidate(&mut self, now: Mono) -> Option<(Lane, Candidate)> {
         let room = self.has_room(now);
-        if let Some((candidate, critical)) = self.candidate(Lane::Emergency, room) {
+        if let Some((candidate, critical)) = self.urgent_candidate(now, room) {
+            if !self.may_pass(now, candidate) {
+                self.was_window_full = true;
+                return None;
+            }
             match self.tokens.try_take(now, critical) {
                 Ok(()) => return Some((Lane::Emergency, candidate)),
                 Err(at) => self.token_at = Some(at),
@@ -367,16 +373,16 @@ impl Outbox {
             self.leave_emergency_lane(now);
         }
         let (candidate, _) = self.candidate(Lane::Normal, room)?;
-        let has_room = self.has_window_room(self.bytes_of(candidate));
+        let has_room = self.has_window_room(self.bytes_of(Lane::Normal, candidate));
         self.was_window_full |= !has_room;
         has_room.then_some((Lane::Normal, candidate))
     }
 
-    /// The normal lane is idle and the emergency lane has no token. Its next draft goes by the
+    /// The normal lane is idle and the emergency lane has no token. Its oldest draft goes by the
     /// normal one, unless an aggregator reads that one late and a token may come sooner.
     fn leave_emergency_lane(&mut self, now: Mono) {
-        let Some(next) = self.drafts.front(Lane::Emergency) else { return };
-        let has_waited = now.since(next.enqueued) > BEHIND_AFTER;
+        let Some(oldest) = self.drafts.oldest_urgent() else { return };
+        let has_waited = now.since(oldest) > BEHIND_AFTER;
         if has_waited || !self.is_aggregator_behind(now) {
             self.drafts.leave_emergency_lane();
         }
@@ -390,12 +396,29 @@ impl Outbox {
         fits && self.in_flight() < IN_FLIGHT_MAX - IN_FLIGHT_RESERVED
     }
 
-    fn bytes_of(&self, candidate: Candidate) -> usize {
+    /// Whether a message of the emergency lane may set out: what is new always, the rest within
+    /// what the window leaves beside everything on its way, so that it does not delay what is new.
+    fn may_pass(&self, now: Mono, candidate: Candidate) -> bool {
+        let bytes = match candidate {
+            Candidate::Final => return true,
+            Candidate::Draft if self.is_next_urgent_new(now) => return true,
+            _ => self.bytes_of(Lane::Emergency, candidate),
+        };
+        let on_the_way = self.in_flight.bytes_on_the_way() + self.unconfirmed.in_flight_bytes();
+        on_the_way == 0 || on_the_way + bytes <= self.window.bytes()
+    }
+
+    fn is_next_urgent_new(&self, now: Mono) -> bool {
+        let next = self.drafts.front(Lane::Emergency);
+        next.is_some_and(|draft| now.since(draft.enqueued) <= NEW_FOR)
+    }
+
+    fn bytes_of(&self, lane: Lane, candidate: Candidate) -> usize {
         match candidate {
             Candidate::Retry(ticket) => self.in_flight.bytes_of(ticket),
             Candidate::Resend(ticket) => self.unconfirmed.bytes_of(ticket),
             Candidate::Draft => {
-                let bytes = self.drafts.front(Lane::Normal).map_or(0, Draft::bytes);
+                let bytes = self.drafts.front(lane).map_or(0, Draft::bytes);
                 bytes.min(self.window.body_bytes())
             }
             Candidate::Final => 0,
@@ -437,6 +460,16 @@ impl Outbox {
             self.stats.released += 1;
         }
         true
+    }
+
+    /// The message that the emergency lane sends next: a draft that is new goes before retries.
+    fn urgent_candidate(&self, now: Mono, room: bool) -> Option<(Candidate, bool)> {
+        match self.drafts.front(Lane::Emergency) {
+            Some(draft) if room && self.is_next_urgent_new(now) => {
+                Some((Candidate::Draft, draft.is_critical()))
+            }
+            _ => self.candidate(Lane::Emergency, room),
+        }
     }
 
     /// The message that one lane sends next, and whether it is critical.

@@ -16,7 +16,7 @@ use super::draft::{Draft, DraftIds, Priority};
 /// The drafts of one lane.
 #[derive(Default)]
 pub(super) struct Queue {
-    /// Whether critical drafts are sent before older ones.
+    /// Whether critical drafts are sent before others, the newest of them first.
     critical_first: bool,
     drafts: VecDeque<Entry>,
     bytes: usize,
@@ -42,7 +42,7 @@ impl Entry {
 }
 
 impl Queue {
-    /// A queue that sends critical drafts before older ones.
+    /// A queue that sends critical drafts before others, the newest of them first.
     pub(super) fn critical_first() -> Self {
         Self { critical_first: true, ..Self::default() }
     }
@@ -74,7 +74,7 @@ impl Queue {
 
     fn next(&self) -> Option<usize> {
         let is_first = |entry: &Entry| self.critical_first && entry.draft.is_critical();
-        self.drafts.iter().position(is_first).or((!self.drafts.is_empty()).then_some(0))
+        self.drafts.iter().rposition(is_first).or((!self.drafts.is_empty()).then_some(0))
     }
 
     /// When the oldest draft was enqueued.
@@ -105,9 +105,9 @@ impl Queue {
         Some((parts.pop()?, more))
     }
 
-    /// Removes the draft that is sent next.
-    pub(super) fn take_next(&mut self) -> Option<Draft> {
-        Some(self.remove(self.next()?))
+    /// Removes the oldest draft.
+    pub(super) fn take_oldest(&mut self) -> Option<Draft> {
+        (!self.drafts.is_empty()).then(|| self.remove(0))
     }
 
     /// Removes the oldest draft if nothing in it is newer than `age`.

@@ -46,8 +46,9 @@ pub(super) struct Answers {
     under_way: bool,
     /// When a failed note is tried again.
     retry_at: Option<Mono>,
-    /// What the last note states, and when one that no answer waits for may follow.
-    recorded: u64,
+    /// Samples that jobs had brought at the last note, and when one that no answer waits for may
+    /// follow.
+    brought: u64,
     due: Mono,
 }
 
@@ -86,28 +87,29 @@ impl Answers {
         self.waits_since.is_some_and(|since| now.since(since) >= ANSWER_WAIT_MAX)
     }
 
-    /// The note to write now: `note`, if an answer waits for it or it is due.
-    pub(super) fn next_note(&mut self, now: Mono, note: Note) -> Option<Note> {
+    /// The note to write now: `note`, if an answer waits for it or it is due, as `brought` has
+    /// changed.
+    pub(super) fn next_note(&mut self, now: Mono, note: Note, brought: u64) -> Option<Note> {
         let paused = self.retry_at.is_some_and(|retry_at| now < retry_at);
         if self.run != RunInFile::Yes || self.under_way || paused {
             return None;
         }
-        let is_due = note.recorded != self.recorded && now >= self.due;
+        let is_due = brought != self.brought && now >= self.due;
         if self.asked <= self.made && !is_due && self.retry_at.is_none() {
             return None;
         }
         self.made = NoteNumber(self.made.0 + 1);
-        (self.recorded, self.due) = (note.recorded, now.plus(NOTE_EVERY));
+        (self.brought, self.due) = (brought, now.plus(NOTE_EVERY));
         self.under_way = true;
         Some(note)
     }
 
     /// When [`Self::next_note`] next has something without an event.
-    pub(super) fn next_deadline(&self, recorded: u64) -> Option<Mono> {
+    pub(super) fn next_deadline(&self, brought: u64) -> Option<Mono> {
         if self.run != RunInFile::Yes || self.under_way {
             return None;
         }
-        self.retry_at.or_else(|| (recorded != self.recorded).then_some(self.due))
+        self.retry_at.or_else(|| (brought != self.brought).then_some(self.due))
     }
 
     /// The note is in the file.

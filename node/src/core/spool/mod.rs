@@ -95,14 +95,14 @@ impl Spool {
     }
 
     /// When [`Self::on_deadline`], [`Self::next_batch`] or [`Self::next_note`] next has something
-    /// to do without an event; `recorded` is what a note would state.
-    pub(super) fn next_deadline(&self, recorded: u64) -> Option<Mono> {
+    /// to do without an event; `brought` counts the samples that jobs have brought.
+    pub(super) fn next_deadline(&self, brought: u64) -> Option<Mono> {
         self.wal.as_ref()?;
         let batch = match self.write_started {
             Some(since) => (!self.stats.stuck).then(|| since.plus(SPOOL_STUCK_AFTER)),
             None => self.retry_at,
         };
-        batch.into_iter().chain(self.answers.next_deadline(recorded)).min()
+        batch.into_iter().chain(self.answers.next_deadline(brought)).min()
     }
 
     /// The number of the note that an answer to what was just recorded waits for.
@@ -125,10 +125,11 @@ impl Spool {
         self.answers.on_interval_closed();
     }
 
-    /// The note to write now: `note`, if an answer waits for it or it is due.
-    pub(super) fn next_note(&mut self, now: Mono, note: Note) -> Option<Note> {
+    /// The note to write now: `note`, if an answer waits for it or jobs have `brought` more
+    /// samples than at the last one and it is due.
+    pub(super) fn next_note(&mut self, now: Mono, note: Note, brought: u64) -> Option<Note> {
         self.wal.as_ref()?;
-        self.answers.next_note(now, note)
+        self.answers.next_note(now, note, brought)
     }
 
     /// The note is in the file.

@@ -195,7 +195,7 @@ fn without_room_in_bytes_drafts_are_merged_if_they_can_and_dropped_if_not() {
 
 #[test]
 fn a_breach_of_long_ago_joins_the_backlog_and_other_critical_messages_do_not() {
-    for (second, urgent) in [(72, ["7", "8"].as_slice()), (73, &["8"])] {
+    for (second, urgent) in [(72, ["8", "7"].as_slice()), (73, &["8"])] {
         let mut outbox = filled(bounds(), 3);
         let bus = Draft::new(&Body::Bus(Bus::default()), Wall(9), 1, at(12));
         outbox.try_push(at(12), bus.prioritized(Priority::Critical)).unwrap();
@@ -207,7 +207,8 @@ fn a_breach_of_long_ago_joins_the_backlog_and_other_critical_messages_do_not() {
         let overtook: Vec<_> =
             sent.iter().take_while(|sent| sent.subject.starts_with("emergency")).collect();
         assert_eq!(overtook.len(), 1 + urgent.len(), "the bus message too, after {second} s");
-        let latencies: Vec<_> = overtook[1..].iter().map(|sent| sent.payload.to_vec()).collect();
+        let latencies: Vec<_> =
+            overtook[..urgent.len()].iter().map(|sent| sent.payload.to_vec()).collect();
         assert_eq!(latencies, urgent.iter().map(|of| of.as_bytes().to_vec()).collect::<Vec<_>>());
     }
 }
@@ -250,7 +251,7 @@ fn what_is_critical_overtakes_a_late_lane_and_no_other() {
     let sent = send_all(&mut outbox, at(12));
     let lanes = [["emergency-false"; 2].as_slice(), &["normal-false"; 4]].concat();
     assert_eq!(subjects(&sent), lanes);
-    assert_eq!([&sent[0].payload[..], &sent[1].payload[..]], [b"7", b"8"]);
+    assert_eq!([&sent[0].payload[..], &sent[1].payload[..]], [b"8", b"7"], "the newest first");
 }
 
 #[test]
@@ -303,6 +304,38 @@ fn a_slow_link_holds_a_window_of_the_backlog_and_the_emergency_lane_passes_it() 
     assert_eq!(urgent.len(), 1);
     let new = rest.iter().filter(|publish| publish.payload.len() == 3_000).count();
     assert!((1..=3).contains(&new), "{new} messages of 3 kB in {} B", outbox.window.bytes());
+}
+
+/// A node that comes back after an outage with fourteen breaches of the last minute, and has one
+/// more a second later. Each takes most of the window that a stall leaves.
+#[test]
+fn a_breach_that_is_new_passes_those_that_wait_for_a_slow_link() {
+    let critical = |second| latency_of(at(second), second).prioritized(Priority::Critical);
+    let mut outbox = filled(bounds(), 15);
+    outbox.on_connected();
+    assert_eq!(send_all(&mut outbox, at(0)).len(), 15);
+    outbox.on_disconnected();
+    (101..115).for_each(|second| outbox.try_push(at(second), critical(second)).unwrap());
+    outbox.on_connected();
+    let long = |seq: Seq, lane: Lane, draft: Draft| {
+        let mut bytes = draft.samples().to_string().into_bytes();
+        bytes.resize(WINDOW_BYTES_MIN / 2, b' ');
+        SealedMessage { payload: Bytes::from(bytes), ..seal(seq, lane, draft) }
+    };
+    let mut send = |outbox: &mut Outbox, now| -> Vec<(Ticket, u64)> {
+        let sent = std::iter::from_fn(|| outbox.next_publish(now, long));
+        let samples = |payload: &[u8]| std::str::from_utf8(payload).unwrap().trim().parse();
+        sent.map(|publish| (publish.ticket, samples(&publish.payload).unwrap())).collect()
+    };
+    let sent = send(&mut outbox, at(120));
+    assert_eq!(sent.iter().map(|(_, second)| *second).collect::<Vec<_>>(), [114]);
+    outbox.try_push(at(121), critical(121)).unwrap();
+    let new = send(&mut outbox, at(121));
+    assert_eq!(new.iter().map(|(_, second)| *second).collect::<Vec<_>>(), [121]);
+    for (ticket, _) in [sent, new].concat() {
+        outbox.on_acknowledged(at(122), ticket);
+    }
+    assert_eq!(send(&mut outbox, at(122))[0].1, 113, "older ones follow as the link has room");
 }
 
 #[test]

@@ -267,6 +267,25 @@ fn what_came_in_is_noted_soon_even_when_nothing_else_happens() {
 }
 
 #[test]
+fn the_nodes_own_samples_alone_write_no_note() {
+    let mut world = World::new();
+    world.core.on_bus_event(world.now, &connected());
+    world.pass(SECOND);
+    world.spool(false);
+    world.send(true);
+    world.spool(false);
+    world.send(true);
+    let before = world.core.note().recorded;
+    world.acknowledge();
+    assert!(world.core.note().recorded > before, "a latency of its own");
+    world.pass(NOTE_EVERY * 2);
+    assert!(world.core.next_note(world.now).is_none());
+    world.core.on_datagram(world.now, b"a:1|ms");
+    let note = world.core.next_note(world.now).expect("a job has brought a sample");
+    assert_eq!(note.recorded, world.core.note().recorded, "the note counts its own too");
+}
+
+#[test]
 fn events_in_the_spool_outlive_a_crash_and_each_arrives_once() {
     let mut world = World::new();
     world.core.on_bus_event(world.now, &connected());
