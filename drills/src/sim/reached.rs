@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 75] = [
+pub const DEMANDED: [&str; 76] = [
     "load",
     "connection broken",
     "partition",
@@ -73,6 +73,7 @@ pub const DEMANDED: [&str; 75] = [
     "evicted without a confirmation",
     "confirmation lost",
     "spool failed",
+    "killed without a spool file",
     "spool found",
     "spool torn",
     "spool in doubt",

@@ -32,10 +32,12 @@ use crate::limits;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::{Incarnation, Operation, Seq};
 use plimsoll_schemas::limits::wire::{COUNT_MAX, INTERVAL_NS_MAX, MESSAGE_BYTES_SPLIT};
+use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
+use plimsoll_schemas::wire::confirmation::{self, Confirmation, ConfirmedIncarnation};
 use plimsoll_schemas::wire::frame::Frame;
-use plimsoll_schemas::wire::{Body, Bus, Hardware, confirmation};
+use plimsoll_schemas::wire::{Body, Bus, Hardware, NotedRun};
 
 pub use bounds::Bounds;
 use clock_steps::ClockSteps;
@@ -48,7 +50,7 @@ use ledger::Ledger;
 use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox, Priority};
 use priority::ReportedStates;
 use seal::Sealer;
-use spool::{Batch, Note, NoteNumber, RecoveredMessages, RunState, Spool, Wal};
+use spool::{Batch, NoteNumber, Notes, RecoveredMessages, RunState, Spool, Wal};
 pub use status::{ConfirmationStats, Status};
 
 /// Label of a confirmation of a message that was never sent.
@@ -78,6 +80,8 @@ pub struct Core {
     publish_operation: Operation,
     /// Samples of that operation, which no job has brought.
     own_samples: u64,
+    /// The first bus message, which reports what former incarnations had noted.
+    orphans_reported: Option<Seq>,
     /// When the present connection, or the last one, was made.
     connected_at: Mono,
     leaving: bool,
@@ -109,6 +113,7 @@ impl Core {
             task_restarts: 0,
             publish_operation: Operation::new("publish").expect("a constant of plain letters"),
             own_samples: 0,
+            orphans_reported: None,
             connected_at: Mono(0),
             leaving: false,
             emptied: None,
@@ -286,6 +291,9 @@ impl Core {
             let confirmed = self.outbox.on_confirmation(now.mono, &confirmation);
             confirmed.map_err(|ForgedConfirmation| FORGED)?;
             self.intake.on_limits(now.mono, &confirmation.limits);
+            if self.are_orphans_confirmed(&confirmation) {
+                self.spool.set_orphans(Vec::new());
+            }
             // An aggregator that confirms is waited for: it may have been sent something again.
             self.emptied = self.emptied.map(|_| now.mono);
             Ok(())
@@ -295,6 +303,12 @@ impl Core {
             Err(reason) => *self.confirmations.rejected.entry(reason).or_default() += 1,
         }
         applied
+    }
+
+    fn are_orphans_confirmed(&self, confirmation: &Confirmation) -> bool {
+        let own = |run: &&ConfirmedIncarnation| run.incarnation == self.sealer.incarnation();
+        let run = confirmation.runs.iter().find(own);
+        run.zip(self.orphans_reported).is_some_and(|(run, seq)| run.covers(seq))
     }
 
     /// The next dead letter to hand to the broker. Its message is given up once it is acknowledged.
@@ -398,10 +412,16 @@ impl Core {
 
     /// The next message to hand to the broker, if one may be sent now.
     pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
-        let Self { outbox, sealer, ledger, clock_steps, .. } = self;
+        let Self { outbox, sealer, ledger, clock_steps, spool, orphans_reported, .. } = self;
         clock_steps.on_reading(now);
+        if !spool.may_send() {
+            return None;
+        }
         outbox.next_publish(now.mono, |seq, lane, mut draft| {
             draft.start = clock_steps.by_present_clock(draft.start, draft.latest);
+            if draft.kind == SnapshotKind::Bus {
+                orphans_reported.get_or_insert(seq);
+            }
             sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft)
         })
     }
@@ -453,6 +473,12 @@ impl Core {
         self.spool.add_former(run);
     }
 
+    /// Former incarnations have left notes and no spool file, as after a full disk. Bus messages
+    /// report them until an aggregator has confirmed one.
+    pub fn on_orphans(&mut self, orphans: Vec<NotedRun>) {
+        self.spool.set_orphans(orphans);
+    }
+
     /// A spool file that could not be used, or only in part, was quarantined.
     pub fn on_spool_quarantined(&mut self, reason: &'static str) {
         self.spool.on_quarantined(reason);
@@ -479,7 +505,7 @@ impl Core {
 
     /// The next note to write beside the spool; `None` while no answer waits for one and none is
     /// due.
-    pub fn next_note(&mut self, now: Now) -> Option<Note> {
+    pub fn next_note(&mut self, now: Now) -> Option<Notes> {
         let (note, brought) = (self.note(), self.brought());
         self.spool.next_note(now.mono, note, brought)
     }
@@ -492,10 +518,10 @@ impl Core {
 
     /// What a note would state now.
     #[must_use]
-    pub fn note(&self) -> Note {
+    pub fn note(&self) -> NotedRun {
         let open = if self.leaving { 0 } else { self.intake.open_samples() };
         let recorded = self.ledger.totals().recorded.saturating_add(open).min(COUNT_MAX);
-        Note { incarnation: self.sealer.incarnation(), recorded }
+        NotedRun { incarnation: self.sealer.incarnation(), recorded }
     }
 
     /// The note is in its file.
@@ -622,6 +648,7 @@ impl Core {
             rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
             recorded: self.ledger.totals().recorded,
             spooled: Some(self.spool.outlives_process()),
+            former: self.spool.orphans().to_vec(),
             ..self.outbox.stats()
         }
     }

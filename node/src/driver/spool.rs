@@ -6,6 +6,7 @@
 use crate::limits::SPOOL_END_WAIT;
 use plimsoll_clock::Clock;
 use plimsoll_schemas::time::Now;
+use plimsoll_schemas::wire::NotedRun;
 
 use crate::config::SpoolSettings;
 use crate::core::{Core, Identity, spool::SpoolStats};
@@ -29,9 +30,14 @@ impl SpoolWriter {
         now: Now,
     ) -> Result<Self, SpoolError> {
         let Some(dir) = &settings.path else { return Ok(Self(None)) };
-        let Opened { spool, journal, recovered, quarantined } =
+        let Opened { spool, journal, recovered, quarantined, orphans } =
             Spool::open(dir, identity, settings.sync, now)?;
         core.open_spool(now, journal, recovered);
+        for NotedRun { incarnation, recorded } in &orphans {
+            let incarnation = incarnation.0;
+            tracing::info!(incarnation, recorded, "an earlier run left a note and no spool file");
+        }
+        core.on_orphans(orphans);
         if let Some(Quarantined { reason, why, now_at }) = quarantined {
             let now_at = now_at.display();
             tracing::error!(reason, why, %now_at, "spool file damaged or unusable; quarantined");

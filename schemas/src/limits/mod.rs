@@ -59,6 +59,8 @@ pub mod wire {
     /// Highest seq and highest running total; an incarnation that counted a million a second
     /// would need 285 years for it, and sums of thousands of them cannot overflow.
     pub const COUNT_MAX: u64 = 1 << 53;
+    /// Runs without a spool file of which a node reports what they had noted.
+    pub const FORMER_RUNS_MAX: usize = 7;
     /// Length of one interval that a reader accepts, in nanoseconds (one day).
     pub const INTERVAL_NS_MAX: u64 = 86_400_000_000_000;
 }

@@ -10,12 +10,12 @@ use super::error::{SCHEMA, WireError};
 use super::event::Events;
 use super::latency::LatencyBody;
 use super::messagepack::read;
-use super::snapshot::{Body, Bus, Hardware, Header, Snapshot, Totals};
+use super::snapshot::{Body, Bus, Hardware, Header, NotedRun, Snapshot, Totals};
 use crate::hardware::SensorState;
 use crate::histogram::{Distribution, Packed};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use crate::limits::wire::{
-    COUNT_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
+    COUNT_MAX, FORMER_RUNS_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
 };
 use crate::subject::{SnapshotKind, SnapshotSubject};
 use crate::time::Wall;
@@ -259,6 +259,10 @@ fn check_hardware(hardware: Hardware) -> Result<Hardware, WireError> {
 fn check_bus(bus: Bus) -> Result<Bus, WireError> {
     if bus.rejected.len() > LOSS_REASONS_MAX {
         return Err(WireError::Bounds { field: "rejected" });
+    }
+    let is_sound = |former: &NotedRun| former.incarnation.0 > 0 && former.recorded <= COUNT_MAX;
+    if bus.former.len() > FORMER_RUNS_MAX || !bus.former.iter().all(is_sound) {
+        return Err(WireError::Bounds { field: "former" });
     }
     Ok(bus)
 }

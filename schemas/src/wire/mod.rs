@@ -20,5 +20,5 @@ pub use envelope::{decode, decode_body, decode_packed, encode, encode_around, en
 pub use error::{SCHEMA, WireError};
 pub use event::{AlertType, Event, EventSource, Events};
 pub use snapshot::{
-    Body, BreakerState, Bus, Hardware, Header, Latency, SENT_HEADER, Snapshot, Totals,
+    Body, BreakerState, Bus, Hardware, Header, Latency, NotedRun, SENT_HEADER, Snapshot, Totals,
 };

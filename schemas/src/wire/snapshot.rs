@@ -215,12 +215,26 @@ pub struct Bus {
     /// when the node does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spooled: Option<bool>,
+    /// What the node found noted of runs before it whose spool is gone, as after a full disk: no
+    /// crash report can be made of them. At most `limits::wire::FORMER_RUNS_MAX`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<NotedRun>,
     /// True while new messages may go by the emergency lane because the outbox is deep.
     #[serde(skip_serializing_if = "is_false")]
     pub rerouting: bool,
     /// True while messages are dropped because the outbox is full.
     #[serde(skip_serializing_if = "is_false")]
     pub dropping: bool,
+}
+
+/// What a run had noted when it ended: without its spool all that is known of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NotedRun {
+    /// The run.
+    pub incarnation: Incarnation,
+    /// Samples recorded in it: those in messages, in drafts and in the open interval, and those
+    /// lost before a message could carry them.
+    pub recorded: u64,
 }
 
 /// The state of a node's circuit breaker.

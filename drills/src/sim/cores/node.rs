@@ -16,7 +16,7 @@ use plimsoll_schemas::wire::frame::Frame;
 pub use plimsoll_node::core::Status;
 pub use plimsoll_node::core::departure::{Departure, SocketPoll, Step};
 pub use plimsoll_node::core::outbox::BreakerState;
-pub use plimsoll_node::core::spool::{Batch, NOTE_BYTES, Note, NoteNumber};
+pub use plimsoll_node::core::spool::{Batch, NOTES_BYTES, NoteNumber, Notes};
 pub use plimsoll_node::limits::IN_FLIGHT_MAX;
 
 use super::mesh_name::mesh_name;
@@ -105,7 +105,7 @@ impl NodeCore {
         &mut self,
         node: &NodeName,
         now: Now,
-        (file, note): (Option<&[u8]>, Option<Note>),
+        (file, notes): (Option<&[u8]>, Option<Notes>),
         boot: &str,
         syncs: bool,
     ) -> Adopted {
@@ -116,9 +116,8 @@ impl NodeCore {
             Ok(recovered) => (recovered, None),
             Err(unusable) => (None, Some(unusable.to_string())),
         };
-        if let (Some(recovered), Some(note)) = (&mut recovered, note) {
-            recovered.count_crash(note);
-        }
+        let take = |notes| RecoveredMessages::take_notes(recovered.as_mut(), notes);
+        let orphans = notes.map(take).unwrap_or_default();
         let doubt = recovered.as_ref().and_then(|recovered| recovered.damaged.clone());
         let mut adopted = Adopted {
             samples: 0,
@@ -129,6 +128,7 @@ impl NodeCore {
             doubt: unusable.or(doubt),
         };
         self.core.open_spool(now, journal, recovered);
+        self.core.on_orphans(orphans);
         self.adopted = self.core.status().totals.recorded;
         adopted.samples = self.adopted;
         adopted
@@ -140,7 +140,7 @@ impl NodeCore {
     }
 
     /// What is to be noted beside it.
-    pub fn next_note(&mut self, now: Now) -> Option<Note> {
+    pub fn next_note(&mut self, now: Now) -> Option<Notes> {
         self.core.next_note(now)
     }
 

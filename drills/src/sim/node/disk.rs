@@ -1,7 +1,7 @@
-//! A node's disk with its spool and its note. A process that is killed leaves what it wrote; a
+//! A node's disk with its spool and its notes. A process that is killed leaves what it wrote; a
 //! power cut leaves what was synced, and of the rest any beginning and perhaps a torn piece.
 
-use crate::sim::cores::node::{Batch, NOTE_BYTES, Note};
+use crate::sim::cores::node::{Batch, NOTES_BYTES, Notes};
 use crate::sim::rng::Rng;
 
 /// What a write that is under way when everything ends may leave behind.
@@ -22,8 +22,8 @@ pub(super) struct Disk {
     synced: usize,
     /// The file that the directory named when it was last synced, where that is another one.
     shadow: Option<Option<Vec<u8>>>,
-    /// The note's file, which is never synced.
-    note: Option<[u8; NOTE_BYTES]>,
+    /// The file of notes, which is never synced.
+    notes: Option<[u8; NOTES_BYTES]>,
     /// Counts the machine's starts.
     pub boots: u64,
 }
@@ -35,17 +35,17 @@ impl Disk {
         self.file.as_deref()
     }
 
-    /// The note.
+    /// The notes.
     #[must_use]
-    pub(super) fn read_note(&self) -> Option<Note> {
-        Note::decode(self.note.as_ref()?)
+    pub(super) fn read_notes(&self) -> Option<Notes> {
+        Notes::decode(self.notes.as_ref()?)
     }
 
-    /// Writes a note over the one before; false when a full disk has no place for its file.
-    pub(super) fn write_note(&mut self, note: Note, is_full: bool) -> bool {
-        let has_room = self.note.is_some() || !is_full;
+    /// Writes notes over those before; false when a full disk has no place for its file.
+    pub(super) fn write_notes(&mut self, notes: &Notes, is_full: bool) -> bool {
+        let has_room = self.notes.is_some() || !is_full;
         if has_room {
-            self.note = Some(note.encode());
+            self.notes = Some(notes.encode());
         }
         has_room
     }
@@ -89,7 +89,7 @@ impl Disk {
             return;
         }
         self.boots += 1;
-        self.note.take_if(|_| rng.chance(500));
+        self.notes.take_if(|_| rng.chance(500));
         if let Some(shadow) = self.shadow.take()
             && rng.chance(500)
         {

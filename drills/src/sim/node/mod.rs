@@ -346,7 +346,7 @@ impl Node {
         self.observe(k, oracle);
         k.trace(|| format!("{who}: gone ({end:?})"));
         if self.core.take().is_some()
-            && let Some(left_holding) = oracle.on_ended(k, end)
+            && let Some(left_holding) = oracle.on_ended(k, end, self.spool.noted_run())
         {
             self.left_holding = left_holding;
         }

@@ -5,7 +5,7 @@ use plimsoll_schemas::time::Now;
 
 use super::disk::{Disk, Ending};
 use crate::sim::act::End;
-use crate::sim::cores::node::{Adopted, Batch, NodeCore, Note};
+use crate::sim::cores::node::{Adopted, Batch, NodeCore, Notes};
 use crate::sim::plan::Spooling;
 use crate::sim::rng::Rng;
 
@@ -14,7 +14,7 @@ use crate::sim::rng::Rng;
 pub(super) struct Spool {
     disk: Disk,
     writing: Option<Batch>,
-    noting: Option<Note>,
+    noting: Option<Notes>,
 }
 
 impl Spool {
@@ -27,7 +27,7 @@ impl Spool {
         syncs: bool,
     ) -> Adopted {
         let boot = self.disk.boots.to_string();
-        core.open_spool(name, now, (self.disk.read(), self.disk.read_note()), &boot, syncs)
+        core.open_spool(name, now, (self.disk.read(), self.disk.read_notes()), &boot, syncs)
     }
 
     /// Takes the next batch to write, unless one is under way; true if a write begins.
@@ -67,9 +67,14 @@ impl Spool {
 
     /// The note under way is written.
     pub(super) fn end_note(&mut self, core: &mut NodeCore, now: Now, is_full: bool) {
-        if let Some(note) = self.noting.take() {
-            core.on_note_written(now, self.disk.write_note(note, is_full));
+        if let Some(notes) = self.noting.take() {
+            core.on_note_written(now, self.disk.write_notes(&notes, is_full));
         }
+    }
+
+    /// The run whose notes are on the disk: it notes on a full disk too.
+    pub(super) fn noted_run(&self) -> Option<u64> {
+        self.disk.read_notes().map(|notes| notes.own.incarnation.0)
     }
 
     /// A new process has no write under way.
@@ -80,9 +85,9 @@ impl Spool {
     /// The process ends, perhaps during a write.
     pub(super) fn end(&mut self, end: End, spool: Spooling, rng: &mut Rng) {
         let ending = if end == End::PowerCut { Ending::Power } else { Ending::Process };
-        let (batch, note) = (self.writing.take(), self.noting.take());
-        if let Some(note) = note.filter(|_| rng.chance(500)) {
-            self.disk.write_note(note, false);
+        let (batch, notes) = (self.writing.take(), self.noting.take());
+        if let Some(notes) = notes.filter(|_| rng.chance(500)) {
+            self.disk.write_notes(&notes, false);
         }
         self.disk.end(batch.as_ref(), spool == Spooling::Synced, ending, rng);
     }

@@ -12,7 +12,7 @@ use plimsoll_schemas::histogram::{Histogram, layout};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::SnapshotSubject;
-use plimsoll_schemas::wire::{self, Body};
+use plimsoll_schemas::wire::{self, Body, Bus};
 
 use crate::sim::cores::aggregator::{Merged, REPORTED};
 use crate::sim::schedule::Time;
@@ -78,6 +78,8 @@ pub struct History {
     pub(super) unkept_count: u64,
     /// What incarnations that were killed had recorded when a frame came that they answered.
     answered: BTreeMap<u64, u64>,
+    /// What later incarnations have reported as noted, by incarnation.
+    noted: BTreeMap<u64, u64>,
     /// The last of them, until the next incarnation has taken over its drafts.
     last_killed: Option<u64>,
 }
@@ -150,6 +152,9 @@ impl History {
             } else {
                 Err(format!("message {name:?} has other bytes than when it was first sent"))
             };
+        }
+        if let Body::Bus(Bus { former, .. }) = &snapshot.body {
+            self.noted.extend(former.iter().map(|noted| (noted.incarnation.0, noted.recorded)));
         }
         let (samples, others) = contents(&snapshot.body);
         let sent = SentMessage {
@@ -314,14 +319,16 @@ impl History {
         }
     }
 
-    /// Each incarnation states what it had recorded when it answered, or its crash report does.
+    /// Each incarnation states what it had recorded when it answered, or its crash report does, or
+    /// a later one that found its notes.
     ///
     /// # Errors
     /// Names the incarnation.
     pub fn check_answered(&self) -> Result<(), String> {
         for (run, answered) in &self.answered {
             let sent = self.messages.range((*run, 0)..=(*run, u64::MAX));
-            let stated = sent.map(|(_, sent)| sent.recorded).max().unwrap_or(0);
+            let noted = self.noted.get(run).copied();
+            let stated = sent.map(|(_, sent)| sent.recorded).max().max(noted).unwrap_or(0);
             if stated < *answered {
                 return Err(format!("{run} answered for {answered} samples and stated {stated}"));
             }

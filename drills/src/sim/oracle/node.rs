@@ -58,8 +58,9 @@ impl NodeOracle {
         Some((sample, ns))
     }
 
-    /// The node's process has ended; returns whether it leaves messages in its spool.
-    pub fn on_ended(&mut self, k: &mut Kernel, end: End) -> Option<bool> {
+    /// The node's process has ended; returns whether it leaves messages in its spool. `noted`: the
+    /// run whose notes are on the disk.
+    pub fn on_ended(&mut self, k: &mut Kernel, end: End, noted: Option<u64>) -> Option<bool> {
         let spool = k.knobs().spool;
         let has_spool = spool != Spooling::Off;
         let answered = self.incarnation.answered();
@@ -70,13 +71,10 @@ impl NodeOracle {
         history.dropped += stats.dropped;
         history.unkept_count += unkept.count;
         history.unkept.extend(unkept.samples);
-        match (spool, end) {
-            (Spooling::Off, _) => {}
+        let is_cut = end == End::PowerCut;
+        if is_cut && spool != Spooling::Off {
             // Notes are not synced, so they may be gone.
-            (_, End::PowerCut) => history.on_notes_lost(),
-            // A node whose spool failed answers without it and reports that.
-            (_, _) if !status.spool.durable => {}
-            (_, _) => answered.into_iter().for_each(|answered| history.on_killed(answered)),
+            history.on_notes_lost();
         }
         if status.bus.released > 0 {
             history.excuse = Some("a copy was evicted without a confirmation");
@@ -91,6 +89,16 @@ impl NodeOracle {
         if holds && !survives {
             history.excuse = Some("nothing kept what the node held when it ended");
             history.on_notes_lost();
+        }
+        // Without a place for notes, as on a disk that was full before the first one, a node
+        // answers without them and reports that.
+        let has_note = answered.is_some_and(|(run, _)| noted == Some(run));
+        if let Some(answered) = answered.filter(|_| has_note || status.spool.durable)
+            && spool != Spooling::Off
+            && !is_cut
+        {
+            history.on_killed(answered);
+            k.reach_n("killed without a spool file", u64::from(!status.spool.durable));
         }
         Some(holds && has_spool)
     }

@@ -2,14 +2,12 @@
 //!
 //! One note serves all answers that wait when it is made. Owns the numbers of notes and when the
 //! next one is due; the sockets keep the answers themselves, each with the number that it waits
-//! for. Answers leave at once without a spool, and while its file is gone or a note has failed.
+//! for. Answers leave at once without a spool, and while a note has failed.
 //!
 //! DESIGN N43.
 
 use crate::limits::{ANSWER_WAIT_MAX, NOTE_EVERY, SPOOL_RETRY_PAUSE};
 use plimsoll_schemas::time::Mono;
-
-use super::note::Note;
 
 /// Counts the notes of a run. An answer leaves once its number is at most `Spool::noted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,21 +18,11 @@ impl NoteNumber {
     pub const ALL: Self = Self(u64::MAX);
 }
 
-/// Whether the file has the state of this run, without which a note means nothing to its successor.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum RunInFile {
-    /// The first batch is not written yet.
-    #[default]
-    NotYet,
-    Yes,
-    /// A write failed and the file is removed.
-    Removed,
-}
-
 /// See the module.
 #[derive(Default)]
 pub(super) struct Answers {
-    run: RunInFile,
+    /// The first batch was written, or failed: the file is of this run, or is gone.
+    has_begun: bool,
     /// The last note that was made, and the last one that is in the file.
     made: NoteNumber,
     written: NoteNumber,
@@ -77,9 +65,9 @@ impl Answers {
     /// Whether a batch may be written. Before that every answer to samples of closed intervals
     /// must have left: a client without its answer sends them again, and here a successor would
     /// find them in a draft. The first batch waits for nothing, as notes wait for it; it is made
-    /// before anything is recorded.
+    /// before anything is recorded. For the same reason a message waits that no batch holds.
     pub(super) fn permit_batch(&self) -> bool {
-        self.run != RunInFile::Yes || self.closed <= self.noted()
+        !self.has_begun || self.closed <= self.noted()
     }
 
     /// Whether an answer waits for so long that nothing more that is answered may be recorded.
@@ -87,26 +75,26 @@ impl Answers {
         self.waits_since.is_some_and(|since| now.since(since) >= ANSWER_WAIT_MAX)
     }
 
-    /// The note to write now: `note`, if an answer waits for it or it is due, as `brought` has
-    /// changed.
-    pub(super) fn next_note(&mut self, now: Mono, note: Note, brought: u64) -> Option<Note> {
+    /// Whether a note is to be written now: an answer waits for it, or `brought` has changed and it
+    /// is due. It is then under way.
+    pub(super) fn begin_note(&mut self, now: Mono, brought: u64) -> bool {
         let paused = self.retry_at.is_some_and(|retry_at| now < retry_at);
-        if self.run != RunInFile::Yes || self.under_way || paused {
-            return None;
+        if !self.has_begun || self.under_way || paused {
+            return false;
         }
         let is_due = brought != self.brought && now >= self.due;
         if self.asked <= self.made && !is_due && self.retry_at.is_none() {
-            return None;
+            return false;
         }
         self.made = NoteNumber(self.made.0 + 1);
         (self.brought, self.due) = (brought, now.plus(NOTE_EVERY));
         self.under_way = true;
-        Some(note)
+        true
     }
 
-    /// When [`Self::next_note`] next has something without an event.
+    /// When [`Self::begin_note`] is next true without an event.
     pub(super) fn next_deadline(&self, brought: u64) -> Option<Mono> {
-        if self.run != RunInFile::Yes || self.under_way {
+        if !self.has_begun || self.under_way {
             return None;
         }
         self.retry_at.or_else(|| (brought != self.brought).then_some(self.due))
@@ -127,15 +115,10 @@ impl Answers {
         self.waits_since = None;
     }
 
-    /// A batch is in the file.
-    pub(super) fn on_batch_written(&mut self) {
-        self.run = RunInFile::Yes;
-    }
-
-    /// A batch failed and the file is removed.
-    pub(super) fn on_file_removed(&mut self) {
-        self.run = RunInFile::Removed;
-        self.waits_since = None;
+    /// A batch is in the file, or it failed and the file is removed. A note is of use either way:
+    /// its file has its few bytes already, and is overwritten on a full disk too.
+    pub(super) fn on_batch_ended(&mut self) {
+        self.has_begun = true;
     }
 
     /// Whether the last note failed.
@@ -144,6 +127,6 @@ impl Answers {
     }
 
     fn are_free(&self) -> bool {
-        self.run == RunInFile::Removed || self.has_failed()
+        self.has_failed()
     }
 }

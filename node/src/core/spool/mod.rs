@@ -23,11 +23,12 @@ mod wal;
 use crate::limits::{SPOOL_AGE_MAX, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::NotedRun;
 
 use super::outbox::{Draft, DraftId, SealedMessage};
 use answers::Answers;
 pub use answers::NoteNumber;
-pub use note::{NOTE_BYTES, Note};
+pub use note::{NOTES_BYTES, Notes};
 pub use recovery::{ExpiredMessages, RecoveredMessages, UnusableFile, recover};
 pub use run::RunState;
 pub use stats::SpoolStats;
@@ -45,6 +46,8 @@ pub(super) struct Spool {
     answers: Answers,
     /// States of former incarnations.
     former: Vec<RunState>,
+    /// What former incarnations had noted whose file is gone, until that is reported.
+    orphans: Vec<NotedRun>,
     stats: SpoolStats,
 }
 
@@ -79,6 +82,16 @@ impl Spool {
         self.stats.crashed = recovered.crashed;
         self.stats.uncertain = recovered.uncertain_samples;
         expired
+    }
+
+    /// Sets what former incarnations had noted whose file is gone; empty once that is reported.
+    pub(super) fn set_orphans(&mut self, orphans: Vec<NotedRun>) {
+        self.orphans = orphans;
+    }
+
+    /// What former incarnations had noted whose file is gone, until that is reported.
+    pub(super) fn orphans(&self) -> &[NotedRun] {
+        &self.orphans
     }
 
     /// Keeps the state of a former incarnation for as long as a message of it is held.
@@ -127,9 +140,10 @@ impl Spool {
 
     /// The note to write now: `note`, if an answer waits for it or jobs have `brought` more
     /// samples than at the last one and it is due.
-    pub(super) fn next_note(&mut self, now: Mono, note: Note, brought: u64) -> Option<Note> {
+    pub(super) fn next_note(&mut self, now: Mono, note: NotedRun, brought: u64) -> Option<Notes> {
         self.wal.as_ref()?;
-        self.answers.next_note(now, note, brought)
+        let is_begun = self.answers.begin_note(now, brought);
+        is_begun.then(|| Notes { own: note, orphans: self.orphans.clone() })
     }
 
     /// The note is in the file.
@@ -149,6 +163,12 @@ impl Spool {
         let paused = self.retry_at.is_some_and(|retry_at| now < retry_at);
         let may_begin = self.write_started.is_none() && !paused;
         self.wal.is_some() && may_begin && self.answers.permit_batch()
+    }
+
+    /// Whether a message may be sent: a batch holds it first, or there is no file and no answer is
+    /// owed for samples that it would hold.
+    pub(super) fn may_send(&self) -> bool {
+        self.outlives_process() || self.wal.is_none() || self.answers.permit_batch()
     }
 
     /// The next batch to write; `None` while nothing has changed. `own` is the state of this
@@ -180,7 +200,7 @@ impl Spool {
         self.write_started = None;
         self.retry_at = None;
         (self.stats.stuck, self.stats.durable) = (false, true);
-        self.answers.on_batch_written();
+        self.answers.on_batch_ended();
     }
 
     /// The batch could not be written. `stuck`: the file that remains is outdated, so nothing may
@@ -191,7 +211,7 @@ impl Spool {
         (self.stats.stuck, self.stats.durable) = (stuck, false);
         self.stats.failures += 1;
         if !stuck {
-            self.answers.on_file_removed();
+            self.answers.on_batch_ended();
         }
         if let Some(wal) = &mut self.wal {
             wal.on_failed();

@@ -1,58 +1,78 @@
 //! A note: how many samples a run has recorded so far. It has a file of its own, whose few bytes
-//! are overwritten in place, so that a note neither waits for a batch nor makes the log grow.
+//! are overwritten in place, so that a note neither waits for a batch, nor makes the log grow, nor
+//! needs room on a full disk. Beside it the file keeps the notes of earlier runs that left nothing
+//! else, until an aggregator has them.
 //!
 //! ```text
-//! mark 4  run 8  samples recorded 8  CRC-32 of all before 4
+//! mark 4  (run 8  samples recorded 8) x 8, the writer's first  CRC-32 of all before 4
 //! ```
 //!
-//! A process that is killed leaves the old note or the new one; what a power cut tears fails its
+//! A process that is killed leaves the old notes or the new ones; what a power cut tears fails its
 //! checksum and counts nothing.
 //!
 //! DESIGN N43.
 
 use plimsoll_schemas::ids::Incarnation;
-use plimsoll_schemas::limits::wire::COUNT_MAX;
+use plimsoll_schemas::limits::wire::{COUNT_MAX, FORMER_RUNS_MAX};
+use plimsoll_schemas::wire::NotedRun;
 
 /// As in `frame`, neither text nor a record starts like this.
 const MARK: [u8; 4] = [0xf5, b'P', b'N', 0xf6];
+const NOTE_BYTES: usize = 16;
 /// Bytes before the checksum.
-const STATED_BYTES: usize = 20;
-/// Bytes of a note.
-pub const NOTE_BYTES: usize = STATED_BYTES + 4;
+const STATED_BYTES: usize = MARK.len() + (1 + FORMER_RUNS_MAX) * NOTE_BYTES;
+/// Bytes of all notes.
+pub const NOTES_BYTES: usize = STATED_BYTES + 4;
 
-/// What a run has recorded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Note {
-    /// The incarnation.
-    pub incarnation: Incarnation,
-    /// Samples recorded in it: those in messages, in drafts and in the open interval, and those
-    /// lost before a message could carry them.
-    pub recorded: u64,
+/// What the file holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notes {
+    /// The note of the run that writes it.
+    pub own: NotedRun,
+    /// Notes of earlier runs that left no spool file and are not known to be reported, the latest
+    /// first; at most [`FORMER_RUNS_MAX`].
+    pub orphans: Vec<NotedRun>,
 }
 
-impl Note {
-    /// The bytes of its file.
+impl Notes {
+    /// The bytes of the file.
     #[must_use]
-    pub fn encode(&self) -> [u8; NOTE_BYTES] {
-        let mut bytes = [0; NOTE_BYTES];
-        bytes[..4].copy_from_slice(&MARK);
-        bytes[4..12].copy_from_slice(&self.incarnation.0.to_be_bytes());
-        bytes[12..STATED_BYTES].copy_from_slice(&self.recorded.to_be_bytes());
-        let crc = crc32fast::hash(&bytes[..STATED_BYTES]);
-        bytes[STATED_BYTES..].copy_from_slice(&crc.to_be_bytes());
+    pub fn encode(&self) -> [u8; NOTES_BYTES] {
+        let mut bytes = [0; NOTES_BYTES];
+        let (stated, crc) = bytes.split_at_mut(STATED_BYTES);
+        stated[..MARK.len()].copy_from_slice(&MARK);
+        let places = stated[MARK.len()..].chunks_exact_mut(NOTE_BYTES);
+        for (place, note) in places.zip([&self.own].into_iter().chain(&self.orphans)) {
+            place[..8].copy_from_slice(&note.incarnation.0.to_be_bytes());
+            place[8..].copy_from_slice(&note.recorded.to_be_bytes());
+        }
+        crc.copy_from_slice(&crc32fast::hash(stated).to_be_bytes());
         bytes
     }
 
-    /// The note in a file; `None` when it was never written whole.
+    /// The notes in a file; `None` when they were never written whole.
     #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        let bytes: &[u8; NOTE_BYTES] = bytes.try_into().ok()?;
+        let bytes: &[u8; NOTES_BYTES] = bytes.try_into().ok()?;
         let (stated, crc) = bytes.split_at(STATED_BYTES);
-        let number = |at: usize| stated[at..].first_chunk().map(|n| u64::from_be_bytes(*n));
-        let (incarnation, recorded) = (number(4)?, number(12)?);
-        let is_whole = stated[..4] == MARK && crc32fast::hash(stated).to_be_bytes() == crc;
-        (is_whole && incarnation > 0 && recorded <= COUNT_MAX)
-            .then_some(Self { incarnation: Incarnation(incarnation), recorded })
+        let (mark, notes) = stated.split_at(MARK.len());
+        if mark != MARK || crc32fast::hash(stated).to_be_bytes() != crc {
+            return None;
+        }
+        let number = |bytes: &[u8]| bytes.first_chunk().map(|n| u64::from_be_bytes(*n));
+        let read = |note: &[u8]| {
+            let (incarnation, recorded) = (Incarnation(number(note)?), number(&note[8..])?);
+            let is_one = incarnation.0 > 0 && recorded <= COUNT_MAX;
+            is_one.then_some(NotedRun { incarnation, recorded })
+        };
+        let mut notes = notes.chunks_exact(NOTE_BYTES).map_while(read);
+        Some(Self { own: notes.next()?, orphans: notes.collect() })
+    }
+
+    /// All of them, as far as there is room, for a run that found no spool file beside them.
+    #[must_use]
+    pub fn into_orphans(self) -> Vec<NotedRun> {
+        [self.own].into_iter().chain(self.orphans).take(FORMER_RUNS_MAX).collect()
     }
 }
 
@@ -62,22 +82,32 @@ mod tests {
 
     use super::*;
 
+    fn orphans() -> impl Strategy<Value = Vec<NotedRun>> {
+        let one = (1..u64::MAX, 0..COUNT_MAX)
+            .prop_map(|(run, recorded)| NotedRun { incarnation: Incarnation(run), recorded });
+        prop::collection::vec(one, 0..=FORMER_RUNS_MAX)
+    }
+
     proptest! {
         #[test]
-        fn a_note_reads_back_and_no_byte_of_it_may_change(
-            run in 1..u64::MAX, recorded in 0..COUNT_MAX, at in 0..NOTE_BYTES, mask in 1..=255_u8,
+        fn notes_read_back_and_no_byte_of_them_may_change(
+            run in 1..u64::MAX, recorded in 0..COUNT_MAX, orphans in orphans(),
+            at in 0..NOTES_BYTES, mask in 1..=255_u8,
         ) {
-            let note = Note { incarnation: Incarnation(run), recorded };
-            let mut bytes = note.encode();
-            prop_assert_eq!(Note::decode(&bytes), Some(note));
-            prop_assert_eq!(Note::decode(&bytes[1..]), None);
+            let own = NotedRun { incarnation: Incarnation(run), recorded };
+            let notes = Notes { own, orphans };
+            let mut bytes = notes.encode();
+            prop_assert_eq!(Notes::decode(&bytes), Some(notes.clone()));
+            prop_assert_eq!(Notes::decode(&bytes[1..]), None);
             bytes[at] ^= mask;
-            prop_assert_eq!(Note::decode(&bytes), None);
+            prop_assert_eq!(Notes::decode(&bytes), None);
+            let all = notes.into_orphans();
+            prop_assert!(all.len() <= FORMER_RUNS_MAX && all[0].incarnation == Incarnation(run));
         }
 
         #[test]
-        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..30)) {
-            prop_assert_eq!(Note::decode(&bytes), None);
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            prop_assert_eq!(Notes::decode(&bytes), None);
         }
     }
 }

@@ -17,10 +17,11 @@ use plimsoll_schemas::ids::{Incarnation, LossReason, MeshName, NodeName, Seq};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::NotedRun;
 use thiserror::Error;
 
 use super::frame::{self, HeadFault, Reader, VERSION};
-use super::note::Note;
+use super::note::Notes;
 use super::record::{BatchRecord, HeadRecord, parse};
 use super::run::RunState;
 use crate::core::identity::Identity;
@@ -68,7 +69,7 @@ pub struct RecoveredMessages {
     pub drafts: Vec<(Lane, Draft)>,
     /// SealedMessage messages, which may have been sent, in order of incarnation and number.
     pub sealed: Vec<SealedMessage>,
-    /// States as a crash report must state them, once [`Self::count_crash`] has added what a note
+    /// States as a crash report must state them, once [`Self::take_notes`] has added what a note
     /// counts: it is recorded and lost by [`CRASH`].
     pub runs: Vec<RunState>,
     /// Incarnations whose last sealed number is unknown: no crash report can be made of them.
@@ -256,9 +257,23 @@ impl Fold {
 }
 
 impl RecoveredMessages {
+    /// Takes what notes beside the file state. Returns the notes of runs of which `recovered` knows
+    /// nothing: their file is gone, or was replaced before it held anything of them.
+    #[must_use]
+    pub fn take_notes(recovered: Option<&mut Self>, notes: Notes) -> Vec<NotedRun> {
+        let is_known = |found: &&mut Self| found.incarnations().contains(&notes.own.incarnation);
+        match recovered.filter(is_known) {
+            None => notes.into_orphans(),
+            Some(recovered) => {
+                recovered.count_crash(notes.own);
+                notes.orphans
+            }
+        }
+    }
+
     /// Counts as lost what a note has and the file has not, in the state of the run that wrote it.
     /// Samples that the file had and that cannot be read are uncertain and not counted again.
-    pub fn count_crash(&mut self, note: Note) {
+    fn count_crash(&mut self, note: NotedRun) {
         let drafts = self.drafts.iter().map(|(_, draft)| draft.samples());
         let held = drafts.fold(self.uncertain_samples, u64::saturating_add);
         let noted = |run: &&mut RunState| run.incarnation == note.incarnation && !run.left;

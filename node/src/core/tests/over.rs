@@ -129,7 +129,7 @@ fn broker_delay_is_counted_too_and_a_forged_confirmation_sets_no_limit() {
     core.on_bus_event(start(), &connected());
     confirm(&mut core, start(), &[("publish", 25_000_000)]);
     let node = NodeName::new("n").unwrap();
-    let run = confirmation::ConfirmedIncarnation {
+    let run = ConfirmedIncarnation {
         incarnation: Incarnation(start().wall.0),
         spans: vec![(Seq(1), Seq(99))],
     };

@@ -16,9 +16,10 @@ use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::time::Now;
+use plimsoll_schemas::wire::NotedRun;
 
 use crate::core::Identity;
-use crate::core::spool::{Batch, Note, RecoveredMessages, Wal};
+use crate::core::spool::{Batch, Notes, RecoveredMessages, Wal};
 pub use error::{Quarantined, SpoolError, WriteFailure};
 use file::SpoolFile;
 use note_file::NoteFile;
@@ -35,6 +36,8 @@ pub struct Opened {
     pub recovered: Option<RecoveredMessages>,
     /// A file that could not be used, or not all of it.
     pub quarantined: Option<Quarantined>,
+    /// Notes of earlier processes that left no file.
+    pub orphans: Vec<NotedRun>,
 }
 
 /// Result of one write.
@@ -61,7 +64,7 @@ pub enum Written {
 #[derive(Debug)]
 pub struct Spool {
     batches: WriterThread<Batch, WriteResult>,
-    notes: WriterThread<Note, Result<(), WriteFailure>>,
+    notes: WriterThread<Notes, Result<(), WriteFailure>>,
 }
 
 impl Spool {
@@ -79,9 +82,9 @@ impl Spool {
         let file::Opened { mut file, mut recovered, quarantined } =
             SpoolFile::open(dir, identity, sync, now)?;
         let mut note = NoteFile::new(dir.join(format!("{}.note", identity.node)));
-        if let (Some(recovered), Some(note)) = (&mut recovered, note.read()) {
-            recovered.count_crash(note);
-        }
+        let notes = note.read();
+        let take = |notes| RecoveredMessages::take_notes(recovered.as_mut(), notes);
+        let orphans = notes.map(take).unwrap_or_default();
         let journal = Wal::new(identity.clone(), file.boot());
         let path = file.path().to_owned();
         let inaccessible = |source| SpoolError::Inaccessible { path: path.clone(), source };
@@ -90,10 +93,10 @@ impl Spool {
             let failure = file.write(&batch).err();
             WriteResult { bytes: batch.bytes.len(), took: watch.elapsed(), failure }
         });
-        let notes = WriterThread::start("spool-note", move |stated| note.write(stated));
+        let notes = WriterThread::start("spool-note", move |notes: Notes| note.write(&notes));
         let spool =
             Self { batches: batches.map_err(inaccessible)?, notes: notes.map_err(inaccessible)? };
-        Ok(Opened { spool, journal, recovered, quarantined })
+        Ok(Opened { spool, journal, recovered, quarantined, orphans })
     }
 
     /// True while a batch is being written.
@@ -120,9 +123,9 @@ impl Spool {
     /// Begins to write a note.
     ///
     /// # Errors
-    /// Returns the note when another is under way or the thread is gone.
-    pub fn write_note(&mut self, note: Note) -> Result<(), Note> {
-        self.notes.begin(note)
+    /// Returns the notes when others are under way or the thread is gone.
+    pub fn write_note(&mut self, notes: Notes) -> Result<(), Notes> {
+        self.notes.begin(notes)
     }
 
     /// Waits for the end of a write; for ever while there is none. `None` when a thread is gone,

@@ -352,15 +352,43 @@ async fn a_removed_file_is_detected_and_rewritten() {
     assert!(path.exists());
 }
 
+fn notes(incarnation: Incarnation, recorded: u64) -> Notes {
+    Notes { own: NotedRun { incarnation, recorded }, orphans: Vec::new() }
+}
+
+#[tokio::test]
+async fn without_its_file_a_run_leaves_its_notes() {
+    let (dir, path) = place();
+    let Opened { mut spool, mut journal, orphans, .. } = open(dir.path());
+    assert_eq!(orphans, []);
+    assert_eq!(write(&mut spool, batch(&mut journal, 1)).await.failure, None);
+    let former = NotedRun { incarnation: Incarnation(5), recorded: 3 };
+    let noted = Notes { orphans: vec![former], ..notes(Incarnation(9), 7) };
+    spool.write_note(noted.clone()).unwrap();
+    assert_eq!(spool.written().await, Some(Written::Note(Ok(()))));
+    assert!(spool.finish(WAIT).await);
+    // With its file only the one before has nothing but its note.
+    let Opened { spool, orphans, .. } = open(dir.path());
+    assert_eq!(orphans, [former]);
+    assert!(spool.finish(WAIT).await);
+    for truncate in [true, false] {
+        let gone = if truncate { fs::write(&path, "") } else { fs::remove_file(&path) };
+        gone.unwrap();
+        let Opened { spool, orphans, .. } = open(dir.path());
+        assert_eq!(orphans, [noted.own, former]);
+        assert!(spool.finish(WAIT).await);
+    }
+}
+
 #[tokio::test]
 async fn a_note_is_written_while_a_batch_is_and_counts_for_the_next_process() {
     let (dir, _) = place();
     let Opened { mut spool, mut journal, .. } = open(dir.path());
     let incarnation = Incarnation(9);
     spool.write(batch(&mut journal, 1)).unwrap();
-    spool.write_note(Note { incarnation, recorded: 7 }).unwrap();
-    let second = Note { incarnation, recorded: 8 };
-    assert_eq!(spool.write_note(second), Err(second), "one at a time");
+    spool.write_note(notes(incarnation, 7)).unwrap();
+    let second = notes(incarnation, 8);
+    assert_eq!(spool.write_note(second.clone()), Err(second.clone()), "one at a time");
     let (mut batches, mut notes) = (0, 0);
     while spool.is_busy() || spool.is_noting() {
         match spool.written().await.unwrap() {
@@ -392,16 +420,17 @@ async fn a_note_is_written_while_a_batch_is_and_counts_for_the_next_process() {
 fn a_note_that_cannot_be_written_has_its_reason_and_a_removed_one_is_written_anew() {
     let (dir, _) = place();
     let path = dir.path().join("n.note");
-    let note = Note { incarnation: Incarnation(9), recorded: 7 };
+    let note = notes(Incarnation(9), 7);
     let mut file = NoteFile::new(path.clone());
-    assert_eq!((file.read(), file.write(note), file.read()), (None, Ok(()), Some(note)));
+    let written = Some(note.clone());
+    assert_eq!((file.read(), file.write(&note), file.read()), (None, Ok(()), written.clone()));
     fs::remove_file(&path).unwrap();
-    assert_eq!((file.write(note), file.read()), (Ok(()), Some(note)));
+    assert_eq!((file.write(&note), file.read()), (Ok(()), written.clone()));
     fs::remove_file(&path).unwrap();
     fs::create_dir(&path).unwrap();
-    let failure = file.write(note).unwrap_err();
+    let failure = file.write(&note).unwrap_err();
     assert_eq!((failure.reason, failure.remains, file.read()), ("io", false, None));
     assert!(failure.text.contains("n.note"), "{}", failure.text);
     fs::remove_dir(&path).unwrap();
-    assert_eq!((file.write(note), file.read()), (Ok(()), Some(note)));
+    assert_eq!((file.write(&note), file.read()), (Ok(()), written));
 }

@@ -15,7 +15,7 @@ use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::confirmation::ConfirmedIncarnation;
-use plimsoll_schemas::wire::{Bus, Header};
+use plimsoll_schemas::wire::{Bus, Header, NotedRun};
 use serde::{Deserialize, Serialize};
 
 pub use run::Run;
@@ -92,6 +92,21 @@ impl LedgerEntry {
         if let Some(run) = self.runs.get_mut(header.incarnation) {
             run.on_report(header.seq, bus);
         }
+        for former in &bus.former {
+            self.on_former(header.incarnation, *former);
+        }
+    }
+
+    /// Takes what a run found noted of one before it, of which no message may have arrived.
+    fn on_former(&mut self, incarnation: Incarnation, former: NotedRun) {
+        let NotedRun { incarnation: name, recorded } = former;
+        // A clock that was set back between the two makes the name of the former one the greater.
+        let is_known = self.runs.contains(name) || name < incarnation;
+        if name == incarnation || !is_known || self.is_past(name) {
+            return;
+        }
+        self.runs.run_of(name).on_noted(recorded);
+        self.fold_the_oldest();
     }
 
     /// Runs that a later one followed although no final message of theirs was received, unless

@@ -58,6 +58,9 @@ pub struct Run {
     /// When the next run began, by the node's clock, of a closed run that a later one followed.
     #[serde(default)]
     next_began: Option<Wall>,
+    /// True when its spool was gone at its end, and a later run has reported what it had recorded.
+    #[serde(default)]
+    noted: bool,
 }
 
 /// Messages of a run about a time after a later one had begun that mean nothing yet: the first few
@@ -84,6 +87,7 @@ impl Run {
             reported_until: Wall(0),
             closed: false,
             next_began: None,
+            noted: false,
         }
     }
 
@@ -117,6 +121,12 @@ impl Run {
         }
     }
 
+    /// Takes what a later run found noted of it, in place of its spool.
+    pub(super) fn on_noted(&mut self, recorded: u64) {
+        self.reported = self.reported.max(recorded);
+        self.noted = true;
+    }
+
     /// Closes a run that ended without a final message.
     pub(super) fn close(&mut self, next_began: Option<Wall>) {
         self.closed = true;
@@ -139,9 +149,11 @@ impl Run {
         !self.left_in_order && self.next_began.is_none() && self.overlaps <= OVERLAPS_BORNE
     }
 
-    /// Whether it runs without a spool, as it reports: what it holds ends with its process.
+    /// Whether it runs without a spool, as it reports, or its spool was gone at its end: what it
+    /// holds ends with its process.
     pub(super) fn is_unspooled(&self) -> bool {
-        matches!(self.spooled, Some((_, false)))
+        let is_gone = self.noted && !self.left_in_order;
+        is_gone || matches!(self.spooled, Some((_, false)))
     }
 
     /// The first number that is missing, of those between two that are there. A hole that was
@@ -189,10 +201,11 @@ impl Run {
         if self.is_lost() { 0 } else { self.outstanding() }
     }
 
-    /// The time up to the next run of which nothing is known. A successor that found its spool
-    /// reports what was recorded then, even if the spool had failed for a while.
+    /// The time up to the next run of which nothing is known. A successor that found its spool, or
+    /// its note, reports what was recorded then, even if the spool had failed for a while.
     fn unknown(&self) -> Duration {
-        let next = self.next_began.filter(|_| self.is_lost() || self.is_unreported());
+        let is_unknown = !self.noted && (self.is_lost() || self.is_unreported());
+        let next = self.next_began.filter(|_| is_unknown);
         next.map_or(Duration::ZERO, |began| began.since(self.reported_until))
     }
 

@@ -322,7 +322,7 @@ fn a_breach_that_is_new_passes_those_that_wait_for_a_slow_link() {
         bytes.resize(WINDOW_BYTES_MIN / 2, b' ');
         SealedMessage { payload: Bytes::from(bytes), ..seal(seq, lane, draft) }
     };
-    let mut send = |outbox: &mut Outbox, now| -> Vec<(Ticket, u64)> {
+    let send = |outbox: &mut Outbox, now| -> Vec<(Ticket, u64)> {
         let sent = std::iter::from_fn(|| outbox.next_publish(now, long));
         let samples = |payload: &[u8]| std::str::from_utf8(payload).unwrap().trim().parse();
         sent.map(|publish| (publish.ticket, samples(&publish.payload).unwrap())).collect()

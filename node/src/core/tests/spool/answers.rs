@@ -21,6 +21,8 @@ pub(super) struct Client {
     pub(super) answered: BTreeMap<u64, u64>,
     /// What the next incarnation took over in drafts, which it states as its own.
     pub(super) adopted: BTreeMap<u64, u64>,
+    /// What was noted, by incarnation whose file was gone at its end.
+    pub(super) orphans: BTreeMap<u64, u64>,
 }
 
 impl World {
@@ -76,7 +78,7 @@ fn an_answer_waits_for_its_note_and_one_note_serves_all_that_wait() {
     assert!(!world.is_answered());
     let numbers: Vec<NoteNumber> = (0..3).map(|_| world.core.wait_for_note(world.now)).collect();
     let note = world.core.next_note(world.now).unwrap();
-    assert_eq!(note.recorded, 5);
+    assert_eq!(note.own.recorded, 5);
     let later = world.core.wait_for_note(world.now);
     assert!(world.core.next_note(world.now).is_none(), "one at a time");
     assert!(numbers.iter().all(|number| *number > world.core.noted()));
@@ -154,25 +156,68 @@ fn a_note_does_not_wait_for_a_batch_that_is_being_synced() {
 }
 
 #[test]
-fn a_disk_that_fails_lets_answers_leave_until_it_is_written_again() {
+fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_run_reports_the_last() {
     let mut world = World::new();
+    world.core.on_bus_event(world.now, &connected());
     world.spool(false);
     world.frame(5);
     world.pass(SECOND);
     world.note();
     world.frame(6);
-    world.spool(true);
-    assert!(world.is_answered());
-    world.frame(7);
-    assert!(world.is_answered() && !world.core.status().spool.durable);
-    world.pass(SPOOL_RETRY_PAUSE);
-    let batch = world.core.next_spool_batch(world.now).unwrap();
-    world.write(batch);
-    world.core.on_spooled();
-    world.frame(8);
-    assert!(!world.is_answered(), "the file is there again");
+    let batch = world.core.next_spool_batch(world.now);
+    assert!(batch.is_some());
+    world.file.clear();
+    world.core.on_spool_failed(world.now);
+    world.pass(SECOND);
+    world.send(true);
+    world.answer();
+    assert_eq!(
+        (world.job_arrived, world.is_answered()),
+        (0, false),
+        "its client may send it again"
+    );
     world.note();
-    assert!(world.is_answered());
+    assert!(world.is_answered() && !world.core.status().spool.durable);
+    world.send(true);
+    assert_eq!(world.job_arrived, 11, "an answer is owed no more");
+    world.frame(7);
+    world.note();
+    let former = world.core.sealer.incarnation();
+    let noted = world.core.note().recorded;
+    assert!(noted >= 5 + 6 + 7);
+    world.crash(false);
+    let reported = NotedRun { incarnation: former, recorded: noted };
+    assert_eq!(world.core.status().bus.former, [reported]);
+
+    // The disk stays full, and the next run ends before anything of it was confirmed.
+    world.spool(true);
+    world.frame(8);
+    world.note();
+    let second = world.core.sealer.incarnation();
+    world.crash(false);
+    let names: Vec<_> = world.core.status().bus.former.iter().map(|run| run.incarnation).collect();
+    assert_eq!(names, [second, former], "the latest first");
+    world.pass(SECOND);
+    world.core.on_bus_event(world.now, &connected());
+    world.spool(false);
+    world.send(true);
+    world.spool(false);
+    world.send(true);
+    world.acknowledge();
+    let own = world.core.sealer.incarnation();
+    let reported = world.core.orphans_reported.expect("a bus message is sealed");
+    assert_eq!(world.core.status().bus.former.len(), 2, "none is confirmed yet");
+    let spans = vec![(Seq(1), reported)];
+    let confirmation = Confirmation {
+        node: identity().node,
+        behind: false,
+        backlog: Duration::ZERO,
+        age: Duration::ZERO,
+        runs: vec![ConfirmedIncarnation { incarnation: own, spans }],
+        limits: Vec::new(),
+    };
+    world.core.on_confirmation(world.now, &confirmation::encode(&confirmation)).unwrap();
+    assert_eq!(world.core.status().bus.former, [], "an aggregator has them");
 }
 
 #[test]

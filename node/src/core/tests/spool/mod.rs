@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_schemas::ids::{Labels, LossReason, MeshName, NodeName, Seq};
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::{self, Body, Header};
+use plimsoll_schemas::wire::{self, Body, Header, NotedRun};
 use proptest::prelude::*;
 
 use super::*;
@@ -14,7 +14,7 @@ use crate::core::loss::CRASH;
 use crate::core::outbox::OutboxBounds;
 use crate::core::outbox::event_drafts;
 use crate::core::spool::recover;
-use crate::core::spool::{Note, NoteNumber};
+use crate::core::spool::{NoteNumber, Notes};
 use crate::limits::{NOTE_EVERY, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
 
 use answers::Client;
@@ -36,7 +36,7 @@ struct World {
     synced: Vec<u8>,
     /// What `kill -9` leaves.
     file: Vec<u8>,
-    note: Option<Note>,
+    notes: Option<Notes>,
     /// Frames of one client.
     client: Client,
     sent: Vec<Ticket>,
@@ -58,7 +58,7 @@ impl World {
             labels: Labels::default(),
             synced: Vec::new(),
             file: Vec::new(),
-            note: None,
+            notes: None,
             client: Client::default(),
             sent: Vec::new(),
             arrived: BTreeMap::new(),
@@ -77,11 +77,15 @@ impl World {
         self.core = Core::new(named, bounds(), self.now);
         let mut found = recover(&self.file, &identity(), None, self.now.mono).unwrap();
         assert_eq!(found.damaged, None);
-        if let Some(note) = self.note {
-            found.count_crash(note);
-        }
+        let notes = self.notes.clone();
+        let take = |notes| RecoveredMessages::take_notes(Some(&mut found), notes);
+        let orphans = notes.map(take).unwrap_or_default();
         (self.client.is_new_node, self.client.waiting) = (true, Vec::new());
         self.core.open_spool(self.now, Wal::new(identity(), None), Some(found));
+        for NotedRun { incarnation, recorded } in &orphans {
+            self.client.orphans.insert(incarnation.0, *recorded);
+        }
+        self.core.on_orphans(orphans);
         self.client.adopted.insert(former, self.core.note().recorded);
         self.sent.clear();
     }
@@ -89,7 +93,7 @@ impl World {
     fn crash(&mut self, power_cut: bool) {
         if power_cut {
             self.file.clone_from(&self.synced);
-            self.note = None;
+            self.notes = None;
         }
         // The start of a run is its name, so no two fall on one nanosecond.
         self.now = self.now.after(Duration::from_nanos(1));
@@ -121,8 +125,8 @@ impl World {
     }
 
     fn note(&mut self) {
-        let Some(note) = self.core.next_note(self.now) else { return };
-        self.note = Some(note);
+        let Some(notes) = self.core.next_note(self.now) else { return };
+        self.notes = Some(notes);
         self.core.on_noted(self.now);
         self.answer();
     }
@@ -282,7 +286,7 @@ fn the_nodes_own_samples_alone_write_no_note() {
     assert!(world.core.next_note(world.now).is_none());
     world.core.on_datagram(world.now, b"a:1|ms");
     let note = world.core.next_note(world.now).expect("a job has brought a sample");
-    assert_eq!(note.recorded, world.core.note().recorded, "the note counts its own too");
+    assert_eq!(note.own.recorded, world.core.note().recorded, "the note counts its own too");
 }
 
 #[test]
@@ -376,7 +380,7 @@ impl World {
             }
             Step::Note => self.note(),
             Step::NoteThenCrash => {
-                self.note = self.core.next_note(self.now).or(self.note);
+                self.notes = self.core.next_note(self.now).or(self.notes.take());
                 self.crash(false);
             }
             Step::Send(arrives) => self.send(arrives),
@@ -442,6 +446,10 @@ proptest! {
             let adopted = world.client.adopted.get(incarnation).copied().unwrap_or(0);
             let recorded = stated + adopted;
             prop_assert!(*answered <= recorded, "{} answered of {}", answered, recorded);
+        }
+        for (incarnation, noted) in world.client.orphans.iter().filter(|_| !power_cut) {
+            let answered = world.client.answered.get(incarnation).copied().unwrap_or(0);
+            prop_assert!(answered <= *noted, "{} answered, {} noted", answered, noted);
         }
     }
 }

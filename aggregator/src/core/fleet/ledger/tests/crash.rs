@@ -1,6 +1,6 @@
 //! Runs that end without a final message, with and without a spool.
 
-use plimsoll_schemas::wire::Bus;
+use plimsoll_schemas::wire::{Bus, NotedRun};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,6 +13,12 @@ fn report(began: u64, seq: u64, carried: u64, recorded: u64, spooled: bool) -> (
     let header = Header { length_ns: SECOND, ..at_second(began, seq, began + seq) };
     let header = Header { totals: Totals { recorded: carried, ..Totals::default() }, ..header };
     (header, Bus { recorded, spooled: Some(spooled), ..Bus::default() })
+}
+
+/// A bus message of a run that found no spool of `former`, and a note of so many samples.
+fn found(began: u64, seq: u64, former: Incarnation, recorded: u64) -> (Header, Bus) {
+    let (header, bus) = report(began, seq, 0, 0, true);
+    (header, Bus { former: vec![NotedRun { incarnation: former, recorded }], ..bus })
 }
 
 fn take(account: &mut LedgerEntry, (header, bus): &(Header, Bus), samples: u64) {
@@ -85,6 +91,50 @@ fn what_a_crashed_run_with_a_spool_held_is_its_successors_to_report() {
     account.book(&Header { last: true, successor, ..report }, 0);
     let ledger = account.ledger();
     assert_eq!((ledger.recorded, ledger.crashed_runs, ledger.unknown_ns), (100, 1, 0));
+}
+
+#[test]
+fn what_was_noted_of_a_run_whose_spool_is_gone_is_merged_or_lost_by_name_in_any_order() {
+    let crashed = at_second(1, 1, 1).incarnation;
+    let messages = [
+        (report(1, 1, 10, 40, true), 10),
+        (report(1, 2, 30, 60, true), 20),
+        (found(10, 1, crashed, 100), 0),
+        (found(10, 2, crashed, 100), 0),
+    ];
+    for order in [[0, 1, 2, 3], [2, 0, 3, 1], [3, 2, 1, 0], [2, 3, 1, 0]] {
+        let mut account = LedgerEntry::default();
+        for at in order {
+            take(&mut account, &messages[at].0, messages[at].1);
+            assert!(balances(&account.ledger()), "{order:?}");
+        }
+        assert_eq!(account.awaiting_close().collect::<Vec<_>>(), [crashed], "{order:?}");
+        account.close(crashed);
+        let ledger = account.ledger();
+        assert_eq!((ledger.merged, ledger.lost["crash"], ledger.recorded), (30, 70, 100));
+        assert_eq!((ledger.crashed_runs, ledger.unknown_ns, account.unaccounted()), (1, 0, 0));
+    }
+    // A run of which nothing arrived, not even its name.
+    let mut account = LedgerEntry::default();
+    take(&mut account, &found(10, 1, crashed, 100), 0);
+    account.close(crashed);
+    assert_eq!((account.lost(), account.crashes()), (100, 1));
+}
+
+#[test]
+fn a_note_adds_nothing_to_a_run_that_left_in_order_or_cannot_be_a_former_one() {
+    let mut account = LedgerEntry::default();
+    let (header, bus) = report(1, 1, 40, 40, true);
+    let left = header.incarnation;
+    take(&mut account, &(Header { last: true, ..header }, bus), 40);
+    take(&mut account, &found(10, 1, left, 100), 0);
+    account.close(left);
+    let own = at_second(10, 1, 1).incarnation;
+    take(&mut account, &found(10, 2, own, 100), 0);
+    take(&mut account, &found(10, 3, Incarnation(own.0 + 1), 100), 0);
+    let ledger = account.ledger();
+    assert_eq!((ledger.recorded, ledger.merged, account.runs().count()), (40, 40, 2));
+    assert!(ledger.is_settled() && ledger.crashed_runs == 0, "{ledger:?}");
 }
 
 #[test]

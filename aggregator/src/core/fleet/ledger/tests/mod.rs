@@ -278,6 +278,7 @@ fn an_account_stored_before_there_were_successors_is_still_read() {
         "reported_until",
         "closed",
         "next_began",
+        "noted",
     ];
     assert!(new.iter().all(|new| run.remove(*new).is_some()));
     let read: LedgerEntry = serde_json::from_value(stored).unwrap();

@@ -7,9 +7,10 @@ use crate::limits::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES, SPOOL_RUNS_MAX};
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::spool::note::Note;
 use crate::core::spool::recovery::{UnusableFile, recover};
+use crate::core::spool::{Notes, RecoveredMessages};
 use model::{Found, Op, World, identity, op};
+use plimsoll_schemas::wire::NotedRun;
 use plimsoll_schemas::wire::Totals;
 
 #[test]
@@ -100,13 +101,15 @@ fn what_a_note_has_and_the_file_has_not_is_lost_by_a_crash() {
     // Ten of a former time, one sealed and three in a draft.
     let [incarnation, other] = [9, 8].map(Incarnation);
     for (note, crashed) in [
-        (Note { incarnation, recorded: 19 }, 5),
-        (Note { incarnation, recorded: 14 }, 0),
-        (Note { incarnation, recorded: 3 }, 0),
-        (Note { incarnation: other, recorded: 19 }, 0),
+        (NotedRun { incarnation, recorded: 19 }, 5),
+        (NotedRun { incarnation, recorded: 14 }, 0),
+        (NotedRun { incarnation, recorded: 3 }, 0),
+        (NotedRun { incarnation: other, recorded: 19 }, 0),
     ] {
         let mut read = world.recover();
-        read.count_crash(note);
+        let notes = Notes { own: note, orphans: Vec::new() };
+        let orphans = RecoveredMessages::take_notes(Some(&mut read), notes);
+        assert_eq!(orphans.is_empty(), note.incarnation == incarnation);
         assert_eq!((read.crashed, read.runs[0].totals.recorded), (crashed, 11 + crashed));
         let lost = read.runs[0].totals.lost.get("crash").copied();
         assert_eq!(lost, (crashed > 0).then_some(crashed), "{note:?}");
@@ -114,7 +117,9 @@ fn what_a_note_has_and_the_file_has_not_is_lost_by_a_crash() {
     world.runs[0].left = true;
     world.step(&Op::Interval);
     let mut left = world.recover();
-    left.count_crash(Note { incarnation, recorded: 99 });
+    let own = NotedRun { incarnation, recorded: 99 };
+    let notes = Notes { own, orphans: Vec::new() };
+    assert_eq!(RecoveredMessages::take_notes(Some(&mut left), notes), []);
     assert_eq!((left.crashed, &left.runs), (0, &world.runs), "its final message has all");
 }
 
