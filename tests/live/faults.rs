@@ -141,6 +141,15 @@ async fn what_a_killed_node_answered_is_merged_once_or_named() {
 }
 
 #[tokio::test]
+async fn what_a_node_on_a_full_disk_answered_is_merged_once_or_named_too() {
+    if !may_mount() {
+        // Tried by `a_full_disk_under_the_spool_costs_no_sample`: the drill skips.
+        return eprintln!("SKIPPED: mounting a small file system requires CAP_SYS_ADMIN");
+    }
+    run_drill("drill-faults", &["--only", "kill-loop-full"]).await.unwrap().assert_passed();
+}
+
+#[tokio::test]
 async fn pools_of_short_workers_lose_no_more_than_their_last_moments() {
     run_drill("drill-faults", &["--only", "short-workers"]).await.unwrap().assert_passed();
 }

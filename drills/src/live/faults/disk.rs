@@ -20,18 +20,14 @@ use crate::live::tally::metric;
 /// Room for a few messages.
 const SIZE: &str = "size=256k";
 const AWAY: Duration = Duration::from_secs(6);
+const FILL_EVERY: Duration = Duration::from_millis(5);
 /// A failed write is tried again after 5 s.
 const ALERT_WAIT: Duration = Duration::from_secs(12);
 
 pub(super) async fn full(mut drill: Drill, dir: &Path) -> Result<Report> {
     std::fs::create_dir_all(dir)?;
-    let disk = match Disk::mount(dir.join("disk")) {
-        Ok(disk) => disk,
-        Err(error) => {
-            let expectation = Expectation::new("a small disk", "a file system of its own to fill");
-            drill.skip(expectation, &format!("{error:#}"));
-            return Ok(Report::new(&drill, Vec::new(), Vec::new()));
-        }
+    let Some(disk) = Disk::mount_or_skip(&mut drill, dir) else {
+        return Ok(Report::new(&drill, Vec::new(), Vec::new()));
     };
     let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
@@ -84,9 +80,25 @@ async fn spool(api: &Api) -> Result<(bool, f64)> {
 }
 
 /// A file system in memory, taken away when dropped.
-struct Disk(PathBuf);
+pub(super) struct Disk(PathBuf);
 
 impl Disk {
+    /// Its place.
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// Mounts it below `dir`; a user who may not skips the drill.
+    pub(super) fn mount_or_skip(drill: &mut Drill, dir: &Path) -> Option<Self> {
+        let mounted = Self::mount(dir.join("disk"));
+        mounted
+            .inspect_err(|error| {
+                let expected = "a file system of its own to fill";
+                drill.skip(Expectation::new("a small disk", expected), &format!("{error:#}"));
+            })
+            .ok()
+    }
+
     fn mount(place: PathBuf) -> Result<Self> {
         std::fs::create_dir_all(&place)?;
         let mut command = Command::new("mount");
@@ -96,12 +108,21 @@ impl Disk {
         Ok(Self(place))
     }
 
-    /// Fills the file system. Deleting the returned file frees the space.
+    /// Fills the file system, also where it was filled before and a file has gone since. Deleting
+    /// the returned file frees the space.
     fn fill(&self) -> Result<PathBuf> {
         let path = self.0.join("rest");
-        let mut file = File::create(&path)?;
+        let mut file = File::options().append(true).create(true).open(&path)?;
         while file.write_all(&[7; 1024]).is_ok() {}
         Ok(path)
+    }
+
+    /// Keeps it full, so that no process finds room that another has just freed. For ever.
+    pub(super) async fn keep_full(&self) -> Result<std::convert::Infallible> {
+        loop {
+            self.fill()?;
+            tokio::time::sleep(FILL_EVERY).await;
+        }
     }
 }
 

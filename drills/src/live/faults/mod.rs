@@ -41,7 +41,7 @@ pub struct FaultsArgs {
     /// Seed of the faults in a storm
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// How long the node of `kill-loop` is killed again and again
+    /// How long the node of `kill-loop` and `kill-loop-full` is killed again and again
     #[arg(long, value_name = "SECONDS", default_value_t = 20,
           value_parser = clap::value_parser!(u16).range(5..=900))]
     pub kill_seconds: u16,
@@ -94,6 +94,8 @@ pub enum Scenario {
     JobCounters,
     /// A node is killed at random moments; each answered sample is merged once or named
     KillLoop,
+    /// The same while the disk under its spool is full
+    KillLoopFull,
     /// Pools of Python workers that live for a moment: they lose next to nothing
     ShortWorkers,
     /// A slow link: depth passes 4000 messages and comes back
@@ -126,6 +128,7 @@ impl Scenario {
             Self::SlowFetches => "slow-fetches",
             Self::JobCounters => "job-counters",
             Self::KillLoop => "kill-loop",
+            Self::KillLoopFull => "kill-loop-full",
             Self::ShortWorkers => "short-workers",
             Self::QueueDepth => "queue-depth",
             Self::ByteBound => "byte-bound",
@@ -142,6 +145,7 @@ impl Scenario {
     async fn run(self, dir: &Path, args: &FaultsArgs) -> Result<Report> {
         let FaultsArgs { seed, plant_miss, kill_seconds, .. } = *args;
         let drill = Drill::begin(self.name()).planting(plant_miss);
+        let kills = (Duration::from_secs(kill_seconds.into()), seed);
         match self {
             Self::BrokerStopped => broker::stopped(drill, dir).await,
             Self::BrokerKilled => broker::killed(drill, dir).await,
@@ -157,10 +161,8 @@ impl Scenario {
             Self::Breaker => breaker::refused(drill, dir).await,
             Self::SlowFetches => fetches::slow(drill, dir).await,
             Self::JobCounters => counters::counters(drill, dir).await,
-            Self::KillLoop => {
-                let span = Duration::from_secs(kill_seconds.into());
-                kill_loop::kill_loop(drill, dir, (span, seed)).await
-            }
+            Self::KillLoop => kill_loop::kill_loop(drill, dir, kills).await,
+            Self::KillLoopFull => kill_loop::kill_loop_full(drill, dir, kills).await,
             Self::ShortWorkers => workers::short(drill, dir).await,
             Self::QueueDepth => backlog::queue_depth(drill, dir).await,
             Self::ByteBound => backlog::byte_bound(drill, dir).await,

@@ -113,7 +113,7 @@ impl Spool {
         self.wal.as_ref()?;
         let batch = match self.write_started {
             Some(since) => (!self.stats.stuck).then(|| since.plus(SPOOL_STUCK_AFTER)),
-            None => self.retry_at,
+            None => self.retry_at.filter(|_| self.answers.permit_batch()),
         };
         batch.into_iter().chain(self.answers.next_deadline(brought)).min()
     }

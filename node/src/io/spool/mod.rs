@@ -85,6 +85,8 @@ impl Spool {
         let notes = note.read();
         let take = |notes| RecoveredMessages::take_notes(recovered.as_mut(), notes);
         let orphans = notes.map(take).unwrap_or_default();
+        // The first note reports why, if there is no room.
+        let _reserved = note.reserve();
         let journal = Wal::new(identity.clone(), file.boot());
         let path = file.path().to_owned();
         let inaccessible = |source| SpoolError::Inaccessible { path: path.clone(), source };

@@ -25,33 +25,48 @@ impl NoteFile {
 
     /// The notes of a former process.
     pub(super) fn read(&self) -> Option<Notes> {
-        let has_length = |found: fs::Metadata| found.is_file() && found.len() == NOTES_BYTES as u64;
-        if !fs::metadata(&self.path).is_ok_and(has_length) {
+        if !self.is_whole() {
             return None;
         }
         Notes::decode(&fs::read(&self.path).ok()?)
     }
 
+    fn is_whole(&self) -> bool {
+        let found = fs::metadata(&self.path);
+        found.is_ok_and(|found| found.is_file() && found.len() == NOTES_BYTES as u64)
+    }
+
+    /// Takes the room that notes need, which a disk may not have later. Notes that are there stay.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub(super) fn reserve(&mut self) -> Result<(), WriteFailure> {
+        if self.is_whole() { Ok(()) } else { self.overwrite(&[0; NOTES_BYTES]) }
+    }
+
     /// Writes them; they are in the file when this returns.
     pub(super) fn write(&mut self, notes: &Notes) -> Result<(), WriteFailure> {
-        self.overwrite(notes).map_err(|error| {
+        self.overwrite(&notes.encode())
+    }
+
+    fn overwrite(&mut self, bytes: &[u8; NOTES_BYTES]) -> Result<(), WriteFailure> {
+        self.try_overwrite(bytes).map_err(|error| {
             self.file = None;
             let text = format!("{}: {error}", self.path.display());
             WriteFailure { reason: WriteFailure::reason_of(&error), text, remains: false }
         })
     }
 
-    fn overwrite(&mut self, notes: &Notes) -> io::Result<()> {
-        let bytes = notes.encode();
+    fn try_overwrite(&mut self, bytes: &[u8; NOTES_BYTES]) -> io::Result<()> {
         if let Some(file) = &self.file
             && file.metadata()?.nlink() > 0
         {
-            return file.write_all_at(&bytes, 0);
+            return file.write_all_at(bytes, 0);
         }
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
         file.set_len(NOTES_BYTES as u64)?;
-        file.write_all_at(&bytes, 0)?;
+        file.write_all_at(bytes, 0)?;
         self.file = Some(file);
         Ok(())
     }

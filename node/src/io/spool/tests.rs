@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 
 use super::*;
+use crate::core::spool::NOTES_BYTES;
 use crate::core::spool::{HeldMessages, RunState};
 
 const WAIT: Duration = Duration::from_secs(20);
@@ -361,6 +362,8 @@ async fn without_its_file_a_run_leaves_its_notes() {
     let (dir, path) = place();
     let Opened { mut spool, mut journal, orphans, .. } = open(dir.path());
     assert_eq!(orphans, []);
+    let room = fs::metadata(dir.path().join("n.note")).unwrap().len();
+    assert_eq!(room, NOTES_BYTES as u64, "it is reserved before the disk is full");
     assert_eq!(write(&mut spool, batch(&mut journal, 1)).await.failure, None);
     let former = NotedRun { incarnation: Incarnation(5), recorded: 3 };
     let noted = Notes { orphans: vec![former], ..notes(Incarnation(9), 7) };

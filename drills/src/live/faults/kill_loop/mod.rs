@@ -1,4 +1,4 @@
-//! A node with a spool is killed (SIGKILL) at random moments while clients send numbered samples as
+//! A node with a spool, also on a full disk, is killed (SIGKILL) at random moments while clients send numbered samples as
 //! frames and as OTLP, and note what was answered. Afterwards the sets are compared: each answered
 //! sample is merged once, or within the count that the ledger names as lost in a crash.
 //!
@@ -15,9 +15,10 @@ use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::free_port;
 use plimsoll_mesh::stack::StackOptions;
-use plimsoll_schemas::summary::Summary;
+use plimsoll_schemas::summary::{Ledger, Summary};
 
-use crate::live::expectation::{Drill, Expectation, Look};
+use super::disk::Disk;
+use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::mesh::{self, Mesh};
 use crate::live::report::Report;
 use crate::sim::rng::Rng;
@@ -34,23 +35,46 @@ use tap::Tap;
 const LIFE_MS: std::ops::RangeInclusive<u64> = 100..=2_000;
 /// Answered samples that show that clients were served at all.
 const ANSWERED_MIN: u64 = 1_000;
+const CLOSE_WAIT: Duration = Duration::from_secs(40);
 /// Samples that a planted miss counts as answered although nothing sent them: far more than crashes
 /// cost.
 const PHANTOMS: u64 = 1_000_000;
 
 /// Kills for `span`, at moments drawn from `seed`.
 pub(super) async fn kill_loop(
+    drill: Drill,
+    dir: &Path,
+    (span, seed): (Duration, u64),
+) -> Result<Report> {
+    std::fs::create_dir_all(dir)?;
+    kill_loop_with(drill, dir, (&dir.join("spools"), None), (span, seed)).await
+}
+
+/// The same with spools on a disk that is full from the start on: no run leaves a spool file.
+pub(super) async fn kill_loop_full(
     mut drill: Drill,
     dir: &Path,
     (span, seed): (Duration, u64),
 ) -> Result<Report> {
     std::fs::create_dir_all(dir)?;
+    let Some(disk) = Disk::mount_or_skip(&mut drill, dir) else {
+        return Ok(Report::new(&drill, Vec::new(), Vec::new()));
+    };
+    kill_loop_with(drill, dir, (disk.path(), Some(&disk)), (span, seed)).await
+}
+
+async fn kill_loop_with(
+    mut drill: Drill,
+    dir: &Path,
+    (spools, full): (&Path, Option<&Disk>),
+    (span, seed): (Duration, u64),
+) -> Result<Report> {
     let stream = std::path::absolute(dir)?.join("node-1.stream");
     let otlp = format!("127.0.0.1:{}", free_port()?);
     let options = StackOptions {
         nodes: 1,
         workload: None,
-        spools: Some(dir.join("spools")),
+        spools: Some(spools.to_owned()),
         node_settings: format!(
             "[listen]\nstream = {stream:?}\n[otlp]\nhttp = \"{otlp}\"\n\
              [[otlp.span]]\nname = \"{}*\"\n",
@@ -62,7 +86,13 @@ pub(super) async fn kill_loop(
     let book = SharedBook::default();
     let tap = Tap::open(&mut mesh, book.clone()).await?;
     let clients = Clients::start(stream, Api::at(&otlp)?, &book);
-    let killed = kill_repeatedly(&mut mesh, (span, seed)).await;
+    let killed = match full {
+        None => kill_repeatedly(&mut mesh, (span, seed)).await,
+        Some(disk) => tokio::select! {
+            killed = kill_repeatedly(&mut mesh, (span, seed)) => killed,
+            Err(error) = disk.keep_full() => Err(error),
+        },
+    };
     clients.end().await;
     if drill.take_planted_miss() {
         book.with(|book| book.plant(PHANTOMS));
@@ -70,6 +100,10 @@ pub(super) async fn kill_loop(
     judge_kills(&mut drill, &killed);
     let summary = mesh.drain_processes(&mut drill, killed.map(drop)).await;
     tap.end().await;
+    let summary = match summary {
+        Ok(_) => settled(&mut drill, &mesh).await,
+        failed => failed,
+    };
     judge_sets(&mut drill, book.with(Book::sets), summary);
     let received = mesh.end(&mut drill).await;
     Ok(Report::new(&drill, received, Vec::new()))
@@ -90,6 +124,19 @@ async fn kill_repeatedly(mesh: &mut Mesh, (span, seed): (Duration, u64)) -> Resu
         }
     }
     Ok(kills)
+}
+
+/// Waits until nothing of any run is open: an aggregator closes a run that left no spool some time
+/// after its end.
+async fn settled(drill: &mut Drill, mesh: &Mesh) -> Result<Summary> {
+    let words = format!("nothing is held or unaccounted within {} s", CLOSE_WAIT.as_secs());
+    let span = Span { since: drill.elapsed(), within: CLOSE_WAIT };
+    let look = async || {
+        let settled = |ledger: &Ledger| Look::new(ledger.is_settled(), format!("{ledger:?}"));
+        mesh.look(|summary| settled(&summary.ledger)).await
+    };
+    drill.expect(Expectation::new("settled", words), span, look).await;
+    mesh.stack.api().summary().await
 }
 
 fn judge_kills(drill: &mut Drill, killed: &Result<u32>) {
