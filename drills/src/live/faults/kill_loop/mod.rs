@@ -1,6 +1,7 @@
-//! A node with a spool, also on a full disk, is killed (SIGKILL) at random moments while clients send numbered samples as
-//! frames and as OTLP, and note what was answered. Afterwards the sets are compared: each answered
-//! sample is merged once, or within the count that the ledger names as lost in a crash.
+//! A node with a spool, also on a full disk, is killed (SIGKILL) at random moments while clients send
+//! numbered samples as frames and as OTLP, and note what was answered. Afterwards the sets are
+//! compared: each answered sample is merged once, or within the count that the ledger names as lost
+//! in a crash.
 //!
 //! Every sample has a bucket of its own, so that what the node published is a set of samples and
 //! not a count: a sample that was doubled and another that vanished do not cancel out.
