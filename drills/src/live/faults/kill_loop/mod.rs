@@ -1,5 +1,5 @@
-//! A node with a spool, also on a full disk, is killed (SIGKILL) at random moments while clients send
-//! numbered samples as frames and as OTLP, and note what was answered. Afterwards the sets are
+//! A node with a spool, also on a full disk, is killed (SIGKILL) at random moments while clients
+//! send numbered samples as frames and as OTLP, and note what was answered. Afterwards the sets are
 //! compared: each answered sample is merged once, or within the count that the ledger names as lost
 //! in a crash.
 //!
