@@ -92,7 +92,7 @@ async fn what_was_written_is_read_back_by_the_next_process() {
     closed(&deep, 3).await;
     let opened = open(&deep);
     assert_eq!((newest(&opened), &opened.quarantined), (Some(3), &None));
-    assert_eq!(names(&deep), ["n.lock", "n.spool"]);
+    assert_eq!(names(&deep), ["n.lock", "n.note", "n.spool"]);
     let mode = fs::metadata(deep.join("n.spool")).unwrap().permissions().mode();
     assert_eq!((mode & 0o777, path.exists()), (0o600, false));
 }
@@ -134,7 +134,7 @@ async fn a_new_file_that_did_not_take_effect_changes_nothing() {
     fs::write(path.with_extension("spool.new"), b"half of a fi").unwrap();
     let opened = open(dir.path());
     assert_eq!((newest(&opened), &opened.quarantined), (Some(2), &None));
-    assert_eq!(names(dir.path()), ["n.lock", "n.spool"]);
+    assert_eq!(names(dir.path()), ["n.lock", "n.note", "n.spool"]);
 }
 
 #[tokio::test]
@@ -150,7 +150,8 @@ async fn what_cannot_be_used_is_quarantined_under_a_name_that_is_free() {
         assert!(spool.finish(WAIT).await);
     }
     let aside = "n.spool.quarantined-1700000000";
-    assert_eq!(names(dir.path()), ["n.lock".into(), aside.to_owned(), format!("{aside}-1")]);
+    let [lock, notes] = ["n.lock", "n.note"].map(str::to_owned);
+    assert_eq!(names(dir.path()), [lock, notes, aside.to_owned(), format!("{aside}-1")]);
 }
 
 #[tokio::test]
@@ -310,13 +311,14 @@ async fn a_disk_that_fills_up_leaves_no_file_and_is_used_again_once_there_is_roo
             break failure;
         }
     };
-    assert_eq!((failure.reason, names(dir)), ("full", vec!["ballast".into(), "n.lock".into()]));
+    assert_eq!(failure.reason, "full");
+    assert_eq!(names(dir), ["ballast", "n.lock", "n.note"]);
     // A write that fills the disk while a new file is written leaves neither of the two.
     journal.on_failed();
     let mut huge = batch(&mut journal, n);
     huge.bytes.resize(80 * 1024, 0);
     assert_eq!(write(&mut spool, huge).await.failure.unwrap().reason, "full");
-    assert_eq!(names(dir), ["ballast", "n.lock"]);
+    assert_eq!(names(dir), ["ballast", "n.lock", "n.note"]);
     fs::remove_file(dir.join("ballast")).unwrap();
     journal.on_failed();
     assert_eq!(write(&mut spool, batch(&mut journal, n)).await.failure, None);
