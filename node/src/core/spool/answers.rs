@@ -75,15 +75,16 @@ impl Answers {
         self.waits_since.is_some_and(|since| now.since(since) >= ANSWER_WAIT_MAX)
     }
 
-    /// Whether a note is to be written now: an answer waits for it, or `brought` has changed and it
-    /// is due. It is then under way.
+    /// Whether a note is to be written now: it is the first, an answer waits for it, or `brought` has
+    /// changed and it is due. It is then under way.
     pub(super) fn begin_note(&mut self, now: Mono, brought: u64) -> bool {
         let paused = self.retry_at.is_some_and(|retry_at| now < retry_at);
         if !self.has_begun || self.under_way || paused {
             return false;
         }
         let is_due = brought != self.brought && now >= self.due;
-        if self.asked <= self.made && !is_due && self.retry_at.is_none() {
+        let is_first = self.made == NoteNumber::default();
+        if self.asked <= self.made && !is_due && !is_first && self.retry_at.is_none() {
             return false;
         }
         self.made = NoteNumber(self.made.0 + 1);
@@ -98,6 +99,13 @@ impl Answers {
             return None;
         }
         self.retry_at.or_else(|| (brought != self.brought).then_some(self.due))
+    }
+
+    /// Whether the notes on the disk may still be those of a former run. Until then none of what
+    /// this one took over may be sent: should its file go, a successor would take those notes for
+    /// all that is known of the former run, and name lost what this one has sent.
+    pub(super) fn are_anothers(&self) -> bool {
+        self.has_begun && self.written == NoteNumber::default() && !self.has_failed()
     }
 
     /// The note is in the file.

@@ -21,6 +21,7 @@ mod stats;
 mod wal;
 
 use crate::limits::{SPOOL_AGE_MAX, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
+use plimsoll_schemas::limits::wire::FORMER_RUNS_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::NotedRun;
@@ -143,7 +144,17 @@ impl Spool {
     pub(super) fn next_note(&mut self, now: Mono, note: NotedRun, brought: u64) -> Option<Notes> {
         self.wal.as_ref()?;
         let is_begun = self.answers.begin_note(now, brought);
-        is_begun.then(|| Notes { own: note, orphans: self.orphans.clone() })
+        is_begun.then(|| Notes { own: note, orphans: self.all_orphans() })
+    }
+
+    /// What a successor is to report should it find no file: what is not reported yet, and the
+    /// former incarnations whose messages this one holds.
+    fn all_orphans(&self) -> Vec<NotedRun> {
+        let former = self.former.iter().rev().filter_map(RunState::noted);
+        let is_other =
+            |noted: &&NotedRun| self.former.iter().all(|run| run.incarnation != noted.incarnation);
+        let orphans = self.orphans.iter().filter(is_other).copied();
+        former.chain(orphans).take(FORMER_RUNS_MAX).collect()
     }
 
     /// The note is in the file.
@@ -165,10 +176,11 @@ impl Spool {
         self.wal.is_some() && may_begin && self.answers.permit_batch()
     }
 
-    /// Whether a message may be sent: a batch holds it first, or there is no file and no answer is
-    /// owed for samples that it would hold.
+    /// Whether a message may be sent: this run has noted, and a batch holds the message first, or
+    /// there is no file and no answer is owed for samples that it would hold.
     pub(super) fn may_send(&self) -> bool {
-        self.outlives_process() || self.wal.is_none() || self.answers.permit_batch()
+        let may = self.outlives_process() || self.answers.permit_batch();
+        self.wal.is_none() || may && !self.answers.are_anothers()
     }
 
     /// The next batch to write; `None` while nothing has changed. `own` is the state of this

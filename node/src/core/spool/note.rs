@@ -29,8 +29,9 @@ pub const NOTES_BYTES: usize = STATED_BYTES + 4;
 pub struct Notes {
     /// The note of the run that writes it.
     pub own: NotedRun,
-    /// Notes of earlier runs that left no spool file and are not known to be reported, the latest
-    /// first; at most [`FORMER_RUNS_MAX`].
+    /// What is known of earlier runs should there be no spool file: of those whose messages are
+    /// still held, and of those that left none and are not known to be reported. The latest first; at
+    /// most [`FORMER_RUNS_MAX`].
     pub orphans: Vec<NotedRun>,
 }
 

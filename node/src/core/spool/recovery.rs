@@ -261,14 +261,16 @@ impl RecoveredMessages {
     /// nothing: their file is gone, or was replaced before it held anything of them.
     #[must_use]
     pub fn take_notes(recovered: Option<&mut Self>, notes: Notes) -> Vec<NotedRun> {
-        let is_known = |found: &&mut Self| found.incarnations().contains(&notes.own.incarnation);
-        match recovered.filter(is_known) {
+        let known = recovered.as_ref().map(|found| found.incarnations()).unwrap_or_default();
+        let mut orphans = match recovered.filter(|_| known.contains(&notes.own.incarnation)) {
             None => notes.into_orphans(),
             Some(recovered) => {
                 recovered.count_crash(notes.own);
                 notes.orphans
             }
-        }
+        };
+        orphans.retain(|noted| !known.contains(&noted.incarnation));
+        orphans
     }
 
     /// Counts as lost what a note has and the file has not, in the state of the run that wrote it.

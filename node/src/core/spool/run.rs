@@ -3,7 +3,7 @@
 //! DESIGN N4.
 
 use plimsoll_schemas::ids::{Incarnation, Seq};
-use plimsoll_schemas::wire::Totals;
+use plimsoll_schemas::wire::{NotedRun, Totals};
 
 /// The state of an incarnation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,9 +19,19 @@ pub struct RunState {
 }
 
 impl RunState {
+    /// What is known of it should its messages be gone; `None` if there were none.
+    pub(crate) fn noted(&self) -> Option<NotedRun> {
+        let noted = NotedRun { incarnation: self.incarnation, recorded: self.totals.recorded };
+        self.has_any().then_some(noted)
+    }
+
+    /// Whether it had sealed or recorded anything.
+    fn has_any(&self) -> bool {
+        self.newest.0 > 0 || self.totals.recorded > 0
+    }
+
     /// Whether it ended without a final message after it had sealed or recorded anything.
     pub(crate) fn needs_crash_report(&self) -> bool {
-        let nothing = self.newest.0 == 0 && self.totals.recorded == 0;
-        !self.left && !nothing
+        !self.left && self.has_any()
     }
 }

@@ -102,7 +102,8 @@ impl Progress {
 
     /// Reading begins, perhaps anew, in a stream that ends at `last_seq`.
     pub(super) fn on_positioned(&mut self, first_seq: u64, last_seq: u64) {
-        self.goal.get_or_insert(last_seq);
+        // A broker that lost its power may have lost the end that was there before.
+        self.goal = Some(self.goal.map_or(last_seq, |goal| goal.min(last_seq)));
         // What the stream has dropped, or never held, need not be waited for.
         self.read = self.read.max(first_seq.saturating_sub(1));
         // What was pending may be gone, and what came meanwhile was not counted for any reader.

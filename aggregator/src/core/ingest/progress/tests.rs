@@ -92,6 +92,20 @@ fn where_messages_come_without_pause_all_up_to_a_mark_is_known_to_be_read() {
     assert_eq!(lane.read_up_to().as_of(second(99)), Some(second(99)), "nothing came since");
 }
 
+/// A broker without power lost what had come last, while it was being read.
+#[test]
+fn a_stream_that_lost_its_end_is_read_once_its_new_end_is() {
+    let mut lane = Progress::default();
+    lane.on_positioned(1, 9);
+    lane.on_read(second(1), 3, 6);
+    lane.on_positioned(1, 4);
+    assert!(!lane.has_read_the_past());
+    lane.on_read(second(2), 4, 0);
+    assert!(lane.has_read_the_past());
+    lane.on_positioned(1, 20);
+    assert!(lane.has_read_the_past(), "what came since is no past");
+}
+
 #[test]
 fn a_mark_in_a_stream_that_ends_before_it_is_not_waited_for() {
     let mut lane = Progress::default();
