@@ -473,6 +473,14 @@ impl Core {
         self.spool.add_former(run);
     }
 
+    /// Whether nothing is left that a later run would have to report: the final message and all
+    /// before it are stored, and so is what was noted of former incarnations.
+    #[must_use]
+    pub fn leaves_nothing(&self) -> bool {
+        let is_over = self.leaving && self.outbox.is_final_sealed() && self.outbox.is_empty();
+        is_over && self.spool.orphans().is_empty()
+    }
+
     /// Former incarnations have left notes and no spool file, as after a full disk. Bus messages
     /// report them until an aggregator has confirmed one.
     pub fn on_orphans(&mut self, orphans: Vec<NotedRun>) {

@@ -100,6 +100,10 @@ impl SpoolWriter {
         if tokio::time::timeout(SPOOL_END_WAIT, rest).await.is_err() {
             tracing::warn!("spool not written in time");
             core.close_spool();
+        } else if core.leaves_nothing()
+            && let Some(spool) = &self.0
+        {
+            spool.remove_notes();
         }
     }
 }

@@ -354,6 +354,10 @@ impl Outbox {
                 self.was_window_full = true;
                 return None;
             }
+            if matches!(candidate, Candidate::Retry(_) | Candidate::Resend(_)) {
+                // Its message took a token when it was sealed.
+                return Some((Lane::Emergency, candidate));
+            }
             match self.tokens.try_take(now, critical) {
                 Ok(()) => return Some((Lane::Emergency, candidate)),
                 Err(at) => self.token_at = Some(at),

@@ -9,8 +9,9 @@ mod file;
 mod note_file;
 mod thread;
 
+use std::fs;
 use std::future::poll_fn;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -63,6 +64,7 @@ pub enum Written {
 /// The driver's end of the threads that write.
 #[derive(Debug)]
 pub struct Spool {
+    notes_path: PathBuf,
     batches: WriterThread<Batch, WriteResult>,
     notes: WriterThread<Notes, Result<(), WriteFailure>>,
 }
@@ -81,7 +83,8 @@ impl Spool {
     ) -> Result<Opened, SpoolError> {
         let file::Opened { mut file, mut recovered, quarantined } =
             SpoolFile::open(dir, identity, sync, now)?;
-        let mut note = NoteFile::new(dir.join(format!("{}.note", identity.node)));
+        let notes_path = dir.join(format!("{}.note", identity.node));
+        let mut note = NoteFile::new(notes_path.clone());
         let notes = note.read();
         let take = |notes| RecoveredMessages::take_notes(recovered.as_mut(), notes);
         let orphans = notes.map(take).unwrap_or_default();
@@ -96,8 +99,8 @@ impl Spool {
             WriteResult { bytes: batch.bytes.len(), took: watch.elapsed(), failure }
         });
         let notes = WriterThread::start("spool-note", move |notes: Notes| note.write(&notes));
-        let spool =
-            Self { batches: batches.map_err(inaccessible)?, notes: notes.map_err(inaccessible)? };
+        let (batches, notes) = (batches.map_err(inaccessible)?, notes.map_err(inaccessible)?);
+        let spool = Self { notes_path, batches, notes };
         Ok(Opened { spool, journal, recovered, quarantined, orphans })
     }
 
@@ -128,6 +131,12 @@ impl Spool {
     /// Returns the notes when others are under way or the thread is gone.
     pub fn write_note(&mut self, notes: Notes) -> Result<(), Notes> {
         self.notes.begin(notes)
+    }
+
+    /// Removes the notes of a run that leaves nothing to be known of it. What cannot be removed is
+    /// reported once more, which changes no ledger.
+    pub fn remove_notes(&self) {
+        let _removed = fs::remove_file(&self.notes_path);
     }
 
     /// Waits for the end of a write; for ever while there is none. `None` when a thread is gone,

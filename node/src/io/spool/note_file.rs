@@ -25,26 +25,28 @@ impl NoteFile {
 
     /// The notes of a former process.
     pub(super) fn read(&self) -> Option<Notes> {
-        if !self.is_whole() {
+        let found = fs::symlink_metadata(&self.path).ok()?;
+        let has_length = found.is_file() && found.len() == NOTES_BYTES as u64;
+        if !has_length {
             return None;
         }
         Notes::decode(&fs::read(&self.path).ok()?)
     }
 
-    fn is_whole(&self) -> bool {
-        let found = fs::metadata(&self.path);
-        found.is_ok_and(|found| found.is_file() && found.len() == NOTES_BYTES as u64)
-    }
-
-    /// Takes the room that notes need, which a disk may not have later. Notes that are there stay.
+    /// Takes the room that notes need, which a disk may not have later: a file may have its length
+    /// and no blocks, so it is written. Notes that are there stay.
     ///
     /// # Errors
     /// As [`Self::write`].
     pub(super) fn reserve(&mut self) -> Result<(), WriteFailure> {
-        if self.is_whole() { Ok(()) } else { self.overwrite(&[0; NOTES_BYTES]) }
+        let there = self.read().map_or([0; NOTES_BYTES], |notes| notes.encode());
+        self.overwrite(&there)
     }
 
     /// Writes them; they are in the file when this returns.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
     pub(super) fn write(&mut self, notes: &Notes) -> Result<(), WriteFailure> {
         self.overwrite(&notes.encode())
     }
@@ -62,6 +64,10 @@ impl NoteFile {
             && file.metadata()?.nlink() > 0
         {
             return file.write_all_at(bytes, 0);
+        }
+        // Opening a pipe would wait for its other end, and a link leads to another's file.
+        if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
+            return Err(io::Error::other("not a regular file"));
         }
         let mut options = OpenOptions::new();
         let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
