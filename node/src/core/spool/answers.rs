@@ -75,8 +75,8 @@ impl Answers {
         self.waits_since.is_some_and(|since| now.since(since) >= ANSWER_WAIT_MAX)
     }
 
-    /// Whether a note is to be written now: it is the first, an answer waits for it, or `brought` has
-    /// changed and it is due. It is then under way.
+    /// Whether a note is to be written now: it is the first, an answer waits for it, or `brought`
+    /// has changed and it is due. It is then under way.
     pub(super) fn begin_note(&mut self, now: Mono, brought: u64) -> bool {
         let paused = self.retry_at.is_some_and(|retry_at| now < retry_at);
         if !self.has_begun || self.under_way || paused {

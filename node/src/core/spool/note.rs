@@ -30,8 +30,8 @@ pub struct Notes {
     /// The note of the run that writes it.
     pub own: NotedRun,
     /// What is known of earlier runs should there be no spool file: of those whose messages are
-    /// still held, and of those that left none and are not known to be reported. The latest first; at
-    /// most [`FORMER_RUNS_MAX`].
+    /// still held, and of those that left none and are not known to be reported. The latest first;
+    /// at most [`FORMER_RUNS_MAX`].
     pub orphans: Vec<NotedRun>,
 }
 
