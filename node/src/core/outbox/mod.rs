@@ -349,14 +349,10 @@ impl Outbox {
 
     fn next_candidate(&mut self, now: Mono) -> Option<(Lane, Candidate)> {
         let room = self.has_room(now);
-        if let Some((candidate, critical)) = self.urgent_candidate(now, room) {
+        if let Some((candidate, critical)) = self.candidate(Lane::Emergency, room) {
             if !self.may_pass(now, candidate) {
                 self.was_window_full = true;
                 return None;
-            }
-            if matches!(candidate, Candidate::Retry(_) | Candidate::Resend(_)) {
-                // Its message took a token when it was sealed.
-                return Some((Lane::Emergency, candidate));
             }
             match self.tokens.try_take(now, critical) {
                 Ok(()) => return Some((Lane::Emergency, candidate)),
@@ -403,18 +399,15 @@ impl Outbox {
     /// Whether a message of the emergency lane may set out: what is new always, the rest within
     /// what the window leaves beside everything on its way, so that it does not delay what is new.
     fn may_pass(&self, now: Mono, candidate: Candidate) -> bool {
+        let next = self.drafts.front(Lane::Emergency);
+        let is_new = || next.is_some_and(|draft| now.since(draft.enqueued) <= NEW_FOR);
         let bytes = match candidate {
             Candidate::Final => return true,
-            Candidate::Draft if self.is_next_urgent_new(now) => return true,
+            Candidate::Draft if is_new() => return true,
             _ => self.bytes_of(Lane::Emergency, candidate),
         };
         let on_the_way = self.in_flight.bytes_on_the_way() + self.unconfirmed.in_flight_bytes();
         on_the_way == 0 || on_the_way + bytes <= self.window.bytes()
-    }
-
-    fn is_next_urgent_new(&self, now: Mono) -> bool {
-        let next = self.drafts.front(Lane::Emergency);
-        next.is_some_and(|draft| now.since(draft.enqueued) <= NEW_FOR)
     }
 
     fn bytes_of(&self, lane: Lane, candidate: Candidate) -> usize {
@@ -464,16 +457,6 @@ impl Outbox {
             self.stats.released += 1;
         }
         true
-    }
-
-    /// The message that the emergency lane sends next: a draft that is new goes before retries.
-    fn urgent_candidate(&self, now: Mono, room: bool) -> Option<(Candidate, bool)> {
-        match self.drafts.front(Lane::Emergency) {
-            Some(draft) if room && self.is_next_urgent_new(now) => {
-                Some((Candidate::Draft, draft.is_critical()))
-            }
-            _ => self.candidate(Lane::Emergency, room),
-        }
     }
 
     /// The message that one lane sends next, and whether it is critical.

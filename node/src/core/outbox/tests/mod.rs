@@ -338,23 +338,6 @@ fn a_breach_that_is_new_passes_those_that_wait_for_a_slow_link() {
     assert_eq!(send(&mut outbox, at(122))[0].1, 113, "older ones follow as the link has room");
 }
 
-/// New intervals take each token, and retries would wait for one for as long as they come.
-#[test]
-fn what_took_a_token_needs_none_to_be_sent_again() {
-    let tight = OutboxBounds { emergency_burst: 1, emergency_reserved: 0, ..bounds() };
-    let mut outbox = filled(tight, 19);
-    outbox.on_deadline(at(61));
-    outbox.on_connected();
-    outbox.try_push(at(61), latency_of(at(61), 61)).unwrap();
-    let [first] = &send_all(&mut outbox, at(61))[..] else { panic!("one token") };
-    outbox.on_disconnected();
-    outbox.on_connected();
-    outbox.try_push(at(62), latency_of(at(62), 62)).unwrap();
-    let sent = send_all(&mut outbox, at(62));
-    assert_eq!(sent[..2].iter().map(|sent| &sent.payload[..]).collect::<Vec<_>>(), [b"62", b"61"]);
-    assert_eq!(sent[1].ticket, first.ticket);
-}
-
 #[test]
 fn after_a_stall_that_outlasts_every_wait_the_window_opens_anew() {
     for lasted in [1, 600] {
