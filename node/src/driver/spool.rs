@@ -103,7 +103,7 @@ impl SpoolWriter {
         } else if core.leaves_nothing()
             && let Some(spool) = &self.0
         {
-            spool.remove_notes();
+            spool.erase_notes();
         }
     }
 }

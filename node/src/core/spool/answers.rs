@@ -105,7 +105,12 @@ impl Answers {
     /// this one took over may be sent: should its file go, a successor would take those notes for
     /// all that is known of the former run, and name lost what this one has sent.
     pub(super) fn are_anothers(&self) -> bool {
-        self.has_begun && self.written == NoteNumber::default() && !self.has_failed()
+        self.has_begun && !self.has_noted() && !self.has_failed()
+    }
+
+    /// Whether a note of this run was written.
+    pub(super) fn has_noted(&self) -> bool {
+        self.written != NoteNumber::default()
     }
 
     /// The note is in the file.

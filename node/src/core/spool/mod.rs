@@ -196,7 +196,11 @@ impl Spool {
         }
         let has_message =
             |run: &&RunState| sealed.iter().any(|sealed| sealed.incarnation == run.incarnation);
-        let runs = self.former.iter().filter(has_message).cloned().chain([own]).collect();
+        // Until this run has noted, the notes are those of the one that it took over: its successor
+        // must find here that their samples are in this file.
+        let must_state = !self.answers.has_noted();
+        let former = self.former.iter().filter(|run| must_state || has_message(run));
+        let runs = former.cloned().chain([own]).collect();
         let held = HeldMessages { drafts, sealed, runs };
         let wal = self.wal.as_mut()?;
         let batch = wal.next_batch(&held);

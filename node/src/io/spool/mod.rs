@@ -11,6 +11,7 @@ mod thread;
 
 use std::fs;
 use std::future::poll_fn;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::task::Poll;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use plimsoll_schemas::time::Now;
 use plimsoll_schemas::wire::NotedRun;
 
 use crate::core::Identity;
-use crate::core::spool::{Batch, Notes, RecoveredMessages, Wal};
+use crate::core::spool::{Batch, NOTES_BYTES, Notes, RecoveredMessages, Wal};
 pub use error::{Quarantined, SpoolError, WriteFailure};
 use file::SpoolFile;
 use note_file::NoteFile;
@@ -133,10 +134,11 @@ impl Spool {
         self.notes.begin(notes)
     }
 
-    /// Removes the notes of a run that leaves nothing to be known of it. What cannot be removed is
-    /// reported once more, which changes no ledger.
-    pub fn remove_notes(&self) {
-        let _removed = fs::remove_file(&self.notes_path);
+    /// Erases the notes of a run that leaves nothing to be known of it; their room stays taken. What
+    /// cannot be erased is reported once more, which changes no ledger that has this run.
+    pub fn erase_notes(&self) {
+        let file = fs::OpenOptions::new().write(true).open(&self.notes_path);
+        let _erased = file.and_then(|file| file.write_all_at(&[0; NOTES_BYTES], 0));
     }
 
     /// Waits for the end of a write; for ever while there is none. `None` when a thread is gone,
