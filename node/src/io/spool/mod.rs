@@ -134,8 +134,8 @@ impl Spool {
         self.notes.begin(notes)
     }
 
-    /// Erases the notes of a run that leaves nothing to be known of it; their room stays taken. What
-    /// cannot be erased is reported once more, which changes no ledger that has this run.
+    /// Erases the notes of a run that leaves nothing to be known of it; their room stays taken.
+    /// What cannot be erased is reported once more, which changes no ledger that has this run.
     pub fn erase_notes(&self) {
         let file = fs::OpenOptions::new().write(true).open(&self.notes_path);
         let _erased = file.and_then(|file| file.write_all_at(&[0; NOTES_BYTES], 0));
