@@ -106,6 +106,7 @@ impl LedgerEntry {
             return;
         }
         self.runs.run_of(name).on_noted(recorded);
+        self.runs.put_before(name, incarnation);
         self.fold_the_oldest();
     }
 

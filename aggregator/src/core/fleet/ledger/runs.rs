@@ -8,7 +8,8 @@
 //!    back, unless the newest so far has a greater name and has not sent its final message. Then
 //!    the run is a former one that is received late. The answer is the same as if it came in time.
 //! 2. A successor is later than the run whose final message it sends.
-//! 3. A run that goes on sending, while the newest sends nothing, is the newest after all: at once
+//! 3. A run that reports what it found noted of another is later than that one.
+//! 4. A run that goes on sending, while the newest sends nothing, is the newest after all: at once
 //!    if its name is the greater one, soon if the newest has sent its final message, and otherwise
 //!    after a while, since the newest may have crashed before a clock was set back.
 //!
@@ -115,6 +116,19 @@ impl Runs {
             self.put_last(successor);
             incarnation = successor;
         }
+    }
+
+    /// A run has reported what it found of an earlier one: the order is that of these two.
+    pub(super) fn put_before(&mut self, earlier: Incarnation, later: Incarnation) {
+        let (Some(before), Some(order)) = (self.order(earlier), self.order(later)) else { return };
+        if before < order {
+            return;
+        }
+        let not_before =
+            self.by_name.iter().filter(|(name, run)| **name != earlier && run.order >= order);
+        let mut after: Vec<_> = not_before.map(|(name, run)| (run.order, *name)).collect();
+        after.sort_unstable();
+        after.into_iter().for_each(|(_, name)| self.put_last(name));
     }
 
     fn put_last(&mut self, incarnation: Incarnation) {

@@ -114,6 +114,16 @@ fn what_was_noted_of_a_run_whose_spool_is_gone_is_merged_or_lost_by_name_in_any_
         assert_eq!((ledger.merged, ledger.lost["crash"], ledger.recorded), (30, 70, 100));
         assert_eq!((ledger.crashed_runs, ledger.unknown_ns, account.unaccounted()), (1, 0, 0));
     }
+    // The reporting run has left before its report is read.
+    let mut account = LedgerEntry::default();
+    let (header, bus) = report(10, 3, 0, 0, true);
+    take(&mut account, &(Header { last: true, ..header }, bus), 0);
+    for at in [2, 0, 1] {
+        take(&mut account, &messages[at].0, messages[at].1);
+    }
+    account.close(crashed);
+    let ledger = account.ledger();
+    assert_eq!((ledger.held, ledger.lost["crash"], account.has_left()), (0, 70, true));
     // A run of which nothing arrived, not even its name.
     let mut account = LedgerEntry::default();
     take(&mut account, &found(10, 1, crashed, 100), 0);
