@@ -54,7 +54,8 @@ class Verdicts(unittest.TestCase):
             (("long", 0, "metrics_nodes", "took", "max"), 1.5, f"long: {fleets.METRICS_NODES.name}"),
             (("long", 0, "metrics_nodes", "took", "count"), 0, f"long: {fleets.METRICS_NODES.name}"),
             (("long", 0, "processes", "broker", "cores"), 2.1, f"long: {fleets.CORES.name}"),
-            (("pages", 0, "contenders", ours, "pages"), 10_000, "pages: 50 samples a second"),
+            (("pages", 1, "contenders", ours, "pages"), 2, "pages: 3 a minute: 29.0 times"),
+            (("pages", 4, "contenders", ours, "delays", 1, "median"), 16, "pages: 50 a second"),
         ):
             missed = document.missed(planted(good(), path, value))
             self.assertEqual(len(missed), 1, f"{path}: {missed}")

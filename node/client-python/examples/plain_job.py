@@ -70,8 +70,9 @@ def main() -> None:
             plimsoll.gauge("epoch", epoch)
     if given.export:
         run.export_json(given.export)
-    plimsoll.flush()
+    print(plimsoll.flush())
     print(plimsoll.stats())
+    print("epoch_hook in this process:", plimsoll.get_summary_stats("epoch_hook"))
     print(plimsoll.shard_summary())
 
 

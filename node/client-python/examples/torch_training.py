@@ -102,7 +102,7 @@ def main() -> None:
             print(f"epoch {epoch}: loss {loss:.4f}, held out {held_out_loss:.4f}")
     if given.export:
         run.export_json(given.export)
-    plimsoll.flush()
+    print(plimsoll.flush())
     print(plimsoll.stats())
 
 

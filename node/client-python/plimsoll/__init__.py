@@ -8,22 +8,32 @@
     def end_of_epoch(): ...
 
 Everything is off until it is switched on, by `configure` or by environment. Nothing here raises
-for want of a node, and nothing makes a caller wait for one.
+for want of a node, unless the program's filters turn a PlimsollWarning into an error, and nothing
+but `flush` makes a caller wait for one.
 """
 
-import math
-from typing import Optional
+import os
+from typing import Mapping, Optional
 
-from . import limits
 from .client import CLIENT, Stats
 from .decorator import timed
+from .diagnostics import PlimsollWarning
 from .experiments import Experiment, experiment
+from .flush_result import FlushResult
+from .names import labels_text
+from .profiler import Profiler, get_profiler
+from .recording import count, gauge, record, record_ns, tokens
 from .shards import ShardRead, ShardSummary, end_read, read_shard, shard_summary, start_read
-from .timing import Timer, add_latency, as_float, count_tokens, interval_ns, timer
+from .snapshot import MetricsSnapshot, get_summary_stats, metrics_snapshot
+from .timing import Timer, timer
 
 __version__ = "0.1.0"
 __all__ = [
     "Experiment",
+    "FlushResult",
+    "MetricsSnapshot",
+    "PlimsollWarning",
+    "Profiler",
     "ShardRead",
     "ShardSummary",
     "Stats",
@@ -34,6 +44,9 @@ __all__ = [
     "experiment",
     "flush",
     "gauge",
+    "get_profiler",
+    "get_summary_stats",
+    "metrics_snapshot",
     "read_shard",
     "record",
     "record_ns",
@@ -54,89 +67,36 @@ def configure(
     experiments: Optional[bool] = None,
     socket: Optional[str] = None,
     flush_ms: Optional[int] = None,
+    labels: Optional[Mapping[str, object]] = None,
 ) -> None:
     """Overrules the environment; what is not given stays as it is.
 
     `enable=True` switches the master and every profiler on, `timers=`, `shards=` and
     `experiments=` one each. `socket` is a path or `udp://host:port`. A function decorated
-    while timers are off stays undecorated, so call this before importing what is decorated.
-    Raises ValueError when `flush_ms` is not from 10 to 60 000.
+    while timers are off stays undecorated, so call this before importing what is decorated;
+    a PlimsollWarning lists the functions for which it comes too late.
+
+    `labels` are added to the default labels, which every series has unless a call gives a label of
+    the same name; None as a value removes one. They apply to values recorded from now on, and
+    are written to PLIMSOLL_LABELS, so that processes started from now on inherit them.
+
+    Raises ValueError when `flush_ms` is not from 10 to 60 000, `socket` is no address, or there
+    are more than 16 default labels.
     """
-    CLIENT.apply(CLIENT.settings.changed(enable, timers, shards, experiments, socket, flush_ms))
+    changed = CLIENT.settings.changed(
+        enable, timers, shards, experiments, socket, flush_ms, labels
+    )
+    CLIENT.apply(changed)
+    if labels is not None:
+        os.environ["PLIMSOLL_LABELS"] = labels_text(changed.labels)
 
 
-def record(
-    operation: str,
-    /,
-    *,
-    seconds: float,
-    expected_interval_s: Optional[float] = None,
-    **labels: object,
-) -> None:
-    """Records a latency in seconds. A negative or not finite one is dropped and counted."""
-    if not CLIENT.settings.enabled:
-        return
-    seconds = as_float(seconds)
-    if 0 <= seconds < math.inf:
-        value_ns = round(min(seconds * 1e9, limits.VALUE_NS_MAX))
-        series = CLIENT.registry.latency(operation, labels)
-        add_latency(series, value_ns, interval_ns(expected_interval_s))
-    else:
-        CLIENT.registry.drop("value")
+def flush(timeout_s: float = 1.0) -> FlushResult:
+    """Sends what was recorded so far, and waits for it up to `timeout_s` seconds.
 
-
-def record_ns(operation: str, nanoseconds: int, /, **labels: object) -> None:
-    """Records a latency in nanoseconds, such as a difference of `time.perf_counter_ns()`."""
-    if not CLIENT.settings.enabled:
-        return
-    value_ns = int(nanoseconds)
-    if value_ns < 0:
-        CLIENT.registry.drop("value")
-        return
-    CLIENT.registry.latency(operation, labels).add(min(value_ns, limits.VALUE_NS_MAX))
-
-
-def count(name: str, /, n: float = 1, **labels: object) -> None:
-    """Adds `n` to a counter. A value that is not finite is dropped and counted."""
-    if not CLIENT.settings.enabled:
-        return
-    amount = n if type(n) is int and n.bit_length() < 64 else as_float(n)
-    if math.isfinite(amount):
-        CLIENT.registry.counter(name, labels).add(amount)
-    else:
-        CLIENT.registry.drop("value")
-
-
-def gauge(name: str, /, value: float, **labels: object) -> None:
-    """Sets a gauge; of several values between two flushes the last one is sent."""
-    if not CLIENT.settings.enabled:
-        return
-    level = as_float(value)
-    if math.isfinite(level):
-        CLIENT.registry.gauge(name, labels).add(level)
-    else:
-        CLIENT.registry.drop("value")
-
-
-def tokens(operation: str, /, n: int, *, seconds: float, **labels: object) -> None:
-    """Counts tokens and the seconds they took: `<operation>.tokens`, `<operation>.seconds`.
-
-    Over any span, tokens/s is the increase of the first divided by that of the second.
-    """
-    if not CLIENT.settings.enabled:
-        return
-    seconds = as_float(seconds)
-    if 0 <= seconds < math.inf and 0 <= n < 2**63:
-        count_tokens(operation, labels, int(n), round(seconds * 1e9))
-    else:
-        CLIENT.registry.drop("value")
-
-
-def flush(timeout_s: float = 1.0) -> bool:
-    """Sends what was recorded so far, and waits for it up to `timeout_s`.
-
-    True when the node's socket took all of it. Needed only where a process ends without the
-    interpreter's help: before `os.exec*`, `os._exit`, or in a handler of SIGTERM.
+    The result is true only if the node's socket accepted everything recorded since the previous
+    flush; its `outcome` and `reason` state what happened. Needed only where a process ends without
+    the interpreter's help: before `os.exec*`, `os._exit`, or in a handler of SIGTERM.
     """
     return CLIENT.flush(timeout_s)
 

@@ -1,4 +1,4 @@
-"""The command `python -m plimsoll`: sends one value, or diagnoses why values do not arrive.
+"""The command `python -m plimsoll`: sends one value, or shows why values do not arrive.
 
 For people and scripts at a shell. Ignores the switches, since a command is its own
 switch; a job uses the package instead.
@@ -6,11 +6,14 @@ switch; a job uses the package instead.
 
 import argparse
 import sys
+import warnings
 from typing import List
 
 from . import __version__, limits
 from .client import CLIENT
-from .link import DEFAULT_PATH, DEFAULT_UDP, Link
+from .diagnostics import PlimsollWarning
+from .link import DEFAULT_PATH, DEFAULT_UDP, Link, address_fault
+from .self_test import METRICS_URL, self_test
 from .settings import PROFILERS, from_environment
 
 EPILOG = f"""\
@@ -20,14 +23,18 @@ examples:
   python -m plimsoll send tokens 512 --type c
   python -m plimsoll send epoch_hook 12.5 --socket udp://127.0.0.1:8125
   python -m plimsoll doctor
+  python -m plimsoll self-test --metrics {METRICS_URL}
 
 The node is searched at --socket, then PLIMSOLL_SOCKET, then {DEFAULT_PATH}
 where that exists, then {DEFAULT_UDP}.
 
 exit codes:
   0  done
-  1  the node did not take it
+  1  the node's socket did not accept it
   2  wrong usage
+  3  self-test: a switch or a variable is invalid
+  4  self-test: the node's metrics cannot be read
+  5  self-test: the node did not count all that its socket accepted
 """
 
 
@@ -47,11 +54,23 @@ def main(arguments: List[str]) -> int:
     send.add_argument("--type", choices=["ms", "c", "g"], default="ms", help="default: ms")
     send.add_argument("--label", action="append", default=[], metavar="KEY=VALUE", type=_label)
     send.add_argument("--socket", help="path, or udp://host:port")
-    doctor = commands.add_parser("doctor", help="report the address of the node and the state of the switches")
+    doctor = commands.add_parser("doctor", help="report the node's address and the switches")
     doctor.add_argument("--socket", help="path, or udp://host:port")
+    test = commands.add_parser("self-test", help="send values and find them in the node's metrics")
+    test.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    test.add_argument("--metrics", default=METRICS_URL, metavar="URL", help="default: %(default)s")
+    test.add_argument("--socket", help="path, or udp://host:port")
     given = parser.parse_args(arguments)
+    # The commands report all of it themselves.
+    warnings.simplefilter("ignore", PlimsollWarning)
+    if given.socket and address_fault(given.socket):
+        parser.error(address_fault(given.socket))
     if given.socket:
         CLIENT.apply(CLIENT.settings.changed(socket=given.socket))
+    if given.command == "self-test":
+        if not given.metrics.startswith(("http://", "https://")):
+            parser.error(f"{given.metrics!r} is no URL: write --metrics {METRICS_URL}")
+        return self_test(from_environment(), given.metrics, given.json)
     return _doctor() if given.command == "doctor" else _send(given)
 
 
@@ -82,26 +101,22 @@ def _send(given: argparse.Namespace) -> int:
 def _doctor() -> int:
     settings = from_environment()
     link = Link(CLIENT.settings.socket)
-    answers = _answers(link)
+    answers = link.answers()
     state = "answers" if answers else f"does not answer: {link.fault}"
     if link.is_udp and answers:
-        state = "does not refuse (over UDP that is all one can know)"
+        state = "does not refuse (over UDP, only a refusal is noticed)"
     print(f"node         {link.address} {state}")
     print(f"master       {_on(settings.enabled)} (PLIMSOLL_ENABLE)")
     for name in PROFILERS:
         is_on = settings.enabled and bool(getattr(settings, name))
         print(f"{name:<12} {_on(is_on)} (PLIMSOLL_ENABLE_{name.upper()})")
     print(f"flush        every {settings.flush_ms} ms (PLIMSOLL_FLUSH_MS)")
-    for complaint in settings.complaints:
-        print(f"ignored      {complaint}")
+    labels = ", ".join(f"{key}={value}" for key, value in settings.labels)
+    print(f"labels       {labels or 'none'} (PLIMSOLL_LABELS)")
+    for fault in settings.invalid_switches + settings.invalid_variables:
+        print(f"invalid      {fault}")
     print("Code may overrule the switches with plimsoll.configure().")
     return 0 if answers else 1
-
-
-def _answers(link: Link) -> bool:
-    """Whether a node reads this address; an empty line probes a UDP socket without being a sample."""
-    connected = link.connect()
-    return connected and (not link.is_udp or link.send(b"\n").value == "sent")
 
 
 def _on(is_on: bool) -> str:

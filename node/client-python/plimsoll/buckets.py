@@ -6,7 +6,7 @@ above that a bucket is less than 0.1 % wide. The node's buckets (unit 1 ns, 1 us
 """
 
 import math
-from typing import Dict, Iterable, List
+from typing import Dict, Iterable, List, Mapping, Sequence
 
 Cells = Dict[int, List[int]]
 """Lowest value of a bucket, in ns, to [count, sum in ns]."""
@@ -21,7 +21,7 @@ def bucket_of(value_ns: int) -> int:
 
 
 def fold(values_ns: Iterable[int], cells: Cells, cells_max: int) -> int:
-    """Adds values to `cells`, which grows to at most `cells_max`; returns the number that did not fit."""
+    """Adds values to `cells`, which grows to at most `cells_max`; returns the number left out."""
     refused = 0
     for value_ns in values_ns:
         shift = value_ns.bit_length() - _LEADING_BITS
@@ -37,6 +37,37 @@ def fold(values_ns: Iterable[int], cells: Cells, cells_max: int) -> int:
     return refused
 
 
+def fold_counts(counts: Mapping[int, int], cells: Cells, cells_max: int) -> int:
+    """As `fold`, of values in nanoseconds that occur so many times each."""
+    refused = 0
+    for value_ns, count in counts.items():
+        bucket = bucket_of(value_ns)
+        cell = cells.get(bucket)
+        if cell is not None:
+            cell[0] += count
+            cell[1] += value_ns * count
+        elif len(cells) < cells_max:
+            cells[bucket] = [count, value_ns * count]
+        else:
+            refused += count
+    return refused
+
+
+def merge(cells: Cells, into: Cells, cells_max: int) -> int:
+    """Adds `cells` to `into`, which grows to at most `cells_max`; returns the samples left out."""
+    refused = 0
+    for bucket, (count, total) in cells.items():
+        cell = into.get(bucket)
+        if cell is not None:
+            cell[0] += count
+            cell[1] += total
+        elif len(into) < cells_max:
+            into[bucket] = [count, total]
+        else:
+            refused += count
+    return refused
+
+
 def mean_ns(cell: List[int]) -> int:
     """The mean of a cell, to the nearest nanosecond; never outside its bucket."""
     count, total = cell
@@ -48,11 +79,17 @@ def quantile_ns(cells: Cells, share: float) -> int:
 
     `cells` must not be empty.
     """
-    rank = max(1, math.ceil(share * sum(cell[0] for cell in cells.values())))
-    seen = 0
-    bucket = 0
+    return quantiles_ns(cells, [share])[0]
+
+
+def quantiles_ns(cells: Cells, shares: Sequence[float]) -> List[int]:
+    """`quantile_ns` of each of some ascending shares."""
+    total = sum(cell[0] for cell in cells.values())
+    ranks = [max(1, math.ceil(share * total)) for share in shares]
+    found: List[int] = []
+    reached = 0
     for bucket in sorted(cells):
-        seen += cells[bucket][0]
-        if seen >= rank:
-            break
-    return mean_ns(cells[bucket])
+        reached += cells[bucket][0]
+        while len(found) < len(ranks) and reached >= ranks[len(found)]:
+            found.append(mean_ns(cells[bucket]))
+    return found

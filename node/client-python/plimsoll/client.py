@@ -9,6 +9,7 @@ that ends leaves behind is sent by `at_exit`, for a bounded time. DESIGN N49.
 
 import atexit
 import dataclasses
+import functools
 import os
 import sys
 import threading
@@ -16,6 +17,8 @@ import time
 from typing import Dict, Optional, Tuple
 
 from . import limits
+from .diagnostics import DIAGNOSTICS, MASTER_FIX
+from .flush_result import FlushResult
 from .link import Link, Outcome
 from .registry import Registry
 from .sender import Sender
@@ -40,7 +43,7 @@ class Stats:
     samples: int
     """Latency samples in them."""
     held: int
-    """Latency samples, amounts and gauges that wait to be sent."""
+    """Values that wait to be sent: latency samples, events, counters and gauges."""
     series: int
     """Series in use, of all kinds."""
     overflowed: int
@@ -58,11 +61,13 @@ class Client:
         self.settings = settings
         self.registry = Registry(self._wake)
         self.registry.recording = settings.enabled
+        self.registry.relabel(settings.labels)
         # The thread that forked this process, unless it was a main thread: the process ends with
         # the last of its threads, so none of ours may outlive that one.
         self._forked_by: Optional[threading.Thread] = None
         self._forking: Optional[threading.Thread] = None
         self._begin()
+        DIAGNOSTICS.on_import(settings)
         atexit.register(self.at_exit)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(before=self._before_fork, after_in_child=self._forked)
@@ -80,6 +85,8 @@ class Client:
         self._is_last = False
         self._outcome = Outcome.SENT
         self._fault = ""
+        self._dropped_reported = 0
+        self._absent_since_s: Optional[float] = None
 
     def _before_fork(self) -> None:
         current = threading.current_thread()
@@ -93,9 +100,11 @@ class Client:
 
     def apply(self, settings: Settings) -> None:
         """Applies new settings; pending values go to the new socket."""
-        moved = settings.socket != self.settings.socket
-        self.settings = settings
+        before, self.settings = self.settings, settings
+        moved = settings.socket != before.socket
         self.registry.recording = settings.enabled
+        if settings.labels != before.labels:
+            self.registry.relabel(settings.labels)
         if not settings.enabled:
             self.registry.sleep()
         if moved:
@@ -103,12 +112,11 @@ class Client:
                 self._sender.link.close()
                 self._sender.link = Link(settings.socket)
         self._wakeup.ring()
+        DIAGNOSTICS.on_settings(before, settings)
 
     def stats(self) -> Stats:
         """What happened so far."""
         link = self._sender.link
-        with self.registry.still():
-            held = self._sender.held() + sum(series.held() for series in self.registry.all())
         return Stats(
             enabled=self.settings.enabled,
             address=link.address,
@@ -116,36 +124,85 @@ class Client:
             client=self._sender.client,
             datagrams=self._sender.datagrams,
             samples=self._sender.samples,
-            held=held,
+            held=self._held(),
             series=len(self.registry),
             overflowed=self.registry.overflowed,
             dropped=self.registry.dropped(),
             fault=self._fault or link.fault,
         )
 
-    def flush(self, wait_s: float, is_last: bool = False) -> bool:
-        """Sends what was recorded before; False when not all of it went within `wait_s`.
+    def flush(self, wait_s: float) -> FlushResult:
+        """Sends what was recorded before, and waits for it up to `wait_s`.
 
-        Returns at once when no node is reachable.
+        Returns at once when no node is reachable; then warns once.
         """
-        deadline = time.monotonic() + wait_s
-        while True:
-            outcome = self._flush_in_thread(deadline, is_last)
-            if outcome is Outcome.SENT:
-                return True
-            if outcome is Outcome.UNREACHABLE or time.monotonic() >= deadline:
-                return False
+        result = self._flush(wait_s)
+        if result.outcome == "unreachable":
+            DIAGNOSTICS.warn_once("unreachable", f"{result.queued} values wait: {result.reason}")
+        return result
 
     def at_exit(self) -> None:
         """At the exit of the process: sends the last values, then a datagram that marks the end."""
+        DIAGNOSTICS.on_exit(self.settings)
         if not self.registry.is_awake and self._thread is None:
             return
         try:
-            self.flush(limits.EXIT_WAIT_S, is_last=True)
+            result = self._flush(limits.EXIT_WAIT_S, is_last=True)
         except BaseException:
             # A signal handler raised, such as `sys.exit` on a SIGTERM that comes while it ends.
-            self.flush(limits.EXIT_WAIT_S, is_last=True)
+            self._flush(limits.EXIT_WAIT_S, is_last=True)
             raise
+        if result.queued:
+            text = f"{result.queued} values were lost at the exit: {result.reason}"
+            DIAGNOSTICS.warn_safely("unreachable", text)
+
+    def _held(self) -> int:
+        with self.registry.still():
+            return self._sender.held() + self.registry.held()
+
+    def _flush(self, wait_s: float, is_last: bool = False) -> FlushResult:
+        deadline = time.monotonic() + wait_s
+        values_before = self._sender.values
+        while True:
+            outcome = self._flush_in_thread(deadline, is_last)
+            # Unreachable at once, since what is kept is sent later.
+            if outcome is not Outcome.FULL or time.monotonic() >= deadline:
+                break
+        obstacle = "" if outcome is Outcome.SENT else self._obstacle(outcome, wait_s)
+        return self._result(outcome, self._sender.values - values_before, obstacle)
+
+    def _result(self, outcome: Outcome, sent: int, obstacle: str) -> FlushResult:
+        dropped_ever = sum(self.registry.dropped().values())
+        dropped = dropped_ever - self._dropped_reported
+        self._dropped_reported = dropped_ever
+        queued = self._held()
+        make = functools.partial(FlushResult, sent=sent, queued=queued, dropped=dropped)
+        disabled_uses = DIAGNOSTICS.disabled_uses()
+        if not self.settings.enabled:
+            why = [disabled_uses or f"the master switch is off: {MASTER_FIX}", obstacle]
+            return make("disabled", reason="; ".join(filter(None, why if queued else why[:1])))
+        if outcome is Outcome.FULL:
+            return make("timeout", reason=obstacle)
+        # With nothing queued, all that failed is the datagram that marks the end.
+        if outcome is Outcome.UNREACHABLE and queued:
+            return make("unreachable", reason=obstacle)
+        if dropped:
+            reasons = ", ".join(reason for reason, n in self.registry.dropped().items() if n)
+            text = f"{dropped} values were dropped, reasons so far: {reasons}; README lists them"
+            return make("dropped", reason=text)
+        if not sent and disabled_uses and self._sender.values == 0:
+            return make("disabled", reason=disabled_uses)
+        return make("sent" if sent else "nothing", reason="")
+
+    def _obstacle(self, outcome: Outcome, wait_s: float) -> str:
+        """What keeps values from the node, with the fix."""
+        link = self._sender.link
+        doctor = "`python -m plimsoll doctor` checks the address"
+        if outcome is Outcome.UNREACHABLE:
+            start = "plimsoll-node" if link.is_udp else f"plimsoll-node --unix {link.address}"
+            return f"{link.fault}. Start `{start}`, or set PLIMSOLL_SOCKET; {doctor}"
+        fault = self._fault or link.fault or f"{link.address}: not all was sent in time"
+        return f"{fault}. Allow more time than flush(timeout_s={wait_s:g}); {doctor}"
 
     def _flush_in_thread(self, deadline: float, is_last: bool) -> Outcome:
         """One flush by the thread, so that an interrupt of this one cannot cut it in half."""
@@ -186,8 +243,21 @@ class Client:
             with self._turn:
                 self._done, self._outcome = requested, outcome
                 self._turn.notify_all()
+            self._warn_of_absence(outcome)
             self._wait_for_turn(outcome, time.monotonic() - begun_s)
         self._flush_once(is_last=True)
+
+    def _warn_of_absence(self, outcome: Outcome) -> None:
+        """A process that neither flushes nor ends is to warn of an absent node as well."""
+        if outcome is not Outcome.UNREACHABLE:
+            self._absent_since_s = None
+            return
+        now_s = time.monotonic()
+        if self._absent_since_s is None:
+            self._absent_since_s = now_s
+        if now_s - self._absent_since_s >= limits.ABSENT_WARN_S:
+            text = f"values wait: {self._obstacle(outcome, 0)}"
+            DIAGNOSTICS.warn_safely("unreachable", text)
 
     def _requests(self) -> Tuple[int, bool]:
         with self._turn:

@@ -23,6 +23,7 @@ from typing import (
 )
 
 from .client import CLIENT
+from .diagnostics import DIAGNOSTICS
 from .names import idle_name
 from .timing import add_idle, add_latency, count_error, interval_ns
 
@@ -55,6 +56,8 @@ def timed(
         if cpu and _wrapper(getattr(function, "__func__", function)) is not _timed_call:
             raise TypeError("cpu=True is for plain functions: use it on what they call")
         if not (CLIENT.settings.enabled and CLIENT.settings.timers):
+            # The very same object: the caller has it, so no later `configure` can reach it.
+            DIAGNOSTICS.on_decorated_while_off(function, CLIENT.settings)
             return function
         if isinstance(function, (classmethod, staticmethod)):
             return type(function)(decorate(function.__func__))

@@ -8,7 +8,7 @@ from typing import Dict
 
 from . import limits
 from .client import CLIENT
-from .names import cut, label_pairs, tag_text
+from .names import cut, label_pairs, tag_text, with_defaults
 
 
 def event_line(title: str, text: str, alert_type: str, labels: Dict[str, object]) -> str:
@@ -16,7 +16,8 @@ def event_line(title: str, text: str, alert_type: str, labels: Dict[str, object]
     title = _one_line(title)
     text = _one_line(text)
     sizes = f"{len(title.encode())},{len(text.encode())}"
-    return f"_e{{{sizes}}}:{title}|{text}|t:{alert_type}{tag_text(label_pairs(labels))}"
+    pairs = with_defaults(label_pairs(labels), CLIENT.registry.default_labels)
+    return f"_e{{{sizes}}}:{title}|{text}|t:{alert_type}{tag_text(pairs)}"
 
 
 def send_event(title: str, text: str, alert_type: str, labels: Dict[str, object]) -> None:

@@ -18,6 +18,7 @@ from typing import Any, Deque, Dict, Iterator, Optional
 
 from . import limits
 from .client import CLIENT
+from .diagnostics import DIAGNOSTICS
 from .statistics import Cycle, OperationStats
 from .timing import NO_TIMER, Timer, add_latency, as_float, count_error, count_tokens
 
@@ -61,25 +62,34 @@ class Experiment:
             while len(self._cycles) > limits.CYCLES_MAX:
                 self._drop_oldest()
 
-    def end_cycle(self) -> None:
-        """The open cycle is over, and becomes a sample of the operation `cycle`."""
+    def end_cycle(self, *, failed: bool = False) -> None:
+        """The open cycle is over, and becomes a sample of the operation `cycle`.
+
+        One that `failed` also counts in `cycle.errors`.
+        """
         with self._lock:
             cycle, self._cycle = self._cycle, None
             if cycle is None:
                 return
             cycle.took_ns = clock() - cycle.begun_ns
-            self._add(None, "cycle", cycle.took_ns, 0, False)
+            self._add(None, "cycle", cycle.took_ns, 0, failed)
         labels = {**self.labels, **cycle.labels}
         CLIENT.registry.latency("cycle", labels).add(cycle.took_ns)
+        if failed:
+            count_error("cycle", labels)
 
     @contextlib.contextmanager
     def cycle(self, **labels: object) -> Iterator[None]:
-        """`with e.cycle():` is one cycle."""
+        """`with e.cycle():` is one cycle; an exception that leaves it counts in `cycle.errors`."""
         self.start_cycle(**labels)
+        failed = False
         try:
             yield
+        except Exception:
+            failed = True
+            raise
         finally:
-            self.end_cycle()
+            self.end_cycle(failed=failed)
 
     # What is timed.
 
@@ -88,15 +98,25 @@ class Experiment:
         return ExperimentTimer(self, operation, labels)
 
     def record_timing(
-        self, operation: str, /, *, seconds: float, tokens: int = 0, **labels: object
+        self,
+        operation: str,
+        /,
+        *,
+        seconds: float,
+        tokens: int = 0,
+        failed: bool = False,
+        **labels: object,
     ) -> None:
-        """Records a latency that was measured elsewhere, in seconds."""
+        """Records a latency that was measured elsewhere, in seconds.
+
+        One that `failed` also counts in `<operation>.errors`.
+        """
         seconds = as_float(seconds)
         if not 0 <= seconds <= limits.VALUE_NS_MAX / 1e9:
             CLIENT.registry.drop("value")
             return
         value_ns = round(seconds * 1e9)
-        self.add(operation, labels, value_ns, int(tokens), False)
+        self.add(operation, labels, value_ns, int(tokens), failed)
 
     def record_memory_snapshot(self, label: str = "") -> None:
         """Notes the resident bytes of this process; None where they cannot be read."""
@@ -217,7 +237,7 @@ class NoExperiment(Experiment):
     def start_cycle(self, **labels: object) -> None:
         """Begins nothing."""
 
-    def end_cycle(self) -> None:
+    def end_cycle(self, *, failed: bool = False) -> None:
         """Nothing has begun."""
 
     def time(self, operation: str, /, **labels: object) -> Timer:
@@ -225,7 +245,14 @@ class NoExperiment(Experiment):
         return NO_TIMER
 
     def record_timing(
-        self, operation: str, /, *, seconds: float, tokens: int = 0, **labels: object
+        self,
+        operation: str,
+        /,
+        *,
+        seconds: float,
+        tokens: int = 0,
+        failed: bool = False,
+        **labels: object,
     ) -> None:
         """Records nothing."""
 
@@ -240,6 +267,8 @@ class NoExperiment(Experiment):
 def experiment(name: str, /, **labels: object) -> Experiment:
     """A run begins; end it with `with` or with `end()`. Labels go to all its samples."""
     if not (CLIENT.settings.enabled and CLIENT.settings.experiments):
+        if DIAGNOSTICS.is_watching:
+            DIAGNOSTICS.on_disabled_use("experiments", CLIENT.settings)
         return NoExperiment(name, labels)
     return Experiment(name, labels)
 

@@ -12,6 +12,8 @@ FLUSH_MS_MIN = 10
 FLUSH_MS_MAX = 60_000
 # Seconds between two attempts to reach a node that is not there.
 RETRY_S = 0.5
+# Seconds without a node after which the flush thread warns, once: longer than a node's restart.
+ABSENT_WARN_S = 10.0
 # Seconds without a value after which a datagram marks the end of what was sent.
 TAIL_AFTER_S = 0.5
 
@@ -35,9 +37,13 @@ SERIES_VALUES_MAX = 16_384
 SERIES_VALUES_MIN = 32
 # Values that a caller's thread folds at once when it finds its series full: about 0.2 ms.
 FOLD_AT_ONCE = 1_024
+# Values of a drain that are checked for repeats: if half of them are, repeats are counted first.
+REPEATS_SAMPLE = 256
 # Cells (count and sum of the values in one bucket) of a process. A cell takes about 250 bytes,
 # so this is 25 MB. A series of real latencies fills a few hundred to a few thousand.
 CELLS_MAX = 100_000
+# Cells of the statistics of a process (`metrics_snapshot`): another 25 MB at most.
+RECORDED_CELLS_MAX = 100_000
 # Cells that become text at once.
 CELLS_AT_ONCE = 256
 # A cell's count travels as powers of two up to 2^19; the node takes sample rates down to 1e-6.
@@ -46,8 +52,21 @@ WEIGHT_BITS_MAX = 19
 # nanosecond. The node counts what is above an hour as an hour.
 VALUE_NS_MAX = 2**53
 
+# Bytes of a socket's path: the kernel's `sun_path` has 108, the last of which is zero.
+PATH_BYTES_MAX = 107
+
+# Invalid parts of PLIMSOLL_LABELS that are reported, each with a warning of its own.
+FAULTS_MAX = 4
+# Names of functions decorated while timers are off that a warning lists; their number is exact.
+UNDECORATED_NAMES_MAX = 5
+
 # Series of a process (as many as a node takes in one interval); the rest folds into `other`.
 SERIES_MAX = 2_000
+# Series under former default labels: what they have not sent, and their statistics. Those of the
+# rest are merged into `other`.
+FORMER_SERIES_MAX = 2_000
+# Named profilers: names are for parts of a program, and series are 2 000.
+PROFILERS_MAX = 256
 # Ways to write a series (order and spelling of labels) that are remembered.
 SPELLINGS_MAX = 8_000
 # Characters of name and labels above which a way is not remembered, only read anew each time.
@@ -75,6 +94,13 @@ SLOWEST_READS_MAX = 10
 SEND_WAIT_S = 0.1
 # Seconds that the end of a process waits for a node that is there and busy.
 EXIT_WAIT_S = 2.0
+
+# Of a self-test: seconds that a page of the node may take, bytes that are read of it, and seconds
+# until the values must be counted there, with the pause between two reads.
+METRICS_WAIT_S = 2.0
+METRICS_BYTES_MAX = 4 << 20
+ARRIVAL_WAIT_S = 3.0
+ARRIVAL_POLL_S = 0.05
 
 # Of an experiment: cycles kept one by one (the totals hold all), operations of one cycle, cells
 # of all cycles together, and snapshots of memory.

@@ -40,6 +40,23 @@ def address(wanted: Optional[str]) -> str:
     return DEFAULT_PATH if has_unix else DEFAULT_UDP
 
 
+def address_fault(text: str) -> str:
+    """Why `text` can be no address of a node, with the fix; empty for one that can."""
+    fix = f"write a path such as {DEFAULT_PATH}, or udp://host:port"
+    if text.startswith(_UDP):
+        try:
+            udp_target(text)
+        except ValueError:
+            return f"{text!r} is not udp://host:port: {fix}"
+    elif "://" in text:
+        return f"{text!r} has an unknown scheme: {fix}"
+    elif len(os.fsencode(text)) > limits.PATH_BYTES_MAX:
+        return f"a path of more than {limits.PATH_BYTES_MAX} bytes is no address of a socket: {fix}"
+    elif "\0" in text:
+        return f"{text!r} contains a zero byte: {fix}"
+    return ""
+
+
 def udp_target(text: str) -> Tuple[str, int]:
     """Host and port of `udp://host:port`; ValueError when it is none."""
     host, _, port = text[len(_UDP) :].rpartition(":")
@@ -93,6 +110,14 @@ class Link:
         except (OSError, ValueError) as error:
             self.fault = f"{self.address}: {error}"
         return self._socket is not None
+
+    def answers(self) -> bool:
+        """Whether a node reads this address; over UDP, whether no refusal comes back.
+
+        An empty line probes a UDP socket without being a sample.
+        """
+        connected = self.connect()
+        return connected and (not self.is_udp or self.send(b"\n") is Outcome.SENT)
 
     def close(self) -> None:
         """Closes the socket."""

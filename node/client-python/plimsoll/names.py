@@ -12,6 +12,9 @@ from . import limits
 IDLE = ".idle"
 """Behind an operation: what of its time its thread did not work; in the Rust client too."""
 
+Pair = Tuple[str, str]
+"""A label and its value."""
+
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_./-]")
 _NOT_IN_KEYS = re.compile(r"[^A-Za-z0-9_.-]")
 # Separators of the line, and control characters.
@@ -29,7 +32,7 @@ def idle_name(name: str) -> str:
     return f"{name[: limits.NAME_BYTES_MAX - len(IDLE)]}{IDLE}"
 
 
-def label_pairs(labels: Mapping[str, object]) -> List[Tuple[str, str]]:
+def label_pairs(labels: Mapping[str, object]) -> List[Pair]:
     """Labels as sorted pairs of text.
 
     One `_` at the end of a key is removed, so that `class_="llm"` gives the label `class`.
@@ -43,6 +46,20 @@ def label_pairs(labels: Mapping[str, object]) -> List[Tuple[str, str]]:
     return sorted(pairs.items())[: limits.LABELS_MAX]
 
 
+def with_defaults(pairs: Iterable[Pair], defaults: Iterable[Pair]) -> List[Pair]:
+    """Pairs and those defaults whose label they lack, as far as a series has room for labels."""
+    merged = dict(pairs)
+    for key, value in defaults:
+        if len(merged) < limits.LABELS_MAX:
+            merged.setdefault(key, value)
+    return sorted(merged.items())
+
+
+def labels_text(pairs: Iterable[Pair]) -> str:
+    """Pairs as PLIMSOLL_LABELS has them, `key=value,..`."""
+    return ",".join(f"{key}={value}" for key, value in pairs)
+
+
 def as_text(value: object) -> str:
     """A label's value as text; the name of its type if `str()` fails."""
     try:
@@ -51,10 +68,16 @@ def as_text(value: object) -> str:
         return type(value).__name__
 
 
-def tag_text(pairs: Iterable[Tuple[str, str]]) -> str:
+def tag_text(pairs: Iterable[Pair]) -> str:
     """Pairs as the tag field of a line, `|#key:value,..`; empty without pairs."""
     tags = ",".join(f"{key}:{value}" for key, value in pairs)
     return f"|#{tags}" if tags else ""
+
+
+def tag_pairs(tags: str) -> List[Pair]:
+    """The pairs of which `tag_text` made a tag field: keys hold no colon, values no comma."""
+    found = (tag.partition(":") for tag in tags[len("|#") :].split(",") if tag)
+    return [(key, value) for key, _, value in found]
 
 
 def cut(text: str, bytes_max: int) -> str:

@@ -9,8 +9,8 @@ import threading
 from typing import Any, Callable, Dict, Iterator, List, Mapping, Tuple, Type, TypeVar
 
 from . import limits
-from .names import as_text, label_pairs, operation_name, tag_text
-from .series import Counter, Gauge, Latency, NoGauge, Series
+from .names import Pair, as_text, label_pairs, operation_name, tag_text, with_defaults
+from .series import Counter, DropCounter, Gauge, Latency, NoGauge, Series
 
 DROPPED = "plimsoll_client_dropped"
 OVERFLOW = "other"
@@ -27,13 +27,16 @@ class Registry:
     def __init__(self, on_first: Callable[[], None]) -> None:
         self._on_first = on_first
         self.recording = True
-        self.cells = 0
+        self.cells = self.recorded_cells = 0
         self.overflowed = 0
         self.events: List[str] = []
         self.is_awake = False
+        self.default_labels: Tuple[Pair, ...] = ()
         self._share = 0
         self._by_spelling: Dict[_Key, Series] = {}
         self._by_name: Dict[_Key, Series] = {}
+        # What series recorded under former default labels, by kind, name and tags.
+        self._former: Dict[_Key, Series] = {}
         self._make_locks()
         self._drops = {reason: self._drop_counter(reason) for reason in REASONS}
         self._no_gauge = NoGauge(self, OVERFLOW, "")
@@ -47,8 +50,9 @@ class Registry:
     def forked(self) -> None:
         """In a forked child: nothing of what the parent recorded, and no lock of its threads."""
         self._make_locks()
-        self.cells = 0
+        self.cells = self.recorded_cells = 0
         self.events = []
+        self._former = {}
         for series in self.all():
             series.clear()
         self.sleep()
@@ -68,8 +72,11 @@ class Registry:
         return self._find(Gauge, name, labels)
 
     def all(self) -> List[Series]:
-        """Every series, those of drops included."""
-        return [*self._by_name.values(), *self._drops.values()]
+        """Every series, those of drops included; first those under former default labels.
+
+        Of two gauges that now have the same labels again, the newer value is thus sent last.
+        """
+        return [*self._former.values(), *self._by_name.values(), *self._drops.values()]
 
     def __len__(self) -> int:
         return len(self._by_name)
@@ -105,14 +112,48 @@ class Registry:
 
     def _make(self, kind: Type[Series], key: _Key) -> Series:
         _, name, *pairs = key
-        made = kind(self, name, tag_text(pairs))
+        made = kind(self, name, tag_text(with_defaults(pairs, self.default_labels)))
         # A signal handler may have made it meanwhile, and left a value there.
         made = self._by_name.setdefault(key, made)
         self._share_out()
         return made
 
-    def _drop_counter(self, reason: str) -> Counter:
-        return Counter(self, DROPPED, tag_text([("reason", reason)]))
+    def _drop_counter(self, reason: str) -> DropCounter:
+        return DropCounter(self, DROPPED, tag_text([("reason", reason)]))
+
+    # Default labels.
+
+    def relabel(self, defaults: Tuple[Pair, ...]) -> None:
+        """Values recorded from now on have these default labels; those before keep the former.
+
+        Callers hold on to their series and its list, so a series stays the same object, and what
+        it holds moves to another one under the former labels: a timed call pays nothing for it.
+        """
+        with self.still() as is_mine:
+            self.default_labels = defaults
+            for (kind, name, *pairs), series in list(self._by_name.items()):
+                tags = tag_text(with_defaults(pairs, defaults))
+                if tags == series.tags:
+                    continue
+                # A signal handler amid a flush moves nothing: those values get the new labels.
+                if is_mine and series.is_used():
+                    self._move_out(kind, name, series)
+                series.tags = tags
+
+    def _move_out(self, kind: Type[Series], name: str, series: Series) -> None:
+        key = (kind, name, series.tags)
+        former = self._former.get(key)
+        if former is None and len(self._former) < limits.FORMER_SERIES_MAX:
+            former = self._former[key] = kind(self, name, series.tags)
+        if former is None and kind is Gauge:
+            if series.has_values():
+                self.drop("series")
+            series.clear()
+            return
+        if former is None:
+            former = self._by_name.get((kind, OVERFLOW)) or self._make(kind, (kind, OVERFLOW))
+        if former is not series:
+            former.absorb(series)
 
     # Bounds.
 
@@ -126,6 +167,10 @@ class Registry:
             reason: int(counter.ever + sum(counter.pending))
             for reason, counter in self._drops.items()
         }
+
+    def held(self) -> int:
+        """Values that wait in series and events."""
+        return len(self.events) + sum(series.held() for series in self.all())
 
     def has_values(self) -> bool:
         """Whether any series or event waits to be sent."""

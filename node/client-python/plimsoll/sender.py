@@ -21,23 +21,25 @@ class Sender:
         self.link = link
         self.datagrams = 0
         self.samples = 0
+        self.values = 0
+        """Values in datagrams that the node's socket accepted: samples, amounts, gauges, events."""
         self._registry = registry
         # Of the datagram in hand: closed and numbered, but not yet taken by the node.
         self._in_hand: Optional[bytes] = None
-        self._in_hand_samples = 0
+        self._in_hand_samples = self._in_hand_values = 0
         self._number = 0
         self._samples_numbered = 0
         # Of the datagram being filled.
         self._lines: List[str] = []
         self._lines_bytes = 0
-        self._lines_samples = 0
+        self._lines_samples = self._lines_values = 0
         self.owes_tail = False
         """False once the node has been informed that no datagram follows."""
         self._begin_with = 0
 
     def held(self) -> int:
-        """Latency samples out of their series and not yet taken."""
-        return self._in_hand_samples + self._lines_samples
+        """Values out of their series that the node's socket has not accepted."""
+        return self._in_hand_values + self._lines_values
 
     def flush(self) -> Outcome:
         """Sends what the series hold at this moment, until the node takes no more of it."""
@@ -92,7 +94,7 @@ class Sender:
             if len(event.encode()) > self._room() and self._close() is not Outcome.SENT:
                 self._registry.drop("events")
                 return
-            self._add(Line(event, 0))
+            self._add(Line(event, 0, 1))
 
     def _room(self) -> int:
         return self.link.datagram_bytes_max - limits.SEQUENCE_BYTES_MAX - self._lines_bytes
@@ -103,6 +105,7 @@ class Sender:
         self._lines.append(line.text)
         self._lines_bytes += len(line.text.encode()) + 1
         self._lines_samples += line.samples
+        self._lines_values += line.values
         return True
 
     def _close(self) -> Outcome:
@@ -112,10 +115,11 @@ class Sender:
             f"_seq|{self.client}|{self._number}|{self._samples_numbered}|{self._lines_samples}"
         )
         self._in_hand = "\n".join([sequence, *self._lines]).encode()
-        self._in_hand_samples = self._lines_samples
+        self._in_hand_samples, self._in_hand_values = self._lines_samples, self._lines_values
         self._samples_numbered += self._lines_samples
         self.owes_tail = True
-        self._lines, self._lines_bytes, self._lines_samples = [], 0, 0
+        self._lines, self._lines_bytes = [], 0
+        self._lines_samples = self._lines_values = 0
         return self._send_in_hand()
 
     def _send_in_hand(self) -> Outcome:
@@ -123,11 +127,13 @@ class Sender:
             return Outcome.SENT
         outcome = self.link.send(self._in_hand)
         if outcome is Outcome.TOO_LONG:
-            self._registry.drop("size", max(1, self._in_hand_samples))
+            self._registry.drop("size", max(1, self._in_hand_values))
         elif outcome is not Outcome.SENT:
             return outcome
         else:
             self.datagrams += 1
             self.samples += self._in_hand_samples
-        self._in_hand, self._in_hand_samples = None, 0
+            self.values += self._in_hand_values
+        self._in_hand = None
+        self._in_hand_samples = self._in_hand_values = 0
         return Outcome.SENT

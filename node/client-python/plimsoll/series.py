@@ -5,22 +5,29 @@ values from the front and deletes exactly those, and an append that races with i
 them. Series know neither sockets nor time; all but `add` runs under the registry's lock.
 """
 
+import collections
 import sys
 from bisect import bisect_right
 from itertools import accumulate, repeat
-from typing import Dict, List, NamedTuple, Optional, Protocol, Union, cast
+from operator import truediv
+from typing import Dict, List, NamedTuple, Optional, Protocol, Tuple, Union, cast
 
 from . import limits
-from .buckets import Cells, fold, mean_ns
+from .buckets import Cells, fold, fold_counts, mean_ns, merge
 
 Number = Union[int, float]
+
+# `repr` writes floats below 1e-4 with an exponent, and none from there to 1e16.
+_EXPONENT_BELOW_NS = 100
 
 
 class Owner(Protocol):
     """What a series needs of the registry that it belongs to."""
 
     cells: int
-    """Buckets that all series use together."""
+    """Buckets that all series use together for values that wait."""
+    recorded_cells: int
+    """Buckets that all series use together for the statistics of this process."""
 
     def relieve(self, series: "Series") -> None:
         """Makes room in a series that is full or asleep."""
@@ -35,6 +42,8 @@ class Line(NamedTuple):
     text: str
     samples: int
     """Latency samples in it, weights included."""
+    values: int
+    """Values in it: its samples, or 1; none for what the client reports about itself."""
 
 
 class Series:
@@ -71,8 +80,16 @@ class Series:
         """Folds values into as little as the kind allows."""
         raise NotImplementedError
 
+    def is_used(self) -> bool:
+        """Whether it ever had a value."""
+        raise NotImplementedError
+
+    def absorb(self, other: "Series") -> None:
+        """Takes everything out of a series of the same kind, statistics included."""
+        raise NotImplementedError
+
     def held(self) -> int:
-        """Values in here, samples of a latency."""
+        """Values in here: samples of a latency, 1 for all amounts of a counter or a gauge."""
         raise NotImplementedError
 
     def has_values(self) -> bool:
@@ -99,18 +116,23 @@ class Series:
 class Latency(Series):
     """Samples on their way `pending` -> (`cells` ->) `ready` -> lines."""
 
-    __slots__ = ("cells", "ready")
+    __slots__ = ("cells", "ready", "recorded", "recorded_refused")
 
     def __init__(self, registry: Owner, name: str, tags: str) -> None:
         super().__init__(registry, name, tags)
         self.cells: Cells = {}
         # Exponent of a weight -> values as text, each with the weight of 2^exponent samples.
         self.ready: Dict[int, List[str]] = {}
+        # All samples that became ready so far: the statistics of this process.
+        self.recorded: Cells = {}
+        self.recorded_refused = 0
 
     def clear(self) -> None:
         super().clear()
         self.cells = {}
         self.ready = {}
+        self.recorded = {}
+        self.recorded_refused = 0
 
     def settle(self, values: List[Number]) -> None:
         before = len(self.cells)
@@ -120,6 +142,23 @@ class Latency(Series):
         self.registry.cells += len(self.cells) - before
         if refused:
             self.registry.drop("cells", refused)
+
+    def is_used(self) -> bool:
+        return self.has_values() or bool(self.recorded or self.recorded_refused)
+
+    def absorb(self, other: Series) -> None:
+        assert isinstance(other, Latency)
+        self.settle(other.take(len(other.pending)))
+        for bit, texts in other.ready.items():
+            self.ready.setdefault(bit, []).extend(texts)
+        parts = len(self.cells) + len(other.cells), len(self.recorded) + len(other.recorded)
+        merge(other.cells, self.cells, parts[0])
+        merge(other.recorded, self.recorded, parts[1])
+        # Buckets that both had are one now.
+        self.registry.cells -= parts[0] - len(self.cells)
+        self.registry.recorded_cells -= parts[1] - len(self.recorded)
+        self.recorded_refused += other.recorded_refused
+        other.cells, other.ready, other.recorded, other.recorded_refused = {}, {}, {}, 0
 
     def held(self) -> int:
         folded = sum(cell[0] for cell in self.cells.values())
@@ -135,25 +174,55 @@ class Latency(Series):
         return bool(self.ready)
 
     def refill(self) -> int:
-        values = self.take(limits.FOLD_AT_ONCE)
-        if values:
-            self.ready.setdefault(0, []).extend(map(_milliseconds, values))
-        taken = min(len(self.cells), limits.CELLS_AT_ONCE)
-        for _ in range(taken):
-            self._spread(self.cells.popitem()[1])
-        self.registry.cells -= taken
-        return len(values) + taken
+        values = cast("List[int]", self.take(limits.FOLD_AT_ONCE))
+        count = min(len(self.cells), limits.CELLS_AT_ONCE)
+        taken = dict(self.cells.popitem() for _ in range(count))
+        self.registry.cells -= len(taken)
+        for cell in taken.values():
+            self._spread(mean_ns(cell), cell[0])
+        # Here rather than in the call, so that statistics cost a caller nothing.
+        before = len(self.recorded)
+        cells_max = before + limits.RECORDED_CELLS_MAX - self.registry.recorded_cells
+        self.recorded_refused += merge(taken, self.recorded, cells_max)
+        self.recorded_refused += self._ready(values, cells_max)
+        self.registry.recorded_cells += len(self.recorded) - before
+        return len(values) + len(taken)
 
-    def _spread(self, cell: List[int]) -> None:
-        """A cell as values of weights that are powers of two: the node divides by the sample
+    def _ready(self, values: List[int], cells_max: int) -> int:
+        """Makes texts of values and records them; returns the number that found no bucket.
+
+        Many short calls have few different durations: each of these becomes text once, with the
+        number of its samples, which is as exact and costs a fraction.
+        """
+        sample = values[: limits.REPEATS_SAMPLE]
+        if 2 * len(set(sample)) > len(sample):
+            if values:
+                self.ready.setdefault(0, []).extend(_texts(values))
+            return fold(values, self.recorded, cells_max)
+        counts = collections.Counter(values)
+        for value_ns, count in counts.items():
+            self._spread(value_ns, count)
+        return fold_counts(counts, self.recorded, cells_max)
+
+    def samples(self) -> Tuple[Cells, int]:
+        """Buckets of all samples of this process, sent or not, and the samples that have none."""
+        cells = {bucket: list(cell) for bucket, cell in self.recorded.items()}
+        merge(self.cells, cells, sys.maxsize)
+        fold(cast("List[int]", list(self.pending)), cells, sys.maxsize)
+        return cells, self.recorded_refused
+
+    def _spread(self, value_ns: int, count: int) -> None:
+        """Samples as values of weights that are powers of two: the node divides by the sample
         rate, and 1 / (1 / n) is exactly n for these alone."""
-        text = _milliseconds(mean_ns(cell))
+        text = _milliseconds(value_ns)
         top = limits.WEIGHT_BITS_MAX
-        for bit in range(top):
-            if cell[0] >> bit & 1:
-                self.ready.setdefault(bit, []).append(text)
-        if cell[0] >> top:
-            self.ready.setdefault(top, []).extend(repeat(text, cell[0] >> top))
+        if count >> top:
+            self.ready.setdefault(top, []).extend(repeat(text, count >> top))
+            count &= (1 << top) - 1
+        while count:
+            bit = count.bit_length() - 1
+            self.ready.setdefault(bit, []).append(text)
+            count -= 1 << bit
 
     def line(self, room: int) -> Optional[Line]:
         bit, texts = next(iter(self.ready.items()))
@@ -168,7 +237,7 @@ class Latency(Series):
         del texts[:used]
         if not texts:
             del self.ready[bit]
-        return Line(f"{self.name}:{values}{tail}", used << bit)
+        return Line(f"{self.name}:{values}{tail}", used << bit, used << bit)
 
 
 class Counter(Series):
@@ -190,8 +259,22 @@ class Counter(Series):
         self.total = _finite(self.total + amount)
         self.ever = _finite(self.ever + amount)
 
+    def is_used(self) -> bool:
+        return self.has_values() or self.ever != 0
+
+    def absorb(self, other: Series) -> None:
+        assert isinstance(other, Counter)
+        other.refill()
+        self.total = _finite(self.total + other.total)
+        self.ever = _finite(self.ever + other.ever)
+        other.total = other.ever = 0
+
+    def sum(self) -> Number:
+        """All amounts of this process, sent or not."""
+        return _finite(self.ever + sum(self.pending))
+
     def held(self) -> int:
-        return len(self.pending)
+        return int(self.has_values())
 
     def is_ready(self) -> bool:
         return self.total != 0
@@ -206,28 +289,58 @@ class Counter(Series):
         if len(text.encode()) > room:
             return None
         self.total = 0
-        return Line(text, 0)
+        return Line(text, 0, 1)
+
+
+class DropCounter(Counter):
+    """Counts what is dropped; sent as any counter, but no value of the program."""
+
+    __slots__ = ()
+
+    def held(self) -> int:
+        return 0
+
+    def line(self, room: int) -> Optional[Line]:
+        line = super().line(room)
+        return line and line._replace(values=0)
 
 
 class Gauge(Series):
     """A value of which the last one counts."""
 
-    __slots__ = ("latest",)
+    __slots__ = ("latest", "last")
 
     def __init__(self, registry: Owner, name: str, tags: str) -> None:
         super().__init__(registry, name, tags)
+        # The value to send, None once it is sent; and the last one that was set.
         self.latest: Optional[Number] = None
+        self.last: Optional[Number] = None
 
     def clear(self) -> None:
         super().clear()
-        self.latest = None
+        self.latest = self.last = None
 
     def settle(self, values: List[Number]) -> None:
         if values:
-            self.latest = values[-1]
+            self.latest = self.last = values[-1]
+
+    def is_used(self) -> bool:
+        return self.has_values() or self.last is not None
+
+    def absorb(self, other: Series) -> None:
+        assert isinstance(other, Gauge)
+        other.refill()
+        self.latest = self.latest if other.latest is None else other.latest
+        self.last = self.last if other.last is None else other.last
+        other.latest = other.last = None
+
+    def value(self) -> Optional[Number]:
+        """The value that was set last, sent or not; None if there is none."""
+        waiting = list(self.pending)
+        return waiting[-1] if waiting else self.last
 
     def held(self) -> int:
-        return len(self.pending)
+        return int(self.has_values())
 
     def is_ready(self) -> bool:
         return self.latest is not None
@@ -242,7 +355,7 @@ class Gauge(Series):
         if len(text.encode()) > room:
             return None
         self.latest = None
-        return Line(text, 0)
+        return Line(text, 0, 1)
 
 
 class NoGauge(Gauge):
@@ -257,6 +370,13 @@ class NoGauge(Gauge):
 def _finite(amount: Number) -> Number:
     """Two finite numbers may add up to infinity, which the node refuses."""
     return max(-sys.float_info.max, min(sys.float_info.max, amount))
+
+
+def _texts(values_ns: List[int]) -> List[str]:
+    """`_milliseconds` of each value, in C where no value needs the longer way."""
+    if min(values_ns) < _EXPONENT_BELOW_NS:
+        return list(map(_milliseconds, values_ns))
+    return list(map(repr, map(truediv, values_ns, repeat(1e6))))
 
 
 def _milliseconds(value_ns: Number) -> str:

@@ -1,15 +1,17 @@
 """What is switched on and where the node is: the environment, overruled by `configure`.
 
 Reads the environment once, when the package is imported. It never fails on what it finds
-there, since telemetry must not stop a job: what cannot be used is listed in `complaints`, which
-`python -m plimsoll doctor` prints.
+there, since telemetry must not stop a job: what cannot be used is listed in `invalid_switches` and
+`invalid_variables`, of which `diagnostics` warns and which `python -m plimsoll doctor` prints.
 """
 
 import dataclasses
 import os
-from typing import List, Mapping, Optional, Tuple
+from typing import Dict, FrozenSet, List, Mapping, Optional, Tuple
 
 from . import limits
+from .link import address_fault
+from .names import Pair, label_pairs
 
 PROFILERS = ("timers", "shards", "experiments")
 
@@ -30,8 +32,18 @@ class Settings:
     """A path, `udp://host:port`, or None for the default of `link.address`."""
     flush_ms: int = limits.FLUSH_MS_DEFAULT
     """Milliseconds between two flushes."""
-    complaints: Tuple[str, ...] = ()
-    """What in the environment could not be used, in words."""
+    labels: Tuple[Pair, ...] = ()
+    """Default labels: every series has them unless the call gives a label of the same name."""
+    chosen: FrozenSet[str] = frozenset()
+    """Switches that the environment or code set, to on or to off: `enable` and of PROFILERS."""
+    invalid_switches: Tuple[str, ...] = ()
+    """Variables of switches with a value that is none, each with the fix."""
+    invalid_variables: Tuple[str, ...] = ()
+    """Other variables with an invalid value, each with the fix."""
+
+    def is_on(self, profiler: str) -> bool:
+        """Whether this profiler records."""
+        return self.enabled and bool(getattr(self, profiler))
 
     def changed(
         self,
@@ -41,13 +53,18 @@ class Settings:
         experiments: Optional[bool] = None,
         socket: Optional[str] = None,
         flush_ms: Optional[int] = None,
+        labels: Optional[Mapping[str, object]] = None,
     ) -> "Settings":
         """These settings with changes; `enable=True` takes every profiler along.
 
-        Raises ValueError when `flush_ms` is out of bounds.
+        `labels` are added to the default labels; None as a value removes one. Raises ValueError
+        when `flush_ms` is out of bounds, `socket` is no address, or there are too many labels.
         """
         if flush_ms is not None and not _fits(flush_ms):
             raise ValueError(_flush_fault("flush_ms", str(flush_ms)))
+        if socket and address_fault(socket):
+            raise ValueError(f"socket: {address_fault(socket)}")
+        given = {"enable": enable, "timers": timers, "shards": shards, "experiments": experiments}
         enabled = self.enabled if enable is None else enable
         all_on = enable is True
         return dataclasses.replace(
@@ -58,29 +75,44 @@ class Settings:
             experiments=(self.experiments or all_on) if experiments is None else experiments,
             socket=self.socket if socket is None else socket,
             flush_ms=self.flush_ms if flush_ms is None else flush_ms,
+            labels=self.labels if labels is None else _changed_labels(self.labels, labels),
+            chosen=self.chosen | {name for name, value in given.items() if value is not None},
         )
 
 
 def from_environment(environment: Mapping[str, str] = os.environ) -> Settings:
     """Settings from the `PLIMSOLL_*` variables; only "1" enables a switch."""
-    complaints: List[str] = []
+    switches: List[str] = []
+    variables: List[str] = []
+    chosen = set()
 
-    def switched_on(name: str) -> bool:
+    def switched_on(switch: str, name: str) -> bool:
         value = environment.get(name, "")
-        if value not in ("", "0", "1"):
-            complaints.append(f'{name}: {value!r} switches nothing on, only "1" does')
+        if value in ("0", "1"):
+            chosen.add(switch)
+        elif value:
+            switches.append(f'{name}={value!r} enables nothing, only "1" does: set {name}=1')
         return value == "1"
 
-    profilers = {name: switched_on(f"PLIMSOLL_ENABLE_{name.upper()}") for name in PROFILERS}
+    profilers = {name: switched_on(name, f"PLIMSOLL_ENABLE_{name.upper()}") for name in PROFILERS}
     flush = environment.get("PLIMSOLL_FLUSH_MS", str(limits.FLUSH_MS_DEFAULT))
     if not (flush.isdecimal() and len(flush) < 10 and _fits(int(flush))):
-        complaints.append(_flush_fault("PLIMSOLL_FLUSH_MS", flush))
+        default = f"; {limits.FLUSH_MS_DEFAULT} is used"
+        variables.append(_flush_fault("PLIMSOLL_FLUSH_MS", flush) + default)
         flush = str(limits.FLUSH_MS_DEFAULT)
+    socket = environment.get("PLIMSOLL_SOCKET") or None
+    if socket and address_fault(socket):
+        variables.append(f"PLIMSOLL_SOCKET: {address_fault(socket)}")
+    labels, faults = _labels_of(environment.get("PLIMSOLL_LABELS", ""))
+    variables += faults
     return Settings(
-        enabled=switched_on("PLIMSOLL_ENABLE"),
-        socket=environment.get("PLIMSOLL_SOCKET") or None,
+        labels=labels,
+        enabled=switched_on("enable", "PLIMSOLL_ENABLE"),
+        socket=socket,
         flush_ms=int(flush),
-        complaints=tuple(complaints),
+        chosen=frozenset(chosen),
+        invalid_switches=tuple(switches),
+        invalid_variables=tuple(variables),
         **profilers,
     )
 
@@ -92,3 +124,34 @@ def _fits(flush_ms: int) -> bool:
 def _flush_fault(key: str, value: str) -> str:
     span = f"{limits.FLUSH_MS_MIN} to {limits.FLUSH_MS_MAX}"
     return f"{key}: {value!r} is no whole number of milliseconds from {span}"
+
+
+def _changed_labels(pairs: Tuple[Pair, ...], changes: Mapping[str, object]) -> Tuple[Pair, ...]:
+    merged = dict(pairs)
+    for key, value in changes.items():
+        if not (isinstance(key, str) and key):
+            raise ValueError(f"labels: {key!r} is no name of a label: use text such as 'rank'")
+        [(name, text)] = label_pairs({key: value})
+        merged[name] = text
+        if value is None:
+            del merged[name]
+    if len(merged) > limits.LABELS_MAX:
+        raise ValueError(f"labels: at most {limits.LABELS_MAX}, not {len(merged)}: remove some")
+    return tuple(sorted(merged.items()))
+
+
+def _labels_of(text: str) -> Tuple[Tuple[Pair, ...], List[str]]:
+    """Default labels of PLIMSOLL_LABELS, and the faults of its parts that are none."""
+    labels: Dict[str, str] = {}
+    faults = []
+    for part in filter(None, text.split(",")):
+        key, equals, value = part.partition("=")
+        if not (key.strip() and equals):
+            fix = "write PLIMSOLL_LABELS=run=r7,rank=3"
+            faults.append(f"PLIMSOLL_LABELS: {part!r} is not KEY=VALUE and is ignored: {fix}")
+        elif len(labels) >= limits.LABELS_MAX:
+            excess = f"{part!r} is more than {limits.LABELS_MAX} labels and is ignored"
+            faults.append(f"PLIMSOLL_LABELS: {excess}: remove some")
+        else:
+            labels.update(label_pairs({key.strip(): value.strip()}))
+    return tuple(sorted(labels.items())), faults[: limits.FAULTS_MAX]

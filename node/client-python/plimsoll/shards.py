@@ -17,6 +17,7 @@ from typing import List, Optional, Tuple, Type
 
 from . import limits
 from .client import CLIENT
+from .diagnostics import DIAGNOSTICS
 from .events import send_event
 from .timing import count_error
 
@@ -55,7 +56,7 @@ class ShardSummary:
 
 
 class ShardRead:
-    """A read that is going on; with `with` it ends by itself."""
+    """A read that is going on; with `with` or `async with` it ends by itself."""
 
     __slots__ = ("shard", "size_bytes", "rows", "begun_ns")
 
@@ -77,9 +78,19 @@ class ShardRead:
         error: Optional[BaseException],
         trace: Optional[types.TracebackType],
     ) -> None:
-        end_read(self, size_bytes=self.size_bytes, rows=self.rows)
-        if self.begun_ns and kind is not None and issubclass(kind, Exception):
-            count_error(OPERATION, {})
+        failed = kind is not None and issubclass(kind, Exception)
+        end_read(self, size_bytes=self.size_bytes, rows=self.rows, failed=failed)
+
+    async def __aenter__(self) -> "ShardRead":
+        return self.__enter__()
+
+    async def __aexit__(
+        self,
+        kind: Optional[Type[BaseException]],
+        error: Optional[BaseException],
+        trace: Optional[types.TracebackType],
+    ) -> None:
+        self.__exit__(kind, error, trace)
 
 
 class _Reads:
@@ -142,13 +153,22 @@ if hasattr(os, "register_at_fork"):
 def start_read(shard: str) -> ShardRead:
     """A read of `shard` begins; what comes back is for `end_read`."""
     is_on = CLIENT.settings.enabled and CLIENT.settings.shards
+    if not is_on and DIAGNOSTICS.is_watching:
+        DIAGNOSTICS.on_disabled_use("shards", CLIENT.settings)
     return ShardRead(shard, clock() if is_on else 0)
 
 
 def end_read(
-    read: ShardRead, *, size_bytes: Optional[int] = None, rows: Optional[int] = None
+    read: ShardRead,
+    *,
+    size_bytes: Optional[int] = None,
+    rows: Optional[int] = None,
+    failed: bool = False,
 ) -> None:
-    """The read is over, with so many bytes and rows where these are known."""
+    """The read is over, with so many bytes and rows if these are known.
+
+    One that `failed` is timed too, and counts in `shard_read.errors`.
+    """
     # Begun while switched off.
     if not read.begun_ns:
         return
@@ -159,6 +179,8 @@ def end_read(
         registry.counter(f"{OPERATION}.bytes", {}).add(int(size_bytes))
     if rows:
         registry.counter(f"{OPERATION}.rows", {}).add(int(rows))
+    if failed:
+        count_error(OPERATION, {})
     entry = SlowestRead(read.shard, took_ns / 1e9, size_bytes, rows)
     is_slow, may_log, mean_s = _reads.add(entry, took_ns)
     if is_slow:

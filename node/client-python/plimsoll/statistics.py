@@ -1,13 +1,38 @@
-"""Statistics of an experiment: of one operation, and of one cycle with all its operations.
+"""Statistics of latencies: of any buckets, of an operation of an experiment, and of a cycle.
 
-Latencies are kept in buckets less than 0.1 % wide; count, sum and max are exact. Needs no node.
+Latencies are kept in buckets less than 0.1 % wide; counts and sums are exact. Needs no node.
 """
 
+import math
 import time
 from time import perf_counter_ns as clock
 from typing import Any, Dict, Optional
 
-from .buckets import Cells, fold, quantile_ns
+from .buckets import Cells, fold, mean_ns, quantile_ns, quantiles_ns
+
+
+SummaryStats = Dict[str, Optional[float]]
+
+_PERCENTILES = (("p50", 0.50), ("p90", 0.90), ("p95", 0.95), ("p99", 0.99))
+_KEYS = ("mean", "std", "min", "max", *(name for name, _ in _PERCENTILES))
+
+
+def summary_stats(cells: Cells, refused: int) -> SummaryStats:
+    """`count`, and in seconds `mean`, `std`, `min`, `max`, `p50`, `p90`, `p95`, `p99`.
+
+    `count` and `mean` are exact. The others are within 0.1 %, the width of a bucket; `std` is that
+    of the population. Without samples all but `count` are None, and also with `refused` samples,
+    which have no bucket, rather than those of a part of the samples.
+    """
+    count = sum(cell[0] for cell in cells.values())
+    if refused or not count:
+        return {"count": count + refused, **dict.fromkeys(_KEYS)}
+    mean = sum(cell[1] for cell in cells.values()) / count
+    squares = math.fsum(cell[0] * (cell[1] / cell[0] - mean) ** 2 for cell in cells.values())
+    quantiles = quantiles_ns(cells, [share for _, share in _PERCENTILES])
+    ends = (mean_ns(cells[min(cells)]), mean_ns(cells[max(cells)]))
+    values_ns = (mean, math.sqrt(squares / count), *ends, *quantiles)
+    return {"count": count, **{key: value / 1e9 for key, value in zip(_KEYS, values_ns)}}
 
 
 class OperationStats:
@@ -48,7 +73,8 @@ class OperationStats:
         }
         if self.tokens:
             fields["tokens"] = self.tokens
-            fields["tokens_per_second"] = self.tokens / (self.busy_ns / 1e9) if self.busy_ns else None
+            busy_s = self.busy_ns / 1e9
+            fields["tokens_per_second"] = self.tokens / busy_s if busy_s else None
         return fields
 
 

@@ -13,6 +13,7 @@ from typing import Dict, Optional, Type, TypeVar
 
 from . import limits
 from .client import CLIENT
+from .diagnostics import DIAGNOSTICS
 from .names import idle_name
 from .series import Latency
 
@@ -199,5 +200,7 @@ def timer(
     others, so it is undefined, and `plimsoll_client_dropped` counts it as `idle`.
     """
     if not (CLIENT.settings.enabled and CLIENT.settings.timers):
+        if DIAGNOSTICS.is_watching:
+            DIAGNOSTICS.on_disabled_use("timers", CLIENT.settings)
         return NO_TIMER
     return (IdleTimer if cpu else Timer)(operation, labels, expected_interval_s)

@@ -65,7 +65,7 @@ class Command(unittest.TestCase):
             self.assertEqual(code, 0)
             self.assertIn(f"{listening.path} answers", printed)
             self.assertRegex(printed, "master +on .*\ntimers +off .*\nshards +on ")
-            self.assertIn("ignored      PLIMSOLL_FLUSH_MS: '5'", printed)
+            self.assertIn("invalid      PLIMSOLL_FLUSH_MS: '5'", printed)
             self.assertEqual(listening.read().sizes, [])
         code, printed = command("doctor", address=listening.path)
         self.assertEqual(code, 1)

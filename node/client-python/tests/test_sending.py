@@ -1,5 +1,6 @@
 """From values to datagrams: nothing is lost, doubled or bent on the way to a real socket."""
 
+import collections
 import itertools
 import random
 import threading
@@ -64,6 +65,22 @@ class Sending(TestCase):
         self.record(values)
         self.flush_reading()
         self.assertEqual(self.listening.values_ns("op"), sorted(values))
+
+    def test_repeated_values_keep_their_nanoseconds_and_take_few_bytes(self):
+        seed = random.Random(7)
+        values = [*seed.choices(range(90, 190), k=20_000), 10**9 + 7]
+        seed.shuffle(values)
+        self.record(values)
+        self.flush_reading()
+        self.assertEqual(self.listening.values_ns("op"), sorted(values))
+        self.assertLess(sum(self.listening.sizes), 60_000)
+        # Below 2 048 ns each value has a bucket of its own.
+        cells, refused = self.registry.latency("op", {}).samples()
+        counts = collections.Counter(values)
+        del counts[10**9 + 7]
+        self.assertEqual(cells.pop(bucket_of(10**9 + 7)), [1, 10**9 + 7])
+        self.assertEqual({value: cell[0] for value, cell in cells.items()}, counts)
+        self.assertEqual(refused, 0)
 
     def test_datagrams_are_full_numbered_and_bounded(self):
         self.record(range(10_000_000, 10_008_000))
@@ -329,8 +346,9 @@ class Conservation(TestCase):
             action = chance.choice(["record", "record", "flush", "flush", "die", "live", "fold"])
             if action == "record":
                 series = registry.latency("op", {"k": chance.randrange(3)})
+                rate = chance.choice([1e-6, 1e-2])
                 for _ in range(chance.randrange(1_500)):
-                    series.add(int(chance.expovariate(1e-6)))
+                    series.add(int(chance.expovariate(rate)))
                     recorded += 1
             elif action == "fold":
                 for series in registry.all():
