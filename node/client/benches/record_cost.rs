@@ -5,13 +5,14 @@
 //! candidate walks. Two threads record into the same operation and their throughput stands
 //! beside one thread's. No node is needed: the flush runs and merges all the same.
 //!
-//! `cargo bench -p plimsoll-client --bench record_cost [-- --json]`
+//! `cargo bench -p plimsoll-client --bench record_cost [-- --json | --disabled]`; the latter
+//! measures the library while it is switched off.
 
 use std::hint::black_box;
 use std::sync::Barrier;
 use std::thread;
 
-use plimsoll_client::{Counter, Operation};
+use plimsoll_client::{Config, Counter, Operation, configure};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::layout::{DIGITS, LOW_NS, MAX_NS};
 
@@ -23,6 +24,8 @@ const VALUES: usize = 1 << 10;
 type Work<'a> = Box<dyn FnMut(&[u64]) + 'a>;
 
 fn main() {
+    let is_on = !std::env::args().any(|argument| argument == "--disabled");
+    configure(Config::new().enable(is_on)).expect("nothing was recorded yet");
     let values = latencies();
     let mut candidates = candidates();
     let mut costs: Vec<Vec<f64>> = vec![Vec::new(); candidates.len()];

@@ -7,7 +7,7 @@ use std::hint::black_box;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use plimsoll_client::{Counter, Gauge, HitCounter, Operation, flush, stats};
+use plimsoll_client::{Config, Counter, Gauge, HitCounter, Operation, configure, flush, stats};
 
 // Handles are made once; making one looks its name up, using one does not.
 static EPOCH_HOOK: LazyLock<Operation> = LazyLock::new(|| Operation::new("epoch_hook"));
@@ -18,6 +18,8 @@ static TOKENS: LazyLock<Counter> = LazyLock::new(|| Counter::new("tokens"));
 static LOSS: LazyLock<Gauge> = LazyLock::new(|| Gauge::new("loss"));
 
 fn main() {
+    // What a job's environment would do with PLIMSOLL_ENABLE=1 and PLIMSOLL_ENABLE_TIMERS=1.
+    configure(Config::new().enable(true)).expect("nothing was recorded yet");
     for epoch in 1..=5_u32 {
         for step in 0..100_u64 {
             fetch_kernel(step);
@@ -27,8 +29,8 @@ fn main() {
         end_of_epoch();
     }
     // No job has to do this: what is left is sent at its exit.
-    let answered = flush(Duration::from_millis(500));
-    println!("the node answered: {answered}; {:?}", stats());
+    let outcome = flush(Duration::from_millis(500));
+    println!("{outcome:?}; {:?}", stats());
 }
 
 fn fetch_kernel(step: u64) {

@@ -33,7 +33,7 @@ pub(crate) fn spawn(settings: Settings) -> bool {
 
 fn run(settings: Settings) {
     let every = settings.flush_every;
-    let mut sender = Sender::new(settings.stream, client_name());
+    let mut sender = Sender::new(settings.stream, client_name(), settings.labels);
     let (mut served, mut span) = (0, every);
     loop {
         let mut state = registry::wait_for_request(served, span);

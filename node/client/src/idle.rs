@@ -13,6 +13,7 @@ use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::time::nanos;
 
 use crate::operation::Operation;
+use crate::switches::Profiler;
 use crate::{process, recording};
 
 /// Suffix of an operation's name: the operation of its idle times. The Python client uses it too.
@@ -60,7 +61,7 @@ impl WithIdle {
     pub fn start(&self) -> IdleTimer {
         IdleTimer {
             operation: *self,
-            begun: recording::ready().then(Begun::now),
+            begun: recording::is_on(Profiler::Timers).then(Begun::now),
             stays: PhantomData,
         }
     }

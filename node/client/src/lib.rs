@@ -3,20 +3,26 @@
 //! A handle is made once and used from any thread; recording takes no lock, allocates nothing
 //! once warm and makes no system call. A background thread merges the samples of all threads and
 //! sends them over the node's Unix stream socket; while the node is unreachable it keeps merging.
-//! The library prints nothing, never panics on the input of a job, and counts every lost sample:
-//! see [`stats`].
+//! Everything is off until it is switched on. The library never panics on the input of a job,
+//! counts every lost sample (see [`stats`]), and prints at most one line per cause: of values that
+//! go nowhere because of a setting.
 //!
 //! ```
 //! use std::sync::LazyLock;
-//! use plimsoll_client::Operation;
+//! use plimsoll_client::{Config, Operation, configure};
 //!
 //! static EPOCH_HOOK: LazyLock<Operation> = LazyLock::new(|| Operation::new("epoch_hook"));
+//!
+//! fn main() {
+//!     // Or PLIMSOLL_ENABLE=1 and PLIMSOLL_ENABLE_TIMERS=1 in the environment.
+//!     configure(Config::new().enable(true)).expect("nothing was recorded yet");
+//!     end_of_epoch();
+//! }
 //!
 //! fn end_of_epoch() {
 //!     let _timer = EPOCH_HOOK.start();
 //!     // validate, infer, handle commands
 //! }
-//! # end_of_epoch();
 //! ```
 //!
 //! On request a scope also records the part of its time in which its thread did not work, as the
@@ -25,15 +31,20 @@
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
-//! | `PLIMSOLL_ENABLE` | any value other than `1` disables all calls | `1` |
+//! | `PLIMSOLL_ENABLE` | the master switch: `1` | off |
+//! | `PLIMSOLL_ENABLE_TIMERS` | scopes, closures and futures of an [`Operation`]: `1` | off |
+//! | `PLIMSOLL_ENABLE_SHARDS` | [`start_read`]: `1` | off |
+//! | `PLIMSOLL_LABELS` | labels of every series, such as `run=r7,rank=3` | none |
 //! | `PLIMSOLL_STREAM` | the node's stream socket | `/run/plimsoll/node.stream` |
 //! | `PLIMSOLL_FLUSH_MS` | milliseconds between two flushes, 10 to 60 000 | `40` |
 //!
-//! They are read once, when the first sample is recorded.
+//! They are read once, with the first value; [`configure`] overrides them. `record`, counters and
+//! gauges need the master switch alone.
 //!
 //! Do not call the library from a signal handler or a global allocator: either may interrupt a
 //! record of its own thread and wait for a lock that the thread itself holds.
 
+mod config;
 mod connection;
 mod delivery;
 mod directory;
@@ -50,13 +61,19 @@ mod recording;
 mod registry;
 mod sender;
 mod settings;
+mod shard_log;
+mod shards;
 mod side;
 mod stats;
+mod switches;
 mod unsent;
 
+pub use config::{Config, ConfigError};
 pub use idle::{IdleTimer, WithIdle};
 pub use number::{Counter, Gauge, HitCounter};
 pub use operation::{Operation, Timer};
 pub use plimsoll_schemas::ids::IdError;
-pub use process::flush;
+pub use process::{FlushOutcome, configure, flush};
+pub use shard_log::ShardSummary;
+pub use shards::{ShardRead, shard_summary, start_read};
 pub use stats::{Stats, stats};

@@ -6,6 +6,16 @@ use std::time::Duration;
 pub(crate) const OPERATIONS_MAX: usize = 1_024;
 /// Counters, and gauges, each; one more folds into `other`, counted.
 pub(crate) const NUMBERS_MAX: usize = 1_024;
+/// Labels of every series of a process, beside the 16 of a series itself.
+pub(crate) const DEFAULT_LABELS_MAX: usize = 8;
+/// Earlier reads of shards from which a read is judged slow.
+pub(crate) const SLOW_READ_AFTER: u64 = 10;
+/// A read is slow if it takes longer than so many times the mean of those before it.
+pub(crate) const SLOW_READ_FACTOR: u64 = 2;
+/// Slowest reads that the summary of shards keeps, with their names.
+pub(crate) const SLOWEST_READS_MAX: usize = 10;
+/// Bytes of a shard's name in that summary.
+pub(crate) const SHARD_NAME_BYTES_MAX: usize = 256;
 /// Time between two flushes. A killed job is to lose at most its last 50 ms; that leaves ten to
 /// send a frame and to get its answer.
 pub(crate) const FLUSH_EVERY: Duration = Duration::from_millis(40);

@@ -65,7 +65,18 @@ impl HitCounter {
     /// The pair of this name; an invalid name or label folds into `other`.
     #[must_use]
     pub fn new(name: &str) -> Self {
-        let counter = |outcome| Counter::with_labels(name, [("outcome", outcome)]);
+        Self::with_labels(name, NO_LABELS)
+    }
+
+    /// A pair with labels; an invalid name or label folds into `other`.
+    #[must_use]
+    pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
+        name: &str,
+        labels: impl IntoIterator<Item = (K, V)>,
+    ) -> Self {
+        let labels: Vec<_> = labels.into_iter().collect();
+        let own = || labels.iter().map(|(key, value)| (key.as_ref(), value.as_ref()));
+        let counter = |outcome| Counter::with_labels(name, own().chain([("outcome", outcome)]));
         Self { hits: counter("hit"), misses: counter("miss") }
     }
 

@@ -11,6 +11,7 @@ use plimsoll_schemas::time::nanos;
 
 use crate::directory::{NO_LABELS, series};
 use crate::number::Counter;
+use crate::switches::Profiler;
 use crate::{incidents, process, recording};
 
 /// An operation, perhaps with labels, whose latencies are recorded. Made once, cheap to copy,
@@ -110,7 +111,22 @@ impl Operation {
     /// Times from here until the returned guard goes out of scope, also by `?` or a panic.
     #[inline]
     pub fn start(&self) -> Timer {
-        Timer { operation: *self, begun: recording::ready().then(Stopwatch::start) }
+        let is_on = recording::is_on(Profiler::Timers);
+        Timer { operation: *self, begun: is_on.then(Stopwatch::start), is_failed: false }
+    }
+
+    /// Times `work`. An error or a panic also counts in the counter `<operation>.errors` with the
+    /// operation's labels.
+    ///
+    /// # Errors
+    /// That of `work`.
+    pub fn time<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
+        // Failed unless it succeeds, so that a panic counts too.
+        let mut timer = self.start();
+        timer.fail();
+        let outcome = work();
+        timer.is_failed = outcome.is_err();
+        outcome
     }
 
     /// Times `future` from its first poll until it is done. Dropped before, it records no
@@ -129,8 +145,14 @@ impl Operation {
             return;
         }
         incidents::CANCELLED.fetch_add(1, Relaxed);
+        self.count_one("cancelled");
+    }
+
+    /// Counts one in the counter `<operation>.<what>` with the operation's labels.
+    #[cold]
+    fn count_one(self, what: &str) {
         let Series { operation, labels } = process::state().directory.series(self.index);
-        Counter::with_labels(&format!("{operation}.cancelled"), labels.iter()).add(1);
+        Counter::with_labels(&format!("{operation}.{what}"), labels.iter()).add(1);
     }
 }
 
@@ -141,11 +163,19 @@ pub struct Timer {
     operation: Operation,
     /// Absent once there is nothing to record.
     begun: Option<Stopwatch>,
+    /// Whether the span counts as an error too.
+    is_failed: bool,
 }
 
 impl Timer {
     /// Ends the span and records it.
     pub fn stop(self) {}
+
+    /// Marks the span as failed: once it ends, it also counts in the counter `<operation>.errors`
+    /// with the operation's labels.
+    pub fn fail(&mut self) {
+        self.is_failed = true;
+    }
 
     /// Ends the span without recording it.
     pub fn cancel(mut self) {
@@ -158,6 +188,9 @@ impl Drop for Timer {
     fn drop(&mut self) {
         if let Some(begun) = self.begun {
             self.operation.record(begun.elapsed());
+            if self.is_failed {
+                self.operation.count_one("errors");
+            }
         }
     }
 }

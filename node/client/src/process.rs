@@ -8,9 +8,11 @@ use std::time::Duration;
 use crate::limits::EXIT_WAIT;
 use plimsoll_clock::Deadline;
 
+use crate::config::{Config, ConfigError};
 use crate::flusher;
 use crate::hooks::{self, Hooks};
 use crate::registry::{self, State};
+use crate::settings::Settings;
 use crate::side::{COLD, OFF, SIDE};
 
 static HOOKED: AtomicBool = AtomicBool::new(false);
@@ -44,28 +46,74 @@ pub(crate) fn start() -> bool {
     }
 }
 
+/// Sets this process up, before its first value; later calls replace earlier ones until then.
+///
+/// # Errors
+/// When nothing was changed, and why.
+pub fn configure(config: Config) -> Result<(), ConfigError> {
+    config.check()?;
+    let mut state = state();
+    if SIDE.load(Relaxed) < 2 {
+        return Err(ConfigError::Started);
+    }
+    state.set_settings(Settings::from_environment_and(config));
+    // A process that was off tries again with its next value.
+    let _was_off = SIDE.compare_exchange(OFF, COLD, Relaxed, Relaxed);
+    Ok(())
+}
+
 /// Sends what this thread recorded so far, and everything else that is unsent, and waits until the
-/// node has acknowledged it, at most for `within`. True when the node has, or when there is nothing
-/// to send; the rest stays held.
+/// node has acknowledged it, at most for `within`. What is not acknowledged stays held.
 ///
 /// A thread need not call it before it ends, nor a process before it exits.
-#[must_use = "false means that samples are still held"]
-pub fn flush(within: Duration) -> bool {
+#[must_use = "samples may still be held"]
+pub fn flush(within: Duration) -> FlushOutcome {
     wait_for_flush(Deadline::within(within), |_| false)
+}
+
+/// What a [`flush`] achieved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlushOutcome {
+    /// The library is switched off, so nothing was recorded.
+    Disabled,
+    /// The node has acknowledged everything recorded before, or there was nothing.
+    Delivered,
+    /// The node cannot be reached; so many samples are held.
+    Unreachable {
+        /// Samples held.
+        held: u64,
+    },
+    /// The node is connected and has not answered in time; so many samples are held.
+    TimedOut {
+        /// Samples held.
+        held: u64,
+    },
+}
+
+impl FlushOutcome {
+    /// Whether the node has everything.
+    #[must_use]
+    pub const fn is_delivered(self) -> bool {
+        matches!(self, Self::Delivered)
+    }
 }
 
 /// As [`flush`], but without waiting for a node that this process has never reached: a job on a
 /// machine without a node must not end later.
 fn flush_at_exit() {
     let never_reached = |state: &State| state.delivery.connections == 0;
-    wait_for_flush(Deadline::within(EXIT_WAIT), never_reached);
+    let _outcome = wait_for_flush(Deadline::within(EXIT_WAIT), never_reached);
 }
 
-fn wait_for_flush(until: Deadline, is_hopeless: impl Fn(&State) -> bool) -> bool {
-    if SIDE.load(Relaxed) > 1 {
-        return true;
+fn wait_for_flush(until: Deadline, is_hopeless: impl Fn(&State) -> bool) -> FlushOutcome {
+    match SIDE.load(Relaxed) {
+        OFF => return FlushOutcome::Disabled,
+        COLD => return of_idle_process(),
+        _ => {}
     }
-    let Some(mut state) = registry::try_lock(until) else { return false };
+    let Some(mut state) = registry::try_lock(until) else {
+        return FlushOutcome::TimedOut { held: 0 };
+    };
     state.ensure_flusher(flusher::spawn);
     let request = state.request_flush();
     state.requests.waiting += 1;
@@ -76,7 +124,20 @@ fn wait_for_flush(until: Deadline, is_hopeless: impl Fn(&State) -> bool) -> bool
         state = registry::wait_for_report(state, until);
     }
     state.requests.waiting -= 1;
-    state.requests.done >= request
+    let held = state.held();
+    match state.requests {
+        requests if requests.done >= request => FlushOutcome::Delivered,
+        requests if requests.unreachable >= request => FlushOutcome::Unreachable { held },
+        _ => FlushOutcome::TimedOut { held },
+    }
+}
+
+/// Nothing was recorded yet.
+fn of_idle_process() -> FlushOutcome {
+    match state().is_enabled() {
+        true => FlushOutcome::Delivered,
+        false => FlushOutcome::Disabled,
+    }
 }
 
 extern "C" fn before_fork() {

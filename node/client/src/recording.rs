@@ -11,7 +11,8 @@ use crate::limits::OPERATIONS_MAX;
 
 use crate::process;
 use crate::registry::{self, Recorder};
-use crate::side::{COLD, SIDE};
+use crate::side::{COLD, OFF, SIDE};
+use crate::switches::Profiler;
 
 const BLOCK: usize = 32;
 const BLOCKS: usize = OPERATIONS_MAX.div_ceil(BLOCK);
@@ -54,7 +55,10 @@ impl Drop for ThreadRecorders {
 pub(crate) fn record(index: u32, ns: u64) {
     let side = SIDE.load(Relaxed);
     if side > 1 {
-        return record_cold(index, ns);
+        if side != OFF {
+            record_cold(index, ns);
+        }
+        return;
     }
     let recorded = RECORDERS.try_with(|recorders| {
         let recorder = recorders.recorder(index as usize)?;
@@ -95,4 +99,10 @@ pub(crate) fn ready() -> bool {
         COLD => process::start(),
         _ => false,
     }
+}
+
+/// True when a profiler records.
+#[inline]
+pub(crate) fn is_on(profiler: Profiler) -> bool {
+    ready() && profiler.is_on()
 }

@@ -23,7 +23,9 @@ use crate::directory::Directory;
 use crate::half::{Half, Samples};
 use crate::incidents;
 use crate::settings::Settings;
+use crate::shard_log::ShardLog;
 use crate::side::{COLD, OFF, SIDE};
+use crate::switches;
 use crate::unsent::Unsent;
 
 static STATE: Mutex<State> = Mutex::new(State::new());
@@ -58,6 +60,7 @@ pub(crate) struct State {
     pub(crate) requests: FlushRequests,
     pub(crate) counts: SampleCounts,
     pub(crate) delivery: DeliveryCounts,
+    pub(crate) shards: ShardLog,
 }
 
 /// Numbers of the flushes that were requested and done.
@@ -94,14 +97,28 @@ impl State {
             requests: FlushRequests { wanted: 0, done: 0, unreachable: 0, waiting: 0 },
             counts: SampleCounts { taken: 0, clamped: 0 },
             delivery: DeliveryCounts::new(),
+            shards: ShardLog::new(),
         }
+    }
+
+    /// Replaces the settings of a process that has recorded nothing yet.
+    pub(crate) fn set_settings(&mut self, settings: Settings) {
+        self.settings = Some(settings);
+    }
+
+    /// Whether the settings switch the library on; the first call reads them and warns of those
+    /// without effect.
+    pub(crate) fn is_enabled(&mut self) -> bool {
+        let settings = self.settings.get_or_insert_with(Settings::from_environment);
+        switches::set(settings.profilers);
+        switches::warn_of_settings(&settings.problems);
+        settings.enabled
     }
 
     /// Prepares a process that has recorded nothing yet; false when the library is disabled. A
     /// forked child drops the samples of its parent's threads: the parent sends those.
     pub(crate) fn reset(&mut self) -> bool {
-        let settings = self.settings.get_or_insert_with(Settings::from_environment);
-        if !settings.enabled {
+        if !self.is_enabled() {
             SIDE.store(OFF, Relaxed);
             return false;
         }
@@ -113,6 +130,7 @@ impl State {
         self.directory.clear_values();
         (self.requests, self.counts) = (FlushRequests::default(), SampleCounts::default());
         (self.delivery, self.is_flusher_running) = (DeliveryCounts::new(), false);
+        self.shards = ShardLog::new();
         incidents::reset();
         true
     }
@@ -136,6 +154,12 @@ impl State {
     pub(crate) fn recorded(&self) -> u64 {
         let late = self.late.values().map(|late| late.histogram.count());
         self.halves().map(Half::untaken).chain(late).fold(self.counts.taken, u64::saturating_add)
+    }
+
+    /// Samples that the node has not acknowledged.
+    pub(crate) fn held(&self) -> u64 {
+        let DeliveryCounts { acknowledged, refused, .. } = self.delivery;
+        self.recorded().saturating_sub(acknowledged).saturating_sub(refused)
     }
 
     /// Moves all samples recorded since the last call to `unsent`, and switches writers to the

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::limits::{ATTEMPTS_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
 use plimsoll_clock::Deadline;
-use plimsoll_schemas::ids::Seq;
+use plimsoll_schemas::ids::{Labels, Seq};
 use plimsoll_schemas::wire::frame::{self, Frame};
 
 use crate::connection::{Connection, ExchangeError};
@@ -37,12 +37,12 @@ struct UnansweredFrame {
 }
 
 impl Sender {
-    pub(crate) fn new(path: PathBuf, client: String) -> Self {
+    pub(crate) fn new(path: PathBuf, client: String, defaults: Labels) -> Self {
         Self {
             path,
             client,
             next: Seq(1),
-            unsent: Unsent::default(),
+            unsent: Unsent::new(defaults),
             unanswered: None,
             connection: None,
             delivery: DeliveryCounts::new(),

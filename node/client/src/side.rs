@@ -6,5 +6,5 @@ use std::sync::atomic::AtomicUsize;
 pub(crate) static SIDE: AtomicUsize = AtomicUsize::new(COLD);
 /// Nothing was recorded in this process yet. A forked child starts so.
 pub(crate) const COLD: usize = 2;
-/// `PLIMSOLL_ENABLE` is not 1.
+/// The master switch is off.
 pub(crate) const OFF: usize = 3;

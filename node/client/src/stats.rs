@@ -10,7 +10,7 @@ use crate::side::SIDE;
 /// samples. A forked child starts at zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// False while `PLIMSOLL_ENABLE` is not 1, and before the first sample.
+    /// False while the master switch is off, and before the first sample.
     pub enabled: bool,
     /// Samples recorded, those for expected intervals included.
     pub recorded: u64,
@@ -49,7 +49,7 @@ pub fn stats() -> Stats {
         recorded,
         acknowledged: delivery.acknowledged,
         refused: delivery.refused,
-        held: recorded.saturating_sub(delivery.acknowledged).saturating_sub(delivery.refused),
+        held: state.held(),
         clamped: state.counts.clamped,
         frames: delivery.frames,
         frames_refused: delivery.frames_refused,

@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::limits::FRAME_BYTES_SPLIT;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::Series;
-use plimsoll_schemas::limits::wire::SAMPLES_MAX;
+use plimsoll_schemas::ids::{Labels, Series};
+use plimsoll_schemas::limits::wire::{LABELS_MAX, SAMPLES_MAX};
 use plimsoll_schemas::wire::Latency;
 
 use crate::directory::{Directory, UNSET};
@@ -21,6 +21,8 @@ const BUCKET_BYTES: usize = 12;
 
 #[derive(Default)]
 pub(crate) struct Unsent {
+    /// Labels of every series of the process.
+    defaults: Labels,
     histograms: BTreeMap<u32, (Series, Histogram)>,
     counters: BTreeMap<Series, f64>,
     gauges: BTreeMap<Series, f64>,
@@ -37,6 +39,11 @@ pub(crate) struct FrameLoad {
 }
 
 impl Unsent {
+    /// Nothing unsent; every series gets these labels.
+    pub(crate) fn new(defaults: Labels) -> Self {
+        Self { defaults, ..Self::default() }
+    }
+
     pub(crate) fn add(&mut self, index: u32, series: impl FnOnce() -> Series, taken: &Samples) {
         let (_, sum) = self.histograms.entry(index).or_insert_with(|| (series(), <_>::default()));
         if sum.count() + taken.histogram.count() > SAMPLES_MAX {
@@ -68,6 +75,8 @@ impl Unsent {
     /// Takes the largest load that fits one frame; `None` when nothing is unsent.
     pub(crate) fn cut(&mut self) -> Option<FrameLoad> {
         let mut load = FrameLoad::default();
+        let defaults = std::mem::take(&mut self.defaults);
+        let more = label_bytes(&defaults);
         let mut room = FRAME_BYTES_SPLIT;
         // The first entry always fits: even the largest entry fits a frame by itself.
         let mut fits = |bytes: usize, first: bool| {
@@ -79,30 +88,45 @@ impl Unsent {
         while let Some(entry) = self.histograms.first_entry() {
             let (series, histogram) = entry.get();
             let buckets = histogram.counts().iter().count();
-            let bytes = series_bytes(series) + buckets * BUCKET_BYTES;
+            let bytes = series_bytes(series) + more + buckets * BUCKET_BYTES;
             if !fits(bytes, latency.histograms.is_empty()) {
                 break;
             }
-            latency.histograms.push(entry.remove());
+            let (series, histogram) = entry.remove();
+            latency.histograms.push((labelled(series, &defaults), histogram));
         }
         let mut numbers = |unsent: &mut BTreeMap<Series, f64>, into: &mut Vec<(Series, f64)>| {
             while let Some(entry) = unsent.first_entry() {
-                if !fits(series_bytes(entry.key()), false) {
+                if !fits(series_bytes(entry.key()) + more, false) {
                     break;
                 }
-                into.push(entry.remove_entry());
+                let (series, value) = entry.remove_entry();
+                into.push((labelled(series, &defaults), value));
             }
         };
         numbers(&mut self.counters, &mut latency.counters);
         numbers(&mut self.gauges, &mut latency.gauges);
         load.clamped = std::mem::take(&mut self.clamped);
+        self.defaults = defaults;
         (load != FrameLoad::default()).then_some(load)
     }
 }
 
 fn series_bytes(series: &Series) -> usize {
-    let labels = series.labels.iter().map(|(key, value)| key.len() + value.len() + LABEL_BYTES);
-    ENTRY_BYTES + series.operation.as_str().len() + labels.sum::<usize>()
+    ENTRY_BYTES + series.operation.as_str().len() + label_bytes(&series.labels)
+}
+
+fn label_bytes(labels: &Labels) -> usize {
+    labels.iter().map(|(key, value)| key.len() + value.len() + LABEL_BYTES).sum()
+}
+
+/// A series with the default labels whose keys it does not have, as far as a series holds labels.
+fn labelled(series: Series, defaults: &Labels) -> Series {
+    let own = &series.labels;
+    let others = defaults.iter().filter(|(key, _)| own.get(key).is_none());
+    let labels = Labels::new(own.iter().chain(others).take(LABELS_MAX));
+    // Cannot fail: valid labels with distinct keys, no more than fit.
+    Series { labels: labels.unwrap_or_default(), ..series }
 }
 
 #[cfg(test)]
@@ -147,7 +171,7 @@ mod tests {
             unsent.add(index, || series(&format!("small_{index}")), &taken(0..20_000));
         }
         let labels = (0..16).map(|n| (format!("{n:064}"), "v".repeat(128)));
-        let labels = plimsoll_schemas::ids::Labels::new(labels).unwrap();
+        let labels = Labels::new(labels).unwrap();
         for index in 0..1_000 {
             let operation = Operation::new(format!("{index:0128}")).unwrap();
             unsent.counters.insert(Series { operation, labels: labels.clone() }, 1.0);

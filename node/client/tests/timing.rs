@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use plimsoll_client::{Operation, Stats, stats};
+use plimsoll_client::{Config, ConfigError, Operation, Stats, configure, stats};
 
 /// Polls once; a future of these tests is done then or never.
 fn poll_once<F: Future>(future: F) -> bool {
@@ -17,6 +17,7 @@ fn poll_once<F: Future>(future: F) -> bool {
 /// One test, since there is one account in a process.
 #[test]
 fn each_way_of_timing_records_its_series() {
+    configure(Config::new().enable(true)).unwrap();
     let operation = Operation::new("epoch_hook");
     let mut before = stats();
     let mut grown = |what: &str, recorded: u64, cancelled: u64, corrections_cut: u64| {
@@ -64,6 +65,11 @@ fn each_way_of_timing_records_its_series() {
     operation.expected_interval(Duration::ZERO).record(Duration::from_secs(1));
     grown("no expected interval", 1, 0, 0);
 
+    assert_eq!(operation.time(|| Ok::<_, ()>(7)), Ok(7));
+    assert_eq!(operation.time(|| Err::<(), _>("broken")), Err("broken"));
+    grown("closures", 2, 0, 0);
+
+    assert_eq!(configure(Config::new().timers(false)), Err(ConfigError::Started));
     let account = stats();
     assert_eq!(account.recorded, account.acknowledged + account.refused + account.held);
 }

@@ -9,7 +9,10 @@ use std::thread;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use plimsoll_client::{Counter, Gauge, HitCounter, Operation, flush, stats};
+use plimsoll_client::{
+    Config, Counter, FlushOutcome, Gauge, HitCounter, Operation, configure, flush, shard_summary,
+    start_read, stats,
+};
 use plimsoll_clock::Deadline;
 use plimsoll_schemas::time::nanos;
 
@@ -32,6 +35,10 @@ fn part() {
         "waits" => waits(),
         "refused" => refused(),
         "disabled" => disabled(),
+        "profilers" => profilers(),
+        "scopes" => scopes(),
+        "in_code" => in_code(),
+        "unreachable" => unreachable(),
         "killed" => killed(),
         "ticking" => ticking(),
         "extremes" => extremes(),
@@ -70,7 +77,7 @@ fn everything() {
     [true, true, false].into_iter().for_each(|is_hit| cache.count(is_hit));
     Gauge::new("loss").set(0.5);
     Gauge::new("loss").set(f64::NAN);
-    assert!(flush(LONG), "{:?}", stats());
+    assert!(flush(LONG).is_delivered(), "{:?}", stats());
     Gauge::new("loss").set(0.25);
     let stats = stats();
     assert_eq!((stats.recorded, stats.acknowledged, stats.held), (80_000, 80_000, 0));
@@ -184,22 +191,79 @@ fn waits() {
     let mut round = 0;
     while !file("go_on").exists() {
         (0..100).for_each(|n| hook.record_ns(latency(n)));
-        assert!(!flush(Duration::from_millis(1)), "no node can have answered");
+        assert!(!flush(Duration::from_millis(1)).is_delivered(), "no node can have answered");
         round += 1;
     }
     assert_eq!(stats().held, round * 100);
     std::fs::write(file("recorded"), (round * 100).to_string()).unwrap();
-    assert!(flush(LONG), "{:?}", stats());
+    assert!(flush(LONG).is_delivered(), "{:?}", stats());
 }
 
 fn refused() {
     let hook = Operation::new("epoch_hook");
     (0..10).for_each(|n| hook.record_ns(n));
-    assert!(flush(LONG), "{:?}", stats());
+    assert!(flush(LONG).is_delivered(), "{:?}", stats());
     (0..7).for_each(|n| hook.record_ns(n));
-    assert!(flush(LONG), "{:?}", stats());
+    assert!(flush(LONG).is_delivered(), "{:?}", stats());
     let stats = stats();
     assert_eq!((stats.refused, stats.frames_refused, stats.acknowledged), (10, 1, 7));
+}
+
+/// Two uses of each profiler that is off, beside values that need the master switch alone.
+fn profilers() {
+    let hook = Operation::new("epoch_hook");
+    for _ in 0..2 {
+        hook.record_ns(5);
+        drop(hook.start());
+        hook.with_idle().start().stop();
+        start_read("shard").end(1, 1);
+    }
+    assert_eq!(flush(LONG), FlushOutcome::Delivered);
+    assert_eq!((stats().recorded, shard_summary().reads), (2, 0));
+}
+
+fn scopes() {
+    let hook = Operation::with_labels("epoch_hook", [("zone", "x")]);
+    assert_eq!(hook.time(|| Ok::<_, ()>(7)), Ok(7));
+    assert_eq!(hook.time(|| Err::<(), _>("broken")), Err("broken"));
+    let panicked = std::panic::catch_unwind(|| {
+        let _never = hook.time(|| -> Result<(), ()> { std::panic::resume_unwind(Box::new(())) });
+    });
+    assert!(panicked.is_err());
+    let mut timer = hook.start();
+    timer.fail();
+    timer.stop();
+    for n in 0..11 {
+        start_read(&format!("shard{n}")).end(100, 10);
+    }
+    let slow = start_read("slow");
+    let _over = Deadline::within(Duration::from_millis(50)).pause(Duration::from_millis(50));
+    slow.end(1, 1);
+    drop(start_read("broken"));
+    let cache = HitCounter::with_labels("cache", [("level", "1")]);
+    [true, true, false].into_iter().for_each(|is_hit| cache.count(is_hit));
+    let summary = shard_summary();
+    assert_eq!((summary.reads, summary.failed, summary.slow), (13, 1, 1));
+    assert_eq!((summary.bytes, summary.rows, &*summary.slowest[0].0), (1_101, 111, "slow"));
+    assert_eq!(flush(LONG), FlushOutcome::Delivered);
+}
+
+/// The environment switches everything off.
+fn in_code() {
+    let hook = Operation::new("epoch_hook");
+    hook.record_ns(5);
+    assert_eq!(flush(LONG), FlushOutcome::Disabled);
+    configure(Config::new().enable(true).shards(false).label("run", "r8")).unwrap();
+    drop(hook.start());
+    start_read("shard").end(1, 1);
+    assert_eq!(flush(LONG), FlushOutcome::Delivered);
+    assert_eq!((stats().recorded, shard_summary().reads), (1, 0));
+}
+
+fn unreachable() {
+    assert_eq!(flush(LONG), FlushOutcome::Delivered, "there is nothing");
+    Operation::new("epoch_hook").record_ns(5);
+    assert_eq!(flush(Duration::from_secs(1)), FlushOutcome::Unreachable { held: 1 });
 }
 
 fn disabled() {
@@ -208,7 +272,10 @@ fn disabled() {
     drop(hook.start());
     Counter::new("tokens").add(1);
     Gauge::new("loss").set(1.0);
-    assert!(flush(LONG));
+    assert_eq!(hook.time(|| Err::<(), _>(7)), Err(7));
+    start_read("shard").end(1, 1);
+    assert_eq!(flush(LONG), FlushOutcome::Disabled);
+    assert_eq!(shard_summary().reads, 0);
     let stats = stats();
     assert!(!stats.enabled);
     assert_eq!(stats.recorded, 0);
@@ -221,7 +288,7 @@ fn disabled() {
 fn killed() {
     let hook = Operation::new("epoch_hook");
     (0..1_000).for_each(|n| hook.record_ns(n));
-    assert!(flush(LONG), "{:?}", stats());
+    assert!(flush(LONG).is_delivered(), "{:?}", stats());
     hook.record_ns(1);
     std::fs::write(file("ready"), "").unwrap();
     poll_for(&file("never"));

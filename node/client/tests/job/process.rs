@@ -12,6 +12,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(crate) struct Job {
     child: Child,
+    log: PathBuf,
 }
 
 /// A folder for one test, with a place for the node's socket.
@@ -28,6 +29,16 @@ impl Place {
         self.folder.path().join("node.stream")
     }
 
+    fn log(&self) -> PathBuf {
+        self.file("standard_error")
+    }
+
+    /// Lines of the library on the standard error of the last job.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let log = std::fs::read_to_string(self.log()).unwrap();
+        log.lines().filter(|line| line.starts_with("plimsoll: ")).map(str::to_owned).collect()
+    }
+
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -41,12 +52,16 @@ impl Place {
             .args(["--exact", "parts::part", "--test-threads=1"])
             .env(PART, part)
             .env(FOLDER, self.folder.path())
+            .env("PLIMSOLL_ENABLE", "1")
+            .env("PLIMSOLL_ENABLE_TIMERS", "1")
+            .env("PLIMSOLL_ENABLE_SHARDS", "1")
             .env("PLIMSOLL_STREAM", self.socket())
             .env("PLIMSOLL_FLUSH_MS", "20")
             .envs(variables.iter().copied())
             .stdout(Stdio::null())
+            .stderr(std::fs::File::create(self.log()).unwrap())
             .spawn();
-        Job { child: child.unwrap() }
+        Job { child: child.unwrap(), log: self.log() }
     }
 
     /// Lets a part that waits for a file of this name go on.
@@ -90,7 +105,8 @@ impl Job {
     }
 
     pub(crate) fn ends_well(mut self) {
-        assert!(self.poll_end().success(), "the job's own assertions failed");
+        let is_well = self.poll_end().success();
+        assert!(is_well, "{}", std::fs::read_to_string(&self.log).unwrap());
     }
 }
 

@@ -120,3 +120,74 @@ fn a_disabled_library_neither_connects_nor_starts_a_thread() {
     place.start_with("disabled", &[("PLIMSOLL_ENABLE", "0")]).ends_well();
     assert_eq!(node.leave().connections, 0);
 }
+
+#[test]
+fn a_profiler_that_is_off_records_nothing_and_is_warned_of_once_with_the_fix() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    let off = [("PLIMSOLL_ENABLE_TIMERS", "yes"), ("PLIMSOLL_ENABLE_SHARDS", "")];
+    place.start_with("profilers", &off).ends_well();
+    assert_eq!(node.leave().samples(), 2);
+    let fix = |noun: &str, name: &str, setter: &str| {
+        format!(
+            "plimsoll: {noun} are used and record nothing: set {name}=1, or call \
+             plimsoll_client::configure(Config::new().enable(true).{setter}(true))"
+        )
+    };
+    assert_eq!(
+        place.warnings(),
+        [
+            "plimsoll: PLIMSOLL_ENABLE_TIMERS is \"yes\" and has no effect: use 1 or 0".to_owned(),
+            fix("timers", "PLIMSOLL_ENABLE_TIMERS", "timers"),
+            fix("shard reads", "PLIMSOLL_ENABLE_SHARDS", "shards"),
+        ]
+    );
+}
+
+#[test]
+fn a_profiler_that_is_off_on_purpose_is_not_warned_of() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    let off = [("PLIMSOLL_ENABLE_TIMERS", "0"), ("PLIMSOLL_ENABLE_SHARDS", "0")];
+    place.start_with("profilers", &off).ends_well();
+    assert_eq!((node.leave().samples(), place.warnings()), (2, Vec::new()));
+}
+
+#[test]
+fn scopes_shards_and_lookups_count_errors_sizes_and_outcomes_with_the_default_labels() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    place.start_with("scopes", &[("PLIMSOLL_LABELS", "run=r7,zone=default")]).ends_well();
+    let seen = node.leave();
+    assert_eq!(seen.histograms["epoch_hook{run=r7,zone=x}"].count(), 4);
+    assert_eq!(seen.histograms["shard_read{run=r7,zone=default}"].count(), 13);
+    let counters: Vec<_> = seen.counters.iter().map(|(name, n)| (name.as_str(), *n)).collect();
+    assert_eq!(
+        counters,
+        [
+            ("cache{level=1,outcome=hit,run=r7,zone=default}", 2.0),
+            ("cache{level=1,outcome=miss,run=r7,zone=default}", 1.0),
+            ("epoch_hook.errors{run=r7,zone=x}", 3.0),
+            ("shard_read.bytes{run=r7,zone=default}", 1_101.0),
+            ("shard_read.errors{run=r7,zone=default}", 1.0),
+            ("shard_read.rows{run=r7,zone=default}", 111.0),
+            ("shard_read.slow{run=r7,zone=default}", 1.0),
+        ]
+    );
+    assert_eq!(place.warnings(), Vec::<String>::new());
+}
+
+#[test]
+fn a_program_overrides_its_environment_and_enabling_it_enables_its_profilers() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    let off = [("PLIMSOLL_ENABLE", "0"), ("PLIMSOLL_ENABLE_TIMERS", "")];
+    place.start_with("in_code", &off).ends_well();
+    let seen = node.leave();
+    assert_eq!((seen.samples(), seen.histograms["epoch_hook{run=r8}"].count()), (1, 1));
+}
+
+#[test]
+fn a_flush_without_a_node_returns_what_it_holds() {
+    Place::new().start("unreachable").ends_well();
+}
