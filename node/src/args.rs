@@ -1,6 +1,7 @@
 //! The command line of `plimsoll-node`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Parser;
 use plimsoll_runtime::exit::TABLE;
@@ -44,6 +45,9 @@ pub struct Args {
     /// only]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
+    /// Time between two hardware samples, 100ms to 60s [default: 1s]
+    #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
+    sample_interval: Option<Duration>,
     /// Address of /metrics, /healthz and /readyz, "" to disable [default: 127.0.0.1:9901]
     #[arg(long, value_name = "ADDRESS")]
     http: Option<String>,
@@ -66,7 +70,7 @@ Settings: flags override PLIMSOLL_NODE_* variables, variables override the file.
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 11] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 12] {
         let labels = (!self.label.is_empty()).then(|| json!(self.label).to_string());
         [
             ("identity.labels", labels),
@@ -79,6 +83,10 @@ impl Args {
             ("otlp.http", self.otlp.then(|| "127.0.0.1:4318".to_owned())),
             ("otlp.grpc", self.otlp.then(|| "127.0.0.1:4317".to_owned())),
             ("spool.path", self.spool.as_ref().map(|path| path.display().to_string())),
+            (
+                "hardware.interval_ms",
+                self.sample_interval.map(|every| every.as_millis().to_string()),
+            ),
             ("http.address", self.http.clone()),
         ]
     }

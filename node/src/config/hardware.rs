@@ -1,10 +1,12 @@
 //! Settings of the hardware sensors: the `[hardware]` section.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::Deserialize;
 
 use super::watch::{Watch, watches};
+use crate::limits::SENSOR_EVERY;
 
 /// The `[hardware]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -13,6 +15,9 @@ pub struct HardwareSettings {
     /// Sample hardware. Off starts no thread and sends no reading. Default on; costs under 0.1 % of
     /// a core on a small machine.
     pub enabled: bool,
+    /// Time between two samples in milliseconds, 100 to 60 000. Of several samples in one interval
+    /// of the node the worst values are sent. Costs CPU in proportion.
+    pub interval_ms: u64,
     /// Read NVIDIA GPUs, each ten times a second. Default on; costs about 0.1 % of a core for each
     /// GPU. Without a driver the node searches for the library once a minute.
     pub gpu: bool,
@@ -30,6 +35,15 @@ pub struct HardwareSettings {
 impl Default for HardwareSettings {
     fn default() -> Self {
         let (root, watch) = (PathBuf::from("/"), Vec::new());
-        Self { enabled: true, gpu: true, nvml_library: None, root, watch }
+        let interval_ms = SENSOR_EVERY.as_secs() * 1_000;
+        Self { enabled: true, interval_ms, gpu: true, nvml_library: None, root, watch }
+    }
+}
+
+impl HardwareSettings {
+    /// Time between two samples.
+    #[must_use]
+    pub fn interval(&self) -> Duration {
+        Duration::from_millis(self.interval_ms)
     }
 }

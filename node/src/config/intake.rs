@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::limits::{LABEL_RULES_MAX, UNIT_SUFFIXES_MAX};
+use crate::limits::{LABEL_RULES_MAX, UNIT_PATTERNS_MAX, UNIT_SUFFIXES_MAX};
 use plimsoll_schemas::ids::Labels;
 use serde::{Deserialize, Deserializer};
 
 use crate::core::intake::Rules;
-use crate::core::intake::lines::{DEFAULT_SUFFIXES, Unit, Units, suffix};
+use crate::core::intake::glob::Glob;
+use crate::core::intake::lines::{DEFAULT_SUFFIXES, Unit, Units, pattern, suffix};
 use crate::core::intake::otlp::OtlpRules;
 use crate::core::intake::series::LabelRules;
 
@@ -39,12 +40,21 @@ pub struct UnitSettings {
     pub d: Unit,
     /// Units of `h` and `d` values by the last part of the name, as `seconds=s`.
     pub suffixes: Vec<String>,
+    /// Units of `ms`, `h` and `d` values by pattern of the whole name, as `train.*=s`. The first
+    /// match applies, before suffixes and defaults.
+    pub patterns: Vec<String>,
 }
 
 impl Default for UnitSettings {
     fn default() -> Self {
         let Units { ms, h, d, .. } = Units::default();
-        Self { ms, h, d, suffixes: DEFAULT_SUFFIXES.map(str::to_owned).into() }
+        Self {
+            ms,
+            h,
+            d,
+            suffixes: DEFAULT_SUFFIXES.map(str::to_owned).into(),
+            patterns: Vec::new(),
+        }
     }
 }
 
@@ -68,10 +78,10 @@ pub(super) fn rules(
             "labels.drop: {both:?} is in labels.allow too; remove it from one of them"
         ));
     }
-    let suffixes = suffixes(&units.suffixes)?;
+    let (suffixes, patterns) = (suffixes(&units.suffixes)?, patterns(&units.patterns)?);
     Ok(Rules {
         labels: LabelRules { allow, drop, container: labels.container },
-        units: Units { ms: units.ms, h: units.h, d: units.d, suffixes },
+        units: Units { ms: units.ms, h: units.h, d: units.d, suffixes, patterns },
         otlp,
         targets: Vec::new(),
     })
@@ -99,4 +109,22 @@ fn suffixes(texts: &[String]) -> Result<BTreeMap<String, Unit>, String> {
         }
     }
     Ok(suffixes)
+}
+
+fn patterns(texts: &[String]) -> Result<Vec<(Glob, Unit)>, String> {
+    if texts.len() > UNIT_PATTERNS_MAX {
+        return Err(format!("units.patterns must have at most {UNIT_PATTERNS_MAX} patterns"));
+    }
+    let mut patterns: Vec<(Glob, Unit)> = Vec::new();
+    for text in texts {
+        let (name, unit) = pattern(text).map_err(|error| format!("units.patterns: {error}"))?;
+        if patterns.iter().any(|(before, _)| *before == name) {
+            return Err(format!(
+                "units.patterns: {text:?} never applies, since an earlier entry matches the same \
+                 names; remove one"
+            ));
+        }
+        patterns.push((name, unit));
+    }
+    Ok(patterns)
 }

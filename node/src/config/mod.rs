@@ -190,6 +190,10 @@ impl Config {
                 "interval.series_max must lie between 1 and 100000",
                 (1..=100_000).contains(&self.interval.series_max),
             ),
+            (
+                "hardware.interval_ms must lie between 100 and 60000",
+                limits::SENSOR_EVERY_MS.contains(&self.hardware.interval_ms),
+            ),
             ("hardware.root must be an absolute path such as /", self.hardware.root.is_absolute()),
         ];
         let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
@@ -297,6 +301,9 @@ mod tests {
             ("[units]\nsuffixes = ['seconds']", "units.suffixes: \"seconds\" must be"),
             ("[units]\nsuffixes = ['seconds=m']", "units.suffixes: \"m\" is not a unit"),
             ("[units]\nsuffixes = ['a=s', 'a=ms']", "units.suffixes: \"a=ms\" contradicts"),
+            ("[units]\npatterns = ['a.*']", "units.patterns: \"a.*\" must be a name"),
+            ("[units]\npatterns = ['a.*=m']", "units.patterns: \"a.*=m\": \"m\" is not a unit"),
+            ("[units]\npatterns = ['a*=s', 'a*=ms']", "units.patterns: \"a*=ms\" never applies"),
             ("[otlp]\nhttp = 'here'", "otlp.http"),
             ("[otlp]\ngrpc = '4317'", "otlp.grpc"),
             ("[otlp]\nunit = 'By'", "otlp.unit"),
@@ -326,6 +333,8 @@ mod tests {
             ("[dead_letter]\nrefusals = 0", "dead_letter.refusals"),
             ("[dead_letter]\nevery_seconds = 0", "dead_letter.every_seconds"),
             ("[hardware]\nroot = 'host'", "hardware.root"),
+            ("[hardware]\ninterval_ms = 99", "hardware.interval_ms must lie between 100"),
+            ("[hardware]\ninterval_ms = 60001", "hardware.interval_ms must lie between 100"),
             ("[log]\nformat = 'xml'", "log.format"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
             ("[bus]\nurl = 'http://h'", "bus.url"),
@@ -347,6 +356,8 @@ mod tests {
         let more = list(limits::UNIT_SUFFIXES_MAX + 1).replace("',", "=s',");
         let error = read(&format!("[units]\nsuffixes = [{more}]")).unwrap_err();
         assert_eq!(error, "units.suffixes must have at most 64 suffixes");
+        let error = read(&format!("[units]\npatterns = [{more}]")).unwrap_err();
+        assert_eq!(error, "units.patterns must have at most 64 patterns");
     }
 
     #[test]

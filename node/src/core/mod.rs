@@ -20,6 +20,7 @@ mod identity;
 pub mod intake;
 mod ledger;
 pub mod loss;
+mod open_readings;
 pub mod outbox;
 mod priority;
 mod seal;
@@ -47,6 +48,7 @@ use intake::points::Point;
 use intake::promtext::Scrape;
 use intake::{ClosedInterval, Intake, Reject};
 use ledger::Ledger;
+use open_readings::OpenReadings;
 use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox, Priority};
 use priority::ReportedStates;
 use seal::Sealer;
@@ -67,7 +69,7 @@ pub struct Core {
     interval_length: Duration,
     interval_ends: Mono,
     /// Readings that the open interval will carry.
-    hardware: Vec<Reading>,
+    hardware: OpenReadings,
     /// States in the latest messages.
     reported: ReportedStates,
     confirmations: ConfirmationStats,
@@ -103,7 +105,7 @@ impl Core {
             clock_steps: ClockSteps::default(),
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
-            hardware: Vec::new(),
+            hardware: OpenReadings::default(),
             reported: ReportedStates::default(),
             confirmations: ConfirmationStats::default(),
             connections: 0,
@@ -175,6 +177,12 @@ impl Core {
         self.intake.take_otlp_warnings()
     }
 
+    /// Warnings for the operator about timers that look like seconds sent as `ms`, once for each
+    /// operation.
+    pub fn take_unit_warnings(&mut self) -> Vec<String> {
+        self.intake.take_unit_warnings()
+    }
+
     /// A socket could not be read, which may have cost a datagram.
     pub fn on_read_error(&mut self) {
         self.intake.on_read_error();
@@ -185,10 +193,9 @@ impl Core {
         self.intake.on_kernel_dropped(datagrams);
     }
 
-    /// Stores the latest hardware readings for the open interval.
+    /// Folds a hardware sample into the open interval.
     pub fn on_hardware(&mut self, readings: Vec<Reading>) {
-        self.hardware = readings;
-        self.hardware.truncate(limits::READINGS_MAX);
+        self.hardware.fold(readings);
     }
 
     /// So many tasks and threads of this process had to be started again.
@@ -365,8 +372,8 @@ impl Core {
             let priority = priority::of_events(&events);
             self.enqueue(now, started, priority, &Body::Event(events));
         }
-        if !self.hardware.is_empty() {
-            let readings = std::mem::take(&mut self.hardware);
+        let readings = self.hardware.take();
+        if !readings.is_empty() {
             let priority = self.reported.priority_of_hardware(&readings);
             self.enqueue(now, started, priority, &Body::Hardware(Hardware { readings }));
         }
@@ -657,6 +664,8 @@ impl Core {
             recorded: self.ledger.totals().recorded,
             spooled: Some(self.spool.outlives_process()),
             former: self.spool.orphans().to_vec(),
+            suspect_units: self.intake.suspect_units().len() as u64,
+            version: env!("CARGO_PKG_VERSION").into(),
             ..self.outbox.stats()
         }
     }

@@ -72,6 +72,9 @@ impl Inputs {
             SocketEvent::Failed => core.on_read_error(),
             SocketEvent::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
         });
+        for warning in core.take_unit_warnings() {
+            tracing::warn!("unit is suspect (logged once per operation): {warning}");
+        }
         let frames = self.frames.take(|read| match read {
             Ok(frame) => Some((core.on_frame(now, frame), core.wait_for_note(now))),
             Err(error) => {

@@ -93,6 +93,18 @@ pub const LABEL_RULES_MAX: usize = 256;
 pub const IDENTITY_LABELS_MAX: usize = 8;
 /// Suffixes of names that state a unit.
 pub const UNIT_SUFFIXES_MAX: usize = 64;
+/// Patterns of names that state a unit; each is compared with a name once per series.
+pub const UNIT_PATTERNS_MAX: usize = 64;
+/// Values of an operation that the unit check reads before it decides.
+pub const UNIT_CHECK_VALUES: u32 = 20;
+/// Of these, values of 1 or more that still fit seconds: the first calls of a job may be slow.
+pub const UNIT_CHECK_LARGE_VALUES_MAX: u32 = 2;
+/// Of these, values that must be evidence of seconds. Of datagrams in seconds 80 % are.
+pub const UNIT_CHECK_EVIDENCE_MIN: u32 = 10;
+/// Operations that the unit check stores, about 100 bytes each; one more makes it begin anew.
+pub const UNIT_CHECK_OPERATIONS_MAX: usize = 4_096;
+/// Operations reported with a suspect unit, each with one log line; then the check ends.
+pub const SUSPECT_UNITS_MAX: usize = 64;
 /// Samples that one value may represent (sample rate 1e-6).
 pub const WEIGHT_MAX: f64 = 1e6;
 /// Metrics that a node may be configured to rename.
@@ -239,10 +251,13 @@ pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
 pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// Readings in one hardware sample.
 pub const READINGS_MAX: usize = 2_048;
-/// Age at which a hardware sample no longer counts as current.
-pub const SENSOR_STALE_AFTER: Duration = Duration::from_secs(5);
-/// Time between two hardware samples.
+/// Age beyond the time between two samples at which a reading no longer counts as current.
+pub const SENSOR_STALE_SLACK: Duration = Duration::from_secs(4);
+/// Time between two hardware samples, unless the settings give another.
 pub const SENSOR_EVERY: Duration = Duration::from_secs(1);
+/// Bounds of that time in milliseconds: as often as a GPU is polled, and half the age at which an
+/// aggregator takes readings as stale.
+pub const SENSOR_EVERY_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
 /// Time between two samples for hardware that comes and goes: an NVML driver, hwmon chips.
 pub const SENSOR_RELIST_EVERY: Duration = Duration::from_secs(60);
 /// Time between two samples of a table that costs the kernel much and does not change.

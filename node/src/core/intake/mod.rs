@@ -1,10 +1,10 @@
 //! The intake: everything that comes in, from datagrams to scraped pages, until the interval ends.
 //!
 //! Owns the readers of each format and the `recorder`, which counts what they
-//! read into the open interval: [`lines`] reads DogStatsD, `clients` detects what numbered
-//! clients lost or sent twice, `events` collects events and service checks, [`promtext`] reads
-//! scraped pages and [`otlp`] OTLP requests, both as [`points`]. [`series`] holds the open
-//! interval. Nothing is dropped without a counter.
+//! read into the open interval: [`lines`] reads DogStatsD, `unit_check` finds seconds sent as `ms`,
+//! `clients` detects what numbered clients lost or sent twice, `events` collects events and service
+//! checks, [`promtext`] reads scraped pages and [`otlp`] OTLP requests, both as [`points`].
+//! [`series`] holds the open interval. Nothing is dropped without a counter.
 //!
 //! Refuses to do I/O, to build messages, and to keep anything of a closed interval except cached
 //! series and the streams of cumulative points.
@@ -22,6 +22,7 @@ mod rules;
 mod scan;
 pub mod series;
 mod stats;
+mod unit_check;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -214,6 +215,16 @@ impl Intake {
         self.otlp.take_warnings()
     }
 
+    /// Warnings about units for the operator, once for each operation.
+    pub(super) fn take_unit_warnings(&mut self) -> Vec<String> {
+        self.recorder.take_unit_warnings()
+    }
+
+    /// Operations of which the unit is suspect.
+    pub(super) fn suspect_units(&self) -> &[Operation] {
+        self.recorder.suspect_units()
+    }
+
     /// Records a latency that the node measured itself.
     pub(super) fn on_own_latency(&mut self, operation: &Operation, ns: u64) {
         self.recorder.on_own_latency(operation, ns);
@@ -275,6 +286,7 @@ impl Intake {
             client_lost_datagrams: input.client_lost_datagrams,
             frames: input.frames,
             frames_rejected: input.frames_rejected.clone(),
+            suspect_units: self.recorder.suspect_units().to_vec(),
             points: self.recorder.point_stats(),
             scrapes: self.pages.stats(),
         }

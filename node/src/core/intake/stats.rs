@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::wire::EventSource;
 
 use super::points::PointStats;
@@ -45,6 +46,8 @@ pub struct IntakeStats {
     pub frames: u64,
     /// Frames that could not be read, by reason.
     pub frames_rejected: BTreeMap<&'static str, u64>,
+    /// Operations of `ms` lines that look like seconds.
+    pub suspect_units: Vec<Operation>,
     /// Points of other systems.
     pub points: PointStats,
     /// Scrape targets.

@@ -2,6 +2,7 @@
 //! temperatures and core clocks.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::time::Mono;
@@ -25,11 +26,12 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    pub(super) fn new(root: &Root, losses: Arc<Losses>) -> Self {
+    /// Readers of devices that are sampled so often.
+    pub(super) fn new(root: &Root, losses: Arc<Losses>, every: Duration) -> Self {
         Self {
             thermometers: Thermometers::new(root),
             frequencies: Frequencies::new(root),
-            rule: throttle::Rule::default(),
+            rule: throttle::Rule::new(every),
             throttles: throttle::Counters::new(root),
             disks: Disks::new(root),
             losses,

@@ -4,8 +4,8 @@
 //! The thread that reads here also puts the other threads' readings into the sample and sends it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::limits::SENSOR_EVERY;
 use plimsoll_clock::Clock;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::time::Mono;
@@ -31,6 +31,8 @@ use super::timekeeping;
 /// The thread that makes samples.
 pub(super) struct HostLoop {
     pub(super) clock: Clock,
+    /// Time between two samples.
+    pub(super) every: Duration,
     pub(super) root: Root,
     pub(super) slots: Vec<Arc<Slot>>,
     pub(super) losses: Arc<Losses>,
@@ -42,7 +44,7 @@ impl HostLoop {
     pub(super) fn run(&self, lifeline: &Lifeline) {
         let mut host = Host::new(&self.root);
         let mut sampling = Sampling::of("host");
-        let mut pace = Pace::new(self.clock, SENSOR_EVERY);
+        let mut pace = Pace::new(self.clock, self.every);
         while pace.rest(lifeline) {
             let now = self.clock.now().mono;
             // Ordered by worth: what is over the bound of one sample is cut at the end.

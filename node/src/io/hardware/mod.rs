@@ -1,4 +1,4 @@
-//! Hardware sampling: once a second, every sensor of this machine as [`Reading`]s.
+//! Hardware sampling: each interval, every sensor of this machine as [`Reading`]s.
 //!
 //! Runs on threads, so that a slow part delays nothing else: `host` reads what the kernel keeps in
 //! memory and sends the sample; `devices` (file systems, temperatures, clocks) and `gpu` (NVML) may
@@ -40,8 +40,9 @@ mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::limits::SENSOR_STOP_WAIT;
+use crate::limits::{SENSOR_EVERY, SENSOR_STOP_WAIT};
 use plimsoll_clock::Clock;
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::{
@@ -67,7 +68,7 @@ pub struct Sampler {
 }
 
 impl Sampler {
-    /// Starts the threads. The receiver gets one `Vec` a second, none when `enabled` is off,
+    /// Starts the threads. The receiver gets one `Vec` an interval, none when `enabled` is off,
     /// and is closed once the sampler has been stopped.
     #[must_use]
     pub fn start(
@@ -114,6 +115,7 @@ impl Drop for Sampler {
 /// What the threads share.
 struct Threads<'s> {
     clock: Clock,
+    every: Duration,
     root: Root,
     lifeline: &'s Arc<Lifeline>,
     losses: &'s Arc<Losses>,
@@ -128,7 +130,8 @@ fn spawn_all(
     supervisor: &Supervisor,
 ) {
     let (clock, root) = (Clock::start(), Root::new(&config.root));
-    let threads = Threads { clock, root, lifeline, losses, supervisor };
+    let every = config.interval();
+    let threads = Threads { clock, every, root, lifeline, losses, supervisor };
     let mut slots = Vec::new();
     if config.gpu {
         slots.push(threads.spawn_gpu(config.nvml_library.clone()));
@@ -143,34 +146,37 @@ fn spawn_all(
 /// A thread that is started again begins with new readers, since a panic may have left its own in
 /// the middle of a change.
 impl Threads<'_> {
-    fn slot(&self, thread: &'static str, witness: &'static Sensor) -> Arc<Slot> {
-        Arc::new(Slot::new(thread, witness, self.clock.now().mono))
+    fn slot(&self, thread: &'static str, witness: &'static Sensor, every: Duration) -> Arc<Slot> {
+        Arc::new(Slot::new(thread, witness, self.clock.now().mono, every))
     }
 
     fn spawn_gpu(&self, library: Option<PathBuf>) -> Arc<Slot> {
-        let slot = self.slot("gpu", &GPU_UTILIZATION_RATIO);
+        // Ten polls at least make readings, so that their mean is one.
+        let every = self.every.max(SENSOR_EVERY);
+        let slot = self.slot("gpu", &GPU_UTILIZATION_RATIO, every);
         let (clock, losses, filled) = (self.clock, Arc::clone(self.losses), Arc::clone(&slot));
         self.lifeline.spawn(self.supervisor, "hw-gpu", move |lifeline| {
             let (losses, slot) = (Arc::clone(&losses), Arc::clone(&filled));
             let sampling = Sampling::of("gpu");
-            gpu::Gpus { clock, library: library.clone(), losses, slot, sampling }.run(lifeline);
+            gpu::Gpus { clock, every, library: library.clone(), losses, slot, sampling }
+                .run(lifeline);
         });
         slot
     }
 
     fn spawn_devices(&self) -> Arc<Slot> {
-        let slot = self.slot("devices", &TEMPERATURE_CELSIUS);
-        let (clock, root) = (self.clock, self.root.clone());
+        let slot = self.slot("devices", &TEMPERATURE_CELSIUS, self.every);
+        let (clock, root, every) = (self.clock, self.root.clone(), self.every);
         let (losses, filled) = (Arc::clone(self.losses), Arc::clone(&slot));
         self.lifeline.spawn(self.supervisor, "hw-devices", move |lifeline| {
-            let mut devices = devices::Devices::new(&root, Arc::clone(&losses));
+            let mut devices = devices::Devices::new(&root, Arc::clone(&losses), every);
             filled.fill(clock, lifeline, |now| devices.sample(now));
         });
         slot
     }
 
     fn spawn_watched(&self, watches: Vec<Watch>) -> Arc<Slot> {
-        let slot = self.slot("watched", &WATCHED_PROCESSES);
+        let slot = self.slot("watched", &WATCHED_PROCESSES, self.every);
         let (clock, root) = (self.clock, self.root.clone());
         let (losses, filled) = (Arc::clone(self.losses), Arc::clone(&slot));
         self.lifeline.spawn(self.supervisor, "hw-watched", move |lifeline| {
@@ -183,7 +189,7 @@ impl Threads<'_> {
 
     fn spawn_host(&self, slots: Vec<Arc<Slot>>, samples: mpsc::Sender<Vec<Reading>>) {
         let (clock, root, losses) = (self.clock, self.root.clone(), Arc::clone(self.losses));
-        let host = HostLoop { clock, root, slots, losses, samples };
+        let host = HostLoop { clock, every: self.every, root, slots, losses, samples };
         self.lifeline.spawn(self.supervisor, "hw-host", move |lifeline| host.run(lifeline));
     }
 }

@@ -3,8 +3,9 @@
 //! The lock is held for a copy or a swap only, never while a driver is being queried.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
-use crate::limits::{SENSOR_EVERY, SENSOR_STALE_AFTER};
+use crate::limits::SENSOR_STALE_SLACK;
 use plimsoll_clock::Clock;
 use plimsoll_schemas::hardware::{MissingReading, Reading, Sensor, SensorState};
 use plimsoll_schemas::ids::Labels;
@@ -20,6 +21,8 @@ pub(super) struct Slot {
     // Represents the thread if it never stored a reading.
     witness: &'static Sensor,
     began: Mono,
+    /// Time between two samples.
+    every: Duration,
     latest: Mutex<Option<Latest>>,
 }
 
@@ -29,8 +32,13 @@ struct Latest {
 }
 
 impl Slot {
-    pub(super) fn new(thread: &'static str, witness: &'static Sensor, began: Mono) -> Self {
-        Self { thread, witness, began, latest: Mutex::new(None) }
+    pub(super) fn new(
+        thread: &'static str,
+        witness: &'static Sensor,
+        began: Mono,
+        every: Duration,
+    ) -> Self {
+        Self { thread, witness, began, every, latest: Mutex::new(None) }
     }
 
     /// Replaces what was there.
@@ -43,7 +51,7 @@ impl Slot {
     /// never were any, nothing at first and then one failed reading of the witness.
     pub(super) fn seen_at(&self, now: Mono) -> Vec<Reading> {
         let latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
-        let old = |since: Mono| now.since(since) > SENSOR_STALE_AFTER;
+        let old = |since: Mono| now.since(since) > self.every + SENSOR_STALE_SLACK;
         match &*latest {
             Some(latest) if old(latest.taken) => latest.readings.iter().map(aged).collect(),
             Some(latest) => latest.readings.clone(),
@@ -67,7 +75,7 @@ impl Slot {
         lifeline: &Lifeline,
         mut sample: impl FnMut(Mono) -> Vec<Reading>,
     ) {
-        let mut pace = Pace::new(clock, SENSOR_EVERY);
+        let mut pace = Pace::new(clock, self.every);
         let mut sampling = Sampling::of(self.thread);
         loop {
             let began = clock.now().mono;
@@ -97,16 +105,22 @@ fn aged(reading: &Reading) -> Reading {
 mod tests {
     use std::collections::BTreeMap;
     use std::sync::Arc;
-    use std::time::Duration;
 
     use plimsoll_clock::Deadline;
     use plimsoll_runtime::supervision::Supervisor;
     use plimsoll_schemas::hardware::{GPU_POWER_WATTS, GPU_TEMPERATURE_CELSIUS};
 
     use super::*;
+    use crate::limits::SENSOR_EVERY;
+
+    const STALE_AFTER: Duration = Duration::from_secs(5);
 
     fn slot() -> Slot {
-        Slot::new("test", &GPU_POWER_WATTS, Mono(0))
+        of_interval(SENSOR_EVERY)
+    }
+
+    fn of_interval(every: Duration) -> Slot {
+        Slot::new("test", &GPU_POWER_WATTS, Mono(0), every)
     }
 
     fn states(readings: &[Reading]) -> Vec<(SensorState, Option<f64>)> {
@@ -120,7 +134,7 @@ mod tests {
         let none = MissingReading::unsupported("driver");
         let absent = Reading::absent(&GPU_TEMPERATURE_CELSIUS, Labels::default(), none);
         slot.put(Mono(1), vec![ok, absent]);
-        let last = Mono(1).plus(SENSOR_STALE_AFTER);
+        let last = Mono(1).plus(STALE_AFTER);
         assert_eq!(
             states(&slot.seen_at(last)),
             [(SensorState::Ok, Some(70.0)), (SensorState::Unsupported, None)]
@@ -134,10 +148,22 @@ mod tests {
     }
 
     #[test]
+    fn readings_of_a_slow_or_fast_sampling_are_stale_once_the_next_is_four_seconds_late() {
+        for every in [Duration::from_millis(100), Duration::from_secs(60)] {
+            let slot = of_interval(every);
+            slot.put(Mono(0), vec![Reading::ok(&GPU_POWER_WATTS, Labels::default(), 70.0)]);
+            let last = Mono(0).plus(every).plus(Duration::from_secs(4));
+            assert_eq!(states(&slot.seen_at(last)), [(SensorState::Ok, Some(70.0))], "{every:?}");
+            let late = slot.seen_at(Mono(last.0 + 1));
+            assert_eq!(states(&late), [(SensorState::Stale, None)], "{every:?}");
+        }
+    }
+
+    #[test]
     fn a_thread_that_never_answered_is_one_failed_reading_not_silence() {
         let slot = slot();
-        assert_eq!(slot.seen_at(Mono(0).plus(SENSOR_STALE_AFTER)), []);
-        let late = slot.seen_at(Mono(1).plus(SENSOR_STALE_AFTER));
+        assert_eq!(slot.seen_at(Mono(0).plus(STALE_AFTER)), []);
+        let late = slot.seen_at(Mono(1).plus(STALE_AFTER));
         assert_eq!(late[0].sensor, GPU_POWER_WATTS.name);
         assert_eq!(states(&late), [(SensorState::Failed, None)]);
     }

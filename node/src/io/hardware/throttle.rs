@@ -6,8 +6,9 @@
 //! DESIGN N36.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use crate::limits::{CORES_MAX, SENSOR_STALE_AFTER};
+use crate::limits::{CORES_MAX, SENSOR_STALE_SLACK};
 use plimsoll_schemas::hardware::{
     CPU_THERMAL_THROTTLE_TOTAL, CPU_THROTTLED, CPU_THROTTLED_SECONDS_TOTAL, MissingReading,
 };
@@ -26,18 +27,24 @@ const CORES: &str = "sys/devices/system/cpu";
 const NOT_FOUND: MissingReading = MissingReading::unsupported("not_found");
 
 /// Judges the rule and sums the time for which it held.
-#[derive(Default)]
 pub(super) struct Rule {
+    /// Time between two samples.
+    every: Duration,
     polled_at: Option<Mono>,
     seconds: f64,
 }
 
 impl Rule {
+    pub(super) fn new(every: Duration) -> Self {
+        Self { every, polled_at: None, seconds: 0.0 }
+    }
+
     pub(super) fn gather(&mut self, now: Mono, pace: Pace, celsius: Raw, gather: &mut Gather) {
         let throttled = judge(pace, celsius);
         // Nothing was measured between two samples that lie far apart.
         let span = self.polled_at.map(|polled_at| now.since(polled_at));
-        let span = span.filter(|span| *span <= SENSOR_STALE_AFTER).unwrap_or_default();
+        let longest = self.every + SENSOR_STALE_SLACK;
+        let span = span.filter(|span| *span <= longest).unwrap_or_default();
         if throttled == Ok(true) {
             self.seconds += span.as_secs_f64();
         }
@@ -131,6 +138,7 @@ fn list(root: &Root) -> Vec<(Counted, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::SENSOR_EVERY;
 
     fn pace(fastest: f64, baseline: f64) -> Pace {
         Pace { fastest: Ok(fastest), baseline: Ok(baseline) }
@@ -155,7 +163,7 @@ mod tests {
 
     #[test]
     fn time_is_summed_while_throttled_and_not_over_gaps() {
-        let mut rule = Rule::default();
+        let mut rule = Rule::new(SENSOR_EVERY);
         let mut after = |at: u64, celsius: f64| {
             let mut gather = Gather::default();
             rule.gather(Mono(at * 1_000_000_000), pace(1e9, 3e9), Ok(celsius), &mut gather);
@@ -167,6 +175,17 @@ mod tests {
         assert_eq!(after(12, 60.0), (0.0, 1.0));
         assert_eq!(after(14, 80.0), (1.0, 3.0));
         assert_eq!(after(99, 80.0), (1.0, 3.0), "after a hang");
+    }
+
+    #[test]
+    fn time_is_summed_between_samples_that_lie_a_minute_apart() {
+        let mut rule = Rule::new(Duration::from_secs(60));
+        let mut seconds = |at: u64| {
+            let mut gather = Gather::default();
+            rule.gather(Mono(at * 1_000_000_000), pace(1e9, 3e9), Ok(80.0), &mut gather);
+            gather.readings()[1].value.unwrap()
+        };
+        assert_eq!([0, 60, 121, 186].map(&mut seconds), [0.0, 60.0, 121.0, 121.0]);
     }
 
     #[test]

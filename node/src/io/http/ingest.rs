@@ -1,6 +1,6 @@
 //! Metrics of ingest: what was lost on the way, dropped or rejected.
 
-use plimsoll_runtime::page::Page;
+use plimsoll_runtime::page::{Family, Page};
 use plimsoll_schemas::wire::EventSource;
 
 use super::by_label::counters_by;
@@ -64,6 +64,14 @@ pub(super) fn add(page: &Page, intake: &IntakeStats) {
     }
     let help = "Numbered clients";
     page.gauge("plimsoll_agent_numbered_clients", help, intake.clients as f64);
+    let help = "Operations of ms timers with values that look like seconds";
+    let suspects = &intake.suspect_units;
+    page.gauge("plimsoll_agent_suspect_unit_operations", help, suspects.len() as f64);
+    let help = "Operations of ms timers with values that look like seconds, always 1";
+    let rows: Vec<_> = suspects.iter().map(|operation| [operation.as_str()]).collect();
+    let rows = rows.iter().map(|row| (&row[..], 1.0));
+    let name = "plimsoll_agent_suspect_unit_info";
+    page.gauges(Family { name, help, labels: &["operation"] }, rows);
     let help = "Streams of points in memory";
     page.gauge("plimsoll_agent_point_streams", help, intake.points.streams as f64);
     let refused = intake.frames_rejected.iter().map(|(reason, n)| (*reason, *n));

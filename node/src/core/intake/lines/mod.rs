@@ -16,5 +16,5 @@ pub(super) use line::{Line, MetricType, parse, unix_seconds};
 pub(super) use number::whole;
 pub(super) use sequence::Sequence;
 pub use time_unit::TimeUnit;
-pub use units::{DEFAULT_SUFFIXES, Unit, Units, suffix};
+pub use units::{DEFAULT_SUFFIXES, Unit, Units, pattern, suffix};
 pub(super) use values::{LineValues, ValueReader, Values};

@@ -2,12 +2,16 @@
 //!
 //! Type `ms` is milliseconds by protocol. Types `h` and `d` are in the unit of their sender, so the
 //! last part of the name decides if it is a unit: `http.request_seconds` or `http.request.us`.
+//! A pattern that matches the name wins over both.
+//!
+//! DESIGN N52.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
 use super::line::MetricType;
 use super::time_unit::TimeUnit;
+use crate::core::intake::glob::Glob;
 use crate::core::intake::reject::Reject;
 
 /// What separates the parts of a name.
@@ -43,13 +47,15 @@ pub struct Units {
     pub d: Unit,
     /// Units of `h` and `d` by the last part of the name.
     pub suffixes: BTreeMap<String, Unit>,
+    /// Units by pattern of the whole name, for all types; the first match applies.
+    pub patterns: Vec<(Glob, Unit)>,
 }
 
 impl Default for Units {
     fn default() -> Self {
         let ms = Unit(Some(TimeUnit::Milliseconds));
         let suffixes = DEFAULT_SUFFIXES.into_iter().filter_map(|text| suffix(text).ok());
-        Self { ms, h: ms, d: ms, suffixes: suffixes.collect() }
+        Self { ms, h: ms, d: ms, suffixes: suffixes.collect(), patterns: Vec::new() }
     }
 }
 
@@ -79,6 +85,23 @@ pub fn suffix(text: &str) -> Result<(String, Unit), String> {
     Ok((part.to_owned(), unit.parse()?))
 }
 
+/// Parses `train.*=s`.
+///
+/// # Errors
+/// What is wrong, and the right form.
+pub fn pattern(text: &str) -> Result<(Glob, Unit), String> {
+    let (pattern, unit) = text.rsplit_once('=').unwrap_or((text, ""));
+    let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '*' || SEPARATORS.contains(&c);
+    if pattern.is_empty() || !pattern.chars().all(is_valid) || unit.is_empty() {
+        return Err(format!(
+            "{text:?} must be a name in which `*` matches any text, `=` and a unit, as \
+             \"train.*=s\""
+        ));
+    }
+    let unit = unit.parse().map_err(|error| format!("{text:?}: {error}"))?;
+    Ok((Glob::new(pattern), unit))
+}
+
 impl Units {
     /// The unit of the latencies of one line.
     ///
@@ -86,11 +109,24 @@ impl Units {
     /// When they are not latencies.
     pub(crate) fn of(&self, metric_type: MetricType, name: &str) -> Result<TimeUnit, Reject> {
         let unit = match metric_type {
+            _ if let Some(unit) = self.matched(name) => unit,
             MetricType::Histogram => self.named(name).unwrap_or(self.h),
             MetricType::Distribution => self.named(name).unwrap_or(self.d),
             MetricType::Timing | MetricType::Counter | MetricType::Gauge => self.ms,
         };
         unit.0.ok_or(Reject::Unit)
+    }
+
+    /// Whether a line is in milliseconds by the protocol and not by a setting.
+    pub(crate) fn is_assumed(&self, metric_type: MetricType, name: &str) -> bool {
+        metric_type == MetricType::Timing
+            && self.ms.0 == Some(TimeUnit::Milliseconds)
+            && self.matched(name).is_none()
+    }
+
+    /// The unit of the first pattern that matches a name.
+    fn matched(&self, name: &str) -> Option<Unit> {
+        self.patterns.iter().find(|(pattern, _)| pattern.matches(name)).map(|(_, unit)| *unit)
     }
 
     /// The unit in the last part of a name.
@@ -127,6 +163,40 @@ mod tests {
         ] {
             assert_eq!(units.of(metric_type, name), expected, "{metric_type:?} {name}");
         }
+    }
+
+    #[test]
+    fn the_first_pattern_that_matches_wins_over_type_and_suffix() {
+        use TimeUnit::{Microseconds, Milliseconds, Nanoseconds, Seconds};
+        let patterns = ["train.*=s", "*.us=ns", "*_bytes=none", "train.load=us"];
+        let patterns = patterns.map(|text| pattern(text).unwrap()).into();
+        let units = Units { patterns, ..Units::default() };
+        for (metric_type, name, expected) in [
+            (MetricType::Timing, "train.step", Ok(Seconds)),
+            (MetricType::Histogram, "train.step_ns", Ok(Seconds)),
+            (MetricType::Distribution, "train.us", Ok(Seconds)),
+            (MetricType::Timing, "train.load", Ok(Seconds)),
+            (MetricType::Distribution, "load.us", Ok(Nanoseconds)),
+            (MetricType::Timing, "read_bytes", Err(Reject::Unit)),
+            (MetricType::Timing, "train", Ok(Milliseconds)),
+            (MetricType::Histogram, "wait_us", Ok(Microseconds)),
+        ] {
+            assert_eq!(units.of(metric_type, name), expected, "{metric_type:?} {name}");
+            let is_assumed = metric_type == MetricType::Timing && name == "train";
+            assert_eq!(units.is_assumed(metric_type, name), is_assumed, "{metric_type:?} {name}");
+        }
+        let units = Units { ms: Unit(Some(Seconds)), ..units };
+        assert!(!units.is_assumed(MetricType::Timing, "train"));
+    }
+
+    #[test]
+    fn a_wrong_pattern_is_quoted_with_the_right_form() {
+        for wrong in ["", "train.*", "=s", "train.*=", "train step=s", "größe=s", "a=b=s"] {
+            let error = pattern(wrong).unwrap_err();
+            assert!(error.starts_with(&format!("{wrong:?} must be a name")), "{error}");
+        }
+        let error = pattern("train.*=min").unwrap_err();
+        assert_eq!(error, "\"train.*=min\": \"min\" is not a unit; use s, ms, us, ns or none");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! The recorder: counts parsed input into the open interval. The one way into it for lines, frames,
 //! points and spans.
 //!
-//! Owns the [`Interval`] with its series cache, the streams of [`Points`], what was lost before it
-//! could be recorded, and the counters of all that; every input is counted as recorded or as
-//! rejected. Parses no formats: readers of pages and requests pass points and latencies.
+//! Owns the [`Interval`] with its series cache, the streams of [`Points`], the unit check, what was
+//! lost before it could be recorded, and the counters of all that. Every input is counted as
+//! recorded or as rejected. Parses no formats: readers of pages and requests pass points and
+//! latencies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,13 +13,14 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
-use super::lines::{Line, TimeUnit, Units, ValueReader};
+use super::lines::{Line, TimeUnit, Unit, Units, ValueReader};
 use super::points::{Point, PointStats, Points};
 use super::reject::Reject;
 use super::series::{
     CachedSeries, Interval, LabelRules, LabelStats, LineLabelStats, RecordCounts, SeriesCache,
     SeriesType,
 };
+use super::unit_check::UnitCheck;
 use crate::core::loss::SAMPLES_CAP;
 
 /// Counts of what was recorded and rejected; they only grow.
@@ -58,6 +60,7 @@ pub(super) struct Recorder {
     cache: SeriesCache,
     interval: Interval,
     points: Points,
+    unit_check: UnitCheck,
     /// Samples lost before they could be recorded, by reason. They enter the ledger with the
     /// interval in which the loss was noticed.
     lost: BTreeMap<&'static str, u64>,
@@ -80,6 +83,7 @@ impl Recorder {
             cache: SeriesCache::new(series_max, seed),
             interval: Interval::new(now, series_max, labels),
             points: Points::new(now, seed),
+            unit_check: UnitCheck::default(),
             lost: BTreeMap::new(),
             open_samples: 0,
             stats: RecorderStats::default(),
@@ -130,9 +134,13 @@ impl Recorder {
             SeriesType::Counter | SeriesType::Gauge => TimeUnit::Nanoseconds,
         };
         let values = self.values.read(line, unit)?;
+        let is_decided = !self.units.is_assumed(line.metric_type, name) || {
+            let is_named_seconds = self.units.named(name) == Some(Unit(Some(TimeUnit::Seconds)));
+            self.unit_check.on_line(&operation, line.values, is_named_seconds)
+        };
         let (kept, labels) = self.interval.label_rules().read(tags, container);
         let (slot, folded) = self.interval.slot(series_type, Series { operation, labels: kept })?;
-        if !folded {
+        if is_decided && !folded {
             self.cache.insert(hash, line, CachedSeries { slot, unit, labels });
         }
         let counts = self.interval.record_line(now, slot, labels, values)?;
@@ -246,6 +254,16 @@ impl Recorder {
     /// Counts tags that a reader turned into labels.
     pub(super) fn add_labels(&mut self, labels: &LabelStats) {
         self.stats.labels.add_all(labels);
+    }
+
+    /// Operations of which the unit is suspect.
+    pub(super) fn suspect_units(&self) -> &[Operation] {
+        self.unit_check.suspects()
+    }
+
+    /// Warnings about units for the operator, once for each operation.
+    pub(super) fn take_unit_warnings(&mut self) -> Vec<String> {
+        self.unit_check.take_warnings()
     }
 
     /// Closes the interval and starts the next.

@@ -63,6 +63,27 @@ fn a_sample_rate_counts_what_it_stands_for_on_average() {
 }
 
 #[test]
+fn the_unit_check_sees_assumed_milliseconds_alone() {
+    let patterns = ["mended=s", "kept=ms"].map(|text| lines::pattern(text).unwrap()).into();
+    let units = Units { patterns, ..Units::default() };
+    let mut recorder = Recorder::new(Now::default(), 10, (LabelRules::default(), units), 7);
+    let names =
+        ["timed:0.0301234567891|ms", "mended:0.0301234567891|ms", "kept:0.0301234567891|ms"];
+    for line in names.into_iter().chain(["wait:0.0301234567891|h", "level:0.0301234567891|g"]) {
+        for _ in 0..40 {
+            record(&mut recorder, line).unwrap();
+        }
+    }
+    assert_eq!(recorder.suspect_units(), [Operation::new("timed").unwrap()]);
+    assert_eq!(recorder.take_unit_warnings().len(), 1);
+    let latency = recorder.take(Now::default());
+    let sums: Vec<_> =
+        latency.histograms.iter().map(|(s, h)| (s.to_string(), h.sum_ns())).collect();
+    let ns = [("kept", 30_123), ("mended", 30_123_457), ("timed", 30_123), ("wait", 30_123)];
+    assert_eq!(sums, ns.map(|(name, ns)| (name.to_owned(), 40 * ns)));
+}
+
+#[test]
 fn one_bad_value_refuses_the_whole_line() {
     let mut recorder = recorder(10);
     assert_eq!(record(&mut recorder, "a:1:x:3|ms"), Err(Reject::Number));

@@ -1,5 +1,6 @@
 //! Reads every GPU through NVML, on a thread of its own: any call may hang. Each GPU is polled
-//! ten times a second, and once a second the polls become readings: least, mean and greatest.
+//! ten times a second, and once an interval, of a second at least, the polls become readings:
+//! least, mean and greatest.
 //!
 //! A driver that hangs with one GPU stops the polls of all, and their readings become stale: NVML
 //! holds locks of its own, so that a thread for each GPU would hang like this one. On a machine
@@ -19,8 +20,9 @@ mod units;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::limits::{GPU_POLL_EVERY, SENSOR_EVERY, SENSOR_RELIST_EVERY};
+use crate::limits::{GPU_POLL_EVERY, SENSOR_RELIST_EVERY};
 use nvml_wrapper::Nvml;
 use nvml_wrapper::error::NvmlError;
 use plimsoll_clock::Clock;
@@ -39,6 +41,8 @@ use super::slot::Slot;
 /// All GPUs of this machine, and where their readings go.
 pub(super) struct Gpus {
     pub(super) clock: Clock,
+    /// Time that readings cover.
+    pub(super) every: Duration,
     pub(super) library: Option<PathBuf>,
     pub(super) losses: Arc<Losses>,
     pub(super) slot: Arc<Slot>,
@@ -98,7 +102,7 @@ impl Gpus {
         let began = self.clock.now().mono;
         let mut pace = Pace::new(self.clock, GPU_POLL_EVERY);
         let mut session = Session::new(nvml, began);
-        let mut close_at = began.plus(SENSOR_EVERY);
+        let mut close_at = began.plus(self.every);
         let mut listed = session.list(roster);
         loop {
             let now = self.clock.now().mono;
@@ -110,9 +114,9 @@ impl Gpus {
                 Ok(_) if session.must_reload(roster, now) => return Ended::Reload,
                 Ok(count) if now >= close_at => {
                     self.publish(now, roster, Ok(*count));
-                    close_at = close_at.plus(SENSOR_EVERY);
+                    close_at = close_at.plus(self.every);
                     if close_at <= now {
-                        close_at = now.plus(SENSOR_EVERY);
+                        close_at = now.plus(self.every);
                     }
                     listed = session.list(roster);
                 }
@@ -134,7 +138,7 @@ impl Gpus {
     ) -> bool {
         // GPUs that were there once are not unsupported, whatever became of their driver.
         roster.lose(MissingReading::failed(why.reason));
-        let mut pace = Pace::new(self.clock, SENSOR_EVERY);
+        let mut pace = Pace::new(self.clock, self.every);
         let again = self.clock.now().mono.plus(SENSOR_RELIST_EVERY);
         loop {
             let now = self.clock.now().mono;

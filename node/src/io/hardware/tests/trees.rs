@@ -7,6 +7,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::limits::SENSOR_EVERY;
 use plimsoll_schemas::hardware::{CATALOGUE, Reading, SensorState, sensor};
 use plimsoll_schemas::time::Mono;
 use tempfile::TempDir;
@@ -41,7 +42,7 @@ impl Recorded {
         let (text, folder) = (text_of(tree, "files.txt"), tempfile::tempdir().unwrap());
         unpack::unpack(&text, folder.path(), false);
         let (root, losses) = (Root::new(folder.path()), Arc::new(Losses::default()));
-        let devices = Devices::new(&root, Arc::clone(&losses));
+        let devices = Devices::new(&root, Arc::clone(&losses), SENSOR_EVERY);
         let mut recorded = Self { text, folder, host: Host::new(&root), devices, losses };
         recorded.look(1);
         recorded
