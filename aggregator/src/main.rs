@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_aggregator::args::Args;
 use plimsoll_aggregator::config::EXAMPLE;
+use plimsoll_aggregator::core::rules::Judge;
 use plimsoll_aggregator::driver;
 use plimsoll_aggregator::io::rules::{Loaded, Sources, Watch};
 use plimsoll_runtime::exit::{Exit, fail};
@@ -37,6 +38,9 @@ fn main() -> ExitCode {
         print_origins(&resolved);
         for advice in config.advice(&rules) {
             println!("warning: {advice}");
+        }
+        for budget in &rules.budgets {
+            println!("{}", Judge::new(budget).reach());
         }
         return Exit::Success.into();
     }

@@ -8,7 +8,7 @@ mod prometheus;
 use std::fmt::Write;
 use std::process::Command;
 
-use load::{Dice, Load};
+use load::{Dice, Load, Source};
 use prometheus::{DEFAULT_BUCKETS, EVERY, Prometheus, histogram_quantile, rate};
 
 const LIMIT: f64 = 0.018;
@@ -29,14 +29,17 @@ struct Hour {
 fn hour(seed: u64, buckets: &[f64]) -> Hour {
     let mut dice = Dice(seed);
     let phases = (1 + dice.below(EVERY - 1), 0);
-    let calm = Load { per_second: 10, sigma: 0.4, p99_ns: P99_NS };
+    let calm =
+        Load { per_minute: 600, sigma: 0.4, p99_ns: P99_NS, correlation: 0.0, has_season: false };
+    let mut source = Source::new(calm);
     let mut prometheus = Prometheus::new(LIMIT, buckets, phases);
     let mut samples = Vec::new();
     let mut counts = vec![0; buckets.len() + 1];
     let mut hour = Hour { series: vec![String::new(); counts.len()], ..Hour::default() };
     for second in 0..SECONDS {
         let slow = (SECONDS / 2..SECONDS * 3 / 4).contains(&second);
-        calm.times(if slow { 1.5 } else { 1.0 }).draw(&mut dice, &mut samples);
+        source.load = calm.times(if slow { 1.5 } else { 1.0 });
+        source.draw(second, &mut dice, &mut samples);
         prometheus.observe(&samples);
         for (number, count) in counts.iter_mut().enumerate() {
             let edge = buckets.get(number).copied().unwrap_or(f64::INFINITY);

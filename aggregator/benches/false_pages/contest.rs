@@ -3,12 +3,12 @@
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::time::Wall;
 
-use crate::load::{Dice, Load};
+use crate::load::{Dice, Load, Source};
 use crate::prometheus::{DEFAULT_BUCKETS, EVERY, Prometheus};
 use crate::windowed::{Fleet, Judged, Plain};
 
-/// Seconds before anything counts, so that the windows are full.
-pub(crate) const WARM_UP: u64 = 600;
+/// Seconds before anything counts, so that half an hour is full.
+pub(crate) const WARM_UP: u64 = 1_860;
 /// Somewhen in 2023, in seconds.
 const BEGIN: u64 = 1_700_000_000;
 const SECOND_NS: u64 = 1_000_000_000;
@@ -47,37 +47,29 @@ impl Tally {
 /// All contenders.
 pub(crate) struct Contest {
     fleet: Fleet,
-    judged: Vec<Judged>,
+    judged: Judged,
     plain: [Plain; 2],
     prometheus: [Prometheus; 2],
     tallies: Vec<Tally>,
+    source: Source,
     second: u64,
     samples: Vec<u64>,
 }
 
 impl Contest {
     /// The contenders' names, in the order of their tallies.
-    pub(crate) fn names(budgets: &[Budget]) -> Vec<String> {
-        let ours = budgets.iter().enumerate().map(|(number, budget)| match number {
-            0 => "Plimsoll".to_owned(),
-            _ => {
-                let Budget { confidence, fire_after, .. } = budget;
-                format!("Plimsoll, confidence {confidence}, fire_after {fire_after}")
-            }
-        });
+    pub(crate) fn names() -> Vec<String> {
         let others = [
             "`p99 > limit`",
             "`p99 > limit` for 1m",
             "Prometheus, limit a bucket's edge",
             "Prometheus, default buckets",
         ];
-        ours.chain(others.map(str::to_owned)).collect()
+        ["Plimsoll"].into_iter().chain(others).map(str::to_owned).collect()
     }
 
-    /// Nothing seen yet. The first budget is the aggregator's as shipped; others differ from it
-    /// in how they are judged alone.
-    pub(crate) fn new(budgets: &[Budget], dice: &mut Dice) -> Self {
-        let [budget, ..] = budgets else { unreachable!("there is always the built-in budget") };
+    /// Nothing seen yet; the budget is the aggregator's as shipped.
+    pub(crate) fn new(budget: &Budget, load: Load, dice: &mut Dice) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
         let limit = budget.limit_ns as f64 / 1e9;
         let scrapes_at = dice.below(EVERY);
@@ -86,41 +78,44 @@ impl Contest {
         with_edge.sort_by(f64::total_cmp);
         Self {
             fleet: Fleet::new(budget),
-            judged: budgets.iter().cloned().map(Judged::new).collect(),
+            judged: Judged::new(budget.clone()),
             plain: PLAIN_FOR.map(|evaluations| Plain::new(budget, evaluations)),
             prometheus: [&with_edge[..], &DEFAULT_BUCKETS[..]]
                 .map(|buckets| Prometheus::new(limit, buckets, phases)),
-            tallies: vec![Tally::default(); Self::names(budgets).len()],
+            tallies: vec![Tally::default(); Self::names().len()],
+            source: Source::new(load),
             second: 0,
             samples: Vec::new(),
         }
     }
 
     /// Advances time by so many seconds.
-    pub(crate) fn run(&mut self, load: Load, dice: &mut Dice, seconds: u64) {
-        (0..seconds).for_each(|_| self.pass(load, dice));
+    pub(crate) fn run(&mut self, dice: &mut Dice, seconds: u64) {
+        (0..seconds).for_each(|_| self.pass(dice));
     }
 
-    /// Advances time until every contender has paged, or until so many seconds have passed.
-    pub(crate) fn run_until_paged(&mut self, load: Load, dice: &mut Dice, seconds: u64) {
+    /// From now on samples take so many times as long; advances time until every contender has
+    /// paged, or until so many seconds have passed.
+    pub(crate) fn run_until_paged(&mut self, times: f64, dice: &mut Dice, seconds: u64) {
+        self.source.load = self.source.load.times(times);
         for _ in 0..seconds {
             if self.tallies.iter().all(|tally| tally.already || tally.first.is_some()) {
                 return;
             }
-            self.pass(load, dice);
+            self.pass(dice);
         }
     }
 
-    fn pass(&mut self, load: Load, dice: &mut Dice) {
+    fn pass(&mut self, dice: &mut Dice) {
         self.second += 1;
-        load.draw(dice, &mut self.samples);
+        self.source.draw(self.second, dice, &mut self.samples);
         let (second, now) = (self.second, Wall((BEGIN + self.second) * SECOND_NS));
         let sums = self.fleet.take(now, &self.samples);
         self.prometheus.iter_mut().for_each(|one| one.observe(&self.samples));
-        let judged = self.judged.iter_mut().map(|one| one.fires(now, &sums));
+        let judged = self.judged.fires(now, &sums, &self.fleet);
         let plain = self.plain.iter_mut().map(|one| one.fires(&sums));
         let prometheus = self.prometheus.iter_mut().map(|one| one.fires(second));
-        let fire = judged.chain(plain).chain(prometheus);
+        let fire = std::iter::once(judged).chain(plain).chain(prometheus);
         self.tallies.iter_mut().zip(fire).for_each(|(tally, fires)| tally.note(second, fires));
     }
 

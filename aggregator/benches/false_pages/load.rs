@@ -1,4 +1,5 @@
-//! Latencies to be judged: lognormal, drawn one by one, so that their distribution is exact.
+//! Latencies to be judged: lognormal, drawn one by one, so that their distribution is exact; also
+//! correlated with the one before, and with a daily season.
 
 /// Of a standard normal distribution, its 0.99 quantile.
 const NORMAL_P99: f64 = 2.326_347_874_040_841;
@@ -33,15 +34,32 @@ impl Dice {
     }
 }
 
-/// So many samples every second, whose true p99 is known.
+/// Seconds of a day.
+const DAY: u64 = 86_400;
+/// By how much of its peak the p99 of a load with a season is lower at its least.
+const SEASON: f64 = 0.4;
+
+/// Samples at a steady rate, whose true p99 is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// An even number, since samples are drawn in pairs.
-    pub(crate) per_second: u64,
+    /// Either a divisor of sixty, or a multiple of it.
+    pub(crate) per_minute: u64,
     /// The deviation of their logarithms.
     pub(crate) sigma: f64,
-    /// Their true p99 in nanoseconds.
+    /// Their true p99 in nanoseconds; with a season its greatest.
     pub(crate) p99_ns: f64,
+    /// How much of the logarithm's deviation each sample has of the one before: that of an
+    /// autoregressive process of the first order. 0 of independent ones.
+    pub(crate) correlation: f64,
+    /// Whether the p99 rises and falls within each day.
+    pub(crate) has_season: bool,
+}
+
+/// A load, and what its next samples depend on.
+pub(crate) struct Source {
+    pub(crate) load: Load,
+    spare: Option<f64>,
+    last: f64,
 }
 
 impl Load {
@@ -50,16 +68,49 @@ impl Load {
         Self { p99_ns: self.p99_ns * factor, ..self }
     }
 
+    /// How many samples there are in this second.
+    fn samples(&self, second: u64) -> u64 {
+        match self.per_minute {
+            many if many >= 60 => many / 60,
+            few => u64::from(second.is_multiple_of(60 / few)),
+        }
+    }
+
+    fn p99_ns(&self, second: u64) -> f64 {
+        if !self.has_season {
+            return self.p99_ns;
+        }
+        #[expect(clippy::cast_precision_loss, reason = "a part of a day")]
+        let phase = std::f64::consts::TAU * (second % DAY) as f64 / DAY as f64;
+        self.p99_ns * (1.0 - SEASON * (1.0 - phase.cos()) / 2.0)
+    }
+}
+
+impl Source {
+    pub(crate) fn new(load: Load) -> Self {
+        Self { load, spare: None, last: 0.0 }
+    }
+
+    fn normal(&mut self, dice: &mut Dice) -> f64 {
+        let fresh = self.spare.take().unwrap_or_else(|| {
+            let [one, other] = dice.normals();
+            self.spare = Some(other);
+            one
+        });
+        let of = self.load.correlation;
+        self.last = of * self.last + (1.0 - of * of).sqrt() * fresh;
+        self.last
+    }
+
     /// The samples of one second in nanoseconds, in place of what `samples` held.
-    pub(crate) fn draw(&self, dice: &mut Dice, samples: &mut Vec<u64>) {
-        let median = self.p99_ns.ln() - NORMAL_P99 * self.sigma;
+    pub(crate) fn draw(&mut self, second: u64, dice: &mut Dice, samples: &mut Vec<u64>) {
+        let Load { sigma, .. } = self.load;
+        let median = self.load.p99_ns(second).ln() - NORMAL_P99 * sigma;
         samples.clear();
-        for _ in 0..self.per_second / 2 {
-            for normal in dice.normals() {
-                let latency = (median + self.sigma * normal).exp();
-                #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "> 0")]
-                samples.push(latency as u64);
-            }
+        for _ in 0..self.load.samples(second) {
+            let latency = (median + sigma * self.normal(dice)).exp();
+            #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "> 0")]
+            samples.push(latency as u64);
         }
     }
 }

@@ -25,8 +25,6 @@ use load::{Dice, Load};
 const UNDER: f64 = 0.95;
 /// By how much every sample is stretched when it gets slow in truth.
 const SHIFTS: [f64; 3] = [1.1, 1.5, 3.0];
-/// Seconds that a shift lasts.
-const SHIFT_SECONDS: u64 = 3_600;
 const HOUR: u64 = 3_600;
 
 #[derive(Parser)]
@@ -40,15 +38,21 @@ struct Arguments {
     /// Simulated hours of each run without a shift.
     #[arg(long, default_value_t = 24)]
     hours: u64,
-    /// Samples a second, an even number; several times for several loads.
-    #[arg(long = "per-second", default_values_t = [50, 10])]
-    per_second: Vec<u64>,
+    /// Samples a minute, a divisor or a multiple of sixty; several times for several loads.
+    #[arg(long = "per-minute", default_values_t = [3, 3_000])]
+    per_minute: Vec<u64>,
     /// Deviation of the samples' logarithms.
     #[arg(long, default_value_t = 0.4)]
     sigma: f64,
-    /// Also judge with other parameters than the shipped ones: `confidence:fire_after`.
-    #[arg(long = "try", value_parser = patience)]
-    tries: Vec<(f64, u32)>,
+    /// How much each sample has of the one before, 0 to 1.
+    #[arg(long, default_value_t = 0.0)]
+    correlation: f64,
+    /// The p99 rises and falls within each day.
+    #[arg(long)]
+    season: bool,
+    /// Seconds that a shift lasts, unless every rule has paged before.
+    #[arg(long, default_value_t = 3_600)]
+    shift_seconds: u64,
     /// Threads; by default as many as there are cores.
     #[arg(long)]
     threads: Option<usize>,
@@ -57,16 +61,13 @@ struct Arguments {
     json: bool,
 }
 
-fn patience(text: &str) -> Result<(f64, u32)> {
-    let (confidence, fire_after) = text.split_once(':').context("confidence:fire_after")?;
-    Ok((confidence.parse()?, fire_after.parse()?))
-}
-
 /// Figures of one load.
 #[derive(Serialize)]
 struct Figures {
-    per_second: u64,
+    per_minute: u64,
     sigma: f64,
+    correlation: f64,
+    has_season: bool,
     hours: u64,
     seeds: u64,
     contenders: Vec<Contender>,
@@ -96,9 +97,11 @@ struct Delay {
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    let budgets = budgets(&arguments.tries)?;
-    let loads = arguments.per_second.iter();
-    let figures: Vec<_> = loads.map(|load| measure(&arguments, &budgets, *load)).collect();
+    let built_in = effective(&[])?;
+    let shipped = built_in.iter().find(|budget| budget.name.as_str() == "epoch_hook");
+    let budget = shipped.context("there is no built-in budget epoch_hook")?;
+    let loads = arguments.per_minute.iter();
+    let figures: Vec<_> = loads.map(|load| measure(&arguments, budget, *load)).collect();
     if arguments.json {
         println!("{}", serde_json::to_string_pretty(&figures)?);
     } else {
@@ -107,36 +110,24 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// The built-in budget of `epoch_hook`, and others that are judged otherwise.
-fn budgets(tries: &[(f64, u32)]) -> Result<Vec<Budget>> {
-    let mut built_in = effective(&[])?.into_iter();
-    let shipped = built_in.find(|budget| budget.name.as_str() == "epoch_hook");
-    let shipped = shipped.context("there is no built-in budget epoch_hook")?;
-    let tried = |(confidence, fire_after): &(f64, u32)| Budget {
-        confidence: *confidence,
-        fire_after: *fire_after,
-        ..shipped.clone()
-    };
-    Ok(std::iter::once(shipped.clone()).chain(tries.iter().map(tried)).collect())
-}
-
-fn measure(arguments: &Arguments, budgets: &[Budget], per_second: u64) -> Figures {
-    let Arguments { seeds, hours, sigma, .. } = *arguments;
+fn measure(arguments: &Arguments, budget: &Budget, per_minute: u64) -> Figures {
+    let Arguments { seeds, hours, sigma, correlation, season: has_season, .. } = *arguments;
     #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
-    let load = Load { per_second, sigma, p99_ns: UNDER * budgets[0].limit_ns as f64 };
+    let p99_ns = UNDER * budget.limit_ns as f64;
+    let load = Load { per_minute, sigma, p99_ns, correlation, has_season };
     let calm = side_by_side(arguments, |seed| {
         let mut dice = Dice(seed);
-        let mut contest = Contest::new(budgets, &mut dice);
-        contest.run(load, &mut dice, WARM_UP + hours * HOUR);
+        let mut contest = Contest::new(budget, load, &mut dice);
+        contest.run(&mut dice, WARM_UP + hours * HOUR);
         contest.tallies()
     });
     let shifts = SHIFTS.map(|times| {
         side_by_side(arguments, |seed| {
             // Other samples than those of the calm runs.
             let mut dice = Dice(seed + arguments.seeds);
-            let mut contest = Contest::new(budgets, &mut dice);
-            contest.run(load, &mut dice, WARM_UP);
-            contest.run_until_paged(load.times(times), &mut dice, SHIFT_SECONDS);
+            let mut contest = Contest::new(budget, load, &mut dice);
+            contest.run(&mut dice, WARM_UP);
+            contest.run_until_paged(times, &mut dice, arguments.shift_seconds);
             contest.tallies()
         })
     });
@@ -145,8 +136,8 @@ fn measure(arguments: &Arguments, budgets: &[Budget], per_second: u64) -> Figure
         let delays = SHIFTS.iter().zip(&shifts).map(|(times, runs)| delay(*times, &of(runs)));
         contender(name, &of(&calm), hours, delays.collect())
     };
-    let contenders = Contest::names(budgets).into_iter().enumerate().map(contender).collect();
-    Figures { per_second, sigma, hours, seeds, contenders }
+    let contenders = Contest::names().into_iter().enumerate().map(contender).collect();
+    Figures { per_minute, sigma, correlation, has_season, hours, seeds, contenders }
 }
 
 /// All runs, by seed; each thread takes the next free one.
@@ -199,8 +190,8 @@ fn delay(times: f64, runs: &[Tally]) -> Delay {
 }
 
 fn print(figures: &Figures) {
-    let Figures { per_second, hours, seeds, .. } = figures;
-    println!("{per_second} samples a second, {seeds} runs of {hours} hours");
+    let Figures { per_minute, hours, seeds, .. } = figures;
+    println!("{per_minute} samples a minute, {seeds} runs of {hours} hours");
     for contender in &figures.contenders {
         let Contender { name, pages, runs_with_pages, firing, delays } = contender;
         println!("{name}: {pages} pages in {runs_with_pages} runs, firing {:.4} %", firing * 100.0);

@@ -2,10 +2,12 @@
 //! alerts, and plain comparisons of the same window's p99.
 
 use plimsoll_aggregator::core::alerting::Alerts;
-use plimsoll_aggregator::core::fleet::{Batch, Limits, Retention, Sums, Times, Windows};
-use plimsoll_aggregator::core::rules::{Finding, Hysteresis, finding};
+use plimsoll_aggregator::core::fleet::{
+    Batch, Limits, Retention, SlotCounts, Sums, Times, Windows,
+};
+use plimsoll_aggregator::core::rules::{Finding, Hysteresis, Judge};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
-use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed, rank};
 use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::time::Wall;
@@ -19,12 +21,16 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     pub(crate) fn new(budget: &Budget) -> Self {
-        let retention = Retention { up_to: budget.window, limits: Limits::of([budget]) };
+        let retention =
+            Retention { up_to: budget.window.max(Window::HalfHour), limits: Limits::of([budget]) };
         Self { budget: budget.clone(), retention, windows: Windows::new(&retention) }
     }
 
     /// Adds a snapshot's samples and returns the budget's window after it.
     pub(crate) fn take(&mut self, now: Wall, samples: &[u64]) -> Sums {
+        if samples.is_empty() {
+            return self.windows.sums(now, self.budget.window, self.budget.limit_ns);
+        }
         let mut histogram = Histogram::default();
         histogram.watch(&[self.budget.limit_ns]);
         samples.iter().for_each(|sample| histogram.record(*sample));
@@ -32,6 +38,11 @@ impl Fleet {
         let times = Times { shown: now, now, taken: now };
         self.windows.add(times, &Batch::new(&packed, &self.retention.limits));
         self.windows.sums(now, self.budget.window, self.budget.limit_ns)
+    }
+
+    /// What the aggregator judges beside the window.
+    fn recent(&self, now: Wall) -> Vec<SlotCounts> {
+        self.windows.recent(now, self.budget.window, self.budget.limit_ns)
     }
 }
 
@@ -50,11 +61,21 @@ impl Judged {
     }
 
     /// Whether the alert fires after one more evaluation.
-    pub(crate) fn fires(&mut self, now: Wall, sums: &Sums) -> bool {
+    pub(crate) fn fires(&mut self, now: Wall, sums: &Sums, fleet: &Fleet) -> bool {
         let Budget { fire_after, clear_after, .. } = self.budget;
-        let found: Finding = finding(&self.budget, sums);
-        let _ =
-            self.alerts.on_finding(now, &self.key, found, Hysteresis { fire_after, clear_after });
+        let judge = Judge::new(&self.budget);
+        let state = self.alerts.state(&self.key);
+        // As the aggregator does: an alert that is not active takes breaches alone.
+        let is_active = state != AlertState::Inactive;
+        if !is_active && !judge.may_be_breach(sums) {
+            return false;
+        }
+        let (found, _) = judge.finding(now, sums, &fleet.recent(now));
+        if is_active || found == Finding::Breach {
+            let hysteresis = Hysteresis { fire_after, clear_after };
+            let _ = self.alerts.on_finding(now, &self.key, found, hysteresis);
+            self.alerts.evict_calm(now);
+        }
         self.alerts.state(&self.key) == AlertState::Firing
     }
 }

@@ -136,6 +136,8 @@ mod tests {
                 gap_samples: 0,
                 rerouted: 0,
                 dropped: 0,
+                version: String::new(),
+                suspect_units: 0,
             }],
             operations: vec![OperationRow {
                 scope: Scope::Node(NodeName::new("a").unwrap()),

@@ -235,6 +235,8 @@ mod tests {
             outbox_depth_max: 1,
             rerouted: 2,
             dropped: 3,
+            version: String::new(),
+            suspect_units: 0,
         };
         let table = table(&Summary { ledger, nodes: vec![node], ..summary() }, None);
         let cells: Vec<&str> = table.lines().rev().nth(2).unwrap().split_whitespace().collect();

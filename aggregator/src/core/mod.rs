@@ -210,6 +210,7 @@ impl Core {
             self.fleet.watch_gaps(now, read_up_to);
             self.evaluate(now.wall, Duration::ZERO);
             let (alerting, situation) = self.alerting();
+            alerting.end_left(now.wall, situation);
             alerting.on_tick(now.wall, situation);
         }
     }
@@ -300,6 +301,12 @@ impl Core {
     /// Budgets that no sample has matched though samples have come for minutes, each once.
     pub fn next_unmatched(&mut self) -> Vec<plimsoll_schemas::ids::RuleName> {
         self.evaluator.next_unmatched()
+    }
+
+    /// Budgets that for minutes have had too few samples to judge, some of them over the limit;
+    /// each once.
+    pub fn next_insufficient(&mut self) -> Vec<plimsoll_schemas::ids::RuleName> {
+        self.evaluator.next_insufficient()
     }
 
     /// Whether anything has changed since the last checkpoint.

@@ -308,6 +308,14 @@ impl Driver {
                 "budgets match no sample; check their operation, labels and node_labels"
             );
         }
+        let insufficient = self.core.next_insufficient();
+        if !insufficient.is_empty() {
+            let budgets = insufficient.iter().map(RuleName::as_str).collect::<Vec<_>>().join(", ");
+            tracing::warn!(
+                budgets,
+                "budgets have samples over the limit, and too few to judge; give them a longer window"
+            );
+        }
     }
 
     fn on_query(&mut self, query: Query) {

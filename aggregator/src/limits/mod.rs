@@ -81,6 +81,11 @@ pub const TURN_MAX: Duration = Duration::from_millis(5);
 pub const CONFIRMATIONS_AT_ONCE_MAX: usize = 256;
 /// Pause before the next batch: a fleet of 10 000 gets its confirmations within 0.4 s.
 pub const CONFIRM_PAUSE: Duration = Duration::from_millis(10);
+/// Samples in the short window below which a burn rate is not judged: of a hundred, the share over
+/// the limit is known to within 3 %.
+pub const BURN_SAMPLES_MIN: u64 = 100;
+/// Time after which a budget is reported that has too few samples to judge, some over its limit.
+pub const INSUFFICIENT_AFTER: Duration = Duration::from_secs(900);
 /// Time between two evaluations of all budgets.
 pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
 /// Silence after which a node counts as silent.
@@ -100,9 +105,9 @@ pub const RESTARTS_WITHIN: Duration = Duration::from_secs(600);
 pub const LOSSES_WITHIN: Duration = Duration::from_secs(300);
 /// Counters of one kind per machine, such as errors of each GPU.
 pub const TICKING_MAX: usize = 256;
-/// Age from which a node's sensor readings are stale. Nodes that share a slow machine may send
-/// theirs a few intervals late.
-pub const READINGS_STALE_AFTER: Duration = Duration::from_secs(60);
+/// Age from which a node's sensor readings are stale: two intervals of the slowest sampling, and
+/// some more, since nodes that share a slow machine may send theirs late.
+pub const READINGS_STALE_AFTER: Duration = Duration::from_secs(135);
 /// Age from which a gauge is stale; some clients send theirs once a minute.
 pub const GAUGES_STALE_AFTER: Duration = Duration::from_secs(75);
 /// Minimum time without samples after which an operation is absent;

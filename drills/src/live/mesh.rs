@@ -355,6 +355,7 @@ mod tests {
             upper_seconds: None,
             over: 0,
             uncertain: 0,
+            stretch: None,
             within_seconds: None,
         });
         let notification = Notification::new(

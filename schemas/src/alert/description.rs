@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::evidence::{BurnEvidence, Evidence, LatencyEvidence, ValueEvidence};
+use super::evidence::{BurnEvidence, Evidence, LatencyEvidence, StretchEvidence, ValueEvidence};
 use super::state::AlertState;
 use crate::scope::{AlertKey, Scope};
 
@@ -48,7 +48,12 @@ fn of_latency(
         text,
         "{} p{quantile} {value} {compared} {limit} {place}, {samples} samples in {window}",
         key.operation
-    )
+    )?;
+    // What shows the breach, if the window alone does not.
+    let longer = of.stretch.as_ref().filter(|of| of.seconds > window.span().as_secs_f64());
+    let Some(StretchEvidence { seconds, samples, over }) = longer else { return Ok(()) };
+    let (over, samples) = (grouped(*over), grouped(*samples));
+    write!(text, ", {over} of {samples} over it in {}", span(*seconds))
 }
 
 fn of_burn(text: &mut String, key: &AlertKey, of: &BurnEvidence) -> fmt::Result {
@@ -144,6 +149,7 @@ mod tests {
             upper_seconds: None,
             over: 0,
             uncertain: 0,
+            stretch: None,
             within_seconds: None,
         })
     }

@@ -54,6 +54,7 @@ mod tests {
                 upper_seconds: None,
                 over: 9,
                 uncertain: 0,
+                stretch: None,
                 within_seconds: None,
             },
         };

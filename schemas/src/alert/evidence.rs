@@ -115,8 +115,23 @@ pub struct LatencyEvidence {
     /// Samples that may be over the limit too.
     #[serde(default)]
     pub uncertain: u64,
+    /// The samples that show the breach, where one is shown: at few samples a second those of a
+    /// longer time than the window.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stretch: Option<StretchEvidence>,
     /// The least and the most that the value may be. Present if only the producers' wide buckets
     /// are known for some samples, which makes the value approximate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_seconds: Option<(f64, f64)>,
+}
+
+/// The samples up to now that show a breach.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StretchEvidence {
+    /// How long ago the first of them may have been taken.
+    pub seconds: f64,
+    /// Samples.
+    pub samples: u64,
+    /// Of those, samples certainly over the limit.
+    pub over: u64,
 }

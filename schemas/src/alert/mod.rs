@@ -18,7 +18,9 @@ pub use crate::scope::{AlertKey, Scope};
 pub use alerts_page::{Acknowledgement, AlertRow, AlertsPage};
 pub use context::{AlertContext, BarSeconds, BusContext, HardwareContext, WorstNode};
 pub use event::LatencyHigh;
-pub use evidence::{BurnEvidence, Evidence, GapEvidence, LatencyEvidence, ValueEvidence};
+pub use evidence::{
+    BurnEvidence, Evidence, GapEvidence, LatencyEvidence, StretchEvidence, ValueEvidence,
+};
 pub use notification::{AlertEndReason, Notification};
 pub use silence::{NamePattern, Silence, SilenceMatch, SilenceRow, SilencesPage};
 pub use state::{AlertState, DataStatus};

@@ -79,6 +79,9 @@ pub enum AlertEndReason {
     RuleRemoved,
     /// Its node was evicted.
     NodeForgotten,
+    /// The node, or every node that brought its samples, left in good order, and the window has
+    /// passed.
+    NodeLeft,
 }
 
 impl Notification {
@@ -156,6 +159,7 @@ mod tests {
             upper_seconds: None,
             over: 0,
             uncertain: 0,
+            stretch: None,
             within_seconds: None,
         })
     }

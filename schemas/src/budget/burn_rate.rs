@@ -126,6 +126,7 @@ mod tests {
             clear_after: 3,
             objective,
             scopes: Scopes::ALL,
+            is_built_in: false,
             about: RuleAnnotations::default(),
         }
     }

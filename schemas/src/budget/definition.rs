@@ -20,9 +20,9 @@ pub struct Budget {
     pub limit_ns: u64,
     /// The window that is evaluated.
     pub window: Window,
-    /// With fewer samples the verdict is `insufficient`.
+    /// Least number of samples that show a breach.
     pub min_samples: u64,
-    /// Confidence with which the true quantile must be above the limit for a breach; 0.5 to 1.
+    /// Confidence of the bounds that are shown beside the quantile; 0.5 to 1.
     pub confidence: f64,
     /// Consecutive evaluations with a breach before the alert fires.
     pub fire_after: u32,
@@ -33,6 +33,8 @@ pub struct Budget {
     pub objective: Option<f64>,
     /// The scopes in which it is evaluated.
     pub scopes: Scopes,
+    /// Whether no file of the user names it: a mesh may have none of its operation.
+    pub is_built_in: bool,
     /// Severity, receivers, runbook and summary.
     pub about: RuleAnnotations,
 }

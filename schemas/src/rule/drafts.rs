@@ -145,12 +145,13 @@ impl Draft for BudgetDraft {
             quantile: self.needed(&self.quantile, "quantile")?,
             limit_ns: self.needed(&self.limit, "limit")?,
             window: value(&self.window).unwrap_or(Window::OneMinute),
-            min_samples: value(&self.min_samples).unwrap_or(100),
+            min_samples: value(&self.min_samples).unwrap_or(3),
             confidence: value(&self.confidence).unwrap_or(0.95),
             fire_after: value(&self.fire_after).unwrap_or(EVALUATIONS),
             clear_after: value(&self.clear_after).unwrap_or(EVALUATIONS),
             objective: value(&self.objective).flatten(),
             scopes: value(&self.scopes).unwrap_or(Scopes::ALL),
+            is_built_in: self.name.position.is_shipped(),
             about: self.about.build(),
         };
         self.check_objective(&budget)?;

@@ -69,6 +69,12 @@ pub struct NodeRow {
     pub rerouted: u64,
     /// Messages it had to drop.
     pub dropped: u64,
+    /// Version of its software; empty when it does not report it.
+    #[serde(default)]
+    pub version: String,
+    /// Operations of which it suspects that their values are in another unit than it assumes.
+    #[serde(default)]
+    pub suspect_units: u64,
 }
 
 /// Whether a node sends messages.

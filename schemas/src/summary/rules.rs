@@ -11,4 +11,7 @@ pub struct RulesState {
     /// Budgets that no sample has matched since they were loaded, although samples have arrived
     /// for minutes.
     pub unmatched: Vec<String>,
+    /// Budgets that for 15 minutes have had too few samples to judge, some of them over the limit.
+    #[serde(default)]
+    pub insufficient: Vec<String>,
 }

@@ -16,6 +16,7 @@ use crate::histogram::{Distribution, Packed};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use crate::limits::wire::{
     COUNT_MAX, FORMER_RUNS_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
+    VERSION_BYTES_MAX,
 };
 use crate::subject::{SnapshotKind, SnapshotSubject};
 use crate::time::Wall;
@@ -263,6 +264,10 @@ fn check_bus(bus: Bus) -> Result<Bus, WireError> {
     let is_sound = |former: &NotedRun| former.incarnation.0 > 0 && former.recorded <= COUNT_MAX;
     if bus.former.len() > FORMER_RUNS_MAX || !bus.former.iter().all(is_sound) {
         return Err(WireError::Bounds { field: "former" });
+    }
+    let is_plain = bus.version.bytes().all(|byte| byte.is_ascii_graphic());
+    if bus.version.len() > VERSION_BYTES_MAX || !is_plain {
+        return Err(WireError::Bounds { field: "version" });
     }
     Ok(bus)
 }

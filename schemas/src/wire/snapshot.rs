@@ -225,6 +225,14 @@ pub struct Bus {
     /// True while messages are dropped because the outbox is full.
     #[serde(skip_serializing_if = "is_false")]
     pub dropping: bool,
+    /// Operations of which the node suspects that their values are in another unit than it
+    /// assumes.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub suspect_units: u64,
+    /// Version of the node's software, at most `limits::wire::VERSION_BYTES_MAX`; empty when the
+    /// node does not report it.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    pub version: Box<str>,
 }
 
 /// What a run had noted when it ended: without its spool all that is known of it.

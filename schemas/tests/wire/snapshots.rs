@@ -7,7 +7,7 @@ use plimsoll_schemas::histogram::{Histogram, Over};
 use plimsoll_schemas::ids::{
     Incarnation, Labels, LossReason, MeshName, NodeName, Operation, Seq, Series,
 };
-use plimsoll_schemas::limits::wire::{MESSAGE_BYTES_MAX, SERIES_MAX};
+use plimsoll_schemas::limits::wire::{MESSAGE_BYTES_MAX, SERIES_MAX, VERSION_BYTES_MAX};
 use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{
@@ -283,6 +283,24 @@ fn what_wide_buckets_leave_open_comes_back() {
     assert_eq!(read.histograms, [(series("epoch_hook"), histogram.clone())]);
     assert_eq!(histogram.over(18_000_000), Over { over: 10, uncertain: 90 });
     assert_eq!(histogram.sum_ns(), 1_200_000_000);
+}
+
+#[test]
+fn a_version_is_plain_text_of_a_bounded_length() {
+    let read = |version: String| {
+        let body = Body::Bus(Bus { version: version.into(), ..Bus::default() });
+        let bytes = bytes_of(&Snapshot { header: header(), body });
+        let read = decode(&subject(SnapshotKind::Bus), &bytes)?;
+        let Body::Bus(bus) = read.body else { panic!("it is another body") };
+        Ok(bus.version.into_string())
+    };
+    for version in ["", "0.1.0", "2.0.0-rc.1+g1234abc", &"9".repeat(VERSION_BYTES_MAX)] {
+        assert_eq!(read(version.to_owned()), Ok(version.to_owned()));
+    }
+    for version in ["0.1\n", "0 1", "ß", &"9".repeat(VERSION_BYTES_MAX + 1)] {
+        let refused = Err(WireError::Bounds { field: "version" });
+        assert_eq!(read(version.to_owned()), refused, "{version:?}");
+    }
 }
 
 #[test]

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
+use plimsoll_schemas::summary::{BudgetRow, Summary, Verdict};
 use plimsoll_tests::metrics_page::await_value;
 use plimsoll_tests::oracle::RawSamples;
-use plimsoll_tests::process::{fleet_samples, node_row};
+use plimsoll_tests::process::{await_summary, fleet_samples, node_row, operation_row};
 use plimsoll_tests::program::{run, run_with_input};
 use plimsoll_tests::rng::SeededRng;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
@@ -101,6 +102,58 @@ async fn the_datadog_package_over_udp_and_unix_loses_nothing() {
         ];
         arrived(mesh, "datadog_op", &values, &numbers).await;
     }
+}
+
+/// Calls of a function of 30 ms, enough for a verdict.
+const TIMED_CALLS: u64 = 120;
+const SUSPECT: &str = "plimsoll_agent_suspect_unit_info{operation=\"epoch_hook\"}";
+
+/// What the aggregator merged of `epoch_hook` after [`TIMED_CALLS`] calls by `timed` of the datadog
+/// package at a node with these flags, its verdict, and whether the node suspects the unit.
+async fn timed_calls(flags: &[&str], use_ms: Option<bool>) -> (f64, Verdict, bool) {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = SingleNodeMesh::start_node_with(dir.path(), flags).await.unwrap();
+    let task = json!({
+        "socket": mesh.node.socket(), "operation": "epoch_hook", "calls": TIMED_CALLS,
+        "use_ms": use_ms,
+    });
+    feed(script("datadog_timed.py"), &task).await;
+    let judged = |summary: &Summary| {
+        let is_judged = |row: &BudgetRow| row.samples == TIMED_CALLS;
+        hook(summary).is_some_and(is_judged)
+    };
+    let summary = await_summary(mesh.stack.api(), "all calls are judged", judged).await.unwrap();
+    let verdict = hook(&summary).unwrap().verdict;
+    let total = &operation_row(&summary, "", "epoch_hook").unwrap().total;
+    let is_suspect = mesh.node.api.metric(SUSPECT).await.unwrap();
+    let suspects = node_row(&summary, NODE).unwrap().suspect_units;
+    assert_eq!(suspects, u64::from(is_suspect.is_some()), "the node's page and its report");
+    let warned = mesh.node.log().matches("epoch_hook looks like seconds").count();
+    assert_eq!(warned, usize::from(is_suspect.is_some()), "{}", mesh.node.log());
+    let p50 = Duration::from_nanos(total.p50_ns.unwrap()).as_secs_f64();
+    mesh.stack.end().await.unwrap();
+    (p50, verdict, is_suspect.is_some())
+}
+
+/// The fleet's row of the budget for hooks.
+fn hook(summary: &Summary) -> Option<&BudgetRow> {
+    summary.budgets.iter().find(|row| row.budget == "epoch_hook" && row.scope.node().is_empty())
+}
+
+#[tokio::test]
+async fn timers_in_seconds_are_reported_and_a_pattern_makes_their_budget_breach() {
+    let (p50, verdict, is_suspect) = timed_calls(&[], None).await;
+    assert!((30e-6..100e-6).contains(&p50), "a thousandth of 30 ms: {p50}");
+    assert_eq!((verdict, is_suspect), (Verdict::Within, true));
+
+    let pattern = ["--set", "units.patterns=[\"epoch_*=s\"]"];
+    let (p50, verdict, is_suspect) = timed_calls(&pattern, None).await;
+    assert!((30e-3..100e-3).contains(&p50), "30 ms: {p50}");
+    assert_eq!((verdict, is_suspect), (Verdict::Breach, false));
+
+    let (p50, verdict, is_suspect) = timed_calls(&[], Some(true)).await;
+    assert!((30e-3..100e-3).contains(&p50), "30 ms: {p50}");
+    assert_eq!((verdict, is_suspect), (Verdict::Breach, false));
 }
 
 #[tokio::test]

@@ -26,6 +26,7 @@ async fn our_rust_crate_loses_nothing_over_threads_and_exit() {
     let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
     let values = values_ns(4);
     let mut job = program("rust-client-job").unwrap();
+    job.env("PLIMSOLL_ENABLE", "1");
     job.env("PLIMSOLL_STREAM", mesh.node.stream());
     let task = json!({ "operation": OPERATION, "values_ns": values });
     let outcome = run_with_input(job, &task.to_string(), WAIT).await.unwrap();
@@ -50,6 +51,7 @@ async fn a_node_that_is_replaced_while_a_job_records_costs_no_sample_and_doubles
     let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
     let values = values_ns(5);
     let mut job = program("rust-client-job").unwrap();
+    job.env("PLIMSOLL_ENABLE", "1");
     job.env("PLIMSOLL_STREAM", mesh.node.stream());
     let task = json!({ "operation": OPERATION, "values_ns": values, "spread_ms": 4_000 });
     let job = RunningProgram::start_with_input(job, &task.to_string()).unwrap();

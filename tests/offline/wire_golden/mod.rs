@@ -14,11 +14,12 @@ use plimsoll_schemas::wire::{SCHEMA, WireError, decode, encode};
 use sidecar::Sidecar;
 
 /// Every message of the version; names are only ever added.
-const NAMES: [&str; 19] = [
+const NAMES: [&str; 20] = [
     "bus_coalesced",
     "bus_disconnected",
     "bus_kernel_dropped",
     "bus_rejected",
+    "bus_version",
     "event_edges",
     "event_empty",
     "event_later",

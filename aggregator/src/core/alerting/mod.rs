@@ -28,7 +28,7 @@ use std::time::Duration;
 
 use crate::limits::ALERT_HISTORY_MAX;
 use plimsoll_schemas::alert::{
-    AlertContext, AlertEndReason, AlertKey, AlertRow, AlertState, Evidence, LEDGER_GAP,
+    AlertContext, AlertEndReason, AlertKey, AlertRow, AlertState, DataStatus, Evidence, LEDGER_GAP,
     Notification, SilenceRow,
 };
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName, RuleName};
@@ -167,6 +167,8 @@ impl Alerting {
                 self.compose((at, late), key, change, situation);
             }
         }
+        self.alerts.evict_calm(at);
+        self.changed |= self.alerts.take_changed();
     }
 
     /// Notifies of a change.
@@ -237,6 +239,17 @@ impl Alerting {
         }
     }
 
+    /// Ends alerts that have no data any more because what brought it has left in good order
+    /// (DESIGN A59).
+    pub fn end_left(&mut self, now: Wall, situation: Situation<'_>) {
+        let without_data = self.alerts.entries().filter(|(_, of)| of.data == DataStatus::NoData);
+        let left = without_data.filter(|(key, _)| situation.has_left(now, key));
+        let left: BTreeSet<AlertKey> = left.map(|(key, _)| key.clone()).collect();
+        if !left.is_empty() {
+            self.end(now, |key| left.contains(key), AlertEndReason::NodeLeft, situation);
+        }
+    }
+
     /// What the rules of active alerts are about.
     #[must_use]
     pub fn rule_labels(&self, rules: &Rules) -> RuleLabels {
@@ -272,11 +285,9 @@ impl Alerting {
         }
     }
 
-    /// Advances to `now`: silences and acknowledgements end, calm alerts are dropped.
+    /// Advances to `now`: silences and acknowledgements end.
     pub fn on_tick(&mut self, now: Wall, situation: Situation<'_>) {
         self.end_silences(now, situation);
-        self.alerts.evict_calm(now);
-        self.changed |= self.alerts.take_changed();
     }
 
     /// Notifies of alerts whose silence or acknowledgement is over. Withholds alerts that are

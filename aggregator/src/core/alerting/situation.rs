@@ -40,6 +40,15 @@ impl<'a> Situation<'a> {
         (context, judged.map(|(_, window)| window.span()).unwrap_or_default())
     }
 
+    /// Whether the node that an alert is about, or each that brought the fleet's samples, has left.
+    pub(super) fn has_left(&self, now: Wall, key: &AlertKey) -> bool {
+        let budget = match self.rules().find(&key.rule) {
+            Some(Rule::Budget(budget) | Rule::Burn(budget, _)) => Some(budget),
+            Some(Rule::Threshold(_)) | None => None,
+        };
+        self.inputs.fleet.has_left(now, &key.scope, budget)
+    }
+
     /// The texts and the severity of an alert's rule; of a rule that is gone those of its last
     /// notification, so that receivers take its end for that of the same alert.
     pub(super) fn about(

@@ -34,7 +34,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX};
+use crate::limits::{
+    ABSENT_WITHIN, CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX,
+};
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
@@ -56,7 +58,7 @@ pub use node_at::NodeAt;
 pub use operations::{OVERFLOW, Operations};
 pub use rollup::{Definition, DefinitionError, Group, Rollup, Rollups};
 pub use shared::Shared;
-pub use window::{Batch, Limits, Merged, Ranks, Retention, Sums, Times, Windows};
+pub use window::{Batch, Limits, Merged, Ranks, Retention, SlotCounts, Sums, Times, Windows};
 
 use super::ingest::{ClockJump, EventTime, Timeliness};
 use bounded::bounded_entry;
@@ -551,6 +553,27 @@ impl Fleet {
             Scope::Fleet => self.operations.judged(budget),
             Scope::Node(name) => self.nodes.get(name)?.operations.judged(budget),
         }
+    }
+
+    /// Whether a node has left in good order; of the fleet, whether each node has that brought
+    /// samples of a budget within an hour of the newest.
+    #[must_use]
+    pub fn has_left(&self, now: Wall, scope: &Scope, budget: Option<&Budget>) -> bool {
+        let has_left = |node: &Node| node.presence(now) == Presence::Left;
+        let Scope::Fleet = scope else {
+            return NodeName::new(scope.node())
+                .is_ok_and(|name| self.nodes.get(&name).is_some_and(|node| has_left(node)));
+        };
+        let Some(budget) = budget else { return false };
+        let Some(newest) = self.operations.judged(budget).map(Windows::newest) else {
+            return false;
+        };
+        let brought = |node: &Node| {
+            let own = node.operations.judged(budget).map(Windows::newest);
+            own.is_some_and(|own| newest.since(own) <= ABSENT_WITHIN)
+        };
+        let mut sources = self.nodes.values().filter(|node| brought(node)).peekable();
+        sources.peek().is_some() && sources.all(|node| has_left(node))
     }
 
     /// The longest window that nodes keep of what a budget judges.

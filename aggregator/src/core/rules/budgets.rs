@@ -7,8 +7,8 @@ use plimsoll_schemas::time::Wall;
 
 use super::active::ActiveScopes;
 use super::finding::{AlertFinding, Finding, Hysteresis};
-use super::judge::{finding, may_be_breach};
-use crate::core::fleet::{Fleet, Operations, Sums};
+use super::judge::Judge;
+use crate::core::fleet::{Fleet, Sums, Windows};
 
 /// What is found about one budget that may move an alert. Adds to `shares` which nodes have samples
 /// over the limit, and how great their share is.
@@ -19,24 +19,25 @@ pub(super) fn judge_budget(
     active: &ActiveScopes<'_>,
     shares: &mut Vec<(NodeName, u64)>,
 ) -> Vec<AlertFinding> {
-    let sums = |operations: &Operations| {
-        Some(operations.judged(budget)?.sums(at, budget.window, budget.limit_ns))
-    };
-    let found = |name: Option<&NodeName>, sums: &Sums| {
+    let judge = Judge::new(budget);
+    let sums = |windows: &Windows| windows.sums(at, budget.window, budget.limit_ns);
+    let found = |name: Option<&NodeName>, windows: &Windows, sums: &Sums| {
         // An active alert takes findings of too few samples too.
         let is_active = active.contains(&name);
-        let found = is_active || may_be_breach(budget, sums);
-        let found = found.then(|| finding(budget, sums));
+        let found = is_active || judge.may_be_breach(sums);
+        let recent = || windows.recent(at, budget.window, budget.limit_ns);
+        let found = found.then(|| judge.finding(at, sums, &recent()).0);
         found.filter(|found| is_active || *found == Finding::Breach)
     };
-    let of_fleet = Some(fleet.operations()).filter(|_| budget.scopes.fleet);
-    let of_fleet = of_fleet.and_then(|fleet| found(None, &sums(fleet)?));
+    let of_fleet = fleet.operations().judged(budget).filter(|_| budget.scopes.fleet);
+    let of_fleet = of_fleet.and_then(|windows| found(None, windows, &sums(windows)));
     let nodes = fleet.nodes().iter().filter_map(|(name, node)| {
-        let sums = sums(&node.operations)?;
+        let windows = node.operations.judged(budget)?;
+        let sums = sums(windows);
         if sums.over > 0 {
             shares.push((name.clone(), share_over(budget, &sums)));
         }
-        let found = found(Some(name), &sums).filter(|_| budget.scopes.nodes)?;
+        let found = found(Some(name), windows, &sums).filter(|_| budget.scopes.nodes)?;
         Some((Scope::Node(name.clone()), found))
     });
     let of_fleet = of_fleet.map(|found| (Scope::Fleet, found));

@@ -14,6 +14,7 @@ use plimsoll_schemas::time::{Wall, nanos, seconds};
 use super::active::ActiveAlerts;
 use super::finding::{AlertFinding, Finding, Hysteresis};
 use crate::core::fleet::{Fleet, Windows};
+use crate::limits::BURN_SAMPLES_MIN;
 
 /// What is known of one budget's error budget.
 #[derive(Clone, Debug, PartialEq)]
@@ -91,7 +92,7 @@ pub(crate) fn finding(
     };
     let half = Wall(at.0.saturating_sub(nanos(burn.long.span() / 2)));
     let reaches_back = windows.and_then(Windows::oldest).is_some_and(|oldest| oldest <= half);
-    if short.samples < budget.min_samples || !reaches_back {
+    if short.samples < BURN_SAMPLES_MIN || !reaches_back {
         return Finding::Insufficient;
     }
     match (long.rate > burn.factor, short.rate > burn.factor) {

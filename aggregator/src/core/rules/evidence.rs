@@ -1,16 +1,18 @@
 //! The evidence of a budget: the judgement of its samples at one point in time.
 
-use plimsoll_schemas::alert::{Evidence, LatencyEvidence};
+use plimsoll_schemas::alert::{Evidence, LatencyEvidence, StretchEvidence};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::time::{Wall, seconds};
 
-use super::judge::judge;
+use super::judge::Judge;
 use crate::core::fleet::Windows;
 
 pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidence {
     let samples = windows.merged(at, budget.window);
     let sums = windows.sums(at, budget.window, budget.limit_ns);
-    let judgement = judge(budget, &sums, |rank| samples.at_rank(rank));
+    let recent = windows.recent(at, budget.window, budget.limit_ns);
+    let judgement = Judge::new(budget).judge(at, &sums, &recent, |rank| samples.at_rank(rank));
+    let stretch = judgement.stretch.filter(|stretch| !stretch.has_ended);
     Evidence::Latency(LatencyEvidence {
         quantile: budget.quantile,
         value_seconds: seconds(judgement.value_ns.unwrap_or(0)),
@@ -21,6 +23,11 @@ pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidenc
         upper_seconds: judgement.upper_ns.map(seconds),
         over: sums.over,
         uncertain: sums.uncertain,
+        stretch: stretch.map(|stretch| StretchEvidence {
+            seconds: at.since(stretch.begin).as_secs_f64(),
+            samples: stretch.samples,
+            over: stretch.over,
+        }),
         within_seconds: judgement.within_ns.map(|(least, most)| (seconds(least), seconds(most))),
     })
 }

@@ -13,6 +13,7 @@ mod burn_rate;
 mod evidence;
 mod finding;
 mod inputs;
+mod insufficient;
 mod judge;
 mod rule_files;
 mod self_monitoring;
@@ -37,12 +38,13 @@ pub use burn_rate::ErrorBudget;
 pub(crate) use burn_rate::finding as burn_finding;
 pub use finding::{AlertFinding, Finding, Hysteresis};
 pub use inputs::Inputs;
-pub use judge::{Judgement, finding, judge, lower_rank, may_be_breach, upper_rank};
+pub use judge::{Judge, Judgement, Stretch, lower_rank, upper_rank};
 pub use rule_files::RuleFileStats;
 pub use self_monitoring::SelfCounts;
 pub use value::Value;
 
 use super::fleet::MergedSamples;
+use insufficient::InsufficientBudgets;
 use self_monitoring::SelfMonitoring;
 use unmatched::UnmatchedBudgets;
 
@@ -51,6 +53,7 @@ use unmatched::UnmatchedBudgets;
 pub struct Evaluator {
     rules: Arc<Rules>,
     unmatched: UnmatchedBudgets,
+    insufficient: InsufficientBudgets,
     self_monitoring: SelfMonitoring,
     /// When rules were last judged.
     judged_at: Option<Wall>,
@@ -66,6 +69,7 @@ impl Evaluator {
     pub fn new(rules: Arc<Rules>, now: Mono) -> Self {
         Self {
             unmatched: UnmatchedBudgets::new(&rules.budgets),
+            insufficient: InsufficientBudgets::default(),
             self_monitoring: SelfMonitoring::default(),
             judged_at: None,
             evaluates_at: now.plus(EVALUATE_EVERY),
@@ -122,6 +126,8 @@ impl Evaluator {
     ) -> Vec<AlertFinding> {
         self.judged_at = Some(at);
         self.self_monitoring.observe(at, inputs.fleet, &self.rules.budgets, own);
+        self.unmatched.on_fleet(inputs.fleet, &self.rules.budgets);
+        self.insufficient.observe(at, inputs.fleet, &self.rules.budgets);
         let (mut found, mut shares) = (Vec::new(), Vec::new());
         for budget in &self.rules.budgets {
             let active = active.of(&budget.name);
@@ -207,6 +213,18 @@ impl Evaluator {
     #[must_use]
     pub fn unmatched(&self) -> BTreeSet<RuleName> {
         self.unmatched.all().into_iter().cloned().collect()
+    }
+
+    /// Budgets that for minutes have had too few samples to judge, some of them over the limit;
+    /// each once.
+    pub fn next_insufficient(&mut self) -> Vec<RuleName> {
+        self.insufficient.next()
+    }
+
+    /// All budgets that for minutes have had too few samples to judge, some of them over the limit.
+    #[must_use]
+    pub fn insufficient(&self) -> BTreeSet<RuleName> {
+        self.insufficient.all()
     }
 
     /// The limits that nodes count samples by, in nanoseconds: those of all budgets, by operation,

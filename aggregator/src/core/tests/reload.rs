@@ -10,6 +10,7 @@ use plimsoll_schemas::rule::file::{effective, shipped};
 use plimsoll_schemas::time::Now;
 
 use super::*;
+use crate::core::tests::checkpoint::restarted;
 use crate::core::tests::thresholds::world::World;
 
 fn key(scope: Scope) -> AlertKey {
@@ -161,6 +162,8 @@ fn a_longer_window_is_kept_from_the_reload_on_and_what_was_merged_stays() {
 fn unmatched_budgets_are_logged_once_and_shown() {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
     let mut now = start();
+    let more = "[[budget]]\nname = 'kernel_fetch'\n[[budget]]\nname = 'publish'";
+    core.reload(now, rules(more));
     let mut sent = Vec::new();
     for minute in 0..=6 {
         now = start().after(Duration::from_secs(60) * minute);
@@ -181,6 +184,23 @@ fn unmatched_budgets_are_logged_once_and_shown() {
     }
     core.reload(now, rules("limit = '1ms'"));
     assert_eq!(core.view(now.wall, "t").summary.rules.unmatched, [""; 0], "loaded just now");
+}
+
+#[test]
+fn a_budget_whose_samples_came_before_a_restart_is_not_unmatched() {
+    let (mut core, mut speaker) = (core(), Speaker::new("a"));
+    deliver(&mut core, start(), &speaker.send(start(), MS, 5));
+    let mut core = restarted(&mut core, start());
+    Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+    let (mut other, mut samples) = (Speaker::new("b"), Histogram::default());
+    samples.record(MS);
+    for minute in 1..=7 {
+        let now = start().after(Duration::from_secs(60) * minute);
+        deliver(&mut core, now, &other.send_samples(now, &["load"], &samples));
+        core.on_deadline(now);
+    }
+    assert!(core.is_ready());
+    assert_eq!(core.next_unmatched(), []);
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn the_worst_nodes_are_those_that_someone_on_call_would_look_at_first() {
         if second >= 11 {
             sent(&mut core, second, "z_slowing", 40, 200);
             // Too few to be evidence.
-            sent(&mut core, second, "y_few", 40, 3);
+            sent(&mut core, second, "y_few", 40, 1);
         }
         core.on_deadline(start().after(second * SECOND));
     }

@@ -17,7 +17,7 @@ mod rollups;
 mod rows;
 mod worst;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::{NodeName, RuleName};
@@ -73,6 +73,9 @@ pub struct View {
     pub own: OwnCounts,
     /// Every budget, and whether no sample has matched it for minutes.
     pub unmatched: Vec<(RuleName, bool)>,
+    /// Every budget, and whether it has had too few samples to judge for minutes, some of them over
+    /// the limit.
+    pub insufficient: Vec<(RuleName, bool)>,
     /// The point in time.
     pub at: Wall,
 }
@@ -130,7 +133,8 @@ impl ReadView {
             error_budgets,
             rules: Arc::clone(&self.rules),
             own: self.own.clone(),
-            unmatched: self.matched(),
+            unmatched: self.budgets_of(&self.unmatched),
+            insufficient: self.budgets_of(&self.insufficient),
             at: self.at,
         }
     }
@@ -142,13 +146,18 @@ impl ReadView {
     }
 
     fn rules_state(&self) -> RulesState {
-        let unmatched = self.unmatched.iter().map(RuleName::to_string).collect();
-        RulesState { rules_error: self.own.rule_files.error.clone(), unmatched }
+        let names = |of: &BTreeSet<RuleName>| of.iter().map(RuleName::to_string).collect();
+        RulesState {
+            rules_error: self.own.rule_files.error.clone(),
+            unmatched: names(&self.unmatched),
+            insufficient: names(&self.insufficient),
+        }
     }
 
-    fn matched(&self) -> Vec<(RuleName, bool)> {
+    /// Every budget, and whether it is one of these.
+    fn budgets_of(&self, some: &BTreeSet<RuleName>) -> Vec<(RuleName, bool)> {
         let names = self.rules.budgets.iter().map(|budget| &budget.name);
-        names.map(|name| (name.clone(), self.unmatched.contains(name))).collect()
+        names.map(|name| (name.clone(), some.contains(name))).collect()
     }
 
     fn presence(&self) -> BTreeMap<Presence, u64> {
@@ -177,6 +186,8 @@ impl ReadView {
             outbox_depth_max: bus.outbox_depth_max,
             rerouted: bus.rerouted,
             dropped: bus.dropped,
+            version: bus.version.to_string(),
+            suspect_units: bus.suspect_units,
         }
     }
 }

@@ -57,6 +57,8 @@ pub struct ReadView {
     pub own: OwnCounts,
     /// Budgets that no sample has matched though samples have come for minutes.
     pub unmatched: BTreeSet<RuleName>,
+    /// Budgets that for minutes have had too few samples to judge, some of them over the limit.
+    pub insufficient: BTreeSet<RuleName>,
 }
 
 impl ReadView {
@@ -106,6 +108,7 @@ impl ReadView {
                 task_restarts: BTreeMap::new(),
             },
             unmatched: evaluator.unmatched(),
+            insufficient: evaluator.insufficient(),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::core::alerting::displayed;
 use crate::core::fleet::{
     Buckets, Completeness, Merged, Node, Operations, Ranks, ReportingNode, Windows, ends,
 };
-use crate::core::rules::{Judgement, judge};
+use crate::core::rules::{Judge, Judgement};
 
 /// Not inactive, by rule, node and operation.
 type AlertsBy<'s> = BTreeMap<(&'s str, &'s str, &'s str), AlertState>;
@@ -35,6 +35,8 @@ pub(super) struct Rows<'s> {
     view: &'s ReadView,
     native: bool,
     alerts: AlertsBy<'s>,
+    /// In the order of the budgets.
+    judges: Vec<Judge<'s>>,
     /// Used again for each row, as is the next.
     merged: Merged,
     total: Merged,
@@ -53,6 +55,7 @@ impl<'s> Rows<'s> {
             view,
             native,
             alerts: alerts.collect(),
+            judges: view.rules.budgets.iter().map(Judge::new).collect(),
             merged: Merged::default(),
             total: Merged::default(),
             operations: Vec::new(),
@@ -116,7 +119,7 @@ impl<'s> Rows<'s> {
         windows: &Windows,
         completeness: &Completeness,
     ) {
-        let Self { view, native, merged, total, budgets, .. } = self;
+        let Self { view, native, merged, total, budgets, judges, .. } = self;
         let alerts = &self.alerts;
         let mut rows = BTreeMap::new();
         let judging = view.rules.budgets.iter().enumerate().filter(|(_, budget)| {
@@ -134,7 +137,9 @@ impl<'s> Rows<'s> {
             rows.insert(window, row);
             for (number, budget) in judging.iter().filter(|(_, of)| of.window == window) {
                 let sums = windows.sums(view.at, window, budget.limit_ns);
-                let judgement = judge(budget, &sums, |rank| ranks.find(rank));
+                let recent = windows.recent(view.at, window, budget.limit_ns);
+                let judgement =
+                    judges[*number].judge(view.at, &sums, &recent, |rank| ranks.find(rank));
                 let since = windows.since_known(budget.limit_ns);
                 let about = (*budget, &scope, alerts);
                 budgets.push((*number, budget_row(about, judgement, since, completeness)));
@@ -165,14 +170,16 @@ impl<'s> Rows<'s> {
         if !budget.scopes.holds(scope) {
             return;
         }
-        let Self { view, merged, budgets, .. } = self;
+        let Self { view, merged, budgets, judges, .. } = self;
         let sums = windows.map(|of| of.sums(view.at, budget.window, budget.limit_ns));
         match windows {
             Some(windows) => windows.show(view.at, budget.window, merged),
             None => merged.clear(),
         }
         let mut ranks = merged.ranks();
-        let judgement = judge(budget, &sums.unwrap_or_default(), |rank| ranks.find(rank));
+        let recent = windows.map(|of| of.recent(view.at, budget.window, budget.limit_ns));
+        let (sums, recent) = (sums.unwrap_or_default(), recent.unwrap_or_default());
+        let judgement = judges[number].judge(view.at, &sums, &recent, |rank| ranks.find(rank));
         let since = windows.and_then(|windows| windows.since_known(budget.limit_ns));
         let about = (budget, scope, &self.alerts);
         budgets.push((number, budget_row(about, judgement, since, completeness)));
@@ -187,6 +194,7 @@ fn budget_row(
 ) -> BudgetRow {
     let key = (budget.name.as_str(), scope.node(), budget.operation.as_str());
     let window = budget.window as usize;
+    let state = alerts.get(&key).copied().unwrap_or_default();
     BudgetRow {
         budget: budget.name.to_string(),
         operation: budget.operation.to_string(),
@@ -206,8 +214,8 @@ fn budget_row(
         since_limit: since_limit.map(|(samples, over)| (samples, over.over)),
         objective: budget.objective,
         budget_remaining: None,
-        verdict: judgement.verdict(),
-        alert: displayed(alerts.get(&key).copied().unwrap_or_default(), judgement.finding),
+        verdict: judgement.verdict(state),
+        alert: displayed(state, judgement.finding),
     }
 }
 

@@ -43,6 +43,12 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::Count(node.node.bus.value.kernel_dropped));
         }
     });
+    let help = "Operations of the node's ms timers with values that look like seconds";
+    writer.family(Family::gauge("plimsoll_node_suspect_unit_operations", help), |rows| {
+        for (labels, node) in page.nodes() {
+            rows.add(&[labels], Value::Count(node.node.bus.value.suspect_units));
+        }
+    });
     let help = "Restarts of tasks and threads of the node that ended or panicked";
     writer.family(Family::counter("plimsoll_node_task_restarts_total", help), |rows| {
         for (labels, node) in page.nodes() {

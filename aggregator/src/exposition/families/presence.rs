@@ -30,11 +30,17 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             }
         }
     });
-    let help = "1 per node, with the node's own labels, for joins";
+    let help = "1 per node, with its software version and its own labels, for joins";
     writer.family(Family::gauge("plimsoll_node_info", help), |rows| {
         for (labels, node) in page.nodes() {
-            let own = valid_labels(&node.node.labels.value);
-            let own = rows.labels(own.iter().map(|(key, value)| (key.as_str(), *value)));
+            let mut own = valid_labels(&node.node.labels.value);
+            if let Some(of_job) = own.remove("version") {
+                own.insert("label_version".to_owned(), of_job);
+            }
+            let version = &*node.node.bus.value.version;
+            let version = (!version.is_empty()).then_some(("version", version));
+            let own = own.iter().map(|(key, value)| (key.as_str(), *value));
+            let own = rows.labels(own.chain(version));
             rows.add(&[labels, &own], Value::flag(true));
         }
     });

@@ -20,4 +20,9 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     let unmatched = view.unmatched.iter();
     let unmatched = unmatched.map(|(budget, is_so)| (budget.as_str(), Value::flag(*is_so)));
     writer.by_label(Family::gauge("plimsoll_budget_unmatched", help), "budget", unmatched);
+    let help = "1 for a budget that has had too few samples to judge for 15 minutes, some of them \
+                over its limit, otherwise 0";
+    let few = view.insufficient.iter();
+    let few = few.map(|(budget, is_so)| (budget.as_str(), Value::flag(*is_so)));
+    writer.by_label(Family::gauge("plimsoll_budget_insufficient", help), "budget", few);
 }

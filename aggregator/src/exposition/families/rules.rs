@@ -2,7 +2,7 @@
 
 use plimsoll_schemas::budget::Budget;
 
-use crate::core::rules::ErrorBudget;
+use crate::core::rules::{ErrorBudget, Judge};
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
 
@@ -22,8 +22,9 @@ pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
     let help = "Quantile that the budget judges, 0 to 1";
     let of = budgets.iter().map(|of| (of.name.as_str(), Value::Float(of.quantile)));
     writer.by_label(Family::gauge("plimsoll_budget_quantile_ratio", help), "budget", of);
-    let help = "Minimum of samples in the window for a verdict of the budget";
-    let of = budgets.iter().map(|of| (of.name.as_str(), Value::Count(of.min_samples)));
+    let help = "Least number of samples that show a breach of the budget";
+    let least = |of: &Budget| Value::Count(Judge::new(of).samples_min());
+    let of = budgets.iter().map(|of| (of.name.as_str(), least(of)));
     writer.by_label(Family::gauge("plimsoll_budget_min_samples", help), "budget", of);
 }
 

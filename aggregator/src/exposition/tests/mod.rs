@@ -10,7 +10,7 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::rule::file::effective;
-use plimsoll_schemas::wire::{Body, Latency};
+use plimsoll_schemas::wire::{Body, Bus, Latency};
 use proptest::prelude::*;
 use prost::Message;
 
@@ -50,6 +50,31 @@ fn families(mut bytes: &[u8]) -> BTreeMap<String, MetricFamily> {
         families.insert(family.name.clone(), family);
     }
     families
+}
+
+#[test]
+fn node_info_has_the_software_version_beside_the_nodes_own_labels() {
+    let mut core = core();
+    let own = Labels::new([("rack", "r7"), ("version", "job 4")]).unwrap();
+    for (name, version) in [("new", "0.1.0"), ("old", "")] {
+        let mut speaker = Speaker::new(name).called(own.clone());
+        let message = speaker.send_all(start(), [MS]);
+        deliver(&mut core, start(), &message);
+        let bus = Bus { version: version.into(), suspect_units: 2, ..Bus::default() };
+        let message = speaker.message(start(), Body::Bus(bus), false);
+        deliver(&mut core, start(), &message);
+    }
+    let page = String::from_utf8(rendered(&core, Format::Text)).unwrap();
+    for row in [
+        "plimsoll_node_info{node=\"new\",label_version=\"job 4\",rack=\"r7\",version=\"0.1.0\"} 1\n",
+        "plimsoll_node_info{node=\"old\",label_version=\"job 4\",rack=\"r7\"} 1\n",
+        "plimsoll_node_suspect_unit_operations{node=\"new\"} 2\n",
+    ] {
+        assert!(page.contains(row), "{row}: {page}");
+    }
+    let summary = core.view(start().wall, "jetstream").summary;
+    let versions = summary.nodes.iter().map(|row| (&*row.version, row.suspect_units));
+    assert_eq!(versions.collect::<Vec<_>>(), [("0.1.0", 2), ("", 2)]);
 }
 
 #[test]
@@ -316,15 +341,79 @@ fn aliases_are_exported_when_configured() {
         "queue_depth_max",
         "profiler_function_duration_seconds",
         "profiler_function_calls_total",
+        "oona_publish_latency_ms",
     ] {
         assert!(text.contains(&format!("\n# TYPE {name} ")), "{name}");
         assert!(!without.contains(&format!("\n# TYPE {name} ")), "{name}");
     }
-    let row = "profiler_function_calls_total{function=\"publish\"} 1194";
+    let row = "profiler_function_calls_total{function_name=\"publish\",profiler_name=\"\"} 1194";
     assert!(text.lines().any(|line| line == row), "{row}");
     let hooks = "tolaria_training_latency_ms{scope=\"node\",node=\"a\",operation=\"epoch_hook\"} ";
     let ms = text.lines().find_map(|line| line.strip_prefix(hooks)).unwrap();
     assert!((5.9..6.0).contains(&ms.parse::<f64>().unwrap()), "{ms}");
+}
+
+/// Three reads of shards of one profiler and two of none, with their counters.
+fn shard_reads() -> Body {
+    let series = |name: &str, profiler: &str| {
+        let labels = [("profiler", profiler)].into_iter().filter(|(_, value)| !value.is_empty());
+        let operation = Operation::new(name).unwrap();
+        Series { operation, labels: Labels::new(labels).unwrap() }
+    };
+    let samples = |n| {
+        let mut histogram = Histogram::default();
+        histogram.record_n(30 * MS, n);
+        histogram
+    };
+    let histograms = [("", 2), ("loader", 3)];
+    let histograms = histograms.map(|(by, n)| (series("shard_read", by), samples(n)));
+    let counters = ["bytes", "rows", "slow", "errors"].into_iter().enumerate().map(|(n, what)| {
+        let amount = f64::from(u32::try_from(n).unwrap() + 1);
+        (series(&format!("shard_read.{what}"), "loader"), amount)
+    });
+    let (histograms, counters) = (histograms.into(), counters.collect());
+    Body::Latency(Latency { histograms, counters, ..Latency::default() })
+}
+
+#[test]
+fn aliases_of_functions_and_shards_carry_the_profiler_where_a_roll_up_groups_by_it() {
+    let by = |name: &str, labels: &[&str]| Definition {
+        name: name.to_owned(),
+        operations: Vec::new(),
+        by: labels.iter().map(|label| (*label).to_owned()).collect(),
+        nodes_by: Vec::new(),
+    };
+    let rollups = [by("a", &["outcome"]), by("b", &["profiler"]), by("c", &["profiler"])];
+    for (rollups, reads) in [(&rollups[..0], &[("", 5)][..]), (&rollups, &[("", 2), ("loader", 3)])]
+    {
+        let mut core = core().measuring(Window::FiveMinutes, rollups);
+        let mut speaker = Speaker::new("a");
+        speaker.record(5);
+        deliver(&mut core, start(), &speaker.message(start(), shard_reads(), false));
+        let text = String::from_utf8(rendered(&core, Format::Text)).unwrap();
+        let rows = |prefix: &str| -> Vec<String> {
+            text.lines().filter(|row| row.starts_with(prefix)).map(str::to_owned).collect()
+        };
+        let of_all = |name: &str, function: &str| -> Vec<String> {
+            let row =
+                |(by, n): &(&str, u64)| format!("{name}{{{function}profiler_name=\"{by}\"}} {n}");
+            reads.iter().map(row).collect()
+        };
+        let calls = "profiler_function_calls_total";
+        assert_eq!(rows(calls), of_all(calls, "function_name=\"shard_read\","));
+        for name in ["profiler_shard_reads_total", "profiler_shard_read_duration_seconds_count"] {
+            assert_eq!(rows(name), of_all(name, ""), "{name}");
+        }
+        let counters = [("read_bytes", 1), ("read_rows", 2), ("slow_reads", 3), ("read_errors", 4)];
+        for (name, n) in counters {
+            let name = format!("profiler_shard_{name}_total");
+            let row = format!("{name}{{node=\"a\",profiler_name=\"loader\"}} {n}");
+            assert_eq!(rows(&name), [row]);
+        }
+        let errors = "profiler_function_errors_total";
+        let labels = "node=\"a\",function_name=\"shard_read\",profiler_name=\"loader\"";
+        assert_eq!(rows(errors), [format!("{errors}{{{labels}}} 4")]);
+    }
 }
 
 #[test]
@@ -336,7 +425,7 @@ fn aliases_have_types_that_jobs_and_silent_nodes_cannot_break() {
     deliver(&mut core, start(), &speaker.message(start(), Body::Latency(latency), false));
     let text = String::from_utf8(rendered(&core, Format::OpenMetrics)).unwrap();
     assert!(text.contains("# TYPE profiler_function_errors_total unknown\n"), "{text}");
-    let row = "profiler_function_errors_total{node=\"a\",function=\"fetch\"} -2\n";
+    let row = "profiler_function_errors_total{node=\"a\",function_name=\"fetch\",profiler_name=\"\"} -2\n";
     assert!(text.contains(row) && text.contains("\nqueue_depth_max{node=\"a\"} 0\n"), "{text}");
     let later = start().after(std::time::Duration::from_secs(60)).wall;
     let shown = PageOptions { budgets: &[], aliases: true };

@@ -50,6 +50,8 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
             outbox_depth: 0,
             outbox_depth_max: 0,
             dropped: 0,
+            version: String::new(),
+            suspect_units: 0,
         });
     }
     operations.push(row(Scope::Fleet, "op", &fleet));

@@ -127,9 +127,11 @@ fn a_file_may_define_all_of_a_rule() {
         clear_after: 5,
         objective: Some(0.95),
         scopes: Scopes { fleet: true, nodes: false },
+        is_built_in: false,
         about,
     };
     assert_eq!(budget(&rules, "misses"), &expected);
+    assert!(budget(&rules, "publish").is_built_in);
     let expected = Threshold {
         name: RuleName::new("isolation").unwrap(),
         metric: "counter:isolation.violations".parse().unwrap(),

@@ -10,12 +10,14 @@
 //! DESIGN A17.
 
 mod merged;
+mod recent;
 mod slot;
 mod stored;
 mod tally;
 mod tier;
 mod times;
 
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use plimsoll_schemas::budget::Window;
@@ -24,11 +26,13 @@ use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
 pub use merged::{Merged, Ranks};
+pub use recent::SlotCounts;
 pub use slot::Batch;
 use stored::StoredTier;
 pub use tally::Limits;
 pub use times::Times;
 
+use recent::RecentCounts;
 use slot::Slot;
 use stored::{Stored, restored, stored};
 use tally::{Since, Tally};
@@ -76,6 +80,8 @@ pub struct Windows {
     settled: Slot,
     /// Each is shared with read views and checkpoints; copied when it changes meanwhile.
     tiers: Vec<Arc<Tier>>,
+    /// Of samples that the last tier has passed, where the operation has a budget.
+    recent: Arc<RecentCounts>,
     newest: Wall,
     limits: Limits,
     since: Since,
@@ -106,6 +112,7 @@ impl Windows {
             exact: ExactFigures::default(),
             settled: Slot::default(),
             tiers: Vec::new(),
+            recent: Arc::default(),
             newest: Wall(0),
             limits: retention.limits,
             since: Since::default(),
@@ -121,6 +128,7 @@ impl Windows {
         if self.limits != retention.limits {
             let (before, limits) = (self.limits, retention.limits);
             self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&before, &limits));
+            Arc::make_mut(&mut self.recent).reckon(&before, &limits);
             self.since = self.since.under(&before, &limits, self.exact.count);
             self.limits = limits;
         }
@@ -154,7 +162,14 @@ impl Windows {
         }
         if let Some((_, (window, tier))) = found {
             Arc::make_mut(tier).add(taken / slot_ns(window), batch);
+        } else if self.counts_recent() && RecentCounts::covers(now, taken) {
+            Arc::make_mut(&mut self.recent).add(taken, batch.exact().count, batch.overs());
         }
+    }
+
+    /// Whether what its tiers have passed is counted: that of budgets, for half an hour.
+    fn counts_recent(&self) -> bool {
+        self.limits != Limits::default() && !self.keeps(Window::HalfHour)
     }
 
     /// Adds to the exact figures of the total alone, if there is no room for more.
@@ -184,8 +199,14 @@ impl Windows {
                 }
                 if let Some(next) = self.tiers.get_mut(number + 1) {
                     Arc::make_mut(next).take(slot);
+                } else if self.counts_recent() {
+                    let (begin, samples) = (slot.number * coarse, slot.exact().count);
+                    Arc::make_mut(&mut self.recent).add(begin, samples, &slot.tally().overs());
                 }
             }
+        }
+        if !self.recent.is_empty() {
+            Arc::make_mut(&mut self.recent).expire(now);
         }
     }
 
@@ -193,6 +214,7 @@ impl Windows {
     /// in the future now, so it stays in the total alone.
     pub fn turn_back(&mut self, now: Wall) {
         self.newest = self.newest.min(now);
+        Arc::make_mut(&mut self.recent).turn_back(now);
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
             for slot in Arc::make_mut(&mut self.tiers[number]).give_after(window, now) {
                 if number < SETTLED_FROM {
@@ -332,6 +354,54 @@ impl Windows {
         Sums { samples: count, over, uncertain, min_ns, max_ns }
     }
 
+    /// Samples by slot, and how many of them are over a limit, newest first: those of the window,
+    /// and of half an hour where it is shorter. What no tier keeps any more is counted for limits
+    /// of budgets alone. A slot is as long as its age asks for, whenever it was rolled over.
+    #[must_use]
+    pub fn recent(&self, now: Wall, window: Window, limit_ns: u64) -> Vec<SlotCounts> {
+        let span = window.max(Window::HalfHour);
+        let shown = Shown::new(now, span);
+        let place = self.limits.place(limit_ns);
+        let kept = self.tiers.iter().zip(Window::ALL).enumerate().take(span as usize + 1);
+        let kept = kept.flat_map(|(tier, (slots, of))| {
+            let slots = slots.slots().iter();
+            slots.map(move |slot| (self.rolled_over(now, tier, slot.number * slot_ns(of)), slot))
+        });
+        let kept = kept.map(|((tier, begin), slot)| {
+            let count = || slot.count_over(limit_ns);
+            let over = place.map_or_else(count, |at| slot.tally().at(at));
+            (tier, SlotCounts { begin: Wall(begin), samples: slot.exact().count, over })
+        });
+        let counted = place.into_iter().flat_map(|place| self.recent.slots(place));
+        let all = kept.chain(counted.map(|slot| (self.tiers.len(), slot)));
+        let mut all: Vec<_> = all.filter(|(_, slot)| shown.covers(slot.begin.0)).collect();
+        all.sort_by_key(|(tier, slot)| (Reverse(slot.begin), *tier));
+        all.dedup_by(|(tier, slot), (before, into)| {
+            let is_same = (*tier, slot.begin) == (*before, into.begin);
+            if is_same {
+                into.add(slot);
+            }
+            is_same
+        });
+        all.into_iter().map(|(_, slot)| slot).collect()
+    }
+
+    /// The tier to which a slot that begins then is rolled over by now, and the begin of its slot
+    /// there; behind the last tier, that of the counts.
+    fn rolled_over(&self, now: Wall, mut tier: usize, mut begin: u64) -> (usize, u64) {
+        while let Some(window) = Window::ALL.get(tier).filter(|_| tier < self.tiers.len()) {
+            let is_last = tier + 1 == self.tiers.len();
+            let next = Window::ALL[if is_last { tier } else { tier + 1 }];
+            let coarse = slot_ns(next);
+            if (begin / coarse + 1) * coarse > Shown::new(now, *window).from {
+                break;
+            }
+            tier += 1;
+            begin = if is_last { RecentCounts::begin(begin) } else { begin / coarse * coarse };
+        }
+        (tier, begin)
+    }
+
     /// All samples since a limit was set, and how many of them lie over it; `None` for a limit for
     /// which nothing is summed. Falls only when the limit is removed.
     #[must_use]
@@ -414,7 +484,8 @@ impl Windows {
     #[must_use]
     pub fn has_head_of(&self, before: &Self) -> bool {
         let head = |of: &Self| (of.exact, of.newest, of.limits);
-        head(self) == head(before) && self.since == before.since
+        let rest = |of: &Self| (of.since.clone(), of.recent.clone());
+        head(self) == head(before) && rest(self) == rest(before)
     }
 
     /// Takes one tier as it was stored, if there is such a tier.
@@ -435,6 +506,7 @@ impl Windows {
             newest: self.newest,
             limits: self.limits,
             since: self.since.clone(),
+            recent: (*self.recent).clone(),
         }
     }
 
@@ -442,7 +514,7 @@ impl Windows {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
-        tiers + self.settled.heap_bytes()
+        tiers + self.settled.heap_bytes() + self.recent.heap_bytes()
     }
 }
 
@@ -471,6 +543,7 @@ impl From<Stored> for Windows {
             exact: ExactFigures { count, sum_ns, min_ns, max_ns },
             settled: Slot::restored(0, Tally::default(), stored.settled),
             tiers,
+            recent: Arc::new(stored.recent),
             newest: stored.newest,
             limits: stored.limits,
             since: stored.since,

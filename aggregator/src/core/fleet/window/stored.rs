@@ -6,6 +6,7 @@ use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use super::recent::RecentCounts;
 use super::slot::Slot;
 use super::tally::{Limits, Since, Tally};
 use super::tier::Tier;
@@ -19,6 +20,7 @@ pub(super) struct Stored {
     pub(super) newest: Wall,
     pub(super) limits: Limits,
     pub(super) since: Since,
+    pub(super) recent: RecentCounts,
 }
 
 /// Count, halves of the sum, smallest, largest.

@@ -42,6 +42,11 @@ impl Limits {
         self.0.iter().position(|limit| *limit == limit_ns)
     }
 
+    /// Whether all of the others are among these.
+    pub(super) fn hold(&self, others: &Self) -> bool {
+        others.0.iter().all(|limit| *limit == UNUSED || self.place(*limit).is_some())
+    }
+
     /// Samples of one message over each.
     pub(super) fn over(&self, samples: &Packed) -> Overs {
         self.0.map(|limit| samples.over(limit))

@@ -207,6 +207,29 @@ impl Naive {
         Ok(())
     }
 
+    /// Counts of half an hour are all there, whichever windows are kept, each in the time of its
+    /// slot.
+    fn check_recent(&self, windows: &Windows, now: u64) -> Result<(), TestCaseError> {
+        let limit_ns = LIMITS_NS[1];
+        let recent = windows.recent(Wall(now), Window::OneMinute, limit_ns);
+        prop_assert!(recent.is_sorted_by(|newer, older| newer.begin >= older.begin));
+        let mut summed = (0, Over::default());
+        for slot in recent {
+            summed.0 += slot.samples;
+            summed.1.add(slot.over);
+            let in_time = |(taken, ..): &&(u64, Vec<u64>, Packed)| *taken >= slot.begin.0;
+            let since = self.0.iter().filter(in_time).filter(|(taken, ..)| *taken <= now);
+            prop_assert!(summed.0 <= since.map(|(_, values, _)| values.len() as u64).sum::<u64>());
+        }
+        let mut expected = (0, Over::default());
+        for (values, message) in self.messages(now, Window::HalfHour) {
+            expected.0 += values.len() as u64;
+            expected.1.add(message.over(limit_ns));
+        }
+        prop_assert_eq!(summed, expected);
+        Ok(())
+    }
+
     fn check(&self, windows: &Windows, now: u64) -> Result<(), TestCaseError> {
         let mut shown = Vec::new();
         let mut merged = Merged::from(&histogram(&[1, 77, u64::MAX]));
@@ -228,6 +251,7 @@ impl Naive {
             prop_assert_eq!(figures, (naive.count, naive.min_ns, naive.max_ns));
             self.check_over(windows, now.0, window)?;
         }
+        self.check_recent(windows, now)?;
         let all = histogram(&self.all());
         prop_assert_eq!(windows.total_exact(), all.exact());
         prop_assert_eq!(sent(&total), sent(&Merged::from(&all)));

@@ -1,36 +1,46 @@
-//! Judges the samples of a window by a budget, with exact confidence bounds.
+//! Judges the samples of a budget.
 //!
-//! A quantile of few samples is mostly luck. A breach is therefore claimed only when the lower
-//! confidence bound of the true quantile is above the limit, and that all is well only when the
-//! upper one is not. The bounds are order statistics: the number of samples below the true
-//! q-quantile is binomial(n, q) whatever the distribution, so the sample of rank r lies at or
-//! below that quantile with probability P(Bin(n, q) >= r), and at or above it with probability
-//! P(Bin(n, q) <= r - 1). (Conover, Practical Nonparametric Statistics, section 3.2.)
+//! A quantile of few samples is mostly luck. So a breach is claimed only when the samples over the
+//! limit are more than chance explains, over the shortest stretch that shows it, however many or
+//! few samples there are. A stretch reaches back half an hour at most, or the window if that is
+//! longer. The end of a breach takes as much evidence. [`stretch`] has the test and its error
+//! bound.
 //!
 //! Which side of the limit a sample of some rank lies on follows from how many samples lie over
-//! the limit. So that number decides, which is exact where values in buckets are not.
+//! the limit. So that number decides, which is exact where values in buckets are not. The quantile
+//! that is shown, with its confidence bounds, is that of the budget's own window.
 //!
-//! DESIGN A1.
+//! DESIGN A1, A2.
 
-use plimsoll_schemas::budget::Budget;
+mod bounds;
+mod stretch;
+
+use std::time::Duration;
+
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Quantile, rank};
 use plimsoll_schemas::summary::Verdict;
+use plimsoll_schemas::time::Wall;
 
 use super::finding::Finding;
-use crate::core::fleet::Sums;
+use crate::core::fleet::{SlotCounts, Sums};
+use stretch::Detector;
 
-/// Above this variance the normal approximation of the binomial holds the confidence, with its
-/// skewness in the first term of Cornish and Fisher's expansion (Revue de l'Institut International
-/// de Statistique 5, 1938): without, far tails are missed twenty times too often. Below it the sum
-/// is exact, and short.
-const EXACT_VARIANCE_MAX: f64 = 100.0;
+pub use bounds::{lower_rank, upper_rank};
+pub use stretch::Stretch;
+
+/// Multiple of the mean time between two samples.
+const OVERDUE_AFTER: u128 = 3;
 
 /// The evidence about one budget.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Judgement {
     /// What it amounts to.
     pub finding: Finding,
-    /// What that follows from.
+    /// The stretch of samples that shows a breach, also one that has ended.
+    pub stretch: Option<Stretch>,
+    /// The samples of the budget's window.
     pub sums: Sums,
     /// The quantile in nanoseconds, when there are samples.
     pub value_ns: Option<u64>,
@@ -45,12 +55,14 @@ pub struct Judgement {
 }
 
 impl Judgement {
-    /// What it amounts to, as it is shown.
+    /// What it amounts to, as it is shown beside the state of its alert: a breach that fires is one
+    /// until it is shown to have ended.
     #[must_use]
-    pub fn verdict(&self) -> Verdict {
+    pub fn verdict(&self, state: AlertState) -> Verdict {
         match self.finding {
             Finding::NoData => Verdict::NoData,
             Finding::Insufficient => Verdict::Insufficient,
+            Finding::Uncertain if state == AlertState::Firing => Verdict::Breach,
             Finding::Uncertain if self.is_open => Verdict::Uncertain,
             Finding::Uncertain | Finding::Clear => Verdict::Within,
             Finding::Breach => Verdict::Breach,
@@ -58,76 +70,156 @@ impl Judgement {
     }
 }
 
-/// Judges the samples of which these are the sums, and whose values are read by rank.
-#[must_use]
-pub fn judge(
-    budget: &Budget,
-    sums: &Sums,
-    mut at_rank: impl FnMut(u64) -> Option<Quantile>,
-) -> Judgement {
-    let n = sums.samples;
-    // A bucket may lie on both sides of the limit where the sample itself is known not to.
-    let mut at = |rank: u64| {
-        let ends = match is_over(sums, rank) {
-            Some(true) => (budget.limit_ns.saturating_add(1), u64::MAX),
-            Some(false) => (0, budget.limit_ns),
-            None => (0, u64::MAX),
+/// Judges scopes by one budget.
+#[derive(Clone, Copy, Debug)]
+pub struct Judge<'b> {
+    budget: &'b Budget,
+    detector: Detector,
+    /// With fewer samples nothing could be a breach.
+    samples_min: u64,
+}
+
+impl<'b> Judge<'b> {
+    /// Judges by this budget.
+    #[must_use]
+    pub fn new(budget: &'b Budget) -> Self {
+        let detector = Detector::new(budget);
+        Self { budget, detector, samples_min: detector.samples_min().max(budget.min_samples) }
+    }
+
+    /// The least number of samples that can be a breach: that many, if all are over the limit.
+    #[must_use]
+    pub fn samples_min(&self) -> u64 {
+        self.samples_min
+    }
+
+    /// Which rates of samples it can judge, in a line.
+    ///
+    /// `budget "epoch_hook": a breach takes at least 3 samples in 30m, one each 10 min`
+    #[must_use]
+    pub fn reach(&self) -> String {
+        let window = self.budget.window.max(Window::HalfHour);
+        let (name, least) = (self.budget.name.as_str(), self.samples_min);
+        let seconds = window.span().as_secs() / least.max(1);
+        let every = match seconds {
+            0 => format!("{} a second", least.div_ceil(window.span().as_secs())),
+            seconds => {
+                format!("one each {}", humantime::format_duration(Duration::from_secs(seconds)))
+            }
         };
-        let Quantile { value_ns, lower_ns, upper_ns } = at_rank(rank)?;
-        let [value_ns, lower_ns, upper_ns] =
-            [value_ns, lower_ns, upper_ns].map(|ns| ns.clamp(ends.0, ends.1));
-        Some(Quantile { value_ns, lower_ns, upper_ns })
-    };
-    let lower = Some(lower_rank(n, budget.quantile, budget.confidence)).filter(|rank| *rank > 0);
-    let lower_ns = lower.and_then(&mut at).map(|found| found.lower_ns);
-    let own = rank(budget.quantile, n);
-    let value = at(own);
-    let within_ns = value.and_then(|found| found.within());
-    let upper = upper_rank(n, budget.quantile, budget.confidence);
-    let upper_ns = upper.and_then(&mut at).map(|found| found.upper_ns);
-    Judgement {
-        finding: finding(budget, sums),
-        sums: *sums,
-        value_ns: value.map(|found| found.value_ns),
-        within_ns,
-        lower_ns,
-        upper_ns,
-        is_open: within_ns.is_some() && is_over(sums, own).is_none(),
+        format!("budget {name:?}: a breach takes at least {least} samples in {window}, {every}")
+    }
+
+    /// The finding as of `at` from the sums of the budget's window and from the recent slots,
+    /// newest first, and the stretch that shows a breach, if one does.
+    #[must_use]
+    pub fn finding(
+        &self,
+        at: Wall,
+        window: &Sums,
+        recent: &[SlotCounts],
+    ) -> (Finding, Option<Stretch>) {
+        let all = total(recent);
+        if window.samples == 0 && is_overdue(at, recent, all.samples) {
+            return (Finding::NoData, None);
+        }
+        let stretch = self.detector.breach(recent, self.budget.min_samples);
+        let is_within = self.is_within(window) == Some(true);
+        let finding = match stretch {
+            Some(Stretch { has_ended: true, .. }) if is_within => Finding::Clear,
+            // Good and bad seconds in turns end nothing that the whole window shows.
+            Some(Stretch { has_ended: true, .. }) if !self.detector.shows(window, &all) => {
+                Finding::Uncertain
+            }
+            Some(Stretch { has_ended: true, .. }) => Finding::Breach,
+            // A window that is long enough for its quantile outweighs a shorter stretch.
+            Some(_) if is_within && self.resolves(window) => Finding::Uncertain,
+            Some(_) => Finding::Breach,
+            None if all.samples < self.samples_min => Finding::Insufficient,
+            None if is_within && self.is_within(&all) == Some(true) => Finding::Clear,
+            None => Finding::Uncertain,
+        };
+        (finding, stretch)
+    }
+
+    /// Whether so many samples of the window are over the limit that a breach may begin now: a
+    /// cheap question, with which most are done.
+    #[must_use]
+    pub fn may_be_breach(&self, window: &Sums) -> bool {
+        self.is_within(window) == Some(false)
+    }
+
+    /// Whether the quantile of these samples is within the limit; `None` if that is uncertain.
+    fn is_within(&self, sums: &Sums) -> Option<bool> {
+        let is_over = is_over(sums, rank(self.budget.quantile, sums.samples));
+        if sums.samples == 0 { Some(true) } else { is_over.map(|over| !over) }
+    }
+
+    /// Whether there are so many samples that the quantile is not just the greatest of them.
+    #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
+    fn resolves(&self, sums: &Sums) -> bool {
+        sums.samples as f64 * (1.0 - self.budget.quantile) >= 1.0
+    }
+
+    /// Judges the samples of the budget's window, whose values are read by rank, and the recent
+    /// slots.
+    #[must_use]
+    pub fn judge(
+        &self,
+        at: Wall,
+        sums: &Sums,
+        recent: &[SlotCounts],
+        mut at_rank: impl FnMut(u64) -> Option<Quantile>,
+    ) -> Judgement {
+        let (budget, n) = (self.budget, sums.samples);
+        // A bucket may lie on both sides of the limit where the sample itself is known not to.
+        let mut find = |rank: u64| {
+            let ends = match is_over(sums, rank) {
+                Some(true) => (budget.limit_ns.saturating_add(1), u64::MAX),
+                Some(false) => (0, budget.limit_ns),
+                None => (0, u64::MAX),
+            };
+            let Quantile { value_ns, lower_ns, upper_ns } = at_rank(rank)?;
+            let [value_ns, lower_ns, upper_ns] =
+                [value_ns, lower_ns, upper_ns].map(|ns| ns.clamp(ends.0, ends.1));
+            Some(Quantile { value_ns, lower_ns, upper_ns })
+        };
+        let lower = lower_rank(n, budget.quantile, budget.confidence);
+        let lower_ns = Some(lower).filter(|rank| *rank > 0).and_then(&mut find);
+        let own = rank(budget.quantile, n);
+        let value = find(own);
+        let within_ns = value.and_then(|found| found.within());
+        let upper = upper_rank(n, budget.quantile, budget.confidence);
+        let upper_ns = upper.and_then(&mut find).map(|found| found.upper_ns);
+        let (finding, stretch) = self.finding(at, sums, recent);
+        Judgement {
+            finding,
+            stretch,
+            sums: *sums,
+            value_ns: value.map(|found| found.value_ns),
+            within_ns,
+            lower_ns: lower_ns.map(|found| found.lower_ns),
+            upper_ns,
+            is_open: within_ns.is_some() && is_over(sums, own).is_none(),
+        }
     }
 }
 
-/// The finding from the sums of a budget's samples.
-#[must_use]
-pub fn finding(budget: &Budget, sums: &Sums) -> Finding {
-    match sums.samples {
-        0 => Finding::NoData,
-        n if n < budget.min_samples => Finding::Insufficient,
-        _ if is_breach(budget, sums) => Finding::Breach,
-        _ if is_clear(budget, sums) => Finding::Clear,
-        _ => Finding::Uncertain,
-    }
+/// Whether a next sample should have come long ago: after three times the mean time between two.
+fn is_overdue(at: Wall, recent: &[SlotCounts], samples: u64) -> bool {
+    let (Some(newest), Some(oldest)) = (recent.first(), recent.last()) else { return true };
+    let between = newest.begin.since(oldest.begin).as_nanos() / u128::from(samples.max(1));
+    at.since(newest.begin).as_nanos() > OVERDUE_AFTER * between
 }
 
-/// Whether so many samples are over the limit that this may be a breach: a cheap question, with
-/// which most are done.
-#[must_use]
-pub fn may_be_breach(budget: &Budget, sums: &Sums) -> bool {
-    is_over(sums, rank(budget.quantile, sums.samples)) == Some(true)
-}
-
-fn is_breach(budget: &Budget, sums: &Sums) -> bool {
-    // The lower bound is never above the quantile itself, whose rank is had for nothing.
-    may_be_breach(budget, sums)
-        && is_over(sums, lower_rank(sums.samples, budget.quantile, budget.confidence)) == Some(true)
-}
-
-fn is_clear(budget: &Budget, sums: &Sums) -> bool {
-    let n = sums.samples;
-    // The upper bound is never below the quantile, and no sample is above the greatest.
-    is_over(sums, n) == Some(false)
-        || is_over(sums, rank(budget.quantile, n)) == Some(false)
-            && upper_rank(n, budget.quantile, budget.confidence)
-                .is_some_and(|upper| is_over(sums, upper) == Some(false))
+/// All samples of these slots.
+fn total(slots: &[SlotCounts]) -> Sums {
+    slots.iter().fold(Sums::default(), |sums, slot| Sums {
+        samples: sums.samples.saturating_add(slot.samples),
+        over: sums.over.saturating_add(slot.over.over),
+        uncertain: sums.uncertain.saturating_add(slot.over.uncertain),
+        ..sums
+    })
 }
 
 /// Whether the sample of a rank is over the limit; `None` if the sums leave it uncertain.
@@ -137,121 +229,6 @@ fn is_over(sums: &Sums, rank: u64) -> Option<bool> {
         return Some(true);
     }
     (rank <= up_to_uncertain.saturating_sub(sums.uncertain)).then_some(false)
-}
-
-/// The lowest rank whose sample lies at or above the true quantile with at least the given
-/// confidence; `None` if there are too few samples for one.
-#[must_use]
-pub fn upper_rank(n: u64, quantile: f64, confidence: f64) -> Option<u64> {
-    // Seen from the greatest sample it is the lower bound of the other quantile.
-    match lower_rank(n, 1.0 - quantile, confidence) {
-        0 => None,
-        from_above => Some(n + 1 - from_above),
-    }
-}
-
-/// The highest rank whose sample lies at or below the true quantile with at least the given
-/// confidence; 0 when there is none.
-#[must_use]
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "counts stay below 2^53 and the result is clamped to 0..=n"
-)]
-pub fn lower_rank(n: u64, quantile: f64, confidence: f64) -> u64 {
-    let (count, above) = (n as f64, 1.0 - quantile);
-    let variance = count * quantile * above;
-    // How many samples may lie above the quantile before that gets as unlikely as 1 - confidence.
-    let tail = if variance <= EXACT_VARIANCE_MAX {
-        binomial_quantile(n, above.min(quantile), confidence, above > quantile)
-    } else {
-        let z = normal_quantile(confidence);
-        count * above + z * variance.sqrt() + (z * z - 1.0) * (1.0 - 2.0 * above) / 6.0 + 0.5
-    };
-    (count - tail.ceil()).max(0.0) as u64
-}
-
-/// The smallest m with P(Bin(n, p) <= m) >= confidence, where p <= 0.5 is the rarer side; when
-/// `mirrored`, for Bin(n, 1 - p) instead.
-#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
-fn binomial_quantile(n: u64, rare: f64, confidence: f64, mirrored: bool) -> f64 {
-    // Bin(n, 1 - p) <= m is the same as Bin(n, p) >= n - m.
-    let goal = if mirrored { 1.0 - confidence } else { confidence };
-    let mut probability = (n as f64 * (-rare).ln_1p()).exp();
-    let mut sum = 0.0;
-    for m in 0..=n {
-        if mirrored && sum + probability > goal {
-            return (n - m) as f64;
-        }
-        sum += probability;
-        if !mirrored && sum >= goal {
-            return m as f64;
-        }
-        probability *= (n - m) as f64 / (m + 1) as f64 * rare / (1.0 - rare);
-    }
-    n as f64
-}
-
-/// Standard normal quantile for 0.5 <= p < 1, by Acklam's rational approximation (relative
-/// error below 1.2e-9).
-fn normal_quantile(p: f64) -> f64 {
-    const CENTRE: f64 = 0.975_75;
-    if p <= CENTRE {
-        let q = p - 0.5;
-        let r = q * q;
-        let numerator = polynomial(
-            r,
-            &[
-                -3.969_683_028_665_376e1,
-                2.209_460_984_245_205e2,
-                -2.759_285_104_469_687e2,
-                1.383_577_518_672_69e2,
-                -3.066_479_806_614_716e1,
-                2.506_628_277_459_239,
-            ],
-        );
-        let denominator = polynomial(
-            r,
-            &[
-                -5.447_609_879_822_406e1,
-                1.615_858_368_580_409e2,
-                -1.556_989_798_598_866e2,
-                6.680_131_188_771_972e1,
-                -1.328_068_155_288_572e1,
-                1.0,
-            ],
-        );
-        return q * numerator / denominator;
-    }
-    let q = (-2.0 * (1.0 - p).ln()).sqrt();
-    let numerator = polynomial(
-        q,
-        &[
-            -7.784_894_002_430_293e-3,
-            -3.223_964_580_411_365e-1,
-            -2.400_758_277_161_838,
-            -2.549_732_539_343_734,
-            4.374_664_141_464_968,
-            2.938_163_982_698_783,
-        ],
-    );
-    let denominator = polynomial(
-        q,
-        &[
-            7.784_695_709_041_462e-3,
-            3.224_671_290_700_398e-1,
-            2.445_134_137_142_996,
-            3.754_408_661_907_416,
-            1.0,
-        ],
-    );
-    -numerator / denominator
-}
-
-/// Horner's scheme, highest coefficient first.
-fn polynomial(x: f64, coefficients: &[f64]) -> f64 {
-    coefficients.iter().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Which budgets no sample has ever matched: most likely their operation or a label is misspelt.
+//! Which budgets of the user no sample has ever matched: most likely their operation or a label is
+//! misspelt. A built-in budget is about an operation that a mesh may not have.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,6 +7,8 @@ use plimsoll_schemas::budget::{Budget, Selector};
 use plimsoll_schemas::ids::{Labels, Operation, RuleName, Series};
 use plimsoll_schemas::limits::rules::UNMATCHED_AFTER;
 use plimsoll_schemas::time::Mono;
+
+use crate::core::fleet::Fleet;
 
 /// Budgets that no sample has matched yet.
 #[derive(Clone, Debug, Default)]
@@ -21,11 +24,26 @@ pub(super) struct UnmatchedBudgets {
 impl UnmatchedBudgets {
     pub(super) fn new(budgets: &[Budget]) -> Self {
         let mut waiting = BTreeMap::<_, Vec<_>>::new();
-        for budget in budgets {
+        for budget in budgets.iter().filter(|budget| !budget.is_built_in) {
             let entry = (budget.name.clone(), budget.selector.clone());
             waiting.entry(budget.operation.clone()).or_default().push(entry);
         }
         Self { waiting, ..Self::default() }
+    }
+
+    /// Budgets whose samples are known, such as from before a restart, have been matched.
+    pub(super) fn on_fleet(&mut self, fleet: &Fleet, budgets: &[Budget]) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let known = budgets.iter().filter(|budget| fleet.operations().judged(budget).is_some());
+        for budget in known {
+            let Some(waiting) = self.waiting.get_mut(&budget.operation) else { continue };
+            waiting.retain(|(name, _)| *name != budget.name);
+            if waiting.is_empty() {
+                self.waiting.remove(&budget.operation);
+            }
+        }
     }
 
     /// Samples of a series came, from a node with these labels.

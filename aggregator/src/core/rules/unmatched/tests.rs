@@ -25,7 +25,8 @@ fn names(matches: &UnmatchedBudgets) -> Vec<&str> {
 fn a_budget_that_samples_pass_by_for_minutes_is_unmatched_until_one_fits() {
     let text = "[[budget]]\nname = 'misses'\noperation = 'kernel_fetch'\nquantile = 0.9\n\
                 limit = '1ms'\nlabels = { outcome = 'miss' }\nnode_labels = { rack = 'r7' }";
-    let mut matches = UnmatchedBudgets::new(&effective(&[text]).unwrap());
+    let (hook, publish) = ("[[budget]]\nname = 'epoch_hook'", "[[budget]]\nname = 'publish'");
+    let mut matches = UnmatchedBudgets::new(&effective(&[text, hook, publish]).unwrap());
     let (r7, r8) = (Labels::new([("rack", "r7")]).unwrap(), Labels::default());
     let hit = series("kernel_fetch", &[("outcome", "hit")]);
     matches.on_samples(Mono(0), &hit, &r7);
@@ -43,8 +44,16 @@ fn a_budget_that_samples_pass_by_for_minutes_is_unmatched_until_one_fits() {
 
 #[test]
 fn where_nothing_comes_no_budget_is_unmatched() {
-    let mut matches = UnmatchedBudgets::new(&effective(&[]).unwrap());
+    let mut matches = UnmatchedBudgets::new(&effective(&["[[budget]]\nname = 'publish'"]).unwrap());
     assert_eq!(names(&matches), [""; 0]);
     matches.on_samples(Mono(0), &series("o", &[]), &Labels::default());
+    assert_eq!(names(&matches), [""; 0]);
+}
+
+#[test]
+fn a_built_in_budget_of_an_operation_that_a_mesh_lacks_is_not_unmatched() {
+    let mut matches = UnmatchedBudgets::new(&effective(&[]).unwrap());
+    matches.on_samples(Mono(0), &series("o", &[]), &Labels::default());
+    matches.on_samples(Mono(0).plus(UNMATCHED_AFTER), &series("o", &[]), &Labels::default());
     assert_eq!(names(&matches), [""; 0]);
 }

@@ -33,6 +33,8 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
         outbox_depth: 0,
         outbox_depth_max: 0,
         dropped: 0,
+        version: String::new(),
+        suspect_units: 0,
     };
     let summary = Summary {
         mesh: "drill".into(),

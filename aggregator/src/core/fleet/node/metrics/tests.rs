@@ -47,8 +47,10 @@ fn figures_of_sensors_end_with_the_node_or_with_its_readings() {
     let figure =
         |node: &Node, at| NodeAt::new(node, second(at)).figure(NodeMetric::GpuTemperatureCelsius);
     assert_eq!([figure(&node, 1), figure(&node, 11)], [Some(80.0), None]);
-    node.last_seen = second(70);
-    assert_eq!(figure(&node, 70), None, "it reports, but no sensors any more");
+    node.last_seen = second(134);
+    assert_eq!(figure(&node, 134), Some(80.0), "two samples of a minute are late");
+    node.last_seen = second(135);
+    assert_eq!(figure(&node, 135), None, "it reports, but no sensors any more");
 }
 
 #[test]

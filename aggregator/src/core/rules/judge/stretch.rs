@@ -1,0 +1,174 @@
+//! The shortest stretch of samples up to now that shows a breach, and whether that breach has
+//! ended.
+//!
+//! The quantile is over the limit if and only if the share of samples over the limit is above
+//! `p0 = 1 - quantile`. A stretch is what was sampled from the begin of some slot up to now: `n`
+//! samples, `k` of them over the limit. Its evidence for a share `p1 > p0` is the likelihood ratio
+//! `(p1/p0)^k ((1-p1)/(1-p0))^(n-k)`. While the true share is at most `p0`, that ratio is a
+//! supermartingale from each begin on, and so is the mean over several `p1`: the *evidence* below.
+//!
+//! A breach is shown by a stretch whose evidence reaches a threshold A. The greatest evidence over
+//! all begins is at most their sum, which grows by at most one for each begin: a Shiryaev-Roberts
+//! e-detector. So on average at least A begins pass before it reaches A by chance, however often
+//! one looks (Shin, Ramdas and Rinaldo, "E-detectors", New England Journal of Statistics in Data
+//! Science 2024; Lorden, "Procedures for reacting to a change in distribution", Annals
+//! of Mathematical Statistics 42, 1971, for one `p1`). Begins are slots of at least a second that
+//! hold a sample, so A is the number of those in ten days: at most one false breach in ten days for
+//! each scope while the quantile is exactly at the limit, and far fewer below it.
+//!
+//! Samples are taken to be independent. Those of a burst are not: DESIGN A1 has what holds then.
+
+use plimsoll_schemas::budget::Budget;
+
+use crate::core::fleet::{SlotCounts, Sums};
+
+/// Samples over the limit without which nothing is a breach: one or two are an accident.
+pub(super) const OVER_MIN: u64 = 3;
+/// Half hours in the mean time between two false breaches: ten days.
+const HALF_HOURS: f64 = 480.0;
+/// Begins of stretches within half an hour: at least one a minute, so that the first samples are
+/// not judged by a lower threshold than later ones, and at most one a second, the shortest slot.
+const BEGINS: (u64, u64) = (30, 1_800);
+/// The shares that a breach is compared with, as multiples of the odds of `p0`: from a tenth more
+/// up to nearly all samples.
+const ODDS: [f64; 10] = [1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1_000.0];
+
+/// A stretch that shows a breach.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Stretch {
+    /// When it begins.
+    pub begin: plimsoll_schemas::time::Wall,
+    /// Its samples.
+    pub samples: u64,
+    /// Of those, samples certainly over the limit.
+    pub over: u64,
+    /// Whether newer samples show that it has ended.
+    pub has_ended: bool,
+}
+
+/// Judges stretches by one budget.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Detector {
+    /// The share of samples that may be over the limit.
+    allowed: f64,
+    /// Of each alternative share, what a sample over the limit and one within it add.
+    alternatives: [(f64, f64); ODDS.len()],
+}
+
+/// Samples, those certainly over the limit, and those that may be.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counts {
+    samples: u64,
+    over: u64,
+    uncertain: u64,
+}
+
+impl Detector {
+    pub(super) fn new(budget: &Budget) -> Self {
+        let allowed = 1.0 - budget.quantile;
+        let alternatives = ODDS.map(|times| {
+            let odds = allowed / (1.0 - allowed) * times;
+            let share = odds / (1.0 + odds);
+            ((share / allowed).ln(), ((1.0 - share) / (1.0 - allowed)).ln())
+        });
+        Self { allowed, alternatives }
+    }
+
+    /// The logarithm of the evidence that more than the allowed share is over the limit.
+    fn ln_evidence(&self, counts: Counts) -> f64 {
+        let (over, within) = (float(counts.over), float(counts.samples - counts.over));
+        // No alternative fits better than the share that was found.
+        let share = over / float(counts.samples).max(1.0);
+        if share <= self.allowed {
+            return f64::NEG_INFINITY;
+        }
+        let ratios = self.alternatives.map(|(up, down)| over * up + within * down);
+        let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = ratios.iter().map(|ratio| (ratio - most).exp()).sum();
+        most + (sum / float(ODDS.len() as u64)).ln()
+    }
+
+    /// Whether the samples of a window show a breach, where there were `recent` ones in all.
+    pub(super) fn shows(&self, window: &Sums, recent: &Sums) -> bool {
+        let Sums { samples, over, uncertain, .. } = *window;
+        let evidence = self.ln_evidence(Counts { samples, over: over.min(samples), uncertain });
+        over >= OVER_MIN && evidence >= ln_threshold(recent.samples)
+    }
+
+    /// The shortest stretch that shows a breach. Slots are newest first.
+    pub(super) fn breach(&self, slots: &[SlotCounts], samples_min: u64) -> Option<Stretch> {
+        let threshold = ln_threshold(samples_of(slots));
+        let mut counts = Counts::default();
+        let oldest = slots.iter().position(|slot| {
+            counts.add(slot);
+            // A stretch need not begin with samples that are all within.
+            let is_enough = counts.over >= OVER_MIN && counts.samples >= samples_min;
+            slot.over.over > 0 && is_enough && self.ln_evidence(counts) >= threshold
+        })?;
+        let has_ended = self.has_ended(&slots[..=oldest], counts, (samples_min, threshold));
+        let begin = slots[oldest].begin;
+        Some(Stretch { begin, samples: counts.samples, over: counts.over, has_ended })
+    }
+
+    /// Whether the newest samples of a stretch reject the share of the older ones in favour of the
+    /// allowed one, by as much evidence as the breach needed.
+    fn has_ended(&self, slots: &[SlotCounts], all: Counts, least: (u64, f64)) -> bool {
+        let (samples_min, threshold) = least;
+        let mut newer = Counts::default();
+        slots.iter().any(|slot| {
+            newer.add(slot);
+            let older = (all.samples - newer.samples, all.over - newer.over);
+            if older.1 < OVER_MIN || newer.samples < samples_min {
+                return false;
+            }
+            let share = (float(older.1) + 0.5) / (float(older.0) + 1.0);
+            if share <= self.allowed {
+                return false;
+            }
+            let over = float(newer.over.saturating_add(newer.uncertain).min(newer.samples));
+            let within = float(newer.samples) - over;
+            let up = (self.allowed / share).ln();
+            let down = ((1.0 - self.allowed) / (1.0 - share)).ln();
+            over * up + within * down >= threshold
+        })
+    }
+
+    /// The least number of samples that show a breach if all of them are over the limit, at the
+    /// lowest threshold.
+    pub(super) fn samples_min(&self) -> u64 {
+        let threshold = ln_threshold(0);
+        let shows =
+            |n: u64| self.ln_evidence(Counts { samples: n, over: n, uncertain: 0 }) >= threshold;
+        let enough = (0..u64::BITS - 2).map(|bits| 1 << bits).find(|n| shows(*n));
+        let Some(mut most) = enough else { return u64::MAX };
+        let mut least = most / 2;
+        while most - least > 1 {
+            let middle = least + (most - least) / 2;
+            if shows(middle) { most = middle } else { least = middle }
+        }
+        most.max(OVER_MIN)
+    }
+}
+
+impl Counts {
+    fn add(&mut self, slot: &SlotCounts) {
+        let over = slot.over.over.min(slot.samples);
+        self.samples = self.samples.saturating_add(slot.samples);
+        self.over = self.over.saturating_add(over);
+        self.uncertain = self.uncertain.saturating_add(slot.over.uncertain);
+    }
+}
+
+fn samples_of(slots: &[SlotCounts]) -> u64 {
+    slots.iter().fold(0, |sum, slot| sum.saturating_add(slot.samples))
+}
+
+/// The logarithm of the evidence that shows a breach: of the begins in ten days at this rate.
+fn ln_threshold(samples: u64) -> f64 {
+    (HALF_HOURS * float(samples.clamp(BEGINS.0, BEGINS.1))).ln()
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
+fn float(n: u64) -> f64 {
+    n as f64
+}
