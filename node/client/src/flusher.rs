@@ -38,9 +38,9 @@ fn run(settings: Settings) {
     loop {
         let mut state = registry::wait_for_request(served, span);
         let is_whole = state.take_into(&mut sender.unsent);
-        let FlushRequests { wanted, waiting, .. } = state.requests;
+        let FlushRequests { wanted, waiting, is_ending, .. } = state.requests;
         drop(state);
-        let outcome = match sender.send(waiting > 0) {
+        let outcome = match sender.send(waiting > 0, is_ending && is_whole) {
             // A thread that waits, above all at the exit of the process, waits for the rest too.
             SendOutcome::Complete if !is_whole => SendOutcome::Waiting,
             outcome => outcome,

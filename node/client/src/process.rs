@@ -1,5 +1,6 @@
 //! The library in one process: installs its hooks, starts the flusher, waits for flushes.
 
+use std::ffi::{c_int, c_void};
 use std::sync::MutexGuard;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
@@ -99,10 +100,18 @@ impl FlushOutcome {
 }
 
 /// As [`flush`], but without waiting for a node that this process has never reached: a job on a
-/// machine without a node must not end later.
-fn flush_at_exit() {
+/// machine without a node must not end later. A process that exits with 0 has ended in good order,
+/// and its last frame says so.
+fn flush_at_exit(status: i32) {
+    let until = Deadline::within(EXIT_WAIT);
+    if SIDE.load(Relaxed) < 2
+        && status == 0
+        && let Some(mut state) = registry::try_lock(until)
+    {
+        state.requests.is_ending = true;
+    }
     let never_reached = |state: &State| state.delivery.connections == 0;
-    let _outcome = wait_for_flush(Deadline::within(EXIT_WAIT), never_reached);
+    let _outcome = wait_for_flush(until, never_reached);
 }
 
 fn wait_for_flush(until: Deadline, is_hopeless: impl Fn(&State) -> bool) -> FlushOutcome {
@@ -152,6 +161,6 @@ extern "C" fn in_child() {
     registry::after_fork_in_child();
 }
 
-extern "C" fn at_exit() {
-    flush_at_exit();
+extern "C" fn at_exit(status: c_int, _: *mut c_void) {
+    flush_at_exit(status);
 }

@@ -73,6 +73,8 @@ pub(crate) struct FlushRequests {
     pub(crate) unreachable: u64,
     /// Threads that wait.
     pub(crate) waiting: u32,
+    /// The process exits in good order.
+    pub(crate) is_ending: bool,
 }
 
 /// Samples that the flush took from the threads so far.
@@ -94,7 +96,13 @@ impl State {
             settings: None,
             is_flusher_running: false,
             descriptor: None,
-            requests: FlushRequests { wanted: 0, done: 0, unreachable: 0, waiting: 0 },
+            requests: FlushRequests {
+                wanted: 0,
+                done: 0,
+                unreachable: 0,
+                waiting: 0,
+                is_ending: false,
+            },
             counts: SampleCounts { taken: 0, clamped: 0 },
             delivery: DeliveryCounts::new(),
             shards: ShardLog::new(),

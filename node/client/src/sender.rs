@@ -22,6 +22,8 @@ pub(crate) struct Sender {
     client: String,
     next: Seq,
     pub(crate) unsent: Unsent,
+    /// A final frame has a number.
+    has_ended: bool,
     unanswered: Option<UnansweredFrame>,
     connection: Option<Connection>,
     delivery: DeliveryCounts,
@@ -43,6 +45,7 @@ impl Sender {
             client,
             next: Seq(1),
             unsent: Unsent::new(defaults),
+            has_ended: false,
             unanswered: None,
             connection: None,
             delivery: DeliveryCounts::new(),
@@ -56,11 +59,14 @@ impl Sender {
     }
 
     /// Sends what is unsent until the node stops answering. While the node is unreachable, attempts
-    /// are separated by a growing pause, unless a thread waits.
-    pub(crate) fn send(&mut self, is_awaited: bool) -> SendOutcome {
+    /// are separated by a growing pause, unless a thread waits. When the process `is_ending`, each
+    /// frame is final, and there is at least one.
+    pub(crate) fn send(&mut self, is_awaited: bool, is_ending: bool) -> SendOutcome {
         loop {
             if self.unanswered.is_none() {
-                self.unanswered = self.unsent.cut().and_then(|load| self.number(load));
+                let owes_final = is_ending && self.next > Seq(1) && !self.has_ended;
+                let load = self.unsent.cut().or_else(|| owes_final.then(FrameLoad::default));
+                self.unanswered = load.and_then(|load| self.number(load, is_ending));
             }
             let Some(unanswered) = &mut self.unanswered else { return SendOutcome::Complete };
             if self.connection.is_none() {
@@ -86,12 +92,13 @@ impl Sender {
         }
     }
 
-    fn number(&mut self, load: FrameLoad) -> Option<UnansweredFrame> {
+    fn number(&mut self, load: FrameLoad, last: bool) -> Option<UnansweredFrame> {
         let FrameLoad { latency, clamped } = load;
         let (seq, samples) = (self.next, latency.samples());
         self.next = Seq(seq.0 + 1);
+        self.has_ended |= last;
         let client = self.client.clone();
-        let Ok(bytes) = frame::encode(&Frame { client, seq, clamped, latency }) else {
+        let Ok(bytes) = frame::encode(&Frame { client, seq, clamped, latency, last }) else {
             self.delivery.refused += samples;
             self.delivery.frames_refused += 1;
             return None;

@@ -180,7 +180,8 @@ mod tests {
         while let Some(FrameLoad { latency, clamped }) = unsent.cut() {
             samples += latency.samples();
             counters += latency.counters.len();
-            let frame = Frame { client: "c".repeat(64), seq: Seq(1 << 53), clamped, latency };
+            let frame =
+                Frame { client: "c".repeat(64), seq: Seq(1 << 53), clamped, latency, last: false };
             assert!(encode(&frame).is_ok());
         }
         assert_eq!(samples, 5 * layout::LEN as u64 + 395 * 20_000);

@@ -664,6 +664,7 @@ impl Core {
             recorded: self.ledger.totals().recorded,
             spooled: Some(self.spool.outlives_process()),
             former: self.spool.orphans().to_vec(),
+            ended_operations: self.intake.ended_operations(),
             suspect_units: self.intake.suspect_units().len() as u64,
             version: env!("CARGO_PKG_VERSION").into(),
             ..self.outbox.stats()

@@ -72,6 +72,22 @@ pub const LIMITS_OPERATIONS_MAX: usize = 2 * plimsoll_schemas::limits::wire::CON
 pub const LIMIT_EVICTED_AFTER: Duration = Duration::from_secs(600);
 /// Numbered clients that the node tracks; one more evicts the longest silent.
 pub const CLIENTS_MAX: usize = 1_024;
+/// Operations of which the node knows who brings them; one beyond never counts as ended.
+pub const JOB_OPERATIONS_MAX: usize = 256;
+/// Sources of one operation; one more evicts the longest silent.
+pub const JOB_SOURCES_MAX: usize = 64;
+/// Sources of one series in one interval that are told apart.
+pub const SERIES_SOURCES_MAX: usize = 16;
+/// A source of an operation is gone after so many times its longest pause, as for the aggregator's
+/// rule `data_absent`.
+pub const JOB_PAUSES_MAX: u32 = 3;
+/// No source is gone earlier.
+pub const JOB_SILENT_AFTER: Duration = Duration::from_secs(60);
+/// A source that has never made a pause is gone after so long.
+pub const JOB_SILENT_UNKNOWN: Duration = Duration::from_secs(1_800);
+/// Bus messages report for so long that an operation has ended: as long as an aggregator may be cut
+/// off and still receive it.
+pub const OPERATION_ENDED_SHOWN: Duration = Duration::from_secs(6 * 3_600);
 /// Streams of points that the node tracks, each start of a process one of its own. One
 /// more evicts the sixteenth of them that is longest silent. About 150 bytes each.
 pub const STREAMS_MAX: usize = 8_192;

@@ -82,6 +82,9 @@ pub enum AlertEndReason {
     /// The node, or every node that brought its samples, left in good order, and the window has
     /// passed.
     NodeLeft,
+    /// Every job that brought its samples has ended in good order or left with its node, and the
+    /// window has passed.
+    JobEnded,
 }
 
 impl Notification {

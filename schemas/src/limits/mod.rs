@@ -61,6 +61,8 @@ pub mod wire {
     pub const COUNT_MAX: u64 = 1 << 53;
     /// Runs without a spool file of which a node reports what they had noted.
     pub const FORMER_RUNS_MAX: usize = 7;
+    /// Operations that one bus message reports as ended.
+    pub const ENDED_OPERATIONS_MAX: usize = 64;
     /// Bytes of the version of a node's software.
     pub const VERSION_BYTES_MAX: usize = 64;
     /// Length of one interval that a reader accepts, in nanoseconds (one day).

@@ -15,8 +15,8 @@ use crate::hardware::SensorState;
 use crate::histogram::{Distribution, Packed};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use crate::limits::wire::{
-    COUNT_MAX, FORMER_RUNS_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX, MESSAGE_BYTES_MAX, SERIES_MAX,
-    VERSION_BYTES_MAX,
+    COUNT_MAX, ENDED_OPERATIONS_MAX, FORMER_RUNS_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX,
+    MESSAGE_BYTES_MAX, SERIES_MAX, VERSION_BYTES_MAX,
 };
 use crate::subject::{SnapshotKind, SnapshotSubject};
 use crate::time::Wall;
@@ -264,6 +264,9 @@ fn check_bus(bus: Bus) -> Result<Bus, WireError> {
     let is_sound = |former: &NotedRun| former.incarnation.0 > 0 && former.recorded <= COUNT_MAX;
     if bus.former.len() > FORMER_RUNS_MAX || !bus.former.iter().all(is_sound) {
         return Err(WireError::Bounds { field: "former" });
+    }
+    if bus.ended_operations.len() > ENDED_OPERATIONS_MAX {
+        return Err(WireError::Bounds { field: "ended_operations" });
     }
     let is_plain = bus.version.bytes().all(|byte| byte.is_ascii_graphic());
     if bus.version.len() > VERSION_BYTES_MAX || !is_plain {

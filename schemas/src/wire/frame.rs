@@ -34,6 +34,8 @@ pub struct Frame {
     pub clamped: u64,
     /// What it brings.
     pub latency: Latency,
+    /// True when the client ends in good order: no frame without this follows.
+    pub last: bool,
 }
 
 /// Why bytes were no frame; the connection they came on cannot be read any further.
@@ -74,6 +76,9 @@ struct FrameBody<'a> {
     clamped: u64,
     #[serde(borrow)]
     latency: LatencyBody<'a>,
+    /// Nodes that do not know it ignore it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    last: bool,
 }
 
 /// Just enough to distinguish a later version from garbage.
@@ -93,6 +98,7 @@ pub fn encode(frame: &Frame) -> Result<Vec<u8>, FrameError> {
         seq: frame.seq.0,
         clamped: frame.clamped,
         latency: LatencyBody::of(&frame.latency),
+        last: frame.last,
     };
     let mut bytes = vec![0; PREFIX_BYTES];
     rmp_serde::encode::write_named(&mut bytes, &body)
@@ -137,7 +143,8 @@ pub fn decode(bytes: &[u8]) -> Result<Frame, FrameError> {
         return Err(FrameError::Bounds { field });
     }
     let latency = body.latency.check()?;
-    Ok(Frame { client: body.client, seq: Seq(body.seq), clamped: body.clamped, latency })
+    let FrameBody { client, seq, clamped, last, .. } = body;
+    Ok(Frame { client, seq: Seq(seq), clamped, latency, last })
 }
 
 fn explain(bytes: &[u8], error: &rmp_serde::decode::Error) -> FrameError {
@@ -179,7 +186,7 @@ mod tests {
             counters: vec![(series("tokens"), 12.0)],
             gauges: vec![(series("loss"), 0.25)],
         };
-        Frame { client: "job-1".to_owned(), seq: Seq(7), clamped: 1, latency }
+        Frame { client: "job-1".to_owned(), seq: Seq(7), clamped: 1, latency, last: false }
     }
 
     fn body(frame: &Frame) -> Vec<u8> {
@@ -192,6 +199,8 @@ mod tests {
         let (prefix, body) = bytes.split_first_chunk().unwrap();
         assert_eq!(length(*prefix), Ok(body.len()));
         assert_eq!(decode(body), Ok(frame()));
+        let last = Frame { last: true, ..frame() };
+        assert_eq!(decode(&self::body(&last)), Ok(last));
     }
 
     #[test]

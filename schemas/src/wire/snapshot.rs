@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::event::Events;
 use crate::hardware::Reading;
 use crate::histogram::{Distribution, Histogram};
-use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq, Series};
+use crate::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
 use crate::subject::SnapshotKind;
 use crate::time::Wall;
 
@@ -229,6 +229,11 @@ pub struct Bus {
     /// assumes.
     #[serde(skip_serializing_if = "is_zero")]
     pub suspect_units: u64,
+    /// Operations that every client which brought their latencies has ended in good order, as of the
+    /// end of the interval, and none has brought since: silence after it is no fault. In order of
+    /// their names, at most `limits::wire::ENDED_OPERATIONS_MAX`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ended_operations: Vec<Operation>,
     /// Version of the node's software, at most `limits::wire::VERSION_BYTES_MAX`; empty when the
     /// node does not report it.
     #[serde(skip_serializing_if = "str::is_empty")]

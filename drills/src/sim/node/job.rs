@@ -88,7 +88,8 @@ impl Job {
         self.newest += 1;
         let series = Series::plain(Operation::new(REPORTED).expect("a constant of plain letters"));
         let latency = Latency { histograms: vec![(series, histogram)], ..Latency::default() };
-        let frame = Frame { client: "job".to_owned(), seq: Seq(self.newest), clamped: 0, latency };
+        let seq = Seq(self.newest);
+        let frame = Frame { client: "job".to_owned(), seq, clamped: 0, latency, last: false };
         self.unanswered = Some(Unanswered { frame, samples: buckets, is_sent: false });
         self.hand_over(core, now);
         true

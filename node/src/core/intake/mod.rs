@@ -2,8 +2,8 @@
 //!
 //! Owns the readers of each format and the `recorder`, which counts what they
 //! read into the open interval: [`lines`] reads DogStatsD, `unit_check` finds seconds sent as `ms`,
-//! `clients` detects what numbered clients lost or sent twice, `events` collects events and service
-//! checks, [`promtext`] reads scraped pages and [`otlp`] OTLP requests, both as [`points`].
+//! `clients` detects what numbered clients lost or sent twice, `jobs` which operations have ended,
+//! `events` collects events and service checks, [`promtext`] reads scraped pages and [`otlp`] OTLP requests, both as [`points`].
 //! [`series`] holds the open interval. Nothing is dropped without a counter.
 //!
 //! Refuses to do I/O, to build messages, and to keep anything of a closed interval except cached
@@ -12,6 +12,7 @@
 mod clients;
 mod events;
 pub mod glob;
+mod jobs;
 pub mod lines;
 pub mod otlp;
 pub mod points;
@@ -34,8 +35,9 @@ use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::{EventSource, Events, Latency};
 
 use super::loss::SOCKET;
-use clients::Clients;
+use clients::{ClientId, Clients};
 use events::OpenEvents;
+use jobs::Jobs;
 use lines::Sequence;
 use otlp::{Encoding, Malformed, Otlp, OtlpStats, Outcome, Signal};
 use points::Point;
@@ -50,6 +52,7 @@ pub use stats::IntakeStats;
 pub(super) struct Intake {
     recorder: Recorder,
     clients: Clients,
+    jobs: Jobs,
     events: OpenEvents,
     pages: Pages,
     otlp: Otlp,
@@ -93,6 +96,7 @@ impl Intake {
             otlp: Otlp::new(reading.clone(), otlp, seed),
             recorder: Recorder::new(now, series_max, reading, seed),
             clients: Clients::default(),
+            jobs: Jobs::default(),
             events: OpenEvents::default(),
             input: InputStats::default(),
         }
@@ -119,15 +123,26 @@ impl Intake {
                 self.on_line(now, trimmed(line));
             }
         }
+        self.recorder.set_source(None);
     }
 
     fn on_sequence(&mut self, line: &[u8]) -> Result<(), Reject> {
-        let missing = self.clients.on_datagram(&Sequence::parse(line)?)?;
+        let sequence = Sequence::parse(line)?;
+        let (client, missing) = self.clients.on_datagram(&sequence)?;
+        self.set_source(client, sequence.is_last);
         // Saturates because a sender may claim any number.
         let lost = &mut self.input.client_lost_datagrams;
         *lost = lost.saturating_add(missing.datagrams);
         self.recorder.lose(SOCKET, missing.samples);
         Ok(())
+    }
+
+    /// What is recorded next comes from a client, which sends nothing after it if `is_last`.
+    fn set_source(&mut self, client: ClientId, is_last: bool) {
+        self.recorder.set_source(Some(client));
+        if is_last {
+            self.jobs.on_final(client);
+        }
     }
 
     fn on_line(&mut self, now: Wall, line: &[u8]) {
@@ -160,8 +175,10 @@ impl Intake {
     /// frames are recorded.
     pub(super) fn on_frame(&mut self, now: Wall, frame: Frame) -> Seq {
         self.input.frames += 1;
-        if self.clients.on_frame(&frame.client, frame.seq) {
+        if let Some(client) = self.clients.on_frame(&frame.client, frame.seq) {
+            self.set_source(client, frame.last);
             self.recorder.on_frame(now, frame.clamped, frame.latency);
+            self.recorder.set_source(None);
         }
         self.recorded_up_to(&frame.client)
     }
@@ -257,8 +274,15 @@ impl Intake {
 
     /// Closes the interval and starts the next.
     pub(super) fn close(&mut self, now: Now) -> ClosedInterval {
+        let brought = self.recorder.brought();
+        self.jobs.on_interval(now.mono, brought);
         let RecordedInterval { started, latency, breached, lost } = self.recorder.close(now);
         ClosedInterval { started, latency, breached, events: self.events.take(), lost }
+    }
+
+    /// Operations of which every job has ended in good order, as of the last closed interval.
+    pub(super) fn ended_operations(&self) -> Vec<Operation> {
+        self.jobs.ended()
     }
 
     /// Series that were active in the open interval.

@@ -11,7 +11,7 @@ fn frame(seq: u64, samples: u64) -> Frame {
     histogram.record_n(5_000_000, samples);
     let series = Series::plain(Operation::new("a").unwrap());
     let latency = Latency { histograms: vec![(series, histogram)], ..Latency::default() };
-    Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }
+    Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency, last: false }
 }
 
 #[test]

@@ -112,7 +112,8 @@ fn frames_are_counted_from_buckets_or_by_the_client() {
         BESIDE.iter().for_each(|ns| histogram.record(*ns));
         let series = Series::plain(Operation::new("a").unwrap());
         let latency = Latency { histograms: vec![(series, histogram)], ..Latency::default() };
-        let frame = Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency };
+        let frame =
+            Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency, last: false };
         core.on_frame(start(), frame);
     }
     record(&mut core, "a", "");

@@ -61,7 +61,8 @@ impl Place {
 fn frame(seq: u64) -> Vec<u8> {
     let series = Series::plain(Operation::new("tokens").unwrap());
     let latency = Latency { counters: vec![(series, 1.0)], ..Latency::default() };
-    encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }).unwrap()
+    encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency, last: false })
+        .unwrap()
 }
 
 /// A frame that takes many reads.
@@ -69,7 +70,8 @@ fn large(seq: u64) -> Vec<u8> {
     let series = |n| Series::plain(Operation::new(format!("{n:0100}")).unwrap());
     let latency =
         Latency { counters: (0..2_000).map(|n| (series(n), 1.0)).collect(), ..Latency::default() };
-    encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }).unwrap()
+    encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency, last: false })
+        .unwrap()
 }
 
 /// Records a frame whose answer waits for no note.

@@ -87,7 +87,7 @@ fn frame(seq: Seq, samples: std::ops::Range<u64>) -> Result<Vec<u8>> {
         histograms[place].1.record(ns);
     }
     let latency = Latency { histograms, ..Latency::default() };
-    Ok(encode(&Frame { client: "kill-loop".to_owned(), seq, clamped: 0, latency })?)
+    Ok(encode(&Frame { client: "kill-loop".to_owned(), seq, clamped: 0, latency, last: false })?)
 }
 
 /// Sends a frame and reads its answer: the number up to which the node has recorded frames.

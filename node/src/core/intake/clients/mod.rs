@@ -6,12 +6,25 @@
 //! DESIGN N18.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroU64;
 
 use crate::limits::{CLIENTS_MAX, LOST_SAMPLES_MAX};
 use plimsoll_schemas::ids::Seq;
 
 use super::lines::Sequence;
 use super::reject::Reject;
+
+/// A client for as long as it is tracked; no two ever have the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ClientId(NonZeroU64);
+
+#[cfg(test)]
+impl ClientId {
+    /// A client of this number.
+    pub(crate) fn from_number(number: u64) -> Self {
+        Self(NonZeroU64::new(number).expect("a number from 1 on"))
+    }
+}
 
 /// Datagrams and samples of a client that did not arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,8 +41,8 @@ pub(super) struct Clients {
     received: u64,
 }
 
-#[derive(Default)]
 struct Client {
+    id: ClientId,
     /// Value of [`Clients::received`] when it last sent anything.
     last_received: u64,
     /// Its last datagram; 0 before the first.
@@ -46,34 +59,38 @@ impl Clients {
         self.by_name.len()
     }
 
-    /// A datagram with this sequence arrived.
+    /// A datagram with this sequence arrived; returns from which client, and what is missing before
+    /// it.
     ///
     /// # Errors
     /// `Duplicate` when it arrived before and must not be recorded; `Sequence` when it states an
     /// impossible loss, which is not counted, and the datagram is recorded.
-    pub(super) fn on_datagram(&mut self, sequence: &Sequence<'_>) -> Result<Missing, Reject> {
+    pub(super) fn on_datagram(
+        &mut self,
+        sequence: &Sequence<'_>,
+    ) -> Result<(ClientId, Missing), Reject> {
         let client = self.client(sequence.client);
         if sequence.number <= client.datagram {
             return Err(Reject::Duplicate);
         }
-        let (last, samples) = (client.datagram, client.samples);
+        let (id, last, samples) = (client.id, client.datagram, client.samples);
         client.datagram = sequence.number;
         client.samples = sequence.samples_before + sequence.samples;
         let datagrams = sequence.number - last - 1;
         if last == 0 || datagrams == 0 {
-            return Ok(Missing::default());
+            return Ok((id, Missing::default()));
         }
         let lost =
             sequence.samples_before.checked_sub(samples).filter(|lost| *lost <= LOST_SAMPLES_MAX);
-        lost.map(|samples| Missing { datagrams, samples }).ok_or(Reject::Sequence)
+        lost.map(|samples| (id, Missing { datagrams, samples })).ok_or(Reject::Sequence)
     }
 
-    /// A frame arrived; returns whether it is new and must be recorded.
-    pub(super) fn on_frame(&mut self, client: &str, seq: Seq) -> bool {
+    /// A frame arrived; returns from which client if it is new and must be recorded.
+    pub(super) fn on_frame(&mut self, client: &str, seq: Seq) -> Option<ClientId> {
         let client = self.client(client);
         let is_new = seq > client.frame;
         client.frame = client.frame.max(seq);
-        is_new
+        is_new.then_some(client.id)
     }
 
     /// The number up to which a client's frames are recorded.
@@ -85,7 +102,10 @@ impl Clients {
         self.received += 1;
         if !self.by_name.contains_key(name) {
             self.make_room();
-            self.by_name.insert(name.into(), Client::default());
+            // At least 1 by the line above.
+            let id = ClientId(NonZeroU64::MIN.saturating_add(self.received - 1));
+            let client = Client { id, last_received: 0, datagram: 0, samples: 0, frame: Seq(0) };
+            self.by_name.insert(name.into(), client);
         }
         // Cannot fail: the line above inserted it.
         let client = self.by_name.get_mut(name).expect("it was inserted if it was absent");

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn receive(clients: &mut Clients, line: &str) -> Result<(u64, u64), Reject> {
-    let missing = clients.on_datagram(&Sequence::parse(line.as_bytes())?)?;
+    let (_, missing) = clients.on_datagram(&Sequence::parse(line.as_bytes())?)?;
     Ok((missing.datagrams, missing.samples))
 }
 
@@ -36,6 +36,9 @@ fn a_line_that_is_not_exactly_a_position_is_refused() {
     for line in [
         "_seq|a|1|0",
         "_seq|a|1|0|0|0",
+        "_seq|a|1|0|0|",
+        "_seq|a|1|0|0|Last",
+        "_seq|a|1|0|0|last|",
         "_seq|a|0|0|0",
         "_seq||1|0|0",
         "_seq|a b|1|0|0",
@@ -60,10 +63,10 @@ fn a_line_that_is_not_exactly_a_position_is_refused() {
 fn frames_and_datagrams_of_one_client_have_numbers_of_their_own() {
     let mut clients = Clients::default();
     assert_eq!(clients.frame("a"), Seq(0));
-    assert!(clients.on_frame("a", Seq(7)));
+    assert!(clients.on_frame("a", Seq(7)).is_some());
     assert_eq!(receive(&mut clients, "_seq|a|1|0|1"), Ok((0, 0)));
-    assert!(!clients.on_frame("a", Seq(7)) && !clients.on_frame("a", Seq(6)));
-    assert!(clients.on_frame("a", Seq(9)));
+    assert_eq!([7, 6].map(|seq| clients.on_frame("a", Seq(seq))), [None, None]);
+    assert!(clients.on_frame("a", Seq(9)).is_some());
     assert_eq!(clients.frame("a"), Seq(9));
 }
 
@@ -71,10 +74,10 @@ fn frames_and_datagrams_of_one_client_have_numbers_of_their_own() {
 fn for_one_more_client_the_longest_idle_is_evicted() {
     let mut clients = Clients::default();
     for client in 0..CLIENTS_MAX {
-        assert!(clients.on_frame(&format!("c{client}"), Seq(5)));
+        assert!(clients.on_frame(&format!("c{client}"), Seq(5)).is_some());
     }
-    assert!(!clients.on_frame("c0", Seq(5)));
-    assert!(clients.on_frame("new", Seq(1)));
+    assert!(clients.on_frame("c0", Seq(5)).is_none());
+    assert!(clients.on_frame("new", Seq(1)).is_some());
     assert_eq!(clients.len(), CLIENTS_MAX);
     assert_eq!((clients.frame("c0"), clients.frame("c1")), (Seq(5), Seq(0)));
 }

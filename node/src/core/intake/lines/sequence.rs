@@ -1,4 +1,5 @@
-//! The line by which a client numbers its datagrams: `_seq|client|number|before|samples`.
+//! The line by which a client numbers its datagrams: `_seq|client|number|before|samples`, with
+//! `|last` at the end of its final one.
 
 use plimsoll_schemas::ids::check_token;
 use plimsoll_schemas::limits::wire::COUNT_MAX;
@@ -16,6 +17,8 @@ pub(crate) struct Sequence<'a> {
     pub(crate) samples_before: u64,
     /// Latency samples in it.
     pub(crate) samples: u64,
+    /// True when the client ends in good order: no datagram without this follows.
+    pub(crate) is_last: bool,
 }
 
 impl<'a> Sequence<'a> {
@@ -32,14 +35,18 @@ impl<'a> Sequence<'a> {
         let client = fields.next().and_then(|client| str::from_utf8(client).ok());
         let mut count = || fields.next().and_then(|text| whole(text, COUNT_MAX));
         let counts = (count(), count(), count());
-        let (Some(client), (Some(number), Some(samples_before), Some(samples)), None) =
-            (client, counts, fields.next())
+        let is_last = match (fields.next(), fields.next()) {
+            (None, None) => false,
+            (Some(b"last"), None) => true,
+            _ => return Err(Reject::Sequence),
+        };
+        let (Some(client), (Some(number), Some(samples_before), Some(samples))) = (client, counts)
         else {
             return Err(Reject::Sequence);
         };
         check_token("client", client).map_err(|_| Reject::Sequence)?;
         let is_valid = number > 0 && samples_before + samples <= COUNT_MAX;
-        let sequence = Self { client, number, samples_before, samples };
+        let sequence = Self { client, number, samples_before, samples, is_last };
         is_valid.then_some(sequence).ok_or(Reject::Sequence)
     }
 }

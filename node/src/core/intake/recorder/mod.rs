@@ -13,6 +13,7 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
+use super::jobs::Source;
 use super::lines::{Line, TimeUnit, Unit, Units, ValueReader};
 use super::points::{Point, PointStats, Points};
 use super::reject::Reject;
@@ -88,6 +89,16 @@ impl Recorder {
             open_samples: 0,
             stats: RecorderStats::default(),
         }
+    }
+
+    /// What is recorded from now on comes from this source.
+    pub(super) fn set_source(&mut self, source: Source) {
+        self.interval.set_source(source);
+    }
+
+    /// Which sources brought latencies of which operations in the open interval.
+    pub(super) fn brought(&self) -> impl Iterator<Item = (&Operation, Source)> {
+        self.interval.brought()
     }
 
     /// Records all values of a line and counts them.

@@ -19,6 +19,7 @@ use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use super::labels::{LabelRules, LineLabelStats};
 use super::limits::LatencyLimits;
 use super::slot::{SeriesType, Slot, SlotKey, SlotValue};
+use crate::core::intake::jobs::Source;
 use crate::core::intake::lines::{LineValues, Values};
 use crate::core::intake::reject::Reject;
 
@@ -31,6 +32,8 @@ pub(crate) struct Interval {
     series_max: usize,
     label_rules: LabelRules,
     limits: LatencyLimits,
+    /// Where what is recorded comes from.
+    source: Source,
     /// Samples that the incarnation may still record.
     samples_left: u64,
     by_series: BTreeMap<SlotKey, usize>,
@@ -83,6 +86,7 @@ impl Interval {
             series_max,
             label_rules,
             limits: LatencyLimits::default(),
+            source: None,
             samples_left: COUNT_MAX,
             by_series: BTreeMap::new(),
             slots: Vec::new(),
@@ -93,6 +97,18 @@ impl Interval {
     /// When it started.
     pub(crate) fn started(&self) -> Now {
         self.started
+    }
+
+    /// What is recorded from now on comes from this source.
+    pub(crate) fn set_source(&mut self, source: Source) {
+        self.source = source;
+    }
+
+    /// Which sources brought latencies of which operations; not those that the node measured.
+    pub(crate) fn brought(&self) -> impl Iterator<Item = (&Operation, Source)> {
+        self.by_series.iter().flat_map(|((_, series), slot)| {
+            self.slots[*slot].sources().map(|source| (&series.operation, source))
+        })
     }
 
     /// Which tags become labels.
@@ -166,7 +182,7 @@ impl Interval {
         labels: Option<LineLabelStats>,
         LineValues { count, values }: LineValues<'_>,
     ) -> Result<RecordCounts, Reject> {
-        let Self { slots, samples_left, .. } = self;
+        let Self { slots, samples_left, source, .. } = self;
         let slot = &mut slots[slot];
         slot.is_active = true;
         let mut counts = RecordCounts { values: count, labels, ..RecordCounts::default() };
@@ -175,6 +191,7 @@ impl Interval {
                 if !latency.has_room(weight, latencies_ns.len(), *samples_left) {
                     return Err(Reject::SamplesCap);
                 }
+                latency.sources.add(*source);
                 for latency_ns in latencies_ns {
                     let samples = latency.record(*latency_ns, weight);
                     counts.samples += samples;
@@ -206,6 +223,9 @@ impl Interval {
         let slot = self.slot_ref(SeriesType::Latency, series)?;
         if !self.record_in(slot.slot, ns) {
             return Err(Reject::SamplesCap);
+        }
+        if let SlotValue::Latency(latency) = &mut self.slots[slot.slot].value {
+            latency.sources.add(self.source);
         }
         Ok(RecordCounts { samples: 1, clamped: (ns > MAX_NS).into(), ..slot.counts() })
     }
@@ -246,9 +266,10 @@ impl Interval {
         samples: u64,
         make: impl FnOnce(&[u64]) -> Histogram,
     ) -> Result<RecordCounts, Reject> {
-        let samples_left = self.samples_left;
+        let (samples_left, source) = (self.samples_left, self.source);
         if let SlotValue::Latency(latency) = &mut self.activate(slot).value {
             latency.merge(samples, samples_left, make)?;
+            latency.sources.add(source);
         }
         self.samples_left -= samples;
         Ok(RecordCounts { samples, ..slot.counts() })

@@ -10,6 +10,7 @@ mod interval;
 mod labels;
 mod limits;
 mod slot;
+mod sources;
 
 pub(super) use cache::{CachedSeries, SeriesCache};
 pub use interval::OVERFLOW;

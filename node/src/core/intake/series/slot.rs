@@ -6,6 +6,8 @@ use plimsoll_schemas::limits::wire::SAMPLES_MAX;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Latency;
 
+use super::sources::Sources;
+use crate::core::intake::jobs::Source;
 use crate::core::intake::lines::MetricType;
 use crate::core::intake::reject::Reject;
 
@@ -54,6 +56,8 @@ pub(crate) struct LatencySlot {
     histogram: Histogram,
     /// The fraction of a sample that 1 / rate left over, so that all rates are right on average.
     remainder: f64,
+    /// Who brought its samples in this interval.
+    pub(crate) sources: Sources,
 }
 
 #[derive(Default)]
@@ -84,10 +88,22 @@ impl Slot {
         }
     }
 
+    /// Who brought its latencies in this interval.
+    pub(crate) fn sources(&self) -> impl Iterator<Item = Source> {
+        let latency = match &self.value {
+            SlotValue::Latency(slot) if self.is_active => Some(&slot.sources),
+            _ => None,
+        };
+        latency.into_iter().flat_map(Sources::iter)
+    }
+
     /// Moves what was collected into `latency` and empties the slot.
     pub(crate) fn take(&mut self, series: &Series, latency: &mut Latency) {
         if !self.is_active {
             return;
+        }
+        if let SlotValue::Latency(slot) = &mut self.value {
+            slot.sources = Sources::default();
         }
         match &mut self.value {
             SlotValue::Latency(slot) if slot.histogram.is_empty() => {}

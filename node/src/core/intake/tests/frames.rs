@@ -13,7 +13,7 @@ fn samples(ns: u64, n: u64) -> Histogram {
 }
 
 fn frame(seq: u64, latency: Latency) -> Frame {
-    Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 1, latency }
+    Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 1, latency, last: false }
 }
 
 fn histograms(parts: &[(&str, u64)]) -> Latency {

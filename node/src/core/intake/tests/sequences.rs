@@ -44,3 +44,23 @@ fn a_loss_that_no_ledger_can_hold_is_cut_to_what_it_can() {
     assert_eq!(intake.close(NOW).lost, BTreeMap::from([(SOCKET, most)]));
     assert_eq!(take(&mut intake, b"a:1|ms"), BTreeMap::from([("samples_cap", 1)]));
 }
+
+#[test]
+fn a_final_datagram_ends_what_its_client_brought_and_nothing_of_others() {
+    let mut intake = intake();
+    let mut ended_after = |datagrams: &[&str]| {
+        for datagram in datagrams {
+            assert_eq!(take(&mut intake, datagram.as_bytes()), BTreeMap::new(), "{datagram}");
+        }
+        intake.close(NOW);
+        let ended: Vec<String> =
+            intake.ended_operations().iter().map(ToString::to_string).collect();
+        ended
+    };
+    let first = ["_seq|a|1|0|2\nx:1|ms\ny:1|ms|#rank:1", "_seq|b|1|0|1\ny:1|ms|#rank:2", "z:1|h"];
+    assert!(ended_after(&first).is_empty());
+    assert_eq!(ended_after(&["_seq|a|2|2|0|last"]), ["x"]);
+    // Its own last samples, a gauge, and a line without a number after it.
+    assert_eq!(ended_after(&["_seq|b|2|1|1|last\ny:1|ms\ng:1|g", "z:1|h"]), ["x", "y"]);
+    assert_eq!(ended_after(&["x:1|ms"]), ["y"]);
+}

@@ -36,7 +36,7 @@ impl World {
             let series = Series::plain(Operation::new("a").unwrap());
             let latency = Latency { histograms: vec![(series, histogram)], ..Latency::default() };
             let (client, seq) = ("job".to_owned(), Seq(self.client.newest));
-            self.client.unanswered = Some(Frame { client, seq, clamped: 0, latency });
+            self.client.unanswered = Some(Frame { client, seq, clamped: 0, latency, last: false });
         }
         self.resend();
     }

@@ -1,0 +1,124 @@
+//! Jobs: which clients bring the latencies of each operation, and which operations have ended.
+//!
+//! An operation has ended once a client that brought it has sent its final datagram or frame and no
+//! other one brings it any more. One that vanishes without a final message ends nothing: its silence
+//! is for the aggregator to judge. Senders without a number never end; while they bring an operation
+//! it has not ended.
+//!
+//! Owns no samples: at the end of each interval it is handed who brought which operation.
+//!
+//! DESIGN N55.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::limits::{
+    JOB_OPERATIONS_MAX, JOB_PAUSES_MAX, JOB_SILENT_AFTER, JOB_SILENT_UNKNOWN, JOB_SOURCES_MAX,
+    OPERATION_ENDED_SHOWN,
+};
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::limits::wire::ENDED_OPERATIONS_MAX;
+use plimsoll_schemas::time::Mono;
+
+use super::clients::ClientId;
+
+/// Who sends samples: a numbered client, or `None` for everyone else.
+pub(crate) type Source = Option<ClientId>;
+
+/// Clients and operations.
+#[derive(Default)]
+pub(super) struct Jobs {
+    by_operation: BTreeMap<Operation, BTreeMap<Source, Brought>>,
+    /// Clients that have ended since the last interval was closed.
+    ending: BTreeSet<ClientId>,
+    /// Operations that have ended, and when.
+    ended: BTreeMap<Operation, Mono>,
+}
+
+/// What one source brought of one operation.
+struct Brought {
+    newest: Mono,
+    longest_pause: Duration,
+}
+
+impl Jobs {
+    /// A client has sent its final datagram or frame. It counts at the end of the interval, with
+    /// what the client brought before.
+    pub(super) fn on_final(&mut self, client: ClientId) {
+        self.ending.insert(client);
+    }
+
+    /// An interval is over, in which these sources brought samples of these operations.
+    pub(super) fn on_interval<'a>(
+        &mut self,
+        now: Mono,
+        brought: impl Iterator<Item = (&'a Operation, Source)>,
+    ) {
+        for (operation, source) in brought {
+            self.on_brought(now, operation, source);
+        }
+        for client in std::mem::take(&mut self.ending) {
+            self.end(now, client);
+        }
+        self.ended.retain(|_, at| now.since(*at) < OPERATION_ENDED_SHOWN);
+        while self.ended.len() > ENDED_OPERATIONS_MAX {
+            let oldest = self.ended.iter().min_by_key(|(_, at)| **at);
+            let Some(oldest) = oldest.map(|(operation, _)| operation.clone()) else { break };
+            self.ended.remove(&oldest);
+        }
+    }
+
+    /// Operations that have ended and were not begun again, in order of their names.
+    pub(super) fn ended(&self) -> Vec<Operation> {
+        self.ended.keys().cloned().collect()
+    }
+
+    fn on_brought(&mut self, now: Mono, operation: &Operation, source: Source) {
+        self.ended.remove(operation);
+        if !self.by_operation.contains_key(operation) {
+            if self.by_operation.len() >= JOB_OPERATIONS_MAX {
+                self.by_operation.retain(|_, sources| !sources.values().all(|of| of.is_gone(now)));
+            }
+            // Where there is no room the operation never counts as ended.
+            if self.by_operation.len() >= JOB_OPERATIONS_MAX {
+                return;
+            }
+            self.by_operation.insert(operation.clone(), BTreeMap::new());
+        }
+        let Some(sources) = self.by_operation.get_mut(operation) else { return };
+        if !sources.contains_key(&source) && sources.len() >= JOB_SOURCES_MAX {
+            let longest = sources.iter().min_by_key(|(_, of)| of.newest).map(|(of, _)| *of);
+            longest.and_then(|longest| sources.remove(&longest));
+        }
+        let new = Brought { newest: now, longest_pause: Duration::ZERO };
+        let brought = sources.entry(source).or_insert(new);
+        brought.longest_pause = brought.longest_pause.max(now.since(brought.newest));
+        brought.newest = now;
+    }
+
+    fn end(&mut self, now: Mono, client: ClientId) {
+        self.by_operation.retain(|operation, sources| {
+            if sources.remove(&Some(client)).is_some() && sources.values().all(|of| of.is_gone(now))
+            {
+                self.ended.insert(operation.clone(), now);
+                return false;
+            }
+            true
+        });
+    }
+}
+
+impl Brought {
+    /// Whether the source has been silent for longer than its pauses explain.
+    fn is_gone(&self, now: Mono) -> bool {
+        let usual = self.longest_pause * JOB_PAUSES_MAX;
+        let borne = match self.longest_pause.is_zero() {
+            true => JOB_SILENT_UNKNOWN,
+            false => usual.max(JOB_SILENT_AFTER),
+        };
+        now.since(self.newest) > borne
+    }
+}
+
+#[cfg(test)]
+mod tests;
