@@ -46,7 +46,8 @@ fn frame(seq: u64) -> Vec<u8> {
     histogram.record_n(5_000_000, SAMPLES);
     let series = Series::plain(Operation::new(FRAMES).unwrap());
     let latency = Latency { histograms: vec![(series, histogram)], ..Latency::default() };
-    encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency }).unwrap()
+    encode(&Frame { client: "job".to_owned(), seq: Seq(seq), clamped: 0, latency, last: false })
+        .unwrap()
 }
 
 /// What was answered so far.

@@ -80,12 +80,12 @@ impl Core {
     ) -> Self {
         let rules = Arc::new(rules.into());
         let (nodes, pools, rest) = checkpoint.into_parts();
-        let judged_at = rest.judged_at;
+        let judged_at = rest.evaluator.judged_at;
         Self {
             ingest: Ingest::restore(now, rest.ingest, judged_at.unwrap_or(rest.at)),
             durable: Durable::restored(pools.clone()),
             fleet: Fleet::restore(&rules, nodes, pools, rest.fleet),
-            evaluator: Evaluator::restore(rules, now.mono, judged_at),
+            evaluator: Evaluator::restore(rules, now.mono, rest.evaluator),
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
             task_restarts: 0,
             mesh,
@@ -210,7 +210,7 @@ impl Core {
             self.fleet.watch_gaps(now, read_up_to);
             self.evaluate(now.wall, Duration::ZERO);
             let (alerting, situation) = self.alerting();
-            alerting.end_left(now.wall, situation);
+            alerting.end_finished(now.wall, situation);
             alerting.on_tick(now.wall, situation);
         }
     }
@@ -326,7 +326,7 @@ impl Core {
         let parts = Parts {
             at: now,
             read_up_to: self.ingest.read_up_to(),
-            judged_at: self.evaluator.judged_at(),
+            evaluator: self.evaluator.checkpoint(),
             ingest: self.ingest.checkpoint(),
             fleet: self.fleet.checkpoint(self.durable.needs_everything()),
             alerting: self.alerting.checkpoint(self.evaluator.rules()),

@@ -111,11 +111,15 @@ pub const READINGS_STALE_AFTER: Duration = Duration::from_secs(135);
 /// Age from which a gauge is stale; some clients send theirs once a minute.
 pub const GAUGES_STALE_AFTER: Duration = Duration::from_secs(75);
 /// Minimum time without samples after which an operation is absent;
-pub const ABSENT_AFTER: Duration = Duration::from_secs(300);
-/// it is also this many times the longest pause between two samples of the last hour, or half an
-/// hour if no pause is known.
+pub const ABSENT_AFTER: Duration = Duration::from_secs(60);
+/// it is also this many times the longest pause between two samples,
 pub const ABSENT_AFTER_PAUSES: u32 = 3;
-/// An operation without samples for longer than this has ended and is not absent.
+/// of which one is known for so long, and at most for twice as long.
+pub const PAUSES_KEPT: Duration = Duration::from_secs(86_400);
+/// Longer pauses are checked slot by slot: many intervals may have been read at once.
+pub const PAUSE_CHECKED: Duration = Duration::from_secs(10);
+/// An operation that has been absent for so long is given up. A node brought the fleet's newest
+/// samples if its own are at most so much older.
 pub const ABSENT_WITHIN: Duration = Duration::from_secs(3_600);
 /// Time after which a node that sent its final message expires.
 pub const NODE_HIDE_AFTER: Duration = Duration::from_secs(3_600);

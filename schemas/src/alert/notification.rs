@@ -72,7 +72,7 @@ pub struct Notification {
 }
 
 /// Why an alert ended that was not shown to be within its limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AlertEndReason {
     /// Its rule is no longer in the files.

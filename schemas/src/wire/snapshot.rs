@@ -229,9 +229,9 @@ pub struct Bus {
     /// assumes.
     #[serde(skip_serializing_if = "is_zero")]
     pub suspect_units: u64,
-    /// Operations that every client which brought their latencies has ended in good order, as of the
-    /// end of the interval, and none has brought since: silence after it is no fault. In order of
-    /// their names, at most `limits::wire::ENDED_OPERATIONS_MAX`.
+    /// Operations of which every client that brought their latencies has ended in good order, as of
+    /// the end of the interval: silence after it is no fault. In order of their names, at most
+    /// `limits::wire::ENDED_OPERATIONS_MAX`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ended_operations: Vec<Operation>,
     /// Version of the node's software, at most `limits::wire::VERSION_BYTES_MAX`; empty when the

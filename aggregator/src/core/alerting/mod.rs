@@ -239,14 +239,15 @@ impl Alerting {
         }
     }
 
-    /// Ends alerts that have no data any more because what brought it has left in good order
-    /// (DESIGN A59).
-    pub fn end_left(&mut self, now: Wall, situation: Situation<'_>) {
+    /// Ends alerts that have no data any more because what brought it has left or ended in good
+    /// order (DESIGN A59).
+    pub fn end_finished(&mut self, now: Wall, situation: Situation<'_>) {
         let without_data = self.alerts.entries().filter(|(_, of)| of.data == DataStatus::NoData);
-        let left = without_data.filter(|(key, _)| situation.has_left(now, key));
-        let left: BTreeSet<AlertKey> = left.map(|(key, _)| key.clone()).collect();
-        if !left.is_empty() {
-            self.end(now, |key| left.contains(key), AlertEndReason::NodeLeft, situation);
+        let finished: BTreeMap<AlertKey, AlertEndReason> = without_data
+            .filter_map(|(key, _)| Some((key.clone(), situation.reason_of_end(now, key)?)))
+            .collect();
+        for why in finished.values().collect::<BTreeSet<_>>() {
+            self.end(now, |key| finished.get(key) == Some(why), *why, situation);
         }
     }
 

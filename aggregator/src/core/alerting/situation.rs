@@ -1,6 +1,6 @@
 //! What a notification is made from: the rules, and what they are judged by.
 
-use plimsoll_schemas::alert::{AlertContext, AlertKey, Evidence, Notification};
+use plimsoll_schemas::alert::{AlertContext, AlertEndReason, AlertKey, Evidence, Notification};
 use plimsoll_schemas::rule::{Rule, RuleAnnotations, Rules, Severity};
 use plimsoll_schemas::time::Wall;
 
@@ -40,13 +40,13 @@ impl<'a> Situation<'a> {
         (context, judged.map(|(_, window)| window.span()).unwrap_or_default())
     }
 
-    /// Whether the node that an alert is about, or each that brought the fleet's samples, has left.
-    pub(super) fn has_left(&self, now: Wall, key: &AlertKey) -> bool {
+    /// Why what an alert is about has no more samples to expect; `None` while there may be more.
+    pub(super) fn reason_of_end(&self, now: Wall, key: &AlertKey) -> Option<AlertEndReason> {
         let budget = match self.rules().find(&key.rule) {
             Some(Rule::Budget(budget) | Rule::Burn(budget, _)) => Some(budget),
             Some(Rule::Threshold(_)) | None => None,
         };
-        self.inputs.fleet.has_left(now, &key.scope, budget)
+        self.inputs.fleet.reason_of_end(now, &key.scope, budget)
     }
 
     /// The texts and the severity of an alert's rule; of a rule that is gone those of its last

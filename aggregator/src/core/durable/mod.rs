@@ -38,6 +38,7 @@ pub use stats::{CheckpointStats, ConfirmationStats};
 use super::alerting::StoredAlerting;
 use super::fleet::{FleetChanges, Pools};
 use super::ingest::{ReadUpTo, StoredIngest};
+use super::rules::StoredEvaluator;
 
 /// What is known of the store.
 #[derive(Debug)]
@@ -55,8 +56,8 @@ pub struct Parts {
     pub at: Wall,
     /// Up to when all lanes had been read.
     pub read_up_to: ReadUpTo,
-    /// When rules were last judged.
-    pub judged_at: Option<Wall>,
+    /// Up to when rules had been judged, and the pauses of operations.
+    pub evaluator: StoredEvaluator,
     /// Of `ingest`.
     pub ingest: StoredIngest,
     /// Of `fleet`.
@@ -91,7 +92,7 @@ impl Durable {
 
     /// What has changed since this was last called.
     pub fn checkpoint(&mut self, mesh: MeshName, parts: Parts) -> Changes {
-        let Parts { at, read_up_to, judged_at, ingest, fleet, alerting } = parts;
+        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting } = parts;
         let pools = Arc::new(fleet.pools);
         let pools_before = self.pools.replace(Arc::clone(&pools));
         self.everything = false;
@@ -101,7 +102,7 @@ impl Durable {
             nodes: fleet.nodes,
             pools,
             pools_before,
-            rest: Rest { mesh, at, judged_at, ingest, fleet: fleet.rest, alerting },
+            rest: Rest { mesh, at, evaluator, ingest, fleet: fleet.rest, alerting },
         }
     }
 

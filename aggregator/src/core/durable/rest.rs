@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::alerting::StoredAlerting;
 use crate::core::fleet::StoredFleet;
 use crate::core::ingest::StoredIngest;
+use crate::core::rules::StoredEvaluator;
 
 /// The state beside nodes and pools.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -15,8 +16,8 @@ pub struct Rest {
     pub mesh: MeshName,
     /// When it was taken.
     pub at: Wall,
-    /// Up to when rules had been judged; earlier than `at` while catching up.
-    pub judged_at: Option<Wall>,
+    /// Up to when rules had been judged, and the pauses of operations.
+    pub evaluator: StoredEvaluator,
     /// Positions, and what could not be decoded.
     pub ingest: StoredIngest,
     /// Counts, and how many records there must be.

@@ -37,7 +37,7 @@ use std::time::Duration;
 use crate::limits::{
     ABSENT_WITHIN, CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX,
 };
-use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
@@ -279,6 +279,7 @@ impl Fleet {
             Body::Bus(_) if header.successor.is_some() => {}
             Body::Bus(bus) => {
                 node.account.on_report(&header, &bus);
+                node.take_ended(taken, &bus.ended_operations);
                 node.take_bus(from, bus);
                 node.observe_bus();
                 node.observe_counts(header.incarnation);
@@ -555,25 +556,36 @@ impl Fleet {
         }
     }
 
-    /// Whether a node has left in good order; of the fleet, whether each node has that brought
-    /// samples of a budget within an hour of the newest.
+    /// Why no more samples of a budget are to be expected in a scope, or, without a budget, nothing
+    /// more of a node: the node has left in good order or its jobs have ended; of the fleet, each
+    /// node that brought samples within an hour of the newest. `None` while there may be more.
     #[must_use]
-    pub fn has_left(&self, now: Wall, scope: &Scope, budget: Option<&Budget>) -> bool {
-        let has_left = |node: &Node| node.presence(now) == Presence::Left;
-        let Scope::Fleet = scope else {
-            return NodeName::new(scope.node())
-                .is_ok_and(|name| self.nodes.get(&name).is_some_and(|node| has_left(node)));
+    pub fn reason_of_end(
+        &self,
+        now: Wall,
+        scope: &Scope,
+        budget: Option<&Budget>,
+    ) -> Option<AlertEndReason> {
+        let of_node = |node: &Node| {
+            let has_ended = budget.is_some_and(|budget| node.has_ended(&budget.operation));
+            match node.presence(now) {
+                Presence::Left => Some(AlertEndReason::NodeLeft),
+                _ => has_ended.then_some(AlertEndReason::JobEnded),
+            }
         };
-        let Some(budget) = budget else { return false };
-        let Some(newest) = self.operations.judged(budget).map(Windows::newest) else {
-            return false;
-        };
+        if let Scope::Node(name) = scope {
+            return of_node(self.nodes.get(name)?);
+        }
+        let newest = self.operations.judged(budget?)?.newest();
         let brought = |node: &Node| {
-            let own = node.operations.judged(budget).map(Windows::newest);
-            own.is_some_and(|own| newest.since(own) <= ABSENT_WITHIN)
+            let own = node.operations.judged(budget?).map(Windows::newest)?;
+            (newest.since(own) <= ABSENT_WITHIN).then(|| of_node(node))
         };
-        let mut sources = self.nodes.values().filter(|node| brought(node)).peekable();
-        sources.peek().is_some() && sources.all(|node| has_left(node))
+        let reasons: Option<Vec<AlertEndReason>> =
+            self.nodes.values().filter_map(|node| brought(node)).collect();
+        let reasons = reasons?;
+        let of_jobs = reasons.iter().find(|reason| **reason == AlertEndReason::JobEnded);
+        of_jobs.or(reasons.first()).copied()
     }
 
     /// The longest window that nodes keep of what a budget judges.

@@ -7,6 +7,7 @@
 //! Interface: [`Evaluator::evaluate`] returns the findings that may move an alert;
 //! [`Evaluator::evidence`] returns the values behind one; [`Evaluator::replace`] takes other rules.
 
+mod absence;
 mod active;
 mod budgets;
 mod burn_rate;
@@ -26,11 +27,12 @@ use std::sync::Arc;
 
 use crate::limits::EVALUATE_EVERY;
 use plimsoll_schemas::alert::{AlertKey, Evidence, GapEvidence, LEDGER_GAP, Scope, ValueEvidence};
-use plimsoll_schemas::ids::{NodeName, RuleName};
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::wire::{CONFIRMED_LIMITS_MAX, LIMITS_MAX};
 use plimsoll_schemas::rule::{Rule, Rules, Threshold};
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
+use serde::{Deserialize, Serialize};
 
 pub use active::{ActiveAlerts, ActiveScopes};
 pub use burn_rate::ErrorBudget;
@@ -43,7 +45,8 @@ pub use rule_files::RuleFileStats;
 pub use self_monitoring::SelfCounts;
 pub use value::Value;
 
-use super::fleet::MergedSamples;
+use super::fleet::{Fleet, MergedSamples};
+use absence::AbsentOperations;
 use insufficient::InsufficientBudgets;
 use self_monitoring::SelfMonitoring;
 use unmatched::UnmatchedBudgets;
@@ -54,6 +57,7 @@ pub struct Evaluator {
     rules: Arc<Rules>,
     unmatched: UnmatchedBudgets,
     insufficient: InsufficientBudgets,
+    absence: AbsentOperations,
     self_monitoring: SelfMonitoring,
     /// When rules were last judged.
     judged_at: Option<Wall>,
@@ -63,6 +67,14 @@ pub struct Evaluator {
     shares: Arc<BTreeMap<NodeName, u64>>,
 }
 
+/// What a checkpoint stores of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredEvaluator {
+    /// Up to when rules had been judged; earlier than the checkpoint while catching up.
+    pub judged_at: Option<Wall>,
+    absence: AbsentOperations,
+}
+
 impl Evaluator {
     /// Judges by these rules from now on.
     #[must_use]
@@ -70,6 +82,7 @@ impl Evaluator {
         Self {
             unmatched: UnmatchedBudgets::new(&rules.budgets),
             insufficient: InsufficientBudgets::default(),
+            absence: AbsentOperations::default(),
             self_monitoring: SelfMonitoring::default(),
             judged_at: None,
             evaluates_at: now.plus(EVALUATE_EVERY),
@@ -78,10 +91,17 @@ impl Evaluator {
         }
     }
 
-    /// The same after a restart; rules were last judged at `judged_at`.
+    /// The same after a restart.
     #[must_use]
-    pub fn restore(rules: Arc<Rules>, now: Mono, judged_at: Option<Wall>) -> Self {
-        Self { judged_at, ..Self::new(rules, now) }
+    pub fn restore(rules: Arc<Rules>, now: Mono, stored: StoredEvaluator) -> Self {
+        let StoredEvaluator { judged_at, absence } = stored;
+        Self { judged_at, absence, ..Self::new(rules, now) }
+    }
+
+    /// What a checkpoint stores of it.
+    #[must_use]
+    pub fn checkpoint(&self) -> StoredEvaluator {
+        StoredEvaluator { judged_at: self.judged_at, absence: self.absence.clone() }
     }
 
     /// Judges by other rules from now on.
@@ -125,7 +145,9 @@ impl Evaluator {
         own: SelfCounts,
     ) -> Vec<AlertFinding> {
         self.judged_at = Some(at);
-        self.self_monitoring.observe(at, inputs.fleet, &self.rules.budgets, own);
+        self.absence.observe(at, inputs.fleet, &self.rules.budgets);
+        let absent = self.absence.absent(at, inputs.fleet);
+        self.self_monitoring.observe(at, absent, own);
         self.unmatched.on_fleet(inputs.fleet, &self.rules.budgets);
         self.insufficient.observe(at, inputs.fleet, &self.rules.budgets);
         let (mut found, mut shares) = (Vec::new(), Vec::new());
@@ -185,6 +207,13 @@ impl Evaluator {
         inputs: Inputs<'_>,
     ) -> Option<Value> {
         thresholds::value_of(self.judged_at?, threshold, scope, inputs, &self.self_monitoring)
+    }
+
+    /// Operations with a budget that have samples, and whether they are absent, as of when rules
+    /// were last judged.
+    #[must_use]
+    pub fn absence(&self, fleet: &Fleet) -> Vec<(Operation, bool)> {
+        self.judged_at.map(|at| self.absence.all(at, fleet).collect()).unwrap_or_default()
     }
 
     /// Samples were merged.

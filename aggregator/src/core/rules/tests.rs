@@ -32,7 +32,7 @@ fn only_breaches_and_findings_about_active_alerts_are_returned() {
     let key = |scope| AlertKey {
         rule: RuleName::new("epoch_hook").unwrap(),
         scope,
-        operation: plimsoll_schemas::ids::Operation::new("epoch_hook").unwrap(),
+        operation: Operation::new("epoch_hook").unwrap(),
     };
     let node = |name| Scope::Node(NodeName::new(name).unwrap());
     let keys = ["b", "gone"].map(|name| key(node(name)));
@@ -50,7 +50,7 @@ fn other_rules_have_other_limits_and_evidence_ends_with_its_rule() {
     let key = AlertKey {
         rule: RuleName::new("epoch_hook").unwrap(),
         scope: Scope::Fleet,
-        operation: plimsoll_schemas::ids::Operation::new("epoch_hook").unwrap(),
+        operation: Operation::new("epoch_hook").unwrap(),
     };
     let evidence = |evaluator: &Evaluator| evaluator.evidence(start().wall, &key, inputs(&core));
     let Some(Evidence::Latency(found)) = evidence(&evaluator) else { panic!("no evidence") };

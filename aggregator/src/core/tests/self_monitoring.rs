@@ -36,7 +36,7 @@ fn samples_that_come_seldom_are_awaited_three_times_as_long_as_ever() {
     world.lives(20);
     let Value { value, labels } = value(&world, "data_absent").unwrap();
     assert_eq!((value, labels.get("operation")), (3.0, Some("epoch_hook")));
-    // What ended an hour ago has ended.
+    // What has been absent for an hour is given up.
     world.lives(3_600);
     assert_eq!(absent(&world), 0.0);
 }

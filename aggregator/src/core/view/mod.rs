@@ -20,7 +20,7 @@ mod worst;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_schemas::ids::{NodeName, RuleName};
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::summary::{Ledger, LedgerPage, NodeRow, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
@@ -76,6 +76,8 @@ pub struct View {
     /// Every budget, and whether it has had too few samples to judge for minutes, some of them over
     /// the limit.
     pub insufficient: Vec<(RuleName, bool)>,
+    /// Operations with a budget that have samples, and whether they are absent.
+    pub absence: Vec<(Operation, bool)>,
     /// The point in time.
     pub at: Wall,
 }
@@ -135,6 +137,7 @@ impl ReadView {
             own: self.own.clone(),
             unmatched: self.budgets_of(&self.unmatched),
             insufficient: self.budgets_of(&self.insufficient),
+            absence: self.absence.clone(),
             at: self.at,
         }
     }

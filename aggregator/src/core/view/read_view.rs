@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
-use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
+use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::Wall;
 
@@ -59,6 +59,8 @@ pub struct ReadView {
     pub unmatched: BTreeSet<RuleName>,
     /// Budgets that for minutes have had too few samples to judge, some of them over the limit.
     pub insufficient: BTreeSet<RuleName>,
+    /// Operations with a budget that have samples, and whether they are absent.
+    pub absence: Vec<(Operation, bool)>,
 }
 
 impl ReadView {
@@ -109,6 +111,7 @@ impl ReadView {
             },
             unmatched: evaluator.unmatched(),
             insufficient: evaluator.insufficient(),
+            absence: evaluator.absence(fleet),
         }
     }
 

@@ -25,4 +25,9 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     let few = view.insufficient.iter();
     let few = few.map(|(budget, is_so)| (budget.as_str(), Value::flag(*is_so)));
     writer.by_label(Family::gauge("plimsoll_budget_insufficient", help), "budget", few);
+    let help = "1 for an operation with a budget of which samples stopped although its jobs have not \
+                ended, otherwise 0";
+    let absent = view.absence.iter();
+    let absent = absent.map(|(operation, is_so)| (operation.as_str(), Value::flag(*is_so)));
+    writer.by_label(Family::gauge("plimsoll_operation_absent", help), "operation", absent);
 }

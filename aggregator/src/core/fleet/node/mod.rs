@@ -21,6 +21,7 @@ use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
 use plimsoll_schemas::limits::delivery::REROUTE_PRESSURE;
+use plimsoll_schemas::limits::wire::ENDED_OPERATIONS_MAX;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{AlertType, Bus, Event, EventSource, Hardware, Latency};
@@ -37,6 +38,7 @@ use super::catalogue;
 use super::ledger::LedgerEntry;
 use super::operations::Operations;
 use super::shared::Shared;
+use super::window::Windows;
 use crate::core::ingest::Skew;
 use clock_offset::ClockOffset;
 use metrics::Count;
@@ -58,6 +60,9 @@ pub struct Node {
     clock: ClockOffset,
     /// Its operations.
     pub operations: Operations,
+    /// Operations that its jobs have ended in good order, and when; what they bring later begins
+    /// them again.
+    ended: Shared<BTreeMap<Operation, Wall>>,
     /// Sums of its counters.
     pub counters: Shared<BTreeMap<Series, f64>>,
     /// Latest values of its gauges.
@@ -185,6 +190,30 @@ impl Node {
     /// Takes what it reports of its way to the broker.
     pub fn take_bus(&mut self, from: (Incarnation, Seq), bus: Bus) {
         self.bus.offer((&self.account, self.last_seen), from, bus.into());
+    }
+
+    /// By `at` the jobs of these operations had ended.
+    pub fn take_ended(&mut self, at: Wall, operations: &[Operation]) {
+        if operations.is_empty() {
+            return;
+        }
+        let ended = self.ended.make_mut();
+        for operation in operations {
+            let of = ended.entry(operation.clone()).or_default();
+            *of = at.max(*of);
+        }
+        while ended.len() > ENDED_OPERATIONS_MAX {
+            let oldest = ended.iter().min_by_key(|(name, at)| (**at, *name));
+            let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return };
+            ended.remove(&oldest);
+        }
+    }
+
+    /// Whether the jobs of an operation have ended in good order, and it has no later samples.
+    #[must_use]
+    pub fn has_ended(&self, operation: &Operation) -> bool {
+        let newest = self.operations.get(operation).map(Windows::newest).unwrap_or_default();
+        self.ended.get(operation).is_some_and(|at| *at >= newest)
     }
 
     /// Updates what rules watch of counts, after a message of this run was merged.

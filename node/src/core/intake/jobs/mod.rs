@@ -1,9 +1,9 @@
 //! Jobs: which clients bring the latencies of each operation, and which operations have ended.
 //!
-//! An operation has ended once a client that brought it has sent its final datagram or frame and no
-//! other one brings it any more. One that vanishes without a final message ends nothing: its silence
-//! is for the aggregator to judge. Senders without a number never end; while they bring an operation
-//! it has not ended.
+//! An operation has ended once a client that brought it has sent its final datagram or frame and
+//! no other one brings it any more. One that vanishes without a final message ends nothing: its
+//! silence is for the aggregator to judge. Senders without a number never end; while they bring an
+//! operation it has not ended.
 //!
 //! Owns no samples: at the end of each interval it is handed who brought which operation.
 //!

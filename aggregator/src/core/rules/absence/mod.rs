@@ -1,0 +1,123 @@
+//! Absence: operations with a budget of which samples stopped although nothing has ended.
+//!
+//! An operation is absent once it has been silent for three times the longest pause that it ever
+//! made, and at least a minute, while a node reports that brought it and whose jobs have not ended.
+//! One of which a single batch came has no pause to compare with and is never absent.
+//!
+//! DESIGN A60.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::limits::{ABSENT_AFTER, ABSENT_AFTER_PAUSES, ABSENT_WITHIN, PAUSE_CHECKED, PAUSES_KEPT};
+use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::summary::Presence;
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+use crate::core::fleet::{Fleet, Node, Windows};
+
+/// The pauses of each operation with a budget. One that is judged anew begins with those of the last
+/// half hour.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct AbsentOperations {
+    pauses: BTreeMap<Operation, Pauses>,
+}
+
+/// When samples of an operation came, and how long they did not.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+struct Pauses {
+    newest: Wall,
+    /// When the present period of [`PAUSES_KEPT`] began.
+    began: Wall,
+    /// The longest pauses that ended in this period and in the one before.
+    longest: [Duration; 2],
+}
+
+impl AbsentOperations {
+    /// Takes when samples came, once for each evaluation.
+    pub(super) fn observe(&mut self, at: Wall, fleet: &Fleet, budgets: &[Budget]) {
+        let is_judged = |of: &Operation| budgets.iter().any(|budget| budget.operation == *of);
+        self.pauses.retain(|operation, _| is_judged(operation));
+        for budget in budgets {
+            let Some(windows) = fleet.operations().get(&budget.operation) else { continue };
+            match self.pauses.get_mut(&budget.operation) {
+                Some(pauses) => pauses.see(at, budget, windows),
+                None => {
+                    let pauses = Pauses::of_known(at, budget, windows);
+                    self.pauses.insert(budget.operation.clone(), pauses);
+                }
+            }
+        }
+    }
+
+    /// Operations that have samples, and whether they are absent.
+    pub(super) fn all(&self, at: Wall, fleet: &Fleet) -> impl Iterator<Item = (Operation, bool)> {
+        self.pauses.iter().map(move |(operation, pauses)| {
+            let is_absent = pauses.are_too_long(at) && may_come(at, operation, fleet);
+            (operation.clone(), is_absent)
+        })
+    }
+
+    /// Operations that are absent.
+    pub(super) fn absent(&self, at: Wall, fleet: &Fleet) -> Vec<Operation> {
+        let all = self.all(at, fleet);
+        all.filter_map(|(operation, is_absent)| is_absent.then_some(operation)).collect()
+    }
+}
+
+impl Pauses {
+    /// What is known of an operation that was not observed before.
+    fn of_known(at: Wall, budget: &Budget, windows: &Windows) -> Self {
+        let begins = windows.recent(at, budget.window, budget.limit_ns);
+        let begins: Vec<Wall> = begins.iter().map(|slot| slot.begin).collect();
+        let longest = [longest_between(&begins), Duration::ZERO];
+        Self { newest: windows.newest(), began: windows.newest(), longest }
+    }
+
+    fn see(&mut self, at: Wall, budget: &Budget, windows: &Windows) {
+        let newest = windows.newest();
+        // A clock that was set back is no pause.
+        if newest <= self.newest {
+            self.newest = newest;
+            return;
+        }
+        if newest.since(self.began) >= PAUSES_KEPT {
+            (self.began, self.longest) = (newest, [Duration::ZERO, self.longest[0]]);
+        }
+        let mut pause = newest.since(self.newest);
+        if pause >= PAUSE_CHECKED {
+            // A backlog that was read at once is no pause.
+            let slots = windows.recent(at, budget.window, budget.limit_ns);
+            let begins = slots.iter().map(|slot| slot.begin).filter(|begin| *begin > self.newest);
+            let begins: Vec<Wall> = begins.chain([self.newest]).collect();
+            pause = longest_between(&begins);
+        }
+        self.longest[0] = self.longest[0].max(pause);
+        self.newest = newest;
+    }
+
+    fn are_too_long(&self, at: Wall) -> bool {
+        let longest = self.longest[0].max(self.longest[1]);
+        let borne = (longest * ABSENT_AFTER_PAUSES).max(ABSENT_AFTER);
+        let pause = at.since(self.newest);
+        !longest.is_zero() && pause > borne && pause <= borne + ABSENT_WITHIN
+    }
+}
+
+/// The longest time between two of these times, newest first, that follow each other.
+fn longest_between(times: &[Wall]) -> Duration {
+    times.windows(2).map(|pair| pair[0].since(pair[1])).max().unwrap_or_default()
+}
+
+/// Whether a node reports that brought the latest samples of an operation, but for an hour, and
+/// whose jobs have not ended.
+fn may_come(at: Wall, operation: &Operation, fleet: &Fleet) -> bool {
+    let newest = fleet.operations().get(operation).map(Windows::newest).unwrap_or_default();
+    let may_bring = |node: &Node| {
+        let own = node.operations.get(operation).map(Windows::newest);
+        own.is_some_and(|own| newest.since(own) <= ABSENT_WITHIN) && !node.has_ended(operation)
+    };
+    fleet.shown().any(|(_, node)| node.presence(at) == Presence::Up && may_bring(node))
+}
