@@ -3,8 +3,9 @@
 //! Owns the readers of each format and the `recorder`, which counts what they
 //! read into the open interval: [`lines`] reads DogStatsD, `unit_check` finds seconds sent as `ms`,
 //! `clients` detects what numbered clients lost or sent twice, `jobs` which operations have
-//! ended, `events` collects events and service checks, [`promtext`] reads scraped pages and [`otlp`] OTLP requests, both as [`points`].
-//! [`series`] holds the open interval. Nothing is dropped without a counter.
+//! ended, `events` collects events and service checks, [`promtext`] reads scraped pages and
+//! [`otlp`] OTLP requests, both as [`points`]. [`series`] holds the open interval. Nothing is
+//! dropped without a counter.
 //!
 //! Refuses to do I/O, to build messages, and to keep anything of a closed interval except cached
 //! series and the streams of cumulative points.

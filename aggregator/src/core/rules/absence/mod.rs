@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::fleet::{Fleet, Node, Windows};
 
-/// The pauses of each operation with a budget. One that is judged anew begins with those of the last
-/// half hour.
+/// The pauses of each operation with a budget. One that is judged anew begins with those of the
+/// last half hour.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct AbsentOperations {
     pauses: BTreeMap<Operation, Pauses>,
