@@ -60,6 +60,26 @@ fn a_job_without_a_node_ends_well() {
 }
 
 #[test]
+fn the_last_frame_of_a_job_says_so_only_if_it_ends_well() {
+    for (status, finals) in [(0, 1), (1, 0)] {
+        let place = Place::new();
+        let node = Node::listen(&place.socket(), Manner::Answer);
+        let mut job = place.start_with("status", &[("STATUS", &status.to_string())]);
+        assert_eq!(job.poll_end().code(), Some(status));
+        let seen = node.leave();
+        assert_eq!((seen.samples(), seen.last.len(), seen.finals.len()), (10, 1, finals));
+    }
+}
+
+#[test]
+fn a_final_frame_whose_answer_was_lost_is_sent_again() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::LoseAnswers(2));
+    place.start_with("status", &[("STATUS", "0")]).ends_well();
+    assert_eq!(node.leave().finals.len(), 1);
+}
+
+#[test]
 fn a_killed_job_loses_only_what_came_after_its_last_flush() {
     let place = Place::new();
     let node = Node::listen(&place.socket(), Manner::Answer);

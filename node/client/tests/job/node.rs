@@ -1,7 +1,7 @@
 //! A stand-in for a node's stream socket: reads frames as the protocol says, records each number
 //! of a client once, and misbehaves when asked to. It decides nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -21,6 +21,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) last: BTreeMap<String, Seq>,
+    /// Clients whose newest frame is final.
+    pub(crate) finals: BTreeSet<String>,
     pub(crate) histograms: BTreeMap<String, Histogram>,
     pub(crate) counters: BTreeMap<String, f64>,
     pub(crate) gauges: BTreeMap<String, f64>,
@@ -136,11 +138,15 @@ fn read(stream: &mut UnixStream) -> Option<Frame> {
 impl Seen {
     fn record(&mut self, frame: Frame) -> Seq {
         self.frames += 1;
-        let last = self.last.entry(frame.client).or_default();
+        let last = self.last.entry(frame.client.clone()).or_default();
         if frame.seq <= *last {
             self.repeated += 1;
             return *last;
         }
+        match frame.last {
+            true => self.finals.insert(frame.client),
+            false => self.finals.remove(&frame.client),
+        };
         *last = frame.seq;
         self.clamped += frame.clamped;
         for (series, histogram) in frame.latency.histograms {

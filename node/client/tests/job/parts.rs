@@ -27,6 +27,7 @@ fn part() {
     match part.as_str() {
         "everything" => everything(),
         "exit" => exit(),
+        "status" => status(),
         "idle" => idle(),
         "churn" => churn(),
         "stress" => stress(),
@@ -82,6 +83,12 @@ fn everything() {
     let stats = stats();
     assert_eq!((stats.recorded, stats.acknowledged, stats.held), (80_000, 80_000, 0));
     assert_eq!((stats.not_finite, stats.folded, stats.refused), (1, 0, 0));
+}
+
+fn status() {
+    let hook = Operation::new("epoch_hook");
+    (0..10).for_each(|n| hook.record_ns(latency(n)));
+    std::process::exit(std::env::var("STATUS").unwrap().parse().unwrap());
 }
 
 fn exit() {
