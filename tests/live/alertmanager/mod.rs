@@ -3,6 +3,7 @@
 
 mod bad;
 mod deaths;
+mod ends;
 mod pair;
 
 use std::time::Duration;

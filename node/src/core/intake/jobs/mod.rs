@@ -1,9 +1,9 @@
 //! Jobs: which clients bring the latencies of each operation, and which operations have ended.
 //!
 //! An operation has ended once a client that brought it has sent its final datagram or frame and
-//! no other one brings it any more. One that vanishes without a final message ends nothing: its
-//! silence is for the aggregator to judge. Senders without a number never end; while they bring an
-//! operation it has not ended.
+//! none has brought it since that may still come. One that vanishes without a final message ends
+//! nothing: its silence is for the aggregator to judge. Senders without a number never end; while
+//! they bring an operation it has not ended.
 //!
 //! Owns no samples: at the end of each interval it is handed who brought which operation.
 //!
@@ -31,6 +31,9 @@ pub(super) struct Jobs {
     by_operation: BTreeMap<Operation, BTreeMap<Source, Brought>>,
     /// Clients that have ended since the last interval was closed.
     ending: BTreeSet<ClientId>,
+    /// Operations of which a client has ended and no other one has brought any since, though one
+    /// may.
+    waiting: BTreeSet<Operation>,
     /// Operations that have ended, and when.
     ended: BTreeMap<Operation, Mono>,
 }
@@ -58,8 +61,9 @@ impl Jobs {
             self.on_brought(now, operation, source);
         }
         for client in std::mem::take(&mut self.ending) {
-            self.end(now, client);
+            self.end(client);
         }
+        self.end_waiting(now);
         self.ended.retain(|_, at| now.since(*at) < OPERATION_ENDED_SHOWN);
         while self.ended.len() > ENDED_OPERATIONS_MAX {
             let oldest = self.ended.iter().min_by_key(|(_, at)| **at);
@@ -75,6 +79,7 @@ impl Jobs {
 
     fn on_brought(&mut self, now: Mono, operation: &Operation, source: Source) {
         self.ended.remove(operation);
+        self.waiting.remove(operation);
         if !self.by_operation.contains_key(operation) {
             if self.by_operation.len() >= JOB_OPERATIONS_MAX {
                 self.by_operation.retain(|_, sources| !sources.values().all(|of| of.is_gone(now)));
@@ -96,14 +101,25 @@ impl Jobs {
         brought.newest = now;
     }
 
-    fn end(&mut self, now: Mono, client: ClientId) {
-        self.by_operation.retain(|operation, sources| {
-            if sources.remove(&Some(client)).is_some() && sources.values().all(|of| of.is_gone(now))
-            {
-                self.ended.insert(operation.clone(), now);
-                return false;
+    fn end(&mut self, client: ClientId) {
+        for (operation, sources) in &mut self.by_operation {
+            if sources.remove(&Some(client)).is_some() {
+                self.waiting.insert(operation.clone());
             }
-            true
+        }
+    }
+
+    /// Ends what no source is left of that has not gone.
+    fn end_waiting(&mut self, now: Mono) {
+        let Self { by_operation, waiting, ended, .. } = self;
+        waiting.retain(|operation| {
+            let sources = by_operation.get(operation);
+            let is_over = sources.is_none_or(|all| all.values().all(|of| of.is_gone(now)));
+            if is_over {
+                by_operation.remove(operation);
+                ended.insert(operation.clone(), now);
+            }
+            !is_over
         });
     }
 }

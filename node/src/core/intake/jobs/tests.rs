@@ -61,12 +61,21 @@ fn a_job_that_is_started_again_in_the_interval_of_its_end_ends_nothing() {
 }
 
 #[test]
-fn a_job_that_vanished_holds_up_no_end_once_its_pauses_explain_no_silence() {
+fn a_job_that_was_killed_holds_up_the_end_of_the_next_run_for_three_of_its_pauses() {
     let mut world = World::new();
-    (0..9).for_each(|_| drop(world.after(10, &[(A, "x"), (B, "x")], &[])));
-    assert!(world.after(59, &[(B, "x")], &[B]).is_empty(), "one of them may come again");
-    (0..9).for_each(|_| drop(world.after(10, &[(3, "x")], &[])));
-    assert_eq!(world.after(1, &[], &[3]), ["x"]);
+    (0..9).for_each(|_| drop(world.after(30, &[(A, "x")], &[])));
+    assert!(world.after(10, &[(B, "x")], &[B]).is_empty(), "the other one may come again");
+    assert!(world.after(80, &[], &[]).is_empty());
+    assert_eq!(world.after(1, &[], &[]), ["x"]);
+}
+
+#[test]
+fn a_job_that_vanishes_after_the_end_of_another_ends_nothing() {
+    let mut world = World::new();
+    (0..9).for_each(|_| drop(world.after(1, &[(A, "x"), (B, "x")], &[])));
+    assert!(world.after(1, &[(A, "x"), (B, "x")], &[B]).is_empty());
+    assert!(world.after(1, &[(A, "x")], &[]).is_empty());
+    assert!(world.after(3_600, &[], &[]).is_empty());
 }
 
 #[test]
@@ -78,10 +87,12 @@ fn one_that_vanishes_ends_nothing_and_one_that_is_slow_is_not_forgotten() {
 }
 
 #[test]
-fn senders_without_a_number_never_end() {
+fn senders_without_a_number_never_end_and_hold_up_the_end_while_they_bring_the_operation() {
     let mut world = World::new();
     world.after(1, &[(0, "x"), (A, "x")], &[]);
     assert!(world.after(1, &[], &[A]).is_empty());
+    assert!(world.after(1, &[(0, "x")], &[]).is_empty());
+    assert!(world.after(86_400, &[], &[]).is_empty());
 }
 
 #[test]

@@ -1,0 +1,11 @@
+"""A job whose epoch hook takes 30 ms: records one each 20 ms for so many seconds, and ends."""
+
+import sys
+import time
+
+import plimsoll
+
+END = time.monotonic() + float(sys.argv[1])
+while time.monotonic() < END:
+    plimsoll.record("epoch_hook", 0.030)
+    time.sleep(0.02)
