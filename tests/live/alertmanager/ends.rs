@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use plimsoll_mesh::child::until;
 use plimsoll_tests::alertmanager::Alertmanager;
-use plimsoll_tests::metrics_page::await_value;
+use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::program::run;
 use plimsoll_tests::single_node::SingleNodeMesh;
 use plimsoll_tests::webhook::WebhookReceiver;
 use serde_json::Value;
 
 use super::{BUDGETS, RULE, WAIT, notifications};
+
+/// Samples are absent after a minute at the earliest.
+const ABSENT_WAIT: Duration = Duration::from_secs(120);
 
 /// A job with our Python client that is too slow for `seconds`, in a shell that kills it then if
 /// it `is_killed`.
@@ -65,15 +68,16 @@ async fn a_job_that_ends_ends_its_alerts_at_every_receiver_and_one_that_is_kille
         .collect();
     assert_eq!(reasons, ["job_ended", "job_ended"]);
     let absent = "plimsoll_operation_absent{operation=\"epoch_hook\"}";
-    await_value(mesh.stack.api(), absent, 0.0).await.unwrap();
+    let page = mesh.stack.api().clone();
+    assert_eq!(MetricsPage::of(&page).await.unwrap().value(absent), Some(0.0));
 
     let killed = run(job(&mesh, "4", true), WAIT).await.unwrap();
     assert_eq!(killed.code, None, "{}", killed.stderr);
     alertmanager.await_alerts(RULE, "both scopes fire again", firing).await.unwrap();
-    let no_data = "plimsoll_budget_verdict{budget=\"epoch_hook\",scope=\"node\",node=\"fed\",\
-                   operation=\"epoch_hook\",verdict=\"no_data\"}";
-    await_value(mesh.stack.api(), no_data, 1.0).await.unwrap();
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    let is_absent = until("the job is absent", ABSENT_WAIT, async || {
+        MetricsPage::of(&page).await.ok()?.value(absent).filter(|value| *value == 1.0)
+    });
+    is_absent.await.unwrap();
     assert_eq!(alertmanager.alerts(RULE).await.unwrap().len(), 2, "it vanished: its alerts stay");
     mesh.drain_node().await.unwrap();
     mesh.stack.end().await.unwrap();
