@@ -4,7 +4,7 @@ A new process, a forked child included, has nothing: no thread and no socket unt
 value. Callers never send; they leave values, start the thread with the first one, and wake it with
 the first one after a pause. That one is sent at once, and then what there is every `flush_ms`,
 since a process that is killed gets no notice. Without values the thread sleeps. What a process
-that ends leaves behind is sent by `at_exit`, for a bounded time. DESIGN N49.
+that ends leaves behind is sent by `at_exit`, for a bounded time. DESIGN N49, N56.
 """
 
 import atexit
@@ -14,10 +14,12 @@ import os
 import sys
 import threading
 import time
-from typing import Dict, Optional, Tuple
+from types import FrameType
+from typing import Dict, Optional
 
 from . import limits
 from .diagnostics import DIAGNOSTICS, MASTER_FIX
+from .ending import Ending, ending, worker_frame
 from .flush_result import FlushResult
 from .link import Link, Outcome
 from .registry import Registry
@@ -37,7 +39,7 @@ class Stats:
     connected: bool
     """Whether the node took the last datagram."""
     client: str
-    """The random name under which this process numbers its datagrams."""
+    """The random name under which this process numbers its datagrams to this address."""
     datagrams: int
     """Datagrams that the node's socket took."""
     samples: int
@@ -78,11 +80,12 @@ class Client:
         self._starting = threading.RLock()
         self._thread: Optional[threading.Thread] = None
         self._wakeup = Wakeup()
+        self._ending = Ending.NONE
+        self._worker: Optional[FrameType] = None
         # Flushes requested, flushes done, and how the last one ended.
         self._turn = threading.Condition()
         self._requested = 0
         self._done = 0
-        self._is_last = False
         self._outcome = Outcome.SENT
         self._fault = ""
         self._dropped_reported = 0
@@ -99,7 +102,7 @@ class Client:
         self.registry.forked()
 
     def apply(self, settings: Settings) -> None:
-        """Applies new settings; pending values go to the new socket."""
+        """Applies new settings; pending values go to the new socket, under a new numbering."""
         before, self.settings = self.settings, settings
         moved = settings.socket != before.socket
         self.registry.recording = settings.enabled
@@ -109,8 +112,7 @@ class Client:
             self.registry.sleep()
         if moved:
             with self._sending:
-                self._sender.link.close()
-                self._sender.link = Link(settings.socket)
+                self._sender.move(Link(settings.socket))
         self._wakeup.ring()
         DIAGNOSTICS.on_settings(before, settings)
 
@@ -144,13 +146,20 @@ class Client:
     def at_exit(self) -> None:
         """At the exit of the process: sends the last values, then a datagram that marks the end."""
         DIAGNOSTICS.on_exit(self.settings)
-        if not self.registry.is_awake and self._thread is None:
-            return
+        # A spawned worker of multiprocessing runs this twice.
+        if self._ending is Ending.NONE:
+            self._ending = ending(self._worker)
+        if self.registry.is_awake or self._thread is not None:
+            self._flush_at_exit()
+        if self._ending is Ending.IN_ORDER:
+            self._ending = Ending.LATE
+
+    def _flush_at_exit(self) -> None:
         try:
-            result = self._flush(limits.EXIT_WAIT_S, is_last=True)
+            result = self._flush(limits.EXIT_WAIT_S)
         except BaseException:
             # A signal handler raised, such as `sys.exit` on a SIGTERM that comes while it ends.
-            self._flush(limits.EXIT_WAIT_S, is_last=True)
+            self._flush(limits.EXIT_WAIT_S)
             raise
         if result.queued:
             text = f"{result.queued} values were lost at the exit: {result.reason}"
@@ -160,11 +169,11 @@ class Client:
         with self.registry.still():
             return self._sender.held() + self.registry.held()
 
-    def _flush(self, wait_s: float, is_last: bool = False) -> FlushResult:
+    def _flush(self, wait_s: float) -> FlushResult:
         deadline = time.monotonic() + wait_s
         values_before = self._sender.values
         while True:
-            outcome = self._flush_in_thread(deadline, is_last)
+            outcome = self._flush_in_thread(deadline)
             # Unreachable at once, since what is kept is sent later.
             if outcome is not Outcome.FULL or time.monotonic() >= deadline:
                 break
@@ -204,30 +213,27 @@ class Client:
         fault = self._fault or link.fault or f"{link.address}: not all was sent in time"
         return f"{fault}. Allow more time than flush(timeout_s={wait_s:g}); {doctor}"
 
-    def _flush_in_thread(self, deadline: float, is_last: bool) -> Outcome:
+    def _flush_in_thread(self, deadline: float) -> Outcome:
         """One flush by the thread, so that an interrupt of this one cannot cut it in half."""
         if self._thread is None or not self._thread.is_alive():
-            return self._flush_once(is_last, max(0.0, deadline - time.monotonic()))
+            return self._flush_once(max(0.0, deadline - time.monotonic()))
         with self._turn:
             self._requested += 1
             ticket = self._requested
-            self._is_last = is_last
             self._wakeup.ring()
             wait_s = max(0.0, deadline - time.monotonic())
             done = self._turn.wait_for(lambda: self._done >= ticket, wait_s)
             return self._outcome if done else Outcome.FULL
 
-    def _flush_once(self, is_last: bool, wait_s: float = -1) -> Outcome:
+    def _flush_once(self, wait_s: float = -1) -> Outcome:
         # A signal handler that flushes must not wait for ever for what it interrupted.
         if not self._sending.acquire(timeout=wait_s):
             return Outcome.FULL
         try:
             self._fault = ""
-            outcome = self._sender.flush()
+            outcome = self._send()
             if outcome is not Outcome.SENT:
                 self.registry.fold_halves()
-            elif is_last:
-                outcome = self._sender.tail()
             return outcome
         except Exception as error:  # The thread must outlive whatever is wrong here.
             self._fault = f"flush failed: {error!r}"
@@ -235,17 +241,33 @@ class Client:
         finally:
             self._sending.release()
 
+    def _send(self) -> Outcome:
+        """Sends what there is, and what the end of the process adds to it."""
+        # Once, since the exit handler may change it meanwhile.
+        now = self._ending
+        if now is Ending.LATE:
+            return self._sender.flush_late()
+        outcome = self._sender.flush()
+        if outcome is Outcome.SENT and now is Ending.FAILED:
+            return self._sender.tail()
+        if outcome is Outcome.SENT and now is Ending.IN_ORDER:
+            return self._sender.end()
+        return outcome
+
     def _run(self) -> None:
         while self._forked_by is None or self._forked_by.is_alive():
-            requested, is_last = self._requests()
+            requested = self._requests()
             begun_s = time.monotonic()
-            outcome = self._flush_once(is_last)
+            outcome = self._flush_once()
             with self._turn:
                 self._done, self._outcome = requested, outcome
                 self._turn.notify_all()
             self._warn_of_absence(outcome)
             self._wait_for_turn(outcome, time.monotonic() - begun_s)
-        self._flush_once(is_last=True)
+        # Nothing shows whether the thread that forked this process failed.
+        if self._ending is Ending.NONE:
+            self._ending = Ending.FAILED
+        self._flush_once()
 
     def _warn_of_absence(self, outcome: Outcome) -> None:
         """A process that neither flushes nor ends is to warn of an absent node as well."""
@@ -259,16 +281,18 @@ class Client:
             text = f"values wait: {self._obstacle(outcome, 0)}"
             DIAGNOSTICS.warn_safely("unreachable", text)
 
-    def _requests(self) -> Tuple[int, bool]:
+    def _requests(self) -> int:
         with self._turn:
             # All that rang is served by the flush that follows.
             self._wakeup.clear()
-            is_last, self._is_last = self._is_last, False
-            return self._requested, is_last
+            return self._requested
 
     def _wait_for_turn(self, outcome: Outcome, took_s: float) -> None:
         """Waits until a flush is due, or a request, a value after a pause or new settings ring."""
         flush_s = self.settings.flush_ms / 1_000
+        if self._forked_by is not None:
+            # This thread must notice in time that the other one has ended.
+            flush_s = min(flush_s, limits.TAIL_AFTER_S)
         if outcome is Outcome.UNREACHABLE:
             self._wakeup.wait(max(flush_s, limits.RETRY_S))
             return
@@ -303,6 +327,7 @@ class Client:
         finalizers = sys.modules.get("multiprocessing.util")
         if process is None or finalizers is None or process.parent_process() is None:
             return
+        self._worker = worker_frame()
         # Below every usual priority, since others may record until they end.
         finalizers.Finalize(None, self.at_exit, exitpriority=-1_000)
 

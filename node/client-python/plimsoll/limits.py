@@ -21,7 +21,7 @@ TAIL_AFTER_S = 0.5
 # UDP datagram of this size crosses an Ethernet link in one piece.
 UNIX_DATAGRAM_BYTES_MAX = 8_192
 UDP_DATAGRAM_BYTES_MAX = 1_432
-# Bytes kept free in each for the sequence line: a token of 16 and three numbers of 19 digits.
+# Bytes kept free in each for the sequence line: a token of 16, three numbers of 19 digits, `last`.
 SEQUENCE_BYTES_MAX = 96
 
 # Bytes that a line gets at least: the longest name and labels with one value take 3 300.

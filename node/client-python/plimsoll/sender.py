@@ -4,49 +4,113 @@ At most one datagram is out of its series and not yet taken by the node; everyth
 in the series, where it folds. Run by one thread at a time; decides nothing about when.
 """
 
-import secrets
-from typing import List, Optional
+from typing import List, NamedTuple, Optional
 
 from . import limits
 from .link import Link, Outcome
+from .numbering import Numbering
 from .registry import Registry
 from .series import Line, Series
 
 
+class _Datagram(NamedTuple):
+    """A datagram that is closed and numbered."""
+
+    sequence: str
+    lines: List[str]
+    samples: int
+    values: int
+    owes_tail: bool
+    """Whether a loss of it is noticed only by a later datagram."""
+
+    def encode(self) -> bytes:
+        return "\n".join([self.sequence, *self.lines]).encode()
+
+
 class Sender:
-    """One numbering of datagrams: of one process, under one token."""
+    """The datagrams of one process: one numbering of them, and another one after its end."""
 
     def __init__(self, registry: Registry, link: Link) -> None:
-        self.client = secrets.token_hex(8)
         self.link = link
         self.datagrams = 0
         self.samples = 0
         self.values = 0
         """Values in datagrams that the node's socket accepted: samples, amounts, gauges, events."""
+        self.owes_tail = False
+        """False once the node has been informed that no datagram follows."""
         self._registry = registry
-        # Of the datagram in hand: closed and numbered, but not yet taken by the node.
-        self._in_hand: Optional[bytes] = None
-        self._in_hand_samples = self._in_hand_values = 0
-        self._number = 0
-        self._samples_numbered = 0
+        self._numbering = Numbering()
+        # Closed, but not yet taken by the node.
+        self._in_hand: Optional[_Datagram] = None
         # Of the datagram being filled.
         self._lines: List[str] = []
         self._lines_bytes = 0
         self._lines_samples = self._lines_values = 0
-        self.owes_tail = False
-        """False once the node has been informed that no datagram follows."""
         self._begin_with = 0
+
+    @property
+    def client(self) -> str:
+        """The random name of the present numbering."""
+        return self._numbering.client
 
     def held(self) -> int:
         """Values out of their series that the node's socket has not accepted."""
-        return self._in_hand_values + self._lines_values
+        return self._lines_values + (self._in_hand.values if self._in_hand else 0)
 
     def flush(self) -> Outcome:
         """Sends what the series hold at this moment, until the node takes no more of it."""
+        number = self._numbering.number
+        outcome = self._send_full()
+        if outcome is not Outcome.SENT:
+            return outcome
+        if self._lines:
+            return self._close()
+        return self.tail() if self._numbering.number == number else outcome
+
+    def tail(self) -> Outcome:
+        """If one is owed, sends a number alone, so that a loss is noticed; nothing is in hand."""
+        return self._close() if self.owes_tail else Outcome.SENT
+
+    def end(self) -> Outcome:
+        """Ends the numbering by its final datagram, unless it sent nothing; nothing is in hand."""
+        # Older nodes reject the final datagram: the tail before it shows them a loss as well.
+        outcome = self.tail()
+        if outcome is Outcome.SENT and self._numbering.number > 0:
+            outcome = self._close(is_last=True)
+        return outcome
+
+    def flush_late(self) -> Outcome:
+        """As `flush` and `end`, with the last lines in the final datagram.
+
+        For a process that may be gone before another datagram.
+        """
+        outcome = self._send_full()
+        if outcome is Outcome.SENT and (self._lines or self._numbering.number > 0):
+            outcome = self._close(is_last=True)
+        return outcome
+
+    def move(self, link: Link) -> None:
+        """Continues at another node, under a numbering of its own.
+
+        The former node gets the final datagram if it takes all that was numbered for it, without
+        another attempt. What it did not take is numbered anew.
+        """
+        if self.link.is_connected and self._send_in_hand() is Outcome.SENT:
+            self.end()
+        self.link.close()
+        self.link = link
+        self._numbering = Numbering()
+        self.owes_tail = False
+        waiting, self._in_hand = self._in_hand, None
+        if waiting is not None and waiting.lines:
+            sequence = self._numbering.next_line(waiting.samples)
+            self._in_hand = waiting._replace(sequence=sequence, owes_tail=True)
+
+    def _send_full(self) -> Outcome:
+        """Sends the datagram in hand, and each one that gets full; the rest stays in `_lines`."""
         outcome = self._send_in_hand()
         if outcome is not Outcome.SENT:
             return outcome
-        number = self._number
         every = self._registry.all()
         for at in range(len(every)):
             index = (self._begin_with + at) % len(every)
@@ -57,20 +121,7 @@ class Sender:
                 # Where a slow node left off, so that no series waits for ever.
                 self._begin_with = index
                 return outcome
-        self._drain_events()
-        if self._lines:
-            return self._close()
-        if self._number == number and self.owes_tail:
-            return self.tail()
-        return outcome
-
-    def tail(self) -> Outcome:
-        """Sends a datagram that holds a number alone, so that a loss before it is noticed."""
-        if self._number == 0:
-            return Outcome.SENT
-        outcome = self._close()
-        self.owes_tail = outcome is not Outcome.SENT
-        return outcome
+        return self._drain_events()
 
     def _drain(self, series: Series) -> Outcome:
         left = series.waiting()
@@ -88,13 +139,16 @@ class Sender:
             if outcome is not Outcome.SENT:
                 return outcome
 
-    def _drain_events(self) -> None:
+    def _drain_events(self) -> Outcome:
         while self._registry.events:
             event = self._registry.events.pop(0)
-            if len(event.encode()) > self._room() and self._close() is not Outcome.SENT:
-                self._registry.drop("events")
-                return
+            if len(event.encode()) > self._room():
+                outcome = self._close()
+                if outcome is not Outcome.SENT:
+                    self._registry.drop("events")
+                    return outcome
             self._add(Line(event, 0, 1))
+        return Outcome.SENT
 
     def _room(self) -> int:
         return self.link.datagram_bytes_max - limits.SEQUENCE_BYTES_MAX - self._lines_bytes
@@ -108,32 +162,31 @@ class Sender:
         self._lines_values += line.values
         return True
 
-    def _close(self) -> Outcome:
-        """Numbers the datagram, and hands it over."""
-        self._number += 1
-        sequence = (
-            f"_seq|{self.client}|{self._number}|{self._samples_numbered}|{self._lines_samples}"
-        )
-        self._in_hand = "\n".join([sequence, *self._lines]).encode()
-        self._in_hand_samples, self._in_hand_values = self._lines_samples, self._lines_values
-        self._samples_numbered += self._lines_samples
-        self.owes_tail = True
+    def _close(self, is_last: bool = False) -> Outcome:
+        """Numbers the datagram, and hands it over; after the last one a new numbering begins."""
+        lines, samples = self._lines, self._lines_samples
+        sequence = self._numbering.next_line(samples, is_last)
+        owes_tail = bool(lines) and not is_last
+        self._in_hand = _Datagram(sequence, lines, samples, self._lines_values, owes_tail)
         self._lines, self._lines_bytes = [], 0
         self._lines_samples = self._lines_values = 0
+        if is_last:
+            self._numbering = Numbering()
         return self._send_in_hand()
 
     def _send_in_hand(self) -> Outcome:
-        if self._in_hand is None:
+        datagram = self._in_hand
+        if datagram is None:
             return Outcome.SENT
-        outcome = self.link.send(self._in_hand)
+        outcome = self.link.send(datagram.encode())
         if outcome is Outcome.TOO_LONG:
-            self._registry.drop("size", max(1, self._in_hand_values))
+            self._registry.drop("size", max(1, datagram.values))
         elif outcome is not Outcome.SENT:
             return outcome
         else:
             self.datagrams += 1
-            self.samples += self._in_hand_samples
-            self.values += self._in_hand_values
+            self.samples += datagram.samples
+            self.values += datagram.values
+        self.owes_tail = datagram.owes_tail
         self._in_hand = None
-        self._in_hand_samples = self._in_hand_values = 0
         return Outcome.SENT

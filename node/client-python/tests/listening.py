@@ -1,8 +1,8 @@
 """A socket in place of a node, which reads as strictly as one: what tests hold the client to.
 
 It is a real socket of the kernel; only what the node does with the lines is left out. Every
-datagram must begin with its sequence line, numbers must have no holes, and `before` must be the
-samples of all datagrams before it, for each client by itself.
+datagram must begin with its sequence line, numbers must have no holes, `before` must be the
+samples of all datagrams before it, and none may follow the final one, for each client by itself.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from collections import defaultdict
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 DEADLINE_S = 20.0
-_SEQUENCE = re.compile(r"_seq\|([A-Za-z0-9_-]{1,64})\|(\d+)\|(\d+)\|(\d+)")
+_SEQUENCE = re.compile(r"_seq\|([A-Za-z0-9_-]{1,64})\|(\d+)\|(\d+)\|(\d+)(\|last)?")
 _LINE = re.compile(r"([A-Za-z0-9_./-]+):([^|]+)\|(ms|c|g)(?:\|@([^|]+))?(?:\|#([^|]*))?")
 
 
@@ -30,7 +30,9 @@ class Client:
         self.number = number - 1
         self.counted = before
         self.samples = 0
+        # Datagrams that are a number alone; and the sequence line of the final one.
         self.tails = 0
+        self.final = None
 
 
 class Listening:
@@ -114,6 +116,14 @@ class Listening:
         """Samples of all latencies."""
         return sum(map(self.count, self.latencies))
 
+    def counts(self):
+        """Each latency with its samples."""
+        return {series: self.count(series) for series in self.latencies}
+
+    def finals(self):
+        """Sequence lines of all final datagrams, in the order of the clients' first ones."""
+        return [client.final for client in self.clients.values() if client.final]
+
     def values_ns(self, series):
         """Values of a latency, sorted, each as often as it counts."""
         return sorted(value for value, weight in self.latencies[series] for _ in range(weight))
@@ -121,8 +131,9 @@ class Listening:
     def _take(self, datagram):
         self.sizes.append(len(datagram))
         first, *lines = datagram.decode().split("\n")
-        name, number, before, samples = _SEQUENCE.fullmatch(first).groups()
+        name, number, before, samples, last = _SEQUENCE.fullmatch(first).groups()
         client = self.clients.setdefault(name, Client(int(number), int(before)))
+        assert client.final is None, f"{first} after the final {client.final}"
         assert int(number) == client.number + 1, f"{first} after {client.number}"
         assert int(before) == client.counted, f"{first} after {client.counted} samples"
         taken = sum(map(self._line, lines))
@@ -130,7 +141,8 @@ class Listening:
         client.number += 1
         client.counted += taken
         client.samples += taken
-        client.tails += not lines
+        client.tails += not (lines or last)
+        client.final = first if last else None
 
     def _line(self, line):
         if line.startswith("_e{"):
@@ -152,8 +164,8 @@ class Listening:
         return len(read) * int(weight)
 
     def __repr__(self):
-        counts = {series: self.count(series) for series in self.latencies}
-        return f"{len(self.sizes)} datagrams, {counts}, {dict(self.counters)}, {self.gauges}"
+        counts = f"{self.counts()}, {dict(self.counters)}, {self.gauges}"
+        return f"{len(self.sizes)} datagrams, {counts}"
 
 
 @contextlib.contextmanager
@@ -188,13 +200,14 @@ def environment(address, **more):
     }
 
 
-def run(script, address, reader=None, **more):
+def run(script, address, reader=None, code=0, **more):
     """Runs a script to its end in a new interpreter, `reader` reading on; what it printed."""
-    return run_command(["-c", script], address, reader, **more)
+    return run_command(["-c", script], address, reader, code, **more)
 
 
-def run_command(arguments, address, reader=None, **more):
-    """Runs a new interpreter with these arguments to its end; what it printed."""
+def run_command(arguments, address, reader=None, code=0, **more):
+    """Runs a new interpreter with these arguments to its end, with this exit code unless it is
+    None; what it printed."""
     with tempfile.TemporaryFile("w+") as output:
         process = subprocess.Popen(
             [sys.executable, *arguments],
@@ -211,5 +224,6 @@ def run_command(arguments, address, reader=None, **more):
             process.wait()
         output.seek(0)
         printed = output.read()
-    assert process.returncode == 0, f"exit code {process.returncode}\n{printed}"
+    is_expected = code in (None, process.returncode)
+    assert is_expected, f"exit code {process.returncode} in place of {code}\n{printed}"
     return printed

@@ -120,9 +120,61 @@ class Sending(TestCase):
         self.assertEqual(self.listening.clients[self.sender.client].tails, 2)
         self.assertEqual(self.listening.clients[self.sender.client].number, 4)
 
-    def test_a_client_without_values_never_sends(self):
-        self.assertIs(self.sender.flush(), Outcome.SENT)
+    def test_an_end_comes_after_the_tail_and_the_next_value_begins_a_numbering(self):
+        former = self.sender.client
+        self.record([1, 2])
+        self.flush_reading()
+        for _ in range(2):
+            self.assertIs(self.sender.end(), Outcome.SENT)
+        self.assertEqual(self.listening.read().finals(), [f"_seq|{former}|3|2|0|last"])
+        self.record([3])
+        self.flush_reading()
+        following = self.sender.client
+        self.assertEqual(list(self.listening.clients), [former, following])
+        # Beside its last lines, for a process that may be gone before another datagram.
+        self.record([4])
+        for _ in range(2):
+            self.assertIs(self.sender.flush_late(), Outcome.SENT)
+        self.assertEqual(self.listening.read().finals()[1:], [f"_seq|{following}|2|1|1|last"])
+        self.assertEqual(self.listening.values_ns("op"), [1, 2, 3, 4])
+
+    def test_a_final_datagram_that_finds_the_socket_full_is_sent_once_it_is_not(self):
+        client = self.sender.client
+        self.record([1])
+        self.flush_reading()
         self.assertIs(self.sender.tail(), Outcome.SENT)
+        with mock.patch.object(self.sender.link, "send", return_value=Outcome.FULL):
+            self.assertIs(self.sender.end(), Outcome.FULL)
+            # Recorded before the final datagram was taken, and yet not of its numbering.
+            self.record([2])
+            self.assertIs(self.sender.flush(), Outcome.FULL)
+        self.flush_reading()
+        self.assertIs(self.sender.end(), Outcome.SENT)
+        first, second = self.listening.read().finals()
+        self.assertEqual(first, f"_seq|{client}|3|1|0|last")
+        self.assertRegex(second, r"\|3\|1\|0\|last$")
+        self.assertEqual(self.listening.values_ns("op"), [1, 2])
+
+    def test_a_node_that_did_not_take_all_gets_no_end_at_a_move(self):
+        self.record([1])
+        self.flush_reading()
+        former = self.sender.link
+        with mock.patch.object(former, "send", return_value=Outcome.FULL) as send:
+            self.record([2])
+            self.assertIs(self.sender.flush(), Outcome.FULL)
+            self.sender.move(Link(self.listening.path))
+        # That of the flush and one more attempt; a later number would count it as lost.
+        self.assertEqual(send.call_count, 2)
+        self.assertEqual(send.call_args_list[0], send.call_args_list[1])
+        self.flush_reading()
+        self.assertEqual(self.listening.finals(), [])
+        self.assertEqual(self.listening.values_ns("op"), [1, 2])
+        self.assertEqual(self.listening.clients[self.sender.client].samples, 1)
+
+    def test_a_client_without_values_never_sends(self):
+        for send in [self.sender.flush, self.sender.tail, self.sender.end, self.sender.flush_late]:
+            self.assertIs(send(), Outcome.SENT)
+        self.sender.move(Link(self.listening.path))
         self.assertEqual(self.listening.read().sizes, [])
 
     def test_a_node_that_does_not_read_gets_everything_once_it_does(self):
@@ -333,8 +385,10 @@ class Sending(TestCase):
 class Conservation(TestCase):
     """Whatever happens in whatever order: recorded = read + held + dropped."""
 
+    RARE = ("die", "live", "fold", "end", "flush_late", "move")
+
     def test_every_sample_is_read_held_or_dropped_under_random_outages(self):
-        for seed in range(12):
+        for seed in range(16):
             with self.subTest(seed=seed), unix_socket() as listening:
                 self.run_schedule(random.Random(seed), listening)
 
@@ -343,7 +397,7 @@ class Conservation(TestCase):
         sender = Sender(registry, Link(listening.path))
         recorded, read, alive = 0, 0, listening
         for _ in range(60):
-            action = chance.choice(["record", "record", "flush", "flush", "die", "live", "fold"])
+            action = chance.choice(["record", "record", "flush", "flush", *self.RARE])
             if action == "record":
                 series = registry.latency("op", {"k": chance.randrange(3)})
                 rate = chance.choice([1e-6, 1e-2])
@@ -357,6 +411,13 @@ class Conservation(TestCase):
                 sender.flush()
                 if alive:
                     alive.read()
+            elif action == "end":
+                if sender.flush() is Outcome.SENT:
+                    sender.end()
+            elif action == "flush_late":
+                sender.flush_late()
+            elif action == "move":
+                sender.move(Link(listening.path))
             elif action == "die" and alive:
                 read += alive.read().samples()
                 alive.close()
