@@ -146,9 +146,8 @@ class Client:
     def at_exit(self) -> None:
         """At the exit of the process: sends the last values, then a datagram that marks the end."""
         DIAGNOSTICS.on_exit(self.settings)
-        # A spawned worker of multiprocessing runs this twice.
-        if self._ending is Ending.NONE:
-            self._ending = ending(self._worker)
+        # A spawned worker of multiprocessing runs this twice, and its exit code is the same.
+        self._ending = ending(self._worker)
         if self.registry.is_awake or self._thread is not None:
             self._flush_at_exit()
         if self._ending is Ending.IN_ORDER:
@@ -265,8 +264,7 @@ class Client:
             self._warn_of_absence(outcome)
             self._wait_for_turn(outcome, time.monotonic() - begun_s)
         # Nothing shows whether the thread that forked this process failed.
-        if self._ending is Ending.NONE:
-            self._ending = Ending.FAILED
+        self._ending = Ending.FAILED
         self._flush_once()
 
     def _warn_of_absence(self, outcome: Outcome) -> None:
