@@ -7,5 +7,5 @@ import plimsoll
 
 END = time.monotonic() + float(sys.argv[1])
 while time.monotonic() < END:
-    plimsoll.record("epoch_hook", 0.030)
+    plimsoll.record("epoch_hook", seconds=0.030)
     time.sleep(0.02)
