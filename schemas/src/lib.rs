@@ -20,6 +20,7 @@ pub mod ids;
 pub mod limits;
 #[cfg(feature = "mesh")]
 pub mod metric;
+pub mod own_operations;
 #[cfg(feature = "mesh")]
 pub mod rule;
 #[cfg(feature = "mesh")]

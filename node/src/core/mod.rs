@@ -33,6 +33,7 @@ use crate::limits;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::ids::{Incarnation, Operation, Seq};
 use plimsoll_schemas::limits::wire::{COUNT_MAX, INTERVAL_NS_MAX, MESSAGE_BYTES_SPLIT};
+use plimsoll_schemas::own_operations::PUBLISH;
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
@@ -47,7 +48,7 @@ use intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use intake::points::Point;
 use intake::promtext::Scrape;
 use intake::{ClosedInterval, Intake, Reject};
-use ledger::Ledger;
+use ledger::{Ledger, SampleCount};
 use open_readings::OpenReadings;
 use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox, Priority};
 use priority::ReportedStates;
@@ -80,8 +81,10 @@ pub struct Core {
     round_trip: Option<Duration>,
     task_restarts: u64,
     publish_operation: Operation,
-    /// Samples of that operation, which no job has brought.
-    own_samples: u64,
+    /// Samples of that operation, which no job has brought, in closed intervals
+    own_closed: u64,
+    /// and in the open one.
+    own_open: u64,
     /// The first bus message, which reports what former incarnations had noted.
     orphans_reported: Option<Seq>,
     /// When the present connection, or the last one, was made.
@@ -113,8 +116,9 @@ impl Core {
             stalled: false,
             round_trip: None,
             task_restarts: 0,
-            publish_operation: Operation::new("publish").expect("a constant of plain letters"),
-            own_samples: 0,
+            publish_operation: Operation::new(PUBLISH).expect("a constant of plain letters"),
+            own_closed: 0,
+            own_open: 0,
             orphans_reported: None,
             connected_at: Mono(0),
             leaving: false,
@@ -259,7 +263,8 @@ impl Core {
     fn on_given_up(&mut self, letter: Option<DeadLetter>) {
         let Some(DeadLetter { message, .. }) = letter else { return };
         if message.incarnation == self.sealer.incarnation() {
-            self.ledger.lose(loss::REFUSED, message.samples);
+            let samples = SampleCount { all: message.samples, own: message.own_samples };
+            self.ledger.lose(loss::REFUSED, samples);
         }
     }
 
@@ -282,8 +287,8 @@ impl Core {
         let Some(enqueued) = self.outbox.on_acknowledged(now.mono, ticket) else { return };
         if !self.leaving && enqueued >= self.connected_at {
             let latency_ns = nanos(now.mono.since(enqueued));
-            self.intake.on_own_latency(&self.publish_operation, latency_ns);
-            self.own_samples += 1;
+            let is_recorded = self.intake.on_own_latency(&self.publish_operation, latency_ns);
+            self.own_open += u64::from(is_recorded);
         }
     }
 
@@ -330,7 +335,7 @@ impl Core {
         self.outbox.on_deadline(now.mono);
         self.spool.on_deadline(now.mono);
         while let Some(expired) = self.outbox.expire(now.mono) {
-            self.ledger.lose(loss::EXPIRED, expired.samples());
+            self.ledger.lose(loss::EXPIRED, samples_of(&expired));
         }
         if self.leaving && self.outbox.is_empty() {
             self.emptied.get_or_insert(now.mono);
@@ -358,7 +363,9 @@ impl Core {
     fn close_interval(&mut self, now: Now, last: bool) {
         let ClosedInterval { started, latency, breached, events, lost } = self.intake.close(now);
         self.spool.on_interval_closed();
+        self.own_closed += std::mem::take(&mut self.own_open);
         for (reason, samples) in lost {
+            let samples = SampleCount::of_jobs(samples);
             self.ledger.record(samples);
             self.ledger.lose(reason, samples);
         }
@@ -400,9 +407,9 @@ impl Core {
 
     /// The samples of a draft for which there is no room are recorded and lost at once.
     fn enqueue_draft(&mut self, now: Now, draft: Draft) {
-        self.ledger.record(draft.samples());
+        self.ledger.record(samples_of(&draft));
         if let Err(dropped) = self.outbox.try_push(now.mono, draft) {
-            self.ledger.lose(loss::OUTBOX_FULL, dropped.samples());
+            self.ledger.lose(loss::OUTBOX_FULL, samples_of(&dropped));
         }
     }
 
@@ -454,8 +461,9 @@ impl Core {
         self.sealer.set_incarnation(own);
         self.outbox.set_incarnation(own);
         let expired = self.spool.on_recovered(now.wall, &mut recovered);
-        self.ledger.record(expired.draft_samples);
-        self.ledger.lose(loss::EXPIRED, expired.draft_samples);
+        let lost = SampleCount { all: expired.draft_samples, own: expired.draft_own_samples };
+        self.ledger.record(lost);
+        self.ledger.lose(loss::EXPIRED, lost);
         self.outbox.lose_events(loss::EXPIRED, expired.draft_events);
         for run in recovered.runs {
             self.take_over_run(now, run);
@@ -464,7 +472,7 @@ impl Core {
         // Old readings and counters are superseded, and a crash report replaces a final message.
         let drafts = recovered.drafts.into_iter().map(|(_, draft)| draft);
         for draft in drafts.filter(|draft| !draft.is_state()) {
-            self.ledger.record(draft.samples());
+            self.ledger.record(samples_of(&draft));
             self.outbox.adopt_draft(draft);
         }
     }
@@ -525,16 +533,17 @@ impl Core {
         self.spool.next_note(now.mono, note, brought)
     }
 
-    /// Samples that jobs have brought. The node's own have no client that relies on them: they are
-    /// noted with the next of these.
+    /// Samples that jobs have brought.
     fn brought(&self) -> u64 {
-        self.note().recorded.saturating_sub(self.own_samples)
+        self.note().recorded.saturating_sub(self.own_closed)
     }
 
-    /// What a note would state now.
+    /// What a note would state now. The node's own samples have no client that relies on them:
+    /// those of the open interval are recorded when it is closed.
     #[must_use]
     pub fn note(&self) -> NotedRun {
-        let open = if self.leaving { 0 } else { self.intake.open_samples() };
+        let open = self.intake.open_samples().saturating_sub(self.own_open);
+        let open = if self.leaving { 0 } else { open };
         let recorded = self.ledger.totals().recorded.saturating_add(open).min(COUNT_MAX);
         NotedRun { incarnation: self.sealer.incarnation(), recorded }
     }
@@ -632,6 +641,7 @@ impl Core {
             intake: self.intake.stats(),
             otlp: self.intake.otlp_stats(),
             totals: self.ledger.totals().clone(),
+            never_sent_samples: self.ledger.never_sent(),
             held_samples: self.outbox.samples(),
             unconfirmed_samples: self.outbox.unconfirmed_samples(),
             unconfirmed_bytes: self.outbox.unconfirmed_bytes(),
@@ -662,6 +672,7 @@ impl Core {
             kernel_dropped: self.intake.kernel_dropped(),
             rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
             recorded: self.ledger.totals().recorded,
+            recorded_own: self.ledger.recorded_own(),
             spooled: Some(self.spool.outlives_process()),
             former: self.spool.orphans().to_vec(),
             ended_operations: self.intake.ended_operations(),
@@ -670,6 +681,10 @@ impl Core {
             ..self.outbox.stats()
         }
     }
+}
+
+fn samples_of(draft: &Draft) -> SampleCount {
+    SampleCount { all: draft.samples(), own: draft.own_samples() }
 }
 
 #[cfg(test)]

@@ -57,7 +57,7 @@ impl Sealer {
         now: Wall,
         draft: Draft,
     ) -> SealedMessage {
-        let samples = draft.samples();
+        let (samples, own_samples) = (draft.samples(), draft.own_samples());
         let header = Header {
             node: self.identity.node.clone(),
             incarnation: self.incarnation,
@@ -77,6 +77,7 @@ impl Sealer {
             subject: self.subject(lane, draft.kind),
             payload: Bytes::from(payload),
             samples,
+            own_samples,
             produced: draft.produced,
             last: draft.last,
             sealed_at: now,
@@ -111,6 +112,7 @@ impl Sealer {
             subject: self.subject(lane, kind),
             payload: Bytes::from(wire::encode_around(&header, kind, &body)),
             samples: 0,
+            own_samples: 0,
             produced: 1,
             last: true,
             sealed_at: now,

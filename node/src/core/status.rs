@@ -28,6 +28,8 @@ pub struct Status {
     pub otlp: OtlpStats,
     /// Samples recorded, and of those lost.
     pub totals: Totals,
+    /// Samples that were lost before a message could carry them, whatever the reason.
+    pub never_sent_samples: u64,
     /// Samples in messages that the broker has not acknowledged.
     pub held_samples: u64,
     /// Samples in messages that no aggregator has confirmed yet.

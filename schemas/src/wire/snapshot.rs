@@ -8,6 +8,7 @@ use super::event::Events;
 use crate::hardware::Reading;
 use crate::histogram::{Distribution, Histogram};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
+use crate::own_operations::is_own_series;
 use crate::subject::SnapshotKind;
 use crate::time::Wall;
 
@@ -100,6 +101,15 @@ impl<H: Distribution> Body<H> {
             Self::Hardware(_) | Self::Bus(_) | Self::Event(_) => 0,
         }
     }
+
+    /// Those of them that the node took of itself.
+    #[must_use]
+    pub fn own_samples(&self) -> u64 {
+        match self {
+            Self::Latency(latency) => latency.own_samples(),
+            Self::Hardware(_) | Self::Bus(_) | Self::Event(_) => 0,
+        }
+    }
 }
 
 /// Everything the jobs beside a node reported in one interval.
@@ -124,6 +134,13 @@ impl<H: Distribution> Latency<H> {
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.histograms.iter().fold(0, |sum, (_, h)| sum.saturating_add(h.count()))
+    }
+
+    /// Those of them that the node took of itself.
+    #[must_use]
+    pub fn own_samples(&self) -> u64 {
+        let own = self.histograms.iter().filter(|(series, _)| is_own_series(series));
+        own.fold(0, |sum, (_, h)| sum.saturating_add(h.count()))
     }
 }
 
@@ -211,6 +228,10 @@ pub struct Bus {
     /// run ends without a final message, what it held is known from this.
     #[serde(skip_serializing_if = "is_zero")]
     pub recorded: u64,
+    /// Those of `recorded` that the node took of itself, so that a crash which loses only these is
+    /// known as such.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub recorded_own: u64,
     /// Whether a spool keeps its messages, so that the next run reports a crash of this one; absent
     /// when the node does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -22,9 +22,6 @@ pub use plimsoll_node::limits::IN_FLIGHT_MAX;
 use super::mesh_name::mesh_name;
 use crate::sim::plan::Depths;
 
-/// The reason under which a node drops what does not fit.
-const DROPPED: &str = "outbox_full";
-
 fn identity(node: &NodeName) -> Identity {
     let mesh = mesh_name();
     let labels = Labels::new([("rack", "r7")]).expect("a constant of plain letters");
@@ -257,8 +254,8 @@ impl NodeCore {
     #[must_use]
     pub fn stats(&self) -> NodeStats {
         let status = self.core.status();
-        let lost = status.totals.lost.iter().filter(|(reason, _)| reason.as_str() == DROPPED);
-        let dropped = lost.map(|(_, samples)| samples).sum();
+        // Of the node's own, too, whose reason does not say so.
+        let dropped = status.never_sent_samples;
         NodeStats { dropped, is_leaving: self.core.is_leaving(), status }
     }
 

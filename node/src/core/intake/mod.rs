@@ -243,9 +243,9 @@ impl Intake {
         self.recorder.suspect_units()
     }
 
-    /// Records a latency that the node measured itself.
-    pub(super) fn on_own_latency(&mut self, operation: &Operation, ns: u64) {
-        self.recorder.on_own_latency(operation, ns);
+    /// Records a latency that the node measured itself. Returns whether there was room.
+    pub(super) fn on_own_latency(&mut self, operation: &Operation, ns: u64) -> bool {
+        self.recorder.on_own_latency(operation, ns)
     }
 
     /// Adds limits over which samples are counted exactly.

@@ -21,6 +21,8 @@ pub struct SealedMessage {
     pub payload: Bytes,
     /// Samples that it carries.
     pub samples: u64,
+    /// Those of them that the node took of itself.
+    pub own_samples: u64,
     /// How many messages it stands for, as they were produced.
     pub produced: u64,
     /// True for an incarnation's last message.

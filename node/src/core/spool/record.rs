@@ -223,6 +223,7 @@ impl<'a> SealedRecord<'a> {
             subject: self.subject.to_owned(),
             payload: Bytes::copy_from_slice(self.payload),
             samples: self.samples,
+            own_samples: body.own_samples(),
             produced: self.produced.min(COUNT_MAX),
             last: header.last,
             sealed_at: self.at,

@@ -95,6 +95,8 @@ pub struct ExpiredMessages {
     pub drafts: u64,
     /// Their samples.
     pub draft_samples: u64,
+    /// Those of them that the node took of itself.
+    pub draft_own_samples: u64,
     /// Their events.
     pub draft_events: u64,
 }
@@ -306,6 +308,7 @@ impl RecoveredMessages {
             let keep = !is_old(now.since(end));
             expired.drafts += u64::from(!keep);
             expired.draft_samples += if keep { 0 } else { draft.samples() };
+            expired.draft_own_samples += if keep { 0 } else { draft.own_samples() };
             expired.draft_events += if keep { 0 } else { draft.events() };
             keep
         });

@@ -1,5 +1,6 @@
 //! The node's side of the ledger: no sample and no message is ever without a place.
 
+use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
 use super::*;
@@ -114,6 +115,31 @@ proptest! {
         }
         assert_totals(&messages)?;
     }
+}
+
+#[test]
+fn a_dropped_message_names_the_samples_of_jobs_and_the_nodes_own_apart() {
+    let thresholds = Thresholds { bytes_max: 9_000, ..thresholds() };
+    let outbox = OutboxBounds { thresholds, ..OutboxBounds::default() };
+    let mut core = core(Bounds { outbox, ..Bounds::default() });
+    core.on_bus_event(start(), &connected());
+    core.on_datagram(start(), b"a:1|ms\n_e{1,1}:a|b");
+    let mut now = start().after(SECOND);
+    core.on_deadline(now);
+    // Each acknowledgement is a sample of the node's own.
+    assert_eq!(deliver(&mut core, now).len(), 3);
+    core.on_bus_event(now, &BusEvent::Disconnected);
+    for n in 0..10 {
+        let tags = ["a", "b", "c", "d", "e", "f"].map(|key| format!("{key}:{n:x>120}")).join(",");
+        core.on_datagram(start(), format!("{n:a>120}:1|ms|#{tags}").as_bytes());
+    }
+    now = now.after(SECOND);
+    core.on_deadline(now);
+    let status = core.status();
+    let lost: Vec<_> = status.totals.lost.iter().map(|(of, n)| (of.as_str(), *n)).collect();
+    assert_eq!(lost, [(loss::OUTBOX_FULL, 10), (OWN_LOST, 3)]);
+    assert_eq!((status.totals.recorded, status.never_sent_samples), (14, 13));
+    assert_eq!((status.bus.recorded, status.bus.recorded_own), (14, 3));
 }
 
 #[test]

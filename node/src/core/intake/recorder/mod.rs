@@ -223,13 +223,16 @@ impl Recorder {
         Ok(())
     }
 
-    /// Records a latency that the node measured itself, which no series cap rejects.
-    pub(super) fn on_own_latency(&mut self, operation: &Operation, ns: u64) {
+    /// Records a latency that the node measured itself, which no series cap rejects. Returns
+    /// whether there was room.
+    pub(super) fn on_own_latency(&mut self, operation: &Operation, ns: u64) -> bool {
         if !self.interval.record_own(operation, ns) {
-            return self.reject(Reject::SamplesCap);
+            self.reject(Reject::SamplesCap);
+            return false;
         }
         self.stats.samples += 1;
         self.open_samples += 1;
+        true
     }
 
     /// Adds limits over which samples are counted exactly.

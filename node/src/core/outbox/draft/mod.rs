@@ -81,6 +81,7 @@ pub struct Draft {
     /// Its id, once it is in the outbox.
     pub id: DraftId,
     samples: u64,
+    own_samples: u64,
     events: u64,
 }
 
@@ -101,6 +102,7 @@ impl Draft {
             latest: enqueued,
             id: DraftId::default(),
             samples: body.samples(),
+            own_samples: body.own_samples(),
             events: events_of(body),
         }
     }
@@ -133,6 +135,12 @@ impl Draft {
     #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
+    }
+
+    /// Those of them that the node took of itself.
+    #[must_use]
+    pub fn own_samples(&self) -> u64 {
+        self.own_samples
     }
 
     /// Events and service checks that it carries.
@@ -194,7 +202,8 @@ impl Draft {
 
     fn set_body(&mut self, body: &Body) {
         self.body = Bytes::from(encode_body(body));
-        (self.samples, self.events) = (body.samples(), events_of(body));
+        (self.samples, self.own_samples) = (body.samples(), body.own_samples());
+        self.events = events_of(body);
     }
 
     /// Takes over from an older draft what it supersedes or merges: its age, its urgency and the

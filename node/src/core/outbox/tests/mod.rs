@@ -59,6 +59,7 @@ fn seal(seq: Seq, lane: Lane, draft: Draft) -> SealedMessage {
         subject: format!("{}-{}", lane.as_str(), draft.last),
         payload: Bytes::from(draft.samples().to_string()),
         samples: draft.samples(),
+        own_samples: draft.own_samples(),
         produced: draft.produced,
         last: draft.last,
         sealed_at: Wall(1),

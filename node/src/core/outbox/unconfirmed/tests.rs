@@ -17,6 +17,7 @@ fn sealed(seq: u64) -> SealedMessage {
         subject: "plimsoll.v1.m.normal.n.latency".to_owned(),
         payload: Bytes::from_static(&[7; 10]),
         samples: seq,
+        own_samples: 0,
         produced: 1,
         last: false,
         sealed_at: Wall(1),

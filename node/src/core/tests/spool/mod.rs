@@ -279,14 +279,33 @@ fn the_nodes_own_samples_alone_write_no_note() {
     world.send(true);
     world.spool(false);
     world.send(true);
-    let before = world.core.note().recorded;
+    let (before, samples) = (world.core.note().recorded, world.core.status().intake.samples);
     world.acknowledge();
-    assert!(world.core.note().recorded > before, "a latency of its own");
+    assert!(world.core.status().intake.samples > samples, "a latency of its own");
     world.pass(NOTE_EVERY * 2);
     assert!(world.core.next_note(world.now).is_none());
     world.core.on_datagram(world.now, b"a:1|ms");
     let note = world.core.next_note(world.now).expect("a job has brought a sample");
-    assert_eq!(note.own.recorded, world.core.note().recorded, "the note counts its own too");
+    assert_eq!(note.own.recorded, before + 1, "without its own of the open interval");
+    world.pass(SECOND);
+    assert!(world.core.note().recorded > before + 1, "with those of closed intervals");
+}
+
+#[test]
+fn a_kill_loses_by_name_what_jobs_brought_and_nothing_of_the_nodes_own() {
+    let mut world = World::new();
+    world.core.on_bus_event(world.now, &connected());
+    world.pass(SECOND);
+    world.spool(false);
+    world.send(true);
+    world.spool(false);
+    world.send(true);
+    world.acknowledge();
+    world.core.on_datagram(world.now, b"a:1:2|ms");
+    world.pass(NOTE_EVERY * 2);
+    world.spool(false);
+    world.crash(false);
+    assert_eq!(world.core.spool.stats().crashed, 2);
 }
 
 #[test]

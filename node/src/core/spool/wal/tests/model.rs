@@ -282,6 +282,7 @@ pub(crate) fn sealed(lane: Lane, draft: &Draft, run: &RunState) -> SealedMessage
         subject: subject.to_string(),
         payload: Bytes::from(wire::encode_around(&header, draft.kind, &draft.body)),
         samples,
+        own_samples: draft.own_samples(),
         produced: draft.produced,
         last: draft.last,
         sealed_at,

@@ -1,0 +1,51 @@
+//! The operations that the system records of itself. They are apart from what jobs send: in
+//! totals, in the reasons of loss and in how severe an alert about them may be.
+//!
+//! DESIGN S28.
+
+use crate::ids::{Operation, Series};
+
+/// From a node's outbox to the broker's acknowledgement; each node records it without labels.
+pub const PUBLISH: &str = "publish";
+/// From a notification's change to its receiver's answer; the aggregator records it.
+pub const NOTIFICATION_DELIVERY: &str = "notification_delivery";
+
+/// All of them. A job that sends samples under one of these names sends samples of the system.
+pub const OWN_OPERATIONS: [&str; 2] = [PUBLISH, NOTIFICATION_DELIVERY];
+
+/// The reason under which lost samples of these operations are counted, whatever the cause was.
+pub const OWN_LOST: &str = "own";
+
+/// Whether the system records this operation of itself.
+#[must_use]
+pub fn is_own(operation: &Operation) -> bool {
+    OWN_OPERATIONS.contains(&operation.as_str())
+}
+
+/// Whether a series in a node's message holds samples that the node took of itself: those have no
+/// labels.
+#[must_use]
+pub fn is_own_series(series: &Series) -> bool {
+    series.labels.is_empty() && is_own(&series.operation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Labels;
+
+    #[test]
+    fn a_series_is_the_systems_own_by_its_operation_and_only_without_labels() {
+        let labels = || Labels::new([("rank", "0")]).unwrap();
+        let series = |name: &str| Series::plain(Operation::new(name).unwrap());
+        for name in OWN_OPERATIONS {
+            let operation = Operation::new(name).unwrap();
+            assert!(is_own(&operation) && is_own_series(&series(name)), "{name}");
+            let labelled = Series { operation, labels: labels() };
+            assert!(!is_own_series(&labelled), "{name}");
+        }
+        for name in ["epoch_hook", "publish.errors", "publisher"] {
+            assert!(!is_own_series(&series(name)), "{name}");
+        }
+    }
+}
