@@ -103,13 +103,15 @@ figures! {
         OutboxBytes "outbox_bytes",
         /// Age of the oldest message in its outbox.
         OutboxAgeSeconds "outbox_age_seconds",
+        /// The same, of a node that jobs have sent samples: how late these are. Absent for others.
+        SamplesLateSeconds "samples_late_seconds",
         /// The worst of depth, bytes and age: 0.5 where rerouting begins, 1 where dropping begins.
         OutboxPressure "outbox_pressure",
         /// Messages rerouted to the emergency lane within the last minute.
         Rerouted "rerouted",
         /// Messages dropped within the last minute.
         Dropped "dropped",
-        /// Samples lost within the last five minutes.
+        /// Samples of jobs lost within the last five minutes.
         SamplesLost "samples_lost",
         /// Runs that ended without a final message of their own, detected within the last five
         /// minutes.

@@ -8,8 +8,8 @@ use std::path::Path;
 
 use plimsoll_schemas::hardware::sensor;
 use plimsoll_schemas::metric::Metric;
-use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::rule::file::shipped;
+use plimsoll_schemas::rule::{Rule, Rules};
 
 /// Alerts about the aggregator itself and its rules, which the aggregator cannot evaluate.
 const OF_PROMETHEUS_ALONE: [&str; 7] = [
@@ -88,6 +88,21 @@ fn wrong_thresholds(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
     wrong
 }
 
+/// The severity of an alert of this budget: of one whose template names a budget, its first branch.
+fn severity_of(alert: &Alert, budget: &str) -> String {
+    let text = alert.labels.get("severity").cloned().unwrap_or_default();
+    let text = text.trim_matches('\'');
+    let Some(rest) = text.strip_prefix("{{ if eq $labels.budget \"") else {
+        return text.to_owned();
+    };
+    let parts = rest.split_once("\" }}").and_then(|(named, rest)| {
+        let (own, rest) = rest.split_once("{{ else }}")?;
+        Some((named, own, rest.strip_suffix("{{ end }}")?))
+    });
+    let (named, own, others) = parts.unwrap_or_else(|| panic!("{text}"));
+    if named == budget { own.to_owned() } else { others.to_owned() }
+}
+
 /// What is wrong with the counterparts of budgets and of their burn rates.
 fn wrong_budgets(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -103,9 +118,10 @@ fn wrong_budgets(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
             let rule = burn.rule(budget);
             let wanted = rule.as_str().replacen(name, "{{ $labels.budget }}", 1);
             let of = |alert: &&Alert| alert.labels.get("rule") == Some(&wanted);
+            let wanted = Rule::Burn(budget, burn).severity().as_str();
             match alerts.iter().find(of) {
-                Some(alert) if severity(alert) == burn.severity.as_str() => {}
-                found => wrong.push(format!("pace {rule}: {found:?}")),
+                Some(alert) if severity_of(alert, name) == wanted => {}
+                found => wrong.push(format!("pace {rule}: {found:?}, not {wanted}")),
             }
         }
     }

@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::own_operations::NOTIFICATION_DELIVERY;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
@@ -36,10 +37,6 @@ use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
 use ingest::{Ingest, Unreadable};
 use rules::{Evaluator, Inputs, SelfCounts};
-
-/// The fleet's operation that records how long a notification of a receiver took. It has windows,
-/// quantiles and, if a site configures one, a budget like any other.
-const NOTIFICATION_DELIVERY: &str = "notification_delivery";
 
 /// An aggregator's whole state.
 pub struct Core {

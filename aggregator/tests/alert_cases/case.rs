@@ -58,6 +58,8 @@ pub(crate) struct Report {
     pub(crate) bus: Option<toml::Table>,
     /// Samples that the node drops meanwhile.
     pub(crate) drops_samples: u64,
+    /// Samples that it took of itself and drops meanwhile.
+    pub(crate) drops_own_samples: u64,
     /// The node's run; each number is a run of its own, the first is 1.
     pub(crate) run: u64,
     /// By how many seconds its clock is ahead.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use plimsoll_schemas::hardware::{MissingReading, Reading as Sensed, sensor};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::time::{Wall, nanos};
 use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency, Snapshot, Totals};
 
@@ -19,6 +20,7 @@ pub(crate) struct Speaker {
     seq: u64,
     recorded: u64,
     lost: u64,
+    lost_own: u64,
     labels: Labels,
 }
 
@@ -26,7 +28,8 @@ impl Speaker {
     /// The messages for an interval that ends now, by the node's own clock.
     pub(crate) fn report(&mut self, report: &Report, now: Wall, length: Duration) -> Vec<Message> {
         self.lost += report.drops_samples;
-        self.recorded += report.drops_samples;
+        self.lost_own += report.drops_own_samples;
+        self.recorded += report.drops_samples + report.drops_own_samples;
         if let Some(labels) = &report.node_labels {
             self.labels = labels.clone();
         }
@@ -48,14 +51,15 @@ impl Speaker {
 
     fn message(&mut self, report: &Report, start: Wall, length: Duration, body: Body) -> Message {
         self.seq += 1;
-        let lost = (self.lost > 0).then(|| (LossReason::new("released").unwrap(), self.lost));
+        let lost = [("released", self.lost), (OWN_LOST, self.lost_own)].into_iter();
+        let lost = lost.filter(|(_, n)| *n > 0).map(|(of, n)| (LossReason::new(of).unwrap(), n));
         let header = Header {
             node: NodeName::new(&report.node).unwrap(),
             incarnation: Incarnation(report.run.max(1)),
             seq: Seq(self.seq),
             start,
             length_ns: nanos(length),
-            totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
+            totals: Totals { recorded: self.recorded, lost: lost.collect() },
             last: report.final_message,
             successor: None,
             labels: self.labels.clone(),

@@ -4,6 +4,7 @@ use crate::annotations::{RuleAnnotations, Severity};
 use crate::budget::{Budget, BurnRate};
 use crate::ids::{Labels, RuleName};
 use crate::metric::{Comparison, Metric};
+use crate::own_operations::is_own;
 use crate::scope::{AlertKey, Scope};
 
 /// All rules of one aggregator. No two have the same name.
@@ -71,10 +72,16 @@ impl<'a> Rule<'a> {
         }
     }
 
-    /// Severity of its alerts.
+    /// Severity of its alerts. The error budget of an operation of the system's own is no more
+    /// severe than the budget.
+    ///
+    /// DESIGN S28.
     #[must_use]
     pub fn severity(&self) -> Severity {
         match self {
+            Self::Burn(budget, burn) if is_own(&budget.operation) => {
+                burn.severity.min(budget.about.severity)
+            }
             Self::Burn(_, burn) => burn.severity,
             Self::Budget(_) | Self::Threshold(_) => self.about().severity,
         }

@@ -36,9 +36,10 @@ const LONG_INTERVAL: Duration = Duration::from_secs(10);
 const SAMPLES_MAX: u32 = 30;
 
 /// Figures of the agent and its connection. Every other figure of a node describes its machine.
-const OF_THE_AGENT: [NodeMetric; 19] = [
+const OF_THE_AGENT: [NodeMetric; 20] = [
     NodeMetric::OutboxDepth,
     NodeMetric::OutboxAgeSeconds,
+    NodeMetric::SamplesLateSeconds,
     NodeMetric::OutboxPressure,
     NodeMetric::OutboxBytes,
     NodeMetric::Rerouted,

@@ -247,6 +247,7 @@ impl Fleet {
                 return None;
             }
         }
+        node.account.add_own(header.incarnation, body.own_samples());
         self.changed.touch(&header.node);
         let (taken, timeliness) = time.taken(ended, node.skew);
         node.last_seen = node.last_seen.max(time.seen.unwrap_or(taken));

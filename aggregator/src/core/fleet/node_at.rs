@@ -70,6 +70,9 @@ impl<'n> NodeAt<'n> {
             NodeMetric::OutboxDepth => of_bus(node.bus.value.outbox_depth as f64),
             NodeMetric::OutboxBytes => of_bus(node.bus.value.outbox_bytes as f64),
             NodeMetric::OutboxAgeSeconds => of_bus(seconds(node.bus.value.outbox_age_ns)),
+            NodeMetric::SamplesLateSeconds => {
+                of_bus(seconds(node.bus.value.outbox_age_ns)).filter(|_| node.has_jobs())
+            }
             NodeMetric::OutboxPressure => of_bus(node.bus.value.outbox_pressure as f64 / 1e6),
             NodeMetric::RoundTripSeconds => {
                 node.bus.value.round_trip_ns.filter(|_| has_bus).map(seconds)

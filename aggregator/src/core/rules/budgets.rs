@@ -3,6 +3,7 @@
 use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::time::Wall;
 
 use super::active::ActiveScopes;
@@ -11,7 +12,7 @@ use super::judge::Judge;
 use crate::core::fleet::{Fleet, Sums, Windows};
 
 /// What is found about one budget that may move an alert. Adds to `shares` which nodes have samples
-/// over the limit, and how great their share is.
+/// over the limit, and how great their share is, unless the operation is the system's own.
 pub(super) fn judge_budget(
     at: Wall,
     budget: &Budget,
@@ -34,7 +35,7 @@ pub(super) fn judge_budget(
     let nodes = fleet.nodes().iter().filter_map(|(name, node)| {
         let windows = node.operations.judged(budget)?;
         let sums = sums(windows);
-        if sums.over > 0 {
+        if sums.over > 0 && !is_own(&budget.operation) {
             shares.push((name.clone(), share_over(budget, &sums)));
         }
         let found = found(Some(name), windows, &sums).filter(|_| budget.scopes.nodes)?;

@@ -2,6 +2,7 @@
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::time::Now;
 use plimsoll_schemas::wire::{self, Body, Bus, Header, Latency, Snapshot, Totals};
 
@@ -12,12 +13,21 @@ pub(crate) struct Speaker {
     seq: u64,
     recorded: u64,
     lost: u64,
+    lost_own: u64,
     labels: Labels,
 }
 
 impl Speaker {
     pub(crate) fn new(node: &'static str) -> Self {
-        Self { node, incarnation: 1, seq: 0, recorded: 0, lost: 0, labels: Labels::default() }
+        Self {
+            node,
+            incarnation: 1,
+            seq: 0,
+            recorded: 0,
+            lost: 0,
+            lost_own: 0,
+            labels: Labels::default(),
+        }
     }
 
     /// Samples in all its messages.
@@ -50,6 +60,11 @@ impl Speaker {
     /// Counts recorded samples as lost.
     pub(crate) fn lose(&mut self, n: u64) {
         self.lost += n;
+    }
+
+    /// Counts recorded samples that it took of itself as lost.
+    pub(crate) fn lose_own(&mut self, n: u64) {
+        self.lost_own += n;
     }
 
     pub(crate) fn send(&mut self, now: Now, value_ns: u64, n: u64) -> (String, Vec<u8>) {
@@ -99,14 +114,15 @@ impl Speaker {
 
     fn header(&mut self, now: Now, last: bool) -> Header {
         self.seq += 1;
-        let lost = (self.lost > 0).then(|| (LossReason::new("released").unwrap(), self.lost));
+        let lost = [("released", self.lost), (OWN_LOST, self.lost_own)].into_iter();
+        let lost = lost.filter(|(_, n)| *n > 0).map(|(of, n)| (LossReason::new(of).unwrap(), n));
         Header {
             node: NodeName::new(self.node).unwrap(),
             incarnation: Incarnation(self.incarnation),
             seq: Seq(self.seq),
             start: now.wall,
             length_ns: 1_000_000_000,
-            totals: Totals { recorded: self.recorded, lost: lost.into_iter().collect() },
+            totals: Totals { recorded: self.recorded, lost: lost.collect() },
             last,
             successor: None,
             labels: self.labels.clone(),

@@ -42,10 +42,31 @@ fn the_shipped_budgets_have_the_agreed_limits_and_error_budgets() {
             ("publish".to_owned(), 0.99, 25_000_000, Some(0.99)),
         ]
     );
-    assert!(rules.budgets.iter().all(|budget| budget.about.severity == Severity::Critical));
+    let severities: Vec<_> = rules.budgets.iter().map(|budget| budget.about.severity).collect();
+    assert_eq!(severities, [Severity::Critical, Severity::Critical, Severity::Warning]);
     let queue = rules.find(&RuleName::new("queue_depth").unwrap()).unwrap();
     let Rule::Threshold(queue) = queue else { panic!("{queue:?} is no threshold") };
     assert_eq!((queue.comparison, queue.value, queue.fire_after), (Comparison::Greater, 0.5, 2));
+}
+
+#[test]
+fn an_error_budget_of_the_systems_own_is_no_more_severe_than_its_budget() {
+    use Severity::{Critical, Info, Warning};
+    let severities = |rules: &Rules, name: &str| -> Vec<Severity> {
+        let budget = budget(rules, name);
+        let burns = budget.burn_rates(1).into_iter();
+        burns.map(|burn| rules.find(&burn.rule(budget)).unwrap().severity()).collect()
+    };
+    let rules = shipped();
+    assert_eq!(severities(&rules, "epoch_hook"), [Critical, Critical, Warning, Warning]);
+    assert_eq!(severities(&rules, "publish"), [Warning; 4]);
+    let override_with = |severity: &str| {
+        let text = format!("[[budget]]\nname = 'publish'\nseverity = '{severity}'");
+        read(&[("a.toml", &text)]).unwrap()
+    };
+    assert_eq!(severities(&override_with("info"), "publish"), [Info; 4]);
+    let critical = [Critical, Critical, Warning, Warning];
+    assert_eq!(severities(&override_with("critical"), "publish"), critical);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
 use plimsoll_schemas::alert::Notification;
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -35,6 +36,7 @@ impl AlertmanagerAlert {
             ("node", key.scope.node()),
             ("operation", key.operation.as_str()),
             ("severity", notification.severity.as_str()),
+            ("own", if is_own(&key.operation) { "true" } else { "" }),
         ];
         let dashboard = notification.context.as_ref().and_then(|context| context.dashboard.clone());
         let runbook = notification.runbook.clone().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, GapEvidence, Notification, Scope};
 use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::rule::Severity;
 use serde_json::{Value, json};
 
@@ -28,6 +29,7 @@ pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields 
         ("scope", json!(key.scope.as_str())),
         ("node", json!(key.scope.node())),
         ("operation", json!(key.operation)),
+        ("own", json!(is_own(&key.operation))),
         ("severity", json!(notification.severity)),
         ("status", json!(status)),
         ("action", json!(action)),

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use crate::limits::{INCARNATIONS_MAX, INCARNATIONS_PAST_MAX};
 use plimsoll_schemas::ids::Incarnation;
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
+use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::confirmation::ConfirmedIncarnation;
@@ -85,6 +86,13 @@ impl LedgerEntry {
         self.detect_overlap(header);
         self.fold_the_oldest();
         Decision::Merge
+    }
+
+    /// Counts samples of a message that was merged as those that the node took of itself.
+    pub fn add_own(&mut self, incarnation: Incarnation, samples: u64) {
+        if let Some(run) = self.runs.get_mut(incarnation) {
+            run.add_own(samples);
+        }
     }
 
     /// Takes what a run's own bus message reports of the whole run.
@@ -215,11 +223,12 @@ impl LedgerEntry {
         ledger
     }
 
-    /// Samples that the node lost, over all incarnations.
+    /// Samples of jobs that the node lost, over all incarnations.
     #[must_use]
-    pub fn lost(&self) -> u64 {
-        let past = self.past.lost.values().copied();
-        let runs = self.runs.iter().map(|(_, run)| run.lost());
+    pub fn lost_of_jobs(&self) -> u64 {
+        let past = self.past.lost.iter().filter(|(reason, _)| *reason != OWN_LOST);
+        let past = past.map(|(_, samples)| *samples);
+        let runs = self.runs.iter().map(|(_, run)| run.lost_of_jobs());
         past.chain(runs).fold(0, u64::saturating_add)
     }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 use crate::limits::LEDGER_HOLES_MAX;
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
+use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::summary::{Ledger, RunLedger};
 use plimsoll_schemas::time::{Wall, nanos};
 use plimsoll_schemas::wire::confirmation::ConfirmedIncarnation;
@@ -30,6 +31,9 @@ pub struct Run {
     /// Samples recorded, and not lost, before the oldest snapshot received.
     unread: u64,
     merged: u64,
+    /// Those merged that the node took of itself.
+    #[serde(default)]
+    merged_own: u64,
     pub(super) left_in_order: bool,
     /// The incarnation that sent the final message for it, after a crash.
     #[serde(default)]
@@ -46,6 +50,9 @@ pub struct Run {
     /// Samples that it reported as recorded, some of which no message may carry yet.
     #[serde(default)]
     reported: u64,
+    /// Of those, what it took of itself.
+    #[serde(default)]
+    reported_own: u64,
     /// Its latest report whether a spool keeps its messages, with the report's number.
     #[serde(default)]
     spooled: Option<(Seq, bool)>,
@@ -77,12 +84,14 @@ impl Run {
             oldest: Seq(u64::MAX),
             unread: 0,
             merged: 0,
+            merged_own: 0,
             left_in_order: false,
             successor: None,
             duplicates: 0,
             overlaps: 0,
             settled: Seq(0),
             reported: 0,
+            reported_own: 0,
             spooled: None,
             reported_until: Wall(0),
             closed: false,
@@ -113,9 +122,15 @@ impl Run {
         }
     }
 
+    /// Counts samples of a message that was booked as those that the node took of itself.
+    pub(super) fn add_own(&mut self, samples: u64) {
+        self.merged_own = self.merged_own.saturating_add(samples);
+    }
+
     /// Takes what its bus message with number `seq` reports of the whole run.
     pub(super) fn on_report(&mut self, seq: Seq, bus: &Bus) {
         self.reported = self.reported.max(bus.recorded);
+        self.reported_own = self.reported_own.max(bus.recorded_own);
         if self.spooled.is_none_or(|(newest, _)| seq > newest) {
             self.spooled = bus.spooled.map(|spooled| (seq, spooled)).or(self.spooled);
         }
@@ -221,14 +236,29 @@ impl Run {
         self.totals.recorded.saturating_sub(known)
     }
 
-    /// Samples that it lost.
-    pub(super) fn lost(&self) -> u64 {
-        self.totals.lost_sum().saturating_add(self.died_with())
+    /// Samples of jobs that it lost.
+    pub(super) fn lost_of_jobs(&self) -> u64 {
+        let named = self.totals.lost_sum().saturating_sub(self.lost_own());
+        named.saturating_add(self.died_with() - self.died_with_own())
+    }
+
+    /// Samples that it took of itself and reports as lost.
+    fn lost_own(&self) -> u64 {
+        self.totals.lost.get(OWN_LOST).copied().unwrap_or(0)
     }
 
     /// Samples that it held when it crashed without a spool.
     fn died_with(&self) -> u64 {
         if self.is_lost() { self.outstanding() } else { 0 }
+    }
+
+    /// Of those, what it surely took of itself: as it reported, unless that was merged, lost or may
+    /// be among the unread. A sample of a job is never counted here.
+    ///
+    /// DESIGN A60.
+    fn died_with_own(&self) -> u64 {
+        let known = self.merged_own.saturating_add(self.lost_own()).saturating_add(self.unread());
+        self.reported_own.saturating_sub(known).min(self.died_with())
     }
 
     /// Crashes of it, for a sum.
@@ -240,10 +270,12 @@ impl Run {
     pub(super) fn ledger(&self, ended: bool) -> Ledger {
         let lost = self.totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n));
         let mut lost: BTreeMap<String, u64> = lost.collect();
-        let died_with = self.died_with();
-        if died_with > 0 {
-            let crash = lost.entry(CRASH.to_owned()).or_default();
-            *crash = crash.saturating_add(died_with);
+        let own = self.died_with_own();
+        for (reason, died_with) in [(CRASH, self.died_with() - own), (OWN_LOST, own)] {
+            if died_with > 0 {
+                let lost = lost.entry(reason.to_owned()).or_default();
+                *lost = lost.saturating_add(died_with);
+            }
         }
         Ledger {
             recorded: self.totals.recorded.saturating_add(self.beyond()),

@@ -22,6 +22,7 @@ use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
 use plimsoll_schemas::limits::delivery::REROUTE_PRESSURE;
 use plimsoll_schemas::limits::wire::ENDED_OPERATIONS_MAX;
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{AlertType, Bus, Event, EventSource, Hardware, Latency};
@@ -220,7 +221,7 @@ impl Node {
     pub fn observe_counts(&mut self, run: Incarnation) {
         let ledger = [
             (Count::DuplicateNames, self.account.conflicts()),
-            (Count::SamplesLost, self.account.lost()),
+            (Count::SamplesLost, self.account.lost_of_jobs()),
             (Count::Unaccounted, self.account.unaccounted()),
             (Count::CrashedRuns, self.account.crashes()),
         ];
@@ -261,6 +262,12 @@ impl Node {
             }
         }
         without_room
+    }
+
+    /// Whether jobs have sent it samples.
+    #[must_use]
+    pub fn has_jobs(&self) -> bool {
+        self.operations.iter().any(|(operation, _)| !is_own(operation))
     }
 
     /// The status of each service check.

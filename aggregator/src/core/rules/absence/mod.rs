@@ -12,6 +12,7 @@ use std::time::Duration;
 use crate::limits::{ABSENT_AFTER, ABSENT_AFTER_PAUSES, ABSENT_WITHIN, PAUSE_CHECKED, PAUSES_KEPT};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -38,9 +39,11 @@ struct Pauses {
 impl AbsentOperations {
     /// Takes when samples came, once for each evaluation.
     pub(super) fn observe(&mut self, at: Wall, fleet: &Fleet, budgets: &[Budget]) {
-        let is_judged = |of: &Operation| budgets.iter().any(|budget| budget.operation == *of);
+        // The system's own stop where there is nothing to publish or to notify of.
+        let budgets = budgets.iter().filter(|budget| !is_own(&budget.operation));
+        let is_judged = |of: &Operation| budgets.clone().any(|budget| budget.operation == *of);
         self.pauses.retain(|operation, _| is_judged(operation));
-        for budget in budgets {
+        for budget in budgets.clone() {
             let Some(windows) = fleet.operations().get(&budget.operation) else { continue };
             match self.pauses.get_mut(&budget.operation) {
                 Some(pauses) => pauses.see(at, budget, windows),

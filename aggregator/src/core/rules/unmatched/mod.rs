@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_schemas::budget::{Budget, Selector};
 use plimsoll_schemas::ids::{Labels, Operation, RuleName, Series};
 use plimsoll_schemas::limits::rules::UNMATCHED_AFTER;
+use plimsoll_schemas::own_operations::is_own_series;
 use plimsoll_schemas::time::Mono;
 
 use crate::core::fleet::Fleet;
@@ -14,7 +15,7 @@ use crate::core::fleet::Fleet;
 #[derive(Clone, Debug, Default)]
 pub(super) struct UnmatchedBudgets {
     waiting: BTreeMap<Operation, Vec<(RuleName, Selector)>>,
-    /// When samples first and last came since the rules were loaded. Without samples no budget
+    /// When samples of jobs first and last came since the rules were loaded. Without any no budget
     /// counts as unmatched.
     first: Option<Mono>,
     last: Option<Mono>,
@@ -48,8 +49,11 @@ impl UnmatchedBudgets {
 
     /// Samples of a series came, from a node with these labels.
     pub(super) fn on_samples(&mut self, now: Mono, series: &Series, node: &Labels) {
-        self.first.get_or_insert(now);
-        self.last = Some(now);
+        // What a node takes of itself comes without any job.
+        if !is_own_series(series) {
+            self.first.get_or_insert(now);
+            self.last = Some(now);
+        }
         let Some(waiting) = self.waiting.get_mut(&series.operation) else { return };
         waiting.retain(|(_, selector)| !selector.selects(&series.labels, node));
         if waiting.is_empty() {

@@ -57,3 +57,13 @@ fn a_built_in_budget_of_an_operation_that_a_mesh_lacks_is_not_unmatched() {
     matches.on_samples(Mono(0).plus(UNMATCHED_AFTER), &series("o", &[]), &Labels::default());
     assert_eq!(names(&matches), [""; 0]);
 }
+
+#[test]
+fn what_nodes_take_of_themselves_passes_no_budget_by() {
+    let mut matches =
+        UnmatchedBudgets::new(&effective(&["[[budget]]\nname = 'epoch_hook'"]).unwrap());
+    for at in [Mono(0), Mono(0).plus(UNMATCHED_AFTER)] {
+        matches.on_samples(at, &series("publish", &[]), &Labels::default());
+    }
+    assert_eq!(names(&matches), [""; 0], "no job has sent anything");
+}

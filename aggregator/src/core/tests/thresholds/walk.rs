@@ -40,6 +40,7 @@ const CASES: &[Case] = &[
         },
         |w| w.twin = None,
     ),
+    ("samples_late", |w| w.bus.outbox_age_ns = 60_001 * MS, |w| w.bus.outbox_age_ns = 60_000 * MS),
     (
         "samples_lost",
         |w| {

@@ -43,7 +43,7 @@ fn what_a_run_without_a_spool_had_reported_and_held_is_lost_by_its_crash() {
     take(&mut account, &report(10, 1, 5, 5, false), 5);
     // Messages of it may be unread yet.
     let ledger = account.ledger();
-    assert_eq!((ledger.unaccounted, ledger.crashed_runs, account.lost()), (975, 0, 0));
+    assert_eq!((ledger.unaccounted, ledger.crashed_runs, account.lost_of_jobs()), (975, 0, 0));
     let first = at_second(1, 1, 1).incarnation;
     assert_eq!(account.awaiting_close().collect::<Vec<_>>(), [first]);
     account.close(first);
@@ -53,7 +53,27 @@ fn what_a_run_without_a_spool_had_reported_and_held_is_lost_by_its_crash() {
     assert!(ledger.is_settled() && balances(&ledger), "{ledger:?}");
     // Its last report is about the second that ended 7 s before the next run began.
     assert_eq!((ledger.crashed_runs, ledger.unknown_ns), (1, 7 * SECOND));
-    assert_eq!((account.lost(), account.unaccounted(), account.crashes()), (975, 0, 1));
+    assert_eq!((account.lost_of_jobs(), account.unaccounted(), account.crashes()), (975, 0, 1));
+}
+
+/// Of the 1 000 samples that are reported, 30 are the node's own.
+#[test]
+fn what_a_crashed_run_took_of_itself_is_lost_apart_and_no_sample_of_a_job_with_it() {
+    for (merged_own, unread, own) in [(27, 0, 3), (30, 0, 0), (27, 2, 1), (20, 500, 0), (0, 0, 30)]
+    {
+        let mut account = LedgerEntry::default();
+        let (header, bus) = report(1, 1, 600, 1_000, false);
+        account.book(&header, 600 - unread);
+        account.add_own(header.incarnation, merged_own);
+        account.on_report(&header, &Bus { recorded_own: 30, ..bus });
+        take(&mut account, &report(10, 1, 0, 0, false), 0);
+        account.close(header.incarnation);
+        let ledger = account.ledger();
+        assert!(balances(&ledger), "{ledger:?}");
+        let lost = |reason: &str| ledger.lost.get(reason).copied().unwrap_or(0);
+        assert_eq!((lost("crash"), lost("own")), (400 - own, own), "{merged_own} {unread}");
+        assert_eq!(account.lost_of_jobs(), 400 - own);
+    }
 }
 
 #[test]
@@ -128,7 +148,7 @@ fn what_was_noted_of_a_run_whose_spool_is_gone_is_merged_or_lost_by_name_in_any_
     let mut account = LedgerEntry::default();
     take(&mut account, &found(10, 1, crashed, 100), 0);
     account.close(crashed);
-    assert_eq!((account.lost(), account.crashes()), (100, 1));
+    assert_eq!((account.lost_of_jobs(), account.crashes()), (100, 1));
 }
 
 #[test]
@@ -170,7 +190,7 @@ fn a_node_that_runs_beside_another_of_its_name_has_not_crashed() {
     let older = at_second(1, 1, 1).incarnation;
     assert_eq!(account.awaiting_close().count(), 0);
     account.close(older);
-    assert_eq!((account.crashes(), account.lost()), (0, 0));
+    assert_eq!((account.crashes(), account.lost_of_jobs()), (0, 0));
 }
 
 #[test]
@@ -184,7 +204,7 @@ fn an_expired_run_without_a_spool_has_crashed_until_it_goes_on() {
     let back = account.clone();
     take(&mut account, &report(1, 2, 20, 120, false), 10);
     let ledger = account.ledger();
-    assert_eq!((ledger.held, ledger.crashed_runs, account.lost()), (100, 0, 0));
+    assert_eq!((ledger.held, ledger.crashed_runs, account.lost_of_jobs()), (100, 0, 0));
     // Another run instead: now it is known for how long nothing was.
     let mut account = back;
     take(&mut account, &report(86_400, 1, 0, 0, false), 0);
