@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Result, ensure};
 use plimsoll_mesh::stack::Station;
+use plimsoll_schemas::own_operations::PUBLISH;
 use plimsoll_schemas::summary::{Quantiles, Summary};
 
 use crate::process::{node_row, operation_row};
@@ -15,9 +16,6 @@ use crate::process::{node_row, operation_row};
 const RESOLUTION_NS: u64 = 512;
 /// The share of a larger value by which its quantile may be off: one in so many.
 const RESOLUTION_SHARE: u64 = 1_000;
-/// Operations that a node measures itself and no job sends.
-const OWN: [&str; 1] = ["publish"];
-
 /// Latencies in nanoseconds, ascending, by operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawSamples(BTreeMap<String, Vec<u64>>);
@@ -87,7 +85,7 @@ impl RawSamples {
             check_figures(&format!("{name} of {scope:?}"), &row.unwrap_or_default(), values)?;
         }
         let unknown = summary.operations.iter().find(|row| {
-            let known = self.0.contains_key(&row.operation) || OWN.contains(&&*row.operation);
+            let known = self.0.contains_key(&row.operation) || row.own;
             row.scope.node() == scope && !known
         });
         ensure!(unknown.is_none(), "no job sent {unknown:?}");
@@ -127,7 +125,7 @@ pub fn check_drained(summary: &Summary, stations: &[Station]) -> Result<()> {
         let ledger = &node_row(summary, &station.name)?.ledger;
         ensure!(ledger.is_settled(), "{} is not settled: {ledger:?}", station.name);
         ensure!(ledger.lost.is_empty(), "{} lost samples: {ledger:?}", station.name);
-        let own = operation_row(summary, &station.name, OWN[0]).map_or(0, |row| row.total.count);
+        let own = operation_row(summary, &station.name, PUBLISH).map_or(0, |row| row.total.count);
         let all = raw.len() + own;
         ensure!(ledger.merged == all, "{}: {all} samples, but {ledger:?}", station.name);
     }

@@ -126,6 +126,7 @@ mod tests {
             rollups: Vec::new(),
             presence: BTreeMap::new(),
             ledger: Ledger::default(),
+            samples: None,
             nodes: vec![NodeRow {
                 node: "a".into(),
                 presence: Presence::Left,
@@ -142,6 +143,7 @@ mod tests {
             operations: vec![OperationRow {
                 scope: Scope::Node(NodeName::new("a").unwrap()),
                 operation: "op".into(),
+                own: false,
                 total,
                 windows: BTreeMap::new(),
             }],

@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::summary::{BudgetRow, Ledger, OperationRow, Quantiles, Summary, Verdict};
+use plimsoll_schemas::summary::{
+    BudgetRow, Ledger, OperationRow, Quantiles, SampleTotals, Summary, Verdict,
+};
 use plimsoll_schemas::time::seconds;
 
 /// The window of the table: long enough for a quantile, short enough to show change.
@@ -24,7 +26,9 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
         // Prefer the budget named like the operation: others may cover a part of it.
         of_row.clone().find(|budget| budget.budget == row.operation).or_else(|| of_row.next())
     };
-    for row in &summary.operations {
+    // The system's own operations come after all that jobs send.
+    let of_jobs = summary.operations.iter().filter(|row| !row.own);
+    for row in of_jobs.chain(summary.operations.iter().filter(|row| row.own)) {
         operation_line(&mut text, row, own(row), &summary.changes, rate(summary, before, row));
     }
     let shown: Vec<_> = summary.operations.iter().filter_map(own).collect();
@@ -53,7 +57,13 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
             node.gap_samples
         );
     }
-    text + &ledger_line(summary)
+    text + &samples_line(summary) + &ledger_line(summary)
+}
+
+/// How many samples jobs have sent and how many are the system's own; nothing without the fleet.
+fn samples_line(summary: &Summary) -> String {
+    let Some(SampleTotals { jobs, own }) = summary.samples else { return String::new() };
+    format!("\nsamples: {jobs} of jobs, {own} of the system's own operations")
 }
 
 /// The sum of all nodes' ledgers in one line.
@@ -202,6 +212,7 @@ mod tests {
             broker: "jetstream".into(),
             presence: BTreeMap::new(),
             ledger: Ledger::default(),
+            samples: None,
             nodes: Vec::new(),
             operations: Vec::new(),
             rollups: Vec::new(),
@@ -249,6 +260,32 @@ mod tests {
     }
 
     #[test]
+    fn own_operations_are_listed_last_and_counted_apart() {
+        let window = WindowRow {
+            quantiles: Quantiles::default(),
+            nodes: 1,
+            nodes_expected: 1,
+            nodes_late: 0,
+        };
+        let row = |operation: &str, own| OperationRow {
+            scope: Scope::Fleet,
+            operation: operation.into(),
+            own,
+            total: Quantiles::default(),
+            windows: BTreeMap::from([(SHOWN, window.clone())]),
+        };
+        let operations = vec![row("a", false), row("publish", true), row("z", false)];
+        let samples = Some(SampleTotals { jobs: 7, own: 2 });
+        let table = table(&Summary { operations, samples, ..summary() }, None);
+        let names: Vec<_> = table.lines().map_while(|line| line.split(' ').next()).collect();
+        assert_eq!(names[..4], ["OPERATION", "a", "z", "publish"]);
+        assert!(
+            table.contains("samples: 7 of jobs, 2 of the system's own operations\n"),
+            "{table}"
+        );
+    }
+
+    #[test]
     fn crashed_runs_are_counted_with_the_time_of_which_nothing_is_known() {
         let of =
             |crashed_runs, unknown_ns| Ledger { crashed_runs, unknown_ns, ..Ledger::default() };
@@ -288,6 +325,7 @@ mod tests {
         let row = OperationRow {
             scope: Scope::Fleet,
             operation: "epoch_hook".into(),
+            own: false,
             total: Quantiles::default(),
             windows: BTreeMap::from([(
                 SHOWN,

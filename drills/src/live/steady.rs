@@ -86,6 +86,7 @@ mod tests {
             OperationRow {
                 scope,
                 operation: "op".into(),
+                own: false,
                 total: Quantiles::default(),
                 windows: BTreeMap::from([(Window::TenSeconds, window)]),
             }
@@ -125,6 +126,7 @@ mod tests {
             rules: RulesState::default(),
             rollups: Vec::new(),
             ledger: Ledger::default(),
+            samples: None,
             presence: BTreeMap::new(),
         }
     }

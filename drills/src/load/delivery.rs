@@ -89,6 +89,7 @@ mod tests {
         let row = |(node, operation, count): &(&str, u32, u64)| OperationRow {
             scope: Scope::Node(NodeName::new(node).unwrap()),
             operation: operation_name(*operation),
+            own: false,
             total: Quantiles { count: *count, ..Quantiles::default() },
             windows: BTreeMap::new(),
         };
@@ -105,6 +106,7 @@ mod tests {
             rules: RulesState::default(),
             rollups: Vec::new(),
             ledger: Ledger::default(),
+            samples: None,
             presence: BTreeMap::new(),
         }
     }

@@ -11,6 +11,6 @@ mod rules;
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
 pub use page::{
     BudgetRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, QuantileBounds, Quantiles,
-    RollupRow, Summary, Verdict, WindowRow,
+    RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
 pub use rules::RulesState;

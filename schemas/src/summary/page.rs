@@ -30,6 +30,9 @@ pub struct Summary {
     /// Sum of the ledger entries of all nodes, including nodes that are not listed.
     #[serde(default)]
     pub ledger: Ledger,
+    /// Samples of all operations of the fleet; absent on a page without the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<SampleTotals>,
     /// The worst nodes, up to the configured number; without one, all nodes by name.
     pub nodes: Vec<NodeRow>,
     /// Every operation, for the fleet and for each listed node.
@@ -44,6 +47,15 @@ pub struct Summary {
     /// State of the rule files.
     #[serde(default, flatten)]
     pub rules: RulesState,
+}
+
+/// Samples ever merged, of all operations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SampleTotals {
+    /// Of jobs.
+    pub jobs: u64,
+    /// Of the system's own operations.
+    pub own: u64,
 }
 
 /// One node.
@@ -153,6 +165,9 @@ pub struct OperationRow {
     pub scope: Scope,
     /// The operation.
     pub operation: String,
+    /// True for an operation that the system records of itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own: bool,
     /// All samples ever merged.
     pub total: Quantiles,
     /// The samples of each window.

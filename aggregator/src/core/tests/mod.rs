@@ -19,6 +19,7 @@ mod latency_high;
 mod ledger_page;
 mod notifications;
 mod oracle;
+mod own_operations;
 mod reload;
 mod retention;
 mod rollups;

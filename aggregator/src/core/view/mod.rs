@@ -21,8 +21,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::{Ledger, LedgerPage, NodeRow, Presence, RulesState, Summary};
+use plimsoll_schemas::summary::{
+    Ledger, LedgerPage, NodeRow, Presence, RulesState, SampleTotals, Summary,
+};
 use plimsoll_schemas::time::{Wall, seconds};
 
 pub use alert_counts::AlertCounts;
@@ -32,7 +35,7 @@ pub use own_counts::OwnCounts;
 pub use read_view::ReadView;
 pub use rows::Total;
 
-use super::fleet::{Node, Trouble};
+use super::fleet::{Node, Operations, Trouble};
 use super::rules::ErrorBudget;
 use rows::Rows;
 
@@ -115,6 +118,7 @@ impl ReadView {
                 broker: self.broker.clone(),
                 presence: self.presence(),
                 ledger: self.ledger(),
+                samples: query.fleet.then(|| sample_totals(&self.fleet)),
                 nodes: nodes.iter().map(|(name, node)| self.node_row(name, node)).collect(),
                 operations,
                 rollups,
@@ -193,4 +197,16 @@ impl ReadView {
             suspect_units: bus.suspect_units,
         }
     }
+}
+
+/// Samples of all operations, those of jobs apart from the system's own.
+///
+/// DESIGN A60.
+fn sample_totals(fleet: &Operations) -> SampleTotals {
+    let mut totals = SampleTotals::default();
+    for (operation, windows) in fleet.iter() {
+        let sum = if is_own(operation) { &mut totals.own } else { &mut totals.jobs };
+        *sum = sum.saturating_add(windows.total_exact().count);
+    }
+    totals
 }

@@ -7,6 +7,7 @@ use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{ExactFigures, Over, Quantile, rank};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, QuantileBounds, Quantiles, WindowRow};
 
 use super::read_view::ReadView;
@@ -154,6 +155,7 @@ impl<'s> Rows<'s> {
         self.operations.push(OperationRow {
             scope,
             operation: operation.to_string(),
+            own: is_own(operation),
             total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
             windows: rows,
         });

@@ -8,15 +8,16 @@ use std::sync::Arc;
 
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::Presence;
 
 use super::nodes::Nodes;
 use super::read_view::ReadView;
 use crate::core::fleet::{Node, Trouble};
 
-/// Greater is worse: what rules match on each node, alerts, silence, and how far the share of
-/// samples over a limit is from what the budget allows, in thousandths. Silence comes before the
-/// share, which hardly any node is free of.
+/// Greater is worse: what rules match on each node, alerts about jobs, silence, and how far the
+/// share of samples over a limit is from what the budget allows, in thousandths. Silence comes
+/// before the share, which hardly any node is free of.
 type Badness = (Option<Trouble>, AlertRank, bool, u64);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -47,7 +48,8 @@ pub(super) fn nodes(view: &ReadView, wanted: Nodes) -> Vec<(&NodeName, &Arc<Node
 
 fn alert_ranks(view: &ReadView) -> BTreeMap<&str, AlertRank> {
     let mut ranks = BTreeMap::new();
-    for (key, state) in &view.alerts {
+    let of_jobs = view.alerts.iter().filter(|(key, _)| !is_own(&key.operation));
+    for (key, state) in of_jobs {
         let rank = match state {
             AlertState::Firing => AlertRank::Firing,
             AlertState::Pending => AlertRank::Pending,

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::Series;
+use plimsoll_schemas::own_operations::PUBLISH;
 use plimsoll_schemas::summary::Quantiles;
 use plimsoll_schemas::wire::Bus;
 
@@ -44,7 +45,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     quantile(writer, page, (name, help), "kernel_fetch", |of| of.p50_ns);
     let name = "oona_publish_latency_ms";
     let help = "Alias: p99 of publish over the last minute, in milliseconds";
-    quantile(writer, page, (name, help), "publish", |of| of.p99_ns);
+    quantile(writer, page, (name, help), PUBLISH, |of| of.p99_ns);
     let unknown = |name, help| Family { name, family_type: FamilyType::Unknown, help };
     let help = "Alias of plimsoll_node_outbox_max_depth";
     for name in ["oona_queue_depth_max", "queue_depth_max"] {
@@ -94,8 +95,8 @@ fn messages(writer: &mut Writer, page: &LabelledView<'_>, family: Family<'_>, of
 /// What a function's aliases show: its name, the value of the series label `profiler`, its samples.
 type Function<'v> = (&'v str, &'v str, &'v Total);
 
-/// The fleet's operations, by the label `profiler` where a roll-up groups by it alone; otherwise
-/// with an empty one.
+/// The fleet's operations of jobs, by the label `profiler` where a roll-up groups by it alone;
+/// otherwise with an empty one.
 fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
     let summary = &page.view.summary;
     let groups = summary.rollups.iter().zip(&page.view.rollups);
@@ -114,7 +115,7 @@ fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
         }
     }
     for (row, total) in summary.operations.iter().zip(&page.view.totals) {
-        if row.scope == Scope::Fleet {
+        if row.scope == Scope::Fleet && !row.own {
             functions.entry(&row.operation).or_insert_with(|| vec![(&row.operation, "", total)]);
         }
     }

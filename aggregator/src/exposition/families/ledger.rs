@@ -1,6 +1,6 @@
 //! The sample ledgers: of the fleet, which covers all nodes, and of each node on the page.
 
-use plimsoll_schemas::summary::Ledger;
+use plimsoll_schemas::summary::{Ledger, SampleTotals};
 
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
@@ -29,6 +29,12 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Time between the last report of crashed runs whose spool is gone and the next runs";
     let unknown = Family::counter("plimsoll_unknown_seconds_total", help);
     writer.single(unknown, Value::nanos(ledger.unknown_ns));
+    if let Some(SampleTotals { jobs, own }) = page.view.summary.samples {
+        let help = "Samples of jobs merged, of all operations";
+        writer.single(Family::counter("plimsoll_samples_jobs_total", help), Value::Count(jobs));
+        let help = "Samples merged of the operations that the system records of itself";
+        writer.single(Family::counter("plimsoll_samples_own_total", help), Value::Count(own));
+    }
     let help = "Nodes by their worst trouble, whether they are on the page or not";
     let troubles = page.view.troubles.iter();
     let troubles = troubles.map(|(trouble, n)| (trouble.as_str(), Value::Count(*n)));

@@ -346,8 +346,12 @@ fn aliases_are_exported_when_configured() {
         assert!(text.contains(&format!("\n# TYPE {name} ")), "{name}");
         assert!(!without.contains(&format!("\n# TYPE {name} ")), "{name}");
     }
-    let row = "profiler_function_calls_total{function_name=\"publish\",profiler_name=\"\"} 1194";
-    assert!(text.lines().any(|line| line == row), "{row}");
+    let calls = |function: &str| {
+        let row = format!("profiler_function_calls_total{{function_name=\"{function}\",");
+        text.lines().any(|line| line.starts_with(&row) && line.ends_with(" 1194"))
+    };
+    assert!(calls("epoch_hook") && calls("kernel_fetch"), "{text}");
+    assert!(!text.contains("function_name=\"publish\""), "it is no function of a job");
     let hooks = "tolaria_training_latency_ms{scope=\"node\",node=\"a\",operation=\"epoch_hook\"} ";
     let ms = text.lines().find_map(|line| line.strip_prefix(hooks)).unwrap();
     assert!((5.9..6.0).contains(&ms.parse::<f64>().unwrap()), "{ms}");

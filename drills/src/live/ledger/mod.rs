@@ -9,13 +9,11 @@ use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::histogram::layout::{MAX_NS, index_of};
 use plimsoll_schemas::histogram::rank;
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::own_operations::PUBLISH;
 use plimsoll_schemas::summary::{Quantiles, Summary};
 use serde::Serialize;
 
 use super::expectation::Look;
-
-/// The operation that a node times itself: no job's file contains it.
-pub(crate) const OWN_OPERATION: &str = "publish";
 
 /// The samples in the raw file of each node's job: operation and nanoseconds.
 pub type Raw = BTreeMap<NodeName, Vec<(String, u64)>>;
@@ -67,7 +65,7 @@ pub fn compare(raw: &Raw, summary: &Summary) -> Vec<Comparison> {
             }
         }
     }
-    for row in summary.operations.iter().filter(|row| row.operation != OWN_OPERATION) {
+    for row in summary.operations.iter().filter(|row| !row.own) {
         rows.entry((row.scope.clone(), row.operation.clone())).or_default().1 = row.total.clone();
     }
     let compared = rows.into_iter().map(|((scope, operation), (samples, merged))| Comparison {
@@ -116,7 +114,7 @@ pub fn settled(raw: &Raw, summary: &Summary) -> Look {
         let own = summary
             .operations
             .iter()
-            .find(|row| row.operation == OWN_OPERATION && row.scope == Scope::Node(node.clone()));
+            .find(|row| row.operation == PUBLISH && row.scope == Scope::Node(node.clone()));
         let known = samples.len() as u64 + own.map_or(0, |row| row.total.count);
         let ledger = &row.ledger;
         let lost: u64 = ledger.lost.values().sum();

@@ -27,7 +27,8 @@ fn quantiles(samples: &[u64]) -> Quantiles {
 
 fn row(scope: Scope, operation: &str, samples: &[u64]) -> OperationRow {
     let total = quantiles(samples);
-    OperationRow { scope, operation: operation.to_owned(), total, windows: BTreeMap::new() }
+    let own = operation == PUBLISH;
+    OperationRow { scope, operation: operation.to_owned(), own, total, windows: BTreeMap::new() }
 }
 
 /// The summary of an aggregator whose nodes merged these samples of `op` and one `publish` each.
@@ -38,7 +39,7 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
     for (name, samples) in merged {
         fleet.extend_from_slice(samples);
         operations.push(row(Scope::Node(node(name)), "op", samples));
-        operations.push(row(Scope::Node(node(name)), OWN_OPERATION, &[7]));
+        operations.push(row(Scope::Node(node(name)), PUBLISH, &[7]));
         let recorded = samples.len() as u64 + 1;
         nodes.push(NodeRow {
             node: (*name).to_owned(),
@@ -68,6 +69,7 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
         rules: RulesState::default(),
         rollups: Vec::new(),
         ledger: Ledger::default(),
+        samples: None,
         presence: BTreeMap::new(),
     }
 }

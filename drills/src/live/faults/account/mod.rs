@@ -11,11 +11,12 @@ use std::fmt::Write;
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::own_operations::{OWN_LOST, PUBLISH};
 use plimsoll_schemas::summary::Summary;
 use serde::Serialize;
 
 use crate::live::expectation::Look;
-use crate::live::ledger::{OWN_OPERATION, Raw};
+use crate::live::ledger::Raw;
 
 /// Where the samples of one node ended up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -60,7 +61,7 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
     for row in summary.operations.iter().filter(|row| row.scope == scope) {
         counts.entry(&row.operation).or_default().1 += row.total.count;
     }
-    let (_, own_merged) = counts.remove(OWN_OPERATION).unwrap_or_default();
+    let (_, own_merged) = counts.remove(PUBLISH).unwrap_or_default();
     let merged: u64 = counts.values().map(|(_, merged)| merged).sum();
     let surplus = |(sent, merged): &(u64, u64)| merged.saturating_sub(*sent);
     let missing = |(sent, merged): &(u64, u64)| sent.saturating_sub(*merged);
@@ -69,7 +70,9 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
     let unaccounted = ledger.unaccounted + ledger.unread;
     let explained = named + unaccounted + ledger.held;
     let missing: u64 = counts.values().map(missing).sum();
-    let unnamed = missing.saturating_sub(explained);
+    // The job's samples are missing for no reason of the system's own.
+    let lost_own = ledger.lost.get(OWN_LOST).copied().unwrap_or(0);
+    let unnamed = missing.saturating_sub(explained - lost_own);
     let unbalanced = ledger.recorded.abs_diff(ledger.merged + explained);
     let unmerged = ledger.merged.abs_diff(merged + own_merged);
     Account {
@@ -89,7 +92,7 @@ fn account(drill: &str, node: &NodeName, samples: &[(String, u64)], summary: &Su
 /// What a fault may cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Terms {
-    /// Reasons for which samples may be lost.
+    /// Reasons for which samples may be lost; where there is one, the node's own may be too.
     pub reasons: &'static [&'static str],
     /// Samples of one node that may be lost without a named reason.
     pub unexplained_max: u64,
@@ -98,6 +101,10 @@ pub struct Terms {
 impl Terms {
     /// Nothing at all may be lost.
     pub const NOTHING: Self = Self { reasons: &[], unexplained_max: 0 };
+
+    fn allow(self, reason: &str) -> bool {
+        self.reasons.contains(&reason) || !self.reasons.is_empty() && reason == OWN_LOST
+    }
 
     /// What it is in words.
     #[must_use]
@@ -132,10 +139,8 @@ pub fn judge(accounts: &[Account], terms: Terms) -> Look {
 
 fn fault(account: &Account, terms: Terms) -> Option<String> {
     let Account { node, lost, held, unaccounted, duplicated, unexplained, .. } = account;
-    let strange: BTreeMap<_, _> = lost
-        .iter()
-        .filter(|(reason, count)| **count > 0 && !terms.reasons.contains(&reason.as_str()))
-        .collect();
+    let strange: BTreeMap<_, _> =
+        lost.iter().filter(|(reason, count)| **count > 0 && !terms.allow(reason)).collect();
     let sound = strange.is_empty()
         && (*held, *unaccounted, *duplicated) == (0, 0, 0)
         && *unexplained <= terms.unexplained_max;

@@ -20,6 +20,7 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
     let row = |operation: &str, count| OperationRow {
         scope: Scope::Node(name()),
         operation: operation.to_owned(),
+        own: operation == PUBLISH,
         total: Quantiles { count, ..Quantiles::default() },
         windows: BTreeMap::new(),
     };
@@ -43,12 +44,13 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
         ready: true,
         broker: "jetstream".into(),
         nodes: vec![node],
-        operations: vec![row("x", x_merged), row(OWN_OPERATION, 2)],
+        operations: vec![row("x", x_merged), row(PUBLISH, 2)],
         budgets: Vec::new(),
         changes: Vec::new(),
         rules: RulesState::default(),
         rollups: Vec::new(),
         ledger: Ledger::default(),
+        samples: None,
         presence: BTreeMap::new(),
     };
     accounts("d", &raw, &summary).remove(0)
@@ -65,6 +67,7 @@ fn all_merged_or_lost_for_an_allowed_reason_is_sound_and_nothing_else_is() {
     for (what, merged, ledger, expected) in [
         ("all merged", 10, ledger(12, 12), (0, 0, true)),
         ("lost in a crash", 7, Ledger { lost: lost("crash", 3), ..ledger(12, 9) }, (0, 0, true)),
+        ("lost of its own", 7, Ledger { lost: lost("own", 3), ..ledger(12, 9) }, (0, 3, false)),
         ("dropped", 7, Ledger { lost: lost("drop", 3), ..ledger(12, 9) }, (0, 0, false)),
         ("held", 7, Ledger { held: 3, ..ledger(12, 9) }, (0, 0, false)),
         ("gone", 7, Ledger { unaccounted: 3, ..ledger(12, 9) }, (0, 0, false)),

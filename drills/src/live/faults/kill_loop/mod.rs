@@ -16,6 +16,7 @@ use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::free_port;
 use plimsoll_mesh::stack::StackOptions;
+use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::summary::{Ledger, Summary};
 
 use super::disk::Disk;
@@ -181,8 +182,9 @@ fn looks(sets: Sets, summary: &Summary) -> [Look; 5] {
     let merged: u64 = counts.map(|row| row.total.count).sum();
     let ledger = &summary.ledger;
     let crash = ledger.lost.get("crash").copied().unwrap_or(0);
-    let others: u64 =
-        ledger.lost.iter().filter(|(reason, _)| *reason != "crash").map(|(_, n)| n).sum();
+    let others =
+        ledger.lost.iter().filter(|(reason, _)| !["crash", OWN_LOST].contains(&&***reason));
+    let others: u64 = others.map(|(_, n)| n).sum();
     let open = ledger.held + ledger.unaccounted + ledger.unread;
     [
         Look::new(answered >= ANSWERED_MIN, format!("{answered} answered of {sent} sent")),
