@@ -642,6 +642,7 @@ impl Core {
             otlp: self.intake.otlp_stats(),
             totals: self.ledger.totals().clone(),
             never_sent_samples: self.ledger.never_sent(),
+            own_open_samples: self.own_open,
             held_samples: self.outbox.samples(),
             unconfirmed_samples: self.outbox.unconfirmed_samples(),
             unconfirmed_bytes: self.outbox.unconfirmed_bytes(),
@@ -674,8 +675,8 @@ impl Core {
             recorded: self.ledger.totals().recorded,
             recorded_own: self.ledger.recorded_own(),
             spooled: Some(self.spool.outlives_process()),
-            former: self.spool.orphans().to_vec(),
-            ended_operations: self.intake.ended_operations(),
+            former: self.spool.orphans().into(),
+            ended_operations: self.intake.ended_operations().into(),
             suspect_units: self.intake.suspect_units().len() as u64,
             version: env!("CARGO_PKG_VERSION").into(),
             ..self.outbox.stats()

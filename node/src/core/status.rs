@@ -30,6 +30,8 @@ pub struct Status {
     pub totals: Totals,
     /// Samples that were lost before a message could carry them, whatever the reason.
     pub never_sent_samples: u64,
+    /// Samples of the open interval that the node took of itself, which no note states.
+    pub own_open_samples: u64,
     /// Samples in messages that the broker has not acknowledged.
     pub held_samples: u64,
     /// Samples in messages that no aggregator has confirmed yet.

@@ -238,8 +238,8 @@ pub struct Bus {
     pub spooled: Option<bool>,
     /// What the node found noted of runs before it whose spool is gone, as after a full disk: no
     /// crash report can be made of them. At most `limits::wire::FORMER_RUNS_MAX`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub former: Vec<NotedRun>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub former: Box<[NotedRun]>,
     /// True while new messages may go by the emergency lane because the outbox is deep.
     #[serde(skip_serializing_if = "is_false")]
     pub rerouting: bool,

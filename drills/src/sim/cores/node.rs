@@ -141,10 +141,12 @@ impl NodeCore {
         self.core.next_note(now)
     }
 
-    /// The name of its run, and the samples recorded in it: taken over, and taken in.
+    /// The name of its run, and the samples recorded in it that an answer relies on: taken over, and
+    /// taken in, but for what it took of itself in the open interval.
     #[must_use]
     pub fn recorded(&self) -> (u64, u64) {
-        let taken_in = self.core.status().intake.samples;
+        let status = self.core.status();
+        let taken_in = status.intake.samples - status.own_open_samples;
         (self.core.note().incarnation.0, self.adopted + taken_in)
     }
 

@@ -187,7 +187,7 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_run_reports_the_last
     assert!(noted >= 5 + 6 + 7);
     world.crash(false);
     let reported = NotedRun { incarnation: former, recorded: noted };
-    assert_eq!(world.core.status().bus.former, [reported]);
+    assert_eq!(*world.core.status().bus.former, [reported]);
 
     // The disk stays full, and the next run ends before anything of it was confirmed.
     world.spool(true);
@@ -217,7 +217,7 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_run_reports_the_last
         limits: Vec::new(),
     };
     world.core.on_confirmation(world.now, &confirmation::encode(&confirmation)).unwrap();
-    assert_eq!(world.core.status().bus.former, [], "an aggregator has them");
+    assert_eq!(*world.core.status().bus.former, [], "an aggregator has them");
 }
 
 #[test]

@@ -18,7 +18,7 @@ fn report(began: u64, seq: u64, carried: u64, recorded: u64, spooled: bool) -> (
 /// A bus message of a run that found no spool of `former`, and a note of so many samples.
 fn found(began: u64, seq: u64, former: Incarnation, recorded: u64) -> (Header, Bus) {
     let (header, bus) = report(began, seq, 0, 0, true);
-    (header, Bus { former: vec![NotedRun { incarnation: former, recorded }], ..bus })
+    (header, Bus { former: [NotedRun { incarnation: former, recorded }].into(), ..bus })
 }
 
 fn take(account: &mut LedgerEntry, (header, bus): &(Header, Bus), samples: u64) {
