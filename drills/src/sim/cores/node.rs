@@ -141,8 +141,8 @@ impl NodeCore {
         self.core.next_note(now)
     }
 
-    /// The name of its run, and the samples recorded in it that an answer relies on: taken over, and
-    /// taken in, but for what it took of itself in the open interval.
+    /// The name of its run, and the samples recorded in it that an answer relies on: taken over,
+    /// and taken in, but for what it took of itself in the open interval.
     #[must_use]
     pub fn recorded(&self) -> (u64, u64) {
         let status = self.core.status();
