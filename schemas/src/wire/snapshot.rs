@@ -253,8 +253,8 @@ pub struct Bus {
     /// Operations of which every client that brought their latencies has ended in good order, as of
     /// the end of the interval: silence after it is no fault. In order of their names, at most
     /// `limits::wire::ENDED_OPERATIONS_MAX`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub ended_operations: Vec<Operation>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub ended_operations: Box<[Operation]>,
     /// Version of the node's software, at most `limits::wire::VERSION_BYTES_MAX`; empty when the
     /// node does not report it.
     #[serde(skip_serializing_if = "str::is_empty")]

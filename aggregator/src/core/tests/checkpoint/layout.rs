@@ -139,7 +139,7 @@ fn example() -> StoredRecords {
     let mut other = Speaker::new("b").of(3);
     let events = vec![event("e", 1), check("db", AlertType::Error)];
     machine.deliver(&other.message(machine.now, Body::Event(Events { events }), false));
-    let ended_operations = vec![Operation::new("epoch_hook").unwrap()];
+    let ended_operations = Box::new([Operation::new("epoch_hook").unwrap()]);
     let bus = Bus { ended_operations, ..Bus::default() };
     machine.deliver(&other.message(machine.now, Body::Bus(bus), false));
     let lost = other.send(machine.now, MS, 1);
