@@ -33,13 +33,18 @@ pub const EXAMPLE: &str = include_str!("../../aggregator.toml");
 pub struct Config {
     /// Name of the mesh; nodes and aggregators of one mesh share it.
     pub mesh: MeshName,
+    /// Labels by each of which samples are grouped without a section of their own, in a roll-up of
+    /// the label's name: by the series' label, or the node's where the series has none. Samples
+    /// with neither are in no group and cost nothing. `[[rollup]]` of the same name replaces one.
+    /// Default `run`, `rank` and `role`; none with an empty list.
+    pub rollup_labels: Vec<String>,
     /// The broker and how to connect.
     pub bus: BusSettings,
     /// The HTTP server.
     pub http: Http,
     /// Retention of windows.
     pub windows: WindowSpans,
-    /// Roll-ups: samples grouped by labels.
+    /// Roll-ups: samples grouped by labels. See [`Config::rollups`].
     pub rollup: Vec<Definition>,
     /// Rule files.
     pub rules: RuleFiles,
@@ -66,8 +71,9 @@ pub struct Config {
 #[serde(default)]
 pub struct Http {
     /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/events`, `/api/v1/alerts`, `/api/v1/alerts/undeliverable`, `/api/v1/silences`,
-    /// `/healthz` and `/readyz`. Loopback by default, since reading needs no token.
+    /// `/api/v1/statistics`, `/api/v1/events`, `/api/v1/alerts`, `/api/v1/alerts/undeliverable`,
+    /// `/api/v1/silences`, `/healthz` and `/readyz`. Loopback by default, since reading needs no
+    /// token.
     pub address: SocketAddr,
     /// The token that silencing and acknowledging need; at least 16 bytes. Without it and without
     /// `token_file` such requests are rejected. Prefer `token_file`, which keeps the secret out of
@@ -130,6 +136,7 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             mesh: MeshName::new("default").expect("a constant name of plain letters"),
+            rollup_labels: ["run", "rank", "role"].map(str::to_owned).to_vec(),
             bus: BusSettings::default(),
             http: Http::default(),
             windows: WindowSpans::default(),
@@ -214,7 +221,15 @@ impl Config {
         self.windows.check()?;
         self.rules.check()?;
         self.notifications.dashboard(self.http.address)?;
-        Definition::check_all(&self.rollup).map_err(|error| error.to_string())
+        Definition::check_all(&self.rollups()).map_err(|error| error.to_string())
+    }
+
+    /// All roll-ups: those of `rollup_labels` that none of `[[rollup]]` replaces, then these.
+    #[must_use]
+    pub fn rollups(&self) -> Vec<Definition> {
+        let is_replaced = |label: &&String| self.rollup.iter().any(|own| own.name == **label);
+        let labels = self.rollup_labels.iter().filter(|label| !is_replaced(label));
+        labels.map(|label| Definition::of_label(label)).chain(self.rollup.clone()).collect()
     }
 
     /// Warnings about rules that are valid and probably not meant, one line each, such as routes
@@ -227,7 +242,8 @@ impl Config {
         rules.advice(self.windows.nodes_up_to, &receivers)
     }
 
-    /// Sections other than rules in which another configuration differs; they need a restart.
+    /// Sections other than rules and roll-ups in which another configuration differs; they need a
+    /// restart.
     #[must_use]
     pub fn differing(&self, other: &Self) -> Vec<&'static str> {
         // Exhaustive, so that a new section cannot be left out.
@@ -236,7 +252,8 @@ impl Config {
             bus,
             http,
             windows,
-            rollup,
+            rollup_labels: _,
+            rollup: _,
             rules: _,
             budget: _,
             rule: _,
@@ -252,7 +269,6 @@ impl Config {
             ("bus", *bus == other.bus),
             ("http", *http == other.http),
             ("windows", *windows == other.windows),
-            ("rollup", *rollup == other.rollup),
             ("alertmanager", *alertmanager == other.alertmanager),
             ("webhook", *webhook == other.webhook),
             ("metrics", *metrics == other.metrics),
@@ -290,6 +306,9 @@ mod tests {
             ("[windows]\nnodes_up_to = '7m'", "windows.nodes_up_to"),
             ("[[rollup]]\nname = 'r'\nby = ['le']", "rollup \"r\": \"le\" is a label of every row"),
             ("[[rollup]]\nname = 'r'\nnode_by = ['rack']", "node_by"),
+            ("rollup_labels = ['run', 'run']", "rollup \"run\": name is given twice"),
+            ("rollup_labels = ['a b']", "rollup \"a b\": name: "),
+            ("rollup_labels = 'run'", "rollup_labels"),
             ("[http]\ntoken = 'short'", "http.token: "),
             ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
             ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it must be 1 to 259200"),
@@ -301,6 +320,23 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_section_replaces_the_roll_up_of_a_label_and_an_empty_list_has_none() {
+        let names = |text: &str| -> Vec<(String, bool)> {
+            let layer = Layer::from_toml("file a.toml", text).unwrap();
+            let rollups = resolve::<Config>(&[layer]).unwrap().value.rollups();
+            rollups.into_iter().map(|of| (of.name, of.either_by.is_empty())).collect()
+        };
+        let own = "[[rollup]]\nname = 'rank'\nby = ['rank']";
+        let expected = |all: &[(&str, bool)]| {
+            all.iter().map(|(name, is_own)| ((*name).to_owned(), *is_own)).collect::<Vec<_>>()
+        };
+        assert_eq!(names(""), expected(&[("run", false), ("rank", false), ("role", false)]));
+        assert_eq!(names(own), expected(&[("run", false), ("role", false), ("rank", true)]));
+        assert_eq!(names(&format!("rollup_labels = []\n{own}")), expected(&[("rank", true)]));
+        assert_eq!(names("rollup_labels = ['rack']"), expected(&[("rack", false)]));
     }
 
     #[test]

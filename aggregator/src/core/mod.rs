@@ -97,6 +97,16 @@ impl Core {
         self
     }
 
+    /// Samples are grouped so from now on; a roll-up that was not defined so before begins empty.
+    /// Returns whether that is a change.
+    pub fn group_by(&mut self, rollups: &[Definition]) -> bool {
+        let is_change = !self.fleet.rollups().are_defined(rollups);
+        if is_change {
+            self.fleet.group_by(rollups);
+        }
+        is_change
+    }
+
     /// The same core whose alerts link to these pages.
     #[must_use]
     pub fn linking(mut self, dashboard: Dashboard) -> Self {

@@ -414,7 +414,7 @@ fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Cor
         Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
         None => Core::new(mesh, rules, now),
     };
-    Ok((checkpointer, core.measuring(config.windows.nodes_up_to, &config.rollup)))
+    Ok((checkpointer, core.measuring(config.windows.nodes_up_to, &config.rollups())))
 }
 
 /// Continues after the core's position. A position without a stream's identity means nothing.

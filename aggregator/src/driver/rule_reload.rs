@@ -1,4 +1,5 @@
-//! Reloads of the rule files: a new set of rules is taken as a whole, or the previous one stays.
+//! Reloads of the settings and rule files: new rules and roll-ups are taken as a whole, or the
+//! previous ones stay.
 
 use crate::core::Core;
 use crate::core::rules::RuleFileStats;
@@ -31,10 +32,15 @@ impl RuleReload {
 
     /// Applies what was read from the files.
     pub(super) fn on_found(&mut self, core: &mut Core, now: Now, found: Found) {
-        let Found { requested, rules, advice, restart } = found;
+        let Found { requested, rules, rollups, advice, restart } = found;
         self.log_restart(requested, restart);
         match rules {
-            Ok(rules) => self.on_rules(core, now, rules, requested, &advice),
+            Ok(rules) => {
+                if core.group_by(&rollups) {
+                    tracing::info!(rollups = rollups.len(), "roll-ups reloaded");
+                }
+                self.on_rules(core, now, rules, requested, &advice);
+            }
             Err(error) => self.on_error(error, requested),
         }
     }

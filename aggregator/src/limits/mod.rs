@@ -6,16 +6,22 @@ pub mod notifications;
 
 use std::time::Duration;
 
-/// Roll-ups in one configuration.
-pub const ROLLUPS_MAX: usize = 16;
+/// Roll-ups in one configuration: the three of `rollup_labels` by default and sixteen of a site's
+/// own.
+pub const ROLLUPS_MAX: usize = 19;
 /// Labels of one roll-up.
 pub const ROLLUP_LABELS_MAX: usize = 4;
 /// Groups of one roll-up. Samples beyond go to a group `other` of their operation, at most as many
-/// again.
+/// again and one for all further operations. On `/metrics` a group has 53 series, and one more for
+/// each limit of its operation's budgets: at most 41 000 for three roll-ups, and 53 for each group
+/// `other`, of which there is one for each operation.
 pub const ROLLUP_GROUPS_MAX: usize = 256;
+/// A group that got no samples for so long is evicted if another one needs its room: runs come and
+/// go, and one that pauses for a meal, a restart or a repair keeps its group.
+pub const ROLLUP_GROUP_IDLE: Duration = Duration::from_secs(6 * 60 * 60);
 /// Heap bytes of all roll-ups' samples, checked once a second, above which their windows accept no
 /// samples; exact counts continue. Without this limit, groups in which every bucket is in use could
-/// take 67 GiB. With ten thousand honest nodes of three operations, all groups of one roll-up take
+/// take 80 GiB. With ten thousand honest nodes of three operations, all groups of one roll-up take
 /// at most 0.4 GiB.
 pub const ROLLUPS_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
 /// Nodes known at one time.

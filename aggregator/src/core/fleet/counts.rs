@@ -20,7 +20,7 @@ pub struct MergeCounts {
     /// Snapshots from a clock too far ahead.
     pub clock_ahead: u64,
     /// What a limit rejected, by kind: samples folded into `other`, numbers, readings, messages of
-    /// nodes.
+    /// nodes, and what was evicted.
     pub limited: BTreeMap<Cow<'static, str>, u64>,
     /// The ledger entries of evicted nodes, so that sums over the fleet never fall.
     #[serde(default)]

@@ -68,6 +68,7 @@ use duplicate_names::DuplicateNames;
 use events::RecentEvents;
 use gaps::Gaps;
 use retention::{NODES_UP_TO, RetentionPlan, Selected, Selection};
+use rollup::GroupLosses;
 
 /// All nodes, and all of them together.
 #[derive(Debug)]
@@ -174,6 +175,11 @@ impl Fleet {
     pub fn measure(&mut self, rules: &Rules, nodes_up_to: Window, rollups: &[Definition]) {
         self.retention = RetentionPlan::new(rules, nodes_up_to);
         self.apply_retention();
+        self.group_by(rollups);
+    }
+
+    /// Samples are grouped so from now on; a roll-up that was not defined so before begins empty.
+    pub fn group_by(&mut self, rollups: &[Definition]) {
         self.rollups = std::mem::take(&mut self.rollups).redefined(rollups);
     }
 
@@ -303,7 +309,8 @@ impl Fleet {
         node.observe_jobs(self.retention.watched_counters(), &latency.counters);
         node.take_labels((header.incarnation, header.seq), &header.labels);
         let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
-        let (mut in_node, mut in_fleet, mut in_rollups, mut without_room) = (0, 0, 0, 0);
+        let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
+        let mut in_rollups = GroupLosses::default();
         for (series, samples) in &latency.histograms {
             let operation = &series.operation;
             let retention = self.retention.of_node(operation);
@@ -317,7 +324,7 @@ impl Fleet {
             let retention = retention.of_fleet();
             in_fleet += fleet.add(operation, &retention, times, &batch);
             let how = (&retention, times);
-            in_rollups += self.rollups.add(series, &header.labels, how, &batch);
+            self.rollups.add(series, &header.labels, how, &batch, &mut in_rollups);
             for Selection { budget, selector, retention } in self.retention.selections(operation) {
                 if selector.selects(&series.labels, &header.labels) {
                     let batch = Batch::new(samples, &retention.limits);
@@ -330,7 +337,8 @@ impl Fleet {
         self.counts.reject("node_sample", in_node);
         self.counts.reject("node_window", without_room);
         self.counts.reject("fleet_sample", in_fleet);
-        self.counts.reject("rollup", in_rollups);
+        self.counts.reject("rollup", in_rollups.samples);
+        self.counts.reject("rollup_group", in_rollups.groups);
     }
 
     /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.

@@ -79,6 +79,7 @@ fn definitions() -> [Definition; 2] {
         operations: names(&["fetch"]),
         by: names(&["outcome"]),
         nodes_by: names(&["rack"]),
+        ..Definition::default()
     };
     let all =
         Definition { name: "all".to_owned(), nodes_by: names(&["rack"]), ..Definition::default() };

@@ -1,6 +1,6 @@
 //! Roll-ups as messages fill them, and as restarts find them again.
 
-use crate::limits::{ROLLUP_GROUPS_MAX, ROLLUP_LABELS_MAX, ROLLUPS_MAX};
+use crate::limits::{ROLLUP_GROUP_IDLE, ROLLUP_GROUPS_MAX, ROLLUP_LABELS_MAX, ROLLUPS_MAX};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
@@ -15,7 +15,8 @@ fn strings(names: &[&str]) -> Vec<String> {
 
 fn definition(name: &str, operations: &[&str], by: &[&str], nodes_by: &[&str]) -> Definition {
     let (operations, by) = (strings(operations), strings(by));
-    Definition { name: name.to_owned(), operations, by, nodes_by: strings(nodes_by) }
+    let nodes_by = strings(nodes_by);
+    Definition { name: name.to_owned(), operations, by, nodes_by, ..Definition::default() }
 }
 
 fn measuring(definitions: &[Definition]) -> Core {
@@ -29,8 +30,20 @@ fn labels(pairs: &[(&str, &str)]) -> Labels {
 /// Operation, labels, number of samples.
 type SeriesCount<'a> = (&'a str, &'a [(&'a str, &'a str)], u64);
 
-/// Samples of some series of a node that is called so.
+/// Samples of some series of a node in this rack.
 fn send(core: &mut Core, node: &'static str, rack: &str, series: &[SeriesCount<'_>]) {
+    let rack = [("rack", rack)];
+    let of_node = if rack[0].1.is_empty() { &[][..] } else { &rack };
+    send_at(core, start(), (node, of_node), series);
+}
+
+/// Samples of some series, from the node of this name and these labels.
+fn send_at(
+    core: &mut Core,
+    now: Now,
+    (node, of_node): (&'static str, &[(&str, &str)]),
+    series: &[SeriesCount<'_>],
+) {
     let histograms = series.iter().map(|(operation, of_series, n)| {
         let mut histogram = Histogram::default();
         histogram.record_n(MS, *n);
@@ -39,18 +52,16 @@ fn send(core: &mut Core, node: &'static str, rack: &str, series: &[SeriesCount<'
     });
     let body = Latency { histograms: histograms.collect(), ..Latency::default() };
     let recorded = series.iter().map(|(_, _, n)| n).sum();
-    let mut speaker = Speaker::new(node).recorded(recorded);
-    if !rack.is_empty() {
-        speaker = speaker.called(labels(&[("rack", rack)]));
-    }
-    deliver(core, start(), &speaker.message(start(), Body::Latency(body), false));
+    let mut speaker = Speaker::new(node).recorded(recorded).called(labels(of_node));
+    deliver(core, now, &speaker.message(now, Body::Latency(body), false));
 }
 
 /// Operation, values joined by a comma, samples.
 fn groups(core: &Core, place: usize) -> Vec<(String, String, u64)> {
     let rollup = core.rollups().iter().nth(place).unwrap();
     let row = |(group, windows): (&Group, &Windows)| {
-        let exact = windows.exact(start().wall, Window::ThirtyDays);
+        let now = start().wall.max(windows.newest());
+        let exact = windows.exact(now, Window::ThirtyDays);
         assert_eq!(exact, windows.total_exact());
         (group.operation.to_string(), group.values.join(","), exact.count)
     };
@@ -139,6 +150,95 @@ fn a_group_without_data_for_the_longest_window_makes_room() {
 }
 
 #[test]
+fn a_label_of_the_series_wins_over_the_nodes_and_samples_without_it_are_in_no_group() {
+    let mut core = measuring(&["run", "rank", "role"].map(Definition::of_label));
+    let ranked = [("rank", "3"), ("run", "r7")];
+    let trainer = [("role", "trainer"), ("run", "")];
+    let series = [("fetch", &ranked[..], 5), ("fetch", &[("role", "loader")], 2), ("save", &[], 1)];
+    send_at(&mut core, start(), ("a", &trainer), &series);
+    send_at(&mut core, start(), ("b", &[("rack", "r1")]), &[("fetch", &[("run", "")], 4)]);
+    assert_eq!(groups(&core, 0), rows(&[("fetch", "r7", 5)]));
+    assert_eq!(groups(&core, 1), rows(&[("fetch", "3", 5)]));
+    let roles = [("fetch", "loader", 2), ("fetch", "trainer", 5), ("save", "trainer", 1)];
+    assert_eq!(groups(&core, 2), rows(&roles));
+    let total = core.view(start().wall, "t").summary.operations[0].total.count;
+    assert_eq!(total, 11, "the fleet has what is in no group");
+}
+
+/// A run of this number has samples at this time, taken so long before.
+fn runs(core: &mut Core, number: usize, at: Now, taken_before: Duration) {
+    let (node, run) = (format!("n{number}-{}", at.wall.0), format!("{number:04}"));
+    let node: &'static str = Box::leak(node.into_boxed_str());
+    let mut histogram = Histogram::default();
+    histogram.record_n(MS, 2);
+    let series =
+        Series { operation: Operation::new("fetch").unwrap(), labels: labels(&[("run", &run)]) };
+    let body = Latency { histograms: vec![(series, histogram)], ..Latency::default() };
+    let taken = Now { wall: Wall(at.wall.0 - nanos(taken_before)), ..at };
+    let message = Speaker::new(node).recorded(2).message(taken, Body::Latency(body), false);
+    deliver(core, at, &message);
+}
+
+#[test]
+fn a_run_of_long_ago_makes_room_for_that_of_today_and_a_busy_one_never_does() {
+    let mut core = measuring(&[Definition::of_label("run")]);
+    let of = |core: &Core, value: &str| {
+        let all = groups(core, 0);
+        all.iter().find(|(_, values, _)| values == value).map(|(_, _, n)| *n)
+    };
+    let limited = |core: &Core| {
+        let limited = &core.fleet.counts().limited;
+        let of = |kind| limited.get(kind).copied().unwrap_or_default();
+        (of("rollup"), of("rollup_group"))
+    };
+    for number in 0..ROLLUP_GROUPS_MAX {
+        runs(&mut core, number, start().after(SECOND * u32::try_from(number).unwrap()), SECOND);
+    }
+    let before = start().after(ROLLUP_GROUP_IDLE - SECOND);
+    // Samples that waited in a spool are no silence: their group was not idle.
+    runs(&mut core, 0, before, ROLLUP_GROUP_IDLE);
+    runs(&mut core, 1_000, before, SECOND);
+    assert_eq!((of(&core, "other"), limited(&core)), (Some(2), (2, 0)));
+    let idle = start().after(ROLLUP_GROUP_IDLE + SECOND);
+    runs(&mut core, 1_000, idle, SECOND);
+    assert_eq!((of(&core, "0000"), of(&core, "0001"), of(&core, "1000")), (Some(4), None, Some(2)));
+    assert_eq!((of(&core, "0002"), limited(&core)), (Some(2), (2, 1)));
+    // The next one has not been idle for long enough yet.
+    runs(&mut core, 1_001, idle, SECOND);
+    assert_eq!((of(&core, "1001"), of(&core, "other")), (None, Some(4)));
+    // A run that is back begins at zero, as a counter that was reset.
+    runs(&mut core, 1, start().after(ROLLUP_GROUP_IDLE + 3 * SECOND), SECOND);
+    assert_eq!((of(&core, "0001"), limited(&core)), (Some(2), (4, 2)));
+}
+
+#[test]
+fn an_evicted_group_is_gone_from_the_next_checkpoint() {
+    let mut core = measuring(&[Definition::of_label("run")]);
+    for number in 0..ROLLUP_GROUPS_MAX {
+        runs(&mut core, number, start(), SECOND);
+    }
+    let mut stored = StoredRecords::default();
+    stored.write(core.take_changes(start().wall).unwrap());
+    let later = start().after(ROLLUP_GROUP_IDLE);
+    runs(&mut core, 1_000, later, SECOND);
+    stored.write(core.take_changes(later.wall).unwrap());
+    let group = |run: &str| stored.0.keys().any(|name| name.contains(&format!("[\"{run}\"]")));
+    assert_eq!((group("0000"), group("1000")), (false, true));
+    let before = groups(&core, 0);
+    let core = restarted(&mut core, later).measuring(Window::FiveMinutes, &[]);
+    assert_eq!((before.len(), core.rollups().iter().count()), (ROLLUP_GROUPS_MAX, 0));
+}
+
+#[test]
+fn roll_ups_are_defined_anew_while_it_runs_and_those_that_stay_keep_their_groups() {
+    let mut core = measuring(&["run", "rank"].map(Definition::of_label));
+    send_at(&mut core, start(), ("a", &[]), &[("fetch", &[("run", "r7"), ("rank", "3")], 5)]);
+    let after = [definition("rank", &[], &["rank"], &[]), Definition::of_label("run")];
+    assert!(core.group_by(&after) && !core.group_by(&after));
+    assert_eq!((groups(&core, 0), groups(&core, 1)), (vec![], rows(&[("fetch", "r7", 5)])));
+}
+
+#[test]
 fn a_restart_goes_on_with_what_is_defined_as_before_and_begins_the_rest_anew() {
     let same = definition("same", &[], &[], &["rack"]);
     let changed = definition("changed", &["fetch"], &[], &["rack"]);
@@ -157,11 +257,18 @@ fn a_wrong_definition_is_refused_with_its_name_its_key_and_the_fix() {
     for (definition, part) in [
         (definition("", &[], &["a"], &[]), "name"),
         (definition("x", &["a b"], &["a"], &[]), "operations"),
-        (definition("x", &[], &[], &[]), "by and nodes_by must name 1 to 4 labels"),
-        (definition("x", &[], &many, &[]), "by and nodes_by must name 1 to 4 labels"),
+        (definition("x", &[], &[], &[]), "by, either_by and nodes_by must name 1 to 4 labels"),
+        (definition("x", &[], &many, &[]), "by, either_by and nodes_by must name 1 to 4 labels"),
         (definition("x", &[], &["window"], &[]), "\"window\" is a label of every row"),
-        (definition("x", &[], &["a"], &["a"]), "by or nodes_by: label \"a\" is given twice"),
-        (definition("x", &[], &["a b"], &[]), "by or nodes_by"),
+        (
+            definition("x", &[], &["a"], &["a"]),
+            "by, either_by or nodes_by: label \"a\" is given twice",
+        ),
+        (definition("x", &[], &["a b"], &[]), "by, either_by or nodes_by"),
+        (
+            Definition { name: "x".to_owned(), by: strings(&["a"]), ..Definition::of_label("a") },
+            "by, either_by or nodes_by: label \"a\" is given twice",
+        ),
     ] {
         let error = Definition::check_all(&[definition]).unwrap_err().to_string();
         assert!(error.starts_with("rollup \"") && error.contains(part), "{error}");
@@ -170,6 +277,6 @@ fn a_wrong_definition_is_refused_with_its_name_its_key_and_the_fix() {
     assert!(Definition::check_all(&[good.clone(), good]).unwrap_err().problem.contains("twice"));
     let too_many: Vec<Definition> =
         (0..=ROLLUPS_MAX).map(|n| definition(&format!("x{n}"), &[], &["a"], &[])).collect();
-    assert!(Definition::check_all(&too_many).unwrap_err().problem.contains("17 roll-ups"));
+    assert!(Definition::check_all(&too_many).unwrap_err().problem.contains("20 roll-ups"));
     assert_eq!(Definition::check_all(&too_many[1..]), Ok(()));
 }

@@ -17,6 +17,7 @@ use prost::Message;
 use super::external_labels::{valid_key, valid_name};
 use super::writer::{Family, FamilyType, Value};
 use super::*;
+use crate::config::Config;
 use crate::core::Core;
 use crate::core::fleet::Buckets;
 use crate::core::fleet::Definition;
@@ -290,6 +291,26 @@ fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
         of("plimsoll_latency_seconds_bucket")
             .contains(&&*format!("{},le=\"0.001\"}} 3", set(1, 2)))
     );
+    // The arithmetic of `ROLLUP_GROUPS_MAX`.
+    let all = text.lines().filter(|line| line.contains("{scope=\"rollup\"")).count();
+    assert_eq!(all, 4 * 53);
+}
+
+#[test]
+fn default_roll_ups_change_no_page_of_a_fleet_without_their_labels() {
+    let page = |rollups: &[Definition]| -> Vec<String> {
+        let mut core = core().measuring(Window::FiveMinutes, rollups);
+        let labels = Labels::new([("rack", "r1"), ("version", "2")]).unwrap();
+        let mut speaker = Speaker::new("a").called(labels).recorded(5);
+        deliver(&mut core, start(), &speaker.message(start(), shard_reads(), false));
+        core.on_deadline(start().after(std::time::Duration::from_secs(1)));
+        let text = String::from_utf8(rendered(&core, Format::Text)).unwrap();
+        let of_mesh = text.lines().filter(|line| !line.starts_with("process_"));
+        of_mesh.map(str::to_owned).collect()
+    };
+    let without = page(&[]);
+    assert!(without.iter().any(|line| line.contains("shard_read")));
+    assert_eq!(page(&Config::default().rollups()), without);
 }
 
 #[test]
@@ -383,9 +404,8 @@ fn shard_reads() -> Body {
 fn aliases_of_functions_and_shards_carry_the_profiler_where_a_roll_up_groups_by_it() {
     let by = |name: &str, labels: &[&str]| Definition {
         name: name.to_owned(),
-        operations: Vec::new(),
         by: labels.iter().map(|label| (*label).to_owned()).collect(),
-        nodes_by: Vec::new(),
+        ..Definition::default()
     };
     let rollups = [by("a", &["outcome"]), by("b", &["profiler"]), by("c", &["profiler"])];
     for (rollups, reads) in [(&rollups[..0], &[("", 5)][..]), (&rollups, &[("", 2), ("loader", 3)])]

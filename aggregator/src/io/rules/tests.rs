@@ -185,3 +185,19 @@ fn settings_that_only_a_restart_takes_are_named() {
     watch.request();
     assert!(until(&mut watch, |found| found.requested).rules.is_ok());
 }
+
+#[test]
+fn changed_roll_ups_are_found_and_need_no_restart_unless_they_are_wrong() {
+    let dir = Dir::new();
+    let mut watch = watch(&dir.settings("mesh = 'm'", &[]));
+    let names = |found: &Found| -> Vec<String> {
+        found.rollups.iter().map(|rollup| rollup.name.clone()).collect()
+    };
+    dir.settings("mesh = 'm'\nrollup_labels = ['le']", &[]);
+    let wrong = until(&mut watch, |found| found.rules.is_err());
+    assert!(wrong.rollups.is_empty(), "{wrong:?}");
+    let rack = "[[rollup]]\nname = 'by_rack'\nnodes_by = ['rack']";
+    dir.settings(&format!("mesh = 'm'\nrollup_labels = ['run']\n{rack}"), &[]);
+    let found = until(&mut watch, |found| found.rules.is_ok());
+    assert_eq!((names(&found), found.restart), (vec!["run".into(), "by_rack".into()], vec![]));
+}

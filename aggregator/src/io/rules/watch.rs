@@ -15,6 +15,7 @@ use tokio::sync::mpsc;
 
 use super::sources::{Loaded, Sources, Stamps, stamp};
 use crate::config::Config;
+use crate::core::fleet::Definition;
 
 /// Wait for the thread to end; one that hangs in a file system is abandoned.
 const END_WAIT: Duration = Duration::from_secs(1);
@@ -26,6 +27,8 @@ pub struct Found {
     pub requested: bool,
     /// The rules, or why the files are invalid.
     pub rules: Result<Rules, String>,
+    /// The roll-ups, if the files are valid.
+    pub rollups: Vec<Definition>,
     /// Rules that are valid and probably not what was meant.
     pub advice: Vec<String>,
     /// Sections of the settings that differ from those at the start.
@@ -132,22 +135,22 @@ impl Checker {
         // Files that were not reached because an earlier one is invalid stay watched.
         let before: Vec<PathBuf> = self.stamps.keys().cloned().collect();
         self.stamps = stamps;
-        let (rules, advice, restart, error) = match loaded {
+        let (rules, rollups, advice, restart, error) = match loaded {
             Ok(Loaded { rules, resolved }) => {
                 let advice = self.config.advice(&rules);
                 let restart = self.config.differing(&resolved.value);
-                (Ok(rules), advice, restart, None)
+                (Ok(rules), resolved.value.rollups(), advice, restart, None)
             }
             Err(error) => {
                 before.into_iter().for_each(|path| {
                     self.stamps.entry(path).or_insert_with_key(|path| stamp(path));
                 });
-                (Err(error.clone()), Vec::new(), Vec::new(), Some(error))
+                (Err(error.clone()), Vec::new(), Vec::new(), Vec::new(), Some(error))
             }
         };
         self.again = changed || error.is_some();
         let news = requested || changed || error != self.last_error;
         self.last_error = error;
-        news.then_some(Found { requested, rules, advice, restart })
+        news.then_some(Found { requested, rules, rollups, advice, restart })
     }
 }

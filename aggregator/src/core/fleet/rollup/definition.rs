@@ -19,6 +19,9 @@ pub struct Definition {
     pub operations: Vec<String>,
     /// Labels of the series.
     pub by: Vec<String>,
+    /// Labels of the series, or of the node where the series lacks one. Samples that have none of
+    /// these are in no group.
+    pub either_by: Vec<String>,
     /// Labels of the node.
     pub nodes_by: Vec<String>,
 }
@@ -34,6 +37,13 @@ pub struct DefinitionError {
 }
 
 impl Definition {
+    /// The roll-up of one label, of the series or else of the node, under the label's name.
+    #[must_use]
+    pub fn of_label(label: &str) -> Self {
+        let either_by = vec![label.to_owned()];
+        Self { name: label.to_owned(), either_by, ..Self::default() }
+    }
+
     /// Checks all roll-ups of a configuration.
     ///
     /// # Errors
@@ -43,7 +53,8 @@ impl Definition {
             let twice = definitions[..place].iter().any(|other| other.name == definition.name);
             let problem = match () {
                 () if place >= ROLLUPS_MAX => {
-                    Some(format!("{} roll-ups, more than {ROLLUPS_MAX}", definitions.len()))
+                    let all = definitions.len();
+                    Some(format!("{all} roll-ups with rollup_labels, more than {ROLLUPS_MAX}"))
                 }
                 () if twice => Some("name is given twice; name each roll-up once".to_owned()),
                 () => definition.problem(),
@@ -62,15 +73,15 @@ impl Definition {
         if let Some(error) = self.operations.iter().find_map(|name| Operation::check(name).err()) {
             return Some(format!("operations: {error}"));
         }
-        let labels = || self.by.iter().chain(&self.nodes_by);
-        if !(1..=ROLLUP_LABELS_MAX).contains(&labels().count()) {
-            return Some(format!("by and nodes_by must name 1 to {ROLLUP_LABELS_MAX} labels"));
+        if !(1..=ROLLUP_LABELS_MAX).contains(&self.labels().count()) {
+            let keys = "by, either_by and nodes_by";
+            return Some(format!("{keys} must name 1 to {ROLLUP_LABELS_MAX} labels"));
         }
-        if let Some(label) = labels().find(|label| RESERVED.contains(&label.as_str())) {
+        if let Some(label) = self.labels().find(|label| RESERVED.contains(label)) {
             return Some(format!("{label:?} is a label of every row; choose another one"));
         }
-        let names = labels().map(|label| (label.as_str(), ""));
-        Labels::new(names).err().map(|error| format!("by or nodes_by: {error}"))
+        let names = self.labels().map(|label| (label, ""));
+        Labels::new(names).err().map(|error| format!("by, either_by or nodes_by: {error}"))
     }
 
     /// Whether it takes samples of an operation.
@@ -81,12 +92,24 @@ impl Definition {
 
     /// The labels in the order of a group's values.
     pub fn labels(&self) -> impl Iterator<Item = &str> {
-        self.by.iter().chain(&self.nodes_by).map(String::as_str)
+        self.by.iter().chain(&self.either_by).chain(&self.nodes_by).map(String::as_str)
     }
 
-    pub(super) fn values(&self, of_series: &Labels, of_node: &Labels) -> Vec<Box<str>> {
+    /// The values of the group that samples belong to; `None` if they belong to none.
+    pub(super) fn values(&self, of_series: &Labels, of_node: &Labels) -> Option<Vec<Box<str>>> {
+        let either = |label: &String| given(of_series, label).or_else(|| given(of_node, label));
+        if !self.either_by.is_empty() && self.either_by.iter().all(|name| either(name).is_none()) {
+            return None;
+        }
         let by = self.by.iter().map(|label| of_series.get(label));
+        let either_by = self.either_by.iter().map(either);
         let nodes_by = self.nodes_by.iter().map(|label| of_node.get(label));
-        by.chain(nodes_by).map(|value| value.unwrap_or_default().into()).collect()
+        let values = by.chain(either_by).chain(nodes_by);
+        Some(values.map(|value| value.unwrap_or_default().into()).collect())
     }
+}
+
+/// A label's value; an empty one is none.
+fn given<'l>(labels: &'l Labels, label: &str) -> Option<&'l str> {
+    labels.get(label).filter(|value| !value.is_empty())
 }
