@@ -2,7 +2,6 @@
 //! aggregators of a pair do not share silences: pass `--url` for each.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
@@ -13,24 +12,7 @@ use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, SilencesPage};
 use plimsoll_schemas::time::Wall;
 use serde_json::{Map, Value, json};
 
-/// The aggregators, and the token for them.
-#[derive(Args, Clone, Debug)]
-pub struct Targets {
-    /// URL of an aggregator; repeat it for both of a pair
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "http://127.0.0.1:9900",
-        value_parser = Api::check_url
-    )]
-    url: Vec<String>,
-    /// File with the token of the aggregator's http.token_file [default: $PLIMSOLL_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    json: bool,
-}
+use crate::targets::{Targets, with_parameters};
 
 /// List alerts
 #[derive(Args, Clone, Debug)]
@@ -122,28 +104,6 @@ pub struct AcknowledgeArgs {
     at: Targets,
 }
 
-impl Targets {
-    fn apis(&self) -> Result<Vec<Api>> {
-        let token = match &self.token_file {
-            Some(path) => {
-                let read = std::fs::read_to_string(path);
-                Some(read.with_context(|| format!("--token-file {}", path.display()))?)
-            }
-            None => std::env::var("PLIMSOLL_TOKEN").ok(),
-        };
-        let token = token.map(|token| token.trim().to_owned());
-        self.url.iter().map(|url| Ok(Api::of_url(url)?.with_token(token.clone()))).collect()
-    }
-
-    fn print(&self, json: &str, words: impl FnOnce() -> String) {
-        if self.json {
-            println!("{}", json.trim_end());
-        } else {
-            print!("{}", words());
-        }
-    }
-}
-
 /// Calls every aggregator even if one fails: each failure is printed, and the exit code reports it.
 async fn call_each(at: &Targets, call: impl AsyncFn(Api) -> Result<()>) -> Result<Exit> {
     let mut exit = Exit::Success;
@@ -178,7 +138,7 @@ pub async fn alerts(args: &AlertsArgs) -> Result<Exit> {
 /// # Errors
 /// When the arguments do not fit. A failure of one aggregator is printed and sets the exit code.
 pub async fn silence(args: &SilenceArgs) -> Result<Exit> {
-    if args.end.is_some() && args.at.url.len() > 1 {
+    if args.end.is_some() && args.at.has_several() {
         bail!(
             "--end with several --url: each aggregator has silence ids of its own; see --list, and \
              give one --url for each --end"
@@ -258,27 +218,6 @@ fn is_match(args: &AcknowledgeArgs, row: &AlertRow) -> bool {
         && matches!(row.state, AlertState::Firing | AlertState::Pending)
 }
 
-/// A path with query parameters. Valid names need no escaping; others are escaped, so that the
-/// aggregator rejects them and names the character.
-fn with_parameters(path: &str, parameters: &[(&str, &Option<String>)]) -> String {
-    let given = parameters.iter().filter_map(|(key, value)| Some((key, value.as_ref()?)));
-    let escaped = |value: &str| {
-        let mut text = String::new();
-        for byte in value.bytes() {
-            if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
-                text.push(char::from(byte));
-            } else {
-                // Writing to a string cannot fail.
-                let _written = write!(text, "%{byte:02X}");
-            }
-        }
-        text
-    };
-    let pairs: Vec<String> =
-        given.map(|(key, value)| format!("{key}={}", escaped(value))).collect();
-    if pairs.is_empty() { path.to_owned() } else { format!("{path}?{}", pairs.join("&")) }
-}
-
 /// One alert as a line.
 fn line(row: &AlertRow) -> String {
     let mut text = format!("{:<8} {:<8} {}", row.state.as_str(), row.severity.as_str(), row.key);
@@ -337,7 +276,7 @@ mod tests {
     #[tokio::test]
     async fn every_aggregator_is_called_and_an_id_belongs_to_one_aggregator() {
         let url = ["http://127.0.0.1:1", "http://127.0.0.1:1/b"].map(str::to_owned).to_vec();
-        let at = Targets { url, token_file: None, json: false };
+        let at = Targets::of_urls(url);
         let calls = std::cell::Cell::new(0);
         let exit = call_each(&at, async |api| {
             calls.set(calls.get() + 1);
@@ -366,7 +305,9 @@ mod tests {
 
         use crate::args::Cli;
 
-        for command in [&["alerts"][..], &["silence", "--list"], &["acknowledge", "--rule", "r"]] {
+        let statistics = &["statistics", "--operation", "o"];
+        let acknowledge = &["acknowledge", "--rule", "r"];
+        for command in [&["alerts"][..], &["silence", "--list"], acknowledge, statistics] {
             let parse = |url: &'static str| {
                 let arguments = [&["plimsoll"], command, &["--url", url]].concat();
                 Cli::try_parse_from(arguments).map_err(|error| error.to_string())
@@ -379,13 +320,5 @@ mod tests {
             assert!(parse("http://127.0.0.1:9900/").is_ok());
             assert!(parse("https://aggregator.example").is_ok());
         }
-    }
-
-    #[test]
-    fn an_invalid_name_reaches_the_aggregator_unchanged() {
-        let of = |text: &str| with_parameters("/p", &[("rule", &Some(text.to_owned()))]);
-        assert_eq!(of("epoch_hook"), "/p?rule=epoch_hook");
-        assert_eq!(of("a&node=b c"), "/p?rule=a%26node%3Db%20c");
-        assert_eq!(with_parameters("/p", &[("rule", &None)]), "/p");
     }
 }

@@ -4,9 +4,10 @@ use clap::{Parser, Subcommand};
 use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
+use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
 
-/// Run a local mesh; list, silence and acknowledge alerts
+/// Run a local mesh; show statistics; list, silence and acknowledge alerts
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 pub struct Cli {
@@ -22,6 +23,8 @@ pub enum Command {
     Up(UpArgs),
     /// List alerts
     Alerts(AlertsArgs),
+    /// Show count, mean, deviation and percentiles of an operation
+    Statistics(StatisticsArgs),
     /// Silence alerts: receivers are not notified until the silence ends
     Silence(SilenceArgs),
     /// Acknowledge an alert: receivers are notified only of its end
@@ -33,5 +36,6 @@ const EXAMPLES: &str = "Examples:
   plimsoll up --seconds 30 --json         run for 30 s, report as JSON
   plimsoll up --nodes 5 --dir ./run       keep logs, raw samples and streams
   plimsoll alerts --state firing          firing alerts with their summaries
+  plimsoll statistics --operation fetch   mean and percentiles of the fleet
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
   plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";

@@ -1,10 +1,12 @@
 //! `plimsoll`, the operator's command: its subcommands, and what they print.
 //!
 //! [`up`] runs a local mesh (`plimsoll-mesh`) with [`table`] while it runs and [`report`] at its
-//! end; [`alerts`] sends requests to running aggregators.
+//! end; [`alerts`] and [`statistics`] send requests to running aggregators ([`targets`]).
 
 pub mod alerts;
 pub mod args;
 pub mod report;
+pub mod statistics;
 pub mod table;
+pub mod targets;
 pub mod up;

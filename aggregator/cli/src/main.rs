@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
+use plimsoll_cli::statistics::statistics;
 use plimsoll_cli::up::up;
 use plimsoll_runtime::block_on;
 use plimsoll_runtime::exit::{Exit, fail};
@@ -14,6 +15,7 @@ fn main() -> ExitCode {
         match Cli::parse().command {
             Command::Up(args) => up(&args).await,
             Command::Alerts(args) => alerts(&args).await,
+            Command::Statistics(args) => statistics(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,
         }

@@ -26,9 +26,9 @@ class MetricsSnapshot(Dict[str, Any]):
 def metrics_snapshot() -> MetricsSnapshot:
     """Statistics of all that this process recorded so far, queued values included, by name.
 
-    A latency has `count`, `mean`, `std`, `min`, `max`, `p50`, `p90`, `p95` and `p99`, in seconds;
-    a counter has `total`; a gauge has `value`, None if it has several series. `series` has the
-    same for each set of `labels`. `count`, `mean` and `total` are exact, the others of a latency
+    A latency has `count`, `mean`, `std`, `min`, `max`, `p50`, `p90`, `p95`, `p99` and `p999`, in
+    seconds; a counter has `total`; a gauge has `value`, None if it has several series. `series` has
+    the same for each set of `labels`. `count`, `mean` and `total` are exact, the others of a latency
     are within 0.1 %, the width of a bucket. All but `count` are None when the process would need
     more than 100 000 buckets. Serialisable as JSON. Use it as `metrics_snapshot()["epoch_hook"]`
     or as `await metrics_snapshot()`.

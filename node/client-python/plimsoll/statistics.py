@@ -13,12 +13,14 @@ from .buckets import Cells, fold, mean_ns, quantile_ns, quantiles_ns
 
 SummaryStats = Dict[str, Optional[float]]
 
-_PERCENTILES = (("p50", 0.50), ("p90", 0.90), ("p95", 0.95), ("p99", 0.99))
+_PERCENTILES = (("p50", 0.50), ("p90", 0.90), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 _KEYS = ("mean", "std", "min", "max", *(name for name, _ in _PERCENTILES))
 
 
 def summary_stats(cells: Cells, refused: int) -> SummaryStats:
-    """`count`, and in seconds `mean`, `std`, `min`, `max`, `p50`, `p90`, `p95`, `p99`.
+    """`count`, and in seconds `mean`, `std`, `min`, `max`, `p50`, `p90`, `p95`, `p99`, `p999`.
+
+    An aggregator's `/api/v1/statistics` has the same keys.
 
     `count` and `mean` are exact. The others are within 0.1 %, the width of a bucket; `std` is that
     of the population. Without samples all but `count` are None, and also with `refused` samples,

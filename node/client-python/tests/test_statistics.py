@@ -19,7 +19,7 @@ from plimsoll.statistics import summary_stats
 from .listening import enter, run, unix_socket
 from .recording import Recording
 
-PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
+PERCENTILES = {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99, "p999": 0.999}
 
 
 def naive(values):
@@ -75,7 +75,8 @@ class Statistics(Recording):
     def test_values_are_in_the_statistics_once_before_and_after_they_are_sent(self):
         self.record([0.001, 0.003])
         expected = {"count": 2, "mean": 0.002, "std": 0.001, "min": 0.001, "max": 0.003}
-        expected = {**expected, "p50": 0.001, "p90": 0.003, "p95": 0.003, "p99": 0.003}
+        expected = {**expected, "p50": 0.001, "p90": 0.003, "p95": 0.003}
+        expected = {**expected, "p99": 0.003, "p999": 0.003}
         queued = plimsoll.get_summary_stats(self.name)
         self.received()
         sent = plimsoll.get_summary_stats(self.name)

@@ -2,11 +2,12 @@
 //!
 //! Owns their shape: the operator's command, the drills and the tests read these types, scripts
 //! read the JSON. Refuses to compute anything. Times are nanoseconds, since readers compare them
-//! with raw samples exactly.
+//! with raw samples exactly; those of the statistics page are seconds, as in the Python client.
 
 mod ledger;
 mod page;
 mod rules;
+mod statistics;
 
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
 pub use page::{
@@ -14,3 +15,4 @@ pub use page::{
     RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
 pub use rules::RulesState;
+pub use statistics::{STATISTICS_UNIT, StatisticsPage, SummaryStats};

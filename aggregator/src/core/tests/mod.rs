@@ -25,6 +25,7 @@ mod retention;
 mod rollups;
 mod self_monitoring;
 mod speaker;
+mod statistics;
 mod strange;
 mod thresholds;
 mod worst_nodes;

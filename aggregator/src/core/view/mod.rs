@@ -4,7 +4,8 @@
 //! the driver waits. Rows, quantiles and pages are computed from it on another thread. It decides
 //! nothing and changes nothing.
 //!
-//! Interface: [`ReadView::of`] freezes; [`ReadView::view`] and [`ReadView::ledger_page`] compute.
+//! Interface: [`ReadView::of`] freezes; [`ReadView::view`], [`ReadView::statistics`] and
+//! [`ReadView::ledger_page`] compute.
 
 mod alert_counts;
 mod alerts;
@@ -15,6 +16,7 @@ mod own_counts;
 mod read_view;
 mod rollups;
 mod rows;
+mod statistics;
 mod worst;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +36,7 @@ pub use nodes::{NodeView, Nodes};
 pub use own_counts::OwnCounts;
 pub use read_view::ReadView;
 pub use rows::Total;
+pub use statistics::{NoStatistics, StatisticsQuery};
 
 use super::fleet::{Node, Operations, Trouble};
 use super::rules::ErrorBudget;

@@ -1,5 +1,5 @@
-//! The aggregator's HTTP API: Prometheus metrics, summary, ledger, events and alerts as JSON,
-//! silences and acknowledgements, liveness and readiness.
+//! The aggregator's HTTP API: Prometheus metrics, summary, statistics, ledger, events and alerts as
+//! JSON, silences and acknowledgements, liveness and readiness.
 //!
 //! The driver owns the state. A handler sends it a [`Query`]; `pages` renders pages from the read
 //! view that it returns. Nothing here changes the state by itself, and a request that is not
@@ -11,6 +11,7 @@ mod events;
 mod orders;
 mod pages;
 mod query;
+mod statistics;
 
 use std::sync::Arc;
 
@@ -41,6 +42,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
     let queries = QuerySender::new(sender);
     let pages = Arc::new(Pages::new(settings));
     let alerts = alerts::routes(queries.clone(), token);
+    let statistics = statistics::routes(queries.clone());
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/metrics", get(show_metrics))
@@ -52,7 +54,8 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
         .with_state(Handler { queries, pages })
-        .merge(alerts);
+        .merge(alerts)
+        .merge(statistics);
     (router, received)
 }
 
@@ -61,6 +64,8 @@ const INDEX: &str = "plimsoll-aggregator
 /metrics/nodes     the same for all nodes, without the fleet
 /metrics/summary   JSON: nodes, ledger, operations, budgets, alert changes
 /api/v1/ledger     JSON: the full ledger by node and incarnation, with sequence gaps
+/api/v1/statistics JSON: count, mean, std, min, max and percentiles of one operation, in seconds
+                   ?operation=, node=, window=10s|1m|5m|30m|1h|2h|6h|1d|3d|30d|total
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error

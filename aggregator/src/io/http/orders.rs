@@ -128,7 +128,7 @@ fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, BadRequest> {
     serde_json::from_slice(body).map_err(|error| BadRequest::Body(error.to_string()))
 }
 
-fn pick<'a, const N: usize>(
+pub(super) fn pick<'a, const N: usize>(
     parameters: &'a [(String, String)],
     keys: [&str; N],
     known: &'static str,
@@ -182,11 +182,11 @@ fn wall(key: &'static str, seconds: f64) -> Result<Wall, BadRequest> {
     nanos.map(Wall).ok_or_else(|| value(key, &seconds.to_string(), "seconds since 1970"))
 }
 
-fn bad(key: &'static str, given: &str, error: &IdError) -> BadRequest {
+pub(super) fn bad(key: &'static str, given: &str, error: &IdError) -> BadRequest {
     value(key, given, &format!("a name: {error}"))
 }
 
-fn value(key: &'static str, given: &str, allowed: &str) -> BadRequest {
+pub(super) fn value(key: &'static str, given: &str, allowed: &str) -> BadRequest {
     BadRequest::Value { key, value: given.to_owned(), allowed: allowed.to_owned() }
 }
 

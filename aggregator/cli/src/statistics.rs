@@ -1,0 +1,93 @@
+//! `plimsoll statistics`: summary statistics of one operation at running aggregators.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::summary::StatisticsPage;
+
+use crate::targets::{Targets, with_parameters};
+
+const PATH: &str = "/api/v1/statistics";
+
+/// Show count, mean, deviation and percentiles of an operation
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll statistics --operation epoch_hook
+  plimsoll statistics --operation epoch_hook --node n7 --window 5m --json | jq .p999")]
+pub struct StatisticsArgs {
+    /// The operation
+    #[arg(long)]
+    operation: String,
+    /// The node; without it, the fleet
+    #[arg(long)]
+    node: Option<String>,
+    /// The window that ends now: 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d or 30d; without it, all time
+    #[arg(long)]
+    window: Option<String>,
+    #[command(flatten)]
+    at: Targets,
+}
+
+/// Shows the statistics of each aggregator.
+///
+/// # Errors
+/// When an aggregator does not respond, or rejects the request.
+pub async fn statistics(args: &StatisticsArgs) -> Result<Exit> {
+    let operation = Some(args.operation.clone());
+    let query = [("operation", &operation), ("node", &args.node), ("window", &args.window)];
+    let path = with_parameters(PATH, &query);
+    for api in args.at.apis()? {
+        let text = api.request("GET", &path, None).await?;
+        let page: StatisticsPage = serde_json::from_str(&text)
+            .with_context(|| format!("{PATH} has an unexpected form"))?;
+        args.at.print(&text, || lines(&page));
+    }
+    Ok(Exit::Success)
+}
+
+fn lines(page: &StatisticsPage) -> String {
+    let window = page.window.map_or("all time".to_owned(), |window| window.to_string());
+    let (operation, scope, stats) = (&page.operation, &page.scope, &page.stats);
+    let about = if page.approximate { " (approximate)" } else { "" };
+    let mut text = format!("{operation} of {scope}, {window}: {} samples{about}\n", stats.count);
+    for (name, seconds) in [
+        ("mean", stats.mean),
+        ("std", stats.std),
+        ("min", stats.min),
+        ("p50", stats.p50),
+        ("p90", stats.p90),
+        ("p95", stats.p95),
+        ("p99", stats.p99),
+        ("p999", stats.p999),
+        ("max", stats.max),
+    ] {
+        let shown = seconds.and_then(|of| Duration::try_from_secs_f64(of).ok());
+        let shown = shown.map_or("-".to_owned(), |of| format!("{of:.3?}"));
+        // Writing to a string cannot fail.
+        let _written = writeln!(text, "{name:<4} {shown:>12}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statistics_are_shown_in_fitting_units_and_absent_ones_as_a_dash() {
+        let page = r#"{"mesh":"m","at_seconds":1.0,"ready":true,"operation":"fetch",
+            "scope":{"node":"n7"},"window":"5m","unit":"seconds","approximate":true,"count":4,
+            "mean":0.0125,"std":null,"min":0.0000055,"max":2.25,"p50":0.0125,"p90":null,
+            "p95":null,"p99":null,"p999":null}"#;
+        let shown = lines(&serde_json::from_str(page).unwrap());
+        let (head, rows) = shown.split_once('\n').unwrap();
+        assert_eq!(head, "fetch of node n7, 5m: 4 samples (approximate)");
+        let rows: Vec<Vec<&str>> =
+            rows.lines().map(|row| row.split_whitespace().collect()).collect();
+        assert_eq!(rows[..3], [["mean", "12.500ms"], ["std", "-"], ["min", "5.500µs"]]);
+        assert_eq!((rows.len(), &rows[8]), (9, &vec!["max", "2.250s"]));
+    }
+}
