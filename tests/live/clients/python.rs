@@ -13,7 +13,7 @@ use plimsoll_tests::rng::SeededRng;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use serde_json::{Value, json};
 
-const WAIT: Duration = Duration::from_secs(30);
+pub(super) const WAIT: Duration = Duration::from_secs(30);
 /// How old a sample may be that a killed worker loses, on average over workers: three times what
 /// the README has for the oldest, since this machine may be busy.
 const LAST_MOMENTS_MS: &str = "150";
@@ -21,7 +21,7 @@ const LAST_MOMENTS_MS: &str = "150";
 const VALUES: usize = 3_000;
 
 /// One of `tests/python/clients`, in the environment that `deploy/test` makes.
-fn script(name: &str) -> Command {
+pub(super) fn script(name: &str) -> Command {
     python(&format!("python/clients/{name}"))
 }
 
