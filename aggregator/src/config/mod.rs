@@ -35,7 +35,7 @@ pub struct Config {
     pub mesh: MeshName,
     /// Labels by each of which samples are grouped without a section of their own, in a roll-up of
     /// the label's name: by the series' label, or the node's where the series has none. Samples
-    /// with neither are in no group and cost nothing. `[[rollup]]` of the same name replaces one.
+    /// with neither are in no group. `[[rollup]]` of the same name replaces one.
     /// Default `run`, `rank` and `role`; none with an empty list.
     pub rollup_labels: Vec<String>,
     /// The broker and how to connect.

@@ -1,10 +1,12 @@
 //! Default labels of a client reach the roll-ups that need no settings, and one operation's
 //! statistics are those that the client has itself.
 
+use plimsoll_mesh::child::until;
 use plimsoll_schemas::summary::{StatisticsPage, SummaryStats};
 use plimsoll_tests::metrics_page::await_value;
 use plimsoll_tests::program::run;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
+use plimsoll_tests::statsd::StatsdSender;
 use serde_json::Value;
 
 use super::python::{WAIT, script};
@@ -68,5 +70,29 @@ async fn labels_of_a_job_are_groups_without_any_settings() {
         let (found, text) = statistics(&mesh, query).await;
         assert!(found == status && text.contains(part), "{query}: {found} {text}");
     }
+    mesh.stack.end().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_changed_roll_up_is_taken_without_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
+    let sender = StatsdSender::unix(mesh.node.socket()).unwrap();
+    let send = || sender.send("step:1|ms|#run:r7,phase:train").unwrap();
+    let samples = async |label: &str, value: &str| {
+        let labels = format!("rollup=\"{label}\",operation=\"step\",{label}=\"{value}\"");
+        let series = format!("plimsoll_latency_samples_total{{scope=\"rollup\",{labels}}}");
+        mesh.stack.api().metric(&series).await.ok().flatten()
+    };
+    (0..100).for_each(|_| send());
+    let all = async || samples("run", "r7").await.filter(|samples| *samples == 100.0);
+    until("the run has a group", WAIT, all).await.unwrap();
+    std::fs::write(dir.path().join("aggregator.toml"), "rollup_labels = ['phase', 'run']").unwrap();
+    let defined = async || {
+        send();
+        samples("phase", "train").await
+    };
+    until("the phase has a group", WAIT, defined).await.unwrap();
+    assert!(samples("run", "r7").await.unwrap() > 100.0, "the run keeps what it had");
     mesh.stack.end().await.unwrap();
 }

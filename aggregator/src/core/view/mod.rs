@@ -60,6 +60,8 @@ pub struct View {
     pub summary: Summary,
     /// All samples ever merged, in the order of the summary's roll-ups.
     pub rollups: Vec<Total>,
+    /// Names of roll-ups that leave out samples without their labels.
+    pub partial_rollups: BTreeSet<String>,
     /// What Prometheus is sent about each node beside latencies, in the order of the summary's
     /// nodes.
     pub nodes: Vec<NodeView>,
@@ -132,6 +134,7 @@ impl ReadView {
             nodes: nodes.iter().map(node_view).collect(),
             totals,
             rollups: rollup_totals,
+            partial_rollups: rollups::partial(self),
             alerts: alerts::alert_views(self, query.fleet, &nodes),
             alert_counts: if query.fleet {
                 alerts::alert_counts(self)

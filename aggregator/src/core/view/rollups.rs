@@ -1,6 +1,6 @@
 //! Rows of roll-ups: the windows of each group, like those of the fleet.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::summary::{Quantiles, RollupRow};
 
@@ -15,6 +15,13 @@ pub(super) fn rollup_rows(view: &ReadView, native: bool) -> Vec<(RollupRow, Tota
     groups
         .map(|(rollup, group)| rollup_row(view, rollup, group, native, (&mut merged, &mut total)))
         .collect()
+}
+
+/// Names of roll-ups that leave out samples without their labels.
+pub(super) fn partial(view: &ReadView) -> BTreeSet<String> {
+    let definitions = view.rollups.iter().map(Rollup::definition);
+    let partial = definitions.filter(|definition| !definition.either_by.is_empty());
+    partial.map(|definition| definition.name.clone()).collect()
 }
 
 fn rollup_row(

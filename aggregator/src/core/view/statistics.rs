@@ -205,7 +205,7 @@ mod tests {
             let near = |found: Option<f64>, expected: f64, most: f64| {
                 found.is_some_and(|found| (found - expected).abs() <= most)
             };
-            prop_assert_eq!(stats.count as usize, n);
+            prop_assert_eq!(stats.count, u64::try_from(n).unwrap());
             prop_assert!(near(stats.mean, mean, mean * 1e-9), "{:?} {}", stats, mean);
             prop_assert_eq!((stats.min, stats.max), (Some(floats[0]), Some(floats[n - 1])));
             // No sample is further than half a bucket from its bucket's middle: 0.05 % or 256 ns.

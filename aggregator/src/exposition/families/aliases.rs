@@ -95,8 +95,8 @@ fn messages(writer: &mut Writer, page: &LabelledView<'_>, family: Family<'_>, of
 /// What a function's aliases show: its name, the value of the series label `profiler`, its samples.
 type Function<'v> = (&'v str, &'v str, &'v Total);
 
-/// The fleet's operations of jobs, by the label `profiler` where a roll-up groups by it alone;
-/// otherwise with an empty one.
+/// The fleet's operations of jobs, by the label `profiler` where a roll-up of all samples groups by
+/// it alone; otherwise with an empty one.
 fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
     let summary = &page.view.summary;
     let groups = summary.rollups.iter().zip(&page.view.rollups);
@@ -104,7 +104,7 @@ fn by_function<'v>(page: &LabelledView<'v>) -> Vec<Function<'v>> {
     let mut rollups: BTreeMap<&str, &str> = BTreeMap::new();
     for (row, total) in groups {
         let [(label, profiler)] = &row.labels[..] else { continue };
-        if label != PROFILER {
+        if label != PROFILER || page.view.partial_rollups.contains(&row.rollup) {
             continue;
         }
         // Two such roll-ups of one operation would show it twice.
