@@ -44,7 +44,7 @@ impl Ledger {
     /// Counts samples that were recorded as lost: those that the node took of itself under a reason
     /// of their own.
     ///
-    /// DESIGN N55.
+    /// DESIGN N57.
     pub(super) fn lose(&mut self, reason: &'static str, samples: SampleCount) {
         let own = samples.own.min(samples.all);
         for (counted_as, samples) in [(reason, samples.all - own), (OWN_LOST, own)] {

@@ -207,7 +207,7 @@ impl ReadView {
 
 /// Samples of all operations, those of jobs apart from the system's own.
 ///
-/// DESIGN A60.
+/// DESIGN A61.
 fn sample_totals(fleet: &Operations) -> SampleTotals {
     let mut totals = SampleTotals::default();
     for (operation, windows) in fleet.iter() {

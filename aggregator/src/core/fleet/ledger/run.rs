@@ -255,7 +255,7 @@ impl Run {
     /// Of those, what it surely took of itself: as it reported, unless that was merged, lost or may
     /// be among the unread. A sample of a job is never counted here.
     ///
-    /// DESIGN A60.
+    /// DESIGN A61.
     fn died_with_own(&self) -> u64 {
         let known = self.merged_own.saturating_add(self.lost_own()).saturating_add(self.unread());
         self.reported_own.saturating_sub(known).min(self.died_with())
