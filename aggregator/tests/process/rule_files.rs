@@ -46,7 +46,7 @@ impl Aggregator {
     }
 
     async fn limit(&self, seconds: f64) {
-        let of = r#"{budget="publish",operation="publish",window="1m"}"#;
+        let of = r#"{budget="publish",operation="publish",window="1m",severity="warning"}"#;
         self.shows(&format!("plimsoll_budget_limit_seconds{of}"), seconds).await;
     }
 

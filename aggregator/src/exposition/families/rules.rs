@@ -15,6 +15,7 @@ pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
                 ("budget", budget.name.as_str()),
                 ("operation", budget.operation.as_str()),
                 ("window", budget.window.as_str()),
+                ("severity", budget.about.severity.as_str()),
             ]);
             rows.add(&[&labels], Value::nanos(budget.limit_ns));
         }
