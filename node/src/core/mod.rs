@@ -676,7 +676,7 @@ impl Core {
             recorded_own: self.ledger.recorded_own(),
             spooled: Some(self.spool.outlives_process()),
             former: self.spool.orphans().into(),
-            ended_operations: self.intake.ended_operations().into(),
+            ended_operations: self.intake.ended_operations(),
             suspect_units: self.intake.suspect_units().len() as u64,
             version: env!("CARGO_PKG_VERSION").into(),
             ..self.outbox.stats()

@@ -75,16 +75,15 @@ pub const CLIENTS_MAX: usize = 1_024;
 /// Operations of which the node knows who brings them; one beyond never counts as ended.
 pub const JOB_OPERATIONS_MAX: usize = 256;
 /// Sources of one operation; one more evicts the longest silent.
-pub const JOB_SOURCES_MAX: usize = 64;
+pub const JOB_SOURCES_MAX: usize = 128;
 /// Sources of one series in one interval that are told apart.
-pub const SERIES_SOURCES_MAX: usize = 16;
+pub const SERIES_SOURCES_MAX: usize = 64;
 /// A source of an operation is gone after so many times its longest pause, as for the aggregator's
 /// rule `data_absent`.
 pub const JOB_PAUSES_MAX: u32 = 3;
-/// No source is gone earlier.
-pub const JOB_SILENT_AFTER: Duration = Duration::from_secs(60);
-/// A source that has never made a pause is gone after so long.
-pub const JOB_SILENT_UNKNOWN: Duration = Duration::from_secs(1_800);
+/// No source is gone earlier. Less than the minute after which samples are absent there, so that
+/// one that sent once holds up no end for so long that its samples are reported as absent.
+pub const JOB_SILENT_AFTER: Duration = Duration::from_secs(45);
 /// Bus messages report for so long that an operation has ended: as long as an aggregator may be cut
 /// off and still receive it.
 pub const OPERATION_ENDED_SHOWN: Duration = Duration::from_secs(6 * 3_600);

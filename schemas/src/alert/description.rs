@@ -21,9 +21,6 @@ pub(super) fn describe(key: &AlertKey, state: AlertState, evidence: &Evidence) -
             write!(text, "{samples} samples missing from the account {}", place(&key.scope))
         }
     };
-    if state == AlertState::Resolved {
-        text.push_str("; resolved");
-    }
     text
 }
 
@@ -195,8 +192,7 @@ mod tests {
             ),
             (
                 describe(&fleet, AlertState::Resolved, &latency(0.01234, 1_234_567)),
-                "epoch_hook p99 12.3 ms within 18 ms in the fleet, 1 234 567 samples in 1m; \
-                 resolved",
+                "epoch_hook p99 12.3 ms within 18 ms in the fleet, 1 234 567 samples in 1m",
             ),
             (
                 describe(&fleet, AlertState::Firing, &burn),
@@ -209,7 +205,7 @@ mod tests {
             ),
             (
                 describe(&n1, AlertState::Resolved, &value(0.5)),
-                "memory_used_ratio 0.5 is not > 0.85 on node n1; resolved",
+                "memory_used_ratio 0.5 is not > 0.85 on node n1",
             ),
             (
                 describe(&n1, AlertState::Firing, &gap),

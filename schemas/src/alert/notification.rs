@@ -87,6 +87,30 @@ pub enum AlertEndReason {
     JobEnded,
 }
 
+impl AlertEndReason {
+    /// As on the wire.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::RuleRemoved => "rule_removed",
+            Self::NodeForgotten => "node_forgotten",
+            Self::NodeLeft => "node_left",
+            Self::JobEnded => "job_ended",
+        }
+    }
+
+    /// In words, after "ended: ".
+    #[must_use]
+    pub const fn in_words(self) -> &'static str {
+        match self {
+            Self::RuleRemoved => "its rule was removed",
+            Self::NodeForgotten => "its node was silent for too long",
+            Self::NodeLeft => "its node left in good order",
+            Self::JobEnded => "its job ended in good order",
+        }
+    }
+}
+
 impl Notification {
     /// A notification without annotations, context and acknowledgement.
     #[must_use]
@@ -130,7 +154,13 @@ impl Notification {
     /// The change in one line, for rules without a summary.
     #[must_use]
     pub fn description(&self) -> String {
-        describe(&self.key, self.state, &self.evidence)
+        let text = describe(&self.key, self.state, &self.evidence);
+        match self.ended {
+            // It was not shown to be within its limit.
+            Some(why) => format!("{text}; ended: {}", why.in_words()),
+            None if self.state == AlertState::Resolved => format!("{text}; resolved"),
+            None => text,
+        }
     }
 }
 
@@ -174,6 +204,20 @@ mod tests {
             let text = serde_json::to_string(&notification).unwrap();
             assert!(text.contains(r#""scope":{"node":"n1"}"#), "{text}");
             assert_eq!(serde_json::from_str::<Notification>(&text).unwrap(), notification);
+        }
+    }
+
+    #[test]
+    fn the_description_separates_what_resolved_from_what_only_ended() {
+        let mut notification = notification(Evidence::Gap(GapEvidence { gap_samples: 7 }));
+        let end = |of: &Notification| of.description().rsplit("; ").next().map(str::to_owned);
+        assert!(!notification.description().contains(';'));
+        notification.state = AlertState::Resolved;
+        assert_eq!(end(&notification).as_deref(), Some("resolved"));
+        notification.ended = Some(AlertEndReason::JobEnded);
+        assert_eq!(end(&notification).as_deref(), Some("ended: its job ended in good order"));
+        for why in [AlertEndReason::RuleRemoved, AlertEndReason::NodeForgotten] {
+            assert_eq!(serde_json::json!(why), why.as_str());
         }
     }
 

@@ -142,7 +142,11 @@ pub(super) fn limit(value: &DeValue<'_>) -> Read<u64> {
     }
     let read = humantime::parse_duration(&text);
     let duration = read.map_err(|_| format!("{text:?} is not a duration; write it as \"18ms\""))?;
-    if !(LIMIT_MIN..=LIMIT_MAX).contains(&duration) {
+    if duration == LIMIT_MAX {
+        let why = "samples above an hour count as an hour, so none could exceed it";
+        return Err(format!("{text:?} is out of range: {why}; write less than \"1h\""));
+    }
+    if !(LIMIT_MIN..LIMIT_MAX).contains(&duration) {
         return Err(format!("{text:?} is out of range; it may be from \"1us\" to \"1h\""));
     }
     Ok(nanos(duration))

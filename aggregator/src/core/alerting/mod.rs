@@ -220,7 +220,11 @@ impl Alerting {
                 self.silences.count_suppressed("no_evidence");
                 continue;
             };
+            let has_own_summary = notification.summary != notification.description();
             notification.ended = Some(why);
+            if !has_own_summary {
+                notification.summary = notification.description();
+            }
             self.changed = true;
             self.dispatch(notification);
         }

@@ -46,7 +46,8 @@ impl<'a> Situation<'a> {
             Some(Rule::Budget(budget) | Rule::Burn(budget, _)) => Some(budget),
             Some(Rule::Threshold(_)) | None => None,
         };
-        self.inputs.fleet.reason_of_end(now, &key.scope, budget)
+        let within = self.evaluator.sources_within(&key.operation);
+        self.inputs.fleet.reason_of_end(now, (&key.scope, within), budget)
     }
 
     /// The texts and the severity of an alert's rule; of a rule that is gone those of its last

@@ -34,9 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{
-    ABSENT_WITHIN, CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX,
-};
+use crate::limits::{CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX};
 use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
@@ -286,7 +284,8 @@ impl Fleet {
             Body::Bus(_) if header.successor.is_some() => {}
             Body::Bus(bus) => {
                 node.account.on_report(&header, &bus);
-                node.take_ended(taken, &bus.ended_operations);
+                let judged = |of: &&Operation| self.retention.is_judged(of);
+                node.take_ended(taken, bus.ended_operations.iter().filter(judged));
                 node.take_bus(from, bus);
                 node.observe_bus();
                 node.observe_counts(header.incarnation);
@@ -567,12 +566,12 @@ impl Fleet {
 
     /// Why no more samples of a budget are to be expected in a scope, or, without a budget, nothing
     /// more of a node: the node has left in good order or its jobs have ended; of the fleet, each
-    /// node that brought samples within an hour of the newest. `None` while there may be more.
+    /// node that brought samples `within` so long of the newest. `None` while there may be more.
     #[must_use]
     pub fn reason_of_end(
         &self,
         now: Wall,
-        scope: &Scope,
+        (scope, within): (&Scope, Duration),
         budget: Option<&Budget>,
     ) -> Option<AlertEndReason> {
         let of_node = |node: &Node| {
@@ -588,7 +587,7 @@ impl Fleet {
         let newest = self.operations.judged(budget?)?.newest();
         let brought = |node: &Node| {
             let own = node.operations.judged(budget?).map(Windows::newest)?;
-            (newest.since(own) <= ABSENT_WITHIN).then(|| of_node(node))
+            (newest.since(own) <= within).then(|| of_node(node))
         };
         let reasons: Option<Vec<AlertEndReason>> =
             self.nodes.values().filter_map(|node| brought(node)).collect();

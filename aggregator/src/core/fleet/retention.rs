@@ -91,6 +91,11 @@ impl RetentionPlan {
         self.of_selection(&budget.name).unwrap_or_else(|| self.of_node(&budget.operation))
     }
 
+    /// Whether a budget judges samples of an operation, whatever it selects.
+    pub(super) fn is_judged(&self, operation: &Operation) -> bool {
+        self.judged.contains_key(operation) || !self.selections(operation).is_empty()
+    }
+
     /// What is kept apart of an operation.
     pub(super) fn selections(&self, operation: &Operation) -> &[Selection] {
         self.selections.get(operation).map_or(&[], Vec::as_slice)

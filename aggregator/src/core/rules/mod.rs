@@ -24,11 +24,13 @@ mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::limits::EVALUATE_EVERY;
 use plimsoll_schemas::alert::{AlertKey, Evidence, GapEvidence, LEDGER_GAP, Scope, ValueEvidence};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::wire::{CONFIRMED_LIMITS_MAX, LIMITS_MAX};
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::rule::{Rule, Rules, Threshold};
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
@@ -213,7 +215,19 @@ impl Evaluator {
     /// were last judged.
     #[must_use]
     pub fn absence(&self, fleet: &Fleet) -> Vec<(Operation, bool)> {
-        self.judged_at.map(|at| self.absence.all(at, fleet).collect()).unwrap_or_default()
+        let absent = self.judged_at.map(|at| self.absence.absent(at, fleet)).unwrap_or_default();
+        let judged: BTreeSet<&Operation> =
+            self.rules.budgets.iter().map(|of| &of.operation).collect();
+        let known =
+            judged.into_iter().filter(|of| !is_own(of) && fleet.operations().get(of).is_some());
+        known.map(|of| (of.clone(), absent.contains(of))).collect()
+    }
+
+    /// A node is a source of an operation if its newest samples are within so long of the newest of
+    /// all.
+    #[must_use]
+    pub fn sources_within(&self, operation: &Operation) -> Duration {
+        self.absence.sources_within(operation)
     }
 
     /// Samples were merged.

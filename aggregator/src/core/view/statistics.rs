@@ -47,7 +47,7 @@ pub enum NoStatistics {
     },
     /// The window is not kept for nodes.
     #[error(
-        "window={0:?} of this operation is not kept for nodes; leave node or window out, choose a \
+        "window={0} of this operation is not kept for nodes; leave node or window out, choose a \
          shorter window, or set windows.nodes_up_to in the settings"
     )]
     Window(Window),

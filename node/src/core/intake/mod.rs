@@ -275,15 +275,20 @@ impl Intake {
 
     /// Closes the interval and starts the next.
     pub(super) fn close(&mut self, now: Now) -> ClosedInterval {
-        let brought = self.recorder.brought();
-        self.jobs.on_interval(now.mono, brought);
+        let judged = self.judged();
+        self.jobs.on_interval(now.mono, &judged, self.recorder.brought());
         let RecordedInterval { started, latency, breached, lost } = self.recorder.close(now);
         ClosedInterval { started, latency, breached, events: self.events.take(), lost }
     }
 
     /// Operations of which every job has ended in good order, as of the last closed interval.
-    pub(super) fn ended_operations(&self) -> Vec<Operation> {
-        self.jobs.ended()
+    pub(super) fn ended_operations(&self) -> Box<[Operation]> {
+        self.jobs.ended(&self.judged())
+    }
+
+    /// Operations that a budget of an aggregator judges.
+    fn judged(&self) -> BTreeSet<Operation> {
+        self.recorder.limits().into_iter().map(|(operation, _)| operation).collect()
     }
 
     /// Series that were active in the open interval.

@@ -36,6 +36,11 @@ fn a_wrong_number_of_a_budget_is_reported_with_its_line_and_what_to_write() {
             ("limit = nan", "NaN is not a limit; write it with its unit, such as \"18ms\""),
             ("limit = \"-5ms\"", "\"-5ms\" is negative; write it from \"1us\" to \"1h\""),
             ("limit = \"0ms\"", "\"0ms\" is out of range; it may be from \"1us\" to \"1h\""),
+            (
+                "limit = \"1h\"",
+                "\"1h\" is out of range: samples above an hour count as an hour, so none could \
+                 exceed it; write less than \"1h\"",
+            ),
             ("limit = \"2h\"", "\"2h\" is out of range; it may be from \"1us\" to \"1h\""),
             ("limit = \"18 mss\"", "\"18 mss\" is not a duration; write it as \"18ms\""),
             ("limit = true", "must be text in quotes, not true or false"),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, UNIX_EPOCH};
 
-use plimsoll_schemas::alert::Notification;
+use plimsoll_schemas::alert::{AlertEndReason, Notification};
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,14 @@ impl AlertmanagerAlert {
                 notification.firing_since_seconds.unwrap_or(notification.at_seconds),
             ),
         }
+    }
+
+    /// The same once it has ended for a reason other than that it resolved.
+    pub(super) fn with_reason(mut self, ended: Option<AlertEndReason>) -> Self {
+        if let Some(why) = ended {
+            self.annotations.insert("ended".to_owned(), why.in_words().to_owned());
+        }
+        self
     }
 
     /// The alert for `/api/v2/alerts`; it ends at that time unless it is sent again.

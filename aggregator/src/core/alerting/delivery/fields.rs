@@ -12,7 +12,8 @@ use super::{alertmanager_alert, texts};
 /// The fields of a notification for a template. `routing_key` exists only if the receiver has one.
 ///
 /// `id` stays the same for the lifetime of an alert. `status` is `firing`, `resolved` or
-/// `acknowledged`; `action` is the same in PagerDuty's words. `at` and `since` are dates.
+/// `acknowledged`; `action` is the same in PagerDuty's words. `ended` is why an alert ended that
+/// was not shown to be within its limit. `at` and `since` are dates.
 /// `notification` is the whole notification as the bus carries it.
 #[must_use]
 pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields {
@@ -21,7 +22,9 @@ pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields 
     let (status, action) = status(notification);
     let context = notification.context.as_ref();
     let since = notification.firing_since_seconds.unwrap_or(notification.at_seconds);
-    let title = format!("{}: {} ({}, {})", status.to_uppercase(), key.rule, key.scope, mesh);
+    // What was not shown to be within its limit has ended, and not resolved.
+    let heading = notification.ended.map_or(status, |_| "ended").to_uppercase();
+    let title = format!("{heading}: {} ({}, {})", key.rule, key.scope, mesh);
     let mut fields = Fields::from([
         ("id", json!(texts::alert_id(mesh, key))),
         ("mesh", json!(mesh)),
@@ -32,6 +35,7 @@ pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields 
         ("own", json!(is_own(&key.operation))),
         ("severity", json!(notification.severity)),
         ("status", json!(status)),
+        ("ended", json!(notification.ended)),
         ("action", json!(action)),
         ("color", json!(color(notification))),
         ("title", json!(title)),

@@ -24,7 +24,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::notifications::{ALERTS_REPORTED_MAX, RESOLVED_AGE_MAX};
-use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
+use plimsoll_schemas::alert::{AlertEndReason, AlertKey, AlertState, Notification};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
@@ -150,7 +150,8 @@ impl Deliveries {
         let all = self.reported_alerts.range(of(Severity::Info)..=of(Severity::Critical));
         let others = all.map(|(other, _)| other).filter(|other| !fires || **other != labelled);
         let others: Vec<_> = others.cloned().collect();
-        self.end_reported((known_at, texts::wall(notification.at_seconds)), others);
+        let ended_at = texts::wall(notification.at_seconds);
+        self.end_reported((known_at, ended_at), notification.ended, others);
         if fires {
             let reported = ReportedAlert {
                 alert: AlertmanagerAlert::of(notification),
@@ -168,15 +169,20 @@ impl Deliveries {
     pub(crate) fn end_all_but(&mut self, now: Wall, fires: impl Fn(&AlertKey) -> bool) {
         let others = self.reported_alerts.keys().filter(|(key, _)| !fires(key));
         let others: Vec<_> = others.cloned().collect();
-        self.end_reported((now, now), others);
+        self.end_reported((now, now), None, others);
     }
 
-    fn end_reported(&mut self, (known_at, ended_at): (Wall, Wall), ending: Vec<LabelledAlert>) {
+    fn end_reported(
+        &mut self,
+        (known_at, ended_at): (Wall, Wall),
+        why: Option<AlertEndReason>,
+        ending: Vec<LabelledAlert>,
+    ) {
         for labelled in ending {
             let before = self.reported_alerts.get(&labelled).filter(|of| of.ended_at.is_none());
             let Some(before) = before.map(|before| (**before).clone()) else { continue };
-            let ended_at = Some(ended_at);
-            self.set_reported(labelled, ReportedAlert { known_at, ended_at, ..before });
+            let (ended_at, alert) = (Some(ended_at), before.alert.clone().with_reason(why));
+            self.set_reported(labelled, ReportedAlert { alert, known_at, ended_at, ..before });
         }
     }
 

@@ -59,7 +59,10 @@ pub(super) fn evidence(notification: &Notification) -> String {
     let has_shares = matches!(notification.evidence, Evidence::Latency(_) | Evidence::Burn(_));
     let context = notification.context.as_ref();
     let worst = context.into_iter().flat_map(|context| context.worst.iter().take(WORST_NAMED_MAX));
-    std::iter::once(of_figures(&notification.evidence))
+    let ended = notification.ended.map(|why| format!("ended: {}", why.in_words()));
+    ended
+        .into_iter()
+        .chain(std::iter::once(of_figures(&notification.evidence)))
         .chain(worst.map(|worst| of_node(worst, has_shares)))
         .collect::<Vec<_>>()
         .join("; ")

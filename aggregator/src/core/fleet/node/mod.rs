@@ -14,14 +14,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits::{
-    LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
+    ENDED_MAX, LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
     NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
 };
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
 use plimsoll_schemas::limits::delivery::REROUTE_PRESSURE;
-use plimsoll_schemas::limits::wire::ENDED_OPERATIONS_MAX;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
@@ -194,19 +193,15 @@ impl Node {
     }
 
     /// By `at` the jobs of these operations had ended.
-    pub fn take_ended(&mut self, at: Wall, operations: &[Operation]) {
-        if operations.is_empty() {
-            return;
-        }
-        let ended = self.ended.make_mut();
+    pub fn take_ended<'a>(&mut self, at: Wall, operations: impl Iterator<Item = &'a Operation>) {
         for operation in operations {
-            let of = ended.entry(operation.clone()).or_default();
+            let of = self.ended.make_mut().entry(operation.clone()).or_default();
             *of = at.max(*of);
         }
-        while ended.len() > ENDED_OPERATIONS_MAX {
-            let oldest = ended.iter().min_by_key(|(name, at)| (**at, *name));
+        while self.ended.len() > ENDED_MAX {
+            let oldest = self.ended.iter().min_by_key(|(name, at)| (**at, *name));
             let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return };
-            ended.remove(&oldest);
+            self.ended.make_mut().remove(&oldest);
         }
     }
 

@@ -34,6 +34,9 @@ struct Pauses {
     began: Wall,
     /// The longest pauses that ended in this period and in the one before.
     longest: [Duration; 2],
+    /// Whether all that brought it has left or ended since the newest: the time until more comes is
+    /// no pause.
+    is_over: bool,
 }
 
 impl AbsentOperations {
@@ -46,6 +49,12 @@ impl AbsentOperations {
         for budget in budgets.clone() {
             let Some(windows) = fleet.operations().get(&budget.operation) else { continue };
             match self.pauses.get_mut(&budget.operation) {
+                Some(pauses) if windows.newest() == pauses.newest => {
+                    // Only of what is silent: it takes a walk over the nodes.
+                    if at.since(pauses.newest) >= PAUSE_CHECKED {
+                        pauses.is_over = !pauses.may_end(at, &budget.operation, fleet);
+                    }
+                }
                 Some(pauses) => pauses.see(at, budget, windows),
                 None => {
                     let pauses = Pauses::of_known(at, budget, windows);
@@ -55,18 +64,22 @@ impl AbsentOperations {
         }
     }
 
-    /// Operations that have samples, and whether they are absent.
-    pub(super) fn all(&self, at: Wall, fleet: &Fleet) -> impl Iterator<Item = (Operation, bool)> {
-        self.pauses.iter().map(move |(operation, pauses)| {
-            let is_absent = pauses.are_too_long(at) && may_come(at, operation, fleet);
-            (operation.clone(), is_absent)
-        })
-    }
-
     /// Operations that are absent.
     pub(super) fn absent(&self, at: Wall, fleet: &Fleet) -> Vec<Operation> {
-        let all = self.all(at, fleet);
-        all.filter_map(|(operation, is_absent)| is_absent.then_some(operation)).collect()
+        let is_absent = |(operation, pauses): &(&Operation, &Pauses)| {
+            // What came after the last evaluation begins the operation again.
+            let newest = fleet.operations().get(operation).map(Windows::newest);
+            newest.is_none_or(|newest| newest <= pauses.newest)
+                && pauses.are_too_long(at)
+                && pauses.may_end(at, operation, fleet)
+        };
+        self.pauses.iter().filter(is_absent).map(|(operation, _)| operation.clone()).collect()
+    }
+
+    /// A node is a source of an operation if its newest samples are within so long of the newest of
+    /// all: three of its longest pauses; an hour as long as none is known.
+    pub(super) fn sources_within(&self, operation: &Operation) -> Duration {
+        self.pauses.get(operation).map_or(ABSENT_WITHIN, Pauses::sources_within)
     }
 }
 
@@ -76,7 +89,7 @@ impl Pauses {
         let begins = windows.recent(at, budget.window, budget.limit_ns);
         let begins: Vec<Wall> = begins.iter().map(|slot| slot.begin).collect();
         let longest = [longest_between(&begins), Duration::ZERO];
-        Self { newest: windows.newest(), began: windows.newest(), longest }
+        Self { newest: windows.newest(), began: windows.newest(), longest, is_over: false }
     }
 
     fn see(&mut self, at: Wall, budget: &Budget, windows: &Windows) {
@@ -97,30 +110,44 @@ impl Pauses {
             let begins: Vec<Wall> = begins.chain([self.newest]).collect();
             pause = longest_between(&begins);
         }
-        self.longest[0] = self.longest[0].max(pause);
+        if !std::mem::take(&mut self.is_over) {
+            self.longest[0] = self.longest[0].max(pause);
+        }
         self.newest = newest;
     }
 
+    fn longest(&self) -> Duration {
+        self.longest[0].max(self.longest[1])
+    }
+
+    fn sources_within(&self) -> Duration {
+        match self.longest() {
+            Duration::ZERO => ABSENT_WITHIN,
+            longest => (longest * ABSENT_AFTER_PAUSES).max(PAUSE_CHECKED),
+        }
+    }
+
     fn are_too_long(&self, at: Wall) -> bool {
-        let longest = self.longest[0].max(self.longest[1]);
+        let longest = self.longest();
         let borne = (longest * ABSENT_AFTER_PAUSES).max(ABSENT_AFTER);
         let pause = at.since(self.newest);
         !longest.is_zero() && pause > borne && pause <= borne + ABSENT_WITHIN
+    }
+
+    /// Whether a node reports that is a source of an operation and whose jobs have not ended: the
+    /// silence may end, and is a pause.
+    fn may_end(&self, at: Wall, operation: &Operation, fleet: &Fleet) -> bool {
+        let within = self.sources_within();
+        let newest = fleet.operations().get(operation).map(Windows::newest).unwrap_or_default();
+        let may_bring = |node: &Node| {
+            let own = node.operations.get(operation).map(Windows::newest);
+            own.is_some_and(|own| newest.since(own) <= within) && !node.has_ended(operation)
+        };
+        fleet.shown().any(|(_, node)| node.presence(at) == Presence::Up && may_bring(node))
     }
 }
 
 /// The longest time between two of these times, newest first, that follow each other.
 fn longest_between(times: &[Wall]) -> Duration {
     times.windows(2).map(|pair| pair[0].since(pair[1])).max().unwrap_or_default()
-}
-
-/// Whether a node reports that brought the latest samples of an operation, but for an hour, and
-/// whose jobs have not ended.
-fn may_come(at: Wall, operation: &Operation, fleet: &Fleet) -> bool {
-    let newest = fleet.operations().get(operation).map(Windows::newest).unwrap_or_default();
-    let may_bring = |node: &Node| {
-        let own = node.operations.get(operation).map(Windows::newest);
-        own.is_some_and(|own| newest.since(own) <= ABSENT_WITHIN) && !node.has_ended(operation)
-    };
-    fleet.shown().any(|(_, node)| node.presence(at) == Presence::Up && may_bring(node))
 }

@@ -9,12 +9,12 @@
 //!
 //! DESIGN N55.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits::{
-    JOB_OPERATIONS_MAX, JOB_PAUSES_MAX, JOB_SILENT_AFTER, JOB_SILENT_UNKNOWN, JOB_SOURCES_MAX,
-    OPERATION_ENDED_SHOWN,
+    JOB_OPERATIONS_MAX, JOB_PAUSES_MAX, JOB_SILENT_AFTER, JOB_SOURCES_MAX, OPERATION_ENDED_SHOWN,
 };
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::wire::ENDED_OPERATIONS_MAX;
@@ -51,41 +51,57 @@ impl Jobs {
         self.ending.insert(client);
     }
 
-    /// An interval is over, in which these sources brought samples of these operations.
+    /// An interval is over, in which these sources brought samples of these operations. Those that
+    /// a budget judges have room before others.
     pub(super) fn on_interval<'a>(
         &mut self,
         now: Mono,
+        judged: &BTreeSet<Operation>,
         brought: impl Iterator<Item = (&'a Operation, Source)>,
     ) {
+        if self.by_operation.len() >= JOB_OPERATIONS_MAX {
+            self.by_operation.retain(|_, sources| !sources.values().all(|of| of.is_gone(now)));
+        }
         for (operation, source) in brought {
-            self.on_brought(now, operation, source);
+            self.on_brought(now, operation, source, judged);
         }
         for client in std::mem::take(&mut self.ending) {
             self.end(client);
         }
         self.end_waiting(now);
         self.ended.retain(|_, at| now.since(*at) < OPERATION_ENDED_SHOWN);
-        while self.ended.len() > ENDED_OPERATIONS_MAX {
-            let oldest = self.ended.iter().min_by_key(|(_, at)| **at);
-            let Some(oldest) = oldest.map(|(operation, _)| operation.clone()) else { break };
-            self.ended.remove(&oldest);
+        while self.ended.len() > JOB_OPERATIONS_MAX {
+            let first = |(name, at): &(&Operation, &Mono)| (judged.contains(*name), **at);
+            let Some((first, _)) = self.ended.iter().min_by_key(first) else { break };
+            let first = first.clone();
+            self.ended.remove(&first);
         }
     }
 
-    /// Operations that have ended and were not begun again, in order of their names.
-    pub(super) fn ended(&self) -> Vec<Operation> {
-        self.ended.keys().cloned().collect()
+    /// Operations that have ended and were not begun again, in order of their names: those that a
+    /// budget judges before others, and of these the latest.
+    pub(super) fn ended(&self, judged: &BTreeSet<Operation>) -> Box<[Operation]> {
+        let mut all: Vec<_> = self.ended.iter().collect();
+        all.sort_by_key(|(name, at)| (!judged.contains(*name), Reverse(**at)));
+        all.truncate(ENDED_OPERATIONS_MAX);
+        let mut names: Vec<Operation> = all.into_iter().map(|(name, _)| name.clone()).collect();
+        names.sort_unstable();
+        names.into()
     }
 
-    fn on_brought(&mut self, now: Mono, operation: &Operation, source: Source) {
+    fn on_brought(
+        &mut self,
+        now: Mono,
+        operation: &Operation,
+        source: Source,
+        judged: &BTreeSet<Operation>,
+    ) {
         self.ended.remove(operation);
         self.waiting.remove(operation);
         if !self.by_operation.contains_key(operation) {
-            if self.by_operation.len() >= JOB_OPERATIONS_MAX {
-                self.by_operation.retain(|_, sources| !sources.values().all(|of| of.is_gone(now)));
-            }
+            let is_full = self.by_operation.len() >= JOB_OPERATIONS_MAX;
             // Where there is no room the operation never counts as ended.
-            if self.by_operation.len() >= JOB_OPERATIONS_MAX {
+            if is_full && !(judged.contains(operation) && self.evict_other(judged)) {
                 return;
             }
             self.by_operation.insert(operation.clone(), BTreeMap::new());
@@ -99,6 +115,12 @@ impl Jobs {
         let brought = sources.entry(source).or_insert(new);
         brought.longest_pause = brought.longest_pause.max(now.since(brought.newest));
         brought.newest = now;
+    }
+
+    /// Forgets an operation that no budget judges; false if there is none.
+    fn evict_other(&mut self, judged: &BTreeSet<Operation>) -> bool {
+        let other = self.by_operation.keys().find(|name| !judged.contains(*name)).cloned();
+        other.is_some_and(|other| self.by_operation.remove(&other).is_some())
     }
 
     fn end(&mut self, client: ClientId) {
@@ -127,12 +149,7 @@ impl Jobs {
 impl Brought {
     /// Whether the source has been silent for longer than its pauses explain.
     fn is_gone(&self, now: Mono) -> bool {
-        let usual = self.longest_pause * JOB_PAUSES_MAX;
-        let borne = match self.longest_pause.is_zero() {
-            true => JOB_SILENT_UNKNOWN,
-            false => usual.max(JOB_SILENT_AFTER),
-        };
-        now.since(self.newest) > borne
+        now.since(self.newest) > (self.longest_pause * JOB_PAUSES_MAX).max(JOB_SILENT_AFTER)
     }
 }
 

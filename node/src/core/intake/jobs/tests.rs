@@ -26,8 +26,9 @@ impl World {
             .map(|(number, name)| (Operation::new(*name).unwrap(), client(*number)))
             .collect();
         let brought = brought.iter().map(|(operation, source)| (operation, *source));
-        self.jobs.on_interval(self.now, brought);
-        self.jobs.ended().iter().map(ToString::to_string).collect()
+        let judged = BTreeSet::from([Operation::new("judged").unwrap()]);
+        self.jobs.on_interval(self.now, &judged, brought);
+        self.jobs.ended(&judged).iter().map(ToString::to_string).collect()
     }
 }
 
@@ -96,6 +97,14 @@ fn senders_without_a_number_never_end_and_hold_up_the_end_while_they_bring_the_o
 }
 
 #[test]
+fn one_that_sent_once_holds_up_an_end_for_less_than_a_minute() {
+    let mut world = World::new();
+    world.after(1, &[(0, "x"), (A, "x")], &[]);
+    assert!(world.after(15, &[(B, "x")], &[B]).is_empty());
+    assert_eq!(world.after(31, &[], &[]), ["x"]);
+}
+
+#[test]
 fn everything_is_bounded() {
     let mut world = World::new();
     for client in 1..=3 * JOB_SOURCES_MAX as u64 {
@@ -106,8 +115,24 @@ fn everything_is_bounded() {
     assert_eq!(world.after(1, &brought, &[A]).len(), ENDED_OPERATIONS_MAX);
     assert!(world.jobs.by_operation.values().all(|sources| sources.len() <= JOB_SOURCES_MAX));
     assert!(world.jobs.by_operation.len() <= JOB_OPERATIONS_MAX);
+    assert!(world.jobs.ended.len() <= JOB_OPERATIONS_MAX);
     // What is gone makes room.
     world.after(1, &brought, &[]);
     world.after(86_400, &[(B, "new")], &[]);
     assert_eq!(world.after(1, &[], &[B]), ["new"]);
+}
+
+#[test]
+fn however_many_others_there_are_what_a_budget_judges_is_reported() {
+    let mut world = World::new();
+    let names: Vec<String> = (0..2 * JOB_OPERATIONS_MAX).map(|n| format!("o{n}")).collect();
+    let others: Vec<(u64, &str)> = names.iter().map(|name| (A, name.as_str())).collect();
+    world.after(1, &others, &[]);
+    world.after(1, &[(B, "judged")], &[]);
+    assert_eq!(world.after(1, &[], &[B]), ["judged"]);
+    for part in others.chunks(JOB_OPERATIONS_MAX) {
+        let ended = world.after(1, part, &[A]);
+        assert_eq!(ended.len(), ENDED_OPERATIONS_MAX);
+        assert!(ended.contains(&"judged".to_owned()), "{ended:?}");
+    }
 }
