@@ -70,6 +70,10 @@ impl Totals {
 
 /// The part of a message that depends on its kind.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a body is made or read one at a time; 200 bytes more of it are no allocation more"
+)]
 pub enum Body<H = Histogram> {
     /// Latencies, counters and gauges.
     Latency(Latency<H>),
