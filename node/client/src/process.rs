@@ -101,7 +101,7 @@ impl FlushOutcome {
 
 /// As [`flush`], but without waiting for a node that this process has never reached: a job on a
 /// machine without a node must not end later. A process that exits with 0 has ended in good order,
-/// and its last frame says so.
+/// and its last frame reports it.
 fn flush_at_exit(status: i32) {
     let until = Deadline::within(EXIT_WAIT);
     if SIDE.load(Relaxed) < 2

@@ -76,7 +76,7 @@ pub const CLIENTS_MAX: usize = 1_024;
 pub const JOB_OPERATIONS_MAX: usize = 256;
 /// Sources of one operation; one more evicts the longest silent.
 pub const JOB_SOURCES_MAX: usize = 128;
-/// Sources of one series in one interval that are told apart.
+/// Sources of one series in one interval that are distinguished.
 pub const SERIES_SOURCES_MAX: usize = 64;
 /// A source of an operation is gone after so many times its longest pause, as for the aggregator's
 /// rule `data_absent`.
