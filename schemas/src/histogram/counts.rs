@@ -74,7 +74,16 @@ impl Counts {
         }
     }
 
+    /// Makes room for the samples of so many buckets that may lie far from each other, if it holds
+    /// none yet.
+    pub(super) fn reserve_apart(&mut self, buckets: usize) {
+        if self.is_unused() {
+            self.cells = Cells::Apart(Row::with_room(buckets.min(APART_MAX)));
+        }
+    }
+
     /// As [`Counts::add`], for samples that may lie far from all others.
+    #[inline]
     pub(super) fn add_apart(&mut self, index: usize, n: u64) {
         if self.is_unused() {
             self.cells = Cells::Apart(Row::default());

@@ -9,7 +9,7 @@ use super::layout::{self, MAX_NS};
 use super::over::{Over, Overs};
 use super::packed::Packed;
 use super::quantile::{Quantile, rank};
-use super::uncertainty::{BucketUncertainty, PackedUncertainty, UncertaintySummary, places};
+use super::uncertainty::{BucketUncertainty, PackedUncertainty, UncertaintySummary, Within};
 use super::writer::Writer;
 use crate::limits::wire::SAMPLES_MAX;
 
@@ -241,22 +241,40 @@ impl Histogram {
     /// [`Quantile`](super::Quantile). Over 0 includes 0; up to an hour includes all longer samples,
     /// and `u64::MAX` represents a last bucket without an end.
     pub fn record_within(&mut self, over_ns: u64, upto_ns: u64, n: u64) {
-        let most_ns = upto_ns.min(MAX_NS);
-        let least_ns = over_ns.saturating_add(1);
-        if n == 0 || least_ns >= most_ns {
-            return self.record_n(most_ns, n);
+        self.record_all_within(std::iter::once((over_ns, upto_ns, n)), 1);
+    }
+
+    /// As [`Self::record_within`] for several buckets of a producer, each as (over, up to,
+    /// samples); cheapest in ascending order. `len` is about how many there are.
+    pub fn record_all_within(
+        &mut self,
+        buckets: impl Iterator<Item = (u64, u64, u64)>,
+        len: usize,
+    ) {
+        let mut placed = ExactFigures { min_ns: u64::MAX, ..ExactFigures::default() };
+        for (over_ns, upto_ns, n) in buckets {
+            let (least_ns, most_ns) = (over_ns.saturating_add(1), upto_ns.min(MAX_NS));
+            if n == 0 || least_ns >= most_ns {
+                self.record_n(most_ns, n);
+                continue;
+            }
+            self.overs.record_within(over_ns, most_ns, n);
+            let uncertainty = self.uncertainty.get_or_insert_with(|| {
+                self.counts.reserve_apart(len);
+                Box::new(BucketUncertainty::with_room(len))
+            });
+            let samples = Within::new(least_ns, most_ns, n);
+            uncertainty.add_ends(samples);
+            for place in samples.places() {
+                self.counts.add_apart(place.index, place.n);
+                uncertainty.add_placed(place);
+                placed.sum_ns += u128::from(place.value_ns) * u128::from(place.n);
+                placed.min_ns = placed.min_ns.min(place.value_ns);
+                placed.max_ns = placed.max_ns.max(place.value_ns);
+            }
+            placed.count = placed.count.saturating_add(n);
         }
-        let mut overs = std::mem::take(&mut self.overs);
-        overs.record_within(over_ns, most_ns, n);
-        let mut uncertainty = self.uncertainty.take().unwrap_or_default();
-        for (value_ns, n) in places(least_ns, most_ns, n) {
-            let sum_ns = u128::from(value_ns) * u128::from(n);
-            let (min_ns, max_ns) = (value_ns, value_ns);
-            self.merge_exact(&ExactFigures { count: n, sum_ns, min_ns, max_ns });
-            self.counts.add_apart(layout::index_of(value_ns), n);
-            uncertainty.add(value_ns, least_ns, most_ns, n);
-        }
-        (self.overs, self.uncertainty) = (overs, Some(uncertainty));
+        self.merge_exact(&placed);
     }
 
     /// Sets the sum that a producer states for its samples, clamped to what the ends of their

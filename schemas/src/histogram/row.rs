@@ -8,6 +8,11 @@ use crate::histogram::writer::Writer;
 pub(super) struct Row(Vec<(usize, u64)>);
 
 impl Row {
+    /// An empty one with room for so many buckets.
+    pub(super) fn with_room(buckets: usize) -> Self {
+        Self(Vec::with_capacity(buckets))
+    }
+
     /// Reads a checked payload.
     pub(super) fn of(payload: &[u8]) -> Self {
         Self(Buckets::of(payload).collect())
@@ -37,10 +42,18 @@ impl Row {
         self.0.capacity() * size_of::<(usize, u64)>()
     }
 
+    /// Adds samples to one bucket. Most are added in ascending order.
+    #[inline]
     pub(super) fn add(&mut self, index: usize, n: u64) {
-        if self.0.last().is_none_or(|(last, _)| *last < index) {
-            return self.0.push((index, n));
+        match self.0.last_mut() {
+            Some((last, sum)) if *last == index => *sum = sum.saturating_add(n),
+            Some((last, _)) if *last > index => self.add_between(index, n),
+            _ => self.0.push((index, n)),
         }
+    }
+
+    #[cold]
+    fn add_between(&mut self, index: usize, n: u64) {
         match self.0.binary_search_by_key(&index, |(at, _)| *at) {
             Ok(at) => self.0[at].1 = self.0[at].1.saturating_add(n),
             Err(at) => self.0.insert(at, (index, n)),
@@ -51,7 +64,9 @@ impl Row {
     pub(super) fn merge(&mut self, other: &Self) {
         let (mut at, mut new) = (0, Vec::new());
         for (index, n) in other.iter() {
-            at += self.0[at..].iter().take_while(|(known, _)| *known < index).count();
+            while self.0.get(at).is_some_and(|(known, _)| *known < index) {
+                at += 1;
+            }
             match self.0.get_mut(at) {
                 Some((known, sum)) if *known == index => *sum = sum.saturating_add(n),
                 _ => new.push((index, n)),
@@ -113,4 +128,33 @@ pub(super) fn difference(
         let [first, less, third] = buckets.map(|bucket| bucket.map_or(0, |(_, n)| i128::from(n)));
         Some((index, first - less + third))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn rows_merge_like_sorted_maps(
+            one in prop::collection::btree_map(0..40_usize, 1..9_u64, 0..30),
+            two in prop::collection::btree_map(0..40_usize, 1..=u64::MAX, 0..30),
+        ) {
+            let row = |from: &BTreeMap<usize, u64>| {
+                Row(from.iter().map(|(index, n)| (*index, *n)).collect())
+            };
+            let mut merged = row(&one);
+            merged.merge(&row(&two));
+            let mut expected = one;
+            for (index, n) in two {
+                let sum = expected.entry(index).or_insert(0);
+                *sum = sum.saturating_add(n);
+            }
+            prop_assert_eq!(merged, row(&expected));
+        }
+    }
 }

@@ -43,6 +43,8 @@ pub mod wire {
     pub const CONFIRMED_SPANS_MAX: usize = 64;
     /// Limits in one confirmation: one for each budget of the rule files.
     pub const CONFIRMED_LIMITS_MAX: usize = 256;
+    /// Nodes that a confirmation may state: twice as many as an aggregator takes.
+    pub const MESH_NODES_MAX: u32 = 32_768;
     /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
     pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.

@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use crate::histogram::layout::{self, MAX_NS};
+use crate::histogram::uncertainty::Within;
 use crate::histogram::{Histogram, Over, Quantile};
 
 const MS: u64 = 1_000_000;
@@ -127,12 +128,57 @@ fn samples_are_counted_evenly_and_at_few_places() {
         (10 * MS, 11 * MS, 1_000, 2),
         (1, MAX_NS, u64::MAX, 16),
     ] {
-        let found: Vec<_> = crate::histogram::uncertainty::places(least, most, n).collect();
+        let found: Vec<_> = Within::new(least, most, n).places().collect();
         assert_eq!(found.len(), places);
-        assert!(found.is_sorted() && found.iter().all(|(at, _)| (least..=most).contains(at)));
+        assert!(found.is_sorted_by_key(|place| place.value_ns));
+        assert!(found.iter().all(|place| (least..=most).contains(&place.value_ns)));
         let even = |share: u64| share.abs_diff(n / places as u64) <= 1;
-        assert!(found.iter().all(|(_, share)| even(*share)), "{found:?}");
-        assert_eq!(found.iter().map(|(_, share)| share).sum::<u64>(), n);
+        assert!(found.iter().all(|place| even(place.n)), "{found:?}");
+        assert_eq!(found.iter().map(|place| place.n).sum::<u64>(), n);
+    }
+}
+
+/// Each place by a division of its own: (bucket, value, samples).
+fn divided(least: u64, most: u64, n: u64) -> Vec<(usize, u64, u64)> {
+    let [first, last] = [least, most].map(layout::index_of);
+    let span = (last + 1 - first) as u128;
+    let places = span.div_ceil(64).min(16).min(n.into());
+    let upto = |place: u128| u64::try_from(u128::from(n) * place / places).unwrap();
+    let place = |place: u128| {
+        let index = first + usize::try_from(span * (2 * place + 1) / (2 * places)).unwrap();
+        let middle = layout::lowest(index).midpoint(layout::highest(index));
+        (index, middle.clamp(least, most), upto(place + 1) - upto(place))
+    };
+    (0..places).map(place).collect()
+}
+
+proptest! {
+    #[test]
+    fn places_found_step_by_step_are_those_of_a_division_each(
+        one in prop_oneof![0..=MAX_NS, MS..40 * MS],
+        two in prop_oneof![0..=MAX_NS, MS..40 * MS],
+        n in prop_oneof![1..40_u64, 1..=u64::MAX],
+    ) {
+        let (least, most) = (one.min(two), one.max(two));
+        let found = Within::new(least, most, n).places();
+        let found: Vec<_> = found.map(|place| (place.index, place.value_ns, place.n)).collect();
+        prop_assert!(found.iter().all(|(index, value, _)| layout::index_of(*value) == *index));
+        prop_assert_eq!(found, divided(least, most, n));
+    }
+
+    #[test]
+    fn several_buckets_recorded_at_once_are_those_recorded_one_by_one(
+        edges in edges(),
+        counts in prop::collection::vec(0..9_u64, 12),
+        before in latencies(),
+        limits in prop::collection::vec(1..=MAX_NS, 0..3),
+    ) {
+        let buckets = edges.windows(2).zip(&counts).map(|(ends, n)| (ends[0], ends[1], *n));
+        let mut one_by_one = one_by_one(&before, &limits);
+        let mut at_once = one_by_one.clone();
+        buckets.clone().for_each(|(over, upto, n)| one_by_one.record_within(over, upto, n));
+        at_once.record_all_within(buckets, 3);
+        prop_assert_eq!(at_once, one_by_one);
     }
 }
 

@@ -13,9 +13,9 @@ use crate::histogram::over::Over;
 use crate::histogram::row::{Row, difference};
 
 /// At most so many places for the samples of one producer's bucket.
-const PLACES_MAX: u64 = 16;
+const PLACES_MAX: usize = 16;
 /// Buckets for each place at least: 3 to 6 % of a value above 1 ms.
-const PLACE_BUCKETS: u64 = 64;
+const PLACE_BUCKETS: usize = 64;
 
 /// Samples that lie somewhere between two ends, beside the counts that they are part of.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,33 +28,114 @@ pub struct BucketUncertainty {
     pub(super) high: Row,
 }
 
-/// Where samples are counted of which each lies within `least_ns..=most_ns`, at most
-/// [`PLACES_MAX`]: as many in each part of the buckets between, as (value, samples).
-pub(in crate::histogram) fn places(
+/// Samples of one producer's bucket: each lies within `least_ns..=most_ns`.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::histogram) struct Within {
     least_ns: u64,
     most_ns: u64,
+    /// The buckets of these two.
+    first: usize,
+    last: usize,
     n: u64,
-) -> impl Iterator<Item = (u64, u64)> {
-    let first = layout::index_of(least_ns) as u64;
-    let span = layout::index_of(most_ns) as u64 + 1 - first;
-    let places = span.div_ceil(PLACE_BUCKETS).min(PLACES_MAX).min(n);
-    // n * place / places, which might not fit.
-    let upto = move |place: u64| n / places * place + n % places * place / places;
-    (0..places).map(move |place| {
-        #[expect(clippy::cast_possible_truncation, reason = "a bucket between those of two values")]
-        let index = (first + span * (2 * place + 1) / (2 * places)) as usize;
-        let share = upto(place + 1) - upto(place);
-        let middle = layout::lowest(index).midpoint(layout::highest(index));
-        (middle.clamp(least_ns, most_ns), share)
-    })
+}
+
+/// Where some of these samples are counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::histogram) struct Place {
+    pub(in crate::histogram) index: usize,
+    /// The middle of that bucket.
+    pub(in crate::histogram) value_ns: u64,
+    /// Samples.
+    pub(in crate::histogram) n: u64,
+}
+
+impl Within {
+    /// `n` samples, at least one; `least_ns` is not above `most_ns`, and that not above an hour.
+    #[inline]
+    pub(in crate::histogram) fn new(least_ns: u64, most_ns: u64, n: u64) -> Self {
+        let (first, last) = (layout::index_of(least_ns), layout::index_of(most_ns));
+        Self { least_ns, most_ns, first, last, n }
+    }
+
+    /// Where the samples are counted, in ascending order, at most [`PLACES_MAX`]: as many in each
+    /// part of the buckets between.
+    #[inline]
+    pub(in crate::histogram) fn places(self) -> impl Iterator<Item = Place> {
+        let span = self.last + 1 - self.first;
+        let most = span.div_ceil(PLACE_BUCKETS).min(PLACES_MAX);
+        let places = usize::try_from(self.n).map_or(most, |n| most.min(n));
+        // Most buckets of a fine producer have one place, for which nothing has to be divided.
+        let (mut parts, mut shares) = match places {
+            1 => (Steps::once(span as u64 / 2), Steps::once(self.n)),
+            _ => (
+                Steps::new(span as u64, 2 * span as u64, 2 * places as u64),
+                Steps::new(self.n, self.n, places as u64),
+            ),
+        };
+        let mut counted = 0;
+        (0..places).map(move |_| {
+            let (part, upto) = (parts.take(), shares.take());
+            #[expect(clippy::cast_possible_truncation, reason = "below the span of the buckets")]
+            let index = self.first + part as usize;
+            let middle = layout::lowest(index).midpoint(layout::highest(index));
+            let value_ns = middle.clamp(self.least_ns, self.most_ns);
+            Place { index, value_ns, n: upto - std::mem::replace(&mut counted, upto) }
+        })
+    }
+}
+
+/// The whole numbers of a division whose dividend grows by the same amount each time.
+struct Steps {
+    quotient: u64,
+    remainder: u64,
+    step: u64,
+    step_remainder: u64,
+    divisor: u64,
+}
+
+impl Steps {
+    /// `first / divisor`, `(first + step) / divisor`, and so on. The divisor is at most
+    /// 2 * [`PLACES_MAX`].
+    fn new(first: u64, step: u64, divisor: u64) -> Self {
+        let (quotient, remainder) = (first / divisor, first % divisor);
+        let (step, step_remainder) = (step / divisor, step % divisor);
+        Self { quotient, remainder, step, step_remainder, divisor }
+    }
+
+    fn once(quotient: u64) -> Self {
+        Self { quotient, remainder: 0, step: 0, step_remainder: 0, divisor: 1 }
+    }
+
+    #[inline]
+    fn take(&mut self) -> u64 {
+        let quotient = self.quotient;
+        self.remainder += self.step_remainder;
+        let carry = self.remainder >= self.divisor;
+        self.remainder -= if carry { self.divisor } else { 0 };
+        // The value after the last one is not used.
+        self.quotient = quotient.wrapping_add(self.step).wrapping_add(u64::from(carry));
+        quotient
+    }
 }
 
 impl BucketUncertainty {
-    /// Adds `n` samples that are counted at `value_ns` and each lie within `least_ns..=most_ns`.
-    pub(in crate::histogram) fn add(&mut self, value_ns: u64, least_ns: u64, most_ns: u64, n: u64) {
-        self.placed.add(layout::index_of(value_ns), n);
-        self.low.add(layout::index_of(least_ns), n);
-        self.high.add(layout::index_of(most_ns), n);
+    /// Nothing, with room for the samples of so many buckets.
+    pub(in crate::histogram) fn with_room(buckets: usize) -> Self {
+        let [placed, low, high] = [(); 3].map(|()| Row::with_room(buckets));
+        Self { placed, low, high }
+    }
+
+    /// Adds the ends of these samples.
+    #[inline]
+    pub(in crate::histogram) fn add_ends(&mut self, samples: Within) {
+        self.low.add(samples.first, samples.n);
+        self.high.add(samples.last, samples.n);
+    }
+
+    /// Adds some of them where they are counted.
+    #[inline]
+    pub(in crate::histogram) fn add_placed(&mut self, place: Place) {
+        self.placed.add(place.index, place.n);
     }
 
     /// Adds the bounds of other samples.
@@ -118,12 +199,16 @@ impl BucketUncertainty {
         count: u64,
         counts: &(impl Iterator<Item = (usize, u64)> + Clone),
     ) -> (u128, u128) {
-        let sum = |ends, value: fn(usize) -> u64| {
+        let are_all = self.placed.total() == count;
+        let sum = |ends: &Row, value: fn(usize) -> u64| {
             let sum = |sum: u128, (index, n): (usize, i128)| {
                 let n = n.max(0).unsigned_abs();
                 sum.saturating_add(n.saturating_mul(value(index).into()))
             };
-            self.moved(count, counts.clone(), ends).fold(0, sum)
+            match are_all {
+                true => ends.iter().map(|(index, n)| (index, n.into())).fold(0, sum),
+                false => self.moved(count, counts.clone(), ends).fold(0, sum),
+            }
         };
         (sum(&self.low, layout::lowest), sum(&self.high, highest))
     }

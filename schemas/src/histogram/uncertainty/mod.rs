@@ -9,6 +9,6 @@ mod bounds;
 mod summary;
 
 pub use bounds::BucketUncertainty;
-pub(super) use bounds::places;
+pub(super) use bounds::Within;
 pub(super) use summary::PackedUncertainty;
 pub use summary::UncertaintySummary;

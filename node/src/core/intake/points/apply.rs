@@ -8,6 +8,7 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::{Now, Wall};
 
 use super::buckets::BucketCounts;
+use super::known_edges::KnownEdges;
 use super::point::{Latencies, Point, Temporality, Value};
 use super::previous::{BucketDifference, BucketMismatch, PreviousBuckets};
 use super::stats::PointStats;
@@ -21,6 +22,7 @@ pub(super) struct PointRecorder<'a, 'p> {
     pub(super) now: Now,
     pub(super) point: &'a Point<'p>,
     pub(super) interval: &'a mut Interval,
+    pub(super) edges: &'a mut KnownEdges,
     pub(super) stats: &'a mut PointStats,
 }
 
@@ -185,7 +187,7 @@ impl PointRecorder<'_, '_> {
         let recorded = self.interval.merge_latencies(slot, samples, |limits_ns| {
             let mut histogram = Histogram::default();
             histogram.watch(limits_ns);
-            clamped = counts.fill(latencies, sum, &mut histogram);
+            clamped = counts.fill(latencies, sum, self.edges, &mut histogram);
             histogram
         })?;
         Ok(RecordCounts { clamped, ..recorded })

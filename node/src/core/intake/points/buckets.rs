@@ -8,6 +8,7 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::layout::MAX_NS;
 
 use super::edges::{Edge, sum_ns};
+use super::known_edges::KnownEdges;
 use super::point::{Buckets, Latencies};
 use crate::core::intake::reject::Reject;
 
@@ -104,26 +105,21 @@ impl<'a> BucketCounts<'a> {
         &self,
         latencies: &Latencies<'_>,
         sum: Option<f64>,
+        known: &mut KnownEdges,
         histogram: &mut Histogram,
     ) -> u64 {
-        let ends = SampleRange::of(latencies);
-        if self.zero > 0 {
-            let (over_ns, upto_ns) = ends.narrowed(Edge::FIRST, zero_edge(latencies));
-            histogram.record_within(over_ns, upto_ns, self.zero);
-        }
-        let (mut clamped, mut known) = (0, None);
-        for (index, n) in (self.offset..).zip(self.counts) {
-            if *n == 0 {
-                known = None;
-                continue;
-            }
-            let lower = known.unwrap_or_else(|| edge(latencies, self.scale, index));
-            let upper = edge(latencies, self.scale, index + 1);
+        let (ends, len) = (SampleRange::of(latencies), self.counts.len());
+        let edges = known.of(&latencies.buckets, latencies.unit, self.scale, (self.offset, len));
+        let zero = (Edge::FIRST, zero_edge(latencies), self.zero);
+        let positive = edges.windows(2).zip(self.counts).map(|(edge, n)| (edge[0], edge[1], *n));
+        let mut clamped = 0;
+        let used = [zero].into_iter().chain(positive).filter(|(_, _, n)| *n > 0);
+        let narrowed = used.map(|(lower, upper, n)| {
             let (over_ns, upto_ns) = ends.narrowed(lower, upper);
-            clamped += if over_ns >= MAX_NS { *n } else { 0 };
-            histogram.record_within(over_ns, upto_ns, *n);
-            known = Some(upper);
-        }
+            clamped += if over_ns >= MAX_NS { n } else { 0 };
+            (over_ns, upto_ns, n)
+        });
+        histogram.record_all_within(narrowed, len + 1);
         if let Some(sum) = sum.filter(|sum| sum.is_finite()) {
             histogram.state_sum(sum_ns(sum, latencies.unit));
         }
@@ -167,18 +163,6 @@ fn zero_edge(latencies: &Latencies<'_>) -> Edge {
     match latencies.buckets {
         Buckets::Explicit { .. } => Edge::LAST,
         Buckets::Exponential { zero_threshold, .. } => Edge::of(zero_threshold, latencies.unit),
-    }
-}
-
-/// The lower end of a bucket.
-fn edge(latencies: &Latencies<'_>, scale: i32, index: i64) -> Edge {
-    match latencies.buckets {
-        Buckets::Exponential { .. } => Edge::power(scale, index, latencies.unit),
-        Buckets::Explicit { .. } if index == 0 => Edge::FIRST,
-        Buckets::Explicit { bounds, .. } => {
-            let bound = usize::try_from(index - 1).ok().and_then(|index| bounds.get(index));
-            bound.map_or(Edge::LAST, |bound| Edge::of(*bound, latencies.unit))
-        }
     }
 }
 

@@ -18,6 +18,7 @@
 mod apply;
 mod buckets;
 mod edges;
+mod known_edges;
 mod point;
 mod previous;
 mod stats;
@@ -29,6 +30,7 @@ use plimsoll_schemas::time::{Now, Wall};
 use super::reject::Reject;
 use super::series::{Interval, RecordCounts};
 use apply::PointRecorder;
+use known_edges::KnownEdges;
 pub use point::{Buckets, Latencies, Point, Temporality, Value};
 use previous::BucketDifference;
 pub use stats::PointStats;
@@ -38,6 +40,7 @@ use streams::{FirstPoint, StreamState, StreamTable};
 pub(super) struct Points {
     streams: StreamTable,
     difference: BucketDifference,
+    edges: KnownEdges,
     stats: PointStats,
 }
 
@@ -47,6 +50,7 @@ impl Points {
         Self {
             streams: StreamTable::new(now, seed),
             difference: BucketDifference::default(),
+            edges: KnownEdges::default(),
             stats: PointStats::default(),
         }
     }
@@ -61,10 +65,10 @@ impl Points {
         point: &Point<'_>,
         interval: &mut Interval,
     ) -> Result<RecordCounts, Reject> {
-        let Self { streams, difference, stats } = self;
+        let Self { streams, difference, edges, stats } = self;
         let start = if is_since_start(point) { point.start } else { Wall::default() };
         check_time(point)?;
-        let mut recorder = PointRecorder { now, point, interval, stats };
+        let mut recorder = PointRecorder { now, point, interval, edges, stats };
         let counts = if let Some(stream) = streams.get(point.stream, start) {
             check_order(now.wall, point, stream.time)?;
             let before = stream.state.bytes();

@@ -166,6 +166,7 @@ impl ListBuffers {
         for field in fields(buckets) {
             match field {
                 (1, Wire::Varint(number)) => offset = zigzag(number),
+                (2, Wire::Bytes(packed)) => push_varints(&mut self.counts, packed)?,
                 (2, wire) => counts_of(wire).try_for_each(|count| push(&mut self.counts, count))?,
                 _ => {}
             }
@@ -201,6 +202,19 @@ fn push_fixed<T>(list: &mut Vec<T>, wire: Wire<'_>, read: fn(u64) -> T) -> Resul
         }
         _ => Ok(()),
     }
+}
+
+/// Appends numbers of few bytes that are all in one field. A list of up to as many bytes as there
+/// may be buckets needs no check of its length.
+fn push_varints(list: &mut Vec<u64>, mut packed: &[u8]) -> Result<(), Reject> {
+    if list.len() + packed.len() > POINT_BUCKETS_MAX {
+        return counts_of(Wire::Bytes(packed)).try_for_each(|count| push(list, count));
+    }
+    list.reserve(packed.len());
+    while let Ok(count) = take_varint(&mut packed) {
+        list.push(count);
+    }
+    Ok(())
 }
 
 /// Numbers of few bytes, be they one field each or all in one.

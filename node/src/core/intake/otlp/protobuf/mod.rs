@@ -47,8 +47,19 @@ pub(super) fn messages(message: &[u8], number: u32) -> impl Iterator<Item = &[u8
     })
 }
 
-/// Takes a number of up to ten bytes off the front.
+/// Takes a number of up to ten bytes off the front. Most have one byte.
+#[inline]
 pub(super) fn take_varint(rest: &mut &[u8]) -> Result<u64, &'static str> {
+    match *rest {
+        [byte @ ..0x80, after @ ..] => {
+            *rest = after;
+            Ok(u64::from(*byte))
+        }
+        _ => take_long_varint(rest),
+    }
+}
+
+fn take_long_varint(rest: &mut &[u8]) -> Result<u64, &'static str> {
     let mut number = 0;
     for shift in (0..70).step_by(7) {
         let (byte, after) = rest.split_first().ok_or("ends within a number")?;
