@@ -16,8 +16,10 @@ POINTS = [(100_000, 20), (400_000, 20), (100_000, 1), (400_000, 1)]
 # By samples in a datagram.
 TARGETS = {
     20: Target("cost of a sample, 20 a datagram", "<=", 0.2, "us"),
-    1: Target("cost of a sample, 1 a datagram", "<=", 0.9, "us"),
+    1: Target("cost of a sample, 1 a datagram", "<=", 0.46, "us"),
 }
+# The figure above is Netdata's on two cores; another machine has another, so both are judged.
+NETDATA_TARGET = Target("cost of a sample over Netdata's", "<", 1.0, "x")
 REST_MS = 5
 # A load that sent less than this share of what was due did not keep up.
 KEPT_UP = 0.97
@@ -120,6 +122,7 @@ def section(programs, stack, folder, cache, quick):
         "rounds": rounds,
         "points": [point(runs, servers, rate, packed) for rate, packed in POINTS],
         "highest": most,
+        "targets": beside_netdata(runs),
         "unaccounted": sum(run.get("unaccounted", 0) for run in runs),
         "runs": runs,
     }
@@ -154,6 +157,16 @@ def point(runs, servers, rate, packed):
         "beside_best_floor": ratios["floor"],
         "verdict": TARGETS[packed].judge(cost),
     }
+
+
+def beside_netdata(runs):
+    """The verdict on 100 000 datagrams a second, one sample in each, when there is a Netdata."""
+    here = [run for run in runs if (run["rate"], run["packed"]) == (100_000, 1)]
+    turns = {run["round"] for run in here if run["server"] == "Netdata"}
+    if not turns:
+        return []
+    found = [beside(here, turn, "plimsoll-node", ["Netdata"]) for turn in turns]
+    return [NETDATA_TARGET.judge(median(found))]
 
 
 def beside(runs, turn, name, others):

@@ -7,11 +7,13 @@ reads them and drops them, the node adds them to its histograms and publishes th
 
 import json
 import re
+from dataclasses import replace
 from statistics import median
 
 from speed import peers
 from speed.process import Failed, output, progress
 from speed.programs import ROOT
+from speed.targets import Target
 
 LOAD = str(ROOT / "node/bench/speed/otlp_load.py")
 PACKAGES = {
@@ -22,6 +24,7 @@ KINDS = ("histogram", "exponential", "sum")
 LOADS = [*((kind, protocol) for protocol in ("http", "grpc") for kind in KINDS)]
 LOADS.append(("histogram", "json"))
 POINTS = 1_000
+COLLECTOR_TARGET = Target("160 exponential buckets over a dropping collector", "<=", 3.0, "x")
 
 
 def section(programs, stack, folder, cache, quick):
@@ -55,13 +58,15 @@ def section(programs, stack, folder, cache, quick):
                     runs.append(run | {"points": 0, "unanswered": str(why)})
     sent = sum(run["points"] for run in runs if run["server"] == "plimsoll-node")
     decoding = json.loads(output([python, LOAD, "--decode"]))
+    rows = [load_row(runs, servers, kind, protocol, decoding) for kind, protocol in LOADS]
     return {
         "servers": heads,
         "versions": versions,
         "skipped": skipped,
         "rounds": rounds,
         "seconds": seconds,
-        "rows": [load_row(runs, servers, kind, protocol, decoding) for kind, protocol in LOADS],
+        "rows": rows,
+        "targets": targets(rows),
         "unaccounted": sent - node.figure("plimsoll_agent_points_total"),
         "core": [line for name in ("otlp_cost", "points_cost") for line in core(programs, name)],
         "runs": runs,
@@ -94,6 +99,13 @@ def load_row(runs, servers, kind, protocol, decoding):
         "beside": ours / theirs if ours and theirs else None,
         "decoding": None if protocol == "json" else decoding[kind],
     }
+
+
+def targets(rows):
+    """The verdicts on exponential histograms, when there is a collector beside the node."""
+    rows = [row for row in rows if row["kind"] == "exponential" and row["beside"]]
+    named = [(f"{COLLECTOR_TARGET.name}, {row['protocol']}", row["beside"]) for row in rows]
+    return [replace(COLLECTOR_TARGET, name=name).judge(value) for name, value in named]
 
 
 def core(programs, bench):

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import urllib.request
@@ -100,9 +101,12 @@ class Programs:
         return f"nats://127.0.0.1:{port}", output(["nats-server", "--version"]).strip()
 
     def node(self, stack, folder, url, name, *flags):
-        """A node behind that broker, ready, listening on UDP and on a Unix datagram socket."""
+        """A node behind that broker, ready, listening on UDP and on a Unix datagram socket. It has
+        a copy of the program to itself: nodes of one file would share its pages, and a machine has
+        one node."""
+        program = shutil.copy(self.target / "release/plimsoll-node", folder / f"{name}.program")
         port, http, path = free_port(), free_port(socket.SOCK_STREAM), folder / f"{name}.sock"
-        command = [str(self.target / "release/plimsoll-node"), "--name", name, "--nats", url]
+        command = [str(program), "--name", name, "--nats", url]
         command += ["--udp", f"127.0.0.1:{port}", "--unix", str(path)]
         command += ["--http", f"127.0.0.1:{http}", *flags]
         process = Process(stack, folder / f"{name}.log", command)

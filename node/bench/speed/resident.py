@@ -13,7 +13,7 @@ from dataclasses import replace
 from statistics import median
 
 from speed import kernel, otlp, peers
-from speed.process import Failed, Process, progress
+from speed.process import Failed, Process, output, progress
 from speed.targets import Target
 
 RATE = 1_000
@@ -26,7 +26,8 @@ MEMORY_TARGETS = {
     "anonymous": Target("anonymous memory, idle", "<=", 1.5, "MiB"),
     "pss": Target("PSS, idle", "<=", 4.0, "MiB"),
 }
-CPU_TARGET = Target("CPU", "<", 1.0, "% of a core")
+CPU_TARGET = Target("CPU", "<=", 0.5, "% of a core")
+BINARY_TARGET = Target("release binary, stripped", "<=", 5.0, "MiB")
 EXPORTER_TARGET = Target("CPU over node_exporter's", "<", 1.0, "x")
 
 
@@ -86,8 +87,15 @@ def section(programs, stack, folder, cache, quick):
         "idle_seconds": rest,
         "seconds": seconds,
         "rounds": rounds,
-        "targets": targets(rows),
+        "targets": [*targets(rows), binary(programs, folder)],
     }
+
+
+def binary(programs, folder):
+    """The verdict on the size of the node's program without symbols."""
+    stripped = folder / "stripped"
+    output(["strip", "-o", str(stripped), str(programs.target / "release/plimsoll-node")])
+    return BINARY_TARGET.judge(stripped.stat().st_size / 2**20)
 
 
 def loaded(servers, processes, load, packed, folder):

@@ -72,6 +72,8 @@ def intake(result):
         "`recvmmsg` and a rest of 5 ms when there is nothing more. `~`: the load sent less than it",
         f"should. Behind the node: {result['broker']}. Of the values that were sent and that the",
         f"kernel did not drop, the node counted all but {result['unaccounted']}.",
+        "",
+        *bullets(result["targets"]),
         *left_out(result["skipped"]),
     ]
 
@@ -183,6 +185,8 @@ def otlp(result):
         "```text",
         *result["core"],
         "```",
+        "",
+        *bullets(result["targets"]),
         *left_out(result["skipped"]),
     ]
 

@@ -7,6 +7,8 @@ from pathlib import Path
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from speed.intake import beside_netdata
+from speed.otlp import targets as otlp_targets
 from speed.targets import FAILED, MET, MISSED, Target, exit_code, failed, missed, text
 
 MEMORY = Target("anonymous memory, idle", "<=", 1.5, "MiB")
@@ -49,6 +51,28 @@ class Targets(unittest.TestCase):
 
     def test_text_shows_the_value_beside_its_bound(self):
         self.assertEqual(text(MEMORY.judge(1.14)), "anonymous memory, idle <= 1.5 MiB: 1.14 MiB, met")
+
+    def test_netdata_of_the_same_round_is_the_measure(self):
+        def run(server, turn, cost, rate=100_000):
+            where = {"rate": rate, "packed": 1, "round": turn, "server": server}
+            return where | {"us_per_sample": cost}
+
+        runs = [run("plimsoll-node", turn, cost) for turn, cost in enumerate((0.4, 0.9, 0.3))]
+        self.assertEqual(beside_netdata(runs), [])
+        runs += [run("Netdata", turn, cost) for turn, cost in enumerate((0.5, 0.6, 0.5))]
+        runs += [run("Netdata", 0, 0.1, rate=400_000)]
+        [verdict] = beside_netdata(runs)
+        self.assertAlmostEqual(verdict["value"], 0.8)
+        self.assertTrue(verdict["met"])
+
+    def test_only_exponential_histograms_beside_a_collector_are_judged(self):
+        rows = [
+            {"kind": "exponential", "protocol": "http", "beside": 3.1},
+            {"kind": "exponential", "protocol": "grpc", "beside": None},
+            {"kind": "sum", "protocol": "http", "beside": 9.0},
+        ]
+        found = otlp_targets(rows)
+        self.assertEqual([(one["value"], one["met"]) for one in found], [(3.1, False)])
 
 
 if __name__ == "__main__":

@@ -110,12 +110,19 @@ impl Sockets {
         self.unix.is_empty && self.udp.is_empty
     }
 
+    /// The next read takes what is there, also from a socket that rests.
+    pub fn cut_rests_short(&mut self) {
+        self.rests().for_each(Rest::cut_short);
+    }
+
     /// No socket rests any more: what is there is read at once.
     pub fn end_rests(&mut self) {
-        [&mut self.udp, &mut self.unix]
-            .into_iter()
-            .flat_map(|listener| &mut listener.open)
-            .for_each(|open| open.rest.end());
+        self.rests().for_each(Rest::end);
+    }
+
+    fn rests(&mut self) -> impl Iterator<Item = &mut Rest> {
+        let listeners = [&mut self.udp, &mut self.unix].into_iter();
+        listeners.flat_map(|listener| &mut listener.open).map(|open| &mut open.rest)
     }
 
     /// Closes them; what they still hold is lost.

@@ -4,7 +4,7 @@ use std::os::unix::net;
 
 use std::time::Duration;
 
-use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_CALL};
+use crate::limits::{DATAGRAM_BYTES_MAX, DATAGRAMS_PER_CALL, REST_DATAGRAMS_PER_SECOND};
 use plimsoll_clock::Deadline;
 use tempfile::TempDir;
 
@@ -211,6 +211,49 @@ async fn a_rest_that_is_ended_leaves_nothing_unread() {
         read_one(&mut sockets, &sender).await;
         assert!(!is_resting(&sockets.udp));
     }
+}
+
+#[tokio::test]
+async fn a_flood_that_begins_in_a_rest_finds_room() {
+    let mut sockets = Sockets::open(UDP, None).unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let open = sockets.udp.open.as_mut().unwrap();
+    // As many datagrams as may come in the longest rest that this socket's buffer allows.
+    let longest = rest::longest(drops::receive_bytes(&open.socket));
+    let flood = longest.as_micros() * u128::from(REST_DATAGRAMS_PER_SECOND) / 1_000_000;
+    let flood = usize::try_from(flood).unwrap();
+    assert!(flood >= 100 && open.rest.begin(Duration::from_secs(3_600)));
+    open.watch = None;
+    let address = sockets.udp_address().unwrap();
+    for _datagram in 0..flood {
+        sender.send_to(b"bench.op7:8.123|ms", address).unwrap();
+    }
+    sockets.cut_rests_short();
+    let (mut read, mut dropped) = (0, 0);
+    while read == 0 || !sockets.is_empty() {
+        let (sizes, more) = sizes(&mut sockets);
+        (read, dropped) = (read + sizes.len(), dropped + more);
+    }
+    assert_eq!((read, dropped), (flood, 0));
+}
+
+#[tokio::test]
+async fn a_rest_cut_short_leaves_nothing_unread_and_others_follow() {
+    let mut sockets = Sockets::open(UDP, None).unwrap();
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _interval in 0..3 {
+        assert!(sockets.udp.open.as_mut().unwrap().rest.begin(Duration::from_secs(3_600)));
+        sockets.udp.open.as_mut().unwrap().watch = None;
+        for _datagram in 0..20 {
+            sender.send_to(b"a:1|ms", sockets.udp_address().unwrap()).unwrap();
+        }
+        assert_eq!(sizes(&mut sockets), (vec![], 0));
+        sockets.cut_rests_short();
+        assert_eq!(sizes(&mut sockets), (vec![6; 20], 0));
+    }
+    let open = sockets.udp.open.as_mut().unwrap();
+    let room = drops::receive_bytes(&open.socket);
+    assert_eq!(open.rest.on_read(1_000, true), room > 0);
 }
 
 #[tokio::test]
