@@ -10,9 +10,7 @@ use std::fs;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use plimsoll_bus::{
-    Bus, BusConfig, BusEvent, BusEvents, Credentials, Cursor, CursorEvent, Publish, Ticket,
-};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Cursor, CursorEvent, Publish, Ticket};
 use plimsoll_clock::{Clock, Deadline, Stopwatch};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
@@ -75,7 +73,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 fn connect(url: String) -> Outcome<(Bus, BusEvents)> {
     let mesh = MeshName::new("m")?;
     let connection_name = "read-speed".to_owned();
-    Ok(Bus::connect(BusConfig { url, connection_name, mesh, credentials: Credentials::None })?)
+    Ok(Bus::connect(BusConfig::new(url, connection_name, mesh))?)
 }
 
 fn message(token: u64, payload: &[u8]) -> Publish {

@@ -4,11 +4,13 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use async_nats::{ConnectOptions, ServerAddr};
 use plimsoll_schemas::ids::MeshName;
 
 use crate::error::BusError;
+use crate::limits::RECONNECT_MAX;
 
 /// All settings that [`Bus::connect`](crate::Bus::connect) needs.
 #[derive(Clone)]
@@ -23,6 +25,21 @@ pub struct BusConfig {
     pub mesh: MeshName,
     /// Credentials.
     pub credentials: Credentials,
+    /// What the connection is for.
+    pub role: ConnectionRole,
+    /// Longest pause between two attempts to connect, such as `limits::RECONNECT_MAX`.
+    pub reconnect_max: Duration,
+}
+
+/// What a connection is for, which decides what it may cost a broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionRole {
+    /// A node, one of many: it uses no JetStream API while the broker acknowledges its messages,
+    /// and pauses up to `reconnect_max` until it knows how many nodes there are.
+    Node,
+    /// An aggregator or a tool, one of few: it creates missing streams when it connects, and never
+    /// pauses longer than `limits::RECONNECT_SMALL_MAX`.
+    Few,
 }
 
 impl fmt::Debug for BusConfig {
@@ -32,6 +49,8 @@ impl fmt::Debug for BusConfig {
             .field("connection_name", &self.connection_name)
             .field("mesh", &self.mesh)
             .field("credentials", &self.credentials)
+            .field("role", &self.role)
+            .field("reconnect_max", &self.reconnect_max)
             .finish()
     }
 }
@@ -70,6 +89,13 @@ impl fmt::Debug for Credentials {
 }
 
 impl BusConfig {
+    /// A connection of a tool to a broker that needs no credentials.
+    #[must_use]
+    pub fn new(url: String, connection_name: String, mesh: MeshName) -> Self {
+        let (credentials, role) = (Credentials::None, ConnectionRole::Few);
+        Self { url, connection_name, mesh, credentials, role, reconnect_max: RECONNECT_MAX }
+    }
+
     /// The address as it may be shown.
     #[must_use]
     pub fn url_without_secrets(&self) -> String {
@@ -164,12 +190,8 @@ mod tests {
     use super::*;
 
     fn config(url: &str, credentials: Credentials) -> BusConfig {
-        BusConfig {
-            url: url.to_owned(),
-            connection_name: "test".to_owned(),
-            mesh: MeshName::new("m").unwrap(),
-            credentials,
-        }
+        let mesh = MeshName::new("m").unwrap();
+        BusConfig { credentials, ..BusConfig::new(url.to_owned(), "test".to_owned(), mesh) }
     }
 
     #[test]

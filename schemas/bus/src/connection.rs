@@ -3,8 +3,7 @@
 
 use std::future::ready;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::AtomicU64;
 
 use crate::limits::{
     CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY, PUBLISH_QUEUE_MAX,
@@ -19,8 +18,7 @@ use plimsoll_schemas::transport::{BusEvent, Publish};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
-use crate::backoff;
-use crate::config::BusConfig;
+use crate::config::{BusConfig, ConnectionRole};
 use crate::cursor::Cursor;
 use crate::cursor_event::StartPosition;
 use crate::error::BusError;
@@ -29,6 +27,7 @@ use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
 use crate::liveness::Liveness;
 use crate::publish::Writer;
+use crate::reconnects::Reconnects;
 use crate::replies::Replies;
 use crate::task::AbortOnDrop;
 use crate::unacknowledged::{QueuedMessage, UnacknowledgedMessage, UnacknowledgedPublisher};
@@ -46,7 +45,7 @@ pub struct Bus {
     asides: mpsc::Sender<QueuedMessage>,
     clock: Clock,
     task: AbortOnDrop,
-    reconnect_stop: ReconnectStop,
+    reconnects: StopOnDrop,
 }
 
 impl Bus {
@@ -68,32 +67,37 @@ impl Bus {
         // An error means that a provider is there already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let addresses = config.addresses()?;
-        let reconnect_stop = ReconnectStop::default();
+        let reconnects = StopOnDrop(Arc::new(Reconnects::new(config.reconnect_max)));
+        if config.role == ConnectionRole::Few {
+            reconnects.0.set_mesh_nodes(1);
+        }
         let (signal_out, signal) = watch::channel(Signal::default());
         let options = config.identification(&addresses)?;
         let (events, events_out) = mpsc::channel(EVENTS_MAX);
         let forwarder = EventForwarder { signal: signal_out, events: events.downgrade() };
-        let options = options_of(options, &config, &reconnect_stop, forwarder);
+        let options = options_of(options, &config, reconnects.0.clone(), forwarder);
         let client = options.connect(addresses).now_or_never();
         let client = client
             .unwrap_or_else(|| Err(async_nats::ConnectErrorKind::TimedOut.into()))
             .map_err(|error| BusError::Client(error.to_string()))?;
-        let bus = Self::start(client, config.mesh, (signal, clock), reconnect_stop, events);
+        let bus = Self::start(client, config, (signal, clock), reconnects, events);
         Ok((bus, BusEvents(events_out)))
     }
 
     fn start(
         client: Client,
-        mesh: MeshName,
+        config: BusConfig,
         (signal, clock): (watch::Receiver<Signal>, Clock),
-        reconnect_stop: ReconnectStop,
+        reconnects: StopOnDrop,
         events: mpsc::Sender<BusEvent>,
     ) -> Self {
         let (queue, queued) = mpsc::channel(PUBLISH_QUEUE_MAX);
         let (asides, waiting) = mpsc::channel(UNACKNOWLEDGED_MAX);
         let (link_out, link) = watch::channel(Link::default());
         let (answers_out, answers_in) = watch::channel(0);
+        let BusConfig { mesh, role, .. } = config;
         let inbox = client.new_inbox();
+        let acknowledged = Arc::new(AtomicU64::new(0));
         let (missing, final_echo) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let supervisor = Supervisor {
             client: client.clone(),
@@ -102,6 +106,8 @@ impl Bus {
             link: link_out,
             events: events.clone(),
             missing: missing.clone(),
+            acknowledged: acknowledged.clone(),
+            role,
             gone: false,
         };
         let answers = Replies {
@@ -110,6 +116,7 @@ impl Bus {
             link: link.clone(),
             events: events.clone(),
             answers: answers_out,
+            acknowledged,
             missing: missing.clone(),
             final_echo: final_echo.clone(),
             clock,
@@ -137,7 +144,13 @@ impl Bus {
         let going_out = (writer, unacknowledged);
         let running = run(supervisor, answers, going_out, client.clone(), signal);
         let task = AbortOnDrop(tokio::spawn(running));
-        Self { client, mesh, link, missing, queue, asides, clock, task, reconnect_stop }
+        Self { client, mesh, link, missing, queue, asides, clock, task, reconnects }
+    }
+
+    /// States how many nodes the mesh has, so that they do not exceed
+    /// `limits::RECONNECTS_PER_SECOND` when all reconnect. Holds from the next attempt on.
+    pub fn spread_reconnects(&self, mesh_nodes: u32) {
+        self.reconnects.0.set_mesh_nodes(mesh_nodes);
     }
 
     /// Queues a message without waiting. The answer is an event with its ticket. No answer comes if
@@ -188,22 +201,21 @@ impl Bus {
     /// and closes the connection. Takes at most twice `limits::bus::CLOSE_WAIT`; a broker that
     /// is absent is not waited for. Events can be read to their end afterwards.
     pub async fn close(self) {
-        let Self { client, queue, asides, mut task, reconnect_stop, .. } = self;
+        let Self { client, queue, asides, mut task, reconnects, .. } = self;
         drop((queue, asides, client));
         if timeout(CLOSE_WAIT * 2, &mut task.0).await.is_err() {
             tracing::warn!("broker connection not closed in time");
         }
-        drop(reconnect_stop);
+        drop(reconnects);
     }
 }
 
 fn options_of(
     options: ConnectOptions,
     config: &BusConfig,
-    reconnect_stop: &ReconnectStop,
+    reconnects: Arc<Reconnects>,
     forwarder: EventForwarder,
 ) -> ConnectOptions {
-    let reconnect_stop = reconnect_stop.0.clone();
     options
         .name(&config.connection_name)
         .retry_on_initial_connect()
@@ -213,10 +225,7 @@ fn options_of(
         .ping_interval(PING_EVERY)
         .client_capacity(CLIENT_COMMANDS_MAX)
         .subscription_capacity(SUBSCRIPTION_MESSAGES_MAX)
-        .reconnect_delay_callback(move |attempts| match reconnect_stop.load(Ordering::Relaxed) {
-            true => Duration::MAX,
-            false => backoff::pause(u32::try_from(attempts).unwrap_or(u32::MAX)),
-        })
+        .reconnect_delay_callback(move |attempt| reconnects.pause(attempt))
         .event_callback(move |event| {
             forwarder.on_event(&event);
             ready(())
@@ -273,13 +282,12 @@ async fn run(
     }
 }
 
-/// Stops the reconnects of the client's own task when its owner is dropped: a client that never had
-/// a connection cannot be stopped in any other way.
-#[derive(Debug, Default)]
-struct ReconnectStop(Arc<AtomicBool>);
+/// Stops the reconnects of the client's own task when its owner is dropped.
+#[derive(Debug)]
+struct StopOnDrop(Arc<Reconnects>);
 
-impl Drop for ReconnectStop {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
+        self.0.stop();
     }
 }

@@ -9,9 +9,10 @@
 //! event, under the same message id.
 //!
 //! This crate keeps no outbox, opens no circuit and decides nothing about samples. Read
-//! `connection.rs` first, then `link.rs` for what follows a connect, `publish.rs` and
-//! `replies.rs` for publishing with an acknowledgement, `cursor.rs` for reading, and
-//! `unacknowledged.rs` for messages that are sent once and may be lost.
+//! `connection.rs` first, then `reconnects.rs` for when it is tried again, `link.rs` for what
+//! follows a connect, `publish.rs` and `replies.rs` for publishing with an acknowledgement,
+//! `cursor.rs` for reading, and `unacknowledged.rs` for messages that are sent once and may be
+//! lost.
 //!
 //! The client logs every connection event at `INFO`: filter with `async_nats=warn`.
 
@@ -33,13 +34,14 @@ mod liveness;
 mod publish;
 mod pull;
 mod reader;
+mod reconnects;
 mod replies;
 mod streams;
 mod task;
 mod unacknowledged;
 mod window;
 
-pub use config::{BusConfig, Credentials};
+pub use config::{BusConfig, ConnectionRole, Credentials};
 pub use connection::Bus;
 pub use cursor::Cursor;
 pub use cursor_event::CursorEvent;

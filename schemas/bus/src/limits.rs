@@ -22,8 +22,15 @@ pub const PROBE_EVERY: Duration = Duration::from_secs(1);
 pub const STALL_AFTER: Duration = Duration::from_secs(3);
 /// Characters of the text of a failed attempt to connect.
 pub const CAUSE_CHARS_MAX: usize = 120;
-/// Longest pause between two attempts to connect.
-pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(2);
+/// Longest pause between two attempts to do something again, except connects.
+pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
+/// Longest pause between two attempts to connect, unless the configuration sets another.
+pub const RECONNECT_MAX: Duration = Duration::from_secs(60);
+/// Longest such pause of a small mesh, so that it recovers soon after an outage.
+pub const RECONNECT_SMALL_MAX: Duration = Duration::from_secs(2);
+/// Mean connects a second of a whole mesh after an outage. Chance adds at most a fifth in any one
+/// second, so the 500 that a broker on two cores accepts are not exceeded.
+pub const RECONNECTS_PER_SECOND: u32 = 400;
 /// Wait for a connection or for an answer of the JetStream API.
 pub const REQUEST_WAIT: Duration = Duration::from_secs(5);
 /// Age at which a stream drops a message.
@@ -34,7 +41,7 @@ pub const STREAM_BYTES_MAX: i64 = 1024 * 1024 * 1024;
 pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
 /// Time between two pings of the NATS client itself; three unanswered ones end a connection.
 pub const PING_EVERY: Duration = Duration::from_secs(2);
-/// First pause before something is tried again; it doubles up to [`RECONNECT_DELAY_MAX`].
+/// First pause before something is tried again; it doubles up to [`RETRY_DELAY_MAX`].
 pub const RETRY_DELAY_MIN: Duration = Duration::from_millis(25);
 /// Bytes below which a stream is not worth creating on a broker with little disk.
 pub const STREAM_BYTES_MIN: i64 = 16 * 1024 * 1024;

@@ -1,7 +1,11 @@
 //! What follows every connect: find out whether there is JetStream, see to the streams, and
-//! only then publish messages.
+//! only then publish messages. A node leaves the streams to others as long as the broker
+//! acknowledges its messages.
+//!
+//! DESIGN N60.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::limits::{CAUSE_CHARS_MAX, REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST};
 use async_nats::{Client, ClientError, Event, ServerError};
@@ -13,6 +17,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::api::{self, ApiError};
 use crate::backoff;
+use crate::config::ConnectionRole;
 use crate::streams;
 
 /// Start of the broker's error text for a denied permission, in lower case.
@@ -102,14 +107,27 @@ pub(crate) struct Supervisor {
     pub(crate) events: mpsc::Sender<BusEvent>,
     /// Notified by any task that finds a stream, or all of JetStream, missing.
     pub(crate) missing: Arc<Notify>,
+    /// How many messages a stream took.
+    pub(crate) acknowledged: Arc<AtomicU64>,
+    pub(crate) role: ConnectionRole,
     /// True once it was logged that a broker has lost JetStream.
     pub(crate) gone: bool,
+}
+
+/// How it is found out how messages travel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Inspection {
+    /// By what the server announces, without a request; by requests if it announces nothing.
+    Announcement,
+    /// By requests that also create missing streams.
+    Streams,
 }
 
 impl Supervisor {
     /// Runs until the client is gone.
     pub(crate) async fn run(mut self) {
-        let mut since_check = Stopwatch::start();
+        let mut since_check = None;
+        let mut acknowledged_before = 0;
         loop {
             let signal = *self.signal.borrow_and_update();
             let link = *self.link.borrow();
@@ -118,21 +136,24 @@ impl Supervisor {
                 self.on_lost(link).await;
             }
             if signal.connected && !(current && link.delivery.is_some()) {
+                acknowledged_before = self.acknowledged.load(Ordering::Relaxed);
                 self.on_connected(signal).await;
-                since_check = Stopwatch::start();
+                since_check = (self.role == ConnectionRole::Few).then(Stopwatch::start);
                 continue;
             }
             tokio::select! {
                 changed = self.signal.changed() => if changed.is_err() { return },
                 () = self.missing.notified() => {
-                    if signal.connected && since_check.elapsed() >= STREAM_CHECK_EVERY {
+                    if signal.connected && since_check.is_none_or(is_old) {
                         // DESIGN S26. A change of the connection decides anew.
                         if timeout(STREAM_MISSING_REST, self.signal.changed()).await.is_ok() {
                             continue;
                         }
-                        let found = self.settle(signal).await;
-                        self.on_checked(found);
-                        since_check = Stopwatch::start();
+                        let found = self.settle(signal, Inspection::Streams).await;
+                        let acknowledged = self.acknowledged.load(Ordering::Relaxed);
+                        let is_proven = since_check.is_some() || acknowledged > acknowledged_before;
+                        self.on_checked(signal, found, is_proven).await;
+                        since_check = Some(Stopwatch::start());
                     }
                 }
             }
@@ -145,10 +166,16 @@ impl Supervisor {
         self.send(BusEvent::Disconnected).await;
     }
 
-    /// Messages keep waiting for streams: without them no aggregator could read them later.
-    fn on_checked(&mut self, found: Option<Delivery>) {
-        let had = self.link.borrow().delivery == Some(Delivery::JetStream);
+    /// Messages keep waiting for streams that were there on this connection: without them no
+    /// aggregator could read them later. Otherwise the announcement was wrong for this account.
+    async fn on_checked(&mut self, signal: Signal, found: Option<Delivery>, is_proven: bool) {
+        let link = *self.link.borrow();
+        let had = link.delivery == Some(Delivery::JetStream);
         match found {
+            Some(Delivery::Core) if had && !is_proven => {
+                self.on_lost(link).await;
+                self.on_delivery(signal, Delivery::Core).await;
+            }
             Some(Delivery::Core) if had && !std::mem::replace(&mut self.gone, true) => {
                 tracing::warn!("broker no longer has jetstream; messages wait until it has");
             }
@@ -160,8 +187,16 @@ impl Supervisor {
     }
 
     async fn on_connected(&mut self, signal: Signal) {
-        let Some(delivery) = self.settle(signal).await else { return };
+        let inspection = match self.role {
+            ConnectionRole::Node => Inspection::Announcement,
+            ConnectionRole::Few => Inspection::Streams,
+        };
+        let Some(delivery) = self.settle(signal, inspection).await else { return };
         self.gone = false;
+        self.on_delivery(signal, delivery).await;
+    }
+
+    async fn on_delivery(&self, signal: Signal, delivery: Delivery) {
         let server_version = self.client.server_info().version;
         tracing::debug!(server_version, delivery = delivery.as_str(), "broker connected");
         self.send(BusEvent::Connected { delivery, server_version }).await;
@@ -174,21 +209,25 @@ impl Supervisor {
     }
 
     /// Finds out how messages travel; `None` when the connection is lost meanwhile.
-    async fn settle(&self, signal: Signal) -> Option<Delivery> {
+    async fn settle(&self, signal: Signal, inspection: Inspection) -> Option<Delivery> {
         let mut watched = self.signal.clone();
         let lost = watched.wait_for(|now| !now.connected || now.connects != signal.connects);
         tokio::select! {
             _ = lost => None,
-            delivery = self.decide(signal) => Some(delivery),
+            delivery = self.decide(signal, inspection) => Some(delivery),
         }
     }
 
-    async fn decide(&self, signal: Signal) -> Delivery {
+    async fn decide(&self, signal: Signal, inspection: Inspection) -> Delivery {
         let mut attempt = 0_u32;
         loop {
             attempt = attempt.saturating_add(1);
             // The client processes commands only after it has switched to its new server.
             let _ = timeout(REQUEST_WAIT, self.client.flush()).await;
+            // A server without JetStream may still reach one that has it, so it is asked.
+            if inspection == Inspection::Announcement && self.client.server_info().jetstream {
+                return Delivery::JetStream;
+            }
             let mut watched = self.signal.clone();
             let denied = watched.wait_for(|now| now.denials != signal.denials);
             let outcome = tokio::select! {
@@ -216,6 +255,10 @@ impl Supervisor {
         tracing::debug!("streams are managed by others");
         if self.client.server_info().jetstream { Delivery::JetStream } else { Delivery::Core }
     }
+}
+
+fn is_old(check: Stopwatch) -> bool {
+    check.elapsed() >= STREAM_CHECK_EVERY
 }
 
 #[cfg(test)]

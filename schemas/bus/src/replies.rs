@@ -4,6 +4,7 @@
 //! DESIGN S7.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::limits::PROBE_EVERY;
 use async_nats::{Client, Message, Subscriber};
@@ -27,6 +28,8 @@ pub(crate) struct Replies {
     pub(crate) events: mpsc::Sender<BusEvent>,
     /// Counts the answers to messages, for the writer.
     pub(crate) answers: watch::Sender<u64>,
+    /// Counts the messages that a stream took, for the supervisor.
+    pub(crate) acknowledged: Arc<AtomicU64>,
     /// Notified when a subject turns out to have no stream.
     pub(crate) missing: Arc<Notify>,
     /// Notified when the final echo arrives.
@@ -92,7 +95,10 @@ impl Replies {
             self.missing.notify_one();
         }
         Some(match read {
-            Ok(duplicate) => BusEvent::Acknowledged { ticket, duplicate },
+            Ok(duplicate) => {
+                self.acknowledged.fetch_add(1, Ordering::Relaxed);
+                BusEvent::Acknowledged { ticket, duplicate }
+            }
             Err(reason) => BusEvent::Refused { ticket, reason },
         })
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use plimsoll_bus::BusEvent;
-use plimsoll_bus::limits::{PING_EVERY, PUBLISH_QUEUE_MAX, RECONNECT_DELAY_MAX};
+use plimsoll_bus::limits::{PING_EVERY, PUBLISH_QUEUE_MAX, RETRY_DELAY_MAX};
 use plimsoll_schemas::subject::Lane;
 use serde_json::Value;
 use tokio::net::TcpListener;
@@ -64,7 +64,7 @@ async fn a_dropped_bus_stops_trying_to_connect() {
     drop(talk);
     // One attempt may have been under way.
     let mut attempts = 0;
-    while timeout(RECONNECT_DELAY_MAX * 2, silent.accept()).await.is_ok() {
+    while timeout(RETRY_DELAY_MAX * 2, silent.accept()).await.is_ok() {
         attempts += 1;
         assert!(attempts <= 1, "{attempts}");
     }

@@ -6,6 +6,7 @@
 mod broker;
 mod closing;
 mod credentials;
+mod nodes;
 mod outage;
 mod publishing;
 mod reading;

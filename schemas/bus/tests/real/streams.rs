@@ -24,7 +24,7 @@ async fn delete_lane(url: &str) {
 }
 
 /// As a node would: sends it again until it is acknowledged.
-async fn poll_until_kept(talk: &mut Talk, token: u64) {
+pub(crate) async fn poll_until_kept(talk: &mut Talk, token: u64) {
     let kept = async {
         loop {
             match talk.outcome(message(Lane::Normal, token)).await {

@@ -4,8 +4,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use plimsoll_bus::{
-    Bus, BusConfig, BusEvent, BusEvents, Credentials, Cursor, CursorEvent, Delivered, Publish,
-    Ticket,
+    Bus, BusConfig, BusEvent, BusEvents, Cursor, CursorEvent, Delivered, Publish, Ticket,
 };
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
@@ -15,12 +14,7 @@ use tokio::time::timeout;
 pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 pub(crate) fn config(url: String) -> BusConfig {
-    BusConfig {
-        url,
-        connection_name: "test".to_owned(),
-        mesh: MeshName::new("m").unwrap(),
-        credentials: Credentials::None,
-    }
+    BusConfig::new(url, "test".to_owned(), MeshName::new("m").unwrap())
 }
 
 /// A bus and its events.
