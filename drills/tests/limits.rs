@@ -13,7 +13,7 @@ use plimsoll_schemas::rule;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::transport::{BusEvent, Delivered, Delivery};
-use plimsoll_schemas::wire::{Body, decode_packed};
+use plimsoll_schemas::wire::decode_packed;
 
 /// Of the built-in budget of `epoch_hook`.
 const LIMIT_NS: u64 = 18_000_000;
@@ -53,7 +53,8 @@ impl Mesh {
             let message =
                 Delivered { lane, stream_seq: 0, pending: 0, at, sent: None, subject, payload };
             self.aggregator.on_message(self.now, &message).unwrap();
-            if let Body::Latency(latency) = decode_packed(&parsed, &message.payload).unwrap().body {
+            let body = decode_packed(&parsed, &message.payload).unwrap().body;
+            if let Some(latency) = body.into_parts().latency {
                 let mut of_hook = latency.histograms.into_iter();
                 let of_hook = of_hook.find(|(series, _)| series.operation.as_str() == "epoch_hook");
                 read.merge(&of_hook.map(|(_, samples)| samples).unwrap_or_default());
@@ -70,8 +71,9 @@ impl Mesh {
     fn confirm(&mut self) {
         self.now = self.now.after(Duration::from_millis(50));
         let got = self.aggregator.confirmation_from_memory(&name(), self.now.mono).unwrap();
-        let limits = self.aggregator.limits();
-        self.node.on_confirmation(self.now, &got.encode(self.now.mono, &limits)).unwrap();
+        self.node
+            .on_confirmation(self.now, &got.encode(self.now.mono, &self.aggregator.common_terms()))
+            .unwrap();
     }
 }
 

@@ -5,11 +5,11 @@
 //! nothing downstream has to escape them.
 
 use std::borrow::Borrow;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize, Serializer};
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::limits::wire::{
@@ -223,8 +223,7 @@ impl fmt::Display for Incarnation {
 }
 
 /// Labels of a series, sorted by key, each key once.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
-#[serde(try_from = "BTreeMap<String, String>")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Arc<[(Box<str>, Box<str>)]>);
 
 impl Labels {
@@ -238,14 +237,14 @@ impl Labels {
         K: AsRef<str>,
         V: AsRef<str>,
     {
-        let mut kept: Vec<(Box<str>, Box<str>)> = Vec::new();
+        let mut kept = Vec::new();
         for (key, value) in pairs {
-            if kept.len() == LABELS_MAX {
-                return Err(IdError::TooManyLabels { len: LABELS_MAX + 1, max: LABELS_MAX });
-            }
-            check_label(key.as_ref(), value.as_ref())?;
-            kept.push((key.as_ref().into(), value.as_ref().into()));
+            keep(&mut kept, key.as_ref().into(), value.as_ref().into())?;
         }
+        Self::sorted(kept)
+    }
+
+    fn sorted(mut kept: Vec<(Box<str>, Box<str>)>) -> Result<Self, IdError> {
         if kept.is_empty() {
             return Ok(Self::default());
         }
@@ -274,6 +273,20 @@ impl Labels {
     }
 }
 
+/// Keeps one label more, which may have the key of another one.
+fn keep(
+    kept: &mut Vec<(Box<str>, Box<str>)>,
+    key: Box<str>,
+    value: Box<str>,
+) -> Result<(), IdError> {
+    if kept.len() == LABELS_MAX {
+        return Err(IdError::TooManyLabels { len: LABELS_MAX + 1, max: LABELS_MAX });
+    }
+    check_label(&key, &value)?;
+    kept.push((key, value));
+    Ok(())
+}
+
 fn check_label(key: &str, value: &str) -> Result<(), IdError> {
     check("label key", key, LABEL_KEY_BYTES_MAX, "letters, digits and '_.-'", |c| {
         c.is_ascii_alphanumeric() || "_.-".contains(c)
@@ -286,10 +299,28 @@ fn check_label(key: &str, value: &str) -> Result<(), IdError> {
     })
 }
 
-impl TryFrom<BTreeMap<String, String>> for Labels {
-    type Error = IdError;
-    fn try_from(map: BTreeMap<String, String>) -> Result<Self, IdError> {
-        Self::new(map)
+/// Without a map in between: tens of labels come with each message.
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Pairs;
+
+        impl<'de> Visitor<'de> for Pairs {
+            type Value = Labels;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a map of labels")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Labels, A::Error> {
+                let mut kept = Vec::new();
+                while let Some((key, value)) = map.next_entry()? {
+                    keep(&mut kept, key, value).map_err(A::Error::custom)?;
+                }
+                Labels::sorted(kept).map_err(A::Error::custom)
+            }
+        }
+
+        deserializer.deserialize_map(Pairs)
     }
 }
 
@@ -337,6 +368,25 @@ mod tests {
             assert!(NodeName::new(bad).is_err(), "{bad:?} was accepted");
         }
         assert_eq!(NodeName::new("rack-1_b").unwrap().as_str(), "rack-1_b");
+    }
+
+    #[test]
+    fn labels_are_read_in_any_order_and_checked_as_they_are_when_made() {
+        let read = |json: &str| serde_json::from_str::<Labels>(json);
+        let labels = Labels::new([("a", "1"), ("b", "2")]).unwrap();
+        assert_eq!(read(r#"{"b":"2","a":"1"}"#).unwrap(), labels);
+        assert_eq!(read("{}").unwrap(), Labels::default());
+        let many: Vec<_> = (0..=LABELS_MAX).map(|n| format!("\"k{n}\":\"\"")).collect();
+        let many = format!("{{{}}}", many.join(","));
+        for (bad, words) in [
+            (r#"{"a":"1","a":"2"}"#, "given twice"),
+            (r#"{"a b":"1"}"#, "holds ' '"),
+            (r#"["a"]"#, "a map of labels"),
+            (&many, "more than"),
+        ] {
+            let error = read(bad).unwrap_err().to_string();
+            assert!(error.contains(words), "{bad}: {error}");
+        }
     }
 
     #[test]

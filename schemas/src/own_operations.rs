@@ -9,9 +9,11 @@ use crate::ids::{Operation, Series};
 pub const PUBLISH: &str = "publish";
 /// From a notification's change to its receiver's answer; the aggregator records it.
 pub const NOTIFICATION_DELIVERY: &str = "notification_delivery";
+/// From a node's sending of a message until it is merged; the aggregator records it.
+pub const MESSAGE_DELIVERY: &str = "message_delivery";
 
 /// All of them. A job that sends samples under one of these names sends samples of the system.
-pub const OWN_OPERATIONS: [&str; 2] = [PUBLISH, NOTIFICATION_DELIVERY];
+pub const OWN_OPERATIONS: [&str; 3] = [PUBLISH, NOTIFICATION_DELIVERY, MESSAGE_DELIVERY];
 
 /// The reason under which lost samples of these operations are counted, whatever the cause was.
 pub const OWN_LOST: &str = "own";
@@ -20,6 +22,14 @@ pub const OWN_LOST: &str = "own";
 #[must_use]
 pub fn is_own(operation: &Operation) -> bool {
     OWN_OPERATIONS.contains(&operation.as_str())
+}
+
+/// Whether aggregators alone record this operation, so that no node has samples of it.
+///
+/// DESIGN S32.
+#[must_use]
+pub fn is_of_aggregators(operation: &Operation) -> bool {
+    [NOTIFICATION_DELIVERY, MESSAGE_DELIVERY].contains(&operation.as_str())
 }
 
 /// Whether a series in a node's message holds samples that the node took of itself: those have no
@@ -47,5 +57,15 @@ mod tests {
         for name in ["epoch_hook", "publish.errors", "publisher"] {
             assert!(!is_own_series(&series(name)), "{name}");
         }
+    }
+
+    #[test]
+    fn of_the_systems_own_operations_nodes_record_publish_alone() {
+        let by_nodes = OWN_OPERATIONS.into_iter().filter(|name| {
+            let operation = Operation::new(name).unwrap();
+            !is_of_aggregators(&operation)
+        });
+        assert_eq!(by_nodes.collect::<Vec<_>>(), [PUBLISH]);
+        assert!(!is_of_aggregators(&Operation::new("epoch_hook").unwrap()));
     }
 }

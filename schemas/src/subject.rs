@@ -55,11 +55,14 @@ pub enum SnapshotKind {
     Bus,
     /// Events and service checks of the jobs.
     Event,
+    /// Several of these, of one interval.
+    Interval,
 }
 
 impl SnapshotKind {
     /// All kinds.
-    pub const ALL: [Self; 4] = [Self::Latency, Self::Hardware, Self::Bus, Self::Event];
+    pub const ALL: [Self; 5] =
+        [Self::Latency, Self::Hardware, Self::Bus, Self::Event, Self::Interval];
 
     /// The kind's token in a subject and its value as a label.
     #[must_use]
@@ -69,6 +72,7 @@ impl SnapshotKind {
             Self::Hardware => "hardware",
             Self::Bus => "bus",
             Self::Event => "event",
+            Self::Interval => "interval",
         }
     }
 }
@@ -96,7 +100,7 @@ pub enum SubjectError {
     #[error("lane {0:?} is neither normal nor emergency")]
     Lane(String),
     /// A kind that this version does not support.
-    #[error("kind {0:?} is none of latency, hardware, bus, event")]
+    #[error("kind {0:?} is none of latency, hardware, bus, event, interval")]
     Kind(String),
     /// A token that is not a valid name.
     #[error("subject: {0}")]

@@ -38,6 +38,44 @@ async fn a_load_arrives_whole_and_its_deliveries_are_measured() {
 }
 
 #[tokio::test]
+async fn a_burst_of_ten_times_the_load_loses_nothing_over_the_unix_socket() {
+    let flags = ["--count", "103000", "--rate", "1000", "--burst-after", "1", "--nodes", "2"];
+    let run = run_drill("drill-load", &flags).await.unwrap();
+    run.assert_passed();
+    let load = &run.report["load"];
+    let counts = ["sent", "merged", "unnamed"].map(|key| load[key].as_u64().unwrap());
+    assert_eq!((counts, &load["lost"]), ([103_000, 103_000, 0], &serde_json::json!({})));
+    // One second before, ten of the burst and two after: without it 103 s.
+    assert!(load["duration_seconds"].as_f64().unwrap() < 60.0, "{load}");
+}
+
+#[tokio::test]
+async fn of_a_burst_over_udp_every_datagram_is_read_or_named_and_few_are_lost() {
+    let flags =
+        ["--udp", "--count", "10300", "--rate", "100", "--burst-after", "1", "--nodes", "2"];
+    let run =
+        run_drill("drill-load", &[&flags[..], &["--per-datagram", "1"]].concat()).await.unwrap();
+    run.assert_passed();
+    let load = &run.report["load"];
+    let [sent, merged, unnamed] =
+        ["sent", "merged", "unnamed"].map(|key| load[key].as_u64().unwrap());
+    let lost = load["lost"].get("kernel_dropped").map_or(0, |lost| lost.as_u64().unwrap());
+    assert_eq!((sent, merged + lost, unnamed), (10_300, 10_300, 0), "{load}");
+    let datagrams = ["sent", "read", "dropped", "unnamed", "unnamed_samples"];
+    let datagrams = datagrams.map(|key| load["datagrams"][key].as_u64().unwrap());
+    assert_eq!(datagrams, [10_300, merged, lost, 0, 0], "one sample each");
+}
+
+#[tokio::test]
+async fn a_load_over_udp_of_which_a_sample_is_nowhere_fails() {
+    let run = run_drill("drill-load", &["--udp", "--plant-miss"]).await.unwrap();
+    let load = &run.report["load"];
+    assert_eq!((run.output.code, &load["unnamed"]), (MISSED, &1.into()), "{load}");
+    assert_eq!(run.expectations("missed"), ["every sample accounted for"]);
+    assert_eq!(load["datagrams"]["unnamed"], 0, "{load}");
+}
+
+#[tokio::test]
 async fn a_load_passes_through_a_mesh_that_runs() {
     let dir = tempfile::tempdir().unwrap();
     let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();

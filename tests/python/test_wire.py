@@ -20,9 +20,28 @@ def messages():
         yield path.stem, sidecar, wire.read(path.read_bytes())
 
 
+def stated_parts(sidecar):
+    """The bodies that a sidecar states, by their kinds."""
+    return sidecar["body"].get("interval", sidecar["body"])
+
+
+def histograms(sidecar, message):
+    """Each histogram as stated and as decoded."""
+    stated, decoded = (of.get("latency", {}).get("histograms", [])
+                       for of in (stated_parts(sidecar), wire.parts(message)))
+    return zip(stated, decoded, strict=True)
+
+
 def known(stated, fields):
     """Those fields of a map that the sidecar states."""
     return {key: fields[key] for key in stated}
+
+
+def shaped(stated, decoded):
+    """Lists of maps with the fields that are stated; all else as it is."""
+    if isinstance(stated, list) and stated and isinstance(stated[0], dict):
+        return [known(row, one) for row, one in zip(stated, decoded, strict=True)]
+    return decoded
 
 
 def buckets(hdr):
@@ -66,14 +85,13 @@ class GoldenMessages(unittest.TestCase):
 
     def test_plain_parts_of_bodies_are_those_stated(self):
         def check(sidecar, message):
-            stated, body = sidecar["body"][message["kind"]], message["body"]
-            for part, values in stated.items():
-                if part == "histograms":
-                    continue
-                decoded = body[part]
-                if isinstance(values, list):
-                    decoded = [known(row, one) for row, one in zip(values, decoded, strict=True)]
-                self.assertEqual(decoded, values, part)
+            bodies = stated_parts(sidecar)
+            self.assertEqual(set(bodies), set(wire.parts(message)))
+            for kind, stated in bodies.items():
+                for part, values in stated.items():
+                    if part != "histograms":
+                        decoded = shaped(values, wire.parts(message)[kind][part])
+                        self.assertEqual(decoded, values, (kind, part))
 
         self.each(check)
 
@@ -81,8 +99,9 @@ class GoldenMessages(unittest.TestCase):
         checked = []
 
         def check(sidecar, message):
-            rows = sidecar["body"].get("event", {}).get("events", [])
-            for stated, decoded in zip(rows, message["body"].get("events", []), strict=True):
+            stated, decoded = (of.get("event", {}).get("events", [])
+                               for of in (stated_parts(sidecar), wire.parts(message)))
+            for stated, decoded in zip(stated, decoded, strict=True):
                 later = {"later"} if sidecar.get("unknown_fields") else set()
                 self.assertEqual(set(decoded), set(stated) | later)
                 checked.append(stated["title"])
@@ -94,8 +113,7 @@ class GoldenMessages(unittest.TestCase):
         checked = []
 
         def check(sidecar, message):
-            rows = sidecar["body"].get("latency", {}).get("histograms", [])
-            for stated, decoded in zip(rows, message["body"].get("histograms", []), strict=True):
+            for stated, decoded in histograms(sidecar, message):
                 self.check_histogram(stated, decoded)
                 checked.append(stated["operation"])
 
@@ -106,8 +124,7 @@ class GoldenMessages(unittest.TestCase):
         checked = []
 
         def check(sidecar, message):
-            rows = sidecar["body"].get("latency", {}).get("histograms", [])
-            for stated, decoded in zip(rows, message["body"].get("histograms", []), strict=True):
+            for stated, decoded in histograms(sidecar, message):
                 self.assertEqual(decoded.get("over", []), stated.get("over", []))
                 self.check_over(stated, decoded)
                 checked.extend(stated.get("over", []))
@@ -145,8 +162,7 @@ class GoldenMessages(unittest.TestCase):
         checked = []
 
         def check(sidecar, message):
-            rows = sidecar["body"].get("latency", {}).get("histograms", [])
-            for stated, decoded in zip(rows, message["body"].get("histograms", []), strict=True):
+            for stated, decoded in histograms(sidecar, message):
                 self.assertEqual("uncertainty" in decoded, "within" in stated)
                 for key, (low_ns, high_ns) in stated.get("bounds", {}).items():
                     permille = QUANTILES[key]
@@ -159,6 +175,15 @@ class GoldenMessages(unittest.TestCase):
 
         self.each(check)
         self.assertGreaterEqual(len(checked), 8)
+
+
+    def test_changed_readings_are_those_of_their_set(self):
+        read = {name: wire.parts(message)["hardware"] for name, _, message in messages()
+                if name in ("hardware_set", "hardware_changed")}
+        whole = read["hardware_set"]
+        self.assertEqual(whole["set"], read["hardware_changed"]["set"])
+        values = [one["value"] for one in wire.changed(whole["readings"], read["hardware_changed"])]
+        self.assertEqual(values, [0.5, 1.0, None])
 
 
 class Refusals(unittest.TestCase):

@@ -3,7 +3,7 @@
 A message is one MessagePack map with named fields; fields not named here are skipped:
 
     schema       1
-    kind         "latency", "hardware", "bus" or "event": what the body is
+    kind         "latency", "hardware", "bus", "event" or "interval": what the body is
     node         the sender
     incarnation  the run of the node: its start in nanoseconds since 1970
     seq          number of the message within the incarnation, from 1
@@ -13,12 +13,16 @@ A message is one MessagePack map with named fields; fields not named here are sk
     lost         of those, samples given up: {reason: samples}
     last         true on the last message of an orderly end
     successor         the incarnation that reports this one, which ended without a final_message
-    labels       of the node itself: {key: value}; absent without, and on all but "latency"
+    labels       of the node itself: {key: value}; absent without, and without samples
     body         latency:  histograms, and counters and gauges of {operation, labels, value}
                  hardware: readings of {sensor, labels, state, value}; only "ok" has a value
                  bus:      counters of the node's way to its broker, round_trip_ns perhaps nil
                  event:    events of {source, title, text, alert_type, low_priority, at, host,
                            aggregation_key, labels}, oldest first
+                 interval: {latency, hardware, bus, event}: a body of each, those that there are
+
+Hardware has a number as its set, and all readings or changed: [[place, value], ..] of those in the
+set of that number whose value is no longer the same. A node without a set always has all readings.
 
 An event is an "event" or a "service_check" of a job, at a time in nanoseconds since 1970. Its
 alert_type is "info", "success", "warning" or "error"; on a check these are unknown, ok, warning
@@ -53,7 +57,7 @@ def read(message):
     fields = msgpack.unpackb(message)
     if fields["schema"] != SCHEMA:
         raise ValueError(f"schema {fields['schema']} is not {SCHEMA}")
-    for histogram in fields["body"].get("histograms", []):
+    for histogram in parts(fields).get("latency", {}).get("histograms", []):
         uncertainty = histogram.pop("uncertainty", None)
         if uncertainty is not None:
             histogram["uncertainty"] = read_uncertainty(histogram["hdr"], uncertainty)
@@ -62,6 +66,17 @@ def read(message):
         histogram["sum_ns"] += histogram.pop("sum_carry", 0) << 64
         histogram["hdr"] = decode_hdr(histogram["hdr"])
     return fields
+
+
+def parts(fields):
+    """The bodies of a message by their kinds: one, or those of an interval."""
+    return fields["body"] if fields["kind"] == "interval" else {fields["kind"]: fields["body"]}
+
+
+def changed(readings, hardware):
+    """Readings of a set after a later message with changes of it."""
+    values = dict(hardware.get("changed", []))
+    return [{**one, "value": values.get(place, one["value"])} for place, one in enumerate(readings)]
 
 
 def read_uncertainty(v2_bytes, uncertainty):

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use plimsoll_mesh::api::Api;
-use plimsoll_mesh::child::{Child, until};
+use plimsoll_mesh::child::{Child, log_field, until};
 use plimsoll_schemas::summary::{NodeRow, OperationRow, Summary};
 
 use crate::program::program;
@@ -143,13 +143,6 @@ impl MeshProcess {
     pub async fn terminate(&mut self, wait: Duration) -> Result<ExitStatus> {
         self.child.terminate(wait).await
     }
-}
-
-/// The value of a field of a log line, without its quotes.
-fn log_field(log: &str, field: &str) -> Option<String> {
-    let (_, rest) = log.split_once(&format!(" {field}="))?;
-    let value = rest.split_whitespace().next()?;
-    Some(value.trim_matches('"').to_owned())
 }
 
 /// A node's row.

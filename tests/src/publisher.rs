@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Publish, Ticket};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Publish, Ticket};
 use plimsoll_schemas::ids::MeshName;
 use tokio::time::timeout;
 
@@ -24,8 +24,7 @@ impl Publisher {
     /// When there is no connection in time.
     pub async fn connect(url: String) -> Result<Self> {
         let mesh = MeshName::new("local")?;
-        let credentials = Credentials::None;
-        let config = BusConfig { url, connection_name: "publisher".to_owned(), mesh, credentials };
+        let config = BusConfig::new(url, "publisher".to_owned(), mesh);
         let (bus, events) = Bus::connect(config)?;
         let mut publisher = Self { bus, events, sent: 0 };
         publisher.await_event(|event| matches!(event, BusEvent::Connected { .. })).await?;

@@ -1,7 +1,7 @@
 """The report as Markdown. It knows the names of the figures and computes only ratios."""
 
+from scale import breaks, connections, hard, micro, pages
 from scale import fleets as of_fleets
-from scale import micro, pages
 from scale.fleets import PROCESSES, cores_used, ms
 from speed.table import table, verdict
 
@@ -56,7 +56,7 @@ def missed_expectations(runs):
 
 
 def sweep(runs):
-    return ["Bus and hardware messages once in ten intervals.", "", *fleets(runs)]
+    return fleets(runs)
 
 
 def long(runs):
@@ -81,7 +81,7 @@ def limits(run, costs, total):
 
 
 def growth(run):
-    """Memory at a third of the run and at its end."""
+    """Memory at a third of the run and at its end, warm or not."""
     timeline = [second for second in run["timeline"] if second.get("usage")]
     if len(timeline) < 3:
         return []
@@ -94,23 +94,22 @@ def growth(run):
     return [f"- resident from {early['at']:.0f} s to {late['at']:.0f} s: {growth_of}"]
 
 
-def mix(runs):
-    title = "Bus and hardware messages in every interval, as real nodes send them."
-    return [title, "", *fleets(runs)]
-
-
 SECTIONS = {
     "parts": ("Parts alone", micro.tables),
     "sweep": ("Fleets of several sizes", sweep),
-    "mix": ("Fleets with the messages of real nodes", mix),
+    "limits": ("What breaks first", breaks.tables),
     "long": ("Ten thousand nodes for a long time", long),
+    "connections": ("A connection for each of ten thousand nodes", connections.tables),
+    "hard": ("Fleets that misuse the mesh", hard.tables),
     "pages": ("False pages", pages.tables),
 }
 # The targets of each section; those without any measure only.
 TARGETS = {
+    "parts": micro.targets,
     "sweep": of_fleets.kept_up,
-    "mix": of_fleets.kept_up,
     "long": of_fleets.long_targets,
+    "connections": connections.targets,
+    "hard": hard.targets,
     "pages": pages.targets,
 }
 

@@ -2,8 +2,12 @@
 
 import json
 
+from scale.verdict import Result, Target
 from speed.process import Failed, output, progress
 from speed.table import table
+
+# The least that any reader does with the bytes of a snapshot.
+SCAN = Target("core_way / scan", most=1.3)
 
 # Benchmarks of one part, with their arguments and their subject.
 BENCHES = {
@@ -36,6 +40,22 @@ def merging(shapes):
     return table(head, rows)
 
 
+def targets(found):
+    """A snapshot of each shape against a bare scan of its bytes."""
+    shapes = found.get("merge_speed", [])
+    if isinstance(shapes, dict):
+        # It failed, which is a failure of its own.
+        return []
+    return [
+        Result(
+            f"{SCAN.name} at most {SCAN.most}, {one['shape']}",
+            f"{one['ratios'][SCAN.name]:.2f}",
+            SCAN.is_met(one["ratios"][SCAN.name]),
+        )
+        for one in shapes
+    ]
+
+
 def exposition(found):
     """Milliseconds and megabytes of each writer, and of the aggregator's own pages."""
     lines = []
@@ -63,4 +83,6 @@ def tables(found):
         lines += ["", f"`{name}`: {BENCHES[name][1]}", ""]
         failed = isinstance(figures, dict) and "failed" in figures
         lines += [f"Not measured: {figures['failed']}"] if failed else WRITERS[name](figures)
+        if name == "merge_speed":
+            lines += ["", *(result.line() for result in targets(found))]
     return lines[1:]

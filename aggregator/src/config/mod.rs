@@ -18,6 +18,7 @@ use serde::Deserialize;
 use toml::Table;
 
 use crate::core::fleet::Definition;
+use crate::limits::DECODE_THREADS_MAX;
 
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
@@ -38,6 +39,8 @@ pub struct Config {
     /// with neither are in no group. `[[rollup]]` of the same name replaces one.
     /// Default `run`, `rank` and `role`; none with an empty list.
     pub rollup_labels: Vec<String>,
+    /// Threads that decode messages before they are merged, 1 to 64; by default one for each core.
+    pub decode_threads: Option<usize>,
     /// The broker and how to connect.
     pub bus: BusSettings,
     /// The HTTP server.
@@ -137,6 +140,7 @@ impl Default for Config {
         Self {
             mesh: MeshName::new("default").expect("a constant name of plain letters"),
             rollup_labels: ["run", "rank", "role"].map(str::to_owned).to_vec(),
+            decode_threads: None,
             bus: BusSettings::default(),
             http: Http::default(),
             windows: WindowSpans::default(),
@@ -215,6 +219,12 @@ impl Config {
     /// # Errors
     /// Names the key and what it may be.
     pub fn check(&self) -> Result<(), String> {
+        if let Some(threads) = self.decode_threads.filter(|n| !(1..=DECODE_THREADS_MAX).contains(n))
+        {
+            return Err(format!(
+                "decode_threads is {threads}; it must be 1 to {DECODE_THREADS_MAX}"
+            ));
+        }
         self.bus.check(&self.mesh)?;
         self.http.token()?;
         self.log.check()?;
@@ -253,6 +263,7 @@ impl Config {
             http,
             windows,
             rollup_labels: _,
+            decode_threads,
             rollup: _,
             rules: _,
             budget: _,
@@ -266,6 +277,7 @@ impl Config {
         } = self;
         let sections = [
             ("mesh", *mesh == other.mesh),
+            ("decode_threads", *decode_threads == other.decode_threads),
             ("bus", *bus == other.bus),
             ("http", *http == other.http),
             ("windows", *windows == other.windows),
@@ -309,6 +321,8 @@ mod tests {
             ("rollup_labels = ['run', 'run']", "rollup \"run\": name is given twice"),
             ("rollup_labels = ['a b']", "rollup \"a b\": name: "),
             ("rollup_labels = 'run'", "rollup_labels"),
+            ("decode_threads = 0", "decode_threads is 0; it must be 1 to 64"),
+            ("decode_threads = 65", "decode_threads is 65; it must be 1 to 64"),
             ("[http]\ntoken = 'short'", "http.token: "),
             ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
             ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it must be 1 to 259200"),

@@ -1,11 +1,11 @@
 //! The aggregator's decisions, without clock, socket or task: messages in, alerts out.
 //!
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
-//! [`ingest`] decodes it and sets its event time, [`fleet`] merges it at most once. Once a second
-//! [`rules`] judges the fleet and returns findings, by which [`alerting`] moves alerts and
-//! notifies. [`durable`] collects each room's part of a checkpoint, and [`view`] freezes all of
-//! them for pages. The state is a fold over the stream: the same messages in any order lead to the
-//! same answer.
+//! [`ingest`] decodes it, on any thread, and sets its event time, [`fleet`] merges it at most once.
+//! Once a second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves
+//! alerts and notifies. [`durable`] collects each room's part of a checkpoint, and [`view`] freezes
+//! all of them for pages. The state is a fold over the stream: the same messages in any order lead
+//! to the same answer.
 //!
 //! DESIGN A31, A47.
 
@@ -35,8 +35,8 @@ use alerting::{
 };
 use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
-use ingest::{Ingest, Unreadable};
-use rules::{Evaluator, Inputs, SelfCounts};
+use ingest::{Decoded, Ingest, Unreadable};
+use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts};
 
 /// An aggregator's whole state.
 pub struct Core {
@@ -46,6 +46,8 @@ pub struct Core {
     evaluator: Evaluator,
     alerting: Alerting,
     durable: Durable,
+    /// True while an evaluation is carried out elsewhere.
+    is_evaluating: bool,
     /// Restarts of the process's tasks and threads.
     task_restarts: u64,
 }
@@ -61,6 +63,7 @@ impl Core {
             evaluator: Evaluator::new(rules, now.mono),
             alerting: Alerting::new(mesh.clone()),
             durable: Durable::default(),
+            is_evaluating: false,
             task_restarts: 0,
             mesh,
         }
@@ -84,6 +87,7 @@ impl Core {
             fleet: Fleet::restore(&rules, nodes, pools, rest.fleet),
             evaluator: Evaluator::restore(rules, now.mono, rest.evaluator),
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
+            is_evaluating: false,
             task_restarts: 0,
             mesh,
         }
@@ -161,19 +165,29 @@ impl Core {
         }
     }
 
-    /// Takes one message. One that cannot be decoded costs itself alone.
+    /// Decodes and takes one message.
     ///
     /// # Errors
-    /// When it cannot be decoded; it has been counted.
+    /// As [`Self::on_decoded`].
     pub fn on_message(&mut self, now: Now, message: &Delivered) -> Result<(), Unreadable> {
+        self.on_decoded(now, Decoded::of(message.clone()))
+    }
+
+    /// Takes one message that any thread has decoded. One that could not be decoded costs itself
+    /// alone.
+    ///
+    /// # Errors
+    /// When it could not be decoded; it has been counted.
+    pub fn on_decoded(&mut self, now: Now, decoded: Decoded) -> Result<(), Unreadable> {
+        let (lane, at) = (decoded.message.lane, decoded.message.at);
         if self.ingest.is_clock_set(now) {
             self.on_clock_jump(now);
         }
         self.end_catch_up(now);
-        if let Some(before) = self.ingest.on_stored_at(now.wall, message.lane, message.at) {
+        if let Some(before) = self.ingest.on_stored_at(now.wall, lane, at) {
             self.catch_up(now, before);
         }
-        let (time, snapshot) = self.ingest.on_message(now, message)?;
+        let (time, snapshot) = self.ingest.on_decoded(now, decoded)?;
         if let Some(merged) = self.fleet.merge(&time, snapshot) {
             self.evaluator.on_samples(self.ingest.ticked_at().mono, &merged);
         }
@@ -193,17 +207,29 @@ impl Core {
     fn catch_up(&mut self, now: Now, before: Wall) {
         while let Some(due) = self.ingest.next_catch_up(now.wall, before) {
             self.fleet.expire_windows(due);
-            self.evaluate(due, now.wall.since(due));
+            let judged = self.evaluation(due, now.wall.since(due)).judge();
+            self.on_findings(judged);
+            let (alerting, situation) = self.alerting();
+            alerting.end_finished(due, situation);
         }
     }
 
     /// Advances to `now`: once a second windows move on and every rule is judged.
     pub fn on_deadline(&mut self, now: Now) {
+        if let Some(evaluation) = self.begin_evaluation(now) {
+            self.on_judged(now, evaluation.judge());
+        }
+    }
+
+    /// The same, where rules are judged elsewhere: [`Self::on_judged`] takes the result, and until
+    /// then no other evaluation begins.
+    #[must_use]
+    pub fn begin_evaluation(&mut self, now: Now) -> Option<Evaluation> {
         let (alerting, situation) = self.alerting();
         alerting.end_unruled_since_restart(now.wall, situation);
         self.end_catch_up(now);
-        if !self.evaluator.is_due(now.mono) {
-            return;
+        if self.is_evaluating || !self.evaluator.is_due(now.mono) {
+            return None;
         }
         self.on_clock_jump(now);
         // The past is read as it was: a node long gone may still have messages to come.
@@ -211,15 +237,25 @@ impl Core {
             let expired = self.fleet.expire(now.wall);
             let (alerting, situation) = self.alerting();
             alerting.on_nodes_expired(now.wall, &expired, situation);
-            self.ingest.watch_broker(now.mono, self.fleet.round_trips(now.wall));
             let read_up_to = self.ingest.read_up_to().as_of(now.mono);
-            self.fleet.close_crashed_runs(now.mono, read_up_to);
-            self.fleet.watch_gaps(now, read_up_to);
-            self.evaluate(now.wall, Duration::ZERO);
-            let (alerting, situation) = self.alerting();
-            alerting.end_finished(now.wall, situation);
-            alerting.on_tick(now.wall, situation);
+            let round_trips = self.fleet.watch(now, read_up_to);
+            self.ingest.watch_broker(now.mono, round_trips);
+            self.fleet.record_deliveries(now.wall);
+            self.is_evaluating = true;
+            return Some(self.evaluation(now.wall, Duration::ZERO));
         }
+        None
+    }
+
+    /// Rules were judged: alerts move. Returns the fleet as it was judged, which takes a while to
+    /// drop.
+    pub fn on_judged(&mut self, now: Now, judged: Judged) -> Fleet {
+        self.is_evaluating = false;
+        let frozen = self.on_findings(judged);
+        let (alerting, situation) = self.alerting();
+        alerting.end_finished(now.wall, situation);
+        alerting.on_tick(now.wall, situation);
+        frozen
     }
 
     fn on_clock_jump(&mut self, now: Now) {
@@ -227,8 +263,8 @@ impl Core {
         self.fleet.on_clock_jump(now.wall, jump);
     }
 
-    /// Judges every rule as of `at`, which lies `late` before the present.
-    fn evaluate(&mut self, at: Wall, late: Duration) {
+    /// An evaluation of every rule as of `at`, which lies `late` before the present.
+    fn evaluation(&mut self, at: Wall, late: Duration) -> Evaluation {
         let own = SelfCounts {
             undecodable: self.ingest.undecodable().values().sum(),
             undeliverable: self.alerting.undeliverable_count(),
@@ -236,9 +272,20 @@ impl Core {
             has_unsaved: self.has_unsaved(),
         };
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
-        let found = self.evaluator.evaluate(at, inputs, &self.alerting.active(), own);
-        let (alerting, situation) = self.alerting();
-        alerting.on_findings((at, late), found, situation);
+        let active = self.alerting.active();
+        self.evaluator.begin((at, late), inputs, active, own)
+    }
+
+    /// Evidence is of the fleet as it was judged.
+    fn on_findings(&mut self, mut judged: Judged) -> Fleet {
+        let is_current = self.evaluator.on_judged(&mut judged);
+        let Judged { at, late, fleet, broker, found, .. } = judged;
+        if is_current {
+            let inputs = Inputs { fleet: &fleet, broker };
+            let situation = Situation { evaluator: &self.evaluator, inputs };
+            self.alerting.on_findings((at, late), found, situation);
+        }
+        fleet
     }
 
     /// Judges by other rules from now on. Alerts of rules that were removed, or are about something

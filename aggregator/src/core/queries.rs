@@ -2,15 +2,15 @@
 
 use plimsoll_schemas::alert::{AlertKey, AlertState, AlertsPage, LEDGER_GAP, SilencesPage};
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::limits::wire::MESH_NODES_MAX;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::{EventsPage, LedgerPage};
 use plimsoll_schemas::time::{Mono, Wall, seconds};
-use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::Core;
 use super::alerting::{AlertsQuery, Situation, Undeliverable};
-use super::durable::PendingConfirmation;
+use super::durable::{CommonTerms, PendingConfirmation};
 use super::fleet::{EventsQuery, Node, Rollups};
 use super::ingest::Position;
 use super::rules::Inputs;
@@ -47,10 +47,10 @@ impl Core {
         self.ingest.position(lane)
     }
 
-    /// When [`Self::on_deadline`] next has something to do.
+    /// When [`Self::on_deadline`] next has something to do without an event.
     #[must_use]
     pub fn next_deadline(&self) -> Mono {
-        self.evaluator.next_deadline()
+        if self.is_evaluating { Mono(u64::MAX) } else { self.evaluator.next_deadline() }
     }
 
     /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
@@ -71,10 +71,11 @@ impl Core {
         self.evaluator.rules()
     }
 
-    /// The limits that nodes count samples by, in nanoseconds, by operation.
+    /// What the confirmations to all nodes have in common now.
     #[must_use]
-    pub fn limits(&self) -> Vec<LatencyLimit> {
-        self.evaluator.limits()
+    pub fn common_terms(&self) -> CommonTerms {
+        let mesh_nodes = u32::try_from(self.fleet.present()).unwrap_or(MESH_NODES_MAX);
+        CommonTerms { limits: self.evaluator.limits(), mesh_nodes: mesh_nodes.min(MESH_NODES_MAX) }
     }
 
     /// The confirmation for a node where what is in memory counts as stored.
@@ -84,8 +85,8 @@ impl Core {
         name: &NodeName,
         now: Mono,
     ) -> Option<PendingConfirmation> {
-        let runs = self.node(name)?.account.confirmed();
-        Some(PendingConfirmation::new(name, now, self.ingest.read_up_to(), runs))
+        let node = self.node(name)?;
+        Some(PendingConfirmation::new(name, now, self.ingest.read_up_to(), node))
     }
 
     /// What is known of one node.

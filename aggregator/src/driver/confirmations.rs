@@ -13,9 +13,8 @@ use crate::limits::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
 use bytes::Bytes;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Mono;
-use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
-use crate::core::durable::{ConfirmationStats, PendingConfirmation};
+use crate::core::durable::{CommonTerms, ConfirmationStats, PendingConfirmation};
 
 /// Pending confirmations; no more than there are nodes.
 #[derive(Debug)]
@@ -48,7 +47,7 @@ impl Confirmations {
     pub(super) fn send_batch(
         &mut self,
         now: Mono,
-        limits: &[LatencyLimit],
+        common: &CommonTerms,
         mut send: impl FnMut(&NodeName, Bytes) -> bool,
     ) {
         if now < self.next_at || self.pending.is_empty() {
@@ -56,7 +55,7 @@ impl Confirmations {
         }
         self.next_at = now.plus(CONFIRM_PAUSE);
         let mut room = CONFIRMATIONS_AT_ONCE_MAX;
-        self.send_while(now, limits, |node, payload| {
+        self.send_while(now, common, |node, payload| {
             let sent = room > 0 && send(node, payload);
             room -= usize::from(sent);
             sent
@@ -66,11 +65,11 @@ impl Confirmations {
     fn send_while(
         &mut self,
         now: Mono,
-        limits: &[LatencyLimit],
+        common: &CommonTerms,
         mut send: impl FnMut(&NodeName, Bytes) -> bool,
     ) {
         while let Some(next) = self.next() {
-            if !send(&next.node, Bytes::from(next.encode(now, limits))) {
+            if !send(&next.node, Bytes::from(next.encode(now, common))) {
                 return;
             }
             let node = next.node.clone();
@@ -126,7 +125,7 @@ mod tests {
     /// Sends as many as there is room for at second 10: node and age of each.
     fn send(confirmations: &mut Confirmations, mut room: usize) -> Vec<(String, u64)> {
         let mut sent = Vec::new();
-        confirmations.send_while(at(10), &[], |node, payload| {
+        confirmations.send_while(at(10), &CommonTerms::default(), |node, payload| {
             let takes = room > 0;
             room -= usize::from(takes);
             if takes {

@@ -1,15 +1,16 @@
 //! Joins the aggregator's core with the world: the crate's only `select!`.
 //!
 //! `Driver` composes the rooms beside it, each with its own state: the broker connection, pending
-//! confirmations, notifications, read views, rule reloads. A turn waits for one event, lets the
-//! core decide, and carries out what follows; of messages it takes several that have already
-//! arrived. The driver decides nothing about data, and it waits for no disk and no receiver. The
-//! emergency lane is read before the normal one, which still gets its turn.
+//! confirmations, evaluations, notifications, read views, rule reloads. A turn waits for one event,
+//! lets the core decide, and carries out what follows; of messages it takes several that have
+//! already arrived. The driver decides nothing about data, and it waits for no disk and no
+//! receiver. The emergency lane is read before the normal one, which still gets its turn.
 //!
 //! DESIGN S18, A43.
 
 mod broker;
 mod confirmations;
+mod evaluations;
 mod notifications;
 mod orders;
 mod read_views;
@@ -19,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{MESSAGES_A_TURN_MAX, TURN_MAX};
-use plimsoll_bus::{Bus, BusEvent, Cursor, CursorEvent, UnacknowledgedMessage};
+use plimsoll_bus::{Bus, BusEvent, ConnectionRole, Cursor, CursorEvent, UnacknowledgedMessage};
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::Server;
@@ -29,21 +30,23 @@ use plimsoll_schemas::ids::{MeshName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, confirm_subject};
 use plimsoll_schemas::time::{Mono, Now};
-use plimsoll_schemas::transport::Delivered;
 use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::core::Core;
 use crate::core::alerting::CommandError;
 use crate::core::alerting::{AlertCommand, CommandResult};
-use crate::core::ingest::Position;
+use crate::core::ingest::{Decoded, Position};
+use crate::core::rules::Judged;
 use crate::io::checkpointer::{Checkpointer, Written};
+use crate::io::decoders::{Decoders, LaneEvent};
 use crate::io::http::{self, PageSource, Query, Readiness};
 use crate::io::lanes::Lanes;
 use crate::io::notify::{Endpoint, Notifier};
 use crate::io::rules::{Found, Watch};
 use broker::Broker;
 use confirmations::Confirmations;
+use evaluations::Evaluations;
 use notifications::Notifications;
 use read_views::ReadViews;
 use rule_reload::RuleReload;
@@ -75,6 +78,7 @@ struct Driver {
     notifications: Notifications,
     rules: RuleReload,
     views: ReadViews,
+    evaluations: Evaluations,
     queries: mpsc::Receiver<Query>,
     server: Server,
     signals: Signals,
@@ -116,7 +120,7 @@ impl Driver {
         let fail = |exit| move |message: String| StartError { exit, message };
         let bus_config = config
             .bus
-            .to_config(&config.mesh, "plimsoll-aggregator")
+            .to_config(&config.mesh, "plimsoll-aggregator", ConnectionRole::Few)
             .map_err(fail(Exit::Configuration))?;
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let token = config.http.token().map_err(fail(Exit::Configuration))?;
@@ -136,11 +140,15 @@ impl Driver {
         let notifier = Notifier::start(endpoints, &supervisor);
         Ok(Self {
             mesh: config.mesh.clone(),
-            lanes: Lanes::open(|lane| cursor(broker.bus(), &core, lane)),
+            lanes: Lanes::open(
+                |lane| cursor(broker.bus(), &core, lane),
+                &Decoders::new(config.decode_threads),
+            ),
             rules: RuleReload::new(watch, clock.now().wall),
             notifications: Notifications::new(config.mesh.clone(), notifier),
             confirmations: Confirmations::default(),
             views: ReadViews::default(),
+            evaluations: Evaluations::default(),
             clock,
             core,
             broker,
@@ -168,6 +176,7 @@ impl Driver {
             event = self.broker.next() => self.on_broker(event),
             found = self.rules.next() => self.on_rules(found),
             written = self.checkpointer.written() => self.on_written(written),
+            judged = self.evaluations.next() => self.on_judged(judged),
             Some((name, answer)) = self.notifications.next() => {
                 self.core.on_answer(self.clock.now(), &name, answer);
             }
@@ -179,7 +188,9 @@ impl Driver {
         }
         let now = self.clock.now();
         self.core.on_task_restarts(self.supervisor.total());
-        self.core.on_deadline(now);
+        if let Some(evaluation) = self.core.begin_evaluation(now) {
+            self.evaluations.start(evaluation);
+        }
         self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
         self.confirm(now.mono);
         self.notifications.send(&mut self.core, &self.broker, now);
@@ -265,6 +276,16 @@ impl Driver {
         }
     }
 
+    fn on_judged(&mut self, judged: Option<Judged>) {
+        match judged {
+            Some(judged) => {
+                let frozen = self.core.on_judged(self.clock.now(), judged);
+                Evaluations::drop_frozen(frozen);
+            }
+            None => self.fail("the evaluation of rules"),
+        }
+    }
+
     /// Confirms to nodes what is stored.
     fn confirm(&mut self, now: Mono) {
         self.confirmations.offer(self.checkpointer.take_confirmations());
@@ -272,8 +293,8 @@ impl Driver {
             return self.confirmations.discard();
         }
         let (bus, mesh) = (self.broker.bus(), &self.mesh);
-        let limits = self.core.limits();
-        self.confirmations.send_batch(now, &limits, |node, payload| {
+        let common = self.core.common_terms();
+        self.confirmations.send_batch(now, &common, |node, payload| {
             let subject = confirm_subject(mesh, node);
             bus.publish_unacknowledged(UnacknowledgedMessage {
                 subject,
@@ -368,15 +389,22 @@ impl Driver {
     }
 
     /// Handles the messages that have arrived, for a bounded number and time.
-    fn on_lanes(&mut self, lane: Lane, event: CursorEvent) {
+    fn on_lanes(&mut self, lane: Lane, event: LaneEvent) {
         let turn = Stopwatch::start();
-        self.on_cursor(lane, event);
+        self.on_lane(lane, event);
         for _ in 1..MESSAGES_A_TURN_MAX {
             if turn.elapsed() >= TURN_MAX {
                 return;
             }
             let Some((lane, event)) = self.lanes.ready(self.core.lags()) else { return };
-            self.on_cursor(lane, event);
+            self.on_lane(lane, event);
+        }
+    }
+
+    fn on_lane(&mut self, lane: Lane, event: LaneEvent) {
+        match event {
+            LaneEvent::Message(decoded) => self.on_message(*decoded),
+            LaneEvent::Cursor(event) => self.on_cursor(lane, event),
         }
     }
 
@@ -391,15 +419,17 @@ impl Driver {
                 self.core.on_reset(lane, last_seq);
             }
             CursorEvent::Used { ratio } => self.core.on_stream_used(lane, ratio),
-            CursorEvent::Message(message) => self.on_message(&message),
+            CursorEvent::Message(message) => self.on_message(Decoded::of(message)),
         }
     }
 
-    fn on_message(&mut self, message: &Delivered) {
-        let Err(unreadable) = self.core.on_message(self.clock.now(), message) else { return };
+    fn on_message(&mut self, decoded: Decoded) {
+        // Cloning the subject of each message would cost more than the rare log needs.
+        let subject = decoded.snapshot.is_err().then(|| decoded.message.subject.clone());
+        let Err(unreadable) = self.core.on_decoded(self.clock.now(), decoded) else { return };
         // Any client that may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
         if unreadable.count.is_power_of_two() {
-            let (subject, count) = (&message.subject, unreadable.count);
+            let (subject, count) = (subject.unwrap_or_default(), unreadable.count);
             tracing::warn!(subject, count, why = unreadable.text, "message cannot be decoded");
         }
     }

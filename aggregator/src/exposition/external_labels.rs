@@ -3,6 +3,7 @@
 //!
 //! DESIGN A42.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::Labels;
@@ -17,21 +18,31 @@ pub(super) fn valid_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
-/// An external label key as Prometheus allows it; a reserved one gets the prefix `label_`.
+/// An external label key as Prometheus allows it; a reserved one gets the prefix `label_`. Most
+/// are valid, and stay as they are.
 #[must_use]
-pub(super) fn valid_key(key: &str) -> String {
-    let valid = valid_name(key);
+pub(super) fn valid_key(key: &str) -> Cow<'_, str> {
+    let is_valid = key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
+    let valid = if is_valid { Cow::Borrowed(key) } else { Cow::Owned(valid_name(key)) };
     let bad_start = valid.starts_with("__") || valid.starts_with(|c: char| c.is_ascii_digit());
-    if bad_start || RESERVED.contains(&valid.as_str()) {
-        return format!("label_{valid}");
+    if bad_start || RESERVED.contains(&&*valid) {
+        return Cow::Owned(format!("label_{valid}"));
     }
     valid
 }
 
+/// External labels with valid keys, which are all different, in their order.
+pub(super) type ValidLabels<'l> = Vec<(Cow<'l, str>, &'l str)>;
+
 /// External labels with valid keys. Of two keys that become equal the later one wins. A label with
 /// an empty value is left out, since Prometheus treats it as absent.
 #[must_use]
-pub(super) fn valid_labels(labels: &Labels) -> BTreeMap<String, &str> {
+pub(super) fn valid_labels(labels: &Labels) -> ValidLabels<'_> {
     let present = labels.iter().filter(|(_, value)| !value.is_empty());
-    present.map(|(key, value)| (valid_key(key), value)).collect()
+    let mut valid: ValidLabels<'_> = present.map(|(key, value)| (valid_key(key), value)).collect();
+    if valid.iter().any(|(key, _)| matches!(key, Cow::Owned(_))) {
+        let by_key: BTreeMap<Cow<'_, str>, &str> = valid.into_iter().collect();
+        valid = by_key.into_iter().collect();
+    }
+    valid
 }

@@ -98,7 +98,7 @@ fn rollup_labels(writer: &Writer, row: &RollupRow) -> LabelSet {
     ];
     let mut groups: BTreeMap<String, &str> = BTreeMap::new();
     for (key, value) in &row.labels {
-        let mut key = valid_key(key);
+        let mut key = valid_key(key).into_owned();
         // Two keys that become equal would make two groups the same series, even when one of the
         // values is empty.
         while groups.contains_key(&key) {

@@ -17,11 +17,11 @@ mod tests;
 use plimsoll_schemas::budget::Budget;
 
 pub use families::{PageOptions, PageStats, ReadViewStats, ServingStats};
-pub use writer::Format;
+pub use writer::{Format, join};
 
 use crate::core::view::View;
 use labelled_view::LabelledView;
-use writer::Writer;
+use writer::{Part, Writer};
 
 /// A whole page: the fleet, the nodes of the view, and the aggregator itself.
 #[must_use]
@@ -41,10 +41,16 @@ pub fn page(
 /// The families of the view's nodes alone, for a view without the fleet.
 #[must_use]
 pub fn nodes_page(view: &View, options: PageOptions<'_>, format: Format) -> Vec<u8> {
-    let mut writer = Writer::new(format);
+    join(format, vec![nodes_part(view, options, format, 0)])
+}
+
+/// The same, to be joined with those of other nodes; it will have some `bytes`.
+#[must_use]
+pub fn nodes_part(view: &View, options: PageOptions<'_>, format: Format, bytes: usize) -> Part {
+    let mut writer = Writer::with_capacity(format, bytes);
     let labelled = LabelledView::new(view, &writer);
     families::write_nodes(&mut writer, &labelled, options);
-    writer.finish()
+    writer.part()
 }
 
 /// The families of the fleet and its nodes, as text.

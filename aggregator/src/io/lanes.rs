@@ -7,8 +7,10 @@ use std::pin::pin;
 use std::task::Poll;
 
 use crate::limits::EMERGENCY_IN_A_ROW_MAX;
-use plimsoll_bus::{Cursor, CursorEvent};
+use plimsoll_bus::Cursor;
 use plimsoll_schemas::subject::Lane;
+
+use super::decoders::{DecodedLane, Decoders, LaneEvent};
 
 /// Which lane is read next: the emergency lane, until it has had so many messages in a row that one
 /// of the normal lane comes between. An empty lane delays nothing.
@@ -37,28 +39,28 @@ impl Turns {
     }
 }
 
-/// The cursors of both lanes.
+/// Both lanes, whose messages come decoded.
 #[derive(Debug)]
 pub struct Lanes {
-    emergency: Cursor,
-    normal: Cursor,
+    emergency: DecodedLane,
+    normal: DecodedLane,
     turns: Turns,
 }
 
 impl Lanes {
     /// Reads both lanes with the cursors that `open` returns.
     #[must_use]
-    pub fn open(open: impl Fn(Lane) -> Cursor) -> Self {
+    pub fn open(open: impl Fn(Lane) -> Cursor, decoders: &Decoders) -> Self {
         Self {
-            emergency: open(Lane::Emergency),
-            normal: open(Lane::Normal),
+            emergency: DecodedLane::start(open(Lane::Emergency), decoders),
+            normal: DecodedLane::start(open(Lane::Normal), decoders),
             turns: Turns::default(),
         }
     }
 
     /// The next event of either lane, of `preferred` if it has one; `None` once either is closed.
     /// Cancel safe.
-    pub async fn next(&mut self, preferred: Option<Lane>) -> Option<(Lane, CursorEvent)> {
+    pub async fn next(&mut self, preferred: Option<Lane>) -> Option<(Lane, LaneEvent)> {
         let order = self.turns.order(preferred);
         let mut emergency = pin!(self.emergency.next());
         let mut normal = pin!(self.normal.next());
@@ -82,7 +84,7 @@ impl Lanes {
     }
 
     /// An event that has already arrived, in the same order.
-    pub fn ready(&mut self, preferred: Option<Lane>) -> Option<(Lane, CursorEvent)> {
+    pub fn ready(&mut self, preferred: Option<Lane>) -> Option<(Lane, LaneEvent)> {
         let taken = self.turns.order(preferred).into_iter().find_map(|lane| {
             let cursor = match lane {
                 Lane::Emergency => &mut self.emergency,

@@ -2,8 +2,10 @@
 //! rule files and the receivers. It decides nothing but which lane is read next.
 
 pub mod checkpointer;
+pub mod decoders;
 pub mod http;
 pub mod lanes;
 pub mod notify;
+pub mod priority;
 pub mod rules;
 pub mod store;

@@ -82,6 +82,16 @@ pub const EMERGENCY_IN_A_ROW_MAX: u32 = 16;
 pub const MESSAGES_A_TURN_MAX: usize = 64;
 /// Time after which a turn ends, however few messages it has read.
 pub const TURN_MAX: Duration = Duration::from_millis(5);
+/// Threads that decode messages.
+pub const DECODE_THREADS_MAX: usize = 64;
+/// Messages of one batch that a thread decodes: what the driver takes in one turn.
+pub const DECODED_BATCH_MESSAGES_MAX: usize = MESSAGES_A_TURN_MAX;
+/// Payload bytes of a batch, from which on it takes no further message. For each thread one batch
+/// waits, and one more: with 512 KiB of the last message at most 1.5 MiB each.
+pub const DECODED_BATCH_BYTES_MAX: usize = 1024 * 1024;
+/// Messages from which on a batch is handed to another thread. Decoding one takes some
+/// microseconds, as handing over does.
+pub const DECODED_APART_MIN: usize = 8;
 /// Confirmations sent at once; below [`plimsoll_bus::limits::SUBSCRIPTION_MESSAGES_MAX`], which a
 /// connection that subscribes for many nodes can buffer.
 pub const CONFIRMATIONS_AT_ONCE_MAX: usize = 256;
@@ -142,10 +152,17 @@ pub const CLOCK_LEAP_MIN: Duration = Duration::from_secs(60);
 /// Gain of the wall clock on the monotonic one since the last evaluation from which on it was
 /// set, so that known offsets of nodes' clocks hold no longer. Slews gain less.
 pub const CLOCK_STEP_MIN: Duration = Duration::from_millis(500);
+/// Time after a connection to the broker was made in which message delivery is not measured: nodes
+/// send then what has waited, and lanes begin to be read.
+pub const CONNECTION_SETTLES: Duration = Duration::from_secs(5);
 /// Shortest time between two checkpoints.
 pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
-/// Time between the beginnings of two checkpoints, as a multiple of the last one's duration.
-pub const CHECKPOINT_REST_FACTOR: u32 = 4;
+/// Time between the beginnings of two checkpoints, as a multiple of the last one's duration: an
+/// eighth of a core for ten thousand nodes.
+pub const CHECKPOINT_REST_FACTOR: u32 = 8;
+/// By how much threads that write checkpoints or the page of all nodes lower their priority: where
+/// two threads want one core, they get a quarter of it.
+pub const NICENESS: i32 = 5;
 /// Average write rate of checkpoints, so that a large fleet does not keep a disk busy: ten thousand
 /// nodes are a gigabyte.
 pub const CHECKPOINT_BYTES_PER_SECOND_MAX: u64 = 32 * 1024 * 1024;

@@ -100,7 +100,7 @@ fn readings(report: &Report) -> Hardware {
             }
         }
     };
-    Hardware { readings: report.readings.iter().map(reading).collect() }
+    Hardware::all(report.readings.iter().map(reading).collect())
 }
 
 fn bus(report: &Report) -> Bus {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener, Publish, Ticket};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Listener, Publish, Ticket};
 use plimsoll_clock::{Clock, Deadline, Stopwatch};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::broker::Broker;
@@ -43,8 +43,8 @@ struct Node {
 
 impl Node {
     async fn connect(url: String) -> Self {
-        let (connection_name, credentials) = ("node".to_owned(), Credentials::None);
-        let config = BusConfig { url, connection_name, mesh: mesh(), credentials };
+        let connection_name = "node".to_owned();
+        let config = BusConfig::new(url, connection_name, mesh());
         let (bus, events) = Bus::connect(config).unwrap();
         let confirmed = bus.listen(confirm_subject(&mesh(), &name()));
         let mut node = Self { bus, events, confirmed, sent: 0 };

@@ -1,5 +1,6 @@
 //! HTTP client of an aggregator or a node.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -97,6 +98,20 @@ impl Api {
         Ok(response.error_for_status()?.text().await?)
     }
 
+    /// The number of bytes of a page, none of which is kept.
+    ///
+    /// # Errors
+    /// When there is no response, it breaks off, or its status is an error.
+    pub async fn length(&self, path: &str) -> Result<u64> {
+        let url = format!("{}{path}", self.base);
+        let response = self.client.get(&url).send().await.with_context(|| url.clone())?;
+        let (mut response, mut bytes) = (response.error_for_status()?, 0);
+        while let Some(chunk) = response.chunk().await? {
+            bytes += chunk.len() as u64;
+        }
+        Ok(bytes)
+    }
+
     /// The summary of an aggregator.
     ///
     /// # Errors
@@ -111,13 +126,18 @@ impl Api {
     /// # Errors
     /// When there is no response.
     pub async fn metric(&self, series: &str) -> Result<Option<f64>> {
-        let text = self.get("/metrics").await?;
-        let line = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
-        Ok(line.and_then(|value| value.parse().ok()))
+        Ok(series_value(&self.get("/metrics").await?, series))
     }
 
     /// Whether `/readyz` reports success.
     pub async fn is_ready(&self) -> bool {
         self.get("/readyz").await.is_ok()
     }
+}
+
+/// The value of one series of a metrics page, by its exact name and labels.
+#[must_use]
+pub fn series_value<T: FromStr>(page: &str, series: &str) -> Option<T> {
+    let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok())
 }

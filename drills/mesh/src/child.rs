@@ -142,6 +142,14 @@ impl Drop for Child {
     }
 }
 
+/// The value of a field of a log line, without its quotes: the last one in the log.
+#[must_use]
+pub fn log_field(log: &str, field: &str) -> Option<String> {
+    let (_, rest) = log.rsplit_once(&format!(" {field}="))?;
+    let value = rest.split_whitespace().next()?;
+    Some(value.trim_matches('"').to_owned())
+}
+
 /// Polls until `attempt` returns a value or `wait` is over.
 ///
 /// # Errors

@@ -10,9 +10,11 @@ use plimsoll_runtime::exit::TABLE;
 const EXAMPLES: &str = "Examples:
   drill-fleet                                      100 nodes for 30 s on a mesh of its own
   drill-fleet --nodes 10000 --seconds 600 --json   the whole fleet, ten minutes
-  drill-fleet --nodes 10000 --other-every 1s       with as many messages as real nodes send
-  drill-fleet --nodes 2000 --restart-broker-at 10  all nodes come back at once
+  drill-fleet --nodes 2000 --connections 2000 --restart-broker 10s
+                                                   each node reconnects by itself
   drill-fleet --hostile 5 --skewed 4 --leave       floods, wrong clocks, final messages
+  drill-fleet --nodes 2000 --fast 20 --scrapers 1  nodes that send, and a scraper that asks, too often
+  drill-fleet --largest 10s --restart-nodes 20s    large messages at once, half of the fleet restarts
   drill-fleet --url nats://127.0.0.1:4222 --aggregator 127.0.0.1:9900 --mesh default";
 
 /// Send from simulated nodes to a real mesh: every sample must arrive, and no lag may grow

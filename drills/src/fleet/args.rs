@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::limits::{CONNECTIONS_MAX, NODES_MAX};
+use super::limits::{CONNECTIONS_MAX, FAST_NODES_MAX, NODES_MAX, SCRAPERS_MAX};
 
 /// Options of the fleet drill.
 #[derive(Args, Clone, Debug, Default)]
@@ -18,7 +18,8 @@ pub struct FleetArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: u32,
-    /// Connections that they share
+    /// Connections that they share; as many as nodes give each node its own (`ulimit -n` must
+    /// allow it)
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub connections: u32,
@@ -29,15 +30,16 @@ pub struct FleetArgs {
     /// Length of an interval
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
     pub interval: Duration,
-    /// Time between two bus and hardware messages of a node
-    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = span)]
-    pub other_every: Duration,
     /// Time within which all nodes begin, each at its own time
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
     pub join_within: Duration,
-    /// Kill the broker this many seconds after the start, and start it again three seconds later
-    #[arg(long, value_name = "SECONDS", conflicts_with = "url")]
-    pub restart_broker_at: Option<u32>,
+    /// Kill the broker after this time, and start it again with the same store: all connections
+    /// must be back within 60 s, at most 500 a second, and no sample may be lost
+    #[arg(long, value_name = "AFTER", conflicts_with = "url", value_parser = span)]
+    pub restart_broker: Option<Duration>,
+    /// How long the broker is down
+    #[arg(long, value_name = "SPAN", default_value = "3s", value_parser = span)]
+    pub broker_down: Duration,
     /// Let every node send a final message at the end
     #[arg(long)]
     pub leave: bool,
@@ -48,6 +50,21 @@ pub struct FleetArgs {
     /// Number of nodes with a wrong clock: a year ahead, every other one at 1970
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skewed: u32,
+    /// Number of nodes with intervals of 10 ms, so that each sends 100 times a second
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(FAST_NODES_MAX)))]
+    pub fast: u32,
+    /// After this time every node sends one message of the largest size, all in one interval
+    #[arg(long, value_name = "AFTER", value_parser = span)]
+    pub largest: Option<Duration>,
+    /// After this time half of the nodes end without a final message and begin again, all in one
+    /// interval: a new incarnation, a full set of readings, and counts from zero
+    #[arg(long, value_name = "AFTER", value_parser = span)]
+    pub restart_nodes: Option<Duration>,
+    /// Scrapers that each request the page of all nodes ten times a second
+    #[arg(long, value_name = "N", default_value_t = 0,
+          value_parser = clap::value_parser!(u32).range(0..=i64::from(SCRAPERS_MAX)))]
+    pub scrapers: u32,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -63,6 +80,14 @@ pub struct FleetArgs {
     /// Settings of the aggregator that is started, as TOML
     #[arg(long, value_name = "FILE", conflicts_with = "url")]
     pub settings: Option<PathBuf>,
+}
+
+impl FleetArgs {
+    /// Whether each node has a connection of its own.
+    #[must_use]
+    pub fn has_own_connections(&self) -> bool {
+        self.connections >= self.nodes
+    }
 }
 
 /// A span of at least ten milliseconds and at most an hour.

@@ -1,6 +1,8 @@
 //! What simulated nodes send: latencies of three operations, sensors, bus reports, and the series
 //! with which a hostile node floods a mesh.
 
+use std::sync::OnceLock;
+
 use anyhow::Result;
 use plimsoll_schemas::hardware::{
     CPU_CORE_USAGE_RATIO, CPU_USAGE_RATIO, DISK_AVAILABLE_BYTES, GPU_MEMORY_USED_BYTES,
@@ -9,7 +11,7 @@ use plimsoll_schemas::hardware::{
     NETWORK_TRANSMIT_BYTES_TOTAL, PROCESS_CPU_RATIO, PROCESS_RESIDENT_BYTES, Reading, Sensor,
     TEMPERATURE_CELSIUS,
 };
-use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::histogram::{Histogram, layout};
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::wire::Latency;
 
@@ -29,6 +31,9 @@ const MISS_ONE_IN: u64 = 5;
 const FLOOD_SERIES: u64 = 512;
 /// Samples of each operation of a node with wide histograms, from 1 us to 1 h.
 const WIDE_SAMPLES: u64 = 4_000;
+
+/// Series of a message of the largest size, each with a sample in every bucket.
+const LARGEST_SERIES: usize = 20;
 
 /// What one node does with its intervals.
 #[derive(Clone, Debug)]
@@ -70,6 +75,7 @@ pub struct Palette {
     probe: Series,
     tables: Tables,
     readings: Vec<Reading>,
+    largest: OnceLock<Latency>,
 }
 
 impl Palette {
@@ -88,6 +94,7 @@ impl Palette {
             probe: plain(PROBE)?,
             tables: Tables::new(),
             readings: readings()?,
+            largest: OnceLock::new(),
         })
     }
 
@@ -95,6 +102,12 @@ impl Palette {
     #[must_use]
     pub fn tables(&self) -> &Tables {
         &self.tables
+    }
+
+    /// An interval that makes a message of the largest size; made when the first node needs it.
+    #[must_use]
+    pub fn largest(&self) -> &Latency {
+        self.largest.get_or_init(largest)
     }
 
     /// One interval of a node.
@@ -134,13 +147,16 @@ impl Palette {
         all.filter(|(_, histogram)| !histogram.is_empty()).collect()
     }
 
-    /// A machine's sensors, a little different each time.
+    /// A machine's sensors: all but the size of its memory differ each time.
     #[must_use]
     pub fn sensors(&self, rng: &mut Rng) -> Vec<Reading> {
         let mut readings = self.readings.clone();
-        for value in readings.iter_mut().filter_map(|reading| reading.value.as_mut()) {
+        let vary = |reading: &&mut Reading| reading.sensor != MEMORY_TOTAL_BYTES.name;
+        for reading in readings.iter_mut().filter(vary) {
+            let Some(value) = reading.value.as_mut() else { continue };
+            // No machine of a healthy fleet is near a threshold.
             #[expect(clippy::cast_precision_loss, reason = "a number below a thousand")]
-            let share = 0.5 + rng.below(1_000) as f64 / 2_000.0;
+            let share = 0.5 + rng.below(1_000) as f64 / 4_000.0;
             *value *= share;
         }
         readings
@@ -167,6 +183,14 @@ fn wide(rng: &mut Rng) -> Histogram {
         histogram.record(rng.within(octave..=2 * octave));
     }
     histogram
+}
+
+fn largest() -> Latency {
+    let mut full = Histogram::default();
+    (0..layout::LEN).for_each(|bucket| full.record(layout::lowest(bucket)));
+    let name = |n| Operation::new(format!("largest.{n}")).ok().map(Series::plain);
+    let series = (0..LARGEST_SERIES).filter_map(name);
+    Latency { histograms: series.map(|one| (one, full.clone())).collect(), ..Latency::default() }
 }
 
 /// A small machine with four cores and one GPU.

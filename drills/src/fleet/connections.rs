@@ -1,18 +1,22 @@
 //! All nodes on all connections: which node is on which, with which profile and clock.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_schemas::time::{Now, nanos};
-use tokio::task::JoinHandle;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
 
 use super::args::FleetArgs;
 use super::body::{NodeProfile, Palette};
 use super::deployment::Deployment;
-use super::node::{FleetNode, Load};
-use super::sender::{Ended, SendCounts, SendPlan, Sender, Shared, look};
+use super::limits::{OPENED_PER_SECOND, OPENING_MAX};
+use super::load::Load;
+use super::node::FleetNode;
+use super::sender::{Ended, SendCounts, SendPlan, Sender, Shared, SharedTimes, lock, look};
 use crate::sim::rng::Rng;
 
 /// How far a wrong clock is ahead.
@@ -21,7 +25,7 @@ const YEAR: Duration = Duration::from_secs(365 * 24 * 3_600);
 const GIVE_UP_AFTER: Duration = Duration::from_secs(60);
 
 /// Which nodes are on one connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ConnectionRole {
     /// Usual and hostile nodes, on one of several connections.
     Usual(u32),
@@ -37,6 +41,7 @@ enum ConnectionRole {
 pub struct Connections {
     tasks: Vec<JoinHandle<Ended>>,
     shared: Vec<Shared>,
+    times: SharedTimes,
 }
 
 impl Connections {
@@ -51,27 +56,32 @@ impl Connections {
     ) -> Result<(Self, Stopwatch)> {
         let palette = Arc::new(Palette::new()?);
         let now = Clock::start().now();
-        let mut open = Vec::new();
-        for role in roles(args) {
-            let clock = role.clock(now);
-            open.push((role, clock, Sender::open(deployment.connect(clock)?).await?));
+        let open = open(deployment, args, now).await?;
+        let times = SharedTimes::default();
+        let (mut connections, watch) = (
+            Self { tasks: Vec::new(), shared: Vec::new(), times: times.clone() },
+            Stopwatch::start(),
+        );
+        let mut numbers: BTreeMap<ConnectionRole, Vec<u64>> = BTreeMap::new();
+        for number in 0..u64::from(args.nodes) + 1 {
+            numbers.entry(role_of(args, number)).or_default().push(number);
         }
-        let (mut connections, watch) =
-            (Self { tasks: Vec::new(), shared: Vec::new() }, Stopwatch::start());
         for (role, clock, sender) in open {
             let plan = SendPlan {
-                load,
                 palette: palette.clone(),
                 watch,
+                times: times.clone(),
                 started: clock.now().wall,
-                give_up: Duration::from_nanos(load.interval_ns * (load.rounds + 2))
-                    + args.join_within
-                    + GIVE_UP_AFTER,
+                give_up: load.ends_after(args.join_within) + GIVE_UP_AFTER,
             };
-            let numbers = (0..u64::from(args.nodes) + 1).filter(|n| role_of(args, *n) == role);
+            let numbers = numbers.remove(&role).unwrap_or_default().into_iter();
             let nodes = numbers
-                .map(|number| node(deployment, args, &plan, number))
+                .map(|number| node(deployment, args, (load, &plan), number))
                 .collect::<Result<Vec<_>>>()?;
+            let sender = match (&nodes[..], args.has_own_connections()) {
+                ([node], true) => sender.with_confirmations(&deployment.mesh, node.name()),
+                _ => sender.with_others(args.connections),
+            };
             connections.shared.push(sender.shared());
             connections.tasks.push(tokio::spawn(sender.run(plan, nodes)));
         }
@@ -99,12 +109,37 @@ impl Connections {
         for task in self.tasks {
             let one = task.await?;
             ended.nodes.extend(one.nodes);
-            ended.late.merge(&one.late);
-            ended.answered.merge(&one.answered);
             ended.counts = total([ended.counts, one.counts]);
         }
+        ended.times = std::mem::take(&mut *lock(&self.times));
         Ok(ended)
     }
+}
+
+/// Opens all connections, at most [`OPENED_PER_SECOND`] a second.
+async fn open(
+    deployment: &Deployment,
+    args: &FleetArgs,
+    now: Now,
+) -> Result<Vec<(ConnectionRole, Clock, Sender)>> {
+    let mut ticks = interval(Duration::from_secs(1) / OPENED_PER_SECOND);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let (mut opening, mut open) = (JoinSet::new(), Vec::new());
+    for role in roles(args) {
+        ticks.tick().await;
+        if opening.len() >= OPENING_MAX
+            && let Some(opened) = opening.join_next().await
+        {
+            open.push(opened??);
+        }
+        let clock = role.clock(now);
+        let connection = deployment.connect(clock)?;
+        opening.spawn(async move { Sender::open(connection).await.map(|one| (role, clock, one)) });
+    }
+    while let Some(opened) = opening.join_next().await {
+        open.push(opened??);
+    }
+    Ok(open)
 }
 
 fn total(all: impl IntoIterator<Item = SendCounts>) -> SendCounts {
@@ -115,6 +150,7 @@ fn total(all: impl IntoIterator<Item = SendCounts>) -> SendCounts {
         resent: sum.resent + one.resent,
         duplicates: sum.duplicates + one.duplicates,
         refused: sum.refused + one.refused,
+        confirmations: sum.confirmations + one.confirmations,
         waiting: sum.waiting + one.waiting,
         behind_ns: sum.behind_ns.max(one.behind_ns),
     })
@@ -160,7 +196,7 @@ fn role_of(args: &FleetArgs, n: u64) -> ConnectionRole {
 fn node(
     deployment: &Deployment,
     args: &FleetArgs,
-    plan: &SendPlan,
+    (load, plan): (Load, &SendPlan),
     number: u64,
 ) -> Result<FleetNode> {
     let offset_ns = Rng::new(args.seed, number).below(nanos(args.join_within).max(1));
@@ -171,7 +207,21 @@ fn node(
         n if n % 2 == 0 => NodeProfile::Flood,
         _ => NodeProfile::Wide,
     };
-    FleetNode::new(&deployment.mesh, &plan.load, number, profile, (offset_ns, plan.started))
+    let load = load_of(args, load, number);
+    FleetNode::new(&deployment.mesh, &load, number, profile, (offset_ns, plan.started))
+}
+
+/// The load of node number `n`: the probe's is never disturbed, the last ones before the hostile
+/// ones are fast, and every other node begins again.
+fn load_of(args: &FleetArgs, load: Load, n: u64) -> Load {
+    let usual = u64::from(args.nodes - args.hostile);
+    let is_fast = n <= usual && n + u64::from(args.fast) > usual;
+    let load = if n.is_multiple_of(2) { load } else { load.without_restart() };
+    match n {
+        0 => Load { largest_at_ns: None, ..load.without_restart() },
+        _ if is_fast => load.fast(),
+        _ => load,
+    }
 }
 
 #[cfg(test)]
@@ -206,6 +256,24 @@ mod tests {
         assert!(ConnectionRole::Ahead.clock(now).now().wall.0 >= now.wall.0 + year);
         assert!(ConnectionRole::Epoch.clock(now).now().wall.0 < 3_600_000_000_000);
         assert!(ConnectionRole::Usual(0).clock(now).now().wall >= now.wall);
+    }
+
+    #[test]
+    fn half_of_the_nodes_begin_again_and_the_fast_ones_are_before_the_hostile_ones() {
+        let args = FleetArgs { nodes: 50, skewed: 5, hostile: 4, fast: 3, ..args() };
+        let load = Load {
+            interval_ns: 1_000_000_000,
+            rounds: 8,
+            largest_at_ns: Some(1),
+            restart_at_ns: Some(2),
+            ..Load::default()
+        };
+        let loads: Vec<Load> = (0..=50).map(|n| load_of(&args, load, n)).collect();
+        let fast: Vec<usize> = (0..=50).filter(|n| loads[*n].rounds == 800).collect();
+        assert_eq!(fast, [44, 45, 46]);
+        assert_eq!(loads.iter().filter(|load| load.restart_at_ns.is_some()).count(), 25);
+        assert_eq!(loads.iter().filter(|load| load.largest_at_ns.is_some()).count(), 50);
+        assert_eq!((loads[0].restart_at_ns, loads[0].largest_at_ns), (None, None), "the probe");
     }
 
     fn args() -> FleetArgs {

@@ -3,16 +3,19 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_bus::{Bus, BusConfig, BusEvents, Credentials};
+use plimsoll_bus::{Bus, BusConfig, BusEvents, ConnectionRole};
 use plimsoll_clock::Clock;
 use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::free_port;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::ids::MeshName;
 
 use super::args::FleetArgs;
+use super::broker_monitor::BrokerMonitor;
 use super::figures::Processes;
-use super::pages::THREAD;
+use super::pages;
 use super::processes::{Usage, thread_cpu_seconds, usage};
+use super::scrapers;
 use crate::live::mesh_name::MESH;
 
 /// A broker and an aggregator.
@@ -23,6 +26,8 @@ pub struct Deployment {
     /// The mesh's name.
     pub mesh: MeshName,
     url: String,
+    /// The broker's own pages; none of a broker that was started elsewhere.
+    monitor: Option<BrokerMonitor>,
 }
 
 impl Deployment {
@@ -38,7 +43,7 @@ impl Deployment {
             if !api.is_ready().await {
                 bail!("the aggregator at {address} is not ready");
             }
-            return Ok(Self { stack: None, api, mesh, url: url.clone() });
+            return Ok(Self { stack: None, api, mesh, url: url.clone(), monitor: None });
         }
         eprintln!("starting a broker and an aggregator");
         let aggregator_settings = match &args.settings {
@@ -46,30 +51,40 @@ impl Deployment {
                 .with_context(|| format!("--settings {}", file.display()))?,
             None => String::new(),
         };
+        let monitor = format!("127.0.0.1:{}", free_port()?);
         let options = StackOptions {
             mesh: mesh.clone(),
             nodes: 0,
             spools: None,
             aggregator_settings,
+            broker_settings: format!("http: \"{monitor}\"\n"),
             ..StackOptions::new(dir)
         };
         let mut stack = Stack::start(options).await?;
         let (api, url) = (stack.api().clone(), stack.broker().url());
-        Ok(Self { stack: Some(stack), api, mesh, url })
+        let monitor = Some(BrokerMonitor::at(&monitor)?);
+        Ok(Self { stack: Some(stack), api, mesh, url, monitor })
     }
 
-    /// One more connection, of a machine with this clock.
+    /// One more connection of nodes, on a machine with this clock.
     ///
     /// # Errors
     /// When the address is none.
     pub fn connect(&self, clock: Clock) -> Result<(Bus, BusEvents)> {
-        let config = BusConfig {
-            url: self.url.clone(),
-            connection_name: "plimsoll-fleet".to_owned(),
-            mesh: self.mesh.clone(),
-            credentials: Credentials::None,
-        };
+        let config = BusConfig { role: ConnectionRole::Node, ..self.bus_config() };
         Ok(Bus::connect_at(config, clock)?)
+    }
+
+    /// A connection of the drill itself.
+    ///
+    /// # Errors
+    /// When the address is none.
+    pub fn observe(&self) -> Result<(Bus, BusEvents)> {
+        Ok(Bus::connect(self.bus_config())?)
+    }
+
+    fn bus_config(&self) -> BusConfig {
+        BusConfig::new(self.url.clone(), "plimsoll-fleet".to_owned(), self.mesh.clone())
     }
 
     /// Resources used by the processes so far; `None` for a mesh that was started elsewhere.
@@ -79,10 +94,16 @@ impl Deployment {
         // Between a kill and a restart the broker uses nothing.
         let broker = usage(stack.broker().id()).unwrap_or_default();
         let own = usage(std::process::id())?;
-        let polling = thread_cpu_seconds(THREAD);
+        let polling = thread_cpu_seconds(pages::THREAD) + thread_cpu_seconds(scrapers::THREAD);
         let pages = Usage { cpu_seconds: polling, resident_bytes: 0 };
         let generator = Usage { cpu_seconds: own.cpu_seconds - polling, ..own };
         Some(Processes { broker, aggregator, generator, pages })
+    }
+
+    /// The broker's own pages; none of a broker that was started elsewhere.
+    #[must_use]
+    pub fn monitor(&self) -> Option<BrokerMonitor> {
+        self.monitor.clone()
     }
 
     /// Kills the broker.

@@ -7,6 +7,7 @@ use plimsoll_schemas::time::seconds;
 use serde::Serialize;
 
 use super::processes::Usage;
+use super::restart::RestartStats;
 
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -17,12 +18,14 @@ pub struct FleetStats {
     pub hostile: u32,
     /// Of those, nodes with a wrong clock.
     pub skewed: u32,
+    /// Of those, nodes that sent a hundred times a second.
+    pub fast: u32,
+    /// Of those, nodes that began again.
+    pub restarted: u64,
     /// Connections that they share.
     pub connections: u32,
     /// Length of an interval.
     pub interval_seconds: f64,
-    /// Intervals between two bus and hardware messages of a node.
-    pub other_intervals: u64,
     /// What everything was drawn from.
     pub seed: u64,
     /// How long the nodes published.
@@ -59,10 +62,14 @@ pub struct FleetStats {
     pub metrics: Page,
     /// Answers of `/metrics/nodes`.
     pub metrics_nodes: Page,
+    /// Answers of `/metrics/nodes` to scrapers.
+    pub scrapes: Page,
     /// From the last message's acknowledgement to equal ledgers.
     pub settled_seconds: Option<f64>,
     /// Processes in the steady part of the run; none of a mesh that was started elsewhere.
     pub processes: Option<Processes>,
+    /// The restart of the broker, if there was one.
+    pub restart: Option<RestartStats>,
     /// Second by second.
     pub timeline: Vec<Second>,
 }
@@ -112,7 +119,7 @@ pub struct Processes<T = Cost> {
     pub aggregator: T,
     /// This process, without the next one.
     pub generator: T,
-    /// The thread of this process that requests and parses pages.
+    /// The threads of this process that request and parse pages.
     pub pages: T,
 }
 
@@ -154,6 +161,10 @@ pub struct Second {
     pub behind: f64,
     /// Messages that the aggregator had still to read at its last report.
     pub pending: f64,
+    /// How long probes that became visible in this second took, or the oldest one waits.
+    pub shown: f64,
+    /// What limits of the aggregator had rejected at its last report.
+    pub limited: f64,
     /// What each process had used.
     pub usage: Option<Processes<Usage>>,
 }
@@ -202,6 +213,7 @@ impl FleetStats {
             ("shown by /metrics after due", self.freshness, 0),
             ("GET /metrics", self.metrics.took, self.metrics.bytes),
             ("GET /metrics/nodes", self.metrics_nodes.took, self.metrics_nodes.bytes),
+            ("GET /metrics/nodes, scrapers", self.scrapes.took, self.scrapes.bytes),
         ];
         // Writing to a string cannot fail, here and below.
         let _written = writeln!(
@@ -232,9 +244,10 @@ impl FleetStats {
         }
         let _written = writeln!(
             text,
-            "\n{} nodes: {} messages of {} bytes in {:.0} s ({:.0}/s), {} resent, {} known \
-             already, {} confirmations received, {} of {} samples lost",
+            "\n{} nodes on {} connections: {} messages of {} bytes in {:.0} s ({:.0}/s), {} resent, \
+             {} known already, {} confirmations received, {} of {} samples lost",
             self.nodes,
+            self.connections,
             self.messages,
             self.bytes_per_message,
             self.seconds,
@@ -245,6 +258,9 @@ impl FleetStats {
             self.lost,
             self.samples
         );
+        if let Some(restart) = &self.restart {
+            let _written = writeln!(text, "{}", restart.line());
+        }
         text
     }
 }

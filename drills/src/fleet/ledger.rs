@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::summary::{LedgerPage, NodeLedger};
 
+use super::incarnation::lost;
 use super::node::FleetNode;
 use crate::live::expectation::Look;
 
@@ -52,16 +53,19 @@ pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage
 
 fn differs(node: &FleetNode, leave: bool, row: &NodeLedger) -> Option<String> {
     let (own, theirs) = (node.ledger(), &row.ledger);
-    let lost: BTreeMap<String, u64> =
-        node.totals().lost.iter().map(|(reason, n)| (reason.to_string(), *n)).collect();
+    let lost = lost(node.runs());
     let figures = [
         ("recorded", own.recorded, theirs.recorded),
         ("merged", own.recorded - own.lost, theirs.merged),
         ("held", 0, theirs.held),
         ("unaccounted", 0, theirs.unaccounted),
         ("unread", 0, theirs.unread),
-        ("runs", 1, row.runs.len() as u64),
-        ("newest seq", node.newest_seq(), row.runs.iter().map(|run| run.newest_seq).sum()),
+        ("runs", node.runs().count() as u64, row.runs.len() as u64),
+        (
+            "newest seq",
+            node.runs().map(|run| run.seq).sum(),
+            row.runs.iter().map(|run| run.newest_seq).sum(),
+        ),
         ("missing seqs", 0, row.runs.iter().map(|run| run.missing_seqs).sum()),
         (
             "final_messages",
@@ -86,16 +90,17 @@ mod tests {
 
     use super::*;
     use crate::fleet::body::{NodeProfile, Palette};
-    use crate::fleet::node::Load;
+    use crate::fleet::load::Load;
     use crate::fleet::queue::Queue;
 
     const REGIME: Load = Load {
         seed: 1,
         samples: 10,
         interval_ns: 1_000_000_000,
-        other_rounds: 10,
         rounds: 3,
         leave: false,
+        largest_at_ns: None,
+        restart_at_ns: None,
     };
 
     /// A node that has sent its final message, and lost two samples.
@@ -104,8 +109,8 @@ mod tests {
         let profile = |rng: &mut _| NodeProfile::job(rng, palette.tables());
         let mut node = FleetNode::new(&mesh, &REGIME, 7, profile, (5, Wall(1))).unwrap();
         let mut queue = Queue::default();
-        while node.due_ns(&REGIME).is_some() {
-            node.seal((&REGIME, &palette, Wall(1)), 0, &mut queue);
+        while node.due_ns().is_some() {
+            node.seal((&palette, Wall(1)), 0, &mut queue);
         }
         node.lose("outbox_full", 2);
         node
@@ -116,7 +121,7 @@ mod tests {
         let ledger = Ledger { recorded: 90, merged: 88, lost, ..Ledger::default() };
         let run = RunLedger {
             incarnation: 6,
-            newest_seq: node.newest_seq(),
+            newest_seq: node.runs().map(|run| run.seq).sum(),
             ledger: ledger.clone(),
             missing_seqs: 0,
             holes: Vec::new(),

@@ -4,29 +4,36 @@
 //! Each node has latencies, a phase and a ledger of its own; its messages are those of a real node,
 //! byte for byte, and travel by the same client with message ids and acknowledgements. The loop is
 //! open: the due time of each message is fixed before the start, a slow broker makes messages wait
-//! in a bounded queue, and messages that do not fit are counted as lost. Nodes share connections,
-//! so the drill does not measure a broker's cost of ten thousand connections.
+//! in a bounded queue, and messages that do not fit are counted as lost. By default nodes share
+//! four connections; with as many connections as nodes each has its own, as real nodes do.
 //!
-//! A real node sends three messages an interval: latencies, sensors, and a bus report, which closes
-//! every interval. Here the last two come once in `--other-every`; with `--other-every 1s` the mix
-//! is that of real nodes.
+//! As a real node, each sends one message an interval with latencies, readings and a bus report.
 //!
-//! Read [`sender`] first, then [`node`] and [`body`]; [`pages`] and [`processes`] measure,
-//! [`ledger`] and [`growth`] judge.
+//! Some of them misuse the mesh if the options say so: they flood it, send too often or too much,
+//! begin again all at once, or have a wrong clock.
+//!
+//! Read [`sender`] first, then [`load`], [`node`] and [`body`]; [`pages`], [`processes`] and
+//! [`restart`] measure, [`scrapers`] only ask, [`ledger`] and [`growth`] judge.
 
 pub mod args;
 pub mod body;
+pub mod broker_monitor;
 pub mod connections;
 pub mod deployment;
 pub mod figures;
 pub mod growth;
+pub mod incarnation;
 pub mod ledger;
 pub mod limits;
+pub mod load;
 pub mod node;
+pub mod open_files;
 pub mod pages;
 pub mod processes;
 pub mod queue;
+pub mod restart;
 pub mod run;
+pub mod scrapers;
 pub mod sender;
 pub mod shape;
 

@@ -4,12 +4,16 @@
 
 use anyhow::Result;
 use bytes::Bytes;
-use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, MeshName, NodeName, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Seq};
 use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
-use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::{Body, Bus, Hardware, Header, Snapshot, Totals, encode};
+use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::{
+    Body, BreakerState, Bus, Header, Interval, Latency, Snapshot, encode,
+};
 
 use super::body::{NodeProfile, Palette};
+use super::incarnation::NodeRun;
+use super::load::Load;
 use super::queue::{Message, Queue};
 use crate::sim::rng::Rng;
 
@@ -19,72 +23,36 @@ pub const OUTBOX_FULL: &str = "outbox_full";
 pub const REFUSED: &str = "refused";
 /// Nodes with the same label `rack`.
 const NODES_IN_A_RACK: u64 = 40;
-
-/// What all nodes of a fleet have in common.
-#[derive(Clone, Copy, Debug)]
-pub struct Load {
-    /// What everything is drawn from.
-    pub seed: u64,
-    /// Samples of each operation in an interval.
-    pub samples: u64,
-    /// Length of an interval in nanoseconds.
-    pub interval_ns: u64,
-    /// Bus and hardware messages go out once in so many intervals.
-    pub other_rounds: u64,
-    /// Intervals until the final report.
-    pub rounds: u64,
-    /// Whether the final report is a final message.
-    pub leave: bool,
-}
-
-impl Load {
-    /// What the names of all its nodes begin with.
-    #[must_use]
-    pub fn prefix(&self) -> String {
-        format!("fleet-{}", self.seed)
-    }
-
-    /// When the probe's sample of one round is due: once an interval, at a random time, so that it
-    /// does not synchronise with any other schedule. The first is due before any other node
-    /// publishes: a flood of names must not take its operation's slot.
-    #[must_use]
-    pub fn probe_ns(&self, round: u64) -> u64 {
-        let within = Rng::new(self.seed ^ round, 0).below(self.interval_ns);
-        if round == 0 { 0 } else { round * self.interval_ns + within }
-    }
-}
+/// Parts of an interval's message: latencies, readings, and the report of the bus.
+const PARTS: u64 = 3;
+/// A usual round trip within a data centre.
+const ROUND_TRIP_NS: u64 = 300_000;
 
 /// A node and its ledger.
 pub struct FleetNode {
     name: NodeName,
     labels: Labels,
-    subjects: [String; 3],
-    incarnation: Incarnation,
+    /// Of the messages of intervals, and of the final report.
+    subjects: [String; 2],
+    load: Load,
     profile: NodeProfile,
     rng: Rng,
     /// When its intervals end, from the beginning of the fleet.
     offset_ns: u64,
-    /// In which of several intervals it sends its other messages.
-    other_place: u64,
     round: u64,
-    seq: u64,
-    totals: Totals,
     ledger: NodeLedger,
+    run: NodeRun,
+    /// The run before a restart.
+    former: Option<Box<NodeRun>>,
 }
 
-/// A node's counts of its own samples and messages.
+/// A node's counts of its own samples, in all its runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeLedger {
     /// Samples of intervals that have ended.
     pub recorded: u64,
     /// Of those, samples lost.
     pub lost: u64,
-    /// Messages made.
-    pub messages: u64,
-    /// Messages that the broker has acknowledged.
-    pub acknowledged: u64,
-    /// Samples in those.
-    pub acknowledged_samples: u64,
 }
 
 impl FleetNode {
@@ -112,19 +80,17 @@ impl FleetNode {
             SnapshotSubject { mesh, lane: Lane::Normal, node, kind }.to_string()
         };
         Ok(Self {
-            subjects: [SnapshotKind::Latency, SnapshotKind::Hardware, SnapshotKind::Bus]
-                .map(subject),
+            subjects: [SnapshotKind::Interval, SnapshotKind::Bus].map(subject),
             profile: profile(&mut rng),
-            other_place: rng.below(load.other_rounds),
             rng,
             labels,
             name,
-            incarnation: Incarnation(started.0.saturating_add(offset_ns).max(1)),
+            load: *load,
             offset_ns,
             round: 0,
-            seq: 0,
-            totals: Totals::default(),
             ledger: NodeLedger::default(),
+            run: NodeRun::begin(Wall(started.0.saturating_add(offset_ns))),
+            former: None,
         })
     }
 
@@ -140,29 +106,22 @@ impl FleetNode {
         self.ledger
     }
 
-    /// Its totals, as its next message would report them.
-    #[must_use]
-    pub fn totals(&self) -> &Totals {
-        &self.totals
-    }
-
-    /// The number of its newest message.
-    #[must_use]
-    pub fn newest_seq(&self) -> u64 {
-        self.seq
+    /// Its runs that have made a message.
+    pub fn runs(&self) -> impl Iterator<Item = &NodeRun> {
+        self.former.as_deref().into_iter().chain([&self.run]).filter(|run| run.seq > 0)
     }
 
     /// When its next interval ends, from the beginning of the fleet; `None` after its final report.
     #[must_use]
-    pub fn due_ns(&self, load: &Load) -> Option<u64> {
-        (self.round <= load.rounds).then(|| self.end_ns(load))
+    pub fn due_ns(&self) -> Option<u64> {
+        (self.round <= self.load.rounds).then(|| self.end_ns())
     }
 
-    fn end_ns(&self, load: &Load) -> u64 {
+    fn end_ns(&self) -> u64 {
         match self.profile {
-            NodeProfile::Probe => load.probe_ns(self.round),
+            NodeProfile::Probe => self.load.probe_ns(self.round),
             NodeProfile::Job(_) | NodeProfile::Flood | NodeProfile::Wide => {
-                self.offset_ns + (self.round + 1) * load.interval_ns
+                self.offset_ns + (self.round + 1) * self.load.interval_ns
             }
         }
     }
@@ -170,136 +129,151 @@ impl FleetNode {
     /// Where it publishes.
     #[must_use]
     pub fn subject(&self, kind: SnapshotKind) -> &str {
-        let place = match kind {
-            SnapshotKind::Latency | SnapshotKind::Event => 0,
-            SnapshotKind::Hardware => 1,
-            SnapshotKind::Bus => 2,
-        };
+        let place = usize::from(kind == SnapshotKind::Bus);
         &self.subjects[place]
     }
 
     /// The message id, by which the broker recognises a duplicate, as of a real node.
     #[must_use]
-    pub fn message_id(&self, seq: u64) -> String {
-        format!("{}-{}-{seq}", self.name, self.incarnation)
+    pub fn message_id(&self, message: &Message) -> String {
+        format!("{}-{}-{}", self.name, message.incarnation, message.seq)
     }
 
-    /// Ends an interval: its messages go into `queue`. If a message does not fit, its samples are
+    /// Ends an interval: its message goes into `queue`. If it does not fit, its samples are
     /// recorded as lost at once and no sequence number is used. The final report always fits.
-    pub fn seal(
-        &mut self,
-        (load, palette, started): (&Load, &Palette, Wall),
-        place: usize,
-        queue: &mut Queue,
-    ) {
-        let due_ns = self.end_ns(load);
-        let start = Wall(started.0.saturating_add(due_ns).saturating_sub(load.interval_ns));
+    pub fn seal(&mut self, (palette, started): (&Palette, Wall), place: usize, queue: &mut Queue) {
+        let due_ns = self.end_ns();
+        let start = Wall(started.0.saturating_add(due_ns).saturating_sub(self.load.interval_ns));
+        self.restart_if_due(start, due_ns);
         let round = self.round;
         self.round += 1;
-        let is_last = round == load.rounds;
-        if !is_last {
-            if queue.has_room() {
-                let (profile, rng) = (&self.profile, &mut self.rng);
-                let latency = palette.latency(profile, rng, load.samples, round);
-                queue.push(self.message(load, (start, due_ns), Body::Latency(latency), place));
-            } else {
-                let samples = self.profile.samples(load.samples);
-                self.record(samples);
-                self.lose(OUTBOX_FULL, samples);
-            }
-        }
-        let is_turn = (round + self.other_place).is_multiple_of(load.other_rounds);
-        if is_last || (is_turn && queue.has_room()) {
-            let readings = palette.sensors(&mut self.rng);
-            let hardware = Body::Hardware(Hardware { readings });
-            queue.push(self.message(load, (start, due_ns), hardware, place));
+        if round == self.load.rounds {
             let bus = Body::Bus(self.bus());
-            queue.push(self.message(load, (start, due_ns), bus, place));
+            queue.push(self.message((start, due_ns), bus, place));
+        } else if queue.has_room() {
+            let latency = self.latency(palette, due_ns, round);
+            let readings = palette.sensors(&mut self.rng);
+            let body = Body::Interval(Interval {
+                latency: Some(latency),
+                hardware: Some(self.run.sent_readings.next(Mono(due_ns), readings)),
+                bus: Some(self.bus()),
+                event: None,
+            });
+            queue.push(self.message((start, due_ns), body, place));
+        } else {
+            let samples = match self.is_largest(due_ns) {
+                true => palette.largest().samples(),
+                false => self.profile.samples(self.load.samples),
+            };
+            self.record(samples);
+            self.lose(OUTBOX_FULL, samples);
         }
     }
 
+    /// Begins a new run with the interval that begins at `start`. Messages of the former one that
+    /// wait are still sent, as out of a spool.
+    fn restart_if_due(&mut self, start: Wall, due_ns: u64) {
+        let has_begun = self.round > 0;
+        if self.load.restart_at_ns.take_if(|at| has_begun && *at < due_ns).is_some() {
+            let former = std::mem::replace(&mut self.run, NodeRun::begin(start));
+            self.former = Some(Box::new(former));
+        }
+    }
+
+    fn is_largest(&self, due_ns: u64) -> bool {
+        let interval = due_ns.saturating_sub(self.load.interval_ns)..due_ns;
+        self.load.largest_at_ns.is_some_and(|at| interval.contains(&at))
+    }
+
+    fn latency(&mut self, palette: &Palette, due_ns: u64, round: u64) -> Latency {
+        if self.is_largest(due_ns) {
+            return palette.largest().clone();
+        }
+        palette.latency(&self.profile, &mut self.rng, self.load.samples, round)
+    }
+
+    /// As a real node reports it, whose numbers are all there after a while.
     fn bus(&self) -> Bus {
-        let NodeLedger { messages, acknowledged, .. } = self.ledger;
+        let (messages, acknowledged) = (self.run.seq, self.run.acknowledged);
         let waiting = messages.saturating_sub(acknowledged);
         Bus {
-            attempted: messages,
+            attempted: PARTS * messages,
             published: acknowledged,
+            combined: (PARTS - 1) * messages,
+            outbox_messages: waiting,
             outbox_depth: waiting,
             outbox_depth_max: waiting,
+            round_trip_ns: Some(ROUND_TRIP_NS),
+            breaker_state: Some(BreakerState::Closed.as_number()),
+            recorded: self.run.totals.recorded,
+            spooled: Some(true),
+            version: env!("CARGO_PKG_VERSION").into(),
             ..Bus::default()
         }
     }
 
     /// The next message, numbered and accounted for.
-    fn message(
-        &mut self,
-        load: &Load,
-        (start, due_ns): (Wall, u64),
-        body: Body,
-        place: usize,
-    ) -> Message {
+    fn message(&mut self, (start, due_ns): (Wall, u64), body: Body, place: usize) -> Message {
         let (kind, samples) = (body.kind(), body.samples());
-        self.seq += 1;
-        self.ledger.messages += 1;
+        self.run.seq += 1;
         self.record(samples);
         let header = Header {
             node: self.name.clone(),
-            incarnation: self.incarnation,
-            seq: Seq(self.seq),
+            incarnation: self.run.incarnation,
+            seq: Seq(self.run.seq),
             start,
-            length_ns: load.interval_ns,
-            totals: self.totals.clone(),
-            last: load.leave && self.round > load.rounds && kind == SnapshotKind::Bus,
+            length_ns: self.load.interval_ns,
+            totals: self.run.totals.clone(),
+            last: self.load.leave && self.round > self.load.rounds,
             successor: None,
             // As a real node does it: labels identify the source of the samples.
             labels: if samples > 0 { self.labels.clone() } else { Labels::default() },
         };
         let payload = Bytes::from(encode(&Snapshot { header, body }));
-        Message { node: place, kind, seq: self.seq, samples, due_ns, payload }
+        let NodeRun { incarnation, seq, .. } = self.run;
+        Message { node: place, kind, incarnation, seq, samples, due_ns, payload }
     }
 
     fn record(&mut self, samples: u64) {
-        self.totals.recorded += samples;
+        self.run.totals.recorded += samples;
         self.ledger.recorded += samples;
     }
 
     /// Counts samples as lost for `reason`.
     pub fn lose(&mut self, reason: &'static str, samples: u64) {
         if samples > 0 {
-            let reason = LossReason::new(reason).expect("a constant of letters and underscores");
-            *self.totals.lost.entry(reason).or_default() += samples;
+            self.run.lose(reason, samples);
             self.ledger.lost += samples;
         }
     }
 
-    /// The broker has acknowledged a message with this number of samples.
-    pub fn on_acknowledged(&mut self, samples: u64) {
-        self.ledger.acknowledged += 1;
-        self.ledger.acknowledged_samples += samples;
+    /// The broker has acknowledged a message of this incarnation.
+    pub fn on_acknowledged(&mut self, incarnation: Incarnation) {
+        self.run.acknowledged += u64::from(incarnation == self.run.incarnation);
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use crate::fleet::limits::QUEUE_MESSAGES_MAX;
+    use crate::fleet::load::tests::LOAD;
+    use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
     use plimsoll_schemas::wire::decode;
 
     use super::*;
 
-    const REGIME: Load = Load {
-        seed: 3,
-        samples: 20,
-        interval_ns: 1_000_000_000,
-        other_rounds: 4,
-        rounds: 8,
-        leave: true,
-    };
     const STARTED: Wall = Wall(1_700_000_000_000_000_000);
 
     fn node(palette: &Palette) -> FleetNode {
+        node_with(&LOAD, palette)
+    }
+
+    fn node_with(load: &Load, palette: &Palette) -> FleetNode {
         let mesh = MeshName::new("m").unwrap();
         let profile = |rng: &mut Rng| NodeProfile::job(rng, palette.tables());
-        FleetNode::new(&mesh, &REGIME, 7, profile, (250_000_000, STARTED)).unwrap()
+        FleetNode::new(&mesh, load, 7, profile, (250_000_000, STARTED)).unwrap()
     }
 
     fn read(node: &FleetNode, message: &Message) -> Snapshot {
@@ -311,24 +285,25 @@ mod tests {
     fn every_message_is_one_that_an_aggregator_reads_and_the_totals_add_up() {
         let palette = Palette::new().unwrap();
         let (mut node, mut queue) = (node(&palette), Queue::default());
-        while node.due_ns(&REGIME).is_some() {
-            node.seal((&REGIME, &palette, STARTED), 5, &mut queue);
+        while node.due_ns().is_some() {
+            node.seal((&palette, STARTED), 5, &mut queue);
         }
-        let (mut recorded, mut kinds, mut seqs) = (0, [0; 3], Vec::new());
+        let (mut recorded, mut kinds, mut seqs) = (0, BTreeMap::new(), Vec::new());
         let mut last = false;
         while let Some(message) = queue.pop() {
             let Snapshot { header, body } = read(&node, &message);
             recorded += body.samples();
             assert_eq!((header.totals.recorded, message.samples), (recorded, body.samples()));
             assert_eq!(header.start.0 + header.length_ns, STARTED.0 + message.due_ns);
-            let rack = (message.kind == SnapshotKind::Latency).then_some("r000");
+            let rack = (message.kind == SnapshotKind::Interval).then_some("r000");
             assert_eq!(header.labels.get("rack"), rack);
             seqs.push(header.seq.0);
-            kinds[SnapshotKind::ALL.iter().position(|kind| *kind == message.kind).unwrap()] += 1;
+            *kinds.entry(message.kind.as_str()).or_default() += 1;
             last = header.last;
         }
-        assert_eq!(seqs, (1..=node.newest_seq()).collect::<Vec<_>>());
-        assert_eq!((recorded, kinds, last), (8 * 60, [8, 3, 3], true));
+        assert_eq!(seqs, (1..=node.run.seq).collect::<Vec<_>>());
+        let expected = BTreeMap::from([("interval", 8), ("bus", 1)]);
+        assert_eq!((recorded, kinds, last), (8 * 60, expected, true));
         assert_eq!(node.ledger().recorded, recorded);
     }
 
@@ -337,36 +312,76 @@ mod tests {
         let palette = Palette::new().unwrap();
         let (mut node, mut queue) = (node(&palette), Queue::default());
         for round in 1..=8 {
-            assert_eq!(node.due_ns(&REGIME), Some(round * 1_000_000_000 + 250_000_000));
-            node.seal((&REGIME, &palette, STARTED), 0, &mut queue);
+            assert_eq!(node.due_ns(), Some(round * 1_000_000_000 + 250_000_000));
+            node.seal((&palette, STARTED), 0, &mut queue);
         }
-        node.seal((&REGIME, &palette, STARTED), 0, &mut queue);
-        assert_eq!(node.due_ns(&REGIME), None);
+        node.seal((&palette, STARTED), 0, &mut queue);
+        assert_eq!(node.due_ns(), None);
     }
 
     #[test]
     fn what_finds_no_room_is_recorded_and_lost_and_uses_up_no_number() {
         let palette = Palette::new().unwrap();
         let (mut node, mut queue) = (node(&palette), Queue::default());
-        node.seal((&REGIME, &palette, STARTED), 0, &mut queue);
+        node.seal((&palette, STARTED), 0, &mut queue);
         let first = queue.pop().unwrap();
         (0..QUEUE_MESSAGES_MAX).for_each(|_| queue.push(first.clone()));
-        let numbers = node.newest_seq();
-        node.seal((&REGIME, &palette, STARTED), 0, &mut queue);
-        let NodeLedger { recorded, lost, .. } = node.ledger();
-        assert_eq!((recorded, lost, node.newest_seq()), (120, 60, numbers));
+        let numbers = node.run.seq;
+        node.seal((&palette, STARTED), 0, &mut queue);
+        let NodeLedger { recorded, lost } = node.ledger();
+        assert_eq!((recorded, lost, node.run.seq), (120, 60, numbers));
         while queue.pop().is_some() {}
-        node.seal((&REGIME, &palette, STARTED), 0, &mut queue);
+        node.seal((&palette, STARTED), 0, &mut queue);
         let totals = read(&node, &queue.pop().unwrap()).header.totals;
         assert_eq!((totals.recorded, totals.lost_sum()), (180, 60));
     }
 
     #[test]
-    fn a_probe_sends_once_an_interval_at_no_fixed_phase() {
-        let at: Vec<u64> = (0..50).map(|round| REGIME.probe_ns(round)).collect();
-        assert!(at.is_sorted());
-        let phases: Vec<u64> = at.iter().map(|ns| ns % REGIME.interval_ns).collect();
-        let early = phases.iter().filter(|phase| **phase < REGIME.interval_ns / 2).count();
-        assert!((10..40).contains(&early), "{phases:?}");
+    fn a_restarted_node_numbers_and_counts_anew_and_its_ledger_has_both_runs() {
+        let palette = Palette::new().unwrap();
+        let load = Load { restart_at_ns: Some(3_000_000_000), ..LOAD };
+        let (mut node, mut queue) = (node_with(&load, &palette), Queue::default());
+        while node.due_ns().is_some() {
+            node.seal((&palette, STARTED), 0, &mut queue);
+        }
+        let sent: Vec<Message> = std::iter::from_fn(|| queue.pop()).collect();
+        let headers: Vec<Header> = sent.iter().map(|one| read(&node, one).header).collect();
+        let seqs: Vec<u64> = headers.iter().map(|header| header.seq.0).collect();
+        assert_eq!(seqs, [1, 2, 1, 2, 3, 4, 5, 6, 7], "the third interval has 3 s in it");
+        let recorded: Vec<u64> = headers.iter().map(|header| header.totals.recorded).collect();
+        assert_eq!(recorded, [60, 120, 60, 120, 180, 240, 300, 360, 360]);
+        assert!(headers.iter().all(|header| header.successor.is_none()));
+        assert_eq!(headers[2].incarnation.0, headers[2].start.0, "it begins with the interval");
+        let finals: Vec<bool> = headers.iter().map(|header| header.last).collect();
+        assert_eq!(finals.iter().position(|last| *last), Some(8));
+        let ids: std::collections::BTreeSet<String> =
+            sent.iter().map(|one| node.message_id(one)).collect();
+        assert_eq!(ids.len(), 9, "each message has an id of its own");
+        for first in [0, 2] {
+            let Body::Interval(Interval { hardware: Some(sensors), .. }) =
+                read(&node, &sent[first]).body
+            else {
+                panic!("an interval has readings");
+            };
+            assert_eq!((sensors.set, sensors.readings.is_empty()), (1, false), "a full set");
+        }
+        assert_eq!(node.runs().map(|run| run.seq).collect::<Vec<_>>(), [2, 7]);
+        assert_eq!(node.ledger(), NodeLedger { recorded: 480, lost: 0 });
+    }
+
+    #[test]
+    fn one_interval_is_a_message_of_the_largest_size() {
+        let palette = Palette::new().unwrap();
+        let load = Load { largest_at_ns: Some(3_000_000_000), ..LOAD };
+        let (mut node, mut queue) = (node_with(&load, &palette), Queue::default());
+        while node.due_ns().is_some() {
+            node.seal((&palette, STARTED), 0, &mut queue);
+        }
+        let sent: Vec<Message> = std::iter::from_fn(|| queue.pop()).collect();
+        let large = |one: &&Message| one.payload.len() > MESSAGE_BYTES_MAX * 9 / 10;
+        assert_eq!(sent.iter().filter(large).map(|one| one.seq).collect::<Vec<_>>(), [3]);
+        assert!(sent[2].payload.len() <= MESSAGE_BYTES_MAX, "{}", sent[2].payload.len());
+        assert_eq!(node.ledger().recorded, 7 * 60 + palette.largest().samples());
+        assert_eq!(read(&node, &sent[2]).body.samples(), palette.largest().samples());
     }
 }

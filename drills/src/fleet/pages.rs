@@ -1,7 +1,7 @@
 //! The aggregator's pages while the fleet runs: how long they take, the lag that they report, and
 //! how soon a sample is to be seen in them.
 //!
-//! A thread of its own, so that a page of megabytes never delays the fleet's schedule.
+//! Two threads: a page of megabytes delays neither the fleet's schedule nor the look for a probe.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,9 +16,9 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::nanos;
 
 use super::body::PROBE;
-use super::node::Load;
+use super::load::Load;
 
-/// The name of the thread that polls the pages.
+/// The name of both threads that poll pages.
 pub const THREAD: &str = "pages";
 /// From a probe's due time to the first poll for it. An aggregator serves one rendered page to all
 /// requests that arrive while it renders and for as long again. A request at the due time receives
@@ -46,6 +46,8 @@ pub struct Glance {
     pub merged: f64,
     /// Samples of the probe that it shows.
     pub probes: u64,
+    /// What limits of the aggregator have rejected.
+    pub limited: f64,
 }
 
 /// Requests for one page.
@@ -60,7 +62,8 @@ pub struct Requests {
 }
 
 impl Requests {
-    async fn get(&mut self, api: &Api, path: &str) -> Option<String> {
+    /// Requests a page and returns its text.
+    pub async fn get(&mut self, api: &Api, path: &str) -> Option<String> {
         let watch = Stopwatch::start();
         match api.get(path).await {
             Ok(text) => {
@@ -73,6 +76,25 @@ impl Requests {
                 None
             }
         }
+    }
+
+    /// Requests a page and drops it: to read megabytes of text would take time from others.
+    pub async fn take(&mut self, api: &Api, path: &str) {
+        let watch = Stopwatch::start();
+        match api.length(path).await {
+            Ok(bytes) => {
+                self.took.record(nanos(watch.elapsed()));
+                self.bytes = bytes;
+            }
+            Err(_) => self.failed += 1,
+        }
+    }
+
+    /// Adds the requests of another client.
+    pub fn add(&mut self, other: &Self) {
+        self.took.merge(&other.took);
+        self.bytes = self.bytes.max(other.bytes);
+        self.failed += other.failed;
     }
 }
 
@@ -89,36 +111,65 @@ pub struct Seen {
     pub glances: Vec<Glance>,
 }
 
-/// The thread that polls the pages.
+impl Seen {
+    /// How long probes took that became visible in the second before `at`: the longest, or how
+    /// long the oldest one that is not visible yet has been due, whichever is longer.
+    #[must_use]
+    pub fn shown(&self, load: Load, at: Duration) -> Duration {
+        let due = |round: u64| Duration::from_nanos(load.probe_ns(round));
+        let second = at.saturating_sub(Duration::from_secs(1))..at;
+        let (mut longest, mut next) = (Duration::ZERO, 0);
+        for (round, took) in (0..).zip(&self.freshness) {
+            let visible_at = due(round) + *took;
+            if visible_at >= at {
+                break;
+            }
+            next = round + 1;
+            if second.contains(&visible_at) {
+                longest = longest.max(*took);
+            }
+        }
+        let waits = next < load.rounds;
+        longest.max(if waits { at.saturating_sub(due(next)) } else { Duration::ZERO })
+    }
+}
+
+/// The threads that poll the pages.
 pub struct Pages {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Seen>>,
+    metrics: JoinHandle<Seen>,
+    nodes: JoinHandle<Requests>,
 }
 
 impl Pages {
     /// Starts to poll the pages of `address`.
     ///
     /// # Errors
-    /// When the thread cannot be spawned.
-    pub fn watch(address: String, load: Load, watch: Stopwatch) -> Result<Self> {
+    /// When a thread cannot be spawned.
+    pub fn watch(address: &str, load: Load, watch: Stopwatch) -> Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
-        let stopped = stop.clone();
-        let thread = std::thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
-            let api = Api::at(&address)?;
-            let run = Run { api, load, watch, stop: stopped };
-            Ok(block_on(run.run()))
-        })?;
-        Ok(Self { stop, thread })
+        let run = || -> Result<Run> {
+            Ok(Run { api: Api::at(address)?, load, watch, stop: stop.clone() })
+        };
+        let thread = || std::thread::Builder::new().name(THREAD.to_owned());
+        let (metrics, nodes) = (run()?, run()?);
+        let metrics = thread().spawn(move || block_on(metrics.look_for_probes()))?;
+        let nodes = thread().spawn(move || block_on(nodes.get_nodes()))?;
+        Ok(Self { stop, metrics, nodes })
     }
 
     /// Stops polling.
     ///
     /// # Errors
-    /// When the thread could not start polling, or panicked.
+    /// When a thread panicked.
     pub fn end(self) -> Result<Seen> {
         self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().unwrap_or_else(|_| anyhow::bail!("the thread of the pages panicked"))
+        Ok(Seen { nodes: joined(self.nodes)?, ..joined(self.metrics)? })
     }
+}
+
+fn joined<T>(thread: JoinHandle<T>) -> Result<T> {
+    thread.join().map_err(|_| anyhow::anyhow!("a thread of the pages panicked"))
 }
 
 struct Run {
@@ -129,12 +180,6 @@ struct Run {
 }
 
 impl Run {
-    async fn run(self) -> Seen {
-        let (mut seen, nodes) = tokio::join!(self.look_for_probes(), self.get_nodes());
-        seen.nodes = nodes;
-        seen
-    }
-
     fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -187,7 +232,7 @@ impl Run {
             if self.is_over() {
                 return requests;
             }
-            requests.get(&self.api, "/metrics/nodes").await;
+            requests.take(&self.api, "/metrics/nodes").await;
             next += NODES_EVERY;
         }
     }
@@ -209,6 +254,7 @@ fn read(text: &str) -> Glance {
         let value = || value.parse::<f64>().unwrap_or_default();
         match family {
             "plimsoll_aggregator_pending_messages" => glance.pending += value(),
+            "plimsoll_aggregator_limited_total" => glance.limited += value(),
             "plimsoll_aggregator_merged_snapshots_total" => glance.merged += value(),
             "plimsoll_latency_samples_total"
                 if series.contains("scope=\"fleet\"") && series.contains(&probe) =>
@@ -240,9 +286,27 @@ mod tests {
             plimsoll_aggregator_pending_messages{lane=\"normal\"} 12\n\
             plimsoll_aggregator_pending_messages{lane=\"emergency\"} 1\n\
             plimsoll_aggregator_merged_snapshots_total{kind=\"latency\"} 100\n\
-            plimsoll_aggregator_merged_snapshots_total{kind=\"bus\"} 10\n";
-        let (pending, merged, probes) = (13.0, 110.0, 7);
-        assert_eq!(read(page), Glance { pending, merged, probes, ..Glance::default() });
+            plimsoll_aggregator_merged_snapshots_total{kind=\"bus\"} 10\n\
+            plimsoll_aggregator_limited_total{what=\"nodes\"} 3\n";
+        let (pending, merged, probes, limited) = (13.0, 110.0, 7, 3.0);
+        assert_eq!(read(page), Glance { pending, merged, probes, limited, ..Glance::default() });
         assert_eq!(read("garbage\nmore garbage 1\n"), Glance::default());
+    }
+
+    #[test]
+    fn a_probe_that_stays_away_grows_second_by_second_and_one_that_is_shown_counts_once() {
+        let load = Load { seed: 1, interval_ns: 1_000_000_000, rounds: 3, ..Load::default() };
+        let ms = Duration::from_millis;
+        let second_due = Duration::from_nanos(load.probe_ns(1));
+        let seen = Seen { freshness: vec![ms(40), ms(2_500)], ..Seen::default() };
+        let shown = |at| seen.shown(load, at);
+        assert_eq!(shown(ms(900)), ms(40));
+        assert_eq!(shown(second_due + ms(1_500)), ms(1_500), "it is not visible yet");
+        assert_eq!(shown(second_due + ms(2_600)), ms(2_500));
+        assert_eq!(
+            Seen { freshness: vec![ms(40); 3], ..Seen::default() }.shown(load, ms(60_000)),
+            Duration::ZERO,
+            "all are shown"
+        );
     }
 }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 
 use crate::fleet::limits::{QUEUE_BYTES_MAX, QUEUE_MESSAGES_MAX};
 use bytes::Bytes;
+use plimsoll_schemas::ids::Incarnation;
 use plimsoll_schemas::subject::SnapshotKind;
 
 /// One message, ready to be sent any number of times.
@@ -14,6 +15,8 @@ pub struct Message {
     pub node: usize,
     /// What it holds, which decides its subject.
     pub kind: SnapshotKind,
+    /// The run of its node that made it.
+    pub incarnation: Incarnation,
     /// Its number.
     pub seq: u64,
     /// Samples in it.
@@ -82,7 +85,8 @@ mod tests {
 
     fn message(seq: u64, bytes: usize) -> Message {
         let payload = Bytes::from(vec![0; bytes]);
-        Message { node: 0, kind: SnapshotKind::Bus, seq, samples: 0, due_ns: 0, payload }
+        let (kind, incarnation) = (SnapshotKind::Bus, Incarnation(1));
+        Message { node: 0, kind, incarnation, seq, samples: 0, due_ns: 0, payload }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_bus::Bus;
-use plimsoll_clock::{Clock, Stopwatch};
+use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::subject::PREFIX;
 use plimsoll_schemas::summary::LedgerPage;
@@ -20,15 +20,16 @@ use super::deployment::Deployment;
 use super::figures::{FleetStats, Page, Second, Spread, steady};
 use super::growth::{Halves, LEVEL_WITHIN};
 use super::ledger::compare;
-use super::node::Load;
-use super::pages::{Pages, Requests, Seen, pending};
+use super::load::Load;
+use super::open_files;
+use super::pages::{Glance, Pages, Requests, Seen, pending};
+use super::restart::{RestartStats, Restarting};
+use super::scrapers::Scrapers;
 use super::sender::{Ended, SendCounts};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::report::Report;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// How long a broker that was killed is down.
-const BROKER_DOWN: Duration = Duration::from_secs(3);
 /// Wait for the aggregator to have merged everything.
 const SETTLE_WAIT: Duration = Duration::from_secs(120);
 /// Seconds between two lines of progress.
@@ -39,24 +40,37 @@ const PROGRESS_EVERY: usize = 10;
 /// # Errors
 /// When the mesh does not start, or the options contradict each other.
 pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
+    let args = FleetArgs { connections: args.connections.min(args.nodes), ..args };
     let load = load(&args)?;
+    open_files::check(args.connections)?;
     let mut drill = Drill::begin("drill-fleet");
     let mut deployment = Deployment::open(&args, dir).await?;
-    let confirmations = ConfirmationCounter::open(&deployment)?;
+    let confirmations = match args.has_own_connections() {
+        true => None,
+        false => Some(ConfirmationCounter::open(&deployment)?),
+    };
+    eprintln!("{} connections are opened", args.connections);
     let (connections, watch) = Connections::start(&deployment, &args, load).await?;
     eprintln!("{} nodes send for {} s", args.nodes, args.seconds);
     let address = deployment.api.url().trim_start_matches("http://").to_owned();
-    let pages = Pages::watch(address, load, watch)?;
-    let timeline = drive(&connections, &mut deployment, &args, watch).await?;
+    let scrapers = Scrapers::start(address.clone(), args.scrapers)?;
+    let pages = Pages::watch(&address, load, watch)?;
+    let (timeline, restart) = drive(&connections, &mut deployment, &args, watch).await?;
+    let scrapes = scrapers.end()?;
     let ended = connections.end().await?;
     let settled = settle(&mut drill, &deployment, &args, load, &ended).await;
     let seen = pages.end()?;
     let mut figures = figures(&args, load, &ended, &seen);
-    figures.timeline = with_pending(timeline, &seen);
+    figures.scrapes = page(&scrapes);
+    figures.timeline = with_pages(timeline, load, &seen);
     let steady_span = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
     (figures.messages_per_second, figures.processes) = steady(&figures.timeline, steady_span);
     figures.settled_seconds = settled.map(|took| took.as_secs_f64());
-    figures.confirmations = confirmations.received.load(Ordering::Relaxed);
+    figures.confirmations = match &confirmations {
+        Some(counter) => counter.received.load(Ordering::Relaxed),
+        None => ended.counts.confirmations,
+    };
+    figures.restart = restart;
     judge(&mut drill, &args, load, &figures, &seen);
     let mesh = deployment.mesh.to_string();
     let (since, end) = (drill.elapsed(), deployment.end().await);
@@ -67,11 +81,17 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
 }
 
 fn load(args: &FleetArgs) -> Result<Load> {
-    if args.hostile + args.skewed > args.nodes {
-        bail!("--hostile and --skewed together exceed --nodes");
+    if args.hostile.saturating_add(args.skewed).saturating_add(args.fast) > args.nodes {
+        bail!("--hostile, --skewed and --fast together exceed --nodes");
+    }
+    let length = SECOND * args.seconds;
+    for (name, at) in [("--largest", args.largest), ("--restart-nodes", args.restart_nodes)] {
+        if at.is_some_and(|at| at >= length) {
+            bail!("{name} is not before the end of --seconds");
+        }
     }
     let interval_ns = nanos(args.interval);
-    let rounds = nanos(SECOND * args.seconds) / interval_ns;
+    let rounds = nanos(length) / interval_ns;
     if rounds == 0 {
         bail!("--interval is longer than --seconds");
     }
@@ -79,14 +99,15 @@ fn load(args: &FleetArgs) -> Result<Load> {
         seed: args.seed,
         samples: u64::from(args.samples),
         interval_ns,
-        other_rounds: (nanos(args.other_every) / interval_ns).max(1),
         rounds,
         leave: args.leave,
+        largest_at_ns: args.largest.map(nanos),
+        restart_at_ns: args.restart_nodes.map(nanos),
     })
 }
 
-/// Receives the confirmations for all nodes: a broker that delivered none would cost less than a
-/// real one.
+/// Receives the confirmations for all nodes that share connections: a broker that delivered none
+/// would cost less than a real one.
 struct ConfirmationCounter {
     received: Arc<AtomicU64>,
     _bus: Bus,
@@ -94,7 +115,7 @@ struct ConfirmationCounter {
 
 impl ConfirmationCounter {
     fn open(deployment: &Deployment) -> Result<Self> {
-        let (bus, mut events) = deployment.connect(Clock::start())?;
+        let (bus, mut events) = deployment.observe()?;
         tokio::spawn(async move { while events.next().await.is_some() {} });
         let mut listener = bus.listen(format!("{PREFIX}.{}.confirm.*", deployment.mesh));
         let received = Arc::new(AtomicU64::new(0));
@@ -114,23 +135,26 @@ async fn drive(
     deployment: &mut Deployment,
     args: &FleetArgs,
     watch: Stopwatch,
-) -> Result<Vec<Second>> {
+) -> Result<(Vec<Second>, Option<RestartStats>)> {
     let mut ticks = interval(SECOND);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
     let mut timeline = Vec::new();
-    let mut kill_at = args.restart_broker_at.map(|at| SECOND * at);
-    let mut start_at = None;
+    let mut kill_at = args.restart_broker;
+    let (mut start_at, mut restarting) = (None, None);
     while !connections.is_over() {
         ticks.tick().await;
         let now = watch.elapsed();
         if kill_at.take_if(|at| *at <= now).is_some() {
+            let monitor = deployment.monitor().context("the broker has no monitoring pages")?;
+            let before = RestartStats::before(&monitor).await?;
             eprintln!("the broker is killed");
             deployment.kill_broker();
-            start_at = Some(now + BROKER_DOWN);
+            start_at = Some((watch.elapsed() + args.broker_down, before, monitor));
         }
-        if start_at.take_if(|at| *at <= now).is_some() {
+        if let Some((_, before, monitor)) = start_at.take_if(|(at, ..)| *at <= now) {
             deployment.restart_broker().await.context("the broker does not restart")?;
             eprintln!("the broker is back");
+            restarting = Some(Restarting::watch(before, monitor));
         }
         let counts = connections.counts();
         timeline.push(Second {
@@ -139,14 +163,19 @@ async fn drive(
             acknowledged: counts.acknowledged,
             waiting: counts.waiting,
             behind: seconds(counts.behind_ns),
-            pending: 0.0,
             usage: deployment.usage(),
+            ..Second::default()
         });
         if timeline.len().is_multiple_of(PROGRESS_EVERY) {
             print_progress(now, args, &counts);
         }
     }
-    Ok(timeline)
+    // Connections that have ended do not return any more.
+    let restart = match restarting.filter(Restarting::is_over) {
+        Some(restarting) => Some(restarting.end().await?),
+        None => None,
+    };
+    Ok((timeline, restart))
 }
 
 fn print_progress(now: Duration, args: &FleetArgs, counts: &SendCounts) {
@@ -202,10 +231,10 @@ async fn ledger(deployment: &Deployment) -> Result<Result<LedgerPage, String>> {
 /// left after a restart.
 fn steady_from(args: &FleetArgs) -> Duration {
     let whole = SECOND * args.seconds;
-    match args.restart_broker_at {
+    match args.restart_broker {
         None => whole / 5,
         Some(at) => {
-            let back = SECOND * at + BROKER_DOWN;
+            let back = at + args.broker_down;
             back + whole.saturating_sub(back) / 2
         }
     }
@@ -213,20 +242,16 @@ fn steady_from(args: &FleetArgs) -> Duration {
 
 fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetStats {
     let counts = ended.counts;
-    let page = |requests: &Requests| Page {
-        took: Spread::from(&requests.took),
-        bytes: requests.bytes,
-        failed: requests.failed,
-    };
     let mut freshness = Histogram::default();
     seen.freshness.iter().for_each(|took| freshness.record(nanos(*took)));
     FleetStats {
         nodes: args.nodes,
         hostile: args.hostile,
         skewed: args.skewed,
+        fast: args.fast,
+        restarted: ended.nodes.iter().filter(|node| node.runs().count() > 1).count() as u64,
         connections: args.connections,
         interval_seconds: args.interval.as_secs_f64(),
-        other_intervals: load.other_rounds,
         seed: args.seed,
         seconds: f64::from(args.seconds),
         messages: counts.made,
@@ -237,8 +262,8 @@ fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetSta
         resent: counts.resent,
         duplicates: counts.duplicates,
         refused: counts.refused,
-        late: Spread::from(&ended.late),
-        acknowledgement: Spread::from(&ended.answered),
+        late: Spread::from(&ended.times.late),
+        acknowledgement: Spread::from(&ended.times.answered),
         freshness: Spread::from(&freshness),
         probes_unseen: load.rounds.saturating_sub(freshness.count()),
         metrics: page(&seen.metrics),
@@ -247,14 +272,21 @@ fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetSta
     }
 }
 
-/// The aggregator's last reported lag at the end of each second.
-fn with_pending(mut timeline: Vec<Second>, seen: &Seen) -> Vec<Second> {
-    let (mut glances, mut pending) = (seen.glances.iter().peekable(), 0.0);
+fn page(requests: &Requests) -> Page {
+    Page { took: Spread::from(&requests.took), bytes: requests.bytes, failed: requests.failed }
+}
+
+/// What the aggregator's pages showed at the end of each second.
+fn with_pages(mut timeline: Vec<Second>, load: Load, seen: &Seen) -> Vec<Second> {
+    let (mut glances, mut latest) = (seen.glances.iter().peekable(), Glance::default());
     for second in &mut timeline {
         while let Some(glance) = glances.next_if(|one| one.at.as_secs_f64() <= second.at) {
-            pending = glance.pending;
+            latest = *glance;
         }
-        second.pending = pending;
+        second.pending = latest.pending;
+        second.limited = latest.limited;
+        let at = Duration::from_secs_f64(second.at);
+        second.shown = seen.shown(load, at).as_secs_f64();
     }
     timeline
 }
@@ -265,6 +297,11 @@ fn judge(drill: &mut Drill, args: &FleetArgs, load: Load, figures: &FleetStats, 
     let expectation = Expectation::new("nothing lost", "every message finds room in its queue");
     let seen_text = format!("{} of {} samples lost", figures.lost, figures.samples);
     drill.judge(expectation, since, Look::new(figures.lost == 0, seen_text));
+    match (&figures.restart, args.restart_broker) {
+        (Some(restart), _) => restart.judge(drill),
+        (None, Some(_)) => RestartStats::default().judge(drill),
+        (None, None) => {}
+    }
     let until = f64::from(args.seconds);
     let steady = |second: &&Second| second.at >= from.as_secs_f64() && second.at <= until;
     let behind: Vec<Duration> = figures

@@ -6,23 +6,31 @@
 use std::cmp::Reverse;
 use std::collections::binary_heap::PeekMut;
 use std::collections::{BTreeMap, BinaryHeap};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::future::pending;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::fleet::limits::{ANSWER_WAIT, REFUSED_PAUSE};
 use anyhow::{Context, Result, bail};
-use plimsoll_bus::{Bus, BusEvent, BusEvents, Delivery, Publish, Refusal, Ticket};
+use bytes::Bytes;
+use plimsoll_bus::{Bus, BusEvent, BusEvents, Delivery, Listener, Publish, Refusal, Ticket};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::subject::confirm_subject;
 use plimsoll_schemas::time::{Wall, nanos};
-use tokio::time::{MissedTickBehavior, interval, timeout};
+use plimsoll_schemas::wire::confirmation;
+use tokio::time::{sleep, timeout};
 
 use super::body::Palette;
-use super::node::{FleetNode, Load, REFUSED};
+use super::node::{FleetNode, REFUSED};
 use super::queue::{Message, Queue};
 
-/// Interval at which due nodes are determined: the resolution of the schedule.
+/// Shortest time between two turns: the resolution of the schedule.
 const TICK: Duration = Duration::from_millis(4);
+/// Time between two checks whether everything was acknowledged, after the last message is made.
+const END_CHECK_EVERY: Duration = Duration::from_millis(100);
 /// Wait for the first connection.
 const CONNECT_WAIT: Duration = Duration::from_secs(20);
 
@@ -41,6 +49,8 @@ pub struct SendCounts {
     pub duplicates: u64,
     /// Refusals after which a message was tried again.
     pub refused: u64,
+    /// Confirmations received by nodes with a connection of their own.
+    pub confirmations: u64,
     /// Messages that wait or are under way.
     pub waiting: u64,
     /// How long the oldest of those has been due.
@@ -54,10 +64,25 @@ pub struct Ended {
     pub nodes: Vec<FleetNode>,
     /// What it has done.
     pub counts: SendCounts,
+    /// When messages were sent.
+    pub times: SendTimes,
+}
+
+/// When the messages of all connections were sent.
+#[derive(Default)]
+pub struct SendTimes {
     /// How long after it was due each message was handed over.
     pub late: Histogram,
     /// How long after it was due each message was acknowledged.
     pub answered: Histogram,
+}
+
+/// One for all connections: histograms of each of ten thousand would be most of their memory.
+pub type SharedTimes = Arc<Mutex<SendTimes>>;
+
+/// The content of a lock that no panic leaves half changed.
+pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Counts that other tasks read.
@@ -66,7 +91,7 @@ pub type Shared = Arc<Mutex<SendCounts>>;
 /// The present counts.
 #[must_use]
 pub fn look(shared: &Shared) -> SendCounts {
-    *shared.lock().unwrap_or_else(PoisonError::into_inner)
+    *lock(shared)
 }
 
 /// A message under way.
@@ -88,20 +113,20 @@ pub struct Sender {
     is_up: bool,
     held_until: Duration,
     counts: SendCounts,
-    late: Histogram,
-    answered: Histogram,
     shared: Shared,
+    /// Those of its node, if it is the only one.
+    confirmations: Option<(NodeName, Listener)>,
 }
 
 /// The inputs of a sender.
 #[derive(Clone)]
 pub struct SendPlan {
-    /// The load of the fleet.
-    pub load: Load,
     /// Names and shapes.
     pub palette: Arc<Palette>,
     /// Runs from the beginning of the fleet.
     pub watch: Stopwatch,
+    /// Where times of all connections are recorded.
+    pub times: SharedTimes,
     /// That beginning on these nodes' clock.
     pub started: Wall,
     /// When to abandon unacknowledged messages.
@@ -126,10 +151,24 @@ impl Sender {
             is_up: true,
             held_until: Duration::ZERO,
             counts: SendCounts::default(),
-            late: Histogram::default(),
-            answered: Histogram::default(),
             shared: Shared::default(),
+            confirmations: None,
         })
+    }
+
+    /// Reads the confirmations of its only node, as a real node does.
+    #[must_use]
+    pub fn with_confirmations(mut self, mesh: &MeshName, node: &NodeName) -> Self {
+        let listener = self.bus.listen(confirm_subject(mesh, node));
+        self.confirmations = Some((node.clone(), listener));
+        self
+    }
+
+    /// Reconnects as one of so many connections.
+    #[must_use]
+    pub fn with_others(self, connections: u32) -> Self {
+        self.bus.spread_reconnects(connections);
+        self
     }
 
     /// Where other tasks read its counts.
@@ -141,23 +180,27 @@ impl Sender {
     /// Runs until every node has sent its final message and the broker has acknowledged it, or the
     /// time is over.
     pub async fn run(mut self, plan: SendPlan, nodes: Vec<FleetNode>) -> Ended {
-        let due = |(place, node): (usize, &FleetNode)| {
-            node.due_ns(&plan.load).map(|due| Reverse((due, place)))
-        };
+        let due =
+            |(place, node): (usize, &FleetNode)| node.due_ns().map(|due| Reverse((due, place)));
         self.due = nodes.iter().enumerate().filter_map(due).collect();
         self.nodes = nodes;
-        let mut ticks = interval(TICK);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut turn = pin!(sleep(TICK));
         loop {
             tokio::select! {
                 biased;
                 event = self.events.next() => {
                     let Some(event) = event else { break };
+                    let may_send = !matches!(event, BusEvent::Acknowledged { .. });
                     self.on_event(&plan, event);
+                    if may_send {
+                        turn.set(sleep(self.rest(&plan)));
+                    }
                 }
-                _ = ticks.tick() => {
+                payload = confirmation(&mut self.confirmations) => self.on_confirmation(&payload),
+                () = turn.as_mut() => {
                     let now = plan.watch.elapsed();
                     self.on_tick(&plan, now);
+                    turn.set(sleep(self.rest(&plan)));
                     let idle = self.queue.is_empty() && self.flying.is_empty();
                     if (self.due.is_empty() && idle) || now >= plan.give_up {
                         break;
@@ -167,8 +210,29 @@ impl Sender {
         }
         self.show(plan.watch.elapsed());
         self.bus.close().await;
-        let Self { nodes, counts, late, answered, .. } = self;
-        Ended { nodes, counts, late, answered }
+        let Self { nodes, counts, .. } = self;
+        Ended { nodes, counts, times: SendTimes::default() }
+    }
+
+    /// Time until there is something to do without an event.
+    fn rest(&self, plan: &SendPlan) -> Duration {
+        let now = plan.watch.elapsed();
+        let due = self.due.peek().map(|Reverse((due, _))| Duration::from_nanos(*due));
+        let answer = self.flying.first_key_value().map(|(_, flying)| flying.sent + ANSWER_WAIT);
+        let send = (self.is_up && !self.queue.is_empty()).then_some(self.held_until);
+        let next = due.into_iter().chain(answer).chain(send).min();
+        let next = next.unwrap_or(now + END_CHECK_EVERY);
+        let is_ending = self.due.is_empty();
+        let next = if is_ending { next.min(now + END_CHECK_EVERY) } else { next };
+        next.saturating_sub(now).max(TICK)
+    }
+
+    fn on_confirmation(&mut self, payload: &[u8]) {
+        let Some((node, _)) = &self.confirmations else { return };
+        if let Ok(confirmation) = confirmation::decode(node, payload) {
+            self.counts.confirmations += 1;
+            self.bus.spread_reconnects(confirmation.mesh_nodes);
+        }
     }
 
     fn on_tick(&mut self, plan: &SendPlan, now: Duration) {
@@ -178,9 +242,9 @@ impl Sender {
                 break;
             }
             let (node, waiting) = (&mut self.nodes[place], self.queue.len());
-            node.seal((&plan.load, &plan.palette, plan.started), place, &mut self.queue);
+            node.seal((&plan.palette, plan.started), place, &mut self.queue);
             self.counts.made += (self.queue.len() - waiting) as u64;
-            match node.due_ns(&plan.load) {
+            match node.due_ns() {
                 Some(due) => *next = Reverse((due, place)),
                 None => drop(PeekMut::pop(next)),
             }
@@ -196,7 +260,7 @@ impl Sender {
         let since = oldest.min().unwrap_or(u64::MAX);
         self.counts.behind_ns = nanos(now).saturating_sub(since);
         self.counts.waiting = (self.queue.len() + self.flying.len()) as u64;
-        *self.shared.lock().unwrap_or_else(PoisonError::into_inner) = self.counts;
+        *lock(&self.shared) = self.counts;
     }
 
     /// Hands over what waits until the connection takes no more.
@@ -208,7 +272,7 @@ impl Sender {
                 headers: Vec::new(),
                 ticket: Ticket(self.tokens + 1),
                 subject: node.subject(message.kind).to_owned(),
-                message_id: node.message_id(message.seq),
+                message_id: node.message_id(&message),
                 payload: message.payload.clone(),
             };
             if self.bus.try_publish(outgoing).is_err() {
@@ -217,7 +281,7 @@ impl Sender {
             self.tokens += 1;
             let sent = plan.watch.elapsed();
             self.counts.bytes += message.payload.len() as u64;
-            self.late.record(nanos(sent).saturating_sub(message.due_ns));
+            lock(&plan.times).late.record(nanos(sent).saturating_sub(message.due_ns));
             self.flying.insert(self.tokens, Flying { message, sent });
         }
     }
@@ -238,10 +302,13 @@ impl Sender {
             BusEvent::Acknowledged { ticket: Ticket(token), duplicate } => {
                 let Some(Flying { message, .. }) = self.flying.remove(&token) else { return };
                 let took = nanos(plan.watch.elapsed()).saturating_sub(message.due_ns);
-                self.nodes[message.node].on_acknowledged(message.samples);
+                self.nodes[message.node].on_acknowledged(message.incarnation);
                 self.counts.acknowledged += 1;
                 self.counts.duplicates += u64::from(duplicate);
-                self.answered.record(took);
+                lock(&plan.times).answered.record(took);
+                if self.flying.is_empty() {
+                    self.show(plan.watch.elapsed());
+                }
             }
             BusEvent::Refused { ticket: Ticket(token), reason } => {
                 let Some(Flying { message, .. }) = self.flying.remove(&token) else { return };
@@ -265,6 +332,18 @@ impl Sender {
             | BusEvent::RoundTrip(_)
             | BusEvent::Denied { .. } => {}
         }
+    }
+}
+
+/// The next confirmation; none on a shared connection.
+async fn confirmation(confirmations: &mut Option<(NodeName, Listener)>) -> Bytes {
+    match confirmations {
+        Some((_, listener)) => match listener.next().await {
+            Some(received) => received.payload,
+            // The connection's events end too.
+            None => pending().await,
+        },
+        None => pending().await,
     }
 }
 

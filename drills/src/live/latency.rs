@@ -158,7 +158,12 @@ mod tests {
     fn the_other_limits_are_wide_and_the_disturbed_one_is_built_in() {
         let mut limits = limits_ms(&settings(LatencyArgs::default()));
         limits.sort();
-        let expected = [("epoch_hook", 18), ("kernel_fetch", 400), ("publish", 1_000)];
+        let expected = [
+            ("epoch_hook", 18),
+            ("kernel_fetch", 400),
+            ("message_delivery", 4_000),
+            ("publish", 1_000),
+        ];
         assert_eq!(limits, expected.map(|(name, limit)| (name.to_owned(), limit)));
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_aggregator::limits::NOTIFICATIONS_MAX;
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Listener};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notification, Scope};
 use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
@@ -63,12 +63,7 @@ impl Notifications {
     /// When there is no connection in time.
     pub async fn listen(&mut self, url: &str, mesh: &MeshName, watch: Stopwatch) -> Result<()> {
         self.take_in();
-        let config = BusConfig {
-            url: url.to_owned(),
-            connection_name: "plimsoll-drill".to_owned(),
-            mesh: mesh.clone(),
-            credentials: Credentials::None,
-        };
+        let config = BusConfig::new(url.to_owned(), "plimsoll-drill".to_owned(), mesh.clone());
         let (bus, mut events) = Bus::connect(config)?;
         timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
         let listener = bus.listen(alert_filter(mesh));

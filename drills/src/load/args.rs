@@ -15,6 +15,10 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub rate: u32,
+    /// Begin a burst after so many seconds: ten times the rate for ten seconds
+    #[arg(long, value_name = "SECONDS", requires = "rate",
+          value_parser = clap::value_parser!(u32).range(0..=3_600))]
+    pub burst_after: Option<u32>,
     /// Operations that they are of: load.0, load.1 and so on
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(OPERATIONS_MAX)))]
@@ -23,6 +27,14 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub nodes: u32,
+    /// Send over UDP, as StatsD clients do by default, and not over the Unix socket. Of the samples
+    /// of the burst, or of all without one, 5 % may then be lost in the sockets' buffers
+    #[arg(long)]
+    pub udp: bool,
+    /// Most samples in one datagram, of those that are due [default: what 4096 bytes hold; over UDP
+    /// 1432]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub per_datagram: Option<u32>,
     /// Whether the samples are within the limit of a budget, or over it
     #[arg(long, value_name = "PRIORITY", value_enum, default_value_t)]
     pub priority: Priority,

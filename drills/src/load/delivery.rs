@@ -55,6 +55,11 @@ impl Delivery {
         }
     }
 
+    /// Samples that the schedule has.
+    pub(super) fn scheduled(&self) -> u64 {
+        self.schedule.count
+    }
+
     /// Samples merged since the start.
     pub(super) fn merged(&self) -> u64 {
         self.rows.values().map(|row| row.merged).sum()
@@ -113,7 +118,8 @@ mod tests {
 
     #[test]
     fn a_stall_counts_from_when_samples_were_due_for_each_that_waited() {
-        let schedule = Schedule { count: 100, rate: 10, nodes: 1, operations: 1 };
+        let schedule =
+            Schedule { count: 100, rate: 10, nodes: 1, operations: 1, burst_after: None };
         let mut delivery = Delivery::new(schedule, &["a".into()], &summary(&[("a", 0, 7)]));
         // Nothing for ten seconds, then everything: 0.1 s to 10 s, not one delay of ten seconds.
         delivery.on_summary(Duration::from_secs(5), &summary(&[("a", 0, 7)]));
@@ -126,7 +132,7 @@ mod tests {
 
     #[test]
     fn rows_of_other_nodes_and_what_was_there_before_do_not_count() {
-        let schedule = Schedule { count: 4, rate: 0, nodes: 2, operations: 2 };
+        let schedule = Schedule { count: 4, rate: 0, nodes: 2, operations: 2, burst_after: None };
         let nodes = ["a".to_owned(), "b".to_owned()];
         let mut delivery = Delivery::new(schedule, &nodes, &summary(&[("b", 1, 5), ("c", 0, 3)]));
         let page = summary(&[("a", 0, 1), ("b", 1, 6), ("c", 0, 9), ("b", 0, 0)]);

@@ -5,12 +5,15 @@
 //! never fewer, and a delivery is measured from when its sample was due: a slow mesh cannot hide
 //! its delay by slowing the load (coordinated omission).
 //!
-//! Read [`schedule`] first; `sender` sends, `delivery` measures, `run` composes them and judges.
+//! Read [`schedule`] first; `sender` sends, `delivery` measures, `datagrams` accounts for what UDP
+//! lost, `judge` has the verdict, `run` composes them.
 //!
-//! DESIGN D8, D18.
+//! DESIGN D8, D18, D34.
 
 mod args;
+mod datagrams;
 mod delivery;
+mod judge;
 mod nodes;
 mod run;
 pub mod schedule;
@@ -18,5 +21,6 @@ mod sender;
 mod stats;
 
 pub use args::LoadArgs;
+pub use datagrams::Datagrams;
 pub use run::load;
 pub use stats::LoadStats;

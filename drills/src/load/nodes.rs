@@ -1,14 +1,15 @@
 //! The nodes of a load: with a broker and an aggregator of their own, or beside running ones.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_mesh::api::Api;
-use plimsoll_mesh::stack::{JoinedNodes, Stack, StackOptions};
+use plimsoll_mesh::stack::{JoinedNodes, Stack, StackOptions, Station};
 use plimsoll_schemas::ids::MeshName;
 
 use super::args::LoadArgs;
+use super::sender::Target;
 use crate::live::mesh_name::MESH;
 
 /// The limit of the operations' budgets in a mesh of their own.
@@ -39,6 +40,7 @@ impl LoadNodes {
             mesh: mesh.clone(),
             nodes: args.nodes as usize,
             spools: None,
+            udp: args.udp,
             aggregator_settings: budgets(args.operations),
             ..StackOptions::new(dir)
         };
@@ -61,13 +63,33 @@ impl LoadNodes {
         Ok(Self { parts: Parts::Joined(nodes), api, mesh })
     }
 
-    /// Names and sockets of the nodes.
-    pub(super) fn sockets(&self) -> Vec<(String, PathBuf)> {
-        let stations = match &self.parts {
+    /// The names of the nodes.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.stations().iter().map(|station| station.name.clone()).collect()
+    }
+
+    /// The nodes' own pages.
+    pub(super) fn pages(&self) -> Vec<Api> {
+        self.stations().iter().map(|station| station.api.clone()).collect()
+    }
+
+    /// Where the nodes receive samples, over UDP or through Unix sockets.
+    ///
+    /// # Errors
+    /// When one does not listen there.
+    pub(super) fn targets(&self, udp: bool) -> Result<Vec<Target>> {
+        let target = |station: &Station| match udp {
+            true => station.udp().map(Target::Udp),
+            false => Ok(Target::Unix(station.socket.clone())),
+        };
+        self.stations().iter().map(target).collect()
+    }
+
+    fn stations(&self) -> &[Station] {
+        match &self.parts {
             Parts::Own(stack) => stack.stations(),
             Parts::Joined(nodes) => nodes.stations(),
-        };
-        stations.iter().map(|station| (station.name.clone(), station.socket.clone())).collect()
+        }
     }
 
     /// Ends the nodes, which send what they hold.

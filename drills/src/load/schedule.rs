@@ -2,6 +2,7 @@
 //!
 //! DESIGN D8.
 
+use std::ops::Range;
 use std::time::Duration;
 
 /// Samples of one run: their due times are computed, not stored; counts are exact far beyond.
@@ -10,6 +11,11 @@ pub const SAMPLES_MAX: u64 = 1_000_000_000;
 pub const NODES_MAX: u32 = 64;
 /// Operations: what an aggregator takes of one node, and room for others.
 pub const OPERATIONS_MAX: u32 = 128;
+
+/// How many times as many samples a second are due while a burst lasts.
+pub const BURST_TIMES: u32 = 10;
+/// How long a burst lasts.
+pub const BURST_SECONDS: u32 = 10;
 
 /// The due times of all samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +28,8 @@ pub struct Schedule {
     pub nodes: u32,
     /// Operations of each node, which take turns too.
     pub operations: u32,
+    /// The second in which the burst begins, if there is one.
+    pub burst_after: Option<u32>,
 }
 
 impl Schedule {
@@ -31,8 +39,26 @@ impl Schedule {
         if self.rate == 0 {
             return Duration::ZERO;
         }
-        let (rate, rest) = (u64::from(self.rate), n % u64::from(self.rate));
-        Duration::from_secs(n / rate) + Duration::from_nanos(rest * 1_000_000_000 / rate)
+        let rate = u64::from(self.rate);
+        let begins = self.burst_after.map_or(u64::MAX, u64::from);
+        let (before, burst_rate) = (rate.saturating_mul(begins), rate * u64::from(BURST_TIMES));
+        if n < before {
+            return evenly(n, rate);
+        }
+        let (n, in_burst) = (n - before, burst_rate * u64::from(BURST_SECONDS));
+        let ends = begins + u64::from(BURST_SECONDS);
+        match n.checked_sub(in_burst) {
+            None => Duration::from_secs(begins) + evenly(n, burst_rate),
+            Some(after) => Duration::from_secs(ends) + evenly(after, rate),
+        }
+    }
+
+    /// The numbers of the samples that are due in a whole burst; none without one.
+    #[must_use]
+    pub fn burst(&self) -> Range<u64> {
+        let Some(after) = self.burst_after else { return 0..0 };
+        let begins = u64::from(self.rate) * u64::from(after);
+        begins..begins + u64::from(self.rate) * u64::from(BURST_TIMES * BURST_SECONDS)
     }
 
     /// The numbers of one node's samples, in the order in which they are due.
@@ -56,6 +82,11 @@ impl Schedule {
     }
 }
 
+/// When the `n`-th sample is due at so many a second.
+fn evenly(n: u64, rate: u64) -> Duration {
+    Duration::from_secs(n / rate) + Duration::from_nanos(n % rate * 1_000_000_000 / rate)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -66,7 +97,7 @@ mod tests {
 
     #[test]
     fn samples_are_due_at_their_rate_and_at_once_without_one() {
-        let schedule = Schedule { count: 10, rate: 3, nodes: 1, operations: 1 };
+        let schedule = Schedule { count: 10, rate: 3, nodes: 1, operations: 1, burst_after: None };
         for (n, ms) in [(0, 0), (1, 333), (3, 1_000), (4, 1_333), (9, 3_000)] {
             assert_eq!(schedule.due(n).as_millis(), ms, "{n}");
         }
@@ -75,12 +106,26 @@ mod tests {
         assert_eq!(long.due(SAMPLES_MAX - 1).as_secs(), SAMPLES_MAX - 1);
     }
 
+    #[test]
+    fn a_burst_is_ten_times_the_rate_for_ten_seconds() {
+        let schedule =
+            Schedule { count: 500, rate: 4, nodes: 1, operations: 1, burst_after: Some(3) };
+        for (n, ms) in
+            [(11, 2_750), (12, 3_000), (13, 3_025), (411, 12_975), (412, 13_000), (413, 13_250)]
+        {
+            assert_eq!(schedule.due(n).as_millis(), ms, "{n}");
+        }
+        assert_eq!((schedule.burst(), schedule.due(412).as_secs()), (12..412, 13));
+        assert_eq!(Schedule { burst_after: None, ..schedule }.burst(), 0..0);
+    }
+
     proptest! {
         #[test]
         fn every_sample_has_one_node_and_one_place_in_its_operation(
             count in 1..500_u64, rate in 0..9_u32, nodes in 1..7_u32, operations in 1..7_u32,
+            burst_after in prop::option::of(0..5_u32),
         ) {
-            let schedule = Schedule { count, rate, nodes, operations };
+            let schedule = Schedule { count, rate, nodes, operations, burst_after };
             let mut all = BTreeSet::new();
             for node in 0..nodes {
                 let mut places = vec![0; operations as usize];

@@ -1,7 +1,10 @@
 //! One node's sender: a thread that sends each sample when it is due, or as soon as the socket
-//! takes it. What is due at once shares datagrams.
+//! takes it. What is due at once shares datagrams. A Unix socket that is full makes the sender
+//! wait; over UDP the kernel drops what finds no room.
 
 use std::fmt::Write;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::thread::JoinHandle;
@@ -12,10 +15,13 @@ use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::nanos;
 
+use super::datagrams::Sizes;
 use super::schedule::Schedule;
 
-/// Bytes of one datagram.
+/// Bytes of one datagram over a Unix socket.
 const DATAGRAM_BYTES: usize = 4_096;
+/// Bytes of one datagram over UDP: what fits into an Ethernet frame on any path, as in clients.
+const UDP_DATAGRAM_BYTES: usize = 1_432;
 /// How long a full socket is waited for.
 const SEND_WAIT: Duration = Duration::from_secs(30);
 
@@ -23,6 +29,8 @@ const SEND_WAIT: Duration = Duration::from_secs(30);
 #[derive(Default)]
 pub(super) struct Sent {
     pub(super) samples: u64,
+    /// The datagrams in which they were.
+    pub(super) sizes: Sizes,
     /// How long after it was due each sample was handed over.
     pub(super) late: Histogram,
     /// From the start until the last was handed over.
@@ -35,24 +43,76 @@ pub(super) struct Task {
     pub(super) schedule: Schedule,
     pub(super) node: u32,
     pub(super) ms: u64,
-    pub(super) socket: PathBuf,
+    pub(super) target: Target,
+    /// Most samples in one datagram.
+    pub(super) per_datagram: u64,
 }
 
+/// Where a node receives samples.
+#[derive(Clone, Debug)]
+pub(super) enum Target {
+    Unix(PathBuf),
+    Udp(SocketAddr),
+}
+
+impl Target {
+    /// Bytes of one datagram.
+    const fn datagram_bytes(&self) -> usize {
+        match self {
+            Self::Unix(_) => DATAGRAM_BYTES,
+            Self::Udp(_) => UDP_DATAGRAM_BYTES,
+        }
+    }
+}
+
+/// A sender's socket.
+enum Link {
+    Unix(UnixDatagram),
+    Udp(UdpSocket),
+}
+
+impl Link {
+    fn to(target: &Target) -> Result<Self> {
+        match target {
+            Target::Unix(path) => {
+                let link = UnixDatagram::unbound()?;
+                link.connect(path).with_context(|| format!("{} is not read", path.display()))?;
+                link.set_write_timeout(Some(SEND_WAIT))?;
+                Ok(Self::Unix(link))
+            }
+            Target::Udp(address) => {
+                let link = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+                link.connect(address)?;
+                link.set_write_timeout(Some(SEND_WAIT))?;
+                Ok(Self::Udp(link))
+            }
+        }
+    }
+
+    fn send(&self, datagram: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Unix(link) => link.send(datagram),
+            Self::Udp(link) => link.send(datagram),
+        }
+    }
+}
+
+/// A sender that was started.
+pub(super) type Sender = JoinHandle<Result<Sent>>;
+
 /// Starts a sender; `watch` runs from the start of the schedule.
-pub(super) fn start(task: Task, watch: Stopwatch) -> Result<JoinHandle<Result<Sent>>> {
+pub(super) fn start(task: Task, watch: Stopwatch) -> Result<Sender> {
     let thread = std::thread::Builder::new().name(format!("load-{}", task.node));
     Ok(thread.spawn(move || send(&task, watch))?)
 }
 
 /// What a sender has done, once it has ended.
-pub(super) fn end(sender: JoinHandle<Result<Sent>>) -> Result<Sent> {
+pub(super) fn end(sender: Sender) -> Result<Sent> {
     sender.join().map_err(|_| anyhow!("a sender panicked"))?
 }
 
 fn send(task: &Task, watch: Stopwatch) -> Result<Sent> {
-    let link = UnixDatagram::unbound()?;
-    link.connect(&task.socket).with_context(|| format!("{} is not read", task.socket.display()))?;
-    link.set_write_timeout(Some(SEND_WAIT))?;
+    let link = Link::to(&task.target)?;
     let (mut sent, mut lines, mut dues) = (Sent::default(), String::new(), Vec::new());
     let mut numbers = task.schedule.of_node(task.node).peekable();
     while let Some(n) = numbers.next() {
@@ -63,11 +123,13 @@ fn send(task: &Task, watch: Stopwatch) -> Result<Sent> {
         dues.push(task.schedule.due(n));
         let next = numbers.peek().map(|next| task.schedule.due(*next));
         let more = next.is_some_and(|due| due <= watch.elapsed());
-        if more && lines.len() + 2 * line.len() <= DATAGRAM_BYTES {
+        let has_room = lines.len() + 2 * line.len() <= task.target.datagram_bytes();
+        if more && has_room && (dues.len() as u64) < task.per_datagram {
             continue;
         }
         link.send(lines.as_bytes()).context("the node's socket does not take more")?;
         sent.samples += dues.len() as u64;
+        sent.sizes.add(dues.len() as u64);
         sent.took = watch.elapsed();
         for due in dues.drain(..) {
             sent.late.record(nanos(sent.took.saturating_sub(due)));
@@ -94,8 +156,10 @@ mod tests {
         let path = dir.path().join("sock");
         let socket = UnixDatagram::bind(&path).unwrap();
         socket.set_read_timeout(Some(SEND_WAIT)).unwrap();
-        let schedule = Schedule { count: 5_000, rate: 1_000_000, nodes: 2, operations: 2 };
-        let task = Task { schedule, node: 1, ms: 5, socket: path };
+        let schedule =
+            Schedule { count: 5_000, rate: 1_000_000, nodes: 2, operations: 2, burst_after: None };
+        let target = Target::Unix(path);
+        let task = Task { schedule, node: 1, ms: 5, target, per_datagram: 64 };
         let stall = Duration::from_millis(300);
         let sender = start(task, Stopwatch::start()).unwrap();
         let held = Deadline::within(stall);
@@ -110,7 +174,33 @@ mod tests {
         }
         let sent = end(sender).unwrap();
         assert_eq!((lines, sent.samples, sent.late.count()), ([1_250; 2], 2_500, 2_500));
+        assert_eq!(sent.sizes.samples(), 2_500);
         // The socket holds a few datagrams; what follows is late by as long as it was not read.
         assert!(sent.late.max_ns() >= nanos(stall / 2), "{}", sent.late.max_ns());
+    }
+
+    #[test]
+    fn a_datagram_over_udp_has_at_most_as_many_samples_as_were_asked_for_and_fit() {
+        let schedule = Schedule { count: 200, rate: 0, nodes: 1, operations: 1, burst_after: None };
+        // A line has 24 bytes, and room for one more stays.
+        for (per_datagram, sizes) in [(1, vec![1; 200]), (7, [vec![7; 28], vec![4]].concat())]
+            .into_iter()
+            .chain([(1_000, vec![58, 58, 58, 26])])
+        {
+            let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+            socket.set_read_timeout(Some(SEND_WAIT)).unwrap();
+            let target = Target::Udp(socket.local_addr().unwrap());
+            let task = Task { schedule, node: 0, ms: 5, target, per_datagram };
+            let sent = end(start(task, Stopwatch::start()).unwrap()).unwrap();
+            let mut buffer = vec![0; 2 * UDP_DATAGRAM_BYTES];
+            let mut lines = || {
+                let read = socket.recv(&mut buffer).unwrap();
+                assert!(read <= UDP_DATAGRAM_BYTES, "{read} bytes");
+                std::str::from_utf8(&buffer[..read]).unwrap().lines().count()
+            };
+            let got: Vec<_> = sizes.iter().map(|_| lines()).collect();
+            assert_eq!((got, sent.samples), (sizes.clone(), 200));
+            assert_eq!(sent.sizes.datagrams(), sizes.len() as u64);
+        }
     }
 }

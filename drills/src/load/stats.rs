@@ -7,6 +7,8 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::seconds;
 use serde::Serialize;
 
+use super::datagrams::Datagrams;
+
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LoadStats {
@@ -16,17 +18,23 @@ pub struct LoadStats {
     pub operations: u32,
     /// `normal` or `critical`.
     pub priority: &'static str,
+    /// `unix` or `udp`.
+    pub link: &'static str,
     /// Samples a second that the schedule asks for; 0 if all are due at the start.
     pub rate_scheduled: u32,
     /// Samples handed to the nodes' sockets.
     pub sent: u64,
     /// Of those, samples merged by the aggregator.
     pub merged: u64,
-    /// Of those, samples lost, by the reason that a ledger names. A node's own samples are in these
-    /// counts too.
+    /// Of those, samples lost, by the reason that a ledger names, where a node's own samples are in
+    /// the counts too; `kernel_dropped` are the samples in datagrams that the kernel dropped.
     pub lost: BTreeMap<String, u64>,
     /// Sent, and neither merged nor named.
     pub unnamed: u64,
+    /// Sent and not merged, of a hundred samples of the burst, or of all without one.
+    pub lost_percent: f64,
+    /// The datagrams that had them, over UDP.
+    pub datagrams: Option<Datagrams>,
     /// Messages that took the emergency lane.
     pub rerouted: u64,
     /// From the start until the last sample was handed over.
@@ -77,13 +85,17 @@ impl LoadStats {
             (
                 "schedule",
                 format!(
-                    "{scheduled}, {} nodes, {} operations, {}",
-                    self.nodes, self.operations, self.priority
+                    "{scheduled}, {} nodes, {} operations, {}, {}",
+                    self.nodes, self.operations, self.priority, self.link
                 ),
             ),
             ("sent", self.sent.to_string()),
             ("merged", self.merged.to_string()),
-            ("lost", format!("{lost}{reasons}, unnamed {}", self.unnamed)),
+            (
+                "lost",
+                format!("{lost}{reasons}, unnamed {}: {:.2} %", self.unnamed, self.lost_percent),
+            ),
+            ("datagrams", self.datagrams.as_ref().map_or_else(String::new, datagrams)),
             ("rerouted", format!("{} messages", self.rerouted)),
             (
                 "duration",
@@ -97,12 +109,17 @@ impl LoadStats {
             ("delivery", times(&self.delivery)),
         ];
         let mut text = "\n".to_owned();
-        for (name, value) in rows {
+        for (name, value) in rows.iter().filter(|(_, value)| !value.is_empty()) {
             // Writing to a string cannot fail.
             let _written = writeln!(text, "{name:<9} {value}");
         }
         text + "\n"
     }
+}
+
+fn datagrams(of: &Datagrams) -> String {
+    let Datagrams { sent, read, dropped, unnamed, .. } = of;
+    format!("{sent} sent, {read} read, {dropped} dropped by the kernel, unnamed {unnamed}")
 }
 
 fn times(of: &Percentiles) -> String {
@@ -121,6 +138,7 @@ mod tests {
             merged: 57,
             lost: BTreeMap::from([("outbox_full".to_owned(), 2)]),
             unnamed: 1,
+            lost_percent: 5.0,
             rate: 20.4,
             delivery: Percentiles { p50: 0.5, p95: 0.9, p99: 1.25, max: 2.0 },
             ..LoadStats::default()
@@ -130,11 +148,17 @@ mod tests {
             "schedule  all due at the start, 0 nodes",
             "sent      60\n",
             "merged    57\n",
-            "lost      2, outbox_full 2, unnamed 1\n",
+            "lost      2, outbox_full 2, unnamed 1: 5.00 %\n",
             "rate      20 samples/s\n",
             "delivery  p50 0.500 s, p95 0.900 s, p99 1.250 s, max 2.000 s\n",
         ] {
             assert!(table.contains(line), "{line:?} is not in {table}");
         }
+        assert!(!table.contains("datagrams"), "{table}");
+        let datagrams =
+            Datagrams { sent: 9, read: 6, dropped: 2, unnamed: 1, ..Datagrams::default() };
+        let table = LoadStats { datagrams: Some(datagrams), ..stats }.table();
+        let line = "datagrams 9 sent, 6 read, 2 dropped by the kernel, unnamed 1\n";
+        assert!(table.contains(line), "{line:?} is not in {table}");
     }
 }

@@ -151,7 +151,7 @@ const LIVES_MAX: usize = 8;
 
 /// Of a thousand seeds, those with a long outage.
 const OUTAGES_PERMILLE: u64 = 5;
-/// A node makes three messages a second: it reroutes after 22 minutes and drops after 44.
+/// A node holds three messages of each second: it reroutes after 22 minutes and drops after 44.
 const OUTAGE_MIN: Time = 20 * 60 * SECOND;
 const OUTAGE_MAX: Time = 55 * 60 * SECOND;
 /// Mean time between two steps, of which two hundred then outlast every outage.

@@ -62,6 +62,8 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
         age: Duration::ZERO,
         runs: vec![],
         limits,
+        mesh_nodes: 0,
+        readings_missing: false,
     };
     assert_eq!(core.on_confirmation(now, &confirmation::encode(&given)), Ok(()));
     (core, now)

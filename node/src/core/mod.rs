@@ -24,6 +24,7 @@ mod open_readings;
 pub mod outbox;
 mod priority;
 mod seal;
+pub mod sent_readings;
 pub mod spool;
 mod status;
 
@@ -39,7 +40,7 @@ use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 use plimsoll_schemas::wire::confirmation::{self, Confirmation, ConfirmedIncarnation};
 use plimsoll_schemas::wire::frame::Frame;
-use plimsoll_schemas::wire::{Body, Bus, Hardware, NotedRun};
+use plimsoll_schemas::wire::{Body, Bus, NotedRun};
 
 pub use bounds::Bounds;
 use clock_steps::ClockSteps;
@@ -53,6 +54,7 @@ use open_readings::OpenReadings;
 use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox, Priority};
 use priority::ReportedStates;
 use seal::Sealer;
+use sent_readings::SentReadings;
 use spool::{Batch, NoteNumber, Notes, RecoveredMessages, RunState, Spool, Wal};
 pub use status::{ConfirmationStats, Status};
 
@@ -71,6 +73,8 @@ pub struct Core {
     interval_ends: Mono,
     /// Readings that the open interval will carry.
     hardware: OpenReadings,
+    /// Those that aggregators have.
+    sent_readings: SentReadings,
     /// States in the latest messages.
     reported: ReportedStates,
     confirmations: ConfirmationStats,
@@ -87,6 +91,8 @@ pub struct Core {
     own_open: u64,
     /// The first bus message, which reports what former incarnations had noted.
     orphans_reported: Option<Seq>,
+    /// Nodes of the mesh; 0 while it is unknown.
+    mesh_nodes: u32,
     /// When the present connection, or the last one, was made.
     connected_at: Mono,
     leaving: bool,
@@ -109,6 +115,7 @@ impl Core {
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
             hardware: OpenReadings::default(),
+            sent_readings: SentReadings::default(),
             reported: ReportedStates::default(),
             confirmations: ConfirmationStats::default(),
             connections: 0,
@@ -120,6 +127,7 @@ impl Core {
             own_closed: 0,
             own_open: 0,
             orphans_reported: None,
+            mesh_nodes: 0,
             connected_at: Mono(0),
             leaving: false,
             emptied: None,
@@ -303,6 +311,12 @@ impl Core {
             let confirmed = self.outbox.on_confirmation(now.mono, &confirmation);
             confirmed.map_err(|ForgedConfirmation| FORGED)?;
             self.intake.on_limits(now.mono, &confirmation.limits);
+            if confirmation.mesh_nodes > 0 {
+                self.mesh_nodes = confirmation.mesh_nodes;
+            }
+            if confirmation.readings_missing {
+                self.sent_readings.on_missing();
+            }
             if self.are_orphans_confirmed(&confirmation) {
                 self.spool.set_orphans(Vec::new());
             }
@@ -315,6 +329,13 @@ impl Core {
             Err(reason) => *self.confirmations.rejected.entry(reason).or_default() += 1,
         }
         applied
+    }
+
+    /// How many nodes the mesh has, as the latest confirmation with a number states it; 0 while it
+    /// is unknown.
+    #[must_use]
+    pub fn mesh_nodes(&self) -> u32 {
+        self.mesh_nodes
     }
 
     fn are_orphans_confirmed(&self, confirmation: &Confirmation) -> bool {
@@ -382,7 +403,10 @@ impl Core {
         let readings = self.hardware.take();
         if !readings.is_empty() {
             let priority = self.reported.priority_of_hardware(&readings);
-            self.enqueue(now, started, priority, &Body::Hardware(Hardware { readings }));
+            let hardware = self.sent_readings.next(now.mono, readings);
+            // What later messages count from is not among the first to be dropped.
+            let least = if hardware.is_change() { Priority::Low } else { Priority::Normal };
+            self.enqueue(now, started, priority.max(least), &Body::Hardware(hardware));
         }
         let bus = self.bus_stats();
         let priority = self.reported.priority_of_bus(&bus);
@@ -410,6 +434,9 @@ impl Core {
         self.ledger.record(samples_of(&draft));
         if let Err(dropped) = self.outbox.try_push(now.mono, draft) {
             self.ledger.lose(loss::OUTBOX_FULL, samples_of(&dropped));
+            if dropped.kind == SnapshotKind::Hardware {
+                self.sent_readings.on_missing();
+            }
         }
     }
 
@@ -433,7 +460,7 @@ impl Core {
         }
         outbox.next_publish(now.mono, |seq, lane, mut draft| {
             draft.start = clock_steps.by_present_clock(draft.start, draft.latest);
-            if draft.kind == SnapshotKind::Bus {
+            if draft.has_bus() {
                 orphans_reported.get_or_insert(seq);
             }
             sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft)

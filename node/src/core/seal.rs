@@ -38,7 +38,7 @@ impl Sealer {
     /// other message carries their bytes.
     pub(super) fn labels_of(&self, kind: SnapshotKind) -> Labels {
         match kind {
-            SnapshotKind::Latency => self.identity.labels.clone(),
+            SnapshotKind::Latency | SnapshotKind::Interval => self.identity.labels.clone(),
             SnapshotKind::Hardware | SnapshotKind::Bus | SnapshotKind::Event => Labels::default(),
         }
     }

@@ -1,6 +1,8 @@
 //! The connection to the broker: its events go to the core, messages of the core go out.
 //!
 //! Owns the link and what is logged about it once per connection. Decides nothing about messages.
+//!
+//! DESIGN S30.
 
 use plimsoll_bus::{BusConfig, BusError, BusEvent, Publish};
 use plimsoll_runtime::absence::Absence;
@@ -32,6 +34,8 @@ pub(super) struct Broker {
     denial_logged: bool,
     /// Dead letters sent, repetitions included.
     letters: u64,
+    /// Nodes of the mesh, as an aggregator has stated; 0 while it is unknown. Outlives the link.
+    mesh_nodes: u32,
 }
 
 impl Broker {
@@ -61,6 +65,7 @@ impl Broker {
             refusal_logged,
             denial_logged,
             letters: 0,
+            mesh_nodes: 0,
         })
     }
 
@@ -83,7 +88,10 @@ impl Broker {
         }
         self.started = now;
         match Link::open(self.config.clone(), &self.mesh, &self.node) {
-            Ok(link) => self.link = link,
+            Ok(link) => {
+                link.spread_reconnects(self.mesh_nodes);
+                self.link = link;
+            }
             // Only a change of its files since the start can make the configuration invalid.
             Err(error) => self.plan_restart(now, &error.to_string()),
         }
@@ -134,8 +142,13 @@ impl Broker {
         self.connect_error.as_deref()
     }
 
-    pub(super) fn on_confirmation(core: &mut Core, now: Now, payload: &[u8]) {
+    /// Passes a confirmation to the core; the number of nodes in it spreads later reconnects.
+    pub(super) fn on_confirmation(&mut self, core: &mut Core, now: Now, payload: &[u8]) {
         let Err(reason) = core.on_confirmation(now, payload) else {
+            if core.mesh_nodes() != self.mesh_nodes {
+                self.mesh_nodes = core.mesh_nodes();
+                self.link.spread_reconnects(self.mesh_nodes);
+            }
             return;
         };
         // Any client with publish permission can cause this: the 1st, 2nd, 4th, 8th ... is logged.
@@ -215,7 +228,6 @@ impl Broker {
 mod tests {
     use std::time::Duration;
 
-    use plimsoll_bus::Credentials;
     use plimsoll_schemas::ids::Labels;
     use plimsoll_schemas::time::Wall;
 
@@ -225,12 +237,8 @@ mod tests {
     #[tokio::test]
     async fn a_connection_whose_tasks_end_is_opened_anew_after_a_pause() {
         let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n").unwrap());
-        let config = BusConfig {
-            url: "nats://127.0.0.1:1".to_owned(),
-            connection_name: "test".to_owned(),
-            mesh: mesh.clone(),
-            credentials: Credentials::None,
-        };
+        let url = "nats://127.0.0.1:1".to_owned();
+        let config = BusConfig::new(url, "test".to_owned(), mesh.clone());
         let (start, supervisor) = (Now { mono: Mono(0), wall: Wall(1) }, Supervisor::default());
         let identity =
             Identity { mesh: mesh.clone(), node: node.clone(), labels: Labels::default() };

@@ -121,6 +121,11 @@ impl Inputs {
         self.sockets.is_empty() && self.frames.is_empty() && self.otlp.is_empty()
     }
 
+    /// The next [`Self::read`] takes what has come so far, also from a socket that rests.
+    pub(super) fn cut_rests_short(&mut self) {
+        self.sockets.cut_rests_short();
+    }
+
     /// Refuses new requests and reads the rest without delay.
     pub(super) fn leave(&mut self) {
         self.sockets.end_rests();

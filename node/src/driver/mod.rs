@@ -13,6 +13,7 @@ mod inputs;
 mod spool;
 mod start;
 
+use plimsoll_bus::ConnectionRole;
 use plimsoll_clock::Clock;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
@@ -71,7 +72,8 @@ impl Driver {
         let node = config.node_name().map_err(invalid)?;
         let labels = config.identity.labels().map_err(invalid)?;
         let connection_name = format!("plimsoll-node {node}");
-        let bus = config.bus.to_config(&config.mesh, &connection_name).map_err(invalid)?;
+        let bus = config.bus.to_config(&config.mesh, &connection_name, ConnectionRole::Node);
+        let bus = bus.map_err(invalid)?;
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
         let supervisor = Supervisor::default();
         let inputs = Inputs::open(&config.listen, &config.otlp, &supervisor).await?;
@@ -126,7 +128,11 @@ impl Driver {
         tokio::select! {
             biased;
             signal = self.signals.next() => self.on_process_signal(signal),
-            () = tokio::time::sleep(wait) => {}
+            () = tokio::time::sleep(wait) => {
+                // What came in time belongs to the interval that is about to close.
+                self.inputs.cut_rests_short();
+                readable = true;
+            }
             event = self.broker.next() => self.on_link(event),
             result = self.spool.written() => {
                 self.spool.on_written(&mut self.core, self.clock.now(), result);
@@ -192,7 +198,7 @@ impl Driver {
         match event {
             LinkEvent::Bus(event) => self.broker.on_event(&mut self.core, now, &event),
             LinkEvent::Confirmation(payload) => {
-                Broker::on_confirmation(&mut self.core, now, &payload);
+                self.broker.on_confirmation(&mut self.core, now, &payload);
             }
             LinkEvent::CutOff if self.departure.step() == Step::Running => {
                 self.broker.on_ended(&mut self.core, now);

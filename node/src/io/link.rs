@@ -81,6 +81,13 @@ impl Link {
         bus.try_publish(publish).map_err(|_| ticket)
     }
 
+    /// States how many nodes the mesh has.
+    pub fn spread_reconnects(&self, mesh_nodes: u32) {
+        if let Some(bus) = &self.bus {
+            bus.spread_reconnects(mesh_nodes);
+        }
+    }
+
     /// Begins to close the connection, once.
     pub fn close(&mut self) {
         if let Some(bus) = self.bus.take() {

@@ -12,7 +12,7 @@ pub const DATAGRAM_BYTES_MAX: usize = 65_535;
 pub const LINE_BYTES_MAX: usize = 8_192;
 /// Datagrams read with one call; more save little, and each has 64 KiB to itself, of which
 /// only what was once written is resident.
-pub const DATAGRAMS_PER_CALL: usize = 16;
+pub const DATAGRAMS_PER_CALL: usize = 32;
 /// Datagrams read from one socket before the driver handles other events, nearly.
 pub const DATAGRAMS_PER_WAKE: usize = 256;
 /// Bytes read from one socket before the driver handles other events; the last datagram, or
@@ -23,9 +23,12 @@ pub const SOCKET_RECEIVE_BYTES: usize = 4 * 1024 * 1024;
 /// Datagrams that should fit into a Unix datagram socket's queue; the system's default of 10
 /// makes a job wait that sends a few at once.
 pub const UNIX_QUEUE_DATAGRAMS: u32 = 512;
+/// Datagrams that a socket may collect in one rest. A wake-up costs as much as reading a hundred;
+/// beyond this it is a hundredth of the cost.
+pub const DATAGRAMS_PER_REST: usize = 1_024;
 /// Longest rest between two reads of a socket that datagrams keep coming to; what is sent
 /// meanwhile waits in its receive buffer.
-pub const REST_MAX: Duration = Duration::from_millis(10);
+pub const REST_MAX: Duration = Duration::from_millis(20);
 /// Datagrams a second that may begin to come during a rest, and still find room.
 pub const REST_DATAGRAMS_PER_SECOND: u64 = 400_000;
 /// Clients connected to the stream socket at one time; one more is rejected, counted.
@@ -96,6 +99,9 @@ pub const STREAMS_BYTES_MAX: usize = 4 * 1024 * 1024;
 pub const STREAM_STARTS_MAX: usize = 64;
 /// Buckets of one point. OpenTelemetry's own make 160 by default, and 8 KiB of these are kept.
 pub const POINT_BUCKETS_MAX: usize = 1_024;
+/// Ranges of exponential buckets of which the edges are kept, each of one scale: as many as a job
+/// and its libraries use. At most 16 KiB each.
+pub const POWER_WINDOWS_MAX: usize = 8;
 /// How far the time of a point may be ahead of the node's clock; one further ahead is of a clock
 /// that has to be set back.
 pub const POINT_AHEAD_MAX: Duration = Duration::from_secs(10);
@@ -195,6 +201,9 @@ pub const REFUSALS_MAX: u32 = 5;
 /// Shortest time between two refusals of one message that count: five span four minutes at least,
 /// so that a stream that was full for a minute costs no message.
 pub const REFUSAL_EVERY: Duration = Duration::from_secs(60);
+/// First rest of a message that no stream keeps: the connection creates a missing stream two
+/// seconds after the first such answer. It doubles with each probe that finds none.
+pub const NO_STREAM_REST: Duration = Duration::from_secs(3);
 /// Messages sent and not yet acknowledged.
 pub const IN_FLIGHT_MAX: usize = 64;
 /// Of those, messages that only the emergency lane may be.
@@ -264,6 +273,9 @@ pub const EMPTY_BYTES_MAX: usize = 2 * SOCKET_RECEIVE_BYTES;
 pub const DRAIN_WAIT: Duration = Duration::from_secs(10);
 /// Wait for the connection to close after that.
 pub const CLOSE_WAIT: Duration = Duration::from_secs(2);
+/// Time between two messages with all readings; those between have changed values alone. Bounds how
+/// long an aggregator that has missed one knows less.
+pub const ALL_READINGS_EVERY: Duration = Duration::from_secs(60);
 /// Readings in one hardware sample.
 pub const READINGS_MAX: usize = 2_048;
 /// Age beyond the time between two samples at which a reading no longer counts as current.

@@ -1,9 +1,12 @@
 //! Settings from a file, the environment and flags, read into one checked configuration.
 
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use clap::Args;
-use plimsoll_bus::{BusConfig, BusError, Credentials};
+use plimsoll_bus::limits::RECONNECT_MAX;
+use plimsoll_bus::{BusConfig, BusError, ConnectionRole, Credentials};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::settings::{Layer, Resolved, SettingsError, resolve};
 use serde::Deserialize;
@@ -90,7 +93,10 @@ pub fn print_origins<T>(resolved: &Resolved<T>) {
     println!("  everything else: default");
 }
 
-/// The `[bus]` section: address and credentials of the broker.
+/// Values of `bus.reconnect_max_ms`: below, an absent broker costs CPU; above, an hour is lost.
+const RECONNECT_MAX_MS: RangeInclusive<u64> = 100..=3_600_000;
+
+/// The `[bus]` section: address and credentials of the broker, and when it is tried again.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct BusSettings {
@@ -106,6 +112,8 @@ pub struct BusSettings {
     pub nkey_seed_file: Option<PathBuf>,
     /// a `.creds` file.
     pub credentials_file: Option<PathBuf>,
+    /// Longest pause between two attempts to connect, in milliseconds.
+    pub reconnect_max_ms: u64,
 }
 
 impl Default for BusSettings {
@@ -117,6 +125,7 @@ impl Default for BusSettings {
             password: None,
             nkey_seed_file: None,
             credentials_file: None,
+            reconnect_max_ms: u64::try_from(RECONNECT_MAX.as_millis()).unwrap_or(u64::MAX),
         }
     }
 }
@@ -125,13 +134,25 @@ impl BusSettings {
     /// The bus configuration of a process with this connection name.
     ///
     /// # Errors
-    /// When more than one kind of credentials is set, or a seed cannot be read.
-    pub fn to_config(&self, mesh: &MeshName, connection_name: &str) -> Result<BusConfig, String> {
+    /// When a value is out of bounds, more than one kind of credentials is set, or a seed cannot be
+    /// read.
+    pub fn to_config(
+        &self,
+        mesh: &MeshName,
+        connection_name: &str,
+        role: ConnectionRole,
+    ) -> Result<BusConfig, String> {
+        if !RECONNECT_MAX_MS.contains(&self.reconnect_max_ms) {
+            let (least, most) = (RECONNECT_MAX_MS.start(), RECONNECT_MAX_MS.end());
+            return Err(format!("bus.reconnect_max_ms must be {least} to {most}"));
+        }
         Ok(BusConfig {
             url: self.url.clone(),
             connection_name: connection_name.to_owned(),
             mesh: mesh.clone(),
             credentials: self.credentials()?,
+            role,
+            reconnect_max: Duration::from_millis(self.reconnect_max_ms),
         })
     }
 
@@ -141,7 +162,7 @@ impl BusSettings {
     /// # Errors
     /// Names the key and the problem, without secrets.
     pub fn check(&self, mesh: &MeshName) -> Result<(), String> {
-        self.to_config(mesh, "check")?.check().map_err(|error| {
+        self.to_config(mesh, "check", ConnectionRole::Few)?.check().map_err(|error| {
             let key = match error {
                 BusError::NoUrl | BusError::Url { .. } => "bus.url",
                 BusError::CredentialsFile { .. } => "bus.credentials_file",
@@ -239,9 +260,11 @@ mod tests {
             ..BusSettings::default()
         };
         let mesh = MeshName::new("m").unwrap();
-        assert!(both.to_config(&mesh, "x").unwrap_err().contains("not several"));
+        assert!(
+            both.to_config(&mesh, "x", ConnectionRole::Few).unwrap_err().contains("not several")
+        );
         let half = BusSettings { user: Some("u".into()), ..BusSettings::default() };
-        assert!(half.to_config(&mesh, "x").unwrap_err().contains("set both"));
+        assert!(half.to_config(&mesh, "x", ConnectionRole::Few).unwrap_err().contains("set both"));
     }
 
     #[test]
@@ -253,6 +276,8 @@ mod tests {
         for (settings, wanted) in [
             (BusSettings { url: String::new(), ..bus() }, "bus.url: bus url is empty"),
             (BusSettings { url: "http://u:hush@h".into(), ..bus() }, "bus.url: "),
+            (BusSettings { reconnect_max_ms: 99, ..bus() }, "bus.reconnect_max_ms must be 100 to"),
+            (BusSettings { reconnect_max_ms: 3_600_001, ..bus() }, "bus.reconnect_max_ms must"),
             (
                 BusSettings { credentials_file: credentials_file(seed.path()), ..bus() },
                 "bus.credentials_file: ",

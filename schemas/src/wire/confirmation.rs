@@ -17,7 +17,7 @@ use crate::histogram::layout::MAX_NS;
 use crate::ids::{Incarnation, NodeName, Operation, Seq};
 use crate::limits::wire::{
     CONFIRMATION_BYTES_MAX, CONFIRMED_LIMITS_MAX, CONFIRMED_RUNS_MAX, CONFIRMED_SPANS_MAX,
-    COUNT_MAX, LIMITS_MAX,
+    COUNT_MAX, LIMITS_MAX, MESH_NODES_MAX,
 };
 
 /// What is stored of one node.
@@ -40,6 +40,12 @@ pub struct Confirmation {
     /// The limits of the operations that the aggregator judges, each once; at most
     /// `limits::wire::LIMITS_MAX` of one operation.
     pub limits: Vec<LatencyLimit>,
+    /// How many nodes the aggregator knows, over which a node spreads its reconnects; at most
+    /// `limits::wire::MESH_NODES_MAX`, 0 when it is not stated.
+    pub mesh_nodes: u32,
+    /// True while the aggregator lacks the set of readings to which the node's changes refer: the
+    /// node sends all of them.
+    pub readings_missing: bool,
 }
 
 /// A limit that a budget sets: so many samples of an operation may exceed it, and no more.
@@ -99,6 +105,15 @@ struct Envelope {
     runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     limits: Vec<(String, u64, u32)>,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    mesh_nodes: u32,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    readings_missing: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 #[derive(Serialize, Deserialize)]
@@ -124,6 +139,8 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
         age_ms: milliseconds(confirmation.age),
         runs: confirmation.runs.iter().map(run).collect(),
         limits: confirmation.limits.iter().map(limit).collect(),
+        mesh_nodes: confirmation.mesh_nodes,
+        readings_missing: confirmation.readings_missing,
     })
     // Cannot fail: MessagePack expresses numbers and text.
     .expect("a confirmation holds only numbers and text, which MessagePack can express")
@@ -161,7 +178,12 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     let backlog = Duration::from_millis(envelope.backlog_ms);
     let age = Duration::from_millis(envelope.age_ms);
     let limits = check_limits(envelope.limits)?;
-    Ok(Confirmation { node: node.clone(), behind: envelope.behind, backlog, age, runs, limits })
+    let Envelope { behind, mesh_nodes, readings_missing, .. } = envelope;
+    if mesh_nodes > MESH_NODES_MAX {
+        return Err(WireError::Bounds { field: "mesh_nodes" });
+    }
+    let node = node.clone();
+    Ok(Confirmation { node, behind, backlog, age, runs, limits, mesh_nodes, readings_missing })
 }
 
 fn check_limits(limits: Vec<(String, u64, u32)>) -> Result<Vec<LatencyLimit>, WireError> {
@@ -216,7 +238,16 @@ mod tests {
         let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(7), spans }];
         let limits = limits(&[("epoch_hook", 18_000_000), ("epoch_hook", 1)]);
         let (backlog, age) = (Duration::from_secs(31), Duration::from_millis(4_321));
-        Confirmation { node: node(), behind: true, backlog, age, runs, limits }
+        Confirmation {
+            node: node(),
+            behind: true,
+            backlog,
+            age,
+            runs,
+            limits,
+            mesh_nodes: 9,
+            readings_missing: true,
+        }
     }
 
     #[test]
@@ -280,6 +311,19 @@ mod tests {
         };
         got.runs = (0..CONFIRMED_RUNS_MAX as u64).map(run).collect();
         assert_eq!(decode(&node(), &encode(&got)), Ok(got));
+    }
+
+    #[test]
+    fn more_nodes_than_a_mesh_can_have_are_refused_and_no_number_takes_no_bytes() {
+        let with = |mesh_nodes| Confirmation { mesh_nodes, ..confirmation(vec![(1, 2)]) };
+        for nodes in [0, 1, MESH_NODES_MAX] {
+            assert_eq!(decode(&node(), &encode(&with(nodes))), Ok(with(nodes)));
+        }
+        let refused = Err(WireError::Bounds { field: "mesh_nodes" });
+        assert_eq!(decode(&node(), &encode(&with(MESH_NODES_MAX + 1))), refused);
+        let key = b"mesh_nodes";
+        let has_key = |bytes: &[u8]| bytes.windows(key.len()).any(|part| part == key);
+        assert_eq!([0, 1].map(|nodes| has_key(&encode(&with(nodes)))), [false, true]);
     }
 
     #[test]

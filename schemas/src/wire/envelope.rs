@@ -10,7 +10,7 @@ use super::error::{SCHEMA, WireError};
 use super::event::Events;
 use super::latency::LatencyBody;
 use super::messagepack::read;
-use super::snapshot::{Body, Bus, Hardware, Header, NotedRun, Snapshot, Totals};
+use super::snapshot::{Body, Bus, Hardware, Header, Interval, NotedRun, Snapshot, Totals};
 use crate::hardware::SensorState;
 use crate::histogram::{Distribution, Packed};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
@@ -45,6 +45,30 @@ struct Envelope<'a, B> {
     body: B,
 }
 
+/// The bodies of an interval by their kinds; a later version may add some.
+#[derive(Deserialize)]
+struct IntervalBody<'a> {
+    #[serde(default, borrow)]
+    latency: Option<LatencyBody<'a>>,
+    #[serde(default)]
+    hardware: Option<Hardware>,
+    #[serde(default)]
+    bus: Option<Bus>,
+    #[serde(default)]
+    event: Option<Events>,
+}
+
+impl IntervalBody<'_> {
+    fn check<H: Distribution>(self) -> Result<Body<H>, WireError> {
+        Ok(Body::Interval(Interval {
+            latency: self.latency.map(LatencyBody::check).transpose()?,
+            hardware: self.hardware.map(check_hardware).transpose()?,
+            bus: self.bus.map(check_bus).transpose()?,
+            event: self.event.map(Events::check).transpose()?,
+        }))
+    }
+}
+
 /// Just enough to distinguish a later version from garbage.
 #[derive(Deserialize)]
 struct Version {
@@ -61,13 +85,51 @@ pub fn encode(snapshot: &Snapshot) -> Vec<u8> {
 #[must_use]
 pub fn encode_body(body: &Body) -> Vec<u8> {
     match body {
-        Body::Latency(latency) => rmp_serde::to_vec_named(&LatencyBody::of(latency)),
-        Body::Hardware(hardware) => rmp_serde::to_vec_named(hardware),
-        Body::Bus(bus) => rmp_serde::to_vec_named(bus),
-        Body::Event(events) => rmp_serde::to_vec_named(events),
+        Body::Latency(latency) => named(&LatencyBody::of(latency)),
+        Body::Hardware(hardware) => named(hardware),
+        Body::Bus(bus) => named(bus),
+        Body::Event(events) => named(events),
+        Body::Interval(Interval { latency, hardware, bus, event }) => {
+            let latency = latency.as_ref().map(|latency| named(&LatencyBody::of(latency)));
+            let parts = [
+                (SnapshotKind::Latency, latency),
+                (SnapshotKind::Hardware, hardware.as_ref().map(named)),
+                (SnapshotKind::Bus, bus.as_ref().map(named)),
+                (SnapshotKind::Event, event.as_ref().map(named)),
+            ];
+            let parts = parts.iter().filter_map(|(kind, body)| Some((*kind, body.as_deref()?)));
+            combine_bodies(&parts.collect::<Vec<_>>())
+        }
     }
-    // Cannot fail: MessagePack expresses maps, numbers and text.
-    .expect("a body holds only maps, numbers and text, which MessagePack can express")
+}
+
+fn named<T: Serialize>(body: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(body)
+        // Cannot fail: MessagePack expresses maps, numbers and text.
+        .expect("a body holds only maps, numbers and text, which MessagePack can express")
+}
+
+/// The body of an interval from encoded bodies, each of another kind.
+#[must_use]
+pub fn combine_bodies(parts: &[(SnapshotKind, &[u8])]) -> Vec<u8> {
+    let bytes: usize = parts.iter().map(|(kind, body)| 1 + kind.as_str().len() + body.len()).sum();
+    let mut combined = Vec::with_capacity(1 + bytes);
+    combined.push(fixed(FIXMAP, parts.len()));
+    for (kind, body) in parts {
+        combined.push(fixed(FIXSTR, kind.as_str().len()));
+        combined.extend_from_slice(kind.as_str().as_bytes());
+        combined.extend_from_slice(body);
+    }
+    combined
+}
+
+/// First bytes of short maps and texts in MessagePack; their lengths are in the low bits.
+const FIXMAP: u8 = 0x80;
+const FIXSTR: u8 = 0xa0;
+
+fn fixed(marker: u8, length: usize) -> u8 {
+    // Cannot fail: there are five kinds, and their names are short.
+    marker | u8::try_from(length).expect("kinds are few and their names short")
 }
 
 /// The bytes of the snapshot with this header and an encoded body of this kind.
@@ -109,6 +171,7 @@ pub fn decode_body(kind: SnapshotKind, bytes: &[u8]) -> Result<Body, WireError> 
         SnapshotKind::Hardware => Ok(Body::Hardware(check_hardware(whole(bytes)?)?)),
         SnapshotKind::Bus => Ok(Body::Bus(check_bus(whole(bytes)?)?)),
         SnapshotKind::Event => Ok(Body::Event(Events::check(whole(bytes)?)?)),
+        SnapshotKind::Interval => whole::<IntervalBody<'_>>(bytes)?.check(),
     }
 }
 
@@ -156,6 +219,7 @@ fn decode_as<H: Distribution>(
         }
         SnapshotKind::Bus => open(subject, bytes, |body| Ok(Body::Bus(check_bus(body)?))),
         SnapshotKind::Event => open(subject, bytes, |body| Ok(Body::Event(Events::check(body)?))),
+        SnapshotKind::Interval => open(subject, bytes, IntervalBody::check),
     }
 }
 
@@ -243,6 +307,14 @@ fn check_header<B>(
 fn check_hardware(hardware: Hardware) -> Result<Hardware, WireError> {
     if hardware.readings.len() > SERIES_MAX {
         return Err(WireError::Bounds { field: "readings" });
+    }
+    let is_sound = |(place, value): &(u32, f64)| {
+        usize::try_from(*place).is_ok_and(|place| place < SERIES_MAX) && value.is_finite()
+    };
+    let may_change = hardware.changed.is_empty() || hardware.is_change();
+    if hardware.changed.len() > SERIES_MAX || !hardware.changed.iter().all(is_sound) || !may_change
+    {
+        return Err(WireError::Bounds { field: "changed" });
     }
     for reading in &hardware.readings {
         LossReason::check(&reading.sensor)?;

@@ -1,11 +1,11 @@
 //! Wire version 1: the messages of nodes, client libraries and aggregators, as bytes and as types.
 //!
 //! A message is one MessagePack map with named fields: a header (node, incarnation, seq, interval,
-//! samples so far) and a body of one kind. A reader skips unknown fields, so later versions may add
-//! some. Reading checks the size first and every value after it, and returns only valid types;
-//! nothing here panics, whatever the bytes.
+//! samples so far) and a body of one kind, or of an interval with a body of each kind. A reader
+//! skips unknown fields, so later versions may add some. Reading checks the size first and every
+//! value after it, and returns only valid types; nothing here panics, whatever the bytes.
 //!
-//! DESIGN S6.
+//! DESIGN S6, S31.
 
 pub mod confirmation;
 mod envelope;
@@ -16,9 +16,12 @@ mod latency;
 mod messagepack;
 mod snapshot;
 
-pub use envelope::{decode, decode_body, decode_packed, encode, encode_around, encode_body};
+pub use envelope::{
+    combine_bodies, decode, decode_body, decode_packed, encode, encode_around, encode_body,
+};
 pub use error::{SCHEMA, WireError};
 pub use event::{AlertType, Event, EventSource, Events};
 pub use snapshot::{
-    Body, BreakerState, Bus, Hardware, Header, Latency, NotedRun, SENT_HEADER, Snapshot, Totals,
+    Body, BreakerState, Bus, Hardware, Header, Interval, Latency, NotedRun, SENT_HEADER, Snapshot,
+    Totals, apply_changes,
 };

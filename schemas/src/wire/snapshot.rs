@@ -70,10 +70,6 @@ impl Totals {
 
 /// The part of a message that depends on its kind.
 #[derive(Clone, Debug, PartialEq)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a body is made or read one at a time; 200 bytes more of it are no allocation more"
-)]
 pub enum Body<H = Histogram> {
     /// Latencies, counters and gauges.
     Latency(Latency<H>),
@@ -83,6 +79,27 @@ pub enum Body<H = Histogram> {
     Bus(Bus),
     /// Events and service checks of the jobs.
     Event(Events),
+    /// Several of these, of one interval.
+    Interval(Interval<H>),
+}
+
+/// What a node sends of one interval in one message, as far as it fits.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Interval<H = Histogram> {
+    /// Latencies, counters and gauges.
+    pub latency: Option<Latency<H>>,
+    /// Sensor readings.
+    pub hardware: Option<Hardware>,
+    /// The node's outbox and connection.
+    pub bus: Option<Bus>,
+    /// Events and service checks of the jobs.
+    pub event: Option<Events>,
+}
+
+impl<H> Default for Interval<H> {
+    fn default() -> Self {
+        Self { latency: None, hardware: None, bus: None, event: None }
+    }
 }
 
 impl<H: Distribution> Body<H> {
@@ -94,25 +111,74 @@ impl<H: Distribution> Body<H> {
             Self::Hardware(_) => SnapshotKind::Hardware,
             Self::Bus(_) => SnapshotKind::Bus,
             Self::Event(_) => SnapshotKind::Event,
+            Self::Interval(_) => SnapshotKind::Interval,
+        }
+    }
+
+    /// The parts of the interval that it carries: one, or several.
+    #[must_use]
+    pub fn into_parts(self) -> Interval<H> {
+        match self {
+            Self::Latency(latency) => Interval { latency: Some(latency), ..Interval::default() },
+            Self::Hardware(hardware) => {
+                Interval { hardware: Some(hardware), ..Interval::default() }
+            }
+            Self::Bus(bus) => Interval { bus: Some(bus), ..Interval::default() },
+            Self::Event(events) => Interval { event: Some(events), ..Interval::default() },
+            Self::Interval(parts) => parts,
+        }
+    }
+
+    /// Its latencies, counters and gauges.
+    #[must_use]
+    pub fn latency(&self) -> Option<&Latency<H>> {
+        match self {
+            Self::Latency(latency) => Some(latency),
+            Self::Interval(parts) => parts.latency.as_ref(),
+            Self::Hardware(_) | Self::Bus(_) | Self::Event(_) => None,
+        }
+    }
+
+    /// Its sensor readings.
+    #[must_use]
+    pub fn hardware(&self) -> Option<&Hardware> {
+        match self {
+            Self::Hardware(hardware) => Some(hardware),
+            Self::Interval(parts) => parts.hardware.as_ref(),
+            Self::Latency(_) | Self::Bus(_) | Self::Event(_) => None,
+        }
+    }
+
+    /// What it reports of the node's outbox and connection.
+    #[must_use]
+    pub fn bus(&self) -> Option<&Bus> {
+        match self {
+            Self::Bus(bus) => Some(bus),
+            Self::Interval(parts) => parts.bus.as_ref(),
+            Self::Latency(_) | Self::Hardware(_) | Self::Event(_) => None,
+        }
+    }
+
+    /// Its events and service checks.
+    #[must_use]
+    pub fn event(&self) -> Option<&Events> {
+        match self {
+            Self::Event(events) => Some(events),
+            Self::Interval(parts) => parts.event.as_ref(),
+            Self::Latency(_) | Self::Hardware(_) | Self::Bus(_) => None,
         }
     }
 
     /// Samples that this message carries.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        match self {
-            Self::Latency(latency) => latency.samples(),
-            Self::Hardware(_) | Self::Bus(_) | Self::Event(_) => 0,
-        }
+        self.latency().map_or(0, Latency::samples)
     }
 
     /// Those of them that the node took of itself.
     #[must_use]
     pub fn own_samples(&self) -> u64 {
-        match self {
-            Self::Latency(latency) => latency.own_samples(),
-            Self::Hardware(_) | Self::Bus(_) | Self::Event(_) => 0,
-        }
+        self.latency().map_or(0, Latency::own_samples)
     }
 }
 
@@ -148,16 +214,49 @@ impl<H: Distribution> Latency<H> {
     }
 }
 
-/// One sample of the machine's sensors.
+/// One sample of the machine's sensors: all readings, or those values that differ from an earlier
+/// message with all of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Hardware {
-    /// At most `limits::wire::SERIES_MAX` readings.
+    /// At most `limits::wire::SERIES_MAX` readings; none when only values have changed.
     pub readings: Vec<Reading>,
+    /// Number of the set of readings within the incarnation, which grows with each message that has
+    /// all of them; 0 from a node that sends no changes.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub set: u64,
+    /// Without readings: places in the set of this number and their values, of all readings whose
+    /// value has changed since that set was sent. All others are as they were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed: Vec<(u32, f64)>,
+}
+
+impl Hardware {
+    /// All readings, to which no changes refer.
+    #[must_use]
+    pub fn all(readings: Vec<Reading>) -> Self {
+        Self { readings, ..Self::default() }
+    }
+
+    /// Whether these are changes of an earlier set.
+    #[must_use]
+    pub fn is_change(&self) -> bool {
+        self.readings.is_empty() && self.set > 0
+    }
+}
+
+/// Puts changed values into the readings of their set; a place without a value is left alone.
+pub fn apply_changes(readings: &mut [Reading], changed: &[(u32, f64)]) {
+    for (place, value) in changed {
+        let reading = usize::try_from(*place).ok().and_then(|place| readings.get_mut(place));
+        if let Some(known) = reading.and_then(|reading| reading.value.as_mut()) {
+            *known = *value;
+        }
+    }
 }
 
 /// Counts of the node's messages between the outbox and the aggregators. Counters run from the
 /// start of the incarnation and count messages: `attempted = published + dropped + refused +
-/// coalesced + held`.
+/// coalesced + combined + held`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Bus {
@@ -200,6 +299,9 @@ pub struct Bus {
     /// Messages merged into a neighbour, or superseded by a newer one, before they were sent.
     #[serde(skip_serializing_if = "is_zero")]
     pub coalesced: u64,
+    /// Messages that travelled as a part of another message of their interval.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub combined: u64,
     /// Messages that had to wait for a token of the emergency lane.
     #[serde(skip_serializing_if = "is_zero")]
     pub rate_limited: u64,

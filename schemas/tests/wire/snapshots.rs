@@ -11,8 +11,8 @@ use plimsoll_schemas::limits::wire::{MESSAGE_BYTES_MAX, SERIES_MAX, VERSION_BYTE
 use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{
-    Body, Bus, Hardware, Header, Latency, Snapshot, Totals, WireError, decode, decode_packed,
-    encode,
+    Body, Bus, Events, Hardware, Header, Interval, Latency, Snapshot, Totals, WireError, decode,
+    decode_packed, encode,
 };
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
@@ -114,9 +114,21 @@ fn every_kind_comes_back_as_it_was() {
                 MissingReading::unsupported("driver"),
             ),
         ],
+        set: 3,
+        changed: Vec::new(),
     });
+    let changed = Hardware { set: 3, changed: vec![(0, 0.75)], ..Hardware::default() };
     let bus = Body::Bus(Bus { attempted: 9, round_trip_ns: Some(70_000), ..Bus::default() });
-    for body in [latency().body, hardware, bus] {
+    let parts = Interval {
+        latency: latency().body.latency().cloned(),
+        hardware: Some(changed.clone()),
+        bus: bus.bus().cloned(),
+        event: Some(Events::default()),
+    };
+    let quiet = Interval { latency: None, event: None, ..parts.clone() };
+    let intervals = [parts, quiet, Interval::default()].map(Body::Interval);
+    let kinds = [latency().body, hardware, Body::Hardware(changed), bus];
+    for body in kinds.into_iter().chain(intervals) {
         let snapshot = Snapshot { header: header(), body };
         assert_eq!(decode(&subject(snapshot.body.kind()), &bytes_of(&snapshot)), Ok(snapshot));
     }
@@ -307,7 +319,7 @@ fn a_version_is_plain_text_of_a_bounded_length() {
 fn readings_that_contradict_their_state_are_refused() {
     let mut reading = Reading::ok(&hardware::LOAD1, Labels::default(), 0.5);
     reading.state = SensorState::Stale;
-    let body = Body::Hardware(Hardware { readings: vec![reading] });
+    let body = Body::Hardware(Hardware::all(vec![reading]));
     let bytes = bytes_of(&Snapshot { header: header(), body });
     assert_eq!(
         decode(&subject(SnapshotKind::Hardware), &bytes),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use plimsoll_bus::{Bus, BusConfig, Credentials};
+use plimsoll_bus::{Bus, BusConfig};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::free_port;
 use plimsoll_schemas::ids::MeshName;
@@ -55,9 +55,9 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
     let mut mesh = SingleNodeMesh::start_with(dir.path(), settings).await.unwrap();
     let name = MeshName::new("local").unwrap();
     let subject = undeliverable_subject(&name);
-    let (url, credentials) = (mesh.stack.broker().url(), Credentials::None);
+    let url = mesh.stack.broker().url();
     let connection_name = "listener".to_owned();
-    let config = BusConfig { url, connection_name, mesh: name, credentials };
+    let config = BusConfig::new(url, connection_name, name);
     let (bus, _events) = Bus::connect(config).unwrap();
     let mut given_up = bus.listen(subject);
 

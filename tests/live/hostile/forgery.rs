@@ -61,7 +61,7 @@ fn latency() -> Vec<u8> {
 
 fn hardware() -> Vec<u8> {
     let readings = vec![Reading::ok(&LOAD1, Labels::default(), 1.0)];
-    message(header(GHOST, 1, 1, 0), Body::Hardware(Hardware { readings }))
+    message(header(GHOST, 1, 1, 0), Body::Hardware(Hardware::all(readings)))
 }
 
 fn twice() -> Vec<u8> {

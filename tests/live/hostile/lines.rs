@@ -14,6 +14,8 @@ use plimsoll_tests::statsd::{StatsdSender, await_datagrams};
 const WAIT: Duration = Duration::from_secs(20);
 /// Resident memory of a node under any input, in a build without optimisation.
 const RESIDENT_BYTES_MAX: f64 = 64.0 * 1024.0 * 1024.0;
+/// The same for the aggregator, whose allocator keeps freed pages for a while.
+const AGGREGATOR_BYTES_MAX: f64 = 96.0 * 1024.0 * 1024.0;
 /// The largest payload of a UDP datagram over IPv4.
 const UDP_BYTES_MAX: usize = 65_507;
 const NAMES: usize = 100_000;
@@ -191,7 +193,7 @@ async fn a_hundred_thousand_names_fold_into_one_and_memory_stays_bounded() {
         assert!(operation_row(&summary, scope, "other").is_some_and(|row| row.total.count > 0));
     }
     let aggregator = MetricsPage::of(mesh.stack.api()).await.unwrap();
-    assert!(resident_bytes(&aggregator) < RESIDENT_BYTES_MAX, "{}", resident_bytes(&aggregator));
+    assert!(resident_bytes(&aggregator) < AGGREGATOR_BYTES_MAX, "{}", resident_bytes(&aggregator));
 }
 
 #[tokio::test]

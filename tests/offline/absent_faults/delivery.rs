@@ -44,7 +44,7 @@ fn drops_do_not_open_the_breaker() {
 #[test]
 fn a_message_that_waits_for_a_token_is_counted_and_held() {
     let mut bounds = tight();
-    (bounds.outbox.emergency_burst, bounds.outbox.emergency_reserved) = (2, 1);
+    (bounds.outbox.emergency_burst, bounds.outbox.emergency_reserved) = (1, 1);
     let mut node = node("a", bounds);
     for second in 1..=14 {
         node.on_datagram(start(), b"a:1|ms");
@@ -54,9 +54,14 @@ fn a_message_that_waits_for_a_token_is_counted_and_held() {
     node.on_bus_event(now, &connected());
     let sent = send_all(&mut node, now);
     let bus = node.status().bus;
-    assert_eq!(sent.iter().filter(|sent| lane_of(sent) == Lane::Emergency).count(), 1);
+    assert_eq!(sent.iter().filter(|sent| lane_of(sent) == Lane::Emergency).count(), 0);
     assert_eq!(bus.rate_limited, 1);
-    let placed = bus.published + bus.dropped + bus.refused + bus.coalesced + bus.outbox_messages;
+    let placed = bus.published
+        + bus.dropped
+        + bus.refused
+        + bus.coalesced
+        + bus.combined
+        + bus.outbox_messages;
     assert_eq!(bus.attempted, placed);
 }
 
@@ -74,7 +79,7 @@ fn the_aggregator_reads_the_emergency_lane() {
     let sent = send_all(&mut node, now);
     let rerouted: Vec<_> =
         sent.into_iter().filter(|sent| lane_of(sent) == Lane::Emergency).collect();
-    assert!(rerouted.len() >= 2, "{rerouted:?}");
+    assert!(!rerouted.is_empty());
     deliver(&mut aggregator, now, &rerouted);
     let merged = aggregator.view(now.wall, "jetstream").summary.nodes[0].ledger.merged;
     assert!(merged > 0, "nothing of the emergency lane was merged");

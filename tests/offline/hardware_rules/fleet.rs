@@ -35,7 +35,7 @@ impl Fleet {
     pub(crate) fn receive(&mut self, length: Duration, readings: &[Reading]) {
         self.now = Now { mono: self.now.mono.plus(length), wall: self.now.wall.plus(length) };
         self.seq += 1;
-        let body = Body::Hardware(Hardware { readings: readings.to_vec() });
+        let body = Body::Hardware(Hardware::all(readings.to_vec()));
         let header = Header {
             node: NodeName::new(NODE).unwrap(),
             incarnation: Incarnation(1),

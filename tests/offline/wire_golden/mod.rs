@@ -14,7 +14,7 @@ use plimsoll_schemas::wire::{SCHEMA, WireError, decode, encode};
 use sidecar::Sidecar;
 
 /// Every message of the version; names are only ever added.
-const NAMES: [&str; 20] = [
+const NAMES: [&str; 24] = [
     "bus_coalesced",
     "bus_disconnected",
     "bus_kernel_dropped",
@@ -24,7 +24,11 @@ const NAMES: [&str; 20] = [
     "event_empty",
     "event_later",
     "event_typical",
+    "hardware_changed",
+    "hardware_set",
     "hardware_states",
+    "interval_event",
+    "interval_typical",
     "latency_edges",
     "latency_empty",
     "latency_labelled_node",

@@ -9,8 +9,9 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::{Body, Header, Latency, Snapshot, Totals};
+use plimsoll_schemas::wire::{Body, Header, Interval, Latency, Snapshot, Totals};
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// One sidecar file.
@@ -42,10 +43,28 @@ pub(crate) struct Sidecar {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 enum Stated {
-    Latency { histograms: Vec<Distribution>, counters: Vec<Number>, gauges: Vec<Number> },
+    Latency(Latencies),
     Hardware(Value),
     Bus(Value),
     Event(Value),
+    Interval(Parts),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Latencies {
+    histograms: Vec<Distribution>,
+    counters: Vec<Number>,
+    gauges: Vec<Number>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Parts {
+    latency: Option<Latencies>,
+    hardware: Option<Value>,
+    bus: Option<Value>,
+    event: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -128,19 +147,14 @@ impl Sidecar {
     pub(crate) fn assert_decoded(&self, body: &Body) {
         let about = &self.about;
         match (&self.body, body) {
-            (Stated::Latency { histograms, .. }, Body::Latency(latency)) => {
-                let decoded =
-                    latency.histograms.iter().map(|(_, histogram)| Figures::of(histogram));
-                let stated = histograms.iter().map(|one| one.figures);
-                assert_eq!(decoded.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
-                for (stated, (_, decoded)) in histograms.iter().zip(&latency.histograms) {
-                    stated.assert_bounds(decoded);
-                }
-                let decoded =
-                    latency.histograms.iter().map(|(_, histogram)| json!(histogram.overs()));
-                let stated = histograms.iter().map(|one| json!(one.over));
-                assert_eq!(decoded.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
+            (Stated::Interval(parts), Body::Interval(_)) => {
+                let stated = parts.latency.as_ref().zip(body.latency());
+                stated.into_iter().for_each(|(stated, decoded)| stated.assert(about, decoded));
+                let decoded = [json!(body.hardware()), json!(body.bus()), json!(body.event())];
+                let stated = [&parts.hardware, &parts.bus, &parts.event].map(|part| json!(part));
+                assert_eq!(decoded, stated, "{about}");
             }
+            (Stated::Latency(stated), Body::Latency(latency)) => stated.assert(about, latency),
             (Stated::Hardware(fields), Body::Hardware(decoded)) => {
                 assert_eq!(&json!(decoded), fields, "{about}");
             }
@@ -157,21 +171,44 @@ impl Sidecar {
 
 impl Stated {
     fn input(&self) -> Body {
-        let parsed = "the sidecar names the fields of the body";
         match self {
-            Self::Latency { histograms, counters, gauges } => Body::Latency(Latency {
-                histograms: histograms.iter().map(Distribution::input).collect(),
-                counters: counters.iter().map(Number::input).collect(),
-                gauges: gauges.iter().map(Number::input).collect(),
+            Self::Latency(latencies) => Body::Latency(latencies.input()),
+            Self::Hardware(fields) => Body::Hardware(parsed(fields)),
+            Self::Bus(fields) => Body::Bus(parsed(fields)),
+            Self::Event(fields) => Body::Event(parsed(fields)),
+            Self::Interval(parts) => Body::Interval(Interval {
+                latency: parts.latency.as_ref().map(Latencies::input),
+                hardware: parts.hardware.as_ref().map(parsed),
+                bus: parts.bus.as_ref().map(parsed),
+                event: parts.event.as_ref().map(parsed),
             }),
-            Self::Hardware(fields) => {
-                Body::Hardware(serde_json::from_value(fields.clone()).expect(parsed))
-            }
-            Self::Bus(fields) => Body::Bus(serde_json::from_value(fields.clone()).expect(parsed)),
-            Self::Event(fields) => {
-                Body::Event(serde_json::from_value(fields.clone()).expect(parsed))
-            }
         }
+    }
+}
+
+fn parsed<T: DeserializeOwned>(fields: &Value) -> T {
+    serde_json::from_value(fields.clone()).expect("the sidecar names the fields of the body")
+}
+
+impl Latencies {
+    fn input(&self) -> Latency {
+        Latency {
+            histograms: self.histograms.iter().map(Distribution::input).collect(),
+            counters: self.counters.iter().map(Number::input).collect(),
+            gauges: self.gauges.iter().map(Number::input).collect(),
+        }
+    }
+
+    fn assert(&self, about: &str, latency: &Latency) {
+        let decoded = latency.histograms.iter().map(|(_, histogram)| Figures::of(histogram));
+        let stated = self.histograms.iter().map(|one| one.figures);
+        assert_eq!(decoded.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
+        for (stated, (_, decoded)) in self.histograms.iter().zip(&latency.histograms) {
+            stated.assert_bounds(decoded);
+        }
+        let decoded = latency.histograms.iter().map(|(_, histogram)| json!(histogram.overs()));
+        let stated = self.histograms.iter().map(|one| json!(one.over));
+        assert_eq!(decoded.collect::<Vec<_>>(), stated.collect::<Vec<_>>(), "{about}");
     }
 }
 

@@ -47,7 +47,7 @@ pub use notifications::{DueNotification, NotificationCounts, Notifications};
 pub use silences::{CommandError, Silences, Suppression};
 pub use situation::Situation;
 
-use super::rules::{ActiveAlerts, AlertFinding};
+use super::rules::AlertFinding;
 
 /// The resolution of a notification's lateness, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
@@ -139,8 +139,8 @@ impl Alerting {
 
     /// The scopes of all alerts that are not inactive.
     #[must_use]
-    pub fn active(&self) -> ActiveAlerts<'_> {
-        self.alerts.active().map(|(key, _)| key).collect()
+    pub fn active(&self) -> Vec<AlertKey> {
+        self.alerts.active().map(|(key, _)| key.clone()).collect()
     }
 
     /// The nodes with an alert about gaps in their ledger entry.

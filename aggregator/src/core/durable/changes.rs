@@ -61,7 +61,7 @@ impl Changes {
     pub fn confirmations(&self, as_of: Mono) -> Vec<PendingConfirmation> {
         let present = self.nodes.iter().filter_map(|(name, node)| Some((name, node.as_deref()?)));
         let confirmation = |(name, node): (&NodeName, &Node)| {
-            PendingConfirmation::new(name, as_of, self.read_up_to, node.account.confirmed())
+            PendingConfirmation::new(name, as_of, self.read_up_to, node)
         };
         present.map(confirmation).collect()
     }

@@ -14,7 +14,17 @@ use plimsoll_schemas::wire::confirmation::{
     Confirmation, ConfirmedIncarnation, LatencyLimit, encode,
 };
 
+use crate::core::fleet::Node;
 use crate::core::ingest::ReadUpTo;
+
+/// What the confirmations to all nodes have in common.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CommonTerms {
+    /// The limits that nodes count samples by.
+    pub limits: Vec<LatencyLimit>,
+    /// How many nodes are known.
+    pub mesh_nodes: u32,
+}
 
 /// A confirmation that is still to be sent to one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,31 +39,40 @@ pub struct PendingConfirmation {
     /// How far behind the end of the streams reading was.
     backlog: Duration,
     runs: Vec<ConfirmedIncarnation>,
+    /// Whether the node's readings are missing.
+    readings_missing: bool,
 }
 
 impl PendingConfirmation {
     /// What was merged of a node by `now`, when the streams had been read up to `read`.
     #[must_use]
-    pub fn new(
-        node: &NodeName,
-        now: Mono,
-        read: ReadUpTo,
-        runs: Vec<ConfirmedIncarnation>,
-    ) -> Self {
+    pub fn new(name: &NodeName, now: Mono, read: ReadUpTo, node: &Node) -> Self {
+        let (runs, readings_missing) = (node.account.confirmed(), node.readings.are_missing());
         let as_of = read.as_of(now);
         let behind = as_of.is_none_or(|as_of| now.since(as_of) > READ_LATE_MAX);
         let backlog = as_of.map_or(READ_LATE_MAX, |as_of| now.since(as_of));
-        Self { node: node.clone(), as_of: as_of.unwrap_or(now), behind, backlog, runs }
+        let as_of = as_of.unwrap_or(now);
+        Self { node: name.clone(), as_of, behind, backlog, runs, readings_missing }
     }
 
-    /// Its bytes now, with the limits that hold now. A node compares what it holds with a state of
-    /// some time ago, so the bytes carry the age of that state.
+    /// Its bytes now, with what holds for all nodes now. A node compares what it holds with a state
+    /// of some time ago, so the bytes carry the age of that state.
     #[must_use]
-    pub fn encode(&self, now: Mono, limits: &[LatencyLimit]) -> Vec<u8> {
-        let (node, runs, limits) = (self.node.clone(), self.runs.clone(), limits.to_vec());
+    pub fn encode(&self, now: Mono, common: &CommonTerms) -> Vec<u8> {
+        let CommonTerms { limits, mesh_nodes } = common.clone();
+        let (node, runs) = (self.node.clone(), self.runs.clone());
         let age = now.since(self.as_of);
-        let Self { behind, backlog, .. } = *self;
-        encode(&Confirmation { node, behind, backlog, age, runs, limits })
+        let Self { behind, backlog, readings_missing, .. } = *self;
+        encode(&Confirmation {
+            node,
+            behind,
+            backlog,
+            age,
+            runs,
+            limits,
+            mesh_nodes,
+            readings_missing,
+        })
     }
 }
 
@@ -62,6 +81,7 @@ impl PendingConfirmation {
     /// That nothing of a node is stored.
     pub(crate) fn of_nothing(node: NodeName) -> Self {
         let backlog = Duration::ZERO;
-        Self { node, as_of: Mono(0), behind: false, backlog, runs: Vec::new() }
+        let (runs, readings_missing) = (Vec::new(), false);
+        Self { node, as_of: Mono(0), behind: false, backlog, runs, readings_missing }
     }
 }

@@ -27,7 +27,7 @@ use plimsoll_schemas::time::Wall;
 
 pub use changes::Changes;
 pub use checkpoint::{Checkpoint, Partial, StoredRecords};
-pub use confirmations::PendingConfirmation;
+pub use confirmations::{CommonTerms, PendingConfirmation};
 pub use pool::Pool;
 #[cfg(test)]
 pub(in crate::core) use record::VERSION as RECORD_VERSION;

@@ -17,7 +17,7 @@ use crate::core::fleet::{Node, Pools};
 
 /// Version of the records; another one is not read, since the streams still hold what they were
 /// made of.
-pub(in crate::core) const VERSION: u16 = 10;
+pub(in crate::core) const VERSION: u16 = 11;
 const FRAME_BYTES: usize = 6;
 
 /// A part of the state that is written as a whole.

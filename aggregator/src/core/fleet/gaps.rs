@@ -17,7 +17,7 @@ use plimsoll_schemas::time::Mono;
 use super::ledger::Gap;
 
 /// What is missing from nodes' ledger entries.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Gaps {
     watched: BTreeMap<NodeName, WatchedGap>,
     /// Up to when the streams had been read when last watched.

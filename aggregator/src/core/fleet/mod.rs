@@ -6,7 +6,7 @@
 //! decodes nothing.
 //!
 //! Interface: [`Fleet::merge`] takes a decoded snapshot with its event time; [`Fleet::expire`],
-//! [`Fleet::on_clock_jump`] and [`Fleet::watch_gaps`] advance time; the rest is read access for
+//! [`Fleet::on_clock_jump`] and [`Fleet::watch`] advance time; the rest is read access for
 //! rules, alerts, checkpoints and views.
 //!
 //! DESIGN A14.
@@ -22,6 +22,7 @@ mod duplicate_names;
 mod events;
 mod gaps;
 mod ledger;
+mod message_delivery;
 mod node;
 mod node_at;
 mod operations;
@@ -38,11 +39,12 @@ use crate::limits::{CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_
 use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, RuleName};
+use plimsoll_schemas::own_operations::MESSAGE_DELIVERY;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::summary::{EventRow, Presence};
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::{Body, Events, Header, Latency, Snapshot};
+use plimsoll_schemas::wire::{Events, Interval, Latency, Snapshot};
 use serde::{Deserialize, Serialize};
 
 pub use buckets::{Buckets, Native, ends};
@@ -50,13 +52,15 @@ pub use completeness::{Completeness, ReportingNode};
 pub use counts::MergeCounts;
 pub use events::EventsQuery;
 pub use ledger::{Decision, Gap, LedgerEntry, Run, Seqs};
-pub(crate) use node::{CounterIncrease, SensedFigure, WorstReadings};
+pub(crate) use node::{CounterIncrease, KnownReading, ReadingTable, SensedFigure, WorstReadings};
 pub use node::{Latest, Node, NodeMetrics, Trouble};
 pub use node_at::NodeAt;
 pub use operations::{OVERFLOW, Operations};
 pub use rollup::{Definition, DefinitionError, Group, Rollup, Rollups};
 pub use shared::Shared;
-pub use window::{Batch, Limits, Merged, Ranks, Retention, SlotCounts, Sums, Times, Windows};
+pub use window::{
+    Batch, Limits, Merged, Phase, Ranks, Retention, SlotCounts, Sums, Times, Windows,
+};
 
 use super::ingest::{ClockJump, EventTime, Timeliness};
 use bounded::bounded_entry;
@@ -65,6 +69,7 @@ use crashes::Crashes;
 use duplicate_names::DuplicateNames;
 use events::RecentEvents;
 use gaps::Gaps;
+use message_delivery::MessageDelivery;
 use retention::{NODES_UP_TO, RetentionPlan, Selected, Selection};
 use rollup::GroupLosses;
 
@@ -82,8 +87,11 @@ pub struct Fleet {
     /// Not part of a checkpoint: after a restart it begins empty.
     events: RecentEvents,
     counts: MergeCounts,
+    deliveries: MessageDelivery,
     /// False while it is known that no node has expired.
     may_hold_expired: bool,
+    /// Nodes that have neither left nor expired, when expiry was last looked at; 0 before that.
+    present: usize,
     changed: ChangedNodes,
 }
 
@@ -148,7 +156,30 @@ impl Fleet {
             duplicate_names: DuplicateNames::default(),
             events: RecentEvents::default(),
             counts: MergeCounts::default(),
+            deliveries: MessageDelivery::default(),
             may_hold_expired: true,
+            present: 0,
+            changed: ChangedNodes::default(),
+        }
+    }
+
+    /// The fleet as it is now, for rules that are judged while messages are merged: without what no
+    /// rule is judged by. What changes while it exists is copied first.
+    #[must_use]
+    pub fn frozen(&self) -> Self {
+        Self {
+            nodes: self.nodes.clone(),
+            operations: Arc::clone(&self.operations),
+            rollups: Rollups::default(),
+            retention: self.retention.clone(),
+            gaps: self.gaps.clone(),
+            crashes: Crashes::default(),
+            duplicate_names: DuplicateNames::default(),
+            events: RecentEvents::default(),
+            counts: MergeCounts::default(),
+            deliveries: MessageDelivery::default(),
+            may_hold_expired: self.may_hold_expired,
+            present: self.present,
             changed: ChangedNodes::default(),
         }
     }
@@ -257,7 +288,7 @@ impl Fleet {
         node.last_seen = node.last_seen.max(time.seen.unwrap_or(taken));
         node.hidden = false;
         node.see_clock(time.skew);
-        node.operations.expire(time.judged_up_to);
+        node.operations.expire(time.judged_up_to, Phase::of(&header.node));
         *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
         match timeliness {
             Timeliness::InTime => {}
@@ -267,87 +298,58 @@ impl Fleet {
             }
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
-        node.observe_counts(header.incarnation);
         let from = (header.incarnation, header.seq);
-        match body {
-            Body::Latency(latency) => {
-                let times = Times { shown: time.judged_up_to, now: time.arrived, taken };
-                self.merge_latency(times, &header, &latency);
-                return Some(MergedSamples { node_labels: header.labels, latency });
-            }
-            Body::Hardware(hardware) => {
-                let unknown = node.take_readings(from, hardware);
-                node.observe_readings();
-                self.counts.reject("unknown_sensor", unknown);
-            }
-            // What a successor reports of a crashed run is no news of the way to the broker.
-            Body::Bus(_) if header.successor.is_some() => {}
-            Body::Bus(bus) => {
-                node.account.on_report(&header, &bus);
-                let judged = |of: &&Operation| self.retention.is_judged(of);
-                node.take_ended(taken, bus.ended_operations.iter().filter(judged));
-                node.take_bus(from, bus);
-                node.observe_bus();
-                node.observe_counts(header.incarnation);
-            }
-            Body::Event(Events { events }) => {
-                let without_room = node.take_events(from, &events);
-                self.events.push(&header.node, time.arrived, events);
-                self.counts.reject("service_check", without_room);
-            }
+        let Interval { latency, hardware, bus, event } = body.into_parts();
+        if let Some(hardware) = hardware {
+            let unknown = node.take_readings(from, hardware);
+            self.counts.reject("unknown_sensor", unknown);
         }
-        None
-    }
-
-    /// Adds a message's samples to the windows of its node, of the fleet, of roll-ups and of what
-    /// is kept apart for budgets.
-    fn merge_latency(&mut self, times: Times, header: &Header, latency: &Latency<Packed>) {
-        let Some(node) = self.nodes.get_mut(&header.node).map(Arc::make_mut) else { return };
-        let fleet = Arc::make_mut(&mut self.operations);
-        let numbers = node.take_numbers((header.incarnation, header.seq), latency);
+        // What a successor reports of a crashed run is no news of the way to the broker.
+        if let Some(bus) = bus.filter(|_| header.successor.is_none()) {
+            node.account.on_report(&header, &bus);
+            let judged = |of: &&Operation| self.retention.is_judged(of);
+            node.take_ended(taken, bus.ended_operations.iter().filter(judged));
+            node.take_bus(from, bus);
+            node.observe_bus();
+        }
+        if let Some(Events { events }) = event {
+            let without_room = node.take_events(from, &events);
+            self.events.push(&header.node, time.arrived, events);
+            self.counts.reject("service_check", without_room);
+        }
+        node.observe_counts(header.incarnation);
+        if let Some(since_stored) = time.since_stored {
+            self.deliveries.on_merged(node, since_stored);
+        }
+        let latency = latency?;
+        let without_room = node.take_numbers(from, &latency);
+        self.counts.reject("number", without_room);
         node.observe_jobs(self.retention.watched_counters(), &latency.counters);
-        node.take_labels((header.incarnation, header.seq), &header.labels);
-        let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
-        let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
-        let mut in_rollups = GroupLosses::default();
-        for (series, samples) in &latency.histograms {
-            let operation = &series.operation;
-            let retention = self.retention.of_node(operation);
-            let batch = Batch::new(samples, &retention.limits);
-            if has_room {
-                in_node += node.operations.add(operation, &retention, times, &batch);
-            } else {
-                node.operations.add_figures(operation, times, &batch);
-                without_room += samples.exact().count;
-            }
-            let retention = retention.of_fleet();
-            in_fleet += fleet.add(operation, &retention, times, &batch);
-            let how = (&retention, times);
-            self.rollups.add(series, &header.labels, how, &batch, &mut in_rollups);
-            for Selection { budget, selector, retention } in self.retention.selections(operation) {
-                if selector.selects(&series.labels, &header.labels) {
-                    let batch = Batch::new(samples, &retention.limits);
-                    node.operations.select(budget, retention, times, &batch, has_room);
-                    fleet.select(budget, &retention.of_fleet(), times, &batch, true);
-                }
-            }
-        }
-        self.counts.reject("number", numbers);
-        self.counts.reject("node_sample", in_node);
-        self.counts.reject("node_window", without_room);
-        self.counts.reject("fleet_sample", in_fleet);
-        self.counts.reject("rollup", in_rollups.samples);
-        self.counts.reject("rollup_group", in_rollups.groups);
+        node.take_labels(from, &header.labels);
+        let times = Times { shown: time.judged_up_to, now: time.arrived, taken };
+        let pools = (Arc::make_mut(&mut self.operations), &mut self.rollups, &mut self.counts);
+        merge_samples(times, &header.labels, &latency, node, pools, &self.retention);
+        Some(MergedSamples { node_labels: header.labels, latency })
     }
 
     /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.
     pub fn record(&mut self, now: Wall, operation: &str, value_ns: u64) {
-        let operation = Operation::new(operation).expect("a constant name of plain letters");
         let mut sample = Histogram::default();
         sample.record(value_ns);
-        let sample = Packed::from(&sample);
+        self.record_all(now, operation, &Packed::from(&sample));
+    }
+
+    /// Adds the message deliveries of the second that ends to the fleet's windows.
+    pub fn record_deliveries(&mut self, now: Wall) {
+        if let Some(deliveries) = self.deliveries.take() {
+            self.record_all(now, MESSAGE_DELIVERY, &deliveries);
+        }
+    }
+
+    fn record_all(&mut self, now: Wall, operation: &str, samples: &Packed) {
+        let operation = Operation::new(operation).expect("a constant name of plain letters");
         let retention = self.retention.of_node(&operation).of_fleet();
-        let batch = Batch::new(&sample, &retention.limits);
+        let batch = Batch::new(samples, &retention.limits);
         let times = Times { shown: now, now, taken: now };
         let operations = Arc::make_mut(&mut self.operations);
         let folded = operations.add(&operation, &retention, times, &batch);
@@ -356,42 +358,44 @@ impl Fleet {
 
     /// Advances to `now`: nodes that have been gone for long expire, expired ones are evicted in
     /// time, and windows move on. Returns the nodes that have expired.
-    pub fn expire(&mut self, now: Wall) -> BTreeSet<NodeName> {
-        let expired = self.expire_nodes(now);
-        let evicted = self.nodes.iter().filter(|(_, node)| node.may_be_evicted(now));
-        let evicted: Vec<NodeName> = evicted.map(|(name, _)| name.clone()).collect();
-        evicted.iter().for_each(|name| self.evict(name));
-        self.expire_windows(now);
-        expired
-    }
-
+    ///
     /// An expired node keeps its ledger entry for as long as merged messages may come again, out of
     /// a spool or from a node that was cut off. A node that sends again is shown again.
-    fn expire_nodes(&mut self, now: Wall) -> BTreeSet<NodeName> {
-        let mut expired = BTreeSet::new();
+    pub fn expire(&mut self, now: Wall) -> BTreeSet<NodeName> {
+        let (mut expired, mut evicted) = (BTreeSet::new(), Vec::new());
+        self.present = 0;
         for (name, node) in &mut self.nodes {
-            if node.hidden || !node.may_be_hidden(now) {
-                continue;
+            if !node.hidden && node.may_be_hidden(now) {
+                *node = Arc::new(node.expired());
+                self.may_hold_expired = true;
+                self.gaps.evict(name);
+                self.changed.touch(name);
+                expired.insert(name.clone());
+            } else if !node.hidden {
+                self.present += usize::from(!node.account.has_left());
             }
-            *node = Arc::new(node.expired());
-            self.may_hold_expired = true;
-            self.gaps.evict(name);
-            self.changed.touch(name);
-            expired.insert(name.clone());
+            if node.may_be_evicted(now) {
+                evicted.push(name.clone());
+            }
+            expire_windows_of_silent(node, now);
         }
+        evicted.iter().for_each(|name| self.evict(name));
+        Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
+        self.rollups.expire(now);
         expired
     }
 
-    /// Expires slots of the windows of fleet and roll-ups. A node's windows expire slots when it
-    /// reports; when it is silent, all that every window has passed is dropped at once.
+    /// How many nodes have neither left nor expired, up to a second ago; 0 while that is unknown.
+    #[must_use]
+    pub fn present(&self) -> usize {
+        self.present
+    }
+
+    /// Expires slots of all windows, and no node.
     pub fn expire_windows(&mut self, now: Wall) {
-        Arc::make_mut(&mut self.operations).expire(now);
+        Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
         self.rollups.expire(now);
-        let silent = |node: &Node| now.since(node.last_seen) >= NODE_SILENT_AFTER;
-        let stale = |node: &Node| silent(node) && node.operations.are_stale(now);
-        for node in self.nodes.values_mut().filter(|node| stale(node)) {
-            Arc::make_mut(node).operations.expire(now);
-        }
+        self.nodes.values_mut().for_each(|node| expire_windows_of_silent(node, now));
     }
 
     fn evict(&mut self, name: &NodeName) {
@@ -454,43 +458,69 @@ impl Fleet {
         }
     }
 
-    /// Detects sequence gaps, once a second. `read_up_to` is the time up to which all lanes had
-    /// been read.
-    pub fn watch_gaps(&mut self, now: Now, read_up_to: Option<Mono>) {
+    /// Closes crashed runs and detects sequence gaps, once a second. `read_up_to` is the time up to
+    /// which all lanes had been read. Returns the latest round trips to the broker of the nodes
+    /// that report.
+    ///
+    /// With thousands of nodes each pass waits for memory, so there is one.
+    pub fn watch(&mut self, now: Now, read_up_to: Option<Mono>) -> Vec<Duration> {
+        let (mut ended, mut open, mut round_trips) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+        let mut seen = Wall::default();
+        for (name, node) in &self.nodes {
+            ended.extend(node.account.awaiting_close().map(|run| (name.clone(), run)));
+            seen = seen.max(node.last_seen);
+            if node.hidden {
+                continue;
+            }
+            open.extend(node.account.gap().map(|gap| (name.clone(), gap)));
+            if node.presence(now.wall) == Presence::Up {
+                round_trips.extend(node.round_trip());
+            }
+        }
+        // What was lost with a run that is closed now is no gap.
+        for name in self.close_crashed_runs(now.mono, read_up_to, ended) {
+            let node = self.nodes.get(&name).filter(|node| !node.hidden);
+            match node.and_then(|node| node.account.gap()) {
+                Some(gap) => open.insert(name, gap),
+                None => open.remove(&name),
+            };
+        }
+        self.watch_gaps(now, (seen, read_up_to), open);
+        round_trips
+    }
+
+    fn watch_gaps(
+        &mut self,
+        now: Now,
+        (seen, read_up_to): (Wall, Option<Mono>),
+        open: BTreeMap<NodeName, Gap>,
+    ) {
         self.gaps.on_unknown();
         let Some(read_up_to) = read_up_to else { return };
         let read = self.gaps.on_read(read_up_to);
-        let seen = self.nodes.values().map(|node| node.last_seen).max().unwrap_or_default();
         // An aggregator that reads of no node may be cut off.
-        if now.wall.since(seen) >= NODE_SILENT_AFTER {
-            return;
+        if now.wall.since(seen) < NODE_SILENT_AFTER {
+            self.gaps.watch(now.mono, read, open);
         }
-        let open =
-            self.shown().filter_map(|(name, node)| Some((name.clone(), node.account.gap()?)));
-        let open = open.collect();
-        self.gaps.watch(now.mono, read, open);
     }
 
-    /// Closes runs that ended without a final message, once a second and as soon as everything that
-    /// the streams may hold of them was read.
-    pub fn close_crashed_runs(&mut self, now: Mono, read_up_to: Option<Mono>) {
-        let nodes = self.nodes.iter().map(|(name, node)| (name, &node.account));
-        let runs = nodes.flat_map(|(name, account)| {
-            account.awaiting_close().map(|incarnation| (name.clone(), incarnation))
-        });
-        for (name, incarnation) in self.crashes.watch(now, read_up_to, runs.collect()) {
+    /// Closes runs that ended without a final message, as soon as everything that the streams may
+    /// hold of them was read; `ended` are all that wait for it. Returns their nodes.
+    fn close_crashed_runs(
+        &mut self,
+        now: Mono,
+        read_up_to: Option<Mono>,
+        ended: BTreeSet<(NodeName, Incarnation)>,
+    ) -> Vec<NodeName> {
+        let mut closed = Vec::new();
+        for (name, incarnation) in self.crashes.watch(now, read_up_to, ended) {
             let Some(node) = self.nodes.get_mut(&name).map(Arc::make_mut) else { continue };
             node.account.close(incarnation);
             node.observe_counts(incarnation);
             self.changed.touch(&name);
+            closed.push(name);
         }
-    }
-
-    /// The latest round trips to the broker of the nodes that report.
-    #[must_use]
-    pub fn round_trips(&self, now: Wall) -> Vec<Duration> {
-        let up = self.shown().filter(|(_, node)| node.presence(now) == Presence::Up);
-        up.filter_map(|(_, node)| node.round_trip()).collect()
+        closed
     }
 
     /// A checkpoint was stored; the next one begins so long after it began.
@@ -639,14 +669,14 @@ impl Fleet {
     pub fn checkpoint(&mut self, everything: bool) -> FleetChanges {
         let changed = self.take_changed().filter(|_| !everything);
         let everything = changed.is_none();
-        let names = changed.unwrap_or_else(|| self.nodes.keys().cloned().collect());
-        let shared = |name: NodeName| {
-            let node = self.nodes.get(&name).cloned();
-            (name, node)
-        };
         FleetChanges {
             everything,
-            nodes: names.into_iter().map(shared).collect(),
+            nodes: match &changed {
+                Some(names) => changed::with_nodes(names, &self.nodes),
+                None => {
+                    self.nodes.iter().map(|(name, of)| (name.clone(), Some(of.clone()))).collect()
+                }
+            },
             pools: Pools {
                 operations: Arc::clone(&self.operations),
                 rollups: self.rollups.clone(),
@@ -666,6 +696,56 @@ impl Fleet {
     pub(crate) fn rollups_mut(&mut self) -> &mut Rollups {
         &mut self.rollups
     }
+}
+
+/// A node's windows expire slots when it reports; when it is silent, all that every window has
+/// passed is dropped at once.
+fn expire_windows_of_silent(node: &mut Arc<Node>, now: Wall) {
+    if now.since(node.last_seen) >= NODE_SILENT_AFTER && node.operations.are_stale(now) {
+        Arc::make_mut(node).operations.expire(now, Phase::NONE);
+    }
+}
+
+/// Adds a message's samples to the windows of its node, of the fleet, of roll-ups and of what is
+/// kept apart for budgets.
+fn merge_samples(
+    times: Times,
+    node_labels: &Labels,
+    latency: &Latency<Packed>,
+    node: &mut Node,
+    (fleet, rollups, counts): (&mut Operations, &mut Rollups, &mut MergeCounts),
+    plan: &RetentionPlan,
+) {
+    let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
+    let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
+    let mut in_rollups = GroupLosses::default();
+    for (series, samples) in &latency.histograms {
+        let operation = &series.operation;
+        let retention = plan.of_node(operation);
+        let batch = Batch::new(samples, &retention.limits);
+        if has_room {
+            in_node += node.operations.add(operation, &retention, times, &batch);
+        } else {
+            node.operations.add_figures(operation, times, &batch);
+            without_room += samples.exact().count;
+        }
+        let retention = retention.of_fleet();
+        in_fleet += fleet.add(operation, &retention, times, &batch);
+        let how = (&retention, times);
+        rollups.add(series, node_labels, how, &batch, &mut in_rollups);
+        for Selection { budget, selector, retention } in plan.selections(operation) {
+            if selector.selects(&series.labels, node_labels) {
+                let batch = Batch::new(samples, &retention.limits);
+                node.operations.select(budget, retention, times, &batch, has_room);
+                fleet.select(budget, &retention.of_fleet(), times, &batch, true);
+            }
+        }
+    }
+    counts.reject("node_sample", in_node);
+    counts.reject("node_window", without_room);
+    counts.reject("fleet_sample", in_fleet);
+    counts.reject("rollup", in_rollups.samples);
+    counts.reject("rollup_group", in_rollups.groups);
 }
 
 #[cfg(test)]

@@ -1,26 +1,28 @@
 //! The operations of one scope: a node or the fleet. Bounded in number, with room kept for those
 //! that a budget judges. What a budget with a selector is about is kept a second time, apart and
 //! under the budget's name: it is in no total and on no page but as that budget's figures.
-
-use std::collections::BTreeMap;
+//!
+//! DESIGN A73.
 
 use crate::limits::OPERATIONS_MAX;
+use litemap::LiteMap;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{Operation, RuleName};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use super::window::{Batch, Retention, Times, Windows};
+use super::window::{Batch, Phase, Retention, Times, Windows};
 
 /// The operation that takes what the bound leaves no room for.
 pub const OVERFLOW: &str = "other";
 
-/// Operations of one scope, by name.
+/// Operations of one scope, by name. Most nodes have a few; the maps are no larger than what they
+/// hold, since nodes are copied.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Operations {
-    all: BTreeMap<Operation, Windows>,
+    all: LiteMap<Operation, Windows>,
     /// As many as there are budgets with a selector at the most.
-    selected: BTreeMap<RuleName, Windows>,
+    selected: LiteMap<RuleName, Windows>,
 }
 
 impl Operations {
@@ -125,12 +127,13 @@ impl Operations {
     }
 
     fn windows_mut(&mut self) -> impl Iterator<Item = &mut Windows> {
-        self.all.values_mut().chain(self.selected.values_mut())
+        let all = self.all.iter_mut().map(|(_, windows)| windows);
+        all.chain(self.selected.iter_mut().map(|(_, windows)| windows))
     }
 
     /// Rolls slots that are older than their window over to longer ones.
-    pub fn expire(&mut self, now: Wall) {
-        self.windows_mut().for_each(|windows| windows.expire(now));
+    pub fn expire(&mut self, now: Wall, phase: Phase) {
+        self.windows_mut().for_each(|windows| windows.expire(now, phase));
     }
 
     /// The clock was set back.
@@ -163,11 +166,10 @@ impl Operations {
         budget: impl Fn(&RuleName) -> Option<Retention>,
     ) {
         self.all.iter_mut().for_each(|(name, windows)| windows.keep(&operation(name)));
-        self.selected.retain(|name, windows| {
-            let retention = budget(name);
-            retention.iter().for_each(|retention| windows.keep(retention));
-            retention.is_some()
-        });
+        self.selected.retain(|name, _| budget(name).is_some());
+        for (name, windows) in self.selected.iter_mut() {
+            budget(name).iter().for_each(|retention| windows.keep(retention));
+        }
     }
 
     /// Heap bytes in use by their samples.

@@ -8,9 +8,10 @@ use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::transport::Delivered;
+use plimsoll_schemas::wire::Body;
 
 use super::*;
-use crate::core::ingest::Ingest;
+use crate::core::ingest::{Decoded, Ingest};
 use crate::core::tests::{MS, SECOND, Speaker, start};
 
 fn merge(fleet: &mut Fleet, now: Now, (subject, payload): &(String, Vec<u8>)) -> bool {
@@ -26,7 +27,7 @@ fn merge(fleet: &mut Fleet, now: Now, (subject, payload): &(String, Vec<u8>)) ->
         subject: subject.to_owned(),
         payload: Bytes::copy_from_slice(payload),
     };
-    let (time, snapshot) = ingest.on_message(now, &message).unwrap();
+    let (time, snapshot) = ingest.on_decoded(now, Decoded::of(message)).unwrap();
     fleet.merge(&time, snapshot).is_some()
 }
 

@@ -1,4 +1,8 @@
 //! Decodes a message's subject and payload. A message that cannot be decoded costs itself alone.
+//!
+//! What is decoded depends on the message alone, so any thread may do it, in any order.
+//!
+//! DESIGN A66.
 
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::{SnapshotSubject, SubjectError};
@@ -16,7 +20,26 @@ pub struct Unreadable {
     pub count: u64,
 }
 
-pub(super) fn decode(message: &Delivered) -> Result<Snapshot<Packed>, Unreadable> {
+/// A message with what it holds: all that the core takes of it.
+#[derive(Debug)]
+pub struct Decoded {
+    /// The message, without its payload.
+    pub message: Delivered,
+    /// The snapshot, or why there is none.
+    pub snapshot: Result<Snapshot<Packed>, Unreadable>,
+}
+
+impl Decoded {
+    /// Decodes and checks a message.
+    #[must_use]
+    pub fn of(mut message: Delivered) -> Self {
+        let snapshot = decode(&message);
+        message.payload.clear();
+        Self { message, snapshot }
+    }
+}
+
+fn decode(message: &Delivered) -> Result<Snapshot<Packed>, Unreadable> {
     let refuse = |reason, text| Unreadable { reason, text, count: 0 };
     let subject: SnapshotSubject = message
         .subject

@@ -31,6 +31,9 @@ pub struct EventTime {
     travel: Option<(Wall, Wall)>,
     /// By how much the clocks of node and broker differ.
     pub skew: Option<Skew>,
+    /// How long ago the broker stored it; `None` unless it is live and has both of its times. A
+    /// broker whose clock is ahead stored it now.
+    pub since_stored: Option<Duration>,
 }
 
 /// How far a node's clock is ahead of the broker's.
@@ -70,13 +73,14 @@ impl EventTime {
         let arrived = if live && pending == 0 { now } else { stored };
         let travel = at.and(sent).map(|sent| (arrived, sent));
         let skew = at.zip(sent).map(|(at, sent)| Skew::new(at, sent));
+        let since_stored = skew.filter(|_| live).map(|skew| now.since(skew.at));
         let (judged_up_to, arrived, seen) = match judged_up_to {
             Some(judged) => (judged, stored, Some(stored)),
             None if ready => (now, now, Some(now)),
             // While the past is read again, a node was last seen when it sent, not now.
             None => (now, now, at.and(Some(stored))),
         };
-        Self { judged_up_to, arrived, seen, travel, skew }
+        Self { judged_up_to, arrived, seen, travel, skew, since_stored }
     }
 
     /// When samples were taken of an interval that ended then by the node's clock. `known` is the

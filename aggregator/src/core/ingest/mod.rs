@@ -4,9 +4,10 @@
 //! span that is being caught up with after a restart, the broker's health, and the counts of
 //! messages that could not be decoded. It merges nothing, judges nothing and keeps no sample.
 //!
-//! Interface: [`Ingest::on_message`] decodes one message; [`Ingest::next_catch_up`] returns the
-//! past times that are to be judged before; [`Ingest::broker_health`] and [`Ingest::read_up_to`]
-//! report how far what was read can be trusted.
+//! Interface: [`Decoded::of`] decodes one message on any thread and [`Ingest::on_decoded`] takes
+//! it; [`Ingest::next_catch_up`] returns the past times that are to be judged before;
+//! [`Ingest::broker_health`] and [`Ingest::read_up_to`] report how far what was read can be
+//! trusted.
 
 mod broker_health;
 mod catch_up;
@@ -18,16 +19,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::CLOCK_STEP_MIN;
+use crate::limits::{CLOCK_STEP_MIN, CONNECTION_SETTLES};
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::transport::{BusEvent, Delivered};
+use plimsoll_schemas::transport::BusEvent;
 use plimsoll_schemas::wire::Snapshot;
 use serde::{Deserialize, Serialize};
 
 pub use broker_health::BrokerHealth;
-pub use decode::Unreadable;
+pub use decode::{Decoded, Unreadable};
 pub use event_time::{EventTime, Skew, Timeliness};
 pub use progress::{Position, ReadUpTo, Recoveries};
 
@@ -44,6 +45,8 @@ pub struct Ingest {
     ticked_at: Now,
     catch_up: Option<CatchUp>,
     broker: BrokerWatch,
+    /// When the present connection, or the last one, was made.
+    connected_at: Option<Mono>,
     undecodable: BTreeMap<Cow<'static, str>, u64>,
     changed: bool,
 }
@@ -74,6 +77,7 @@ impl Ingest {
             ticked_at: now,
             catch_up: None,
             broker: BrokerWatch::default(),
+            connected_at: None,
             undecodable: BTreeMap::new(),
             changed: false,
         }
@@ -112,27 +116,35 @@ impl Ingest {
         self.update_readiness();
     }
 
-    /// Decodes one message and sets its event time. Callers judge the past before it first, see
-    /// [`Self::on_stored_at`].
+    /// Takes one decoded message and sets its event time. Callers judge the past before it first,
+    /// see [`Self::on_stored_at`].
     ///
-    /// # Errors When it cannot be decoded; it has been counted.
-    pub fn on_message(
+    /// # Errors When it could not be decoded; it has been counted.
+    pub fn on_decoded(
         &mut self,
         now: Now,
-        message: &Delivered,
+        Decoded { message, snapshot }: Decoded,
     ) -> Result<(EventTime, Snapshot<Packed>), Unreadable> {
         let progress = self.lanes.entry(message.lane).or_default();
         progress.on_read(now.mono, message.stream_seq, message.pending);
         self.changed = true;
         let judged_up_to = self.judged_up_to();
-        let time = EventTime::of(now.wall, message, self.ready, judged_up_to);
+        let mut time = EventTime::of(now.wall, &message, self.ready, judged_up_to);
+        time.since_stored = time.since_stored.filter(|since| self.is_usual(now.mono, *since));
         self.update_readiness();
-        let snapshot = decode::decode(message).map_err(|unreadable| {
+        let snapshot = snapshot.map_err(|unreadable| {
             let count = self.undecodable.entry(unreadable.reason.into()).or_default();
             *count += 1;
             Unreadable { count: *count, ..unreadable }
         })?;
         Ok((time, snapshot))
+    }
+
+    /// Whether a message was stored long enough after the present connection was made: one that
+    /// waited while the broker restarted is no slow delivery.
+    fn is_usual(&self, now: Mono, since_stored: Duration) -> bool {
+        let unusual = since_stored.saturating_add(CONNECTION_SETTLES);
+        self.connected_at.is_none_or(|at| now.since(at) > unusual)
     }
 
     fn update_readiness(&mut self) {
@@ -188,6 +200,9 @@ impl Ingest {
     /// Whether the broker answers follows from the events of the connection.
     pub fn on_bus_event(&mut self, event: &BusEvent, now: Mono) {
         self.broker.on_event(event, now);
+        if matches!(event, BusEvent::Connected { .. }) {
+            self.connected_at = Some(now);
+        }
     }
 
     /// Compares both clocks with those of the last tick.

@@ -1,6 +1,7 @@
 //! Ingest on its own interface: positions in, event times and the broker's health out.
 
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::transport::Delivered;
 
 use super::*;
 use crate::core::tests::{MS, SECOND, Speaker, start};
@@ -10,7 +11,7 @@ fn read(ingest: &mut Ingest, now: Now, stream_seq: u64, pending: u64) -> Result<
     let (lane, at) = (Lane::Normal, Some(now.wall));
     let message =
         Delivered { lane, stream_seq, pending, at, sent: None, subject, payload: payload.into() };
-    ingest.on_message(now, &message).map(|_| ())
+    ingest.on_decoded(now, Decoded::of(message)).map(|_| ())
 }
 
 #[test]

@@ -1,4 +1,8 @@
 //! Judges every budget of quantiles, for the fleet and for each node.
+//!
+//! DESIGN A73.
+
+use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::{AlertKey, Scope};
 use plimsoll_schemas::budget::Budget;
@@ -6,52 +10,100 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::time::Wall;
 
-use super::active::ActiveScopes;
+use super::active::{ActiveAlerts, ActiveScopes};
 use super::finding::{AlertFinding, Finding, Hysteresis};
 use super::judge::Judge;
 use crate::core::fleet::{Fleet, Sums, Windows};
 
-/// What is found about one budget that may move an alert. Adds to `shares` which nodes have samples
-/// over the limit, and how great their share is, unless the operation is the system's own.
-pub(super) fn judge_budget(
+/// Judges every budget as of `at`. Returns what may move an alert, one budget after the other, and
+/// which nodes have samples over a limit and how great their share is; of several budgets the
+/// greatest, and none of the system's own operations.
+///
+/// A node is judged by all budgets before the next one: each waits for memory once.
+pub(super) fn judge_budgets(
     at: Wall,
-    budget: &Budget,
+    budgets: &[Budget],
     fleet: &Fleet,
-    active: &ActiveScopes<'_>,
-    shares: &mut Vec<(NodeName, u64)>,
-) -> Vec<AlertFinding> {
-    let judge = Judge::new(budget);
-    let sums = |windows: &Windows| windows.sums(at, budget.window, budget.limit_ns);
-    let found = |name: Option<&NodeName>, windows: &Windows, sums: &Sums| {
-        // An active alert takes findings of too few samples too.
-        let is_active = active.contains(&name);
-        let found = is_active || judge.may_be_breach(sums);
-        let recent = || windows.recent(at, budget.window, budget.limit_ns);
-        let found = found.then(|| judge.finding(at, sums, &recent()).0);
-        found.filter(|found| is_active || *found == Finding::Breach)
-    };
-    let of_fleet = fleet.operations().judged(budget).filter(|_| budget.scopes.fleet);
-    let of_fleet = of_fleet.and_then(|windows| found(None, windows, &sums(windows)));
-    let nodes = fleet.nodes().iter().filter_map(|(name, node)| {
-        let windows = node.operations.judged(budget)?;
-        let sums = sums(windows);
-        if sums.over > 0 && !is_own(&budget.operation) {
-            shares.push((name.clone(), share_over(budget, &sums)));
+    active: &ActiveAlerts<'_>,
+) -> (Vec<AlertFinding>, BTreeMap<NodeName, u64>) {
+    let mut judged: Vec<_> = budgets.iter().map(|budget| Judged::new(at, budget, active)).collect();
+    for of in judged.iter_mut().filter(|of| of.budget.scopes.fleet) {
+        if let Some(windows) = fleet.operations().judged(of.budget) {
+            let sums = of.sums(windows);
+            of.judge(None, windows, &sums);
         }
-        let found = found(Some(name), windows, &sums).filter(|_| budget.scopes.nodes)?;
-        Some((Scope::Node(name.clone()), found))
-    });
-    let of_fleet = of_fleet.map(|found| (Scope::Fleet, found));
-    let scopes = active.iter().map(|name| (*name).map_or(Scope::Fleet, |n| Scope::Node(n.clone())));
-    let gone = scopes.filter(|scope| fleet.windows_of(budget, scope).is_none());
-    let gone = gone.map(|scope| (scope, Finding::NoData));
-    let hysteresis = Hysteresis { fire_after: budget.fire_after, clear_after: budget.clear_after };
-    let all = of_fleet.into_iter().chain(nodes).chain(gone);
-    let all = all.map(|(scope, finding)| {
-        let (rule, operation) = (budget.name.clone(), budget.operation.clone());
-        AlertFinding { key: AlertKey { rule, scope, operation }, finding, hysteresis }
-    });
-    all.collect()
+    }
+    let mut shares = Vec::new();
+    for (name, node) in fleet.nodes() {
+        let mut share = None;
+        for of in &mut judged {
+            let Some(windows) = node.operations.judged(of.budget) else { continue };
+            let sums = of.sums(windows);
+            if sums.over > 0 && !is_own(&of.budget.operation) {
+                share = share.max(Some(share_over(of.budget, &sums)));
+            }
+            if of.budget.scopes.nodes {
+                of.judge(Some(name), windows, &sums);
+            }
+        }
+        shares.extend(share.map(|share| (name.clone(), share)));
+    }
+    judged.iter_mut().for_each(|of| of.find_gone(fleet));
+    let found = judged.into_iter().flat_map(|of| of.found).collect();
+    (found, shares.into_iter().collect())
+}
+
+/// One budget while nodes are judged by it.
+struct Judged<'b> {
+    at: Wall,
+    budget: &'b Budget,
+    judge: Judge<'b>,
+    active: &'b ActiveScopes<'b>,
+    found: Vec<AlertFinding>,
+}
+
+impl<'b> Judged<'b> {
+    fn new(at: Wall, budget: &'b Budget, active: &'b ActiveAlerts<'_>) -> Self {
+        let active = active.of(&budget.name);
+        Self { at, budget, judge: Judge::new(budget), active, found: Vec::new() }
+    }
+
+    fn sums(&self, windows: &Windows) -> Sums {
+        windows.sums(self.at, self.budget.window, self.budget.limit_ns)
+    }
+
+    /// An active alert takes findings of too few samples too.
+    fn judge(&mut self, name: Option<&NodeName>, windows: &Windows, sums: &Sums) {
+        let is_active = self.active.contains(&name);
+        if !is_active && !self.judge.may_be_breach(sums) {
+            return;
+        }
+        let recent = windows.recent(self.at, self.budget.window, self.budget.limit_ns);
+        let (finding, _) = self.judge.finding(self.at, sums, &recent);
+        if is_active || finding == Finding::Breach {
+            self.find(name, finding);
+        }
+    }
+
+    /// An active alert whose scope has no samples any more.
+    fn find_gone(&mut self, fleet: &Fleet) {
+        for name in self.active {
+            if fleet.windows_of(self.budget, &scope(*name)).is_none() {
+                self.find(*name, Finding::NoData);
+            }
+        }
+    }
+
+    fn find(&mut self, name: Option<&NodeName>, finding: Finding) {
+        let Budget { name: rule, operation, fire_after, clear_after, .. } = self.budget.clone();
+        let hysteresis = Hysteresis { fire_after, clear_after };
+        let key = AlertKey { rule, scope: scope(name), operation };
+        self.found.push(AlertFinding { key, finding, hysteresis });
+    }
+}
+
+fn scope(name: Option<&NodeName>) -> Scope {
+    name.map_or(Scope::Fleet, |name| Scope::Node(name.clone()))
 }
 
 /// The share of samples over a budget's limit, in thousandths of the share that the budget allows:

@@ -4,13 +4,15 @@
 //! no sample has matched, and what is observed of the aggregator itself. It holds no sample, moves
 //! no alert and notifies no receiver.
 //!
-//! Interface: [`Evaluator::evaluate`] returns the findings that may move an alert;
-//! [`Evaluator::evidence`] returns the values behind one; [`Evaluator::replace`] takes other rules.
+//! Interface: [`Evaluator::begin`] returns an evaluation, [`Evaluation::judge`] the findings that
+//! may move an alert, which [`Evaluator::on_judged`] takes note of; [`Evaluator::evidence`] returns
+//! the values behind one; [`Evaluator::replace`] takes other rules.
 
 mod absence;
 mod active;
 mod budgets;
 mod burn_rate;
+mod evaluation;
 mod evidence;
 mod finding;
 mod inputs;
@@ -30,7 +32,7 @@ use crate::limits::EVALUATE_EVERY;
 use plimsoll_schemas::alert::{AlertKey, Evidence, GapEvidence, LEDGER_GAP, Scope, ValueEvidence};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::wire::{CONFIRMED_LIMITS_MAX, LIMITS_MAX};
-use plimsoll_schemas::own_operations::is_own;
+use plimsoll_schemas::own_operations::{is_of_aggregators, is_own};
 use plimsoll_schemas::rule::{Rule, Rules, Threshold};
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
@@ -40,6 +42,7 @@ pub use active::{ActiveAlerts, ActiveScopes};
 pub use burn_rate::ErrorBudget;
 #[cfg(test)]
 pub(crate) use burn_rate::finding as burn_finding;
+pub use evaluation::{Evaluation, Judged};
 pub use finding::{AlertFinding, Finding, Hysteresis};
 pub use inputs::Inputs;
 pub use judge::{Judge, Judgement, Stretch, lower_rank, upper_rank};
@@ -138,32 +141,45 @@ impl Evaluator {
         self.evaluates_at = now.plus(EVALUATE_EVERY);
     }
 
-    /// Judges every rule as of `at`. Returns what may move an alert.
-    pub fn evaluate(
+    /// An evaluation of every rule as of `at`, which lies `late` before the present; `active` are
+    /// the alerts that are not inactive.
+    #[must_use]
+    pub fn begin(
         &mut self,
-        at: Wall,
+        (at, late): (Wall, Duration),
         inputs: Inputs<'_>,
-        active: &ActiveAlerts<'_>,
+        active: Vec<AlertKey>,
         own: SelfCounts,
-    ) -> Vec<AlertFinding> {
-        self.judged_at = Some(at);
+    ) -> Evaluation {
+        self.observe(at, inputs, own);
+        Evaluation {
+            at,
+            late,
+            rules: Arc::clone(&self.rules),
+            fleet: inputs.fleet.frozen(),
+            broker: inputs.broker,
+            active,
+            own: self.self_monitoring.clone(),
+        }
+    }
+
+    fn observe(&mut self, at: Wall, inputs: Inputs<'_>, own: SelfCounts) {
         self.absence.observe(at, inputs.fleet, &self.rules.budgets);
         let absent = self.absence.absent(at, inputs.fleet);
         self.self_monitoring.observe(at, absent, own);
         self.unmatched.on_fleet(inputs.fleet, &self.rules.budgets);
         self.insufficient.observe(at, inputs.fleet, &self.rules.budgets);
-        let (mut found, mut shares) = (Vec::new(), Vec::new());
-        for budget in &self.rules.budgets {
-            let active = active.of(&budget.name);
-            found.extend(budgets::judge_budget(at, budget, inputs.fleet, active, &mut shares));
+    }
+
+    /// Takes note of an evaluation. Returns whether its findings count: rules that were replaced
+    /// meanwhile are judged anew.
+    pub fn on_judged(&mut self, judged: &mut Judged) -> bool {
+        let is_current = Arc::ptr_eq(&judged.rules, &self.rules);
+        if is_current {
+            self.judged_at = Some(judged.at);
+            self.shares = Arc::new(std::mem::take(&mut judged.shares));
         }
-        // Of several budgets the greatest share comes last, and stays.
-        shares.sort();
-        self.shares = Arc::new(shares.into_iter().collect());
-        let own = &self.self_monitoring;
-        found.extend(thresholds::judge_thresholds(at, &self.rules.thresholds, inputs, own, active));
-        found.extend(burn_rate::judge_burn_rates(at, &self.rules, inputs.fleet, active));
-        found
+        is_current
     }
 
     /// The values behind a finding about `key`, as of `at`; `None` when its rule is gone or nothing
@@ -270,12 +286,14 @@ impl Evaluator {
         self.insufficient.all()
     }
 
-    /// The limits that nodes count samples by, in nanoseconds: those of all budgets, by operation,
-    /// whatever the budgets select. Of too many the first, in the order of the rules.
+    /// The limits that nodes count samples by, in nanoseconds: those of all budgets of what nodes
+    /// record, by operation, whatever the budgets select. Of too many the first, in the order of
+    /// the rules.
     #[must_use]
     pub fn limits(&self) -> Vec<LatencyLimit> {
         let mut limits: Vec<LatencyLimit> = Vec::new();
-        for budget in &self.rules.budgets {
+        let budgets = self.rules.budgets.iter();
+        for budget in budgets.filter(|budget| !is_of_aggregators(&budget.operation)) {
             let (operation, limit_ns) = (budget.operation.clone(), budget.limit_ns);
             let allowed_ppm = budget.allowed_ppm();
             let of_same = || limits.iter().filter(|known| known.operation == operation);

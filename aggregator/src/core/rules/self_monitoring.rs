@@ -12,7 +12,7 @@ use super::value::Value;
 use crate::core::fleet::CounterIncrease;
 
 /// What is remembered from one evaluation to the next; a restart begins anew.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct SelfMonitoring {
     /// `None` before the first evaluation: what was counted by then has not grown since.
     undecodable: Option<CounterIncrease>,

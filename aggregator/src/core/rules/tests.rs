@@ -19,7 +19,9 @@ fn uneven() -> Core {
 fn found(core: &Core, active: &ActiveAlerts<'_>) -> Vec<(String, Finding)> {
     let rules = Arc::new(core.rules().clone());
     let mut evaluator = Evaluator::new(rules, start().mono);
-    let found = evaluator.evaluate(start().wall, inputs(core), active, OWN);
+    evaluator.observe(start().wall, inputs(core), OWN);
+    let (rules, own) = (core.rules(), &evaluator.self_monitoring);
+    let (found, _) = evaluation::judge(start().wall, rules, inputs(core), active, own);
     let of_hook = found.into_iter().filter(|of| of.key.rule.as_str() == "epoch_hook");
     of_hook.map(|of| (of.key.scope.to_string(), of.finding)).collect()
 }

@@ -14,7 +14,7 @@ use super::finding::{AlertFinding, Finding, Hysteresis};
 use super::inputs::Inputs;
 use super::self_monitoring::SelfMonitoring;
 use super::value::Value;
-use crate::core::fleet::{NodeAt, SensedFigure, WorstReadings};
+use crate::core::fleet::{NodeAt, SensedFigure, WorstReadings, catalogue};
 
 /// A value with its labels by reference, since each second they are compared and not kept.
 type Found<'n> = Option<(f64, Option<&'n Labels>)>;
@@ -113,9 +113,10 @@ fn node_value<'n>(
             _ => None,
         },
         Metric::Sensor(sensor) => {
-            let readings = node.has_fresh_readings().then_some(&node.node.readings.value)?;
-            let of = readings.into_iter().filter(|reading| reading.sensor == *sensor);
-            let values = of.filter_map(|reading| Some((reading.value?, &reading.labels)));
+            let readings = node.has_fresh_readings().then_some(node.node.readings.get())?;
+            let place = catalogue::place(sensor)?;
+            let of = readings.iter().filter(|reading| reading.place == place);
+            let values = of.filter_map(|reading| Some((reading.value?, reading.labels)));
             worst(threshold, node, values)
         }
         Metric::Counter(operation) => {
@@ -148,7 +149,7 @@ fn sensed(threshold: &Threshold) -> Option<SensedFigure> {
 }
 
 fn worst_sensed<'n>(threshold: &Threshold, node: &NodeAt<'n>, of: SensedFigure) -> Found<'n> {
-    let readings = node.has_fresh_readings().then_some(&node.node.readings.value)?;
+    let readings = node.has_fresh_readings().then_some(node.node.readings.get())?;
     let worst = WorstReadings::of(readings, |labels| fits(&threshold.labels, labels, node));
     worst.get(of).map(|(value, labels)| (value, Some(labels)))
 }

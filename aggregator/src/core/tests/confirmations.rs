@@ -4,14 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::budget::{Budget, Selector};
+use plimsoll_schemas::hardware::{LOAD1, Reading};
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::confirmation::{Confirmation, decode};
+use plimsoll_schemas::wire::{Body, Hardware};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::*;
+use crate::core::durable::CommonTerms;
 
 type Message = (String, Vec<u8>);
 
@@ -34,7 +37,7 @@ fn node() -> NodeName {
 fn decoded(changes: &Changes) -> Option<Confirmation> {
     let got = changes.confirmations(start().mono).into_iter().next()?;
     assert_eq!(got.node, node());
-    Some(decode(&node(), &got.encode(start().mono, &[])).unwrap())
+    Some(decode(&node(), &got.encode(start().mono, &CommonTerms::default())).unwrap())
 }
 
 fn after_a_crash(core: &Core, stored: &StoredRecords) -> Core {
@@ -82,7 +85,7 @@ fn a_confirmation_states_its_age() {
     deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 3));
     let got = core.take_changes(start().wall).unwrap().confirmations(start().mono);
     let later = start().mono.plus(Duration::from_micros(7_400_100));
-    let age = decode(&node(), &got[0].encode(later, &[])).unwrap().age;
+    let age = decode(&node(), &got[0].encode(later, &core.common_terms())).unwrap().age;
     assert_eq!(age, Duration::from_millis(7_401), "never stated younger than it is");
 }
 
@@ -130,7 +133,7 @@ fn confirmations_count_from_when_all_was_read_and_state_behind_when_long_ago() {
         };
         core.on_message(now, &message).unwrap();
         let got = core.take_changes(now.wall).unwrap().confirmations(now.mono);
-        let decoded = decode(&node(), &got[0].encode(now.mono, &[])).unwrap();
+        let decoded = decode(&node(), &got[0].encode(now.mono, &core.common_terms())).unwrap();
         let known = (!decoded.behind).then_some(decoded.age.as_secs());
         assert_eq!(known, age, "second {second}");
     }
@@ -177,7 +180,7 @@ fn nodes_receive_the_limits_of_all_budgets_and_of_new_rules_without_other_change
     core.resend_limits();
     let got = core.take_changes(start().wall).unwrap().confirmations(start().mono);
     assert_eq!(got.iter().map(|got| got.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
-    let decoded = decode(&node(), &got[0].encode(start().mono, &core.limits())).unwrap();
+    let decoded = decode(&node(), &got[0].encode(start().mono, &core.common_terms())).unwrap();
     let limits: Vec<_> =
         decoded.limits.iter().map(|of| (of.operation.as_str(), of.limit_ns)).collect();
     let hook = |ns| ("epoch_hook", ns);
@@ -190,4 +193,39 @@ fn nodes_receive_the_limits_of_all_budgets_and_of_new_rules_without_other_change
     ];
     assert_eq!(limits, expected);
     assert!(core.take_changes(start().wall).is_none(), "once");
+}
+
+#[test]
+fn confirmations_state_how_many_nodes_may_reconnect() {
+    let mut core = core();
+    let mut speakers = ["a", "b", "c"].map(Speaker::new);
+    for speaker in &mut speakers {
+        deliver(&mut core, start(), &speaker.send(start(), MS, 3));
+    }
+    assert_eq!(core.common_terms().mesh_nodes, 0, "not known yet");
+    let judged_at = |core: &mut Core, seconds: u32| {
+        core.on_deadline(start().after(SECOND * seconds));
+        core.common_terms().mesh_nodes
+    };
+    assert_eq!(judged_at(&mut core, 2), 3);
+    let now = start().after(SECOND * 3);
+    deliver(&mut core, now, &speakers[0].final_message(now));
+    assert_eq!(judged_at(&mut core, 5), 2, "one has left");
+    assert_eq!(judged_at(&mut core, 9 * 24 * 3_600), 0, "the others have expired");
+}
+
+#[test]
+fn a_confirmation_asks_for_readings_whose_set_is_missing() {
+    let (mut core, mut speaker) = (core(), Speaker::new("a"));
+    let mut message = |hardware| speaker.message(start(), Body::Hardware(hardware), false);
+    let readings = vec![Reading::ok(&LOAD1, Labels::default(), 1.0)];
+    let set = message(Hardware { set: 1, ..Hardware::all(readings) });
+    let changes = message(Hardware { set: 1, changed: vec![(0, 2.0)], ..Hardware::default() });
+    let mut asks = |message| {
+        deliver(&mut core, start(), message);
+        let pending = core.confirmation_from_memory(&node(), start().mono).unwrap();
+        let bytes = pending.encode(start().mono, &core.common_terms());
+        decode(&node(), &bytes).unwrap().readings_missing
+    };
+    assert_eq!([asks(&changes), asks(&set)], [true, false]);
 }

@@ -10,17 +10,17 @@ use plimsoll_schemas::time::{Now, Wall};
 
 use super::*;
 
-const YEAR: i64 = 365 * 24 * 3_600;
+pub(super) const YEAR: i64 = 365 * 24 * 3_600;
 
 /// A point in time by a clock that is so many seconds off.
-fn off(wall: Wall, seconds: i64) -> Wall {
+pub(super) fn off(wall: Wall, seconds: i64) -> Wall {
     let by = Duration::from_secs(seconds.unsigned_abs());
     if seconds < 0 { wall.minus(by) } else { wall.plus(by) }
 }
 
 /// Delivers one message. The broker stored it at `at`; the node sent it at `sent` by its own clock;
 /// the core reads it at `now`.
-fn deliver(
+pub(super) fn deliver(
     core: &mut Core,
     now: Now,
     (subject, payload): &(String, Vec<u8>),

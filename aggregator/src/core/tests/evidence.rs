@@ -111,7 +111,7 @@ fn the_machine_and_the_way_to_the_broker_of_a_slow_node_stand_beside_it() {
     let mut slow_publish = Histogram::default();
     slow_publish.record_n(40 * MS, 100);
     let sent = live(&mut core, 1..10, |core, now, _| {
-        let hardware = Hardware { readings: readings.clone() };
+        let hardware = Hardware::all(readings.clone());
         deliver(core, now, &slow.message(now, Body::Hardware(hardware), false));
         deliver(core, now, &slow.message(now, Body::Bus(bus.clone()), false));
         deliver(core, now, &slow.send_samples(now, &["publish"], &slow_publish));
@@ -154,7 +154,7 @@ fn a_budget_that_fires_names_what_held_its_machines_back() {
             one(&CGROUP_CPU_THROTTLED_PERIODS_TOTAL, 0.4 * periods),
             Reading::ok(&PRESSURE_FULL_RATIO, memory.clone(), 0.2),
         ];
-        let hardware = Body::Hardware(Hardware { readings });
+        let hardware = Body::Hardware(Hardware::all(readings));
         deliver(core, now, &slow.message(now, hardware, false));
         deliver(core, now, &slow.send(now, 40 * MS, 60));
         deliver(core, now, &quick.send(now, 5 * MS, 60));

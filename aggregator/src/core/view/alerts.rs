@@ -1,6 +1,6 @@
 //! The alerts of a view: those of the fleet and of the nodes that are shown.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState};
@@ -27,23 +27,17 @@ pub(super) fn alert_views(
     fleet: bool,
     nodes: &[(&NodeName, &Arc<Node>)],
 ) -> Vec<AlertView> {
-    let nodes: BTreeSet<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
-    let shown = |key: &AlertKey| match key.scope.node() {
-        "" => fleet,
-        node => nodes.contains(node),
-    };
     let mut severities = BTreeMap::new();
     let mut severity = |key: &AlertKey| {
         let of_rule = || view.rules.find(&key.rule).map(|rule| rule.severity());
         *severities.entry(key.rule.clone()).or_insert_with(|| of_rule().unwrap_or_default())
     };
-    let alerts = view.alerts.iter().filter(|(key, _)| shown(key));
-    let row = |(key, state): (&AlertKey, &AlertState)| AlertView {
+    let row = |(key, state): (&AlertKey, AlertState)| AlertView {
         severity: severity(key),
         key: key.clone(),
-        state: *state,
+        state,
     };
-    alerts.map(row).collect()
+    view.alerts_about(fleet, nodes).into_iter().map(row).collect()
 }
 
 pub(super) fn alert_counts(view: &ReadView) -> AlertCounts {

@@ -10,6 +10,7 @@
 mod alert_counts;
 mod alerts;
 mod error_budgets;
+mod fleet_sums;
 mod ledger_page;
 mod nodes;
 mod own_counts;
@@ -25,9 +26,7 @@ use std::sync::Arc;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::{
-    Ledger, LedgerPage, NodeRow, Presence, RulesState, SampleTotals, Summary,
-};
+use plimsoll_schemas::summary::{LedgerPage, NodeRow, Presence, RulesState, SampleTotals, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
 pub use alert_counts::AlertCounts;
@@ -40,6 +39,7 @@ pub use statistics::{NoStatistics, StatisticsQuery};
 
 use super::fleet::{Node, Operations, Trouble};
 use super::rules::ErrorBudget;
+use fleet_sums::FleetSums;
 use rows::Rows;
 
 /// What a view is to hold.
@@ -94,10 +94,15 @@ impl ReadView {
     /// Works out the rows of the fleet and of the nodes that are query.
     #[must_use]
     pub fn view(&self, query: ViewQuery) -> View {
-        let nodes = worst::nodes(self, query.nodes);
-        let mut rows = Rows::new(self, query.native);
+        let mut sums = if query.fleet { FleetSums::of(self) } else { FleetSums::default() };
+        let nodes: Vec<_> = match query.nodes {
+            Nodes::All => self.shown().collect(),
+            Nodes::Part(from, len) => self.shown_from(from, len).collect(),
+            Nodes::Worst(nodes_max) => std::mem::take(&mut sums.worst).take(nodes_max),
+        };
+        let mut rows = Rows::new(self, (query.fleet, &nodes), query.native);
         if query.fleet {
-            rows.add_fleet(&self.fleet);
+            rows.add_fleet(&self.fleet, &sums);
         }
         let rollups =
             if query.fleet { rollups::rollup_rows(self, query.native) } else { Vec::new() };
@@ -121,14 +126,14 @@ impl ReadView {
                 at_seconds: seconds(self.at.0),
                 ready: self.ready,
                 broker: self.broker.clone(),
-                presence: self.presence(),
-                ledger: self.ledger(),
+                presence: sums.presence,
+                ledger: sums.ledger,
                 samples: query.fleet.then(|| sample_totals(&self.fleet)),
                 nodes: nodes.iter().map(|(name, node)| self.node_row(name, node)).collect(),
                 operations,
                 rollups,
                 budgets: budgets.into_iter().map(|(_, row)| row).collect(),
-                changes: self.changes.clone(),
+                changes: if query.fleet { self.changes.clone() } else { Vec::new() },
                 rules: self.rules_state(),
             },
             nodes: nodes.iter().map(node_view).collect(),
@@ -141,7 +146,7 @@ impl ReadView {
             } else {
                 AlertCounts::default()
             },
-            troubles: if query.fleet { worst::troubles(self) } else { BTreeMap::new() },
+            troubles: sums.troubles,
             error_budgets,
             rules: Arc::clone(&self.rules),
             own: self.own.clone(),
@@ -171,20 +176,6 @@ impl ReadView {
     fn budgets_of(&self, some: &BTreeSet<RuleName>) -> Vec<(RuleName, bool)> {
         let names = self.rules.budgets.iter().map(|budget| &budget.name);
         names.map(|name| (name.clone(), some.contains(name))).collect()
-    }
-
-    fn presence(&self) -> BTreeMap<Presence, u64> {
-        let mut counts = BTreeMap::from(Presence::ALL.map(|presence| (presence, 0)));
-        for (_, node) in self.shown() {
-            *counts.entry(node.presence(self.at)).or_default() += 1;
-        }
-        counts
-    }
-
-    fn ledger(&self) -> Ledger {
-        let mut sum = self.own.merged.gone.clone();
-        self.nodes.iter().for_each(|(_, node)| sum.add(&node.account.ledger()));
-        sum
     }
 
     fn node_row(&self, name: &NodeName, node: &Node) -> NodeRow {

@@ -12,9 +12,11 @@ use crate::core::fleet::Node;
 pub enum Nodes {
     /// All of them, by name.
     All,
-    /// At most so many, worst first: those with a `Trouble`, the worst kind first, then whose
-    /// alerts fire, then pend, then the silent ones, then the greatest share of samples over a
-    /// limit, then by name.
+    /// Of all that the read view has, expired ones among them, so many from this place on, by name.
+    Part(usize, usize),
+    /// Of a view with the fleet, at most so many, worst first: those with a `Trouble`, the worst
+    /// kind first, then whose alerts fire, then pend, then the silent ones, then the greatest share
+    /// of samples over a limit, then by name.
     Worst(usize),
 }
 
@@ -37,7 +39,8 @@ impl fmt::Debug for NodeView {
         let shown = (&node.counters, &node.events, &node.bus.value, node.account.holes());
         let gauges: Vec<_> =
             node.gauges.iter().map(|(name, latest)| (name, latest.value)).collect();
-        let measured = is_up.then_some((gauges, &node.readings.value, node.check_statuses()));
+        let readings: Vec<_> = node.readings.get().iter().collect();
+        let measured = is_up.then_some((gauges, readings, node.check_statuses()));
         f.debug_tuple("NodeView").field(name).field(&shown).field(&measured).finish()
     }
 }

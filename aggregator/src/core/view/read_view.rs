@@ -117,8 +117,36 @@ impl ReadView {
 
     /// The nodes that are shown, in order of their names.
     pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Arc<Node>)> {
-        let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
+        self.shown_from(0, self.nodes.len())
+    }
+
+    /// Those that are shown of `len` nodes from `from` on.
+    pub fn shown_from(
+        &self,
+        from: usize,
+        len: usize,
+    ) -> impl Iterator<Item = (&NodeName, &Arc<Node>)> {
+        let shown = self.nodes.iter().skip(from).take(len).filter(|(_, node)| !node.hidden);
         shown.map(|(name, node)| (name, node))
+    }
+
+    /// The alerts about the fleet, if these are wanted, and about these nodes.
+    pub(super) fn alerts_about(
+        &self,
+        fleet: bool,
+        nodes: &[(&NodeName, &Arc<Node>)],
+    ) -> Vec<(&AlertKey, AlertState)> {
+        let nodes: BTreeSet<&str> = nodes.iter().map(|(name, _)| name.as_str()).collect();
+        // Of a part of all nodes most alerts are about others.
+        let ends = nodes.first().zip(nodes.last());
+        let lies_between =
+            |node: &str| ends.is_some_and(|(first, last)| *first <= node && node <= *last);
+        let is_about = |key: &AlertKey| match key.scope.node() {
+            "" => fleet,
+            node => lies_between(node) && nodes.contains::<str>(node),
+        };
+        let alerts = self.alerts.iter().filter(|(key, _)| is_about(key));
+        alerts.map(|(key, state)| (key, *state)).collect()
     }
 
     /// Samples in sequence gaps of a node's ledger entry that have stayed for too long.

@@ -2,14 +2,16 @@
 //! and for the budgets that judge it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{ExactFigures, Over, Quantile, rank};
-use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::{BudgetRow, OperationRow, QuantileBounds, Quantiles, WindowRow};
 
+use super::fleet_sums::FleetSums;
 use super::read_view::ReadView;
 use crate::core::alerting::displayed;
 use crate::core::fleet::{
@@ -19,8 +21,6 @@ use crate::core::rules::{Judge, Judgement};
 
 /// Not inactive, by rule, node and operation.
 type AlertsBy<'s> = BTreeMap<(&'s str, &'s str, &'s str), AlertState>;
-/// How many nodes there are.
-type Counted<K> = BTreeMap<K, Completeness>;
 
 /// All samples of one operation in one scope.
 #[derive(Clone, Debug)]
@@ -48,9 +48,14 @@ pub(super) struct Rows<'s> {
 }
 
 impl<'s> Rows<'s> {
-    pub(super) fn new(view: &'s ReadView, native: bool) -> Self {
-        let alerts = view.alerts.iter().map(|(key, state)| {
-            ((key.rule.as_str(), key.scope.node(), key.operation.as_str()), *state)
+    /// No rows yet; there will be some of the fleet, if it is wanted, and of these nodes.
+    pub(super) fn new(
+        view: &'s ReadView,
+        (fleet, nodes): (bool, &[(&NodeName, &Arc<Node>)]),
+        native: bool,
+    ) -> Self {
+        let alerts = view.alerts_about(fleet, nodes).into_iter().map(|(key, state)| {
+            ((key.rule.as_str(), key.scope.node(), key.operation.as_str()), state)
         });
         Self {
             view,
@@ -65,17 +70,16 @@ impl<'s> Rows<'s> {
         }
     }
 
-    pub(super) fn add_fleet(&mut self, fleet: &Operations) {
-        let (of_operations, of_budgets) = self.completeness();
+    pub(super) fn add_fleet(&mut self, fleet: &Operations, sums: &FleetSums<'_>) {
         for (operation, windows) in fleet.iter() {
-            let completeness = of_operations.get(operation).copied().unwrap_or_default();
+            let completeness = sums.operations.get(operation).copied().unwrap_or_default();
             self.add(Scope::Fleet, operation, windows, &completeness);
         }
         for (number, budget) in self.view.rules.budgets.iter().enumerate() {
             let windows = fleet.judged(budget);
             // A budget without samples still has its row.
             if !budget.selector.is_everything() || windows.is_none() {
-                let completeness = of_budgets.get(&budget.name).copied().unwrap_or_default();
+                let completeness = sums.budgets.get(&budget.name).copied().unwrap_or_default();
                 self.add_apart(&Scope::Fleet, (number, budget), windows, &completeness);
             }
         }
@@ -96,21 +100,6 @@ impl<'s> Rows<'s> {
             completeness.add(self.view.at, &seen, windows);
             self.add_apart(&scope, (number, budget), Some(windows), &completeness);
         }
-    }
-
-    /// How many nodes the windows of each operation hold, and what is kept apart for budgets.
-    fn completeness(&self) -> (Counted<&'s Operation>, Counted<&'s RuleName>) {
-        let (mut operations, mut budgets) = (Counted::new(), Counted::new());
-        for (_, node) in self.view.shown() {
-            let seen = ReportingNode::new(self.view.at, node);
-            for (operation, windows) in node.operations.iter() {
-                operations.entry(operation).or_default().add(self.view.at, &seen, windows);
-            }
-            for (budget, windows) in node.operations.selected() {
-                budgets.entry(budget).or_default().add(self.view.at, &seen, windows);
-            }
-        }
-        (operations, budgets)
     }
 
     fn add(

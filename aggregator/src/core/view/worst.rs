@@ -3,7 +3,8 @@
 //! DESIGN A36.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, btree_map};
+use std::iter::Peekable;
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::AlertState;
@@ -11,7 +12,6 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::Presence;
 
-use super::nodes::Nodes;
 use super::read_view::ReadView;
 use crate::core::fleet::{Node, Trouble};
 
@@ -28,22 +28,52 @@ enum AlertRank {
     Firing,
 }
 
-/// The nodes that are wanted, worst first unless all are.
-pub(super) fn nodes(view: &ReadView, wanted: Nodes) -> Vec<(&NodeName, &Arc<Node>)> {
-    let Nodes::Worst(nodes_max) = wanted else { return view.shown().collect() };
-    let alerts = alert_ranks(view);
-    let badness = |(name, node): &(&NodeName, &Arc<Node>)| -> Badness {
-        let alert = alerts.get(name.as_str()).copied().unwrap_or_default();
-        let trouble = node.troubles(view.at, view.gap_samples(name)).max();
-        let silent = node.presence(view.at) == Presence::Silent;
-        let share = view.shares.get(*name).copied().unwrap_or_default();
-        (trouble, alert, silent, share)
-    };
-    let mut nodes: Vec<_> = view.shown().map(|node| (Reverse(badness(&node)), node)).collect();
-    // Stable: those equally bad stay in order of their names.
-    nodes.sort_by_key(|(badness, _)| *badness);
-    nodes.truncate(nodes_max);
-    nodes.into_iter().map(|(_, node)| node).collect()
+/// A node with its name.
+type Named<'v> = (&'v NodeName, &'v Arc<Node>);
+
+/// How bad each node is, in the order of their names.
+#[derive(Default)]
+pub(super) struct WorstNodes<'v> {
+    alerts: BTreeMap<&'v str, AlertRank>,
+    /// Of nodes that are still to be added.
+    shares: Option<Peekable<btree_map::Iter<'v, NodeName, u64>>>,
+    nodes: Vec<(Reverse<Badness>, Named<'v>)>,
+}
+
+impl<'v> WorstNodes<'v> {
+    /// No node of this view yet.
+    pub(super) fn new(view: &'v ReadView) -> Self {
+        Self {
+            alerts: alert_ranks(view),
+            shares: Some(view.shares.iter().peekable()),
+            nodes: Vec::with_capacity(view.nodes.len()),
+        }
+    }
+
+    /// Adds a node with its worst trouble; nodes come in the order of their names.
+    pub(super) fn add(&mut self, node: Named<'v>, trouble: Option<Trouble>, presence: Presence) {
+        let (name, _) = node;
+        let alert = self.alerts.get(name.as_str()).copied().unwrap_or_default();
+        let share = self.share(name);
+        let badness = (trouble, alert, presence == Presence::Silent, share);
+        self.nodes.push((Reverse(badness), node));
+    }
+
+    /// Both are in the order of names: side by side they are passed through once, where each of
+    /// thousands of nodes would be searched for.
+    fn share(&mut self, name: &NodeName) -> u64 {
+        let Some(shares) = &mut self.shares else { return 0 };
+        while shares.next_if(|(other, _)| *other < name).is_some() {}
+        shares.next_if(|(other, _)| *other == name).map_or(0, |(_, share)| *share)
+    }
+
+    /// At most so many, the worst first.
+    pub(super) fn take(mut self, nodes_max: usize) -> Vec<Named<'v>> {
+        // Stable: those equally bad stay in order of their names.
+        self.nodes.sort_by_key(|(badness, _)| *badness);
+        self.nodes.truncate(nodes_max);
+        self.nodes.into_iter().map(|(_, node)| node).collect()
+    }
 }
 
 fn alert_ranks(view: &ReadView) -> BTreeMap<&str, AlertRank> {
@@ -59,15 +89,4 @@ fn alert_ranks(view: &ReadView) -> BTreeMap<&str, AlertRank> {
         *worst = rank.max(*worst);
     }
     ranks
-}
-
-/// How many nodes there are by their worst trouble, shown or not.
-pub(super) fn troubles(view: &ReadView) -> BTreeMap<Trouble, u64> {
-    let mut counts = BTreeMap::from(Trouble::ALL.map(|trouble| (trouble, 0)));
-    for (name, node) in view.shown() {
-        if let Some(trouble) = node.troubles(view.at, view.gap_samples(name)).max() {
-            *counts.entry(trouble).or_default() += 1;
-        }
-    }
-    counts
 }

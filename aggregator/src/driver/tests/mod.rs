@@ -6,7 +6,7 @@ mod silences;
 use std::collections::BTreeMap;
 
 use crate::limits::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
-use plimsoll_bus::{BusConfig, Credentials, Delivery, Publish, Ticket};
+use plimsoll_bus::{BusConfig, Delivery, Publish, Ticket};
 use plimsoll_mesh::broker::Broker as TestBroker;
 use plimsoll_runtime::settings::SettingsArgs;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
@@ -38,7 +38,7 @@ impl Mesh {
     async fn fill(&self, lane: Lane, count: u64) {
         let (url, mesh) = (self.broker.url(), MeshName::new("default").unwrap());
         let connection_name = "test".to_owned();
-        let config = BusConfig { url, connection_name, mesh, credentials: Credentials::None };
+        let config = BusConfig::new(url, connection_name, mesh);
         let (bus, mut events) = Bus::connect(config).unwrap();
         let payload = bytes::Bytes::from(snapshot());
         let message = |token: u64| Publish {

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::Labels;
 
-use crate::exposition::external_labels::valid_labels;
+use crate::exposition::external_labels::{ValidLabels, valid_labels};
 use crate::exposition::writer::{LabelSet, Rows, Value};
 
 #[derive(Default)]
-pub(super) struct ExternalNumbers<'a>(BTreeMap<BTreeMap<String, &'a str>, f64>);
+pub(super) struct ExternalNumbers<'a>(BTreeMap<ValidLabels<'a>, f64>);
 
 impl<'a> ExternalNumbers<'a> {
     /// The number under these labels.
@@ -19,7 +19,7 @@ impl<'a> ExternalNumbers<'a> {
 
     pub(super) fn write(&self, rows: &mut Rows<'_>, node: &LabelSet) {
         for (labels, value) in &self.0 {
-            let labels = rows.labels(labels.iter().map(|(key, value)| (key.as_str(), *value)));
+            let labels = rows.labels(labels.iter().map(|(key, value)| (&**key, *value)));
             rows.add(&[node, &labels], Value::Float(*value));
         }
     }

@@ -12,7 +12,7 @@ use crate::exposition::writer::{Family, Value, Writer};
 
 type Outcome = (&'static str, fn(&Bus) -> u64);
 
-const OUTCOMES: [Outcome; 8] = [
+const OUTCOMES: [Outcome; 9] = [
     ("attempted", |bus| bus.attempted),
     ("published", |bus| bus.published),
     ("rerouted", |bus| bus.rerouted),
@@ -20,6 +20,7 @@ const OUTCOMES: [Outcome; 8] = [
     ("refused", |bus| bus.refused),
     ("retried", |bus| bus.retried),
     ("coalesced", |bus| bus.coalesced),
+    ("combined", |bus| bus.combined),
     ("rate_limited", |bus| bus.rate_limited),
 ];
 

@@ -2,6 +2,9 @@
 //!
 //! DESIGN A37.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use plimsoll_schemas::summary::Presence;
 
 use crate::exposition::external_labels::valid_labels;
@@ -33,13 +36,14 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "1 per node, with its software version and its own labels, for joins";
     writer.family(Family::gauge("plimsoll_node_info", help), |rows| {
         for (labels, node) in page.nodes() {
-            let mut own = valid_labels(&node.node.labels.value);
+            let own = valid_labels(&node.node.labels.value);
+            let mut own: BTreeMap<Cow<'_, str>, &str> = own.into_iter().collect();
             if let Some(of_job) = own.remove("version") {
-                own.insert("label_version".to_owned(), of_job);
+                own.insert("label_version".into(), of_job);
             }
             let version = &*node.node.bus.value.version;
             let version = (!version.is_empty()).then_some(("version", version));
-            let own = own.iter().map(|(key, value)| (key.as_str(), *value));
+            let own = own.iter().map(|(key, value)| (&**key, *value));
             let own = rows.labels(own.chain(version));
             rows.add(&[labels, &own], Value::flag(true));
         }

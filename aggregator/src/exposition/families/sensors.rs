@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::hardware::{CATALOGUE, Reading, SensorState};
+use plimsoll_schemas::hardware::{CATALOGUE, SensorState};
 
 use super::external_numbers::ExternalNumbers;
-use crate::core::fleet::catalogue;
+use crate::core::fleet::{KnownReading, ReadingTable};
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, LabelSet, Rows, Value, Writer};
 
 /// A reading under its node's labels.
-type LabelledReading<'v> = (&'v LabelSet, &'v Reading);
+type LabelledReading<'v> = (&'v LabelSet, KnownReading<'v>);
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     for (sensor, readings) in CATALOGUE.iter().zip(by_sensor(page)) {
@@ -26,7 +26,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Sensor readings of the node without a current value, by state and reason";
     writer.family(Family::gauge("plimsoll_node_missing_readings", help), |rows| {
         for (labels, node) in page.up_nodes() {
-            write_missing(rows, labels, &node.node.readings.value);
+            write_missing(rows, labels, node.node.readings.get());
         }
     });
 }
@@ -35,10 +35,8 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
 fn by_sensor<'p>(page: &'p LabelledView<'_>) -> Vec<Vec<LabelledReading<'p>>> {
     let mut by_sensor = vec![Vec::new(); CATALOGUE.len()];
     for (labels, node) in page.up_nodes() {
-        for reading in &node.node.readings.value {
-            if let Some(index) = catalogue::place(&reading.sensor) {
-                by_sensor[index].push((labels, reading));
-            }
+        for reading in node.node.readings.get().iter() {
+            by_sensor[reading.place].push((labels, reading));
         }
     }
     by_sensor
@@ -49,7 +47,7 @@ fn write_values(rows: &mut Rows<'_>, readings: &[LabelledReading<'_>]) {
     let mut numbers = ExternalNumbers::default();
     for (_, reading) in readings {
         if let Some(value) = reading.value {
-            *numbers.entry(&reading.labels) = value;
+            *numbers.entry(reading.labels) = value;
         }
     }
     if let Some((node, _)) = readings.first() {
@@ -58,10 +56,10 @@ fn write_values(rows: &mut Rows<'_>, readings: &[LabelledReading<'_>]) {
 }
 
 /// Counts of readings without a value. Nodes of older versions send no reason.
-fn write_missing(rows: &mut Rows<'_>, node: &LabelSet, readings: &[Reading]) {
+fn write_missing(rows: &mut Rows<'_>, node: &LabelSet, readings: &ReadingTable) {
     let mut causes: BTreeMap<(&str, SensorState, Option<&str>), u64> = BTreeMap::new();
     for reading in readings.iter().filter(|reading| reading.state != SensorState::Ok) {
-        let cause = (reading.sensor.as_str(), reading.state, reading.reason.as_deref());
+        let cause = (reading.sensor().name, reading.state, reading.reason);
         *causes.entry(cause).or_default() += 1;
     }
     for ((sensor, state, reason), n) in causes {
@@ -109,7 +107,7 @@ mod tests {
         stale.reason = None;
         of_b.push(stale);
         for (name, readings) in [("a", of_a), ("b", of_b)] {
-            let body = Body::Hardware(Hardware { readings });
+            let body = Body::Hardware(Hardware::all(readings));
             deliver(&mut core, start(), &Speaker::new(name).message(start(), body, false));
         }
         let view = core.view(start().wall, "t");

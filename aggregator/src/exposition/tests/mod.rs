@@ -510,6 +510,6 @@ proptest! {
         let fixed = valid_key(&key);
         prop_assert!(fixed.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'));
         prop_assert!(!fixed.starts_with("__") && !fixed.as_bytes()[0].is_ascii_digit());
-        prop_assert!(!["node", "job", "scope", "le"].contains(&fixed.as_str()));
+        prop_assert!(!["node", "job", "scope", "le"].contains(&&*fixed));
     }
 }

@@ -1,9 +1,10 @@
 //! Writes metric families in one of three formats: Prometheus text 0.0.4, OpenMetrics 1.0.0, or
 //! delimited protobuf.
 //!
-//! [`Writer`] owns the page under construction. A family is described once ([`Family`]) and its
-//! series are added through [`Rows`]; the callers are independent of formats. It does not decide
-//! what is exported, and it registers and sorts nothing.
+//! [`Writer`] owns the page under construction, or a [`Part`] of it, which [`join`] joins with
+//! others. A family is described once ([`Family`]) and its series are added through [`Rows`]; the
+//! callers are independent of formats. It does not decide what is exported, and it registers and
+//! sorts nothing.
 //!
 //! Client libraries are slower here: fleet series are many and share few label sets, so these are
 //! rendered once ([`LabelSet`]) and then copied.
@@ -11,17 +12,20 @@
 mod family;
 mod format;
 mod labels;
+mod part;
 mod protobuf;
 mod value;
 
 use crate::core::fleet::Buckets;
 
 use labels::push_label;
+use part::PartFamily;
 use protobuf::Field;
 use value::{push_seconds, push_value};
 
 pub use family::{Family, FamilyType};
 pub use format::Format;
+pub use part::{Part, join};
 pub use value::Value;
 
 /// Labels in one format, rendered once for all families that share them.
@@ -35,8 +39,8 @@ pub const NONE: &LabelSet = &LabelSet(Vec::new());
 pub struct Writer {
     format: Format,
     out: Vec<u8>,
-    /// The current protobuf family, which is written behind its length.
-    family: Vec<u8>,
+    /// Where each family lies in `out`.
+    families: Vec<PartFamily>,
     /// The current protobuf series, which is written behind its length.
     series: Vec<u8>,
 }
@@ -45,7 +49,14 @@ impl Writer {
     /// An empty page.
     #[must_use]
     pub fn new(format: Format) -> Self {
-        Self { format, out: Vec::new(), family: Vec::new(), series: Vec::new() }
+        Self::with_capacity(format, 0)
+    }
+
+    /// An empty page with room for so many bytes: one that grows is copied again and again.
+    #[must_use]
+    pub fn with_capacity(format: Format, bytes: usize) -> Self {
+        let out = Vec::with_capacity(bytes);
+        Self { format, out, families: Vec::new(), series: Vec::new() }
     }
 
     /// The page's format.
@@ -69,13 +80,7 @@ impl Writer {
 
     /// Writes a family with the series that `rows` adds; nothing when it adds none.
     pub fn family(&mut self, family: Family<'_>, rows: impl FnOnce(&mut Rows<'_>)) {
-        self.family.clear();
-        let mut begun = Rows { writer: self, family, empty: true };
-        rows(&mut begun);
-        if self.format == Format::Protobuf && !self.family.is_empty() {
-            protobuf::push_varint(&mut self.out, self.family.len() as u64);
-            self.out.extend_from_slice(&self.family);
-        }
+        rows(&mut Rows { writer: self, family, empty: true });
     }
 
     /// Writes a family of one series without labels.
@@ -97,18 +102,27 @@ impl Writer {
         });
     }
 
+    /// The families written, to be joined with those of other nodes.
+    #[must_use]
+    pub fn part(self) -> Part {
+        Part { bytes: self.out, families: self.families }
+    }
+
     /// The finished page.
     #[must_use]
-    pub fn finish(mut self) -> Vec<u8> {
-        if self.format == Format::OpenMetrics {
-            self.out.extend_from_slice(b"# EOF\n");
-        }
-        // It grew by doubling, and a slow client may keep it for long.
-        self.out.shrink_to_fit();
-        self.out
+    pub fn finish(self) -> Vec<u8> {
+        let format = self.format;
+        join(format, vec![self.part()])
     }
 
     fn begin(&mut self, family: Family<'_>) {
+        let begin = self.out.len();
+        self.write_head(family);
+        let series = self.out.len();
+        self.families.push(PartFamily { name: family.name.to_owned(), begin, series });
+    }
+
+    fn write_head(&mut self, family: Family<'_>) {
         match self.format {
             Format::Text => self.begin_text(family.name, family),
             Format::OpenMetrics => self.begin_text(family.base_name(), family),
@@ -119,7 +133,7 @@ impl Writer {
                     FamilyType::Unknown => 3,
                     FamilyType::Histogram => 4,
                 };
-                let out = &mut self.family;
+                let out = &mut self.out;
                 protobuf::push_text(out, Field::FAMILY_NAME, family.name);
                 protobuf::push_text(out, Field::FAMILY_HELP, family.help);
                 protobuf::push_uint(out, Field::FAMILY_TYPE, family_type);
@@ -185,18 +199,18 @@ impl Rows<'_> {
         writer.series.clear();
         sets.iter().for_each(|set| writer.series.extend_from_slice(&set.0));
         protobuf::push_number(&mut writer.series, field, value);
-        protobuf::push_bytes(&mut writer.family, Field::METRIC, &writer.series);
+        protobuf::push_bytes(&mut writer.out, Field::METRIC, &writer.series);
     }
 
     /// Adds one histogram. Text formats hold its classic buckets, and nothing without them.
     pub fn add_buckets(&mut self, sets: &[&LabelSet], buckets: &Buckets) {
         if self.writer.format == Format::Protobuf {
             self.begin_once();
-            let Writer { series, family, .. } = &mut *self.writer;
+            let Writer { series, out, .. } = &mut *self.writer;
             series.clear();
             sets.iter().for_each(|set| series.extend_from_slice(&set.0));
             protobuf::push_histogram(series, buckets);
-            return protobuf::push_bytes(family, Field::METRIC, series);
+            return protobuf::push_bytes(out, Field::METRIC, series);
         }
         if buckets.classic.is_empty() {
             return;

@@ -48,6 +48,11 @@ pub(super) fn push_varint(out: &mut Vec<u8>, mut n: u64) {
     out.push(n.to_le_bytes()[0]);
 }
 
+/// Bytes that [`push_varint`] writes.
+pub(super) fn varint_len(n: u64) -> usize {
+    (u64::BITS - (n | 1).leading_zeros()).div_ceil(7) as usize
+}
+
 /// A signed number as an unsigned one that is small when it is near zero.
 fn zigzag(n: i64) -> u64 {
     ((n << 1) ^ (n >> 63)).cast_unsigned()

@@ -22,6 +22,7 @@ use super::store::{Opened, Quarantined, Store, StoreError};
 use crate::core::Core;
 use crate::core::durable::PendingConfirmation;
 use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
+use crate::io::priority::give_way;
 
 /// Label values of the counter of failures.
 const FAILURES: [&str; 4] = ["damaged", "newer_version", "older_version", "write"];
@@ -214,7 +215,10 @@ impl Thread {
         let (changes, to_write) = sync_channel(1);
         let (results, written) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
-        let handle = thread.spawn(move || write_all(store, &to_write, &results))?;
+        let handle = thread.spawn(move || {
+            give_way();
+            write_all(store, &to_write, &results);
+        })?;
         Ok(Self { changes, written, _handle: handle })
     }
 }

@@ -90,7 +90,7 @@ fn without_a_store_a_large_fleet_is_confirmed_in_many_turns() {
 fn a_slow_or_large_write_is_followed_by_a_bounded_pause() {
     let (second, mebibyte) = (Duration::from_secs(1), 1024 * 1024);
     assert_eq!(interval(second / 10, mebibyte), CHECKPOINT_EVERY);
-    assert_eq!(interval(second, mebibyte), second * 4, "slow");
+    assert_eq!(interval(second, mebibyte), second * 8, "slow");
     assert_eq!(interval(second, 320 * mebibyte), second * 10, "large");
     assert_eq!(interval(second * 20, 0), CHECKPOINT_WITHIN);
     assert_eq!(interval(second, u64::MAX), CHECKPOINT_WITHIN);

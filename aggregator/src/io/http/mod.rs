@@ -10,6 +10,7 @@ mod alerts;
 mod events;
 mod orders;
 mod pages;
+mod parts;
 mod query;
 mod statistics;
 

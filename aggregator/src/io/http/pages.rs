@@ -4,7 +4,8 @@
 //!
 //! A read view costs the driver little; merging windows, writing text and compressing happen here.
 //! A page that renders quickly is hardly ever served twice, so it is current. One that renders
-//! slowly keeps at most half a core busy, however many clients request it.
+//! slowly is rendered for half of the time at most, however many clients request it: on one core,
+//! and the page of all nodes on half of them at a low priority.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -19,10 +20,11 @@ use plimsoll_schemas::time::Mono;
 use tokio::sync::Mutex as Turn;
 use tokio::task::spawn_blocking;
 
+use super::parts;
 use super::query::PageSource;
 use crate::config::Metrics;
 use crate::core::view::{Nodes, ViewQuery};
-use crate::exposition::{Format, PageOptions, ServingStats, nodes_page, page};
+use crate::exposition::{Format, PageOptions, ServingStats, page};
 
 /// The pages that are rendered from a read view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +141,8 @@ impl Pages {
         }
     }
 
-    /// The last reference to a read view often ends here, off the driver's thread.
+    /// The last reference to a read view often ends here, off the driver's thread, and no response
+    /// waits for it.
     fn render(&self, kind: Page, source: Arc<PageSource>) -> Bytes {
         let state = &source.view;
         let begun = self.clock.now().mono;
@@ -151,17 +154,13 @@ impl Pages {
                 let view = state.view(ViewQuery { fleet: true, nodes, native: native(format) });
                 page(&view, options, &self.serving(&source), format)
             }
-            Page::Nodes(format) => {
-                let nodes = Nodes::All;
-                let view = state.view(ViewQuery { fleet: false, nodes, native: native(format) });
-                nodes_page(&view, options, format)
-            }
+            Page::Nodes(format) => parts::render(state, options, format, parts::threads()),
             Page::Summary => {
                 json(&state.view(ViewQuery { fleet: true, nodes, native: false }).summary)
             }
             Page::Ledger => json(&state.ledger_page()),
         };
-        drop(source);
+        drop(spawn_blocking(move || drop(source)));
         let spent = self.clock.now().mono.since(begun);
         let mut serving = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
         let stats = serving.pages.entry(kind.labels()).or_default();

@@ -124,7 +124,7 @@ fn an_unusable_file_is_quarantined_and_a_new_one_created() {
         file.set_len(file.metadata().unwrap().len() * part / 8).unwrap();
     };
     let damages: [(&str, Damage<'_>); 7] = [
-        ("newer_version", &|path| of_version(path, 11)),
+        ("newer_version", &|path| of_version(path, 12)),
         ("older_version", &|path| of_version(path, 1)),
         ("damaged", &foreign),
         ("damaged", &text),

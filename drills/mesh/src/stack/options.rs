@@ -56,6 +56,8 @@ pub struct StackOptions {
     pub node_prefix: String,
     /// Whether nodes reach the broker through a proxy, see [`crate::proxy`].
     pub through_proxy: bool,
+    /// Whether nodes receive datagrams over UDP too, see [`super::Station::udp`].
+    pub udp: bool,
 }
 
 impl StackOptions {
@@ -76,6 +78,7 @@ impl StackOptions {
             keep_state: true,
             node_prefix: "node-".to_owned(),
             through_proxy: false,
+            udp: false,
         }
     }
 

@@ -1,5 +1,6 @@
 //! One node of a local mesh, and the workload beside it.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use plimsoll_schemas::summary::{NodeRow, Presence, Summary};
 
 use super::options::{StackOptions, Workload};
 use crate::api::Api;
-use crate::child::{Child, free_port, until};
+use crate::child::{Child, free_port, log_field, until};
 
 /// Longer than a node's own drain wait: its exit code then states why it ended.
 const NODE_END_WAIT: Duration = Duration::from_secs(20);
@@ -100,6 +101,18 @@ impl Station {
         self.node.log()
     }
 
+    /// The loopback address at which the node receives datagrams over UDP. A node chooses its port
+    /// at each start.
+    ///
+    /// # Errors
+    /// When the node has none, or has not started yet.
+    pub fn udp(&self) -> Result<SocketAddr> {
+        let address = log_field(&self.node_log(), "udp");
+        let address =
+            address.with_context(|| format!("no UDP address in the log of {}", self.name))?;
+        address.parse().with_context(|| format!("{} receives nothing over UDP", self.name))
+    }
+
     /// Stops the workload's process (SIGSTOP).
     pub fn pause_job(&self) {
         self.signal_job(Signal::SIGSTOP);
@@ -181,11 +194,12 @@ fn every(stations: &[Station], summary: &Summary, holds: impl Fn(&NodeRow) -> bo
 fn node(options: &StackOptions, bin: &Path, url: &str, (name, http): (&str, &str)) -> Command {
     let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
     let mesh = options.mesh.as_str();
+    let udp = if options.udp { "127.0.0.1:0" } else { "" };
     let mut command = Command::new(bin.join("plimsoll-node"));
     command
         .arg("--config")
         .arg(file("toml"))
-        .args(["--name", name, "--mesh", mesh, "--nats", url, "--udp", "", "--http", http])
+        .args(["--name", name, "--mesh", mesh, "--nats", url, "--udp", udp, "--http", http])
         .arg("--unix")
         .arg(file("sock"));
     if let Some(spools) = &options.spools {

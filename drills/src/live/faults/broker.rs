@@ -30,6 +30,7 @@ async fn stop(rig: &mut Rig) -> Result<()> {
     let base = rig.merged().await?;
     rig.mesh.stack.broker().resume();
     let resumed = rig.drill.elapsed();
+    rig.expect_delivery(resumed).await;
     rig.expect_recovery(&base, resumed).await;
     Ok(())
 }

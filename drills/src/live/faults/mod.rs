@@ -20,6 +20,7 @@ mod backlog;
 mod breaker;
 mod broker;
 mod counters;
+mod delivery;
 mod disk;
 mod feeder;
 mod fetches;

@@ -15,10 +15,9 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::transport::Delivered;
-use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
-pub use plimsoll_aggregator::core::durable::Changes;
-pub use plimsoll_aggregator::core::durable::PendingConfirmation;
+use plimsoll_aggregator::core::durable::CommonTerms;
+pub use plimsoll_aggregator::core::durable::{Changes, PendingConfirmation};
 pub use plimsoll_aggregator::limits::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 
 use super::mesh_name::mesh_name;
@@ -177,10 +176,10 @@ impl ReaderCore {
         (position.read, position.stream_id.and_then(|id| id.parse().ok()))
     }
 
-    /// The limits that it sends to nodes.
+    /// What its confirmations to all nodes have in common.
     #[must_use]
-    pub fn limits(&self) -> Vec<LatencyLimit> {
-        self.0.limits()
+    pub fn common_terms(&self) -> CommonTerms {
+        self.0.common_terms()
     }
 
     /// The first and last message of a stream.

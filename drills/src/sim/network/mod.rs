@@ -11,7 +11,7 @@ mod link;
 use std::collections::VecDeque;
 
 use plimsoll_bus::limits::{
-    PING_EVERY, PROBE_EVERY, RECONNECT_DELAY_MAX, RETRY_DELAY_MIN, STALL_AFTER,
+    PING_EVERY, PROBE_EVERY, RECONNECT_SMALL_MAX, RETRY_DELAY_MIN, STALL_AFTER,
 };
 use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::transport::BusEvent;
@@ -203,7 +203,7 @@ impl Network {
         let doublings = link.attempts.min(10);
         link.attempts += 1;
         let pause = nanos(RETRY_DELAY_MIN) << doublings;
-        k.after(pause.min(nanos(RECONNECT_DELAY_MAX)), Event::Dial { who, life });
+        k.after(pause.min(nanos(RECONNECT_SMALL_MAX)), Event::Dial { who, life });
     }
 
     /// A running process tries to connect, unless it assumes that it is connected.

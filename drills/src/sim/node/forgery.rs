@@ -27,6 +27,8 @@ pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: (u64, u64), lie: Li
         age: Duration::ZERO,
         runs,
         limits: Vec::new(),
+        mesh_nodes: 0,
+        readings_missing: false,
     });
     if lie == Lie::Garbage {
         // Half of one, or one with a byte after it.

@@ -153,7 +153,7 @@ impl History {
                 Err(format!("message {name:?} has other bytes than when it was first sent"))
             };
         }
-        if let Body::Bus(Bus { former, .. }) = &snapshot.body {
+        if let Some(Bus { former, .. }) = snapshot.body.bus() {
             self.noted.extend(former.iter().map(|noted| (noted.incarnation.0, noted.recorded)));
         }
         let (samples, others) = contents(&snapshot.body);
@@ -355,14 +355,11 @@ impl History {
 }
 
 fn events(body: &Body) -> u64 {
-    match body {
-        Body::Event(events) => events.events.len() as u64,
-        Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => 0,
-    }
+    body.event().map_or(0, |events| events.events.len() as u64)
 }
 
 fn is_over(body: &Body) -> bool {
-    let Body::Latency(latency) = body else { return false };
+    let Some(latency) = body.latency() else { return false };
     let over = |limit_ns: &u64, histogram: &Histogram| histogram.max_ns() > *limit_ns;
     latency.histograms.iter().any(|(series, histogram)| {
         LIMITS.iter().any(|(of, limit_ns)| *of == series.operation && over(limit_ns, histogram))
@@ -370,7 +367,7 @@ fn is_over(body: &Body) -> bool {
 }
 
 fn contents(body: &Body) -> (Vec<usize>, u64) {
-    let Body::Latency(latency) = body else { return (Vec::new(), 0) };
+    let Some(latency) = body.latency() else { return (Vec::new(), 0) };
     let (mut samples, mut others) = (Vec::new(), 0);
     for (series, histogram) in &latency.histograms {
         if series.operation.as_str() == REPORTED {

@@ -167,7 +167,7 @@ impl Incarnation {
         let (depths, bus) = (k.knobs().depths, &stats.status.bus);
         // The final message always has room.
         let bytes_max = (depths.bytes + FINAL_MESSAGE_BYTES) as u64;
-        let known = bus.published + bus.dropped + bus.refused + bus.coalesced;
+        let known = bus.published + bus.dropped + bus.refused + bus.coalesced + bus.combined;
         let number = self.number;
         let words = || format!("n{number}: {bus:?}");
         if bus.attempted != known + bus.outbox_messages {

@@ -360,9 +360,9 @@ impl Reader {
         confirmations: Vec<PendingConfirmation>,
     ) {
         let now = self.clock(k).mono;
-        let limits = self.core.as_ref().map(ReaderCore::limits).unwrap_or_default();
+        let common = self.core.as_ref().map(ReaderCore::common_terms).unwrap_or_default();
         for confirmation in confirmations {
-            let payload = Bytes::from(confirmation.encode(now, &limits));
+            let payload = Bytes::from(confirmation.encode(now, &common));
             let number =
                 confirmation.node.as_str().strip_prefix('n').and_then(|n| n.parse::<usize>().ok());
             let Some(node) = number else { continue };

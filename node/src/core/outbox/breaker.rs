@@ -11,8 +11,6 @@
 //!
 //! DESIGN N11.
 
-use std::time::Duration;
-
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::Ticket;
 use plimsoll_schemas::wire::BreakerState;
@@ -28,14 +26,13 @@ enum State {
 #[derive(Clone, Debug)]
 pub(super) struct Breaker {
     failures_max: u32,
-    open_for: Duration,
     state: State,
 }
 
 impl Breaker {
     /// A closed breaker that opens after `failures_max` failures in a row.
-    pub(super) fn new(failures_max: u32, open_for: Duration) -> Self {
-        Self { failures_max, open_for, state: State::Closed { failures: 0 } }
+    pub(super) fn new(failures_max: u32) -> Self {
+        Self { failures_max, state: State::Closed { failures: 0 } }
     }
 
     /// Whether a message may be sent.
@@ -62,9 +59,10 @@ impl Breaker {
         }
     }
 
-    /// The broker did not acknowledge a message in time, or declined it.
-    pub(super) fn on_failure(&mut self, now: Mono, ticket: Ticket) {
-        let open = State::Open { until: now.plus(self.open_for) };
+    /// The broker did not acknowledge a message in time, or declined it. If that opens the breaker,
+    /// it stays open until then.
+    pub(super) fn on_failure(&mut self, ticket: Ticket, until: Mono) {
+        let open = State::Open { until };
         match &mut self.state {
             State::Closed { failures } if *failures + 1 < self.failures_max => *failures += 1,
             State::Closed { .. } => self.state = open,
@@ -114,6 +112,8 @@ impl Breaker {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -132,7 +132,7 @@ mod tests {
     use Event::*;
 
     fn after(events: &[Event]) -> Breaker {
-        let (mut breaker, mut now) = (Breaker::new(3, OPEN_FOR), Mono(0));
+        let (mut breaker, mut now) = (Breaker::new(3), Mono(0));
         events.iter().for_each(|event| apply(&mut breaker, &mut now, *event));
         breaker
     }
@@ -142,7 +142,7 @@ mod tests {
             Sent(seq) if breaker.allows_sending() => breaker.on_sent(Ticket(seq)),
             Sent(_) => {}
             Success(seq) => breaker.on_success(Ticket(seq)),
-            Failure(seq) => breaker.on_failure(*now, Ticket(seq)),
+            Failure(seq) => breaker.on_failure(Ticket(seq), now.plus(OPEN_FOR)),
             Released(seq) => breaker.on_released(Ticket(seq)),
             Connected => breaker.on_connected(),
             Pass(seconds) => {

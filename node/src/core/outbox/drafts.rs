@@ -203,6 +203,12 @@ impl Drafts {
         }
     }
 
+    /// Removes the drafts of a lane that travel in one message with this one, whose bodies are at
+    /// most `bytes` longer.
+    pub(super) fn pop_beside(&mut self, lane: Lane, first: &Draft, bytes: usize) -> Vec<Draft> {
+        self.queue(lane).pop_beside(first, bytes)
+    }
+
     /// Removes the final message.
     pub(super) fn take_final(&mut self) -> Option<(Lane, Draft)> {
         self.final_message.take()

@@ -12,8 +12,8 @@
 //!
 //! Refuses to encode a message, to count samples as recorded or lost, and to do I/O.
 //!
-//! Invariants, in messages: `attempted = published + dropped + refused + coalesced + held` and
-//! `published = confirmed + released + unconfirmed`.
+//! Invariants, in messages: `attempted = published + dropped + refused + coalesced + combined +
+//! held` and `published = confirmed + released + unconfirmed`.
 
 mod bounds;
 mod breaker;
@@ -32,7 +32,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::{
-    BEHIND_AFTER, BEHIND_KEPT, IN_FLIGHT_MAX, IN_FLIGHT_RESERVED, NEW_FOR, RETRY_PAUSE,
+    BEHIND_AFTER, BEHIND_KEPT, COALESCED_BYTES_MAX, IN_FLIGHT_MAX, IN_FLIGHT_RESERVED, NEW_FOR,
+    NO_STREAM_REST, RETRY_PAUSE,
 };
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
@@ -81,6 +82,8 @@ pub struct Outbox {
     room_at: Option<Mono>,
     breaker: Breaker,
     breaker_open: Duration,
+    /// How long messages rest that no stream keeps.
+    stream_rest: Duration,
     dead_letters: DeadLetters,
     /// Refusals after which a message becomes a dead letter, and the time between two that count.
     refusals_max: u32,
@@ -127,8 +130,9 @@ impl Outbox {
             ),
             token_at: None,
             room_at: None,
-            breaker: Breaker::new(bounds.breaker_failures, bounds.breaker_open),
+            breaker: Breaker::new(bounds.breaker_failures),
             breaker_open: bounds.breaker_open,
+            stream_rest: NO_STREAM_REST,
             dead_letters: DeadLetters::default(),
             refusals_max: bounds.refusals_max,
             refusal_every: bounds.refusal_every,
@@ -306,11 +310,7 @@ impl Outbox {
             let (lane, draft) = match candidate {
                 Candidate::Retry(ticket) => return self.send(now, ticket),
                 Candidate::Resend(ticket) => return self.resend(now, ticket),
-                Candidate::Draft => {
-                    let (draft, more) = self.drafts.pop(lane, self.window.body_bytes())?;
-                    self.stats.attempted += more;
-                    (lane, draft)
-                }
+                Candidate::Draft => (lane, self.pop_interval(lane)?),
                 Candidate::Final => self.drafts.take_final()?,
             };
             let enqueued = draft.enqueued;
@@ -322,6 +322,19 @@ impl Outbox {
             self.in_flight.add_sealed(message, enqueued, self.spooled);
         }
         None
+    }
+
+    /// The next draft, with all others of its interval that one message holds beside it.
+    ///
+    /// DESIGN N65.
+    fn pop_interval(&mut self, lane: Lane) -> Option<Draft> {
+        let left = self.window.bytes().saturating_sub(self.normal_bytes_on_the_way());
+        let (first, more) = self.drafts.pop(lane, self.window.body_bytes())?;
+        self.stats.attempted += more;
+        let room = left.min(COALESCED_BYTES_MAX).saturating_sub(first.body.len());
+        let beside = self.drafts.pop_beside(lane, &first, room);
+        self.stats.combined += beside.len() as u64;
+        Some(if beside.is_empty() { first } else { first.combined_with(&beside) })
     }
 
     fn may_send(&self, now: Mono) -> bool {
@@ -391,9 +404,13 @@ impl Outbox {
     /// Whether a message of the normal lane may set out: the window is not full, and places in
     /// flight are left for the emergency lane. A message longer than the window goes alone.
     fn has_window_room(&self, bytes: usize) -> bool {
-        let on_the_way = self.in_flight.window_bytes() + self.unconfirmed.in_flight_bytes();
+        let on_the_way = self.normal_bytes_on_the_way();
         let fits = on_the_way == 0 || on_the_way + bytes <= self.window.bytes();
         fits && self.in_flight() < IN_FLIGHT_MAX - IN_FLIGHT_RESERVED
+    }
+
+    fn normal_bytes_on_the_way(&self) -> usize {
+        self.in_flight.window_bytes() + self.unconfirmed.in_flight_bytes()
     }
 
     /// Whether a message of the emergency lane may set out: what is new always, the rest within
@@ -517,11 +534,14 @@ impl Outbox {
         if reason.may_pass() {
             self.resume_at = Some(now.plus(RETRY_PAUSE));
         }
-        let rests_until = now.plus(self.breaker_open);
+        let rests_until = now.plus(match reason {
+            DeadLetterReason::NoStream => self.next_stream_rest(),
+            _ => self.breaker_open,
+        });
         let refusals = self.in_flight.refuse(ticket, now, self.refusal_every, rests_until);
         if refusals.is_some() || self.unconfirmed.on_answered(ticket) {
             match reason.may_pass() {
-                true => self.breaker.on_failure(now, ticket),
+                true => self.breaker.on_failure(ticket, rests_until),
                 false => self.breaker.on_released(ticket),
             }
         }
@@ -530,6 +550,15 @@ impl Outbox {
             self.in_flight.wait_for_letter(ticket);
         }
         None
+    }
+
+    /// How long a message rests that no stream keeps: longer after each probe that found none, and
+    /// as long as the breaker stays open for other reasons at the most.
+    fn next_stream_rest(&mut self) -> Duration {
+        if self.breaker.state() == BreakerState::HalfOpen {
+            self.stream_rest = (self.stream_rest * 2).min(self.breaker_open.max(NO_STREAM_REST));
+        }
+        self.stream_rest
     }
 
     /// The broker denied a publish to a subject, which refuses the message sent there first. Such a
@@ -588,7 +617,7 @@ impl Outbox {
     fn fail(&mut self, now: Mono, ticket: Ticket) {
         let until = now.plus(self.breaker_open);
         if self.in_flight.fail(ticket, until) || self.unconfirmed.on_answered(ticket) {
-            self.breaker.on_failure(now, ticket);
+            self.breaker.on_failure(ticket, until);
         }
     }
 
@@ -605,6 +634,7 @@ impl Outbox {
             self.window.on_acknowledged(now, sent_at, sent.message.payload.len(), was_full);
         }
         self.breaker.on_success(ticket);
+        self.stream_rest = NO_STREAM_REST;
         self.stats.published += 1;
         self.unconfirmed.insert(now, ticket, sent.message);
         Some(sent.enqueued)

@@ -105,6 +105,24 @@ impl Queue {
         Some((parts.pop()?, more))
     }
 
+    /// Removes the drafts of the same interval as this one and of other kinds, so far as their
+    /// bodies take at most `bytes`.
+    pub(super) fn pop_beside(&mut self, first: &Draft, bytes: usize) -> Vec<Draft> {
+        let (mut beside, mut kinds, mut room) = (Vec::new(), vec![first.kind], bytes);
+        let mut index = 0;
+        while let Some(Entry { draft, .. }) = self.drafts.get(index) {
+            let fits = draft.body.len() <= room;
+            if fits && draft.is_of_interval(first) && !kinds.contains(&draft.kind) {
+                room -= draft.body.len();
+                kinds.push(draft.kind);
+                beside.push(self.remove(index));
+            } else {
+                index += 1;
+            }
+        }
+        beside
+    }
+
     /// Removes the oldest draft.
     pub(super) fn take_oldest(&mut self) -> Option<Draft> {
         (!self.drafts.is_empty()).then(|| self.remove(0))
@@ -200,7 +218,7 @@ impl Queue {
         let (mut hardware, mut bus, mut event) = (None, None, None);
         for (index, entry) in self.drafts.iter().enumerate().rev() {
             let newer = match entry.draft.kind {
-                SnapshotKind::Latency => continue,
+                SnapshotKind::Latency | SnapshotKind::Interval => continue,
                 SnapshotKind::Hardware => &mut hardware,
                 SnapshotKind::Bus => &mut bus,
                 SnapshotKind::Event => &mut event,

@@ -54,10 +54,8 @@ fn ten_thousand_intervals_without_a_broker_stay_bounded_and_keep_every_count() {
     assert_eq!(samples(&snapshots), 80_000);
     let counted: f64 = snapshots
         .iter()
-        .filter_map(|snapshot| match &snapshot.body {
-            Body::Latency(latency) => Some(latency.counters[0].1),
-            Body::Hardware(_) | Body::Bus(_) | Body::Event(_) => None,
-        })
+        .filter_map(|snapshot| snapshot.body.latency())
+        .map(|latency| latency.counters[0].1)
         .sum();
     assert_eq!(counted, 40_000.0);
     let widest = snapshots.iter().map(|snapshot| snapshot.header.length_ns).max().unwrap();
@@ -126,8 +124,8 @@ fn a_dropped_message_names_the_samples_of_jobs_and_the_nodes_own_apart() {
     core.on_datagram(start(), b"a:1|ms\n_e{1,1}:a|b");
     let mut now = start().after(SECOND);
     core.on_deadline(now);
-    // Each acknowledgement is a sample of the node's own.
-    assert_eq!(deliver(&mut core, now).len(), 3);
+    // Its acknowledgement is a sample of the node's own.
+    assert_eq!(deliver(&mut core, now).len(), 1);
     core.on_bus_event(now, &BusEvent::Disconnected);
     for n in 0..10 {
         let tags = ["a", "b", "c", "d", "e", "f"].map(|key| format!("{key}:{n:x>120}")).join(",");
@@ -137,9 +135,9 @@ fn a_dropped_message_names_the_samples_of_jobs_and_the_nodes_own_apart() {
     core.on_deadline(now);
     let status = core.status();
     let lost: Vec<_> = status.totals.lost.iter().map(|(of, n)| (of.as_str(), *n)).collect();
-    assert_eq!(lost, [(loss::OUTBOX_FULL, 10), (OWN_LOST, 3)]);
-    assert_eq!((status.totals.recorded, status.never_sent_samples), (14, 13));
-    assert_eq!((status.bus.recorded, status.bus.recorded_own), (14, 3));
+    assert_eq!(lost, [(loss::OUTBOX_FULL, 10), (OWN_LOST, 1)]);
+    assert_eq!((status.totals.recorded, status.never_sent_samples), (12, 11));
+    assert_eq!((status.bus.recorded, status.bus.recorded_own), (12, 1));
 }
 
 #[test]
@@ -153,7 +151,7 @@ fn with_a_ttl_an_unsent_message_is_dropped_by_name_and_a_sent_one_is_not() {
     core.on_bus_event(start().after(SECOND), &BusEvent::Disconnected);
     core.on_datagram(start(), b"a:1:2:3|ms");
     core.on_deadline(start().after(2 * SECOND));
-    assert_eq!((core.status().held_samples, core.status().bus.outbox_messages), (5, 4));
+    assert_eq!((core.status().held_samples, core.status().bus.outbox_messages), (5, 3));
     core.on_deadline(start().after(7 * SECOND));
     let expired = LossReason::new(loss::EXPIRED).unwrap();
     assert_eq!(core.status().totals.lost, BTreeMap::from([(expired, 3)]));
@@ -258,12 +256,15 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
             age: Duration::ZERO,
             runs,
             limits: Vec::new(),
+            mesh_nodes: u32::try_from(last).unwrap(),
+            readings_missing: false,
         })
     };
     assert_eq!(core.on_confirmation(now, &confirm(2)), Err("forged"));
     assert_eq!(core.on_confirmation(now, b"nonsense"), Err("shape"));
-    assert_eq!(core.status().bus.unconfirmed, 1);
+    assert_eq!((core.status().bus.unconfirmed, core.mesh_nodes()), (1, 0));
     assert_eq!(core.on_confirmation(now, &confirm(1)), Ok(()));
+    assert_eq!(core.mesh_nodes(), 1);
     let status = core.status();
     assert_eq!((status.bus.unconfirmed, status.bus.confirmed), (0, 1));
     assert_eq!(status.confirmations.accepted, 1);
@@ -287,12 +288,16 @@ fn a_leaving_node_waits_until_what_it_sent_again_is_confirmed() {
             age: Duration::ZERO,
             runs,
             limits: Vec::new(),
+            mesh_nodes: 0,
+            readings_missing: false,
         })
     };
     core.on_datagram(start(), b"epoch_hook:1|ms");
-    let now = start().after(SECOND);
+    core.on_deadline(start().after(SECOND));
+    assert_eq!(deliver(&mut core, start().after(SECOND)).len(), 1);
+    let now = start().after(2 * SECOND);
     core.on_deadline(now);
-    assert_eq!(deliver(&mut core, now).len(), 2);
+    assert_eq!(deliver(&mut core, now).len(), 1);
     core.on_confirmation(now, &confirm(&[(2, 2)])).unwrap();
     core.on_leave(now);
     let newest = deliver(&mut core, now).last().unwrap().header.seq.0;
@@ -325,6 +330,8 @@ fn a_leaving_node_waits_for_confirmations_where_there_are_any_and_not_for_long()
                 age: Duration::ZERO,
                 runs: Vec::new(),
                 limits: Vec::new(),
+                mesh_nodes: 0,
+                readings_missing: false,
             };
             core.on_confirmation(now, &confirmation::encode(&nothing)).unwrap();
         }

@@ -77,22 +77,55 @@ fn samples(snapshots: &[Snapshot]) -> u64 {
 }
 
 #[test]
-fn an_interval_becomes_a_latency_and_a_bus_message() {
+fn an_interval_becomes_one_message() {
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected());
     core.on_datagram(start(), b"epoch_hook:1.5|ms\nepoch_hook:2:3|ms|#a:b\nepochs:1|c\n");
     let now = start().after(SECOND);
     core.on_deadline(now);
     let snapshots = deliver(&mut core, now);
-    let [latency, bus] = &snapshots[..] else { panic!("{snapshots:?}") };
-    let Body::Latency(body) = &latency.body else { panic!("{latency:?}") };
-    assert_eq!(body.histograms.len(), 2);
-    assert_eq!(body.counters[0].1, 1.0);
-    assert_eq!((latency.header.seq, bus.header.seq), (Seq(1), Seq(2)));
-    assert_eq!(latency.header.totals.recorded, 3);
-    assert_eq!(latency.header.length_ns, 1_000_000_000);
-    assert_eq!(latency.header.start, start().wall);
-    assert!(matches!(bus.body, Body::Bus(_)));
+    let [Snapshot { header, body: Body::Interval(parts) }] = &snapshots[..] else {
+        panic!("{snapshots:?}")
+    };
+    let (Some(latency), Some(bus)) = (&parts.latency, &parts.bus) else { panic!("{parts:?}") };
+    assert_eq!((latency.histograms.len(), latency.counters[0].1), (2, 1.0));
+    assert_eq!((header.seq, header.totals.recorded), (Seq(1), 3));
+    assert_eq!((header.start, header.length_ns), (start().wall, 1_000_000_000));
+    assert_eq!(header.labels.get("rack"), Some("r7"));
+    assert_eq!((bus.recorded, bus.attempted), (3, 1));
+    let bus = core.status().bus;
+    assert_eq!((bus.attempted, bus.published, bus.combined), (2, 1, 1));
+}
+
+#[test]
+fn readings_are_sent_once_then_what_changes_and_all_of_them_to_an_aggregator_that_asks() {
+    use plimsoll_schemas::hardware::{LOAD1, LOAD5};
+    let mut core = core(Bounds::default());
+    core.on_bus_event(start(), &connected());
+    let sent = |core: &mut Core, second: u32| {
+        let now = start().after(SECOND * second);
+        let load = |sensor, value| Reading::ok(sensor, Labels::default(), value);
+        core.on_hardware(vec![load(&LOAD1, f64::from(second)), load(&LOAD5, 1.0)]);
+        core.on_deadline(now);
+        let sent = deliver(core, now);
+        let hardware = sent[0].body.hardware().unwrap();
+        (hardware.set, hardware.readings.len(), hardware.changed.clone())
+    };
+    assert_eq!(sent(&mut core, 1), (1, 2, vec![]));
+    assert_eq!(sent(&mut core, 2), (1, 0, vec![(0, 2.0)]));
+    let asks = confirmation::encode(&Confirmation {
+        node: NodeName::new("n").unwrap(),
+        behind: false,
+        backlog: Duration::ZERO,
+        age: Duration::ZERO,
+        runs: Vec::new(),
+        limits: Vec::new(),
+        mesh_nodes: 0,
+        readings_missing: true,
+    });
+    core.on_confirmation(start().after(SECOND * 2), &asks).unwrap();
+    assert_eq!(sent(&mut core, 3), (2, 2, vec![]));
+    assert_eq!(sent(&mut core, 4), (2, 0, vec![(0, 4.0)]));
 }
 
 #[test]
@@ -105,7 +138,7 @@ fn the_way_to_the_broker_is_recorded_as_publish() {
     let next = start().after(2 * SECOND);
     core.on_deadline(next);
     let snapshots = deliver(&mut core, next);
-    let Body::Latency(body) = &snapshots[0].body else { panic!("{snapshots:?}") };
+    let Some(body) = snapshots[0].body.latency() else { panic!("{snapshots:?}") };
     assert_eq!(body.histograms[0].0.operation.as_str(), "publish");
     assert_eq!(body.histograms[0].1.max_ns(), 30_000_000);
 }
@@ -125,11 +158,11 @@ fn what_waited_while_a_broker_restarted_is_no_slow_publishing() {
     core.on_deadline(now.after(SECOND));
     let after = deliver(&mut core, now.after(SECOND));
     let operations = |snapshots: &[Snapshot]| -> Vec<String> {
-        let latencies = snapshots.iter().filter_map(|snapshot| match &snapshot.body {
-            Body::Latency(latency) => Some(&latency.histograms),
-            _ => None,
-        });
-        latencies.flatten().map(|(series, _)| series.operation.to_string()).collect()
+        let latencies = snapshots.iter().filter_map(|snapshot| snapshot.body.latency());
+        latencies
+            .flat_map(|latency| &latency.histograms)
+            .map(|(series, _)| series.operation.to_string())
+            .collect()
     };
     assert_eq!(operations(&snapshots), [""; 0]);
     assert_eq!(operations(&after), ["publish"]);
@@ -233,7 +266,7 @@ fn a_full_outbox_still_takes_the_final_message_with_all_losses() {
     assert_eq!(samples(&snapshots) + final_message.totals.lost_sum(), 10);
     assert_eq!(final_message.totals, core.status().totals);
     let bus = core.status().bus;
-    assert_eq!(bus.attempted, bus.published + bus.dropped + bus.coalesced);
+    assert_eq!(bus.attempted, bus.published + bus.dropped + bus.coalesced + bus.combined);
 }
 
 #[test]
@@ -256,7 +289,7 @@ fn what_the_kernel_dropped_travels_with_the_next_interval() {
     let now = start().after(SECOND);
     core.on_deadline(now);
     let snapshots = deliver(&mut core, now);
-    let Body::Bus(bus) = &snapshots[0].body else { panic!("{snapshots:?}") };
+    let Some(bus) = snapshots[0].body.bus() else { panic!("{snapshots:?}") };
     assert_eq!((bus.kernel_dropped, core.status().intake.kernel_dropped), (7, 7));
 }
 

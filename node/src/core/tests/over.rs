@@ -21,6 +21,8 @@ fn confirm(core: &mut Core, now: Now, limits: &[(&str, u64)]) {
         age: Duration::ZERO,
         runs: Vec::new(),
         limits,
+        mesh_nodes: 0,
+        readings_missing: false,
     };
     core.on_confirmation(now, &confirmation::encode(&got)).unwrap();
 }
@@ -36,7 +38,7 @@ fn read(core: &mut Core, now: Now) -> BTreeMap<String, Packed> {
         let subject: SnapshotSubject = publish.subject.parse().unwrap();
         let snapshot = wire::decode_packed(&subject, &publish.payload).unwrap();
         core.on_bus_event(now, &acknowledged(publish.ticket));
-        if let Body::Latency(latency) = snapshot.body {
+        if let Some(latency) = snapshot.body.into_parts().latency {
             let named = |(series, samples): (Series, Packed)| (series.to_string(), samples);
             read.extend(latency.histograms.into_iter().map(named));
         }
@@ -142,6 +144,8 @@ fn broker_delay_is_counted_too_and_a_forged_confirmation_sets_no_limit() {
         age: Duration::ZERO,
         runs: vec![run],
         limits,
+        mesh_nodes: 0,
+        readings_missing: false,
     };
     assert_eq!(core.on_confirmation(start(), &confirmation::encode(&forged)), Err("forged"));
     core.on_deadline(start().after(SECOND));

@@ -39,7 +39,7 @@ fn what_points_add_is_in_the_message_and_the_ledger_of_their_interval() {
         assert_eq!(status.totals.recorded, status.intake.samples);
         let snapshots = deliver(&mut core, now);
         // The node's own latencies of publishing are beside them.
-        let Body::Latency(latency) = &snapshots[0].body else { panic!("{snapshots:?}") };
+        let Some(latency) = snapshots[0].body.latency() else { panic!("{snapshots:?}") };
         let got = latency.histograms.iter().find(|(series, _)| series.to_string() == "a");
         assert_eq!(got.map(|(_, histogram)| histogram.count()), Some(new));
     }

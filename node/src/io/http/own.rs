@@ -280,6 +280,7 @@ fn add_outcomes(page: &Page, status: &Status) {
         ("rerouted", bus.rerouted),
         ("retried", bus.retried),
         ("coalesced", bus.coalesced),
+        ("combined", bus.combined),
         ("rate_limited", bus.rate_limited),
         ("confirmed", bus.confirmed),
         ("released", bus.released),

@@ -40,10 +40,15 @@ fn the_shipped_budgets_have_the_agreed_limits_and_error_budgets() {
             ("epoch_hook".to_owned(), 0.99, 18_000_000, Some(0.99)),
             ("kernel_fetch".to_owned(), 0.5, 10_000_000, None),
             ("publish".to_owned(), 0.99, 25_000_000, Some(0.99)),
+            ("message_delivery".to_owned(), 0.95, 100_000_000, None),
         ]
     );
     let severities: Vec<_> = rules.budgets.iter().map(|budget| budget.about.severity).collect();
-    assert_eq!(severities, [Severity::Critical, Severity::Critical, Severity::Warning]);
+    let (critical, warning) = (Severity::Critical, Severity::Warning);
+    assert_eq!(severities, [critical, critical, warning, warning]);
+    let of_fleet = rules.budgets.iter().filter(|budget| !budget.scopes.nodes);
+    let of_fleet = of_fleet.map(|budget| budget.name.as_str());
+    assert_eq!(of_fleet.collect::<Vec<_>>(), ["message_delivery"], "no node records it");
     let queue = rules.find(&RuleName::new("queue_depth").unwrap()).unwrap();
     let Rule::Threshold(queue) = queue else { panic!("{queue:?} is no threshold") };
     assert_eq!((queue.comparison, queue.value, queue.fire_after), (Comparison::Greater, 0.5, 2));

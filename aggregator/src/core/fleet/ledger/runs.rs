@@ -13,10 +13,9 @@
 //!    if its name is the greater one, soon if the newest has sent its final message, and otherwise
 //!    after a while, since the newest may have crashed before a clock was set back.
 //!
-//! DESIGN A13.
+//! DESIGN A13, A73.
 
-use std::collections::BTreeMap;
-
+use litemap::LiteMap;
 use plimsoll_schemas::ids::Incarnation;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Header;
@@ -34,7 +33,8 @@ pub(super) const IN_SILENCE_BORNE: u32 = 64;
 /// The incarnations of one node that have a run of their own.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct Runs {
-    by_name: BTreeMap<Incarnation, Run>,
+    /// Mostly one, or a few: no larger than what it holds, since copies of it are made.
+    by_name: LiteMap<Incarnation, Run>,
     /// The greatest number of an incarnation in their order.
     pub(super) begun: u64,
     /// The run that went on sending when another was held to be the newest, and how often.
@@ -145,8 +145,13 @@ impl Runs {
 
     /// The latest run without a successor.
     pub(super) fn newest(&self) -> Option<(Incarnation, &Run)> {
-        let without_successor = self.by_name.iter().filter(|(_, run)| run.successor.is_none());
-        without_successor.max_by_key(|(_, run)| run.order).map(|(name, run)| (*name, run))
+        let has_no_successor = |(_, run): &(&Incarnation, &Run)| run.successor.is_none();
+        let newest = match self.by_name.len() {
+            // Most nodes have one run, and each page asks thousands of them.
+            1 => self.by_name.first().filter(has_no_successor),
+            _ => self.by_name.iter().filter(has_no_successor).max_by_key(|(_, run)| run.order),
+        };
+        newest.map(|(name, run)| (*name, run))
     }
 
     /// True when the newest incarnation has sent its final message.

@@ -31,13 +31,48 @@ impl<T> Latest<T> {
         from: (Incarnation, Seq),
         value: T,
     ) {
-        let (of, seq) = from;
+        if self.is_older(account, from) {
+            self.replace((account, at), from, value);
+        }
+    }
+
+    /// Stores `value` as that of number `seq` of a run, whatever is there.
+    pub(super) fn replace(
+        &mut self,
+        now: (&LedgerEntry, Wall),
+        from: (Incarnation, Seq),
+        value: T,
+    ) {
+        self.value = value;
+        self.stamp(now, from);
+    }
+
+    /// Changes the value as number `seq` of a run states it, unless a newer one is there; returns
+    /// whether it did.
+    pub(super) fn amend(
+        &mut self,
+        now: (&LedgerEntry, Wall),
+        from: (Incarnation, Seq),
+        change: impl FnOnce(&mut T),
+    ) -> bool {
+        let is_older = self.is_older(now.0, from);
+        if is_older {
+            change(&mut self.value);
+            self.stamp(now, from);
+        }
+        is_older
+    }
+
+    /// Whether the value is older than number `seq` of a run.
+    pub(super) fn is_older(&self, account: &LedgerEntry, (of, seq): (Incarnation, Seq)) -> bool {
         let place = |run: Incarnation| account.order(run);
         let order = self.of.and_then(place).unwrap_or(self.from.0);
-        let from = (place(of).unwrap_or_default(), seq);
-        if from > (order, self.from.1) {
-            *self = Self { value, at, from, of: Some(of) };
-        }
+        (place(of).unwrap_or_default(), seq) > (order, self.from.1)
+    }
+
+    fn stamp(&mut self, (account, at): (&LedgerEntry, Wall), (of, seq): (Incarnation, Seq)) {
+        let order = account.order(of).unwrap_or_default();
+        (self.at, self.from, self.of) = (at, (order, seq), Some(of));
     }
 
     /// Whether there ever was a value.

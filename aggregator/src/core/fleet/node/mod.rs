@@ -6,6 +6,8 @@ mod clock_offset;
 mod increase;
 mod latest;
 pub(in crate::core::fleet) mod metrics;
+mod reading_table;
+mod readings;
 mod sensed;
 mod sensor_counters;
 mod trouble;
@@ -17,7 +19,6 @@ use crate::limits::{
     ENDED_MAX, LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
     NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
 };
-use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
 use plimsoll_schemas::limits::delivery::REROUTE_PRESSURE;
@@ -30,11 +31,12 @@ use serde::{Deserialize, Serialize};
 pub(crate) use increase::CounterIncrease;
 pub use latest::Latest;
 pub use metrics::NodeMetrics;
+pub(crate) use reading_table::{KnownReading, ReadingTable};
+pub(crate) use readings::Readings;
 pub(crate) use sensed::{SensedFigure, WorstReadings};
 pub use trouble::Trouble;
 
 use super::bounded::bounded_entry;
-use super::catalogue;
 use super::ledger::LedgerEntry;
 use super::operations::Operations;
 use super::shared::Shared;
@@ -42,6 +44,7 @@ use super::window::Windows;
 use crate::core::ingest::Skew;
 use clock_offset::ClockOffset;
 use metrics::Count;
+use readings::Taken;
 
 /// One node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -67,8 +70,8 @@ pub struct Node {
     pub counters: Shared<BTreeMap<Series, f64>>,
     /// Latest values of its gauges.
     pub gauges: Shared<BTreeMap<Series, Latest<f64>>>,
-    /// Latest readings, of sensors in the catalogue only.
-    pub readings: Latest<Shared<Vec<Reading>>>,
+    /// Its sensor readings.
+    pub readings: Readings,
     /// What it reports of its way to the broker.
     pub bus: Latest<Shared<Bus>>,
     /// Events and service checks that it sent, by source and how bad they were.
@@ -179,12 +182,12 @@ impl Node {
 
     /// Takes readings of known sensors; returns how many were of unknown ones.
     pub fn take_readings(&mut self, from: (Incarnation, Seq), hardware: Hardware) -> u64 {
-        let all = hardware.readings.len();
-        let mut known = hardware.readings;
-        known.retain(|reading| catalogue::place(&reading.sensor).is_some());
-        let unknown = all - known.len();
-        self.readings.offer((&self.account, self.last_seen), from, known.into());
-        unknown as u64
+        let now = (&self.account, self.last_seen);
+        let Taken { is_newer, unknown } = self.readings.take(now, from, hardware);
+        if is_newer {
+            self.metrics.observe_readings(self.last_seen, self.readings.get());
+        }
+        unknown
     }
 
     /// Takes what it reports of its way to the broker.
@@ -222,11 +225,6 @@ impl Node {
         ];
         let bus = self.bus.is_known().then_some(&*self.bus.value);
         self.metrics.observe_counts(self.last_seen, run, ledger, bus);
-    }
-
-    /// Updates what rules watch of sensor readings.
-    pub fn observe_readings(&mut self) {
-        self.metrics.observe_readings(self.last_seen, &self.readings.value);
     }
 
     /// Updates what rules watch of its way to the broker.

@@ -4,12 +4,13 @@
 //! nothing.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, TICKING_MAX};
 use plimsoll_schemas::hardware::{
-    CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, GPU_ECC_ERRORS_TOTAL,
-    GPU_FAULTS_TOTAL, OOM_KILLS_TOTAL, Reading, Sensor,
+    CATALOGUE, CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, GPU_ECC_ERRORS_TOTAL,
+    GPU_FAULTS_TOTAL, OOM_KILLS_TOTAL, Sensor,
 };
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::metric::NodeMetric;
@@ -17,6 +18,7 @@ use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
 use super::increase::Increase;
+use super::reading_table::{KnownReading, ReadingTable};
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,11 +50,19 @@ struct DeviceCounters {
     stood: BTreeMap<Labels, u64>,
 }
 
+/// By the sensor's place in the catalogue.
+static BY_PLACE: LazyLock<Vec<Option<SensorCounter>>> = LazyLock::new(|| {
+    let of = |sensor: &&Sensor| {
+        SENSOR_COUNTERS.iter().find(|(_, of)| of.name == sensor.name).map(|(counter, _)| *counter)
+    };
+    CATALOGUE.iter().map(of).collect()
+});
+
 impl SensorCounter {
-    fn of(reading: &Reading) -> Option<Self> {
-        let (tick, _) = SENSOR_COUNTERS.iter().find(|(_, sensor)| sensor.name == reading.sensor)?;
-        let is_corrected = reading.labels.get("kind") == Some("corrected");
-        (*tick != Self::GpuMemoryError || !is_corrected).then_some(*tick)
+    fn of(reading: &KnownReading<'_>) -> Option<Self> {
+        let counter = BY_PLACE[reading.place]?;
+        let is_corrected = || reading.labels.get("kind") == Some("corrected");
+        (counter != Self::GpuMemoryError || !is_corrected()).then_some(counter)
     }
 
     const fn span(self) -> Duration {
@@ -65,20 +75,19 @@ impl SensorCounter {
 
 impl SensorCounters {
     /// Processes readings of a machine.
-    pub(super) fn see(&mut self, at: Wall, readings: &[Reading]) {
-        for reading in readings {
-            if let Some((tick, value)) = SensorCounter::of(reading).zip(reading.value) {
-                let ticking = self.0[tick as usize].get_or_insert_default();
-                ticking.see(at, tick.span(), &reading.labels, whole(value));
+    pub(super) fn see(&mut self, at: Wall, readings: &ReadingTable) {
+        for reading in readings.iter() {
+            if let Some((counter, value)) = SensorCounter::of(&reading).zip(reading.value) {
+                let devices = self.0[counter as usize].get_or_insert_default();
+                devices.see(at, counter.span(), reading.labels, whole(value));
             }
         }
     }
 
     /// A figure that is computed from these.
     pub(super) fn figure(&self, at: Wall, figure: NodeMetric) -> Option<f64> {
-        let within = |tick: SensorCounter| {
-            Some(self.0[tick as usize].as_ref()?.grown.within(at, tick.span()))
-        };
+        let within =
+            |of: SensorCounter| Some(self.0[of as usize].as_ref()?.grown.within(at, of.span()));
         match figure {
             NodeMetric::GpuFaults => within(SensorCounter::GpuFault),
             NodeMetric::GpuMemoryErrors => within(SensorCounter::GpuMemoryError),
@@ -124,12 +133,16 @@ fn whole(value: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::hardware::MissingReading;
+    use plimsoll_schemas::hardware::{MissingReading, Reading};
 
     use super::*;
 
     fn at(second: u64) -> Wall {
         Wall((1_700_000_000 + second) * 1_000_000_000)
+    }
+
+    fn see(counters: &mut SensorCounters, second: u64, readings: &[Reading]) {
+        counters.see(at(second), &readings.to_vec().into());
     }
 
     fn read(sensor: &Sensor, label: (&str, &str), value: f64) -> Reading {
@@ -138,40 +151,44 @@ mod tests {
 
     #[test]
     fn values_when_a_machine_is_first_seen_are_no_event() {
-        let mut ticks = SensorCounters::default();
+        let mut counters = SensorCounters::default();
         let faults = |gpu, n| read(&GPU_FAULTS_TOTAL, ("gpu", gpu), n);
-        ticks.see(at(0), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 7.0)]);
-        assert_eq!(ticks.figure(at(0), NodeMetric::OomKills), Some(0.0));
-        assert_eq!(ticks.figure(at(0), NodeMetric::GpuFaults), None);
-        ticks.see(at(1), &[read(&OOM_KILLS_TOTAL, ("a", "b"), 9.0), faults("0", 4.0)]);
-        assert_eq!(ticks.figure(at(1), NodeMetric::OomKills), Some(2.0));
-        assert_eq!(ticks.figure(at(1), NodeMetric::GpuFaults), Some(0.0));
-        ticks.see(at(2), &[faults("0", 5.0), faults("1", 2.0)]);
-        assert_eq!(ticks.figure(at(2), NodeMetric::GpuFaults), Some(1.0), "the other one had two");
-        ticks.see(at(3), &[faults("0", 5.0), faults("1", 4.0)]);
-        assert_eq!(ticks.figure(at(3), NodeMetric::GpuFaults), Some(3.0));
-        assert_eq!(ticks.figure(at(400), NodeMetric::GpuFaults), Some(0.0));
+        see(&mut counters, 0, &[read(&OOM_KILLS_TOTAL, ("a", "b"), 7.0)]);
+        assert_eq!(counters.figure(at(0), NodeMetric::OomKills), Some(0.0));
+        assert_eq!(counters.figure(at(0), NodeMetric::GpuFaults), None);
+        see(&mut counters, 1, &[read(&OOM_KILLS_TOTAL, ("a", "b"), 9.0), faults("0", 4.0)]);
+        assert_eq!(counters.figure(at(1), NodeMetric::OomKills), Some(2.0));
+        assert_eq!(counters.figure(at(1), NodeMetric::GpuFaults), Some(0.0));
+        see(&mut counters, 2, &[faults("0", 5.0), faults("1", 2.0)]);
+        assert_eq!(
+            counters.figure(at(2), NodeMetric::GpuFaults),
+            Some(1.0),
+            "the other one had two"
+        );
+        see(&mut counters, 3, &[faults("0", 5.0), faults("1", 4.0)]);
+        assert_eq!(counters.figure(at(3), NodeMetric::GpuFaults), Some(3.0));
+        assert_eq!(counters.figure(at(400), NodeMetric::GpuFaults), Some(0.0));
     }
 
     #[test]
     fn a_machine_that_began_anew_or_lost_a_device_has_had_no_event() {
-        let mut ticks = SensorCounters::default();
+        let mut counters = SensorCounters::default();
         for (second, kills) in [(0, 50.0), (1, 3.0), (2, 4.0)] {
-            ticks.see(at(second), &[read(&OOM_KILLS_TOTAL, ("a", "b"), kills)]);
+            see(&mut counters, second, &[read(&OOM_KILLS_TOTAL, ("a", "b"), kills)]);
         }
-        assert_eq!(ticks.figure(at(2), NodeMetric::OomKills), Some(1.0));
+        assert_eq!(counters.figure(at(2), NodeMetric::OomKills), Some(1.0));
     }
 
     #[test]
     fn a_device_silent_for_a_while_counts_only_what_is_new() {
-        let mut ticks = SensorCounters::default();
+        let mut counters = SensorCounters::default();
         let errors = |gpu: &str, n: f64| {
             let labels = Labels::new([("gpu", gpu), ("kind", "uncorrected")]).unwrap();
             Reading::ok(&GPU_ECC_ERRORS_TOTAL, labels, n)
         };
         let mut within = |second, readings: &[Reading]| {
-            ticks.see(at(second), readings);
-            ticks.figure(at(second), NodeMetric::GpuMemoryErrors)
+            see(&mut counters, second, readings);
+            counters.figure(at(second), NodeMetric::GpuMemoryErrors)
         };
         let mut failed = errors("1", 3.0);
         failed = Reading::absent(
@@ -189,22 +206,24 @@ mod tests {
 
     #[test]
     fn counters_of_devices_are_bounded() {
-        let mut ticks = SensorCounters::default();
+        let mut counters = SensorCounters::default();
         for n in 0..3 * TICKING_MAX as u64 {
-            ticks.see(at(n), &[read(&OOM_KILLS_TOTAL, ("a", &n.to_string()), 1.0)]);
-            let kept = ticks.0[SensorCounter::OomKill as usize].as_ref().map(|of| of.stood.len());
+            see(&mut counters, n, &[read(&OOM_KILLS_TOTAL, ("a", &n.to_string()), 1.0)]);
+            let kept =
+                counters.0[SensorCounter::OomKill as usize].as_ref().map(|of| of.stood.len());
             assert!(kept <= Some(TICKING_MAX), "{kept:?}");
         }
-        assert_eq!(ticks.figure(at(0), NodeMetric::OomKills), Some(0.0));
+        assert_eq!(counters.figure(at(0), NodeMetric::OomKills), Some(0.0));
     }
 
     #[test]
     fn corrected_errors_do_not_count_and_throttled_periods_are_a_share_of_all() {
-        let mut ticks = SensorCounters::default();
+        let mut counters = SensorCounters::default();
         for n in 0..3 {
             let n = f64::from(n);
-            ticks.see(
-                at(1),
+            see(
+                &mut counters,
+                1,
                 &[
                     read(&GPU_ECC_ERRORS_TOTAL, ("kind", "corrected"), 100.0 * n),
                     read(&GPU_ECC_ERRORS_TOTAL, ("kind", "uncorrected"), n),
@@ -213,8 +232,8 @@ mod tests {
                 ],
             );
         }
-        assert_eq!(ticks.figure(at(1), NodeMetric::GpuMemoryErrors), Some(2.0));
-        assert_eq!(ticks.figure(at(1), NodeMetric::CgroupCpuThrottledRatio), Some(0.25));
-        assert_eq!(ticks.figure(at(90), NodeMetric::CgroupCpuThrottledRatio), Some(0.0));
+        assert_eq!(counters.figure(at(1), NodeMetric::GpuMemoryErrors), Some(2.0));
+        assert_eq!(counters.figure(at(1), NodeMetric::CgroupCpuThrottledRatio), Some(0.25));
+        assert_eq!(counters.figure(at(90), NodeMetric::CgroupCpuThrottledRatio), Some(0.0));
     }
 }

@@ -11,7 +11,7 @@ use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::time::Wall;
 
 use crate::core::fleet::operations::OVERFLOW;
-use crate::core::fleet::window::{Retention, Windows};
+use crate::core::fleet::window::{Phase, Retention, Windows};
 
 /// Whose samples are together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -139,7 +139,7 @@ impl Groups {
     pub(super) fn expire(&mut self, now: Wall) {
         for map in [&mut self.own, &mut self.others] {
             map.retain(|_, kept| !kept.windows.is_passed(now));
-            map.values_mut().for_each(|kept| kept.windows.expire(now));
+            map.values_mut().for_each(|kept| kept.windows.expire(now, Phase::NONE));
         }
     }
 

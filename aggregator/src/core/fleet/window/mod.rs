@@ -10,6 +10,7 @@
 //! DESIGN A17.
 
 mod merged;
+mod phase;
 mod recent;
 mod slot;
 mod stored;
@@ -26,6 +27,7 @@ use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
 pub use merged::{Merged, Ranks};
+pub use phase::Phase;
 pub use recent::SlotCounts;
 pub use slot::Batch;
 use stored::StoredTier;
@@ -98,10 +100,6 @@ pub struct Sums {
     pub over: u64,
     /// Samples in the limit's own bucket: on which side of it they lie is uncertain.
     pub uncertain: u64,
-    /// The smallest, in nanoseconds; 0 without samples.
-    pub min_ns: u64,
-    /// The greatest, in nanoseconds; 0 without samples.
-    pub max_ns: u64,
 }
 
 impl Windows {
@@ -177,11 +175,12 @@ impl Windows {
         self.exact.merge(&batch.exact());
         self.since.add(batch.overs());
         self.newest = self.newest.max(times.taken);
-        self.expire(times.shown);
+        self.expire(times.shown, Phase::NONE);
     }
 
-    /// Rolls slots that are older than their window over to longer ones.
-    pub fn expire(&mut self, now: Wall) {
+    /// Rolls slots that are older than their window over to longer ones, at the first call in each
+    /// second of `now`.
+    pub fn expire(&mut self, now: Wall, phase: Phase) {
         let second = now.0 / slot_ns(Window::ALL[0]);
         if second == self.expired {
             return;
@@ -189,7 +188,9 @@ impl Windows {
         self.expired = second;
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
             let next = Window::ALL[(number + 1).min(self.tiers.len() - 1)];
-            let (coarse, from) = (slot_ns(next), Shown::new(now, window).from);
+            let coarse = slot_ns(next);
+            let waited = Wall(now.0.saturating_sub(phase.wait_ns(coarse)));
+            let from = Shown::new(waited, window).from;
             while self.tiers[number].has_passed(window, coarse, from) {
                 let given = Arc::make_mut(&mut self.tiers[number]).give(window, coarse);
                 let Some(slot) = given else { break };
@@ -342,16 +343,18 @@ impl Windows {
     #[must_use]
     pub fn sums(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
         let place = self.limits.place(limit_ns);
-        let mut exact = ExactFigures::default();
-        let mut sum = Over::default();
-        // Not a `for`, which is slow over slots within tiers.
-        self.shown(now, window).for_each(|slot| {
-            exact.merge(&slot.exact());
-            let count = || slot.count_over(limit_ns);
-            sum.add(place.map_or_else(count, |at| slot.tally().at(at)));
-        });
-        let (Over { over, uncertain }, ExactFigures { count, min_ns, max_ns, .. }) = (sum, exact);
-        Sums { samples: count, over, uncertain, min_ns, max_ns }
+        let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
+        let shown = Shown::new(now, window);
+        let (mut samples, mut sum) = (0_u64, Over::default());
+        for (tier, of) in self.tiers[..kept].iter().zip(Window::ALL) {
+            let numbers = shown.numbers(of);
+            for slot in tier.slots().iter().filter(|slot| numbers.contains(&slot.number)) {
+                samples = samples.saturating_add(slot.count());
+                let count = || slot.count_over(limit_ns);
+                sum.add(place.map_or_else(count, |at| slot.tally().at(at)));
+            }
+        }
+        Sums { samples, over: sum.over, uncertain: sum.uncertain }
     }
 
     /// Samples by slot, and how many of them are over a limit, newest first: those of the window,

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::limits::PACKED_MERGES_MAX;
-use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over, Packed};
+use plimsoll_schemas::histogram::{Distribution, ExactFigures, Histogram, Over, Packed};
 
 use super::merged::Merged;
 use super::tally::{Limits, Overs, Tally};
@@ -126,6 +126,13 @@ impl Slot {
         match &self.samples {
             Samples::Packed(packed) => packed.clone(),
             Samples::Open(histogram) => Packed::from(&**histogram),
+        }
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        match &self.samples {
+            Samples::Packed(packed) => packed.count(),
+            Samples::Open(histogram) => histogram.count(),
         }
     }
 

@@ -1,6 +1,8 @@
 //! One tier of the cascade: slots of one length, in order of their times. It determines which of
 //! them a window covers, and hands over those that are older than its own window.
 
+use std::ops::RangeInclusive;
+
 use crate::limits::{SLOTS_MAX, SLOTS_OPEN_MAX};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::time::{Wall, nanos};
@@ -26,6 +28,12 @@ impl Shown {
         let slot = slot_ns(window);
         let slots = nanos(window.span()) / slot;
         Self { from: (now.0 / slot).saturating_sub(slots) * slot, to: now.0 }
+    }
+
+    /// The numbers of the slots that it shows, of a tier with such slots.
+    pub(super) fn numbers(&self, of: Window) -> RangeInclusive<u64> {
+        let slot_ns = slot_ns(of);
+        self.from.div_ceil(slot_ns)..=self.to / slot_ns
     }
 
     /// Whether it shows a slot that begins then; such a slot lies in it as a whole or not at all.

@@ -218,7 +218,6 @@ fn total(slots: &[SlotCounts]) -> Sums {
         samples: sums.samples.saturating_add(slot.samples),
         over: sums.over.saturating_add(slot.over.over),
         uncertain: sums.uncertain.saturating_add(slot.over.uncertain),
-        ..sums
     })
 }
 

@@ -75,7 +75,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                 ReceiverKind::Numbers(value) => speaker.message(now, numbers(value), false),
                 ReceiverKind::Hardware(value) => {
                     let readings = vec![Reading::ok(&LOAD1, Labels::default(), value)];
-                    speaker.message(now, Body::Hardware(Hardware { readings }), false)
+                    speaker.message(now, Body::Hardware(Hardware::all(readings)), false)
                 }
                 ReceiverKind::Bus(outbox_bytes) => {
                     let bus = Bus { outbox_bytes, ..Bus::default() };

@@ -130,7 +130,7 @@ impl World {
         self.now = self.now.after(SECOND);
         if !self.is_mute && !self.is_cut_off {
             let (samples, bus) = (self.latency(), self.bus.clone());
-            let hardware = Hardware { readings: self.readings() };
+            let hardware = Hardware::all(self.readings());
             for body in [samples, Body::Hardware(hardware), Body::Bus(bus)] {
                 let message = self.node.message(self.now, body, false);
                 self.deliver(&message);

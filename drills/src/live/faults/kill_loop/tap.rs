@@ -4,10 +4,10 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Credentials, Listener};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Listener};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, lane_filter};
-use plimsoll_schemas::wire::{Body, decode};
+use plimsoll_schemas::wire::decode;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
@@ -31,12 +31,11 @@ impl Tap {
     /// Subscribes to both lanes.
     pub(super) async fn open(mesh: &mut Mesh, book: SharedBook) -> Result<Self> {
         let mesh_name = MeshName::new(MESH)?;
-        let config = BusConfig {
-            url: mesh.stack.broker().url(),
-            connection_name: "plimsoll-drill-tap".to_owned(),
-            mesh: mesh_name.clone(),
-            credentials: Credentials::None,
-        };
+        let config = BusConfig::new(
+            mesh.stack.broker().url(),
+            "plimsoll-drill-tap".to_owned(),
+            mesh_name.clone(),
+        );
         let (bus, mut events) = Bus::connect(config)?;
         timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
         tokio::spawn(async move { while events.next().await.is_some() {} });
@@ -80,7 +79,8 @@ async fn read(mut listener: Listener, book: SharedBook, mut is_over: watch::Rece
         let Some(message) = message else { return };
         let Ok(subject) = message.subject.parse::<SnapshotSubject>() else { continue };
         let Ok(snapshot) = decode(&subject, &message.payload) else { continue };
-        let (header, Body::Latency(latency)) = (snapshot.header, snapshot.body) else { continue };
+        let header = snapshot.header;
+        let Some(latency) = snapshot.body.into_parts().latency else { continue };
         book.with(|book| {
             // A message that comes again is known by its number.
             if !book.is_new((header.incarnation, header.seq)) {

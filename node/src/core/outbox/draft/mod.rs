@@ -2,6 +2,7 @@
 //! keeps all samples and counters exactly and loses only time resolution.
 //!
 //! Its body is kept encoded, as small as it will be sent, and decoded only to be merged or split.
+//! Drafts of one interval are combined into one message when they are sealed.
 //!
 //! DESIGN N44.
 
@@ -14,7 +15,9 @@ use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, SAMPLES_MAX};
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::{Mono, Wall};
-use plimsoll_schemas::wire::{Body, Bus, Events, Latency, decode_body, encode_body};
+use plimsoll_schemas::wire::{
+    Body, Bus, Events, Hardware, Latency, apply_changes, combine_bodies, decode_body, encode_body,
+};
 
 use crate::limits::COALESCED_BYTES_MAX;
 
@@ -83,6 +86,7 @@ pub struct Draft {
     samples: u64,
     own_samples: u64,
     events: u64,
+    has_bus: bool,
 }
 
 impl Draft {
@@ -104,7 +108,42 @@ impl Draft {
             samples: body.samples(),
             own_samples: body.own_samples(),
             events: events_of(body),
+            has_bus: body.kind() == SnapshotKind::Bus,
         }
+    }
+
+    /// The same message with others of its interval, each of another kind.
+    #[must_use]
+    pub fn combined_with(self, others: &[Self]) -> Self {
+        let all = || std::iter::once(&self).chain(others);
+        let bodies: Vec<_> = all().map(|draft| (draft.kind, &draft.body[..])).collect();
+        let labelled = all().find(|draft| draft.is_latency());
+        Self {
+            kind: SnapshotKind::Interval,
+            body: Bytes::from(combine_bodies(&bodies)),
+            labels: labelled.map_or_else(Labels::default, |latency| latency.labels.clone()),
+            priority: all().map(|draft| draft.priority).max().unwrap_or_default(),
+            produced: all().map(|draft| draft.produced).sum(),
+            enqueued: all().map(|draft| draft.enqueued).min().unwrap_or(self.enqueued),
+            samples: all().map(|draft| draft.samples).sum(),
+            own_samples: all().map(|draft| draft.own_samples).sum(),
+            events: all().map(|draft| draft.events).sum(),
+            has_bus: all().any(|draft| draft.has_bus),
+            ..self
+        }
+    }
+
+    /// Whether both are about the same interval.
+    #[must_use]
+    pub fn is_of_interval(&self, other: &Self) -> bool {
+        let of = |draft: &Self| (draft.start, draft.length_ns, draft.latest);
+        of(self) == of(other)
+    }
+
+    /// Whether it reports the node's outbox and connection.
+    #[must_use]
+    pub fn has_bus(&self) -> bool {
+        self.has_bus
     }
 
     /// The same message with these labels of the node.
@@ -182,21 +221,28 @@ impl Draft {
     fn latency(&self) -> Option<Latency> {
         match self.decode()? {
             Body::Latency(latency) => Some(latency),
-            Body::Hardware(_) | Body::Bus(_) | Body::Event(_) => None,
+            _ => None,
         }
     }
 
     fn events_body(&self) -> Option<Events> {
         match self.decode()? {
             Body::Event(events) => Some(events),
-            Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => None,
+            _ => None,
         }
     }
 
     fn bus(&self) -> Option<Bus> {
         match self.decode()? {
             Body::Bus(bus) => Some(bus),
-            Body::Latency(_) | Body::Hardware(_) | Body::Event(_) => None,
+            _ => None,
+        }
+    }
+
+    fn hardware(&self) -> Option<Hardware> {
+        match self.decode()? {
+            Body::Hardware(hardware) => Some(hardware),
+            _ => None,
         }
     }
 
@@ -215,9 +261,18 @@ impl Draft {
     }
 
     /// Takes the place of an older reading of its kind. The greater depth of two bus messages is
-    /// kept: it is the only value that the next one does not repeat.
+    /// kept: it is the only value that the next one does not repeat. Changes of the older one's
+    /// readings become these readings.
     pub fn supersede(&mut self, older: &Self) {
         self.succeed(older);
+        if let (Some(mut older), Some(newer)) = (older.hardware(), self.hardware())
+            && newer.is_change()
+            && newer.set == older.set
+            && !older.is_change()
+        {
+            apply_changes(&mut older.readings, &newer.changed);
+            self.set_body(&Body::Hardware(older));
+        }
         if let (Some(older), Some(mut bus)) = (older.bus(), self.bus()) {
             bus.outbox_depth_max = bus.outbox_depth_max.max(older.outbox_depth_max);
             self.set_body(&Body::Bus(bus));
@@ -306,7 +361,7 @@ fn span<'a>(drafts: impl IntoIterator<Item = &'a Draft>) -> (Wall, u64) {
 fn events_of(body: &Body) -> u64 {
     match body {
         Body::Event(events) => events.events.len() as u64,
-        Body::Latency(_) | Body::Hardware(_) | Body::Bus(_) => 0,
+        _ => 0,
     }
 }
 

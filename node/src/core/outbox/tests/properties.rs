@@ -160,6 +160,7 @@ proptest! {
             prop_assert_eq!(
                 account.attempted,
                 account.published + account.dropped + account.refused + account.coalesced
+                    + account.combined
                     + account.outbox_messages
             );
             prop_assert_eq!(

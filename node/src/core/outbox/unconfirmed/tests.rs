@@ -44,6 +44,8 @@ fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
         age: Duration::ZERO,
         runs,
         limits: Vec::new(),
+        mesh_nodes: 0,
+        readings_missing: false,
     }
 }
 

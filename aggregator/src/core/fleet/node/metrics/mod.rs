@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER, RESTARTS_WITHIN};
 use plimsoll_schemas::alert::HardwareContext;
-use plimsoll_schemas::hardware::{Direction, Reading};
+use plimsoll_schemas::hardware::Direction;
 use plimsoll_schemas::ids::{Incarnation, Operation, Series};
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
@@ -16,6 +16,7 @@ use plimsoll_schemas::wire::{BreakerState, Bus};
 use serde::{Deserialize, Serialize};
 
 use super::increase::{CounterIncrease, Increase};
+use super::reading_table::ReadingTable;
 use super::sensed::{SENSED, SensedFigure, WORST, WorstReadings};
 use super::sensor_counters::SensorCounters;
 use crate::core::fleet::shared::Shared;
@@ -186,7 +187,7 @@ impl NodeMetrics {
         *bus_known = true;
     }
 
-    pub(super) fn observe_readings(&mut self, at: Wall, readings: &[Reading]) {
+    pub(super) fn observe_readings(&mut self, at: Wall, readings: &ReadingTable) {
         self.sensed = WorstReadings::of(readings, |_| true).values();
         self.sensed_at = at;
         self.sensor_counters.see(at, readings);

@@ -1,7 +1,8 @@
 //! What a node's metrics remember, and for how long.
 
 use plimsoll_schemas::hardware::{GPU_TEMPERATURE_CELSIUS, GPU_THROTTLE_REASON, Reading};
-use plimsoll_schemas::ids::{Labels, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, Seq};
+use plimsoll_schemas::wire::Hardware;
 
 use super::*;
 use crate::core::fleet::{Node, NodeAt};
@@ -16,8 +17,8 @@ fn read(node: &mut Node, at: Wall, celsius: f64, held: bool) {
         Reading::ok(&GPU_TEMPERATURE_CELSIUS, Labels::default(), celsius),
         Reading::ok(&GPU_THROTTLE_REASON, labels, f64::from(u8::from(held))),
     ];
-    (node.readings.value, node.last_seen) = (readings.into(), at);
-    node.observe_readings();
+    node.last_seen = at;
+    node.take_readings((Incarnation(1), Seq(at.0)), Hardware::all(readings));
 }
 
 #[test]

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use plimsoll_schemas::hardware::{
-    self, CPU_TEMPERATURE_CELSIUS, Direction, Reading, Sensor, TEMPERATURE_CELSIUS,
+    self, CATALOGUE, CPU_TEMPERATURE_CELSIUS, Direction, Sensor, TEMPERATURE_CELSIUS,
 };
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::metric::NodeMetric;
+
+use super::reading_table::{KnownReading, ReadingTable};
+use crate::core::fleet::catalogue::place_of;
 
 /// How the readings of one sensor enter a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,17 +120,14 @@ pub(super) const WORST: [Direction; SENSED] = {
     worst
 };
 
-/// By name of the sensor, so that each reading is found in a few steps.
-static BY_SENSOR: LazyLock<Vec<&Input>> = LazyLock::new(|| {
-    let mut inputs: Vec<_> = INPUTS.iter().collect();
-    inputs.sort_by_key(|input| input.sensor.name);
-    inputs
+/// By the sensor's place in the catalogue.
+static BY_PLACE: LazyLock<Vec<Vec<&Input>>> = LazyLock::new(|| {
+    let of = |sensor: &&Sensor| INPUTS.iter().filter(|of| of.sensor.name == sensor.name).collect();
+    CATALOGUE.iter().map(of).collect()
 });
 
-fn inputs_of(sensor: &str) -> impl Iterator<Item = &'static Input> {
-    let first = BY_SENSOR.partition_point(|input| input.sensor.name < sensor);
-    BY_SENSOR[first..].iter().copied().take_while(move |input| input.sensor.name == sensor)
-}
+const CPU_TEMPERATURE_PLACE: usize = place_of(&CPU_TEMPERATURE_CELSIUS);
+const TEMPERATURE_PLACE: usize = place_of(&TEMPERATURE_CELSIUS);
 
 /// What is known of a memory or a file system, in bytes.
 #[derive(Clone, Copy, Default)]
@@ -180,14 +180,17 @@ pub(crate) struct WorstReadings<'r>([Option<(f64, &'r Labels)>; SENSED]);
 impl<'r> WorstReadings<'r> {
     /// Processes the readings whose labels fit.
     #[must_use]
-    pub(crate) fn of(readings: &'r [Reading], fits: impl Fn(&Labels) -> bool) -> Self {
+    pub(crate) fn of(readings: &'r ReadingTable, fits: impl Fn(&Labels) -> bool) -> Self {
         let mut worst = Self::default();
         let mut stores: BTreeMap<_, Store> = BTreeMap::new();
         let thermometers = Thermometers::of(readings);
-        for reading in readings.iter().filter(|reading| fits(&reading.labels)) {
-            let Some(value) = reading.value else { continue };
-            let labels = &reading.labels;
-            for &Input { figure, part, .. } in inputs_of(&reading.sensor) {
+        for reading in readings.iter() {
+            let inputs = &BY_PLACE[reading.place];
+            let (Some(value), labels) = (reading.value, reading.labels) else { continue };
+            if inputs.is_empty() || !fits(labels) {
+                continue;
+            }
+            for &&Input { figure, part, .. } in inputs {
                 let of = (figure, labels);
                 match part {
                     Part::Itself => worst.offer(figure, value, labels),
@@ -195,7 +198,7 @@ impl<'r> WorstReadings<'r> {
                     Part::OfMemory if labels.get("resource") == Some("memory") => {
                         worst.offer(figure, value, labels);
                     }
-                    Part::Thermometer if thermometers.count(reading) => {
+                    Part::Thermometer if thermometers.count(&reading) => {
                         worst.offer(figure, value, labels);
                     }
                     Part::OfMemory | Part::Thermometer => {}
@@ -259,15 +262,15 @@ enum Thermometers {
 }
 
 impl Thermometers {
-    fn of(readings: &[Reading]) -> Self {
-        if readings.iter().any(|reading| reading.sensor == CPU_TEMPERATURE_CELSIUS.name) {
+    fn of(readings: &ReadingTable) -> Self {
+        if readings.iter().any(|reading| reading.place == CPU_TEMPERATURE_PLACE) {
             return Self::Chosen;
         }
-        let mut all = readings.iter().filter(|reading| reading.sensor == TEMPERATURE_CELSIUS.name);
-        Self::Named { with_offset: !all.any(|reading| component(reading).contains("tdie")) }
+        let mut all = readings.iter().filter(|reading| reading.place == TEMPERATURE_PLACE);
+        Self::Named { with_offset: !all.any(|reading| component(&reading).contains("tdie")) }
     }
 
-    fn count(self, reading: &Reading) -> bool {
+    fn count(self, reading: &KnownReading<'_>) -> bool {
         let Self::Named { with_offset } = self else { return false };
         let component = component(reading);
         let counts = with_offset || !component.contains("tctl");
@@ -275,7 +278,7 @@ impl Thermometers {
     }
 }
 
-fn component(reading: &Reading) -> String {
+fn component(reading: &KnownReading<'_>) -> String {
     reading.labels.get("component").unwrap_or_default().to_ascii_lowercase()
 }
 

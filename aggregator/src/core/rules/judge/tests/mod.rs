@@ -33,8 +33,7 @@ fn ms(values: &[(u64, u64)]) -> Histogram {
 
 fn sums_of(samples: &Histogram, limit_ns: u64) -> Sums {
     let Over { over, uncertain } = Packed::from(samples).over(limit_ns);
-    let (min_ns, max_ns) = (samples.min_ns(), samples.exact().max_ns);
-    Sums { samples: samples.count(), over, uncertain, min_ns, max_ns }
+    Sums { samples: samples.count(), over, uncertain }
 }
 
 /// As one slot.
@@ -148,7 +147,7 @@ fn findings_turn_at_the_very_sample_at_which_they_may() {
         (1_000, 32, 900, Breach),
         (1_000, 1_000, 0, Breach),
     ] {
-        let sums = Sums { samples, over, uncertain, ..Sums::default() };
+        let sums = Sums { samples, over, uncertain };
         let (found, _) = Judge::new(&epoch_hook()).finding(NOW, &sums, &[slot_of(&sums)]);
         assert_eq!(found, expected, "{samples} {over} {uncertain}");
     }
@@ -283,7 +282,7 @@ proptest! {
         let of = |over: u64, uncertain: u64| {
             let over = over.min(n);
             let uncertain = uncertain.min(n - over);
-            let sums = Sums { samples: n, over, uncertain, ..Sums::default() };
+            let sums = Sums { samples: n, over, uncertain };
             badness(judge.finding(NOW, &sums, &[slot_of(&sums)]).0)
         };
         prop_assert!(of(over, uncertain) <= of(over + 1, uncertain));

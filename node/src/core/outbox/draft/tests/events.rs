@@ -43,7 +43,7 @@ pub(crate) fn numbers(draft: &Draft) -> Vec<u64> {
 
 /// The numbers of a body's events.
 pub(crate) fn numbers_in(body: &Body) -> Vec<u64> {
-    let Body::Event(events) = body else { panic!("{body:?}") };
+    let Some(events) = body.event() else { panic!("{body:?}") };
     events.events.iter().map(|event| event.at.0).collect()
 }
 

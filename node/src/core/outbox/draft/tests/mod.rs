@@ -179,3 +179,30 @@ proptest! {
         prop_assert!(bytes <= bound, "{bytes} of {bound} bytes");
     }
 }
+
+#[test]
+fn changes_that_supersede_their_set_become_it() {
+    use plimsoll_schemas::hardware::{LOAD1, LOAD5, Reading};
+    let all = |values: [f64; 2]| {
+        let both = [&LOAD1, &LOAD5].into_iter().zip(values);
+        let readings = both.map(|(sensor, value)| Reading::ok(sensor, Labels::default(), value));
+        Hardware { readings: readings.collect(), set: 2, changed: Vec::new() }
+    };
+    let changes = |set, changed: &[(u32, f64)]| Hardware {
+        readings: Vec::new(),
+        set,
+        changed: changed.to_vec(),
+    };
+    let draft = |hardware| Draft::new(&Body::Hardware(hardware), Wall(1), 1, Mono(1));
+    let after = |older, newer| {
+        let mut draft_of_newer = draft(newer);
+        draft_of_newer.supersede(&draft(older));
+        draft_of_newer.hardware().unwrap()
+    };
+    assert_eq!(after(all([1.0, 5.0]), changes(2, &[(1, 6.0)])), all([1.0, 6.0]));
+    let newest = changes(2, &[(0, 3.0), (1, 6.0)]);
+    assert_eq!(after(changes(2, &[(1, 6.0)]), newest.clone()), newest);
+    let of_later_set = changes(3, &[(0, 9.0)]);
+    assert_eq!(after(all([1.0, 5.0]), of_later_set.clone()), of_later_set);
+    assert_eq!(after(changes(1, &[]), all([1.0, 5.0])), all([1.0, 5.0]));
+}

@@ -183,7 +183,7 @@ impl World {
             Op::Hardware => {
                 let labels = Labels::new([("core", "1")]).unwrap();
                 let readings = vec![Reading::ok(&LOAD1, labels, 0.5)];
-                self.add(&Body::Hardware(Hardware { readings }), false);
+                self.add(&Body::Hardware(Hardware::all(readings)), false);
             }
             Op::Bus => self.add(&Body::Bus(bus()), false),
             Op::Events(n) => self.add(&event_drafts::draft(0..*n).decode().unwrap(), false),

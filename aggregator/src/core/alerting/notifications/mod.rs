@@ -1,13 +1,13 @@
 //! Notifications and events on their way to the bus: kept until the broker has them, bounded,
 //! counted.
 
-use std::collections::BTreeMap;
+mod queue;
 
-use crate::limits::NOTIFICATIONS_MAX;
-use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notification, Scope};
-use plimsoll_schemas::limits::delivery::ACK_WAIT;
+use plimsoll_schemas::alert::{LatencyHigh, Notification};
 use plimsoll_schemas::time::Mono;
 use serde::{Deserialize, Serialize};
+
+use queue::Queue;
 
 /// What became of notifications so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,22 +31,13 @@ pub struct DueNotification {
     pub again: bool,
 }
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
-struct Waiting<T> {
-    #[serde(rename = "notification")]
-    what: T,
-    /// Not remembered across a restart: what waits then is due at once.
-    #[serde(skip)]
-    sent: Option<Mono>,
-}
-
 /// Notifications and events that the broker has not acknowledged.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Notifications {
-    waiting: BTreeMap<u64, Waiting<Notification>>,
+    waiting: Queue<Notification>,
     /// After these: none holds up a notification, or pushes one out.
     #[serde(default)]
-    events: BTreeMap<u64, Waiting<LatencyHigh>>,
+    events: Queue<LatencyHigh>,
     /// Of both.
     next_token: u64,
     counts: NotificationCounts,
@@ -60,41 +51,40 @@ impl Notifications {
     /// of the fleet.
     pub fn push(&mut self, notification: Notification) {
         self.next_token += 1;
-        let worth = |of: &Notification| (is_of_fleet(&of.key), of.state == AlertState::Resolved);
-        push(&mut self.waiting, &mut self.counts, (self.next_token, notification), worth);
+        self.counts.raised += 1;
+        self.counts.undeliverable += u64::from(self.waiting.push(self.next_token, notification));
     }
 
     /// Takes an event; when there is no room the oldest goes.
     pub fn push_event(&mut self, event: LatencyHigh) {
         self.next_token += 1;
-        let worth = |of: &LatencyHigh| is_of_fleet(&of.key);
-        push(&mut self.events, &mut self.event_counts, (self.next_token, event), worth);
+        self.event_counts.raised += 1;
+        self.event_counts.undeliverable += u64::from(self.events.push(self.next_token, event));
     }
 
     /// The next notification to send, with its token: new, or overdue for an acknowledgement. The
     /// fleet's go first.
     pub fn next_due(&mut self, now: Mono) -> Option<DueNotification> {
-        let (token, notification, again) =
-            next_due(&mut self.waiting, now, |of| !is_of_fleet(&of.key))?;
+        let (token, notification, again) = self.waiting.next_due(now)?;
         Some(DueNotification { token, notification, again })
     }
 
     /// The next event to send, with its token.
     pub fn next_event_due(&mut self, now: Mono) -> Option<(u64, LatencyHigh)> {
-        let (token, event, _) = next_due(&mut self.events, now, |of| !is_of_fleet(&of.key))?;
+        let (token, event, _) = self.events.next_due(now)?;
         Some((token, event))
     }
 
     /// The broker has it.
     pub fn on_delivered(&mut self, token: u64) {
-        self.counts.delivered += u64::from(self.waiting.remove(&token).is_some());
-        self.event_counts.delivered += u64::from(self.events.remove(&token).is_some());
+        self.counts.delivered += u64::from(self.waiting.remove(token));
+        self.event_counts.delivered += u64::from(self.events.remove(token));
     }
 
     /// The broker will never take it.
     pub fn on_refused(&mut self, token: u64) {
-        self.counts.undeliverable += u64::from(self.waiting.remove(&token).is_some());
-        self.event_counts.undeliverable += u64::from(self.events.remove(&token).is_some());
+        self.counts.undeliverable += u64::from(self.waiting.remove(token));
+        self.event_counts.undeliverable += u64::from(self.events.remove(token));
     }
 
     /// True when no notification is on its way; no caller waits for events.
@@ -116,45 +106,17 @@ impl Notifications {
     }
 }
 
-fn is_of_fleet(key: &AlertKey) -> bool {
-    key.scope == Scope::Fleet
-}
-
-fn push<T, W: Ord>(
-    waiting: &mut BTreeMap<u64, Waiting<T>>,
-    counts: &mut NotificationCounts,
-    (token, what): (u64, T),
-    worth: impl Fn(&T) -> W,
-) {
-    counts.raised += 1;
-    waiting.insert(token, Waiting { what, sent: None });
-    if waiting.len() > NOTIFICATIONS_MAX {
-        let goes = waiting.iter().min_by_key(|(token, of)| (worth(&of.what), **token));
-        let goes = goes.map(|(token, _)| *token);
-        goes.and_then(|token| waiting.remove(&token));
-        counts.undeliverable += 1;
-    }
-}
-
-fn next_due<T: Clone>(
-    waiting: &mut BTreeMap<u64, Waiting<T>>,
-    now: Mono,
-    comes_later: impl Fn(&T) -> bool,
-) -> Option<(u64, T, bool)> {
-    let is_due = |sent: Option<Mono>| sent.is_none_or(|sent| now.since(sent) >= ACK_WAIT);
-    let due = waiting.iter_mut().filter(|(_, waiting)| is_due(waiting.sent));
-    let (token, waiting) = due.min_by_key(|(token, of)| (comes_later(&of.what), **token))?;
-    let again = waiting.sent.replace(now).is_some();
-    Some((*token, waiting.what.clone(), again))
-}
-
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{Evidence, GapEvidence, LatencyEvidence};
+    use plimsoll_schemas::alert::{
+        AlertKey, AlertState, Evidence, GapEvidence, LatencyEvidence, Scope,
+    };
     use plimsoll_schemas::budget::Window;
     use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
+    use plimsoll_schemas::limits::delivery::ACK_WAIT;
 
     use super::*;
+    use crate::limits::NOTIFICATIONS_MAX;
 
     fn notification(at_seconds: f64) -> Notification {
         let key = AlertKey {

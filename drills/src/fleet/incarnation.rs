@@ -1,0 +1,56 @@
+//! What a simulated node loses when it is killed and begins again: its incarnation, its numbers,
+//! its totals and which readings it has sent.
+//!
+//! DESIGN D33.
+
+use std::collections::BTreeMap;
+
+use plimsoll_node::core::sent_readings::SentReadings;
+use plimsoll_schemas::ids::{Incarnation, LossReason};
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::Totals;
+
+/// One run of a node, from its start to its end.
+#[derive(Debug)]
+pub struct NodeRun {
+    /// Its name.
+    pub incarnation: Incarnation,
+    /// The number of its newest message, which is how many it has made.
+    pub seq: u64,
+    /// Its messages that the broker has acknowledged.
+    pub acknowledged: u64,
+    /// Its totals, as its next message reports them.
+    pub totals: Totals,
+    /// The readings that it has sent.
+    pub sent_readings: SentReadings,
+}
+
+impl NodeRun {
+    /// A run that begins at this time of the node's clock.
+    #[must_use]
+    pub fn begin(at: Wall) -> Self {
+        Self {
+            incarnation: Incarnation(at.0.max(1)),
+            seq: 0,
+            acknowledged: 0,
+            totals: Totals::default(),
+            sent_readings: SentReadings::default(),
+        }
+    }
+
+    /// Counts samples as lost for `reason`.
+    pub fn lose(&mut self, reason: &'static str, samples: u64) {
+        let reason = LossReason::new(reason).expect("a constant of letters and underscores");
+        *self.totals.lost.entry(reason).or_default() += samples;
+    }
+}
+
+/// Samples that these runs have lost, by reason.
+#[must_use]
+pub fn lost<'a>(runs: impl Iterator<Item = &'a NodeRun>) -> BTreeMap<String, u64> {
+    let mut sum = BTreeMap::new();
+    for (reason, samples) in runs.flat_map(|run| &run.totals.lost) {
+        *sum.entry(reason.to_string()).or_default() += samples;
+    }
+    sum
+}
