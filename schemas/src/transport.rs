@@ -11,8 +11,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use thiserror::Error;
 
+use crate::limits::wire::RECONNECTS_PER_SECOND;
 use crate::subject::Lane;
 use crate::time::Wall;
+
+/// The span over which nodes of a mesh spread their attempts to reconnect, unless their longest
+/// pause is shorter (S30).
+#[must_use]
+pub fn reconnect_span(mesh_nodes: u32) -> Duration {
+    Duration::from_secs(1) * mesh_nodes / RECONNECTS_PER_SECOND
+}
 
 /// Identifies a message in the broker's answers; the sender assigns it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

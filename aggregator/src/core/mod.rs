@@ -35,7 +35,7 @@ use alerting::{
 };
 use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
-use ingest::{Decoded, Ingest, Unreadable};
+use ingest::{Decoded, Ingest, MeshLinks, Unreadable};
 use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts};
 
 /// An aggregator's whole state.
@@ -239,7 +239,8 @@ impl Core {
             alerting.on_nodes_expired(now.wall, &expired, situation);
             let read_up_to = self.ingest.read_up_to().as_of(now.mono);
             let round_trips = self.fleet.watch(now, read_up_to);
-            self.ingest.watch_broker(now.mono, round_trips);
+            let nodes = self.mesh_nodes();
+            self.ingest.watch_broker(now.mono, MeshLinks { nodes, round_trips });
             self.fleet.record_deliveries(now.wall);
             self.is_evaluating = true;
             return Some(self.evaluation(now.wall, Duration::ZERO));

@@ -74,8 +74,13 @@ impl Core {
     /// What the confirmations to all nodes have in common now.
     #[must_use]
     pub fn common_terms(&self) -> CommonTerms {
-        let mesh_nodes = u32::try_from(self.fleet.present()).unwrap_or(MESH_NODES_MAX);
-        CommonTerms { limits: self.evaluator.limits(), mesh_nodes: mesh_nodes.min(MESH_NODES_MAX) }
+        CommonTerms { limits: self.evaluator.limits(), mesh_nodes: self.mesh_nodes() }
+    }
+
+    /// Nodes that may reconnect at once: those that have neither left nor expired.
+    pub(super) fn mesh_nodes(&self) -> u32 {
+        u32::try_from(self.fleet.present())
+            .map_or(MESH_NODES_MAX, |nodes| nodes.min(MESH_NODES_MAX))
     }
 
     /// The confirmation for a node where what is in memory counts as stored.

@@ -106,9 +106,10 @@ pub const INSUFFICIENT_AFTER: Duration = Duration::from_secs(900);
 pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
 /// Silence after which a node counts as silent.
 pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
-/// Time that nodes have to return once the broker is reachable again: the longest pause between
-/// two attempts, and some more.
+/// Time that nodes of a small mesh have to return once the broker is reachable again.
 pub const NODE_RETURN_WITHIN: Duration = Duration::from_secs(30);
+/// Time that nodes have beyond the span over which a large mesh reconnects: a connect, a message.
+pub const NODE_RETURN_LATE: Duration = Duration::from_secs(10);
 /// Time for which the growth of a loss counter counts as trouble; the Prometheus rules use the
 /// same.
 pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
@@ -161,8 +162,8 @@ pub const CHECKPOINT_EVERY: Duration = Duration::from_secs(1);
 /// eighth of a core for ten thousand nodes.
 pub const CHECKPOINT_REST_FACTOR: u32 = 8;
 /// By how much threads that write checkpoints or the page of all nodes lower their priority: where
-/// two threads want one core, they get a quarter of it.
-pub const NICENESS: i32 = 5;
+/// two threads want one core, they get a thirtieth of it.
+pub const NICENESS: i32 = 15;
 /// Average write rate of checkpoints, so that a large fleet does not keep a disk busy: ten thousand
 /// nodes are a gigabyte.
 pub const CHECKPOINT_BYTES_PER_SECOND_MAX: u64 = 32 * 1024 * 1024;

@@ -148,7 +148,7 @@ impl Bus {
     }
 
     /// States how many nodes the mesh has, so that they do not exceed
-    /// `limits::RECONNECTS_PER_SECOND` when all reconnect. Holds from the next attempt on.
+    /// `RECONNECTS_PER_SECOND` of the wire's limits when all reconnect. Holds from the next attempt on.
     pub fn spread_reconnects(&self, mesh_nodes: u32) {
         self.reconnects.0.set_mesh_nodes(mesh_nodes);
     }

@@ -28,9 +28,6 @@ pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 pub const RECONNECT_MAX: Duration = Duration::from_secs(60);
 /// Longest such pause of a small mesh, so that it recovers soon after an outage.
 pub const RECONNECT_SMALL_MAX: Duration = Duration::from_secs(2);
-/// Mean connects a second of a whole mesh after an outage. Chance adds at most a fifth in any one
-/// second, so the 500 that a broker on two cores accepts are not exceeded.
-pub const RECONNECTS_PER_SECOND: u32 = 400;
 /// Wait for a connection or for an answer of the JetStream API.
 pub const REQUEST_WAIT: Duration = Duration::from_secs(5);
 /// Age at which a stream drops a message.

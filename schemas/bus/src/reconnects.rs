@@ -10,9 +10,10 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use plimsoll_schemas::limits::wire::MESH_NODES_MAX;
+use plimsoll_schemas::transport::reconnect_span;
 
 use crate::backoff::{random_bits, share};
-use crate::limits::{RECONNECT_SMALL_MAX, RECONNECTS_PER_SECOND, RETRY_DELAY_MIN};
+use crate::limits::{RECONNECT_SMALL_MAX, RETRY_DELAY_MIN};
 
 /// The spans of the attempts after one loss of a connection, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,7 @@ impl Schedule {
         if self.mesh_nodes == 0 {
             return grown.min(self.max);
         }
-        let spread = Duration::from_secs(1) * self.mesh_nodes / RECONNECTS_PER_SECOND;
+        let spread = reconnect_span(self.mesh_nodes);
         grown.clamp(spread, RECONNECT_SMALL_MAX.max(spread)).min(self.max)
     }
 
@@ -154,12 +155,12 @@ mod tests {
         let back = (0..NODES)
             .map(|_| back_after(span - SECOND, |_| span.mul_f64(shares.next().unwrap())))
             .collect();
-        assert!(storm(back).0 > 900);
+        assert!(storm(back).0 > 500);
     }
 
     #[test]
     fn a_small_mesh_is_back_within_two_seconds_of_any_outage() {
-        for (nodes, outage) in [1, 3, 100, 800].into_iter().zip(outages()) {
+        for (nodes, outage) in [1, 3, 100, 500].into_iter().zip(outages()) {
             let back = shares().take(1_000);
             let back = back.map(|place| back_after(outage, |n| schedule(nodes).pause(n, place)));
             let last = back.max().unwrap();
@@ -172,8 +173,8 @@ mod tests {
         let of = |nodes| [1, 2, 4, 8, 13, u32::MAX].map(|n| schedule(nodes).span(n).as_millis());
         assert_eq!(of(0), [25, 50, 200, 3_200, 60_000, 60_000], "grows while nodes are unknown");
         assert_eq!(of(1), [25, 50, 200, 2_000, 2_000, 2_000]);
-        assert_eq!(of(400), [1_000, 1_000, 1_000, 2_000, 2_000, 2_000]);
-        assert_eq!(of(NODES), [25_000; 6]);
+        assert_eq!(of(250), [1_000, 1_000, 1_000, 2_000, 2_000, 2_000]);
+        assert_eq!(of(NODES), [40_000; 6]);
         assert_eq!(of(MESH_NODES_MAX), [60_000; 6], "the longest pause limits any number");
     }
 

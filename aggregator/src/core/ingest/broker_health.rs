@@ -7,10 +7,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::{NODE_RETURN_WITHIN, NODE_SILENT_AFTER, ROUND_TRIP_STALE_AFTER};
+use crate::limits::{
+    NODE_RETURN_LATE, NODE_RETURN_WITHIN, NODE_SILENT_AFTER, ROUND_TRIP_STALE_AFTER,
+};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
-use plimsoll_schemas::transport::BusEvent;
+use plimsoll_schemas::transport::{BusEvent, reconnect_span};
 
 /// The broker's health at one evaluation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -22,6 +24,8 @@ pub struct BrokerHealth {
     pub pending: Option<u64>,
     /// For how long messages have been read as they came; `None` while they are not.
     reading_for: Option<Duration>,
+    /// Time that nodes have to return after an outage.
+    return_within: Duration,
     /// The median of the round trips of the aggregator and all nodes, the smaller of two; `None`
     /// while the broker does not answer.
     pub round_trip: Option<Duration>,
@@ -36,7 +40,7 @@ impl BrokerHealth {
     #[must_use]
     pub fn is_silence_certain(&self, silent_seconds: f64) -> bool {
         let certain = |reading: Duration| {
-            reading >= NODE_RETURN_WITHIN || reading.as_secs_f64() >= silent_seconds
+            reading >= self.return_within || reading.as_secs_f64() >= silent_seconds
         };
         self.reading_for.is_some_and(certain)
     }
@@ -47,6 +51,15 @@ impl BrokerHealth {
     pub fn link_delay(&self, way: Duration) -> Option<Duration> {
         self.round_trip.map(|usual| way.saturating_sub(usual))
     }
+}
+
+/// What nodes report of their way to the broker.
+#[derive(Debug, Default)]
+pub struct MeshLinks {
+    /// Nodes that are present.
+    pub nodes: u32,
+    /// Their latest round trips, of those that report one.
+    pub round_trips: Vec<Duration>,
 }
 
 /// What is known of the way to the broker; a restart begins anew.
@@ -61,6 +74,7 @@ pub(super) struct BrokerWatch {
     /// How long each had lasted when last watched.
     unreachable_for: Duration,
     reading_for: Option<Duration>,
+    return_within: Duration,
     /// The aggregator's own latest round trip, and when it ended.
     own_round_trip: Option<(Mono, Duration)>,
     round_trip: Option<Duration>,
@@ -98,9 +112,10 @@ impl BrokerWatch {
         self.streams_used.insert(lane, ratio);
     }
 
-    /// To be called once a second with the time up to which all lanes have been read, and the round
-    /// trips that nodes report.
-    pub(super) fn watch(&mut self, now: Mono, read_up_to: Option<Mono>, of_nodes: Vec<Duration>) {
+    /// To be called once a second with the time up to which all lanes have been read.
+    pub(super) fn watch(&mut self, now: Mono, read_up_to: Option<Mono>, mesh: MeshLinks) {
+        let MeshLinks { nodes, round_trips: of_nodes } = mesh;
+        self.return_within = NODE_RETURN_WITHIN.max(reconnect_span(nodes) + NODE_RETURN_LATE);
         let own = self.own_round_trip.filter(|_| self.unreachable_since.is_none());
         let own = own.filter(|(at, _)| now.since(*at) < ROUND_TRIP_STALE_AFTER);
         self.round_trip = own.map(|(_, own)| median(own, of_nodes));
@@ -122,6 +137,7 @@ impl BrokerWatch {
             unreachable_for,
             pending,
             reading_for: self.reading_for,
+            return_within: self.return_within,
             round_trip: self.round_trip,
             stream_used,
         }

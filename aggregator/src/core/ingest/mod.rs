@@ -27,7 +27,7 @@ use plimsoll_schemas::transport::BusEvent;
 use plimsoll_schemas::wire::Snapshot;
 use serde::{Deserialize, Serialize};
 
-pub use broker_health::BrokerHealth;
+pub use broker_health::{BrokerHealth, MeshLinks};
 pub use decode::{Decoded, Unreadable};
 pub use event_time::{EventTime, Skew, Timeliness};
 pub use progress::{Position, ReadUpTo, Recoveries};
@@ -220,9 +220,8 @@ impl Ingest {
     }
 
     /// Updates the broker's health, once a second after everything stored at the start was read.
-    /// `round_trips` are those that nodes report.
-    pub fn watch_broker(&mut self, now: Mono, round_trips: Vec<Duration>) {
-        self.broker.watch(now, self.read_up_to().as_of(now), round_trips);
+    pub fn watch_broker(&mut self, now: Mono, mesh: MeshLinks) {
+        self.broker.watch(now, self.read_up_to().as_of(now), mesh);
     }
 
     /// So much of a lane's stream is used, if it refuses messages when it is full; else 0.

@@ -51,14 +51,30 @@ fn silence_is_certain_only_after_messages_were_read_as_they_came_for_as_long() {
     let mut ingest = Ingest::new(start());
     Lane::ALL.into_iter().for_each(|lane| ingest.on_positioned(lane, 1, 0, "s"));
     let second = |n: u64| Mono(n * 1_000_000_000);
-    ingest.watch_broker(second(1), Vec::new());
-    ingest.watch_broker(second(11), Vec::new());
+    ingest.watch_broker(second(1), MeshLinks::default());
+    ingest.watch_broker(second(11), MeshLinks::default());
     assert!(ingest.broker_health().is_silence_certain(10.0));
     assert!(!ingest.broker_health().is_silence_certain(11.0));
     ingest.on_bus_event(&BusEvent::Disconnected, second(12));
     assert!(!ingest.broker_health().is_silence_certain(0.0));
-    ingest.watch_broker(second(15), Vec::new());
+    ingest.watch_broker(second(15), MeshLinks::default());
     assert_eq!(ingest.broker_health().unreachable_for, Some(3 * SECOND));
+}
+
+#[test]
+fn nodes_of_a_large_mesh_have_as_long_to_return_as_their_reconnects_are_spread() {
+    for (nodes, returned_within) in [(0, 30), (3, 30), (5_000, 30), (10_000, 50), (15_000, 70)] {
+        let mut ingest = Ingest::new(start());
+        Lane::ALL.into_iter().for_each(|lane| ingest.on_positioned(lane, 1, 0, "s"));
+        let mut is_certain_at = |second: u64| {
+            let links = MeshLinks { nodes, ..MeshLinks::default() };
+            ingest.watch_broker(Mono(second * 1_000_000_000), links);
+            ingest.broker_health().is_silence_certain(1_000.0)
+        };
+        is_certain_at(0);
+        assert!(!is_certain_at(returned_within - 1), "{nodes} nodes");
+        assert!(is_certain_at(returned_within), "{nodes} nodes");
+    }
 }
 
 #[test]
@@ -82,7 +98,8 @@ fn the_brokers_round_trip_is_that_of_half_of_the_mesh() {
         if let Some(own) = own {
             ingest.on_bus_event(&BusEvent::RoundTrip(ms(own)), now);
         }
-        ingest.watch_broker(now, nodes.iter().map(|n| ms(*n)).collect());
+        let round_trips = nodes.iter().map(|n| ms(*n)).collect();
+        ingest.watch_broker(now, MeshLinks { nodes: 0, round_trips });
         ingest.broker_health().round_trip.map(|span| span.as_millis())
     };
     assert_eq!(round_trip(1, None, &[5, 6]), None, "nothing is known of the broker");
