@@ -92,6 +92,9 @@ pub const DECODED_BATCH_BYTES_MAX: usize = 1024 * 1024;
 /// Messages from which on a batch is handed to another thread. Decoding one takes some
 /// microseconds, as handing over does.
 pub const DECODED_APART_MIN: usize = 8;
+/// Bytes from which on a batch is, however few its messages: decoding them takes a tenth of a
+/// millisecond, for which all sockets would wait.
+pub const DECODED_APART_BYTES_MIN: usize = 64 * 1024;
 /// Confirmations sent at once; below [`plimsoll_bus::limits::SUBSCRIPTION_MESSAGES_MAX`], which a
 /// connection that subscribes for many nodes can buffer.
 pub const CONFIRMATIONS_AT_ONCE_MAX: usize = 256;
@@ -108,6 +111,11 @@ pub const EVALUATE_EVERY: Duration = Duration::from_secs(1);
 pub const NODE_SILENT_AFTER: Duration = Duration::from_secs(10);
 /// Time that nodes of a small mesh have to return once the broker is reachable again.
 pub const NODE_RETURN_WITHIN: Duration = Duration::from_secs(30);
+/// Silence, counted back from the newest message of any node, after which a node does not count
+/// among those that reconnect: several times the longest pause between two attempts.
+pub const NODE_RETURNS_NO_MORE: Duration = Duration::from_secs(600);
+/// Time in which nodes of a small mesh reconnect, which rules about silence allow for already.
+pub const NODE_RECONNECTS_SOON: Duration = Duration::from_secs(2);
 /// Time that nodes have beyond the span over which a large mesh reconnects: a connect, a message.
 pub const NODE_RETURN_LATE: Duration = Duration::from_secs(10);
 /// Time for which the growth of a loss counter counts as trouble; the Prometheus rules use the

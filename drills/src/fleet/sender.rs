@@ -231,7 +231,10 @@ impl Sender {
         let Some((node, _)) = &self.confirmations else { return };
         if let Ok(confirmation) = confirmation::decode(node, payload) {
             self.counts.confirmations += 1;
-            self.bus.spread_reconnects(confirmation.mesh_nodes);
+            // As a node does, which keeps its number when none is stated.
+            if confirmation.mesh_nodes > 0 {
+                self.bus.spread_reconnects(confirmation.mesh_nodes);
+            }
         }
     }
 

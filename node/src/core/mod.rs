@@ -434,10 +434,18 @@ impl Core {
         self.ledger.record(samples_of(&draft));
         if let Err(dropped) = self.outbox.try_push(now.mono, draft) {
             self.ledger.lose(loss::OUTBOX_FULL, samples_of(&dropped));
-            if dropped.kind == SnapshotKind::Hardware {
+            // Later changes stand without one that is dropped, but not without their set.
+            if dropped.kind == SnapshotKind::Hardware && dropped.priority > Priority::Low {
                 self.sent_readings.on_missing();
             }
         }
+    }
+
+    /// Whether the next [`Self::on_deadline`] closes an interval, so that what has come belongs to
+    /// it.
+    #[must_use]
+    pub fn is_interval_over(&self, now: Mono) -> bool {
+        now >= self.interval_ends && !self.leaving
     }
 
     /// When [`Self::on_deadline`] next has something to do.

@@ -128,11 +128,7 @@ impl Driver {
         tokio::select! {
             biased;
             signal = self.signals.next() => self.on_process_signal(signal),
-            () = tokio::time::sleep(wait) => {
-                // What came in time belongs to the interval that is about to close.
-                self.inputs.cut_rests_short();
-                readable = true;
-            }
+            () = tokio::time::sleep(wait) => {}
             event = self.broker.next() => self.on_link(event),
             result = self.spool.written() => {
                 self.spool.on_written(&mut self.core, self.clock.now(), result);
@@ -144,6 +140,11 @@ impl Driver {
             Some(readings) = self.readings.recv() => self.core.on_hardware(readings),
             Some(scraped) = self.scraper.next() => self.on_scraped(&scraped),
             () = self.inputs.readable() => readable = true,
+        }
+        if self.core.is_interval_over(self.clock.now().mono) {
+            // What came in time belongs to the interval that is about to close.
+            self.inputs.cut_rests_short();
+            readable = true;
         }
         self.cost.begin();
         let is_more = readable && self.read_inputs();

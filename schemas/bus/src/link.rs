@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::limits::{CAUSE_CHARS_MAX, REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST};
 use async_nats::{Client, ClientError, Event, ServerError};
+use futures_util::FutureExt;
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::transport::{BusEvent, Delivery};
@@ -137,6 +138,8 @@ impl Supervisor {
             }
             if signal.connected && !(current && link.delivery.is_some()) {
                 acknowledged_before = self.acknowledged.load(Ordering::Relaxed);
+                // What was missing on the connection before says nothing of this one.
+                let _former = self.missing.notified().now_or_never();
                 self.on_connected(signal).await;
                 since_check = (self.role == ConnectionRole::Few).then(Stopwatch::start);
                 continue;

@@ -46,8 +46,8 @@ pub mod wire {
     /// Nodes that a confirmation may state: twice as many as an aggregator takes.
     pub const MESH_NODES_MAX: u32 = 32_768;
     /// Mean connects a second of a whole mesh after an outage. A broker on two cores accepts 500.
-    /// While one of those cores is busy for a second, its connects join those of the next.
-    pub const RECONNECTS_PER_SECOND: u32 = 250;
+    /// Where both cores are busy for a second, its connects join those of the next.
+    pub const RECONNECTS_PER_SECOND: u32 = 200;
     /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
     pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.

@@ -35,12 +35,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::{CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_SILENT_AFTER, NODES_MAX};
+use crate::limits::{
+    CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_RETURNS_NO_MORE, NODE_SILENT_AFTER,
+    NODES_MAX,
+};
 use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, RuleName};
-use plimsoll_schemas::own_operations::MESSAGE_DELIVERY;
+use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::summary::{EventRow, Presence};
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -90,8 +93,10 @@ pub struct Fleet {
     deliveries: MessageDelivery,
     /// False while it is known that no node has expired.
     may_hold_expired: bool,
-    /// Nodes that have neither left nor expired, when expiry was last looked at; 0 before that.
+    /// Nodes that have not left and may reconnect, when expiry was last looked at; 0 before that.
     present: usize,
+    /// When any node was last seen, at that time.
+    newest_seen: Wall,
     changed: ChangedNodes,
 }
 
@@ -159,6 +164,7 @@ impl Fleet {
             deliveries: MessageDelivery::default(),
             may_hold_expired: true,
             present: 0,
+            newest_seen: Wall(0),
             changed: ChangedNodes::default(),
         }
     }
@@ -180,6 +186,7 @@ impl Fleet {
             deliveries: MessageDelivery::default(),
             may_hold_expired: self.may_hold_expired,
             present: self.present,
+            newest_seen: self.newest_seen,
             changed: ChangedNodes::default(),
         }
     }
@@ -363,8 +370,11 @@ impl Fleet {
     /// a spool or from a node that was cut off. A node that sends again is shown again.
     pub fn expire(&mut self, now: Wall) -> BTreeSet<NodeName> {
         let (mut expired, mut evicted) = (BTreeSet::new(), Vec::new());
+        // Nodes that were seen with the newest one: in an outage that is all of them.
+        let gone = self.newest_seen.minus(NODE_RETURNS_NO_MORE);
         self.present = 0;
         for (name, node) in &mut self.nodes {
+            self.newest_seen = self.newest_seen.max(node.last_seen.min(now));
             if !node.hidden && node.may_be_hidden(now) {
                 *node = Arc::new(node.expired());
                 self.may_hold_expired = true;
@@ -372,7 +382,8 @@ impl Fleet {
                 self.changed.touch(name);
                 expired.insert(name.clone());
             } else if !node.hidden {
-                self.present += usize::from(!node.account.has_left());
+                let may_return = !node.account.has_left() && node.last_seen >= gone;
+                self.present += usize::from(may_return);
             }
             if node.may_be_evicted(now) {
                 evicted.push(name.clone());
@@ -385,7 +396,8 @@ impl Fleet {
         expired
     }
 
-    /// How many nodes have neither left nor expired, up to a second ago; 0 while that is unknown.
+    /// How many nodes have not left and may reconnect, up to a second ago; 0 while that is unknown.
+    /// One that was last seen ten minutes before the newest is not expected to.
     #[must_use]
     pub fn present(&self) -> usize {
         self.present
@@ -613,6 +625,11 @@ impl Fleet {
         };
         if let Scope::Node(name) = scope {
             return of_node(self.nodes.get(name)?);
+        }
+        if budget.is_some_and(|budget| is_of_aggregators(&budget.operation)) {
+            // No node has samples of it, and without nodes nothing is delivered.
+            let has_left = |(_, node): (_, &Node)| node.presence(now) == Presence::Left;
+            return self.shown().all(has_left).then_some(AlertEndReason::NodeLeft);
         }
         let newest = self.operations.judged(budget?)?.newest();
         let brought = |node: &Node| {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::{
-    NODE_RETURN_LATE, NODE_RETURN_WITHIN, NODE_SILENT_AFTER, ROUND_TRIP_STALE_AFTER,
+    NODE_RECONNECTS_SOON, NODE_RETURN_LATE, NODE_RETURN_WITHIN, NODE_SILENT_AFTER, ROUND_TRIP_STALE_AFTER,
 };
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
@@ -24,8 +24,8 @@ pub struct BrokerHealth {
     pub pending: Option<u64>,
     /// For how long messages have been read as they came; `None` while they are not.
     reading_for: Option<Duration>,
-    /// Time that nodes have to return after an outage.
-    return_within: Duration,
+    /// Time over which nodes spread their attempts to reconnect, if that is more than a moment.
+    reconnects_within: Duration,
     /// The median of the round trips of the aggregator and all nodes, the smaller of two; `None`
     /// while the broker does not answer.
     pub round_trip: Option<Duration>,
@@ -39,10 +39,26 @@ impl BrokerHealth {
     /// aggregator.
     #[must_use]
     pub fn is_silence_certain(&self, silent_seconds: f64) -> bool {
+        let return_within = NODE_RETURN_WITHIN.max(self.reconnects_within + NODE_RETURN_LATE);
         let certain = |reading: Duration| {
-            reading >= self.return_within || reading.as_secs_f64() >= silent_seconds
+            reading >= return_within || reading.as_secs_f64() >= silent_seconds
         };
         self.reading_for.is_some_and(certain)
+    }
+
+    /// For how long a node that was last seen so long ago is silent beyond the time that it may
+    /// take to reconnect, in seconds: any node of a large mesh that loses its connection, alone or
+    /// with others, waits for its place. `None` while it may be cut off with the aggregator.
+    #[must_use]
+    pub fn silence(&self, silent_seconds: f64) -> Option<f64> {
+        let beyond = (silent_seconds - self.reconnects_within.as_secs_f64()).max(0.0);
+        self.is_silence_certain(silent_seconds).then_some(beyond)
+    }
+
+    /// Time over which nodes spread their attempts to reconnect, if that is more than a moment.
+    #[must_use]
+    pub fn reconnects_within(&self) -> Duration {
+        self.reconnects_within
     }
 
     /// By how much a node's way to the broker takes longer than that of half of the mesh; `None`
@@ -74,7 +90,7 @@ pub(super) struct BrokerWatch {
     /// How long each had lasted when last watched.
     unreachable_for: Duration,
     reading_for: Option<Duration>,
-    return_within: Duration,
+    reconnects_within: Duration,
     /// The aggregator's own latest round trip, and when it ended.
     own_round_trip: Option<(Mono, Duration)>,
     round_trip: Option<Duration>,
@@ -107,6 +123,11 @@ impl BrokerWatch {
         }
     }
 
+    /// Time over which nodes spread their attempts to reconnect, if that is more than a moment.
+    pub(super) fn reconnects_within(&self) -> Duration {
+        self.reconnects_within
+    }
+
     /// So much of a lane's stream is used; 0 if it is never full.
     pub(super) fn on_stream_used(&mut self, lane: Lane, ratio: f64) {
         self.streams_used.insert(lane, ratio);
@@ -115,7 +136,7 @@ impl BrokerWatch {
     /// To be called once a second with the time up to which all lanes have been read.
     pub(super) fn watch(&mut self, now: Mono, read_up_to: Option<Mono>, mesh: MeshLinks) {
         let MeshLinks { nodes, round_trips: of_nodes } = mesh;
-        self.return_within = NODE_RETURN_WITHIN.max(reconnect_span(nodes) + NODE_RETURN_LATE);
+        self.reconnects_within = reconnect_span(nodes).saturating_sub(NODE_RECONNECTS_SOON);
         let own = self.own_round_trip.filter(|_| self.unreachable_since.is_none());
         let own = own.filter(|(at, _)| now.since(*at) < ROUND_TRIP_STALE_AFTER);
         self.round_trip = own.map(|(_, own)| median(own, of_nodes));
@@ -137,7 +158,7 @@ impl BrokerWatch {
             unreachable_for,
             pending,
             reading_for: self.reading_for,
-            return_within: self.return_within,
+            reconnects_within: self.reconnects_within,
             round_trip: self.round_trip,
             stream_used,
         }

@@ -143,7 +143,8 @@ impl Ingest {
     /// Whether a message was stored long enough after the present connection was made: one that
     /// waited while the broker restarted is no slow delivery.
     fn is_usual(&self, now: Mono, since_stored: Duration) -> bool {
-        let unusual = since_stored.saturating_add(CONNECTION_SETTLES);
+        let settles = CONNECTION_SETTLES + self.broker.reconnects_within();
+        let unusual = since_stored.saturating_add(settles);
         self.connected_at.is_none_or(|at| now.since(at) > unusual)
     }
 

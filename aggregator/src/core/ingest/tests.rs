@@ -63,7 +63,7 @@ fn silence_is_certain_only_after_messages_were_read_as_they_came_for_as_long() {
 
 #[test]
 fn nodes_of_a_large_mesh_have_as_long_to_return_as_their_reconnects_are_spread() {
-    for (nodes, returned_within) in [(0, 30), (3, 30), (5_000, 30), (10_000, 50), (15_000, 70)] {
+    for (nodes, returned_within) in [(0, 30), (3, 30), (4_400, 30), (10_000, 58), (15_000, 83)] {
         let mut ingest = Ingest::new(start());
         Lane::ALL.into_iter().for_each(|lane| ingest.on_positioned(lane, 1, 0, "s"));
         let mut is_certain_at = |second: u64| {
@@ -75,6 +75,20 @@ fn nodes_of_a_large_mesh_have_as_long_to_return_as_their_reconnects_are_spread()
         assert!(!is_certain_at(returned_within - 1), "{nodes} nodes");
         assert!(is_certain_at(returned_within), "{nodes} nodes");
     }
+}
+
+#[test]
+fn a_node_is_silent_beyond_the_time_that_its_mesh_takes_to_reconnect() {
+    for (nodes, silence) in [(0, 45.0), (3, 45.0), (400, 45.0), (5_000, 22.0), (10_000, 0.0)] {
+        let mut ingest = Ingest::new(start());
+        Lane::ALL.into_iter().for_each(|lane| ingest.on_positioned(lane, 1, 0, "s"));
+        for second in [0, 1_000] {
+            let links = MeshLinks { nodes, ..MeshLinks::default() };
+            ingest.watch_broker(Mono(second * 1_000_000_000), links);
+        }
+        assert_eq!(ingest.broker_health().silence(45.0), Some(silence), "{nodes} nodes");
+    }
+    assert_eq!(Ingest::new(start()).broker_health().silence(45.0), None, "nothing was read yet");
 }
 
 #[test]

@@ -102,9 +102,8 @@ fn node_value<'n>(
             Some((delay.as_secs_f64(), None))
         }
         Metric::Node(NodeMetric::SilentSeconds) => {
-            let silent = node.figure(NodeMetric::SilentSeconds)?;
-            let is_certain = inputs.broker.is_silence_certain(silent);
-            (is_certain && is_whole()).then_some((silent, None))
+            let silent = inputs.broker.silence(node.figure(NodeMetric::SilentSeconds)?)?;
+            is_whole().then_some((silent, None))
         }
         Metric::Node(figure) => match sensed(threshold) {
             // What was worked out when the readings came is of all of them.

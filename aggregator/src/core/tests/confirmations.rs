@@ -215,6 +215,27 @@ fn confirmations_state_how_many_nodes_may_reconnect() {
 }
 
 #[test]
+fn nodes_that_were_seen_long_before_the_newest_are_not_expected_to_return() {
+    let mut core = core();
+    let mut speakers = ["a", "b", "c"].map(Speaker::new);
+    for speaker in &mut speakers {
+        deliver(&mut core, start(), &speaker.send(start(), MS, 3));
+    }
+    let judged_at = |core: &mut Core, seconds: u32| {
+        core.on_deadline(start().after(SECOND * seconds));
+        core.common_terms().mesh_nodes
+    };
+    judged_at(&mut core, 2);
+    assert_eq!(judged_at(&mut core, 3_600), 3, "an outage of an hour");
+    let now = start().after(SECOND * 3_600);
+    deliver(&mut core, now, &speakers[0].send(now, MS, 3));
+    judged_at(&mut core, 3_602);
+    assert_eq!(judged_at(&mut core, 3_604), 1, "one has returned, and two have not");
+    deliver(&mut core, now, &speakers[1].send(now, MS, 3));
+    assert_eq!(judged_at(&mut core, 3_606), 2);
+}
+
+#[test]
 fn a_confirmation_asks_for_readings_whose_set_is_missing() {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
     let mut message = |hardware| speaker.message(start(), Body::Hardware(hardware), false);

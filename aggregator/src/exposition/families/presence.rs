@@ -10,12 +10,16 @@ use plimsoll_schemas::summary::Presence;
 use crate::exposition::external_labels::valid_labels;
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
+use crate::limits::NODE_SILENT_AFTER;
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
-    let help = "1 while the node is silent: it has not left and sends nothing";
+    let help = "1 while the node is silent for longer than it takes to reconnect, and has not left";
+    let allowance = page.view.own.broker.reconnects_within();
+    let from = NODE_SILENT_AFTER + allowance;
     writer.family(Family::gauge("plimsoll_node_silent", help), |rows| {
-        for (labels, row) in page.node_rows() {
-            rows.add(&[labels], Value::flag(row.presence == Presence::Silent));
+        for ((labels, row), (_, node)) in page.node_rows().zip(page.nodes()) {
+            let is_long = page.view.at.since(node.node.last_seen) >= from;
+            rows.add(&[labels], Value::flag(row.presence == Presence::Silent && is_long));
         }
     });
     let help = "Time at which the node was last seen";

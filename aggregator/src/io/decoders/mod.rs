@@ -18,7 +18,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::core::ingest::Decoded;
 use crate::limits::{
-    DECODE_THREADS_MAX, DECODED_APART_MIN, DECODED_BATCH_BYTES_MAX, DECODED_BATCH_MESSAGES_MAX,
+    DECODE_THREADS_MAX, DECODED_APART_BYTES_MIN, DECODED_APART_MIN, DECODED_BATCH_BYTES_MAX, DECODED_BATCH_MESSAGES_MAX,
 };
 
 /// What a lane brings.
@@ -139,8 +139,8 @@ impl Drop for DecodedLane {
 async fn read(mut source: impl Source, decoders: Decoders, batches: mpsc::Sender<Batch>) {
     while let Some(first) = source.next().await {
         let Ok(place) = batches.reserve().await else { return };
-        let events = arrived(first, &mut source);
-        if events.len() < DECODED_APART_MIN {
+        let (events, bytes) = arrived(first, &mut source);
+        if events.len() < DECODED_APART_MIN && bytes < DECODED_APART_BYTES_MIN {
             place.send(Batch::Decoded(decoded(events)));
             continue;
         }
@@ -153,15 +153,15 @@ async fn read(mut source: impl Source, decoders: Decoders, batches: mpsc::Sender
     }
 }
 
-/// This event and those that are there already, as many as one batch takes.
-fn arrived(first: CursorEvent, source: &mut impl Source) -> Vec<CursorEvent> {
+/// This event and those that are there already, as many as one batch takes, and their bytes.
+fn arrived(first: CursorEvent, source: &mut impl Source) -> (Vec<CursorEvent>, usize) {
     let (mut bytes, mut events) = (bytes_of(&first), vec![first]);
     while events.len() < DECODED_BATCH_MESSAGES_MAX && bytes < DECODED_BATCH_BYTES_MAX {
         let Some(event) = source.ready() else { break };
         bytes += bytes_of(&event);
         events.push(event);
     }
-    events
+    (events, bytes)
 }
 
 fn bytes_of(event: &CursorEvent) -> usize {
