@@ -30,6 +30,9 @@ pub struct Args {
     /// State file, which keeps the state over restarts [default: none, memory only]
     #[arg(long, value_name = "PATH")]
     state: Option<String>,
+    /// History file, which keeps the past for queries; needs a state file [default: none]
+    #[arg(long, value_name = "PATH")]
+    history: Option<String>,
     /// URLs of Alertmanagers that receive alerts, comma-separated [default: none]
     #[arg(long, value_name = "URL")]
     alertmanager: Option<String>,
@@ -68,7 +71,7 @@ A budget and a threshold, in a rule file or in the settings:
 impl Args {
     /// The flags that stand for settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 6] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 7] {
         let files = self.rules.iter().cloned().map(Value::String).collect();
         let files = (!self.rules.is_empty()).then(|| Value::Array(files).to_string());
         [
@@ -76,6 +79,7 @@ impl Args {
             ("bus.url", self.nats.clone()),
             ("http.address", self.http.clone()),
             ("state.path", self.state.clone()),
+            ("history.path", self.history.clone()),
             ("rules.files", files),
             ("alertmanager", self.alertmanager.clone()),
         ]

@@ -4,10 +4,11 @@ use clap::{Parser, Subcommand};
 use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
+use crate::query::QueryArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
 
-/// Run a local mesh; show statistics; list, silence and acknowledge alerts
+/// Run a local mesh; query statistics and the past; list, silence and acknowledge alerts
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 pub struct Cli {
@@ -25,6 +26,8 @@ pub enum Command {
     Alerts(AlertsArgs),
     /// Show count, mean, deviation and percentiles of an operation
     Statistics(StatisticsArgs),
+    /// Show quantiles of an operation at any past time
+    Query(QueryArgs),
     /// Silence alerts: receivers are not notified until the silence ends
     Silence(SilenceArgs),
     /// Acknowledge an alert: receivers are notified only of its end
@@ -37,5 +40,6 @@ const EXAMPLES: &str = "Examples:
   plimsoll up --nodes 5 --dir ./run       keep logs, raw samples and streams
   plimsoll alerts --state firing          firing alerts with their summaries
   plimsoll statistics --operation fetch   mean and percentiles of the fleet
+  plimsoll query fetch --from 10:05       the same of any past time
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
   plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";

@@ -1,6 +1,7 @@
 //! Aggregator settings and their defaults. Only files that the settings name for secrets are read
 //! here; receivers are checked by `io::notify`.
 
+mod history;
 mod notifications;
 mod notify;
 mod token;
@@ -20,6 +21,7 @@ use toml::Table;
 use crate::core::fleet::Definition;
 use crate::limits::DECODE_THREADS_MAX;
 
+pub use history::HistorySettings;
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
 pub use notifications::Notifications;
@@ -65,6 +67,8 @@ pub struct Config {
     pub notifications: Notifications,
     /// The state file.
     pub state: State,
+    /// The history file.
+    pub history: HistorySettings,
     /// Logging.
     pub log: LogSettings,
 }
@@ -153,6 +157,7 @@ impl Default for Config {
             metrics: Metrics::default(),
             notifications: Notifications::default(),
             state: State::default(),
+            history: HistorySettings::default(),
             log: LogSettings::default(),
         }
     }
@@ -230,6 +235,7 @@ impl Config {
         self.log.check()?;
         self.windows.check()?;
         self.rules.check()?;
+        self.history.check(self.state.path.is_some())?;
         self.notifications.dashboard(self.http.address)?;
         Definition::check_all(&self.rollups()).map_err(|error| error.to_string())
     }
@@ -273,6 +279,7 @@ impl Config {
             metrics,
             notifications,
             state,
+            history,
             log,
         } = self;
         let sections = [
@@ -286,6 +293,7 @@ impl Config {
             ("metrics", *metrics == other.metrics),
             ("notifications", *notifications == other.notifications),
             ("state", *state == other.state),
+            ("history", *history == other.history),
             ("log", *log == other.log),
         ];
         sections.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()

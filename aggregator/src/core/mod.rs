@@ -3,7 +3,7 @@
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
 //! [`ingest`] decodes it, on any thread, and sets its event time, [`fleet`] merges it at most once.
 //! Once a second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves
-//! alerts and notifies. [`durable`] collects each room's part of a checkpoint, and [`view`] freezes
+//! alerts and notifies. [`history`] collects what was merged for the past, [`durable`] collects each room's part of a checkpoint, and [`view`] freezes
 //! all of them for pages. The state is a fold over the stream: the same messages in any order lead
 //! to the same answer.
 //!
@@ -12,6 +12,7 @@
 pub mod alerting;
 pub mod durable;
 pub mod fleet;
+pub mod history;
 pub mod ingest;
 mod queries;
 pub mod rules;
@@ -35,6 +36,7 @@ use alerting::{
 };
 use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
+use history::{History, StoredHistory};
 use ingest::{Decoded, Ingest, MeshLinks, Unreadable};
 use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts};
 
@@ -46,6 +48,7 @@ pub struct Core {
     evaluator: Evaluator,
     alerting: Alerting,
     durable: Durable,
+    history: History,
     /// True while an evaluation is carried out elsewhere.
     is_evaluating: bool,
     /// Restarts of the process's tasks and threads.
@@ -63,6 +66,7 @@ impl Core {
             evaluator: Evaluator::new(rules, now.mono),
             alerting: Alerting::new(mesh.clone()),
             durable: Durable::default(),
+            history: History::default(),
             is_evaluating: false,
             task_restarts: 0,
             mesh,
@@ -87,6 +91,7 @@ impl Core {
             fleet: Fleet::restore(&rules, nodes, pools, rest.fleet),
             evaluator: Evaluator::restore(rules, now.mono, rest.evaluator),
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
+            history: History::default(),
             is_evaluating: false,
             task_restarts: 0,
             mesh,
@@ -99,6 +104,12 @@ impl Core {
     pub fn measuring(mut self, nodes_up_to: Window, rollups: &[Definition]) -> Self {
         self.fleet.measure(self.evaluator.rules(), nodes_up_to, rollups);
         self
+    }
+
+    /// The same core, whose samples a history keeps.
+    #[must_use]
+    pub fn with_history(self, stored: StoredHistory) -> Self {
+        Self { history: History::kept(stored), ..self }
     }
 
     /// Samples are grouped so from now on; a roll-up that was not defined so before begins empty.
@@ -180,6 +191,7 @@ impl Core {
     /// When it could not be decoded; it has been counted.
     pub fn on_decoded(&mut self, now: Now, decoded: Decoded) -> Result<(), Unreadable> {
         let (lane, at) = (decoded.message.lane, decoded.message.at);
+        let stream_seq = decoded.message.stream_seq;
         if self.ingest.is_clock_set(now) {
             self.on_clock_jump(now);
         }
@@ -188,8 +200,12 @@ impl Core {
             self.catch_up(now, before);
         }
         let (time, snapshot) = self.ingest.on_decoded(now, decoded)?;
-        if let Some(merged) = self.fleet.merge(&time, snapshot) {
-            self.evaluator.on_samples(self.ingest.ticked_at().mono, &merged);
+        let Some(merged) = self.fleet.merge(&time, snapshot) else { return Ok(()) };
+        if let Some(samples) = &merged.samples {
+            self.evaluator.on_samples(self.ingest.ticked_at().mono, samples);
+        }
+        if self.history.is_new(lane, stream_seq, || self.ingest.position(lane)) {
+            self.history.on_merged(&merged, self.fleet.rollups());
         }
         Ok(())
     }
@@ -242,6 +258,7 @@ impl Core {
             let nodes = self.mesh_nodes();
             self.ingest.watch_broker(now.mono, MeshLinks { nodes, round_trips });
             self.fleet.record_deliveries(now.wall);
+            self.history.on_tick(now, self.fleet.present());
             self.is_evaluating = true;
             return Some(self.evaluation(now.wall, Duration::ZERO));
         }
@@ -370,6 +387,7 @@ impl Core {
             || self.ingest.has_changed()
             || self.fleet.has_changed()
             || self.alerting.has_changed()
+            || self.history.has_changed()
     }
 
     /// What has changed since this was last called; `None` when nothing has.
@@ -378,6 +396,8 @@ impl Core {
             return None;
         }
         self.evaluator.on_checkpoint_taken(now);
+        let positions = Lane::ALL.map(|lane| (lane, self.ingest.position(lane))).into();
+        let history = self.history.take(now, positions);
         let parts = Parts {
             at: now,
             read_up_to: self.ingest.read_up_to(),
@@ -385,6 +405,7 @@ impl Core {
             ingest: self.ingest.checkpoint(),
             fleet: self.fleet.checkpoint(self.durable.needs_everything()),
             alerting: self.alerting.checkpoint(self.evaluator.rules()),
+            history: (history, self.history.generation()),
         };
         Some(self.durable.checkpoint(self.mesh.clone(), parts))
     }
@@ -402,6 +423,7 @@ impl Core {
     pub fn on_stored(&mut self, taken_at: Wall, next_after: Duration) {
         self.evaluator.on_checkpoint_stored(taken_at);
         self.fleet.on_checkpoint_interval(next_after);
+        self.history.on_stored();
     }
 
     /// Changes taken may not have been stored: the next ones are everything.

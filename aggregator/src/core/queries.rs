@@ -12,6 +12,7 @@ use super::Core;
 use super::alerting::{AlertsQuery, Situation, Undeliverable};
 use super::durable::{CommonTerms, PendingConfirmation};
 use super::fleet::{EventsQuery, Node, Rollups};
+use super::history::History;
 use super::ingest::Position;
 use super::rules::Inputs;
 use super::view::{Nodes, ReadView, View, ViewQuery};
@@ -63,6 +64,12 @@ impl Core {
     #[must_use]
     pub fn has_sent_all(&self) -> bool {
         self.alerting.is_settled()
+    }
+
+    /// What of the past is not stored yet.
+    #[must_use]
+    pub fn history(&self) -> &History {
+        &self.history
     }
 
     /// The rules in force.

@@ -38,7 +38,7 @@ use crate::core::alerting::CommandError;
 use crate::core::alerting::{AlertCommand, CommandResult};
 use crate::core::ingest::{Decoded, Position};
 use crate::core::rules::Judged;
-use crate::io::checkpointer::{Checkpointer, Written};
+use crate::io::checkpointer::{Checkpointer, OpenedState, StateFiles, Written};
 use crate::io::decoders::{Decoders, LaneEvent};
 use crate::io::http::{self, PageSource, Query, Readiness};
 use crate::io::lanes::Lanes;
@@ -354,6 +354,14 @@ impl Driver {
             Query::Silences(answer) => drop(answer.send(self.core.silences_page())),
             Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
+            Query::History(answer) => {
+                let reader = self.checkpointer.history().cloned();
+                drop(answer.send((self.mesh.clone(), reader)));
+            }
+            Query::Unstored(pool, held, answer) => {
+                drop(answer.send(self.core.history().unstored(&pool, held)));
+            }
+            Query::UnstoredPools(answer) => drop(answer.send(self.core.history().pools())),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker.state(),
                 connect_error: self.broker.connect_error().map(str::to_owned),
@@ -437,12 +445,22 @@ impl Driver {
 
 /// The core from its checkpoint, or an empty one.
 fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Core), StartError> {
-    let (mesh, path) = (config.mesh.clone(), config.state.path.as_deref());
-    let (checkpointer, checkpoint) = Checkpointer::open(path, &mesh, now.wall)
+    let mesh = config.mesh.clone();
+    let history = config.history.path.as_deref();
+    let files = StateFiles {
+        state: config.state.path.as_deref(),
+        history: history.map(|path| (path, config.history.bounds())),
+    };
+    let opened = Checkpointer::open(&files, &mesh, now.wall)
         .map_err(|error| StartError { exit: Exit::Configuration, message: error.to_string() })?;
+    let OpenedState { checkpointer, checkpoint, history } = opened;
     let core = match checkpoint {
         Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
         None => Core::new(mesh, rules, now),
+    };
+    let core = match history {
+        Some(stored) => core.with_history(stored),
+        None => core,
     };
     Ok((checkpointer, core.measuring(config.windows.nodes_up_to, &config.rollups())))
 }

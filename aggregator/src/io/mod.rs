@@ -1,8 +1,9 @@
 //! Where the aggregator touches the world: the streams' lanes, the HTTP pages, the state file, the
-//! rule files and the receivers. It decides nothing but which lane is read next.
+//! history file, the rule files and the receivers. It decides nothing but which lane is read next.
 
 pub mod checkpointer;
 pub mod decoders;
+pub mod history;
 pub mod http;
 pub mod lanes;
 pub mod notify;

@@ -185,6 +185,29 @@ pub const CONFIRMED_A_TURN_MAX: usize = 256;
 pub const CHECKPOINT_RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// Bytes of the state file that are cached in memory.
 pub const STORE_CACHE_BYTES: usize = 8 * 1024 * 1024;
+/// Slots of 10 s, over all series, that wait for the next checkpoint: a few hundred series with a
+/// slot or two each, and hours that nodes send again after an outage. At some 20 KiB each 160 MiB.
+pub const HISTORY_PENDING_SLOTS_MAX: usize = 8_192;
+/// Series in one history file: the fleet's operations and groups of roll-ups, also those of the
+/// past. Further ones are not kept.
+pub const HISTORY_SERIES_MAX: usize = 65_536;
+/// Points in the answer to one query.
+pub const HISTORY_POINTS_MAX: u64 = 2_000;
+/// Quantiles in one query.
+pub const HISTORY_QUANTILES_MAX: usize = 32;
+/// Limits in one query.
+pub const HISTORY_LIMITS_MAX: usize = 32;
+/// Readings for one query: one is made anew if a checkpoint was written meanwhile.
+pub const HISTORY_READINGS_MAX: usize = 8;
+/// Bytes of the history file that are cached in memory.
+pub const HISTORY_CACHE_BYTES: usize = 8 * 1024 * 1024;
+/// Time between two searches for slots that are to be dropped.
+pub const HISTORY_EXPIRY_EVERY: Duration = Duration::from_secs(60);
+/// Steps in which one search drops slots of a tier that has too many bytes.
+pub const HISTORY_EXPIRY_STEPS_MAX: usize = 64;
+/// Longest time between two evaluations for which nodes count as expected: a process that was
+/// stopped for longer received nothing.
+pub const TICK_LONGEST: Duration = Duration::from_secs(10);
 /// Evaluations of the time between two runs; a longer time is judged in longer steps.
 pub const CATCH_UP_STEPS_MAX: u32 = 600;
 /// Pending messages of a lane at which a backlog begins; it ends at none. Several times what a

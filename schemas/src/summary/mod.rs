@@ -2,13 +2,18 @@
 //!
 //! Owns their shape: the operator's command, the drills and the tests read these types, scripts
 //! read the JSON. Refuses to compute anything. Times are nanoseconds, since readers compare them
-//! with raw samples exactly; those of the statistics page are seconds, as in the Python client.
+//! with raw samples exactly; those of the statistics and history pages are seconds, as in the Python client.
 
+mod history;
 mod ledger;
 mod page;
 mod rules;
 mod statistics;
 
+pub use history::{
+    BucketCount, HistoryGroup, HistoryPage, HistoryPoint, HistoryTier, OperationsPage, OverLimit,
+    QuantileValue,
+};
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
 pub use page::{
     BudgetRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, QuantileBounds, Quantiles,

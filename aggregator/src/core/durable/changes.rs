@@ -6,10 +6,10 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::{Mono, Wall};
 
 use super::confirmations::PendingConfirmation;
-use super::pool::{self, Pool};
 use super::record::{Content, Record};
 use super::rest::Rest;
-use crate::core::fleet::{Node, Pools};
+use crate::core::fleet::{Node, Pool, Pools};
+use crate::core::history::HistoryBatch;
 use crate::core::ingest::ReadUpTo;
 
 /// What a checkpoint has to write; cheap to take, since nodes are shared and not copied.
@@ -21,6 +21,7 @@ pub struct Changes {
     pub(super) pools: Arc<Pools>,
     pub(super) pools_before: Option<Arc<Pools>>,
     pub(super) rest: Rest,
+    pub(super) history: Option<Arc<HistoryBatch>>,
 }
 
 impl Changes {
@@ -36,6 +37,12 @@ impl Changes {
         self.everything
     }
 
+    /// What is to be added to the history before the records are written.
+    #[must_use]
+    pub fn history(&self) -> Option<&HistoryBatch> {
+        self.history.as_deref()
+    }
+
     /// The records to write, one after the other. A node is released with its record, so that the
     /// core need not copy it any longer in order to change it.
     pub fn into_records(self) -> impl Iterator<Item = Record> {
@@ -46,7 +53,7 @@ impl Changes {
     }
 
     fn pools_changed(&self) -> Vec<Content> {
-        let changed = pool::changed_since(&self.pools, self.pools_before.as_deref()).into_iter();
+        let changed = self.pools.changed_since(self.pools_before.as_deref()).into_iter();
         let contents = |(pool, tiers): (Pool, Vec<usize>)| {
             let head = Content::Pool(pool.clone(), Arc::clone(&self.pools));
             let tier = |n| Content::PoolTier(pool.clone(), n, Arc::clone(&self.pools));

@@ -9,10 +9,9 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::Wall;
 
 use super::changes::Changes;
-use super::pool::Pool;
 use super::record::{Part, Record, Unusable, damaged, unpack};
 use super::rest::Rest;
-use crate::core::fleet::{Node, Operations, Pools, Rollups, Windows};
+use crate::core::fleet::{Node, Operations, Pool, Pools, Rollups, Windows};
 
 /// A whole state, read and checked.
 #[derive(Clone, Debug)]
@@ -119,6 +118,12 @@ impl Checkpoint {
     #[must_use]
     pub fn at(&self) -> Wall {
         self.rest.at
+    }
+
+    /// The history's latest batch when it was taken.
+    #[must_use]
+    pub fn history_generation(&self) -> u64 {
+        self.rest.history_generation
     }
 
     /// What each room is restored from.

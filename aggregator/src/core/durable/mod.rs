@@ -4,7 +4,7 @@
 //! taken. It collects a part from each room and writes no file; `io::store` does. A checkpoint is
 //! the state after exactly the messages up to its positions. Reading on from there leads to the
 //! same state as reading everything. There is one record for each node, one for each tier of each
-//! [`Pool`], and one for the rest, positions included; a store writes them together or not at all.
+//! [`Pool`](super::fleet::Pool), and one for the rest, positions included; a store writes them together or not at all.
 //! Ten thousand nodes are a gigabyte of records, so they are made one after the other.
 //!
 //! Interface: [`Durable::checkpoint`] returns [`Changes`]; [`Partial`] reads records back into a
@@ -15,7 +15,6 @@
 mod changes;
 mod checkpoint;
 mod confirmations;
-mod pool;
 mod record;
 mod rest;
 mod stats;
@@ -28,7 +27,6 @@ use plimsoll_schemas::time::Wall;
 pub use changes::Changes;
 pub use checkpoint::{Checkpoint, Partial, StoredRecords};
 pub use confirmations::{CommonTerms, PendingConfirmation};
-pub use pool::Pool;
 #[cfg(test)]
 pub(in crate::core) use record::VERSION as RECORD_VERSION;
 pub use record::{Part, Record, Unusable};
@@ -37,6 +35,7 @@ pub use stats::{CheckpointStats, ConfirmationStats};
 
 use super::alerting::StoredAlerting;
 use super::fleet::{FleetChanges, Pools};
+use super::history::HistoryBatch;
 use super::ingest::{ReadUpTo, StoredIngest};
 use super::rules::StoredEvaluator;
 
@@ -64,6 +63,8 @@ pub struct Parts {
     pub fleet: FleetChanges,
     /// Of `alerting`.
     pub alerting: StoredAlerting,
+    /// What the history adds, and the generation that it then has.
+    pub history: (Option<Arc<HistoryBatch>>, u64),
 }
 
 impl Default for Durable {
@@ -92,7 +93,8 @@ impl Durable {
 
     /// What has changed since this was last called.
     pub fn checkpoint(&mut self, mesh: MeshName, parts: Parts) -> Changes {
-        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting } = parts;
+        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, history } = parts;
+        let (history, history_generation) = history;
         let pools = Arc::new(fleet.pools);
         let pools_before = self.pools.replace(Arc::clone(&pools));
         self.everything = false;
@@ -102,7 +104,16 @@ impl Durable {
             nodes: fleet.nodes,
             pools,
             pools_before,
-            rest: Rest { mesh, at, evaluator, ingest, fleet: fleet.rest, alerting },
+            rest: Rest {
+                mesh,
+                at,
+                evaluator,
+                ingest,
+                fleet: fleet.rest,
+                alerting,
+                history_generation,
+            },
+            history,
         }
     }
 

@@ -11,13 +11,12 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
-use super::pool::{self, Pool};
 use super::rest::Rest;
-use crate::core::fleet::{Node, Pools};
+use crate::core::fleet::{Node, Pool, Pools};
 
 /// Version of the records; another one is not read, since the streams still hold what they were
 /// made of.
-pub(in crate::core) const VERSION: u16 = 11;
+pub(in crate::core) const VERSION: u16 = 12;
 const FRAME_BYTES: usize = 6;
 
 /// A part of the state that is written as a whole.
@@ -114,9 +113,9 @@ impl Record {
     /// The record's bytes, made in `buffer`; `None` for a part that is gone.
     pub fn bytes<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match &self.0 {
-            Content::Pool(pool, pools) => pack(&pool::get(pools, pool)?.head(), buffer),
+            Content::Pool(pool, pools) => pack(&pools.get(pool)?.head(), buffer),
             Content::PoolTier(pool, tier, pools) => {
-                pack(&pool::get(pools, pool)?.tier(*tier)?, buffer);
+                pack(&pools.get(pool)?.tier(*tier)?, buffer);
             }
             Content::Node(_, node) => pack(&**node.as_ref()?, buffer),
             Content::Rest(rest) => pack(&**rest, buffer),

@@ -24,4 +24,6 @@ pub struct Rest {
     pub fleet: StoredFleet,
     /// Alerts, silences and what is to be delivered.
     pub alerting: StoredAlerting,
+    /// The history's latest batch when it was taken; 0 without a history.
+    pub history_generation: u64,
 }

@@ -26,6 +26,7 @@ mod message_delivery;
 mod node;
 mod node_at;
 mod operations;
+mod pool;
 mod retention;
 mod rollup;
 mod shared;
@@ -59,6 +60,7 @@ pub(crate) use node::{CounterIncrease, KnownReading, ReadingTable, SensedFigure,
 pub use node::{Latest, Node, NodeMetrics, Trouble};
 pub use node_at::NodeAt;
 pub use operations::{OVERFLOW, Operations};
+pub use pool::Pool;
 pub use rollup::{Definition, DefinitionError, Group, Rollup, Rollups};
 pub use shared::Shared;
 pub use window::{
@@ -98,6 +100,18 @@ pub struct Fleet {
     /// When any node was last seen, at that time.
     newest_seen: Wall,
     changed: ChangedNodes,
+}
+
+/// A snapshot that was merged.
+#[derive(Debug)]
+pub struct MergedSnapshot {
+    /// When its interval ended.
+    pub taken: Wall,
+    /// The length of its interval in nanoseconds, if it is the one of the interval's messages that
+    /// has the node's report.
+    pub reported: Option<u64>,
+    /// Its samples, if it had some.
+    pub samples: Option<MergedSamples>,
 }
 
 /// The samples of a snapshot that was merged.
@@ -257,12 +271,12 @@ impl Fleet {
         Arc::make_mut(&mut self.operations).keep(of_fleet, of_budget);
     }
 
-    /// Merges a snapshot at most once. Returns its samples if it held some and was new.
+    /// Merges a snapshot at most once. Returns it if it was new.
     pub fn merge(
         &mut self,
         time: &EventTime,
         Snapshot { header, body }: Snapshot<Packed>,
-    ) -> Option<MergedSamples> {
+    ) -> Option<MergedSnapshot> {
         // An interval's samples count from its end, since by then all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
         self.make_room_for(&header.node);
@@ -312,7 +326,9 @@ impl Fleet {
             self.counts.reject("unknown_sensor", unknown);
         }
         // What a successor reports of a crashed run is no news of the way to the broker.
-        if let Some(bus) = bus.filter(|_| header.successor.is_none()) {
+        let bus = bus.filter(|_| header.successor.is_none());
+        let reported = bus.as_ref().map(|_| header.length_ns);
+        if let Some(bus) = bus {
             node.account.on_report(&header, &bus);
             let judged = |of: &&Operation| self.retention.is_judged(of);
             node.take_ended(taken, bus.ended_operations.iter().filter(judged));
@@ -328,7 +344,9 @@ impl Fleet {
         if let Some(since_stored) = time.since_stored {
             self.deliveries.on_merged(node, since_stored);
         }
-        let latency = latency?;
+        let Some(latency) = latency else {
+            return Some(MergedSnapshot { taken, reported, samples: None });
+        };
         let without_room = node.take_numbers(from, &latency);
         self.counts.reject("number", without_room);
         node.observe_jobs(self.retention.watched_counters(), &latency.counters);
@@ -336,7 +354,8 @@ impl Fleet {
         let times = Times { shown: time.judged_up_to, now: time.arrived, taken };
         let pools = (Arc::make_mut(&mut self.operations), &mut self.rollups, &mut self.counts);
         merge_samples(times, &header.labels, &latency, node, pools, &self.retention);
-        Some(MergedSamples { node_labels: header.labels, latency })
+        let samples = Some(MergedSamples { node_labels: header.labels, latency });
+        Some(MergedSnapshot { taken, reported, samples })
     }
 
     /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.

@@ -18,10 +18,12 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Wall};
 use tokio::sync::mpsc;
 
+use super::history::{HistoryReader, HistoryStore, OpenedHistory};
 use super::store::{Opened, Quarantined, Store, StoreError};
 use crate::core::Core;
 use crate::core::durable::PendingConfirmation;
 use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
+use crate::core::history::{Bounds, StoredHistory};
 use crate::io::priority::give_way;
 
 /// Label values of the counter of failures.
@@ -50,6 +52,27 @@ pub struct Checkpointer {
     /// Confirmations that the driver has not taken yet.
     confirmed: Vec<PendingConfirmation>,
     stats: CheckpointStats,
+    history: Option<HistoryReader>,
+}
+
+/// The files of an aggregator's state.
+#[derive(Clone, Debug, Default)]
+pub struct StateFiles<'p> {
+    /// The state file; without it nothing is stored.
+    pub state: Option<&'p Path>,
+    /// The history file and what each of its tiers keeps.
+    pub history: Option<(&'p Path, Bounds)>,
+}
+
+/// An open checkpointer, and what its files held.
+#[derive(Debug)]
+pub struct OpenedState {
+    /// It.
+    pub checkpointer: Checkpointer,
+    /// The latest checkpoint, if there was one.
+    pub checkpoint: Option<Checkpoint>,
+    /// What the history holds, if one is kept.
+    pub history: Option<StoredHistory>,
 }
 
 #[derive(Debug)]
@@ -61,15 +84,15 @@ struct Thread {
 }
 
 impl Checkpointer {
-    /// Opens the store at `path` and returns its checkpoint. Without a path nothing is stored.
+    /// Opens the files and returns what they hold. Without a state file nothing is stored.
     ///
     /// # Errors
-    /// When the store cannot be used as configured.
+    /// When a file cannot be used as configured.
     pub fn open(
-        path: Option<&Path>,
+        files: &StateFiles<'_>,
         mesh: &MeshName,
         now: Wall,
-    ) -> Result<(Self, Option<Checkpoint>), StoreError> {
+    ) -> Result<OpenedState, StoreError> {
         let mut checkpointer = Self {
             thread: None,
             in_progress: false,
@@ -77,13 +100,14 @@ impl Checkpointer {
             changed: BTreeSet::new(),
             confirmed: Vec::new(),
             stats: CheckpointStats::default(),
+            history: None,
         };
-        let Some(path) = path else {
+        let Some(path) = files.state else {
             tracing::info!(
                 "state.path is not set: state is kept in memory, and a restart reads the streams \
                  from their beginning"
             );
-            return Ok((checkpointer, None));
+            return Ok(OpenedState { checkpointer, checkpoint: None, history: None });
         };
         let Opened { store, checkpoint, quarantined } = Store::open(path, mesh, now)?;
         log_opened(path, checkpoint.as_ref(), quarantined.as_ref());
@@ -93,10 +117,27 @@ impl Checkpointer {
         if let Some(quarantined) = quarantined {
             checkpointer.count_failure(quarantined.reason);
         }
-        let thread = Thread::start(store)
-            .map_err(|source| StoreError::Inaccessible { path: path.to_owned(), source })?;
+        let generation = checkpoint.as_ref().map(Checkpoint::history_generation);
+        let (history, stored) = match files.history {
+            Some((path, bounds)) => {
+                let opened = HistoryStore::open(path, mesh, bounds, (generation, now))?;
+                log_history(path, &opened);
+                (Some(opened.store), Some(opened.stored))
+            }
+            None => (None, None),
+        };
+        checkpointer.history = history.as_ref().map(HistoryStore::reader);
+        let thread = Thread::start(Files { state: store, history }).map_err(|source| {
+            StoreError::Inaccessible { key: "state.path", path: path.to_owned(), source }
+        })?;
         checkpointer.thread = Some(thread);
-        Ok((checkpointer, checkpoint))
+        Ok(OpenedState { checkpointer, checkpoint, history: stored })
+    }
+
+    /// Reads the history while it is written; `None` when none is kept.
+    #[must_use]
+    pub fn history(&self) -> Option<&HistoryReader> {
+        self.history.as_ref()
     }
 
     /// Begins to write what has changed, unless it is too early.
@@ -210,21 +251,38 @@ fn interval(took: Duration, bytes: u64) -> Duration {
     CHECKPOINT_EVERY.max(took * CHECKPOINT_REST_FACTOR).max(gently).min(CHECKPOINT_WITHIN)
 }
 
+/// What the thread writes to.
+struct Files {
+    state: Store,
+    history: Option<HistoryStore>,
+}
+
+impl Files {
+    /// The history first: with a generation that the state lacks, it is undone at the next start.
+    fn write(&mut self, changes: Changes) -> Result<u64, redb::Error> {
+        let mut written = 0;
+        if let (Some(history), Some(batch)) = (&mut self.history, changes.history()) {
+            written = history.write(batch)?;
+        }
+        Ok(written + self.state.write(changes)?)
+    }
+}
+
 impl Thread {
-    fn start(store: Store) -> std::io::Result<Self> {
+    fn start(files: Files) -> std::io::Result<Self> {
         let (changes, to_write) = sync_channel(1);
         let (results, written) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
         let handle = thread.spawn(move || {
             give_way();
-            write_all(store, &to_write, &results);
+            write_all(files, &to_write, &results);
         })?;
         Ok(Self { changes, written, _handle: handle })
     }
 }
 
 fn write_all(
-    mut store: Store,
+    mut files: Files,
     to_write: &Receiver<(Mono, Changes)>,
     results: &mpsc::Sender<Written>,
 ) {
@@ -232,12 +290,28 @@ fn write_all(
         let watch = Stopwatch::start();
         let began = (as_of, changes.at());
         let confirmations = changes.confirmations(as_of);
-        let written = store.write(changes);
+        let written = files.write(changes);
         let outcome = written.map(|bytes| (bytes, confirmations)).map_err(|e| e.to_string());
         if results.blocking_send(Written { began, took: watch.elapsed(), outcome }).is_err() {
             return;
         }
     }
+}
+
+fn log_history(path: &Path, opened: &OpenedHistory) {
+    let path = path.display();
+    if let Some((why, moved_to)) = &opened.quarantined {
+        let moved_to = moved_to.display();
+        tracing::error!(%path, why, %moved_to, "history file cannot be used and was quarantined");
+    }
+    if opened.has_diverged {
+        tracing::warn!(
+            %path,
+            "history and state are of different times: some samples may be missing from the history \
+             or be in it twice"
+        );
+    }
+    tracing::info!(%path, batches = opened.stored.batch.generation, "history opened");
 }
 
 fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<&Quarantined>) {

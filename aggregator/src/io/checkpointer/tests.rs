@@ -23,7 +23,13 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn open(path: &Path) -> (Checkpointer, Option<Checkpoint>) {
-    Checkpointer::open(Some(path), &mesh(), start().wall).unwrap()
+    let files = StateFiles { state: Some(path), history: None };
+    let opened = Checkpointer::open(&files, &mesh(), start().wall).unwrap();
+    (opened.checkpointer, opened.checkpoint)
+}
+
+fn in_memory() -> Checkpointer {
+    Checkpointer::open(&StateFiles::default(), &mesh(), start().wall).unwrap().checkpointer
 }
 
 /// Begins a write at `now` and waits for its end.
@@ -54,7 +60,7 @@ async fn a_confirmation_follows_the_write_and_comes_once() {
 
 #[test]
 fn without_a_store_memory_is_confirmed_once_a_second() {
-    let (mut checkpointer, _) = Checkpointer::open(None, &mesh(), start().wall).unwrap();
+    let mut checkpointer = in_memory();
     let mut core = core();
     let mut got = Vec::new();
     for tenth in 0..30 {
@@ -68,7 +74,7 @@ fn without_a_store_memory_is_confirmed_once_a_second() {
 
 #[test]
 fn without_a_store_a_large_fleet_is_confirmed_in_many_turns() {
-    let (mut checkpointer, _) = Checkpointer::open(None, &mesh(), start().wall).unwrap();
+    let mut checkpointer = in_memory();
     let mut core = core();
     let names: Vec<&str> =
         (0..600).map(|n| &*Box::leak(format!("n{n:03}").into_boxed_str())).collect();
@@ -129,8 +135,8 @@ async fn a_failed_write_is_counted_and_repeated_by_the_next() {
     let kept = path.with_extension("kept");
     std::fs::rename(&path, &kept).unwrap();
     std::fs::create_dir(&path).unwrap();
-    let (mut checkpointer, _) = Checkpointer::open(None, &mesh(), start().wall).unwrap();
-    checkpointer.thread = Some(Thread::start(Store::closed(&path)).unwrap());
+    let mut checkpointer = in_memory();
+    checkpointer.thread = Some(Thread::start(Files { state: Store::closed(&path), history: None }).unwrap());
     checkpointer.stats.kept = true;
     deliver(&mut core, start(), &Speaker::new("b").send(start(), MS, 9));
     write(&mut checkpointer, &mut core, Mono(0)).await;

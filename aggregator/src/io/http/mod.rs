@@ -8,6 +8,7 @@
 mod accept;
 mod alerts;
 mod events;
+mod history;
 mod orders;
 mod pages;
 mod parts;
@@ -44,6 +45,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
     let pages = Arc::new(Pages::new(settings));
     let alerts = alerts::routes(queries.clone(), token);
     let statistics = statistics::routes(queries.clone());
+    let history = history::routes(queries.clone());
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/metrics", get(show_metrics))
@@ -56,7 +58,8 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .route("/readyz", get(show_readiness))
         .with_state(Handler { queries, pages })
         .merge(alerts)
-        .merge(statistics);
+        .merge(statistics)
+        .merge(history);
     (router, received)
 }
 
@@ -67,6 +70,10 @@ const INDEX: &str = "plimsoll-aggregator
 /api/v1/ledger     JSON: the full ledger by node and incarnation, with sequence gaps
 /api/v1/statistics JSON: count, mean, std, min, max and percentiles of one operation, in seconds
                    ?operation=, node=, window=10s|1m|5m|30m|1h|2h|6h|1d|3d|30d|total
+/api/v1/query      JSON: the past of one operation from exact counts, in seconds
+                   ?operation=, rollup=, value=, from=, to=, last=2h, step=1m,
+                   quantiles=0.5,0.99, over=18ms, distribution=true
+/api/v1/operations JSON: the operations and groups of which a history is kept
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error

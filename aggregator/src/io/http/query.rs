@@ -4,15 +4,18 @@ use std::sync::Arc;
 
 use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
+use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::alerting::CommandError;
 use crate::core::alerting::Undeliverable;
 use crate::core::alerting::{AlertCommand, AlertsQuery, CommandResult};
-use crate::core::fleet::EventsQuery;
+use crate::core::fleet::{EventsQuery, Pool};
+use crate::core::history::{BatchId, Unstored};
 use crate::core::view::ReadView;
 use crate::exposition::ReadViewStats;
+use crate::io::history::HistoryReader;
 
 /// A question to the driver, with the channel for its answer.
 pub enum Query {
@@ -28,6 +31,13 @@ pub enum Query {
     Order(AlertCommand, oneshot::Sender<Result<CommandResult, CommandError>>),
     /// The newest undeliverable notifications.
     Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
+    /// The mesh, and what reads its history, if one is kept.
+    History(oneshot::Sender<(MeshName, Option<HistoryReader>)>),
+    /// What is to be added of a pool to a reading of the history that holds this batch; `None` if
+    /// the history is to be read again.
+    Unstored(Pool, BatchId, oneshot::Sender<Option<Unstored>>),
+    /// Pools of which something waits to be stored.
+    UnstoredPools(oneshot::Sender<Vec<Pool>>),
     /// Whether the aggregator is ready.
     Readiness(oneshot::Sender<Readiness>),
 }

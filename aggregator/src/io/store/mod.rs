@@ -19,28 +19,36 @@ use thiserror::Error;
 
 use crate::core::durable::{Changes, Checkpoint, Partial, Unusable};
 
+/// The key of the settings that names the file.
+const KEY: &str = "state.path";
 const RECORDS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("records");
 
-/// Why the store cannot be opened.
+/// Why a store cannot be opened.
 #[derive(Debug, Error)]
 pub enum StoreError {
     /// The file cannot be created, read or written.
-    #[error("state.path: {}: {source}", path.display())]
+    #[error("{key}: {}: {source}", path.display())]
     Inaccessible {
+        /// The key of the settings that names it.
+        key: &'static str,
         /// The file.
         path: PathBuf,
         /// The system's error.
         source: io::Error,
     },
     /// Another process uses it.
-    #[error("state.path: {} is in use by another process", path.display())]
+    #[error("{key}: {} is in use by another process", path.display())]
     InUse {
+        /// The key of the settings that names it.
+        key: &'static str,
         /// The file.
         path: PathBuf,
     },
     /// It belongs to another mesh.
-    #[error("state.path: {} contains the state of mesh {theirs}, not of {ours}; use another file", path.display())]
+    #[error("{key}: {} belongs to mesh {theirs}, not to {ours}; use another file", path.display())]
     OtherMesh {
+        /// The key of the settings that names it.
+        key: &'static str,
         /// The file.
         path: PathBuf,
         /// The mesh in the file.
@@ -113,11 +121,13 @@ impl Store {
                 let store = Self { path, database: Some(database) };
                 Ok(Opened { store, checkpoint, quarantined })
             }
-            Err(Fault::InUse) => Err(StoreError::InUse { path }),
-            Err(Fault::Inaccessible(source)) => Err(StoreError::Inaccessible { path, source }),
+            Err(Fault::InUse) => Err(StoreError::InUse { key: KEY, path }),
+            Err(Fault::Inaccessible(source)) => {
+                Err(StoreError::Inaccessible { key: KEY, path, source })
+            }
             Err(Fault::Unusable { why, .. }) => {
                 let source = io::Error::other(why);
-                Err(StoreError::Inaccessible { path, source })
+                Err(StoreError::Inaccessible { key: KEY, path, source })
             }
         }
     }
@@ -153,6 +163,7 @@ fn check_mesh(
     match checkpoint.map(Checkpoint::mesh).filter(|theirs| *theirs != ours) {
         None => Ok(()),
         Some(theirs) => Err(StoreError::OtherMesh {
+            key: KEY,
             path: path.to_owned(),
             theirs: theirs.clone(),
             ours: ours.clone(),
@@ -182,6 +193,22 @@ fn inspect(path: &Path) -> Result<(Database, Option<Checkpoint>), Fault> {
 
 fn damaged(why: &str) -> Fault {
     Fault::Unusable { reason: "damaged", why: why.to_owned() }
+}
+
+/// Renames a file of a store to a free name.
+///
+/// # Errors
+/// When it cannot be renamed.
+pub(in crate::io) fn quarantine_beside(
+    key: &'static str,
+    path: &Path,
+    now: Wall,
+) -> Result<PathBuf, StoreError> {
+    quarantine(path, now).map_err(|source| StoreError::Inaccessible {
+        key,
+        path: path.to_owned(),
+        source,
+    })
 }
 
 /// Renames the file to a free name.

@@ -115,6 +115,11 @@ impl Groups {
         true
     }
 
+    /// The group that samples of `group` went to when they were placed.
+    pub(super) fn placed_in(&self, group: Group) -> Group {
+        if group.is_overflow() || self.own.contains_key(&group) { group } else { group.overflow() }
+    }
+
     /// Takes a group's windows as they were stored.
     pub(super) fn restore(&mut self, group: Group, windows: Windows) {
         let map = if group.is_overflow() { &mut self.others } else { &mut self.own };

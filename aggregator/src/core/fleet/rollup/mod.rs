@@ -93,6 +93,20 @@ impl Rollups {
         }
     }
 
+    /// The groups that samples of a series of a node are in, each under its roll-up's name.
+    pub fn groups_of(
+        &self,
+        series: &Series,
+        of_node: &Labels,
+    ) -> impl Iterator<Item = (&str, Group)> {
+        let takes = |rollup: &&Rollup| rollup.definition.takes(&series.operation);
+        self.iter().filter(takes).filter_map(|rollup| {
+            let values = rollup.definition.values(&series.labels, of_node)?;
+            let group = Group { operation: series.operation.clone(), values };
+            Some((rollup.definition.name.as_str(), rollup.groups.placed_in(group)))
+        })
+    }
+
     /// Advances windows, and drops groups without samples for as long as any window shows.
     pub(in crate::core::fleet) fn expire(&mut self, now: Wall) {
         for rollup in self.all.iter_mut().filter(|rollup| rollup.groups.len() > 0) {

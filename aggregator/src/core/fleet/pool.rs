@@ -1,12 +1,12 @@
 //! Pools: windows that hold samples of many nodes, those of the fleet's operations and of every
 //! roll-up's groups. Each is stored tier by tier, since few tiers change within a second. This file
-//! tracks which of them have changed, and makes no records.
+//! names them and tracks which of them have changed; it makes no records.
 
 use std::fmt;
 
 use plimsoll_schemas::ids::{Operation, RuleName};
 
-use crate::core::fleet::{Group, Pools, Windows};
+use super::{Group, Pools, Windows};
 
 /// Whose samples a pool holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,7 +34,8 @@ impl fmt::Display for Pool {
 
 impl Pool {
     /// The pool of that name, and what follows the name.
-    pub(super) fn named(name: &str) -> Option<(Self, &str)> {
+    #[must_use]
+    pub fn named(name: &str) -> Option<(Self, &str)> {
         let (kind, rest) = name.split_once(' ')?;
         if kind != "rollup" {
             let (name, rest) = rest.split_once(' ').unwrap_or((rest, ""));
@@ -55,14 +56,36 @@ impl Pool {
     }
 }
 
-pub(super) fn get<'p>(pools: &'p Pools, pool: &Pool) -> Option<&'p Windows> {
-    match pool {
-        Pool::Fleet(operation) => pools.operations.get(operation),
-        Pool::Selected(budget) => pools.operations.get_selected(budget),
-        Pool::Group(rollup, group) => {
-            let named = |name: &str| pools.rollups.iter().find(|r| r.definition().name == name);
-            named(rollup)?.group(group)
+impl Pools {
+    /// The windows of one pool.
+    #[must_use]
+    pub fn get(&self, pool: &Pool) -> Option<&Windows> {
+        match pool {
+            Pool::Fleet(operation) => self.operations.get(operation),
+            Pool::Selected(budget) => self.operations.get_selected(budget),
+            Pool::Group(rollup, group) => {
+                let named = |name: &str| self.rollups.iter().find(|r| r.definition().name == name);
+                named(rollup)?.group(group)
+            }
         }
+    }
+
+    /// What is not as it was `before`, of which a copy is still held, or is gone: pools, and
+    /// which of their tiers.
+    #[must_use]
+    pub fn changed_since(&self, before: Option<&Self>) -> Vec<(Pool, Vec<usize>)> {
+        let mut changed = Vec::new();
+        for (pool, windows) in iter(self) {
+            let former = before.and_then(|before| before.get(&pool));
+            let tiers = windows.tiers_changed_since(former);
+            if !tiers.is_empty() || former.is_none_or(|former| !windows.has_head_of(former)) {
+                changed.push((pool, tiers));
+            }
+        }
+        let former = before.into_iter().flat_map(iter);
+        let gone = former.filter(|(pool, _)| self.get(pool).is_none());
+        changed.extend(gone.map(|(pool, windows)| (pool, (0..windows.tiers()).collect())));
+        changed
     }
 }
 
@@ -76,23 +99,6 @@ fn iter(pools: &Pools) -> impl Iterator<Item = (Pool, &Windows)> {
         rollup.groups().map(|(group, windows)| (Pool::Group(name.clone(), group.clone()), windows))
     });
     fleet.chain(selected).chain(groups)
-}
-
-/// What is not as it was `before`, of which a copy is still held, or is gone: pools, and
-/// which of their tiers.
-pub(super) fn changed_since(pools: &Pools, before: Option<&Pools>) -> Vec<(Pool, Vec<usize>)> {
-    let mut changed = Vec::new();
-    for (pool, windows) in iter(pools) {
-        let former = before.and_then(|before| get(before, &pool));
-        let tiers = windows.tiers_changed_since(former);
-        if !tiers.is_empty() || former.is_none_or(|former| !windows.has_head_of(former)) {
-            changed.push((pool, tiers));
-        }
-    }
-    let former = before.into_iter().flat_map(iter);
-    let gone = former.filter(|(pool, _)| get(pools, pool).is_none());
-    changed.extend(gone.map(|(pool, windows)| (pool, (0..windows.tiers()).collect())));
-    changed
 }
 
 #[cfg(test)]

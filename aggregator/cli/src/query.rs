@@ -1,0 +1,194 @@
+//! `plimsoll query`: the past of one operation, from exact counts.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
+
+use crate::targets::{Targets, with_parameters};
+use crate::time_range::{TimeRange, shown};
+
+const PATH: &str = "/api/v1/query";
+const OPERATIONS: &str = "/api/v1/operations";
+
+/// Show quantiles of an operation at any past time
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll query epoch_hook --from 10:05 --to 10:10
+  plimsoll query epoch_hook --last 2h --step 1m --quantiles 0.5,0.99 --over 18ms
+  plimsoll query epoch_hook --rollup run --value v42 --last 1d --json | jq '.points[0].count'
+  plimsoll query                              list what the history has
+
+Ranges are widened to whole slots of 10 s, 1 min, 10 min or 1 h: those of the finest history that
+still keeps the beginning. A sample belongs to the time at which its node's interval ended.
+Times without a time zone are those of this machine ($TZ).")]
+pub struct QueryArgs {
+    /// The operation; without it, the operations that the history has
+    operation: Option<String>,
+    #[command(flatten)]
+    range: TimeRange,
+    /// Length of a point, such as 1m; without it, one point
+    #[arg(long, value_name = "SPAN")]
+    step: Option<String>,
+    /// Quantiles, 0 to 1, separated by commas
+    #[arg(long, value_name = "LIST")]
+    quantiles: Option<String>,
+    /// Limits over which samples are counted, such as 18ms,25ms
+    #[arg(long, value_name = "LIST")]
+    over: Option<String>,
+    /// The roll-up; without it, the fleet
+    #[arg(long, value_name = "NAME", requires = "value")]
+    rollup: Option<String>,
+    /// Value of a label of the roll-up; repeat it for each label, in their order
+    #[arg(long, value_name = "VALUE", requires = "rollup")]
+    value: Vec<String>,
+    /// Include the samples by bucket, with --json
+    #[arg(long)]
+    distribution: bool,
+    #[command(flatten)]
+    at: Targets,
+}
+
+/// Shows the answer of each aggregator.
+///
+/// # Errors
+/// When a time is not understood, or an aggregator does not respond or rejects the request.
+pub async fn query(args: &QueryArgs) -> Result<Exit> {
+    let Some(operation) = &args.operation else { return operations(args).await };
+    let now = Zoned::now();
+    let (from, to) = args.range.seconds(&now)?;
+    let mut parameters = vec![
+        ("operation", Some(operation.clone())),
+        ("from", Some(from.to_string())),
+        ("to", Some(to.to_string())),
+        ("step", args.step.clone()),
+        ("quantiles", args.quantiles.clone()),
+        ("over", args.over.clone()),
+        ("rollup", args.rollup.clone()),
+        ("distribution", args.distribution.then(|| "true".to_owned())),
+    ];
+    parameters.extend(args.value.iter().map(|value| ("value", Some(value.clone()))));
+    let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
+    let path = with_parameters(PATH, &parameters);
+    for api in args.at.apis()? {
+        let text = api.request("GET", &path, None).await?;
+        let page: HistoryPage = serde_json::from_str(&text)
+            .with_context(|| format!("{PATH} has an unexpected form"))?;
+        args.at.print(&text, || table(&page, now.time_zone()));
+    }
+    Ok(Exit::Success)
+}
+
+async fn operations(args: &QueryArgs) -> Result<Exit> {
+    for api in args.at.apis()? {
+        let text = api.request("GET", OPERATIONS, None).await?;
+        let page: OperationsPage = serde_json::from_str(&text)
+            .with_context(|| format!("{OPERATIONS} has an unexpected form"))?;
+        args.at.print(&text, || list(&page, &TimeZone::system()));
+    }
+    Ok(Exit::Success)
+}
+
+fn table(page: &HistoryPage, zone: &TimeZone) -> String {
+    let scope = match (&page.rollup, &page.values) {
+        (Some(rollup), Some(values)) => format!("{rollup} {}", values.join(", ")),
+        _ => "fleet".to_owned(),
+    };
+    let (from, to) = (shown(page.from_seconds, zone), shown(page.to_seconds, zone));
+    let (operation, resolution) = (&page.operation, &page.resolution);
+    let mut text = format!("{operation} of {scope}, {from} to {to}, slots of {resolution}\n");
+    let columns = page.points.iter().find(|point| point.count > 0);
+    let _written = write!(text, "{:<25} {:>11} {:>8}", "FROM", "SAMPLES", "COMPLETE");
+    for found in columns.iter().flat_map(|point| &point.quantiles) {
+        let _written = write!(text, " {:>10}", format!("P{}", found.quantile * 100.0));
+    }
+    let _written = write!(text, " {:>10}", "MAX");
+    for over in page.points.first().iter().flat_map(|point| &point.over) {
+        let _written = write!(text, " {:>12}", format!("> {}", span(Some(over.limit))));
+    }
+    text.push('\n');
+    for point in &page.points {
+        row(&mut text, point, zone, columns.map_or(0, |point| point.quantiles.len()));
+    }
+    text
+}
+
+fn row(text: &mut String, point: &HistoryPoint, zone: &TimeZone, quantiles: usize) {
+    let from = shown(point.from_seconds, zone);
+    let complete = point.completeness.map_or("?".to_owned(), |of| format!("{:.1}%", of * 100.0));
+    // Writing to a string cannot fail.
+    let _written = write!(text, "{from:<25} {:>11} {complete:>8}", point.count);
+    for place in 0..quantiles {
+        let found = point.quantiles.get(place).map(|found| found.value);
+        let _written = write!(text, " {:>10}", span(found));
+    }
+    let _written = write!(text, " {:>10}", span(point.max));
+    for over in &point.over {
+        let uncertain =
+            if over.uncertain > 0 { format!("+{}", over.uncertain) } else { String::new() };
+        let _written = write!(text, " {:>12}", format!("{}{uncertain}", over.over));
+    }
+    text.push('\n');
+}
+
+fn span(seconds: Option<f64>) -> String {
+    let span = seconds.and_then(|of| Duration::try_from_secs_f64(of).ok());
+    span.map_or("-".to_owned(), |of| format!("{of:.3?}"))
+}
+
+fn list(page: &OperationsPage, zone: &TimeZone) -> String {
+    let mut text = format!("history since {}\n", shown(page.kept_from_seconds, zone));
+    for tier in &page.tiers {
+        let from = shown(tier.kept_from_seconds, zone);
+        let _written = writeln!(
+            text,
+            "{:>4} slots since {from}, {:.1} MiB",
+            tier.resolution,
+            tier.bytes as f64 / (1024.0 * 1024.0)
+        );
+    }
+    text.push_str("\nOPERATION\n");
+    page.operations.iter().for_each(|operation| {
+        let _written = writeln!(text, "{operation}");
+    });
+    for group in &page.groups {
+        let values: Vec<String> =
+            group.values.iter().map(|value| format!("--value {value}")).collect();
+        let (operation, rollup) = (&group.operation, &group.rollup);
+        let _written = writeln!(text, "{operation} --rollup {rollup} {}", values.join(" "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::Offset;
+
+    use super::*;
+
+    #[test]
+    fn a_table_has_a_row_for_each_point_and_states_what_is_missing() {
+        let page = r#"{"mesh":"m","operation":"fetch","unit":"seconds","from_seconds":0.0,
+            "to_seconds":20.0,"resolution":"10s","step_seconds":10.0,"kept_from_seconds":0.0,
+            "points":[{"from_seconds":0.0,"to_seconds":10.0,"count":3,"mean":0.01,"min":0.001,
+            "max":0.02,"approximate":false,"quantiles":[{"quantile":0.99,"value":0.02,
+            "lower":0.0199,"upper":0.02}],"over":[{"limit":0.018,"over":1,"uncertain":2}],
+            "completeness":0.5},{"from_seconds":10.0,"to_seconds":20.0,"count":0,"mean":null,
+            "min":null,"max":null,"approximate":false,"quantiles":[],
+            "over":[{"limit":0.018,"over":0,"uncertain":0}],"completeness":null}]}"#;
+        let zone = TimeZone::fixed(Offset::from_hours(1).unwrap());
+        let text = table(&serde_json::from_str(page).unwrap(), &zone);
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|row| row.split_whitespace().collect()).collect();
+        assert_eq!(rows[0][..3], ["fetch", "of", "fleet,"]);
+        assert_eq!(rows[1], ["FROM", "SAMPLES", "COMPLETE", "P99", "MAX", ">", "18.000ms"]);
+        let first = ["1970-01-01", "01:00:00+01:00", "3", "50.0%", "20.000ms", "20.000ms", "1+2"];
+        assert_eq!(rows[2], first);
+        assert_eq!(rows[3][2..], ["0", "?", "-", "-", "0"]);
+    }
+}

@@ -1,0 +1,127 @@
+//! Times as people write them, in the time zone of this machine unless they state another.
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use jiff::civil::{DateTime, Time};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+
+/// From when until when.
+#[derive(Args, Clone, Debug, Default)]
+pub struct TimeRange {
+    /// Begin: 10:05, 2026-11-24 10:05, RFC 3339, seconds since 1970, or now-2h
+    #[arg(long, value_name = "TIME")]
+    from: Option<String>,
+    /// End, written likewise [default: now]
+    #[arg(long, value_name = "TIME")]
+    to: Option<String>,
+    /// Length of the range, such as 2h, instead of --from [default: 1h]
+    #[arg(long, value_name = "SPAN", conflicts_with = "from")]
+    last: Option<String>,
+}
+
+impl TimeRange {
+    /// Begin and end in seconds since 1970.
+    ///
+    /// # Errors
+    /// When a time is not understood; names the flag and what is accepted.
+    pub fn seconds(&self, now: &Zoned) -> Result<(f64, f64)> {
+        let read = |flag: &str, text: &str| {
+            parse(text, now).with_context(|| {
+                format!(
+                    "{flag} {text:?}: write 10:05, 2026-11-24 10:05, 2026-11-24T10:05:00+01:00, \
+                     seconds since 1970, now, or now-2h"
+                )
+            })
+        };
+        let to = self.to.as_deref().map_or(Ok(now.timestamp()), |text| read("--to", text))?;
+        let from = match (&self.from, &self.last) {
+            (Some(text), _) => read("--from", text)?,
+            (None, last) => {
+                let last = last.as_deref().unwrap_or("1h");
+                let span = humantime::parse_duration(last)
+                    .with_context(|| format!("--last {last:?}: write a duration, such as 2h"))?;
+                to.checked_sub(span).with_context(|| format!("--last {last:?} is too long"))?
+            }
+        };
+        Ok((seconds(from), seconds(to)))
+    }
+}
+
+fn seconds(at: Timestamp) -> f64 {
+    at.as_millisecond() as f64 / 1e3
+}
+
+/// A time of day is the latest one that is past.
+fn parse(text: &str, now: &Zoned) -> Result<Timestamp> {
+    if text == "now" {
+        return Ok(now.timestamp());
+    }
+    if let Some(back) = text.strip_prefix("now-") {
+        return Ok(now.timestamp().checked_sub(humantime::parse_duration(back)?)?);
+    }
+    if let Ok(at) = text.parse::<f64>() {
+        let nanos = std::time::Duration::try_from_secs_f64(at)?;
+        return Ok(Timestamp::UNIX_EPOCH.checked_add(nanos)?);
+    }
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Ok(at);
+    }
+    if let Ok(time) = text.parse::<Time>() {
+        let today = now.date().to_datetime(time).to_zoned(now.time_zone().clone())?;
+        let at = if today > *now { today.yesterday()? } else { today };
+        return Ok(at.timestamp());
+    }
+    let Ok(at) = text.parse::<DateTime>() else { bail!("it is not understood") };
+    Ok(at.to_zoned(now.time_zone().clone())?.timestamp())
+}
+
+/// A time in the time zone of this machine, which it states.
+#[must_use]
+pub fn shown(seconds: f64, zone: &TimeZone) -> String {
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+    let at = Timestamp::from_millisecond((seconds * 1e3) as i64).unwrap_or_default();
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S%:z").to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::tz::Offset;
+
+    use super::*;
+
+    fn now() -> Zoned {
+        let zone = TimeZone::fixed(Offset::from_hours(2).unwrap());
+        Timestamp::from_second(1_700_000_000).unwrap().to_zoned(zone)
+    }
+
+    fn range(from: Option<&str>, to: Option<&str>, last: Option<&str>) -> Result<(f64, f64)> {
+        let owned = |text: Option<&str>| text.map(str::to_owned);
+        TimeRange { from: owned(from), to: owned(to), last: owned(last) }.seconds(&now())
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them_in_the_local_zone() {
+        // It is 00:13:20 at two hours east of Greenwich.
+        let from = |text| range(Some(text), None, None).unwrap().0;
+        assert_eq!(from("00:05"), 1_699_999_500.0);
+        assert_eq!(from("00:20"), 1_699_914_000.0, "of the day before");
+        assert_eq!(from("2023-11-14 23:00"), 1_699_995_600.0);
+        assert_eq!(from("2023-11-14T21:00:00Z"), 1_699_995_600.0);
+        assert_eq!(from("2023-11-14T22:00:00+01:00"), 1_699_995_600.0);
+        assert_eq!(from("1699995600.5"), 1_699_995_600.5);
+        assert_eq!(from("now-1h"), 1_699_996_400.0);
+        assert_eq!(range(None, None, None).unwrap(), (1_699_996_400.0, 1_700_000_000.0));
+        let last = range(None, Some("00:10"), Some("5m")).unwrap();
+        assert_eq!(last, (1_699_999_500.0, 1_699_999_800.0));
+        assert_eq!(shown(1_699_999_500.0, now().time_zone()), "2023-11-15 00:05:00+02:00");
+    }
+
+    #[test]
+    fn what_is_not_understood_names_the_flag_and_the_fix() {
+        let error = |from, to, last| format!("{:#}", range(from, to, last).unwrap_err());
+        assert!(error(Some("noon"), None, None).starts_with("--from \"noon\": write 10:05"));
+        assert!(error(None, Some("25:00"), None).starts_with("--to \"25:00\": write"));
+        assert!(error(None, None, Some("5")).starts_with("--last \"5\": write a duration"));
+    }
+}

@@ -1,0 +1,126 @@
+//! The answer to a query, put together from slots as they are read: they may come in any order.
+
+use std::ops::Range;
+
+use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, layout, rank};
+use plimsoll_schemas::summary::{BucketCount, HistoryPoint, OverLimit, QuantileValue};
+use plimsoll_schemas::time::{Wall, seconds};
+
+use super::Unstored;
+use super::batch::SlotSamples;
+use super::coverage::Coverage;
+use super::query::{HistoryQuery, Layout};
+use super::resolution::Resolution;
+
+/// Samples and coverage of each point of a query.
+#[derive(Debug)]
+pub struct Accumulator {
+    layout: Layout,
+    points: Vec<Point>,
+}
+
+#[derive(Debug)]
+struct Point {
+    range: Range<Wall>,
+    samples: Histogram,
+    coverage: Coverage,
+}
+
+impl Accumulator {
+    /// Nothing yet.
+    #[must_use]
+    pub fn new(layout: Layout) -> Self {
+        let point =
+            |range| Point { range, samples: Histogram::default(), coverage: Coverage::default() };
+        let points = layout.points().map(point).collect();
+        Self { layout, points }
+    }
+
+    /// How the range is divided.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// Adds a stored slot's samples that begins then.
+    pub fn add(&mut self, begin: Wall, samples: &Packed) {
+        if let Some(point) = self.point(begin) {
+            point.samples.merge_packed(samples);
+        }
+    }
+
+    /// Adds a stored slot's coverage that begins then.
+    pub fn cover(&mut self, begin: Wall, coverage: Coverage) {
+        if let Some(point) = self.point(begin) {
+            point.coverage.add(coverage);
+        }
+    }
+
+    /// Adds what is not stored yet.
+    pub fn add_unstored(&mut self, unstored: &Unstored) {
+        let Unstored { samples: SlotSamples { pools, coverage } } = unstored;
+        let begin = |number| Resolution::TenSeconds.begin(number);
+        for (number, samples) in pools.values().flatten() {
+            if let Some(point) = self.point(begin(*number)) {
+                point.samples.merge(samples);
+            }
+        }
+        for (number, coverage) in coverage {
+            self.cover(begin(*number), *coverage);
+        }
+    }
+
+    fn point(&mut self, at: Wall) -> Option<&mut Point> {
+        let place = self.layout.point_of(at)?;
+        self.points.get_mut(place)
+    }
+
+    /// The points as a query asks for them.
+    #[must_use]
+    pub fn points(&self, query: &HistoryQuery) -> Vec<HistoryPoint> {
+        self.points.iter().map(|point| point.row(query)).collect()
+    }
+}
+
+impl Point {
+    fn row(&self, query: &HistoryQuery) -> HistoryPoint {
+        let samples = &self.samples;
+        let ExactFigures { count, sum_ns, min_ns, max_ns } = samples.exact();
+        let of_samples = |value: f64| (count > 0).then_some(value);
+        let quantile = |quantile: &f64| {
+            let found = samples.at_rank(rank(*quantile, count))?;
+            Some(QuantileValue {
+                quantile: *quantile,
+                value: seconds(found.value_ns),
+                lower: seconds(found.lower_ns),
+                upper: seconds(found.upper_ns),
+            })
+        };
+        let over = |limit: &u64| {
+            let over = samples.over(*limit);
+            OverLimit { limit: seconds(*limit), over: over.over, uncertain: over.uncertain }
+        };
+        HistoryPoint {
+            from_seconds: seconds(self.range.start.0),
+            to_seconds: seconds(self.range.end.0),
+            count,
+            mean: of_samples(sum_ns as f64 / count as f64 / 1e9),
+            min: of_samples(seconds(min_ns)),
+            max: of_samples(seconds(max_ns)),
+            approximate: samples.is_approximate(),
+            quantiles: query.quantiles.iter().filter_map(quantile).collect(),
+            over: query.limits_ns.iter().map(over).collect(),
+            completeness: self.coverage.ratio(),
+            distribution: query.with_distribution.then(|| buckets(samples)),
+        }
+    }
+}
+
+fn buckets(samples: &Histogram) -> Vec<BucketCount> {
+    let bucket = |(index, count)| BucketCount {
+        lower: seconds(layout::lowest(index)),
+        upper: seconds(layout::highest(index)),
+        count,
+    };
+    samples.counts().iter().map(bucket).collect()
+}

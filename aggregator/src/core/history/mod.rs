@@ -1,0 +1,191 @@
+//! History: the fleet's and the roll-ups' samples of the past, in tiers of 10 s, 1 min, 10 min and
+//! 1 h, each of which holds every sample of the time that it keeps.
+//!
+//! Owns what was merged and is not stored yet, and which batch of it the store holds. It writes no
+//! file: a checkpoint takes a [`HistoryBatch`], and `io::history` adds that to the store. Nothing
+//! is judged by the past, and no page but the query API shows it.
+//!
+//! Interface: [`History::on_merged`] and [`History::on_tick`] take what happens;
+//! [`History::take`], [`History::on_stored`] and [`History::on_lost`] are the store's side;
+//! [`History::unstored`] is what a query adds to what it reads from the store.
+//!
+//! DESIGN A75.
+
+mod answer;
+mod batch;
+mod coverage;
+mod pending;
+mod plan;
+mod query;
+mod resolution;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::{Now, Wall, nanos};
+
+pub use answer::Accumulator;
+pub use batch::{BatchId, HistoryBatch, SlotSamples, by_slot};
+pub use coverage::Coverage;
+pub use plan::{KeptFrom, Span, resolution_at, spans, widened};
+pub use query::{HistoryQuery, Layout, NoHistory};
+pub use resolution::{Bound, Bounds, Resolution, default_bounds};
+
+use self::pending::Pending;
+use super::fleet::{MergedSnapshot, Pool, Rollups};
+use super::ingest::Position;
+use crate::limits::TICK_LONGEST;
+
+/// What a store held when it was opened.
+#[derive(Clone, Debug, Default)]
+pub struct StoredHistory {
+    /// Its latest batch.
+    pub batch: BatchId,
+    /// How far lanes had been read, if the state is gone that knows it: what the streams hold up to
+    /// there is in the history already.
+    pub read: BTreeMap<Lane, Position>,
+}
+
+/// What was merged and is not known to be stored.
+#[derive(Debug, Default)]
+pub struct History {
+    /// False without a store.
+    is_kept: bool,
+    stored: BatchId,
+    pending: Pending,
+    /// Given to the store, which has not answered or has failed.
+    taken: Option<Arc<HistoryBatch>>,
+    read: BTreeMap<Lane, Position>,
+    ticked_at: Option<Now>,
+}
+
+/// What a query adds to what the store holds after a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Unstored {
+    /// The samples of the pool, by slot of the finest tier.
+    pub samples: SlotSamples,
+}
+
+impl History {
+    /// A history that a store keeps.
+    #[must_use]
+    pub fn kept(stored: StoredHistory) -> Self {
+        let StoredHistory { batch, read } = stored;
+        Self { is_kept: true, stored: batch, read, ..Self::default() }
+    }
+
+    /// Whether a message of a lane's stream, of which `position` is about, is new to the history.
+    #[must_use]
+    pub fn is_new(&self, lane: Lane, seq: u64, position: impl FnOnce() -> Position) -> bool {
+        let read = self.read.get(&lane);
+        read.is_none_or(|read| seq > read.read || position().stream_id != read.stream_id)
+    }
+
+    /// Adds a snapshot that was merged.
+    pub fn on_merged(&mut self, merged: &MergedSnapshot, rollups: &Rollups) {
+        if self.is_kept {
+            self.pending.add(merged, rollups);
+        }
+    }
+
+    /// Once a second: so many nodes are present.
+    pub fn on_tick(&mut self, now: Now, present: usize) {
+        let before = self.ticked_at.replace(now);
+        let Some(before) = before.filter(|_| self.is_kept && present > 0) else { return };
+        let span = now.mono.since(before.mono);
+        if span <= TICK_LONGEST {
+            self.pending.expect(now.wall, span, present);
+        }
+    }
+
+    /// The samples that no pending slot had room for.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.pending.dropped()
+    }
+
+    /// Whether anything waits to be stored.
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        !self.pending.is_empty() || self.taken.is_some()
+    }
+
+    /// What the next checkpoint stores; `None` when nothing waits.
+    pub fn take(
+        &mut self,
+        at: Wall,
+        positions: BTreeMap<Lane, Position>,
+    ) -> Option<Arc<HistoryBatch>> {
+        if !self.is_kept || !self.has_changed() {
+            return None;
+        }
+        let mut samples = self.pending.take();
+        let generation = self.stored.generation + 1;
+        let failed = self.taken.take();
+        let attempt = failed.as_ref().map_or(0, |failed| failed.id.attempt + 1);
+        if let Some(failed) = failed {
+            samples.add(&failed.samples);
+        }
+        let id = BatchId { generation, attempt };
+        self.taken = Some(Arc::new(HistoryBatch { id, at, positions, samples }));
+        self.taken.clone()
+    }
+
+    /// The batch that was taken is stored.
+    pub fn on_stored(&mut self) {
+        if let Some(taken) = self.taken.take() {
+            self.stored = taken.id;
+        }
+    }
+
+    /// The generation that the store holds once everything taken is stored.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.taken.as_ref().map_or(self.stored, |taken| taken.id).generation
+    }
+
+    /// What is to be added for a pool to what a store holds whose latest batch is `held`; `None` if
+    /// that is neither of the two that this history knows of, so that the store is to be read
+    /// again.
+    #[must_use]
+    pub fn unstored(&self, pool: &Pool, held: BatchId) -> Option<Unstored> {
+        let mut samples = self.pending.of(pool);
+        match &self.taken {
+            Some(taken) if taken.id == held => {}
+            Some(taken) if self.stored == held => {
+                samples.add(&only(&taken.samples, pool));
+            }
+            None if self.stored == held => {}
+            _ => return None,
+        }
+        Some(Unstored { samples })
+    }
+
+    /// Pools with samples that are not stored yet.
+    #[must_use]
+    pub fn pools(&self) -> Vec<Pool> {
+        let taken = self.taken.iter().flat_map(|taken| taken.samples.pools.keys());
+        let mut pools: Vec<Pool> = self.pending.pools().chain(taken.cloned()).collect();
+        pools.sort_unstable();
+        pools.dedup();
+        pools
+    }
+}
+
+/// One pool's samples, and all coverage.
+fn only(samples: &SlotSamples, pool: &Pool) -> SlotSamples {
+    let slots = samples.pools.get(pool).cloned();
+    SlotSamples {
+        pools: slots.into_iter().map(|slots| (pool.clone(), slots)).collect(),
+        coverage: samples.coverage.clone(),
+    }
+}
+
+/// The part of a span of `present` nodes, in nanoseconds.
+fn node_time(span: Duration, present: usize) -> u64 {
+    nanos(span).saturating_mul(u64::try_from(present).unwrap_or(u64::MAX))
+}

@@ -1,0 +1,129 @@
+//! Samples that wait for the next checkpoint, by pool and slot of 10 s. Slots are bounded in
+//! number: what finds no room is counted, and is missing from the history alone.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::time::Wall;
+
+use super::batch::SlotSamples;
+use super::coverage::Coverage;
+use super::node_time;
+use super::resolution::Resolution;
+use crate::core::fleet::{Group, MergedSnapshot, Pool, Rollups};
+use crate::limits::HISTORY_PENDING_SLOTS_MAX;
+
+type Slots = BTreeMap<u64, Histogram>;
+
+/// What waits.
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    fleet: BTreeMap<Operation, Slots>,
+    /// By the roll-up's name, then by group.
+    groups: BTreeMap<String, BTreeMap<Group, Slots>>,
+    coverage: BTreeMap<u64, Coverage>,
+    /// Slots of all pools.
+    slots: usize,
+    dropped: u64,
+}
+
+impl Pending {
+    pub(super) fn add(&mut self, merged: &MergedSnapshot, rollups: &Rollups) {
+        let number = Resolution::TenSeconds.number(merged.taken);
+        if let Some(length) = merged.reported {
+            let received = Coverage { received_ns: length, expected_ns: 0 };
+            self.coverage.entry(number).or_default().add(received);
+        }
+        let Some(samples) = &merged.samples else { return };
+        for (series, packed) in &samples.latency.histograms {
+            self.add_to_fleet(&series.operation, number, packed);
+            self.add_to_groups(series, &samples.node_labels, (number, packed), rollups);
+        }
+    }
+
+    /// So many nodes are present for so long before `now`.
+    pub(super) fn expect(&mut self, now: Wall, span: Duration, present: usize) {
+        let number = Resolution::TenSeconds.number(now);
+        let expected = Coverage { received_ns: 0, expected_ns: node_time(span, present) };
+        self.coverage.entry(number).or_default().add(expected);
+    }
+
+    fn add_to_fleet(&mut self, operation: &Operation, number: u64, packed: &Packed) {
+        if !self.fleet.contains_key(operation) {
+            self.fleet.insert(operation.clone(), Slots::new());
+        }
+        let Some(slots) = self.fleet.get_mut(operation) else { return };
+        add(slots, number, packed, (&mut self.slots, &mut self.dropped));
+    }
+
+    fn add_to_groups(
+        &mut self,
+        series: &Series,
+        of_node: &Labels,
+        (number, packed): (u64, &Packed),
+        rollups: &Rollups,
+    ) {
+        for (rollup, group) in rollups.groups_of(series, of_node) {
+            if !self.groups.contains_key(rollup) {
+                self.groups.insert(rollup.to_owned(), BTreeMap::new());
+            }
+            let Some(groups) = self.groups.get_mut(rollup) else { continue };
+            let slots = groups.entry(group).or_default();
+            add(slots, number, packed, (&mut self.slots, &mut self.dropped));
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots == 0 && self.coverage.is_empty()
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Everything; from here on nothing waits.
+    pub(super) fn take(&mut self) -> SlotSamples {
+        let taken = std::mem::replace(self, Self { dropped: self.dropped, ..Self::default() });
+        let fleet = taken.fleet.into_iter();
+        let fleet = fleet.map(|(operation, slots)| (Pool::Fleet(operation), slots));
+        let groups = taken.groups.into_iter().flat_map(|(rollup, groups)| {
+            groups
+                .into_iter()
+                .map(move |(group, slots)| (Pool::Group(rollup.clone(), group), slots))
+        });
+        SlotSamples { pools: fleet.chain(groups).collect(), coverage: taken.coverage }
+    }
+
+    /// One pool's samples, and all coverage.
+    pub(super) fn of(&self, pool: &Pool) -> SlotSamples {
+        let slots = match pool {
+            Pool::Fleet(operation) => self.fleet.get(operation),
+            Pool::Group(rollup, group) => self.groups.get(rollup).and_then(|of| of.get(group)),
+            Pool::Selected(_) => None,
+        };
+        SlotSamples {
+            pools: slots.into_iter().map(|slots| (pool.clone(), slots.clone())).collect(),
+            coverage: self.coverage.clone(),
+        }
+    }
+
+    pub(super) fn pools(&self) -> impl Iterator<Item = Pool> {
+        let groups = self.groups.iter().flat_map(|(rollup, groups)| {
+            groups.keys().map(|group| Pool::Group(rollup.clone(), group.clone()))
+        });
+        self.fleet.keys().cloned().map(Pool::Fleet).chain(groups)
+    }
+}
+
+fn add(slots: &mut Slots, number: u64, packed: &Packed, (used, dropped): (&mut usize, &mut u64)) {
+    if let Some(slot) = slots.get_mut(&number) {
+        slot.merge_packed(packed);
+    } else if *used < HISTORY_PENDING_SLOTS_MAX {
+        *used += 1;
+        slots.entry(number).or_default().merge_packed(packed);
+    } else {
+        *dropped = dropped.saturating_add(packed.exact().count);
+    }
+}

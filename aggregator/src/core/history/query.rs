@@ -1,0 +1,113 @@
+//! A query of the past: what is asked for, and how its range is divided into points.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use plimsoll_schemas::time::{Wall, nanos};
+use thiserror::Error;
+
+use super::plan::{KeptFrom, resolution_at, widened};
+use super::resolution::Resolution;
+use crate::core::fleet::Pool;
+use crate::limits::HISTORY_POINTS_MAX;
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryQuery {
+    /// Whose samples.
+    pub pool: Pool,
+    /// From when until when.
+    pub range: Range<Wall>,
+    /// Length of a point; one point for the whole range without it.
+    pub step: Option<Duration>,
+    /// Quantiles, 0 to 1.
+    pub quantiles: Vec<f64>,
+    /// Limits over which samples are counted, in nanoseconds.
+    pub limits_ns: Vec<u64>,
+    /// Whether each point has its samples by bucket.
+    pub with_distribution: bool,
+}
+
+/// Why a query is refused, with the bound and the fix.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum NoHistory {
+    /// It ends before it begins.
+    #[error("the range ends before it begins: from must be earlier than to")]
+    Inverted,
+    /// It begins in the future.
+    #[error("the range begins in the future: from must be earlier than now")]
+    Future,
+    /// Too many points.
+    #[error(
+        "the range has {points} points of {step:?}, and one answer at most {HISTORY_POINTS_MAX}; \
+         use step={fits}s or more, or a shorter range"
+    )]
+    Points {
+        /// So many.
+        points: u64,
+        /// Length of each.
+        step: Duration,
+        /// The shortest step that is accepted, in seconds.
+        fits: u64,
+    },
+}
+
+/// How a query's range is divided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    /// The finest slots that still exist for all of the range.
+    pub resolution: Resolution,
+    /// The range, widened to whole slots.
+    pub range: Range<Wall>,
+    /// Length of a point, a multiple of a slot.
+    pub step: Duration,
+}
+
+impl Layout {
+    /// The division of a query's range, given what the tiers keep.
+    ///
+    /// # Errors
+    /// When the range is none, or has too many points.
+    pub fn of(query: &HistoryQuery, now: Wall, kept_from: &KeptFrom) -> Result<Self, NoHistory> {
+        let asked = &query.range;
+        if asked.end <= asked.start {
+            return Err(NoHistory::Inverted);
+        }
+        if asked.start >= now {
+            return Err(NoHistory::Future);
+        }
+        // Nothing has been recorded after now.
+        let end = asked.end.min(now.plus(Resolution::TenSeconds.slot()));
+        let resolution = resolution_at(kept_from, asked.start);
+        let range = widened(&(asked.start..end), resolution);
+        let whole = range.end.since(range.start);
+        let step = query.step.map_or(whole, |step| round_up(step, resolution.slot()));
+        let points = nanos(whole).div_ceil(nanos(step).max(1));
+        if points > HISTORY_POINTS_MAX {
+            let fits = nanos(whole).div_ceil(HISTORY_POINTS_MAX).div_ceil(1_000_000_000);
+            return Err(NoHistory::Points { points, step, fits });
+        }
+        Ok(Self { resolution, range, step })
+    }
+
+    /// The points, in the order of time; the last one may be shorter.
+    pub fn points(&self) -> impl Iterator<Item = Range<Wall>> {
+        let end = self.range.end;
+        let begins = std::iter::successors(Some(self.range.start), |at| Some(at.plus(self.step)));
+        begins.take_while(move |at| *at < end).map(move |at| at..at.plus(self.step).min(end))
+    }
+
+    /// The point that a time lies in.
+    #[must_use]
+    pub fn point_of(&self, at: Wall) -> Option<usize> {
+        if !self.range.contains(&at) {
+            return None;
+        }
+        usize::try_from(nanos(at.since(self.range.start)) / nanos(self.step)).ok()
+    }
+}
+
+fn round_up(step: Duration, slot: Duration) -> Duration {
+    let slot = nanos(slot);
+    Duration::from_nanos(nanos(step).max(1).div_ceil(slot).saturating_mul(slot))
+}

@@ -1,0 +1,77 @@
+//! Drops slots that are older than their tier keeps, and the oldest of a tier that has too many
+//! bytes. Once a minute, since each series is looked up in each tier.
+
+use plimsoll_schemas::time::{Wall, nanos};
+use redb::{ReadableTable, Table, WriteTransaction};
+
+use super::{COVERAGE, HistoryStore, SLOTS, SlotKey, tier_number};
+use crate::core::history::Resolution;
+use crate::limits::{HISTORY_EXPIRY_EVERY, HISTORY_EXPIRY_STEPS_MAX};
+
+impl HistoryStore {
+    pub(super) fn expire(
+        &mut self,
+        transaction: &WriteTransaction,
+        now: Wall,
+    ) -> Result<(), redb::Error> {
+        if now.since(self.meta.expired_at) < HISTORY_EXPIRY_EVERY {
+            return Ok(());
+        }
+        self.meta.expired_at = now;
+        let mut slots = transaction.open_table(SLOTS)?;
+        for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
+            let by_age = resolution.number(now.minus(self.bounds[place].age));
+            self.drop_before(&mut slots, place, by_age)?;
+            for _ in 0..HISTORY_EXPIRY_STEPS_MAX {
+                if self.meta.bytes[place] <= self.bounds[place].bytes_max {
+                    break;
+                }
+                let Some(oldest) = self.oldest(&slots, place)? else { break };
+                // A sixteenth of the time that it holds, and at least one slot.
+                let span = resolution.number(now).saturating_sub(oldest) / 16;
+                self.drop_before(&mut slots, place, oldest + span + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Drops the slots of one tier with lower numbers.
+    fn drop_before(
+        &mut self,
+        slots: &mut Table<'_, SlotKey, &'static [u8]>,
+        place: usize,
+        number: u64,
+    ) -> Result<(), redb::Error> {
+        let (tier, resolution) = (tier_number(place), Resolution::ALL[place]);
+        let mut dropped = 0;
+        for series in self.names.numbers().chain([COVERAGE]) {
+            let range = (tier, series, 0)..(tier, series, number);
+            for entry in slots.extract_from_if(range, |_, _| true)? {
+                dropped += entry?.1.value().len() as u64;
+            }
+        }
+        self.meta.bytes[place] = self.meta.bytes[place].saturating_sub(dropped);
+        if dropped > 0 {
+            let kept = &mut self.meta.kept_from[place];
+            *kept = (*kept).max(Wall(number.saturating_mul(nanos(resolution.slot()))));
+        }
+        Ok(())
+    }
+
+    fn oldest(
+        &self,
+        slots: &Table<'_, SlotKey, &'static [u8]>,
+        place: usize,
+    ) -> Result<Option<u64>, redb::Error> {
+        let tier = tier_number(place);
+        let mut oldest = None;
+        for series in self.names.numbers() {
+            let mut range = slots.range((tier, series, 0)..=(tier, series, u64::MAX))?;
+            if let Some(first) = range.next() {
+                let number = first?.0.value().2;
+                oldest = Some(oldest.map_or(number, |found: u64| found.min(number)));
+            }
+        }
+        Ok(oldest)
+    }
+}

@@ -1,0 +1,349 @@
+//! The history file: slots of every tier, found by index; no query opens all of them.
+//!
+//! Each checkpoint writes its batch here first and its state afterwards. A batch keeps what it has
+//! replaced until the next one, so if a crash comes between the two files, the batch is undone and
+//! made again from the streams. A file that cannot be used is quarantined under a new name.
+//!
+//! DESIGN A75, A76.
+
+mod expiry;
+mod meta;
+mod reader;
+mod record;
+mod series;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::time::Wall;
+use redb::{
+    Builder, Database, ReadableDatabase, ReadableTable, Table, TableDefinition, TableError,
+    WriteTransaction,
+};
+
+use super::store::{StoreError, quarantine_beside};
+use crate::core::history::{
+    BatchId, Bounds, Coverage, HistoryBatch, Resolution, SlotSamples, StoredHistory, by_slot,
+};
+use crate::limits::HISTORY_CACHE_BYTES;
+use meta::Meta;
+use record::{Damaged, pack, unpack};
+use series::SeriesNames;
+
+pub use reader::{HistoryReader, ReadError, Reading};
+
+/// Where a slot is kept: tier, series, number of the slot. Series 0 is coverage.
+type SlotKey = (u8, u32, u64);
+
+const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
+const SLOTS: TableDefinition<'_, SlotKey, &[u8]> = TableDefinition::new("slots");
+/// What the latest batch has replaced; empty bytes for a slot that was new.
+const UNDO: TableDefinition<'_, SlotKey, &[u8]> = TableDefinition::new("undo");
+const SERIES: TableDefinition<'_, u32, &str> = TableDefinition::new("series");
+
+const COVERAGE: u32 = 0;
+/// The key of the settings that names the file.
+const KEY: &str = "history.path";
+
+/// An open history file. One thread writes, any number read.
+#[derive(Debug)]
+pub struct HistoryStore {
+    database: Arc<Database>,
+    bounds: Bounds,
+    meta: Meta,
+    names: SeriesNames,
+}
+
+/// What was found at the start.
+#[derive(Debug)]
+pub struct OpenedHistory {
+    /// The file.
+    pub store: HistoryStore,
+    /// What it holds.
+    pub stored: StoredHistory,
+    /// Why a file was quarantined and its new path, if one was.
+    pub quarantined: Option<(String, PathBuf)>,
+    /// Whether state and history are of different times, so that samples may be missing here or
+    /// counted twice.
+    pub has_diverged: bool,
+}
+
+impl HistoryStore {
+    /// Opens or creates the history of `mesh` at `path`. `generation` is that of the state; `None`
+    /// if there is no state.
+    ///
+    /// # Errors
+    /// When a new file would not help.
+    pub fn open(
+        path: &Path,
+        mesh: &MeshName,
+        bounds: Bounds,
+        (generation, now): (Option<u64>, Wall),
+    ) -> Result<OpenedHistory, StoreError> {
+        let (found, quarantined) = match inspect(path, mesh) {
+            Ok(found) => (found, None),
+            Err(Fault::Damaged(why)) => {
+                let moved_to = quarantine_beside(KEY, path, now)?;
+                let found = inspect(path, mesh).map_err(|fault| fault.into_error(path))?;
+                (found, Some((why, moved_to)))
+            }
+            Err(fault) => return Err(fault.into_error(path)),
+        };
+        let (database, meta, names) = found;
+        let mut store = Self { database: Arc::new(database), bounds, meta, names };
+        let has_diverged =
+            store.align(generation).map_err(|error| Fault::from(error).into_error(path))?;
+        if store.meta.begun == Wall(0) {
+            store.meta.begun = now;
+        }
+        // With its state, an aggregator reads on from where both files stop.
+        let read = if generation.is_some() { Default::default() } else { store.meta.read.clone() };
+        let stored = StoredHistory { batch: store.meta.batch, read };
+        Ok(OpenedHistory { store, stored, quarantined, has_diverged })
+    }
+
+    /// Undoes the latest batch if the state was not written after it.
+    fn align(&mut self, generation: Option<u64>) -> Result<bool, redb::Error> {
+        let Some(generation) = generation else { return Ok(false) };
+        if self.meta.batch.generation == generation + 1 {
+            let transaction = begin(&self.database)?;
+            self.undo(&transaction)?;
+            self.meta.batch = BatchId { generation, attempt: 0 };
+            self.meta.write(&transaction)?;
+            transaction.commit()?;
+        }
+        Ok(self.meta.batch.generation != generation)
+    }
+
+    /// A reader of this file.
+    #[must_use]
+    pub fn reader(&self) -> HistoryReader {
+        HistoryReader::new(Arc::clone(&self.database))
+    }
+
+    /// Adds a batch in one transaction; returns the bytes written.
+    ///
+    /// # Errors
+    /// When it may not have been written. It may be tried again, with a later attempt's samples
+    /// beside it.
+    pub fn write(&mut self, batch: &HistoryBatch) -> Result<u64, redb::Error> {
+        let before = (self.meta.clone(), self.names.len());
+        let written = self.try_write(batch);
+        if written.is_err() {
+            self.meta = before.0;
+            self.names.truncate(before.1);
+        }
+        written
+    }
+
+    fn try_write(&mut self, batch: &HistoryBatch) -> Result<u64, redb::Error> {
+        let transaction = begin(&self.database)?;
+        // An attempt before may have been written although its answer was an error.
+        let held = Meta::read(&transaction)?.map_or(self.meta.batch, |meta| meta.batch);
+        if held.generation == batch.id.generation {
+            self.undo(&transaction)?;
+        }
+        self.meta.forget_undo(&transaction)?;
+        let written = self.add(&transaction, batch)?;
+        self.meta.batch = batch.id;
+        self.meta.read = batch.positions.clone();
+        self.expire(&transaction, batch.at)?;
+        self.meta.write(&transaction)?;
+        transaction.commit()?;
+        Ok(written)
+    }
+
+    fn add(
+        &mut self,
+        transaction: &WriteTransaction,
+        batch: &HistoryBatch,
+    ) -> Result<u64, redb::Error> {
+        let mut slots = transaction.open_table(SLOTS)?;
+        let mut undo = transaction.open_table(UNDO)?;
+        let mut tables = Tables { slots: &mut slots, undo: &mut undo, written: 0 };
+        let SlotSamples { pools, coverage } = &batch.samples;
+        for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
+            let tier = tier_number(place);
+            let oldest = resolution.number(batch.at.minus(self.bounds[place].age));
+            for (pool, of_pool) in pools {
+                let Some(series) = self.names.number(pool, transaction)? else { continue };
+                for (number, parts) in by_slot(of_pool, resolution) {
+                    if number >= oldest {
+                        let key = (tier, series, number);
+                        self.meta.bytes[place] += tables.add_samples(key, &parts)?;
+                    }
+                }
+            }
+            for (number, parts) in by_slot(coverage, resolution) {
+                if number >= oldest {
+                    self.meta.bytes[place] +=
+                        tables.add_coverage((tier, COVERAGE, number), &parts)?;
+                }
+            }
+        }
+        Ok(tables.written)
+    }
+
+    /// Puts back what the latest batch has replaced.
+    fn undo(&mut self, transaction: &WriteTransaction) -> Result<(), redb::Error> {
+        let mut slots = transaction.open_table(SLOTS)?;
+        let undo = transaction.open_table(UNDO)?;
+        for entry in undo.iter()? {
+            let (key, before) = entry?;
+            let (key, before) = (key.value(), before.value());
+            let place = usize::from(key.0);
+            let now = slots.get(key)?.map_or(0, |now| now.value().len() as u64);
+            if before.is_empty() {
+                slots.remove(key)?;
+            } else {
+                slots.insert(key, before)?;
+            }
+            if let Some(bytes) = self.meta.bytes.get_mut(place) {
+                *bytes = (*bytes + before.len() as u64).saturating_sub(now);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The tables that a batch changes.
+struct Tables<'s, 't> {
+    slots: &'s mut Table<'t, SlotKey, &'static [u8]>,
+    undo: &'s mut Table<'t, SlotKey, &'static [u8]>,
+    written: u64,
+}
+
+impl Tables<'_, '_> {
+    /// Adds samples to a slot. Returns by how many bytes it has grown; a slot never shrinks by it.
+    fn add_samples(&mut self, key: SlotKey, parts: &[&Histogram]) -> Result<u64, redb::Error> {
+        let mut samples = Histogram::default();
+        if let Some(before) = self.before(key)? {
+            // A damaged slot was counted when it was read; its samples are lost to this tier.
+            if let Ok(stored) = unpack::<Packed>(&before) {
+                samples.merge_packed(&stored);
+            }
+        }
+        parts.iter().for_each(|part| samples.merge(part));
+        self.put(key, &pack(&Packed::from(&samples)))
+    }
+
+    fn add_coverage(&mut self, key: SlotKey, parts: &[&Coverage]) -> Result<u64, redb::Error> {
+        let before = self.before(key)?;
+        let mut sum: Coverage = before.and_then(|bytes| unpack(&bytes).ok()).unwrap_or_default();
+        parts.iter().for_each(|part| sum.add(**part));
+        self.put(key, &pack(&sum))
+    }
+
+    /// What a slot holds, which can be put back from now on.
+    fn before(&mut self, key: SlotKey) -> Result<Option<Vec<u8>>, redb::Error> {
+        let before = self.slots.get(key)?.map(|bytes| bytes.value().to_vec());
+        self.undo.insert(key, before.as_deref().unwrap_or_default())?;
+        Ok(before)
+    }
+
+    fn put(&mut self, key: SlotKey, bytes: &[u8]) -> Result<u64, redb::Error> {
+        let length = bytes.len() as u64;
+        let before = self.slots.insert(key, bytes)?.map_or(0, |old| old.value().len() as u64);
+        self.written += length;
+        Ok(length.saturating_sub(before))
+    }
+}
+
+fn tier_number(place: usize) -> u8 {
+    u8::try_from(place).expect("there are four tiers")
+}
+
+fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
+    let mut transaction = database.begin_write()?;
+    // With it, a restart after kill -9 does not scan the whole file for repair.
+    transaction.set_quick_repair(true);
+    Ok(transaction)
+}
+
+/// Why a file cannot be used as it is.
+enum Fault {
+    Inaccessible(std::io::Error),
+    InUse,
+    OtherMesh(Box<(MeshName, MeshName)>),
+    Damaged(String),
+}
+
+impl Fault {
+    fn into_error(self, path: &Path) -> StoreError {
+        let path = path.to_owned();
+        match self {
+            Self::Inaccessible(source) => StoreError::Inaccessible { key: KEY, path, source },
+            Self::InUse => StoreError::InUse { key: KEY, path },
+            Self::OtherMesh(names) => {
+                let (theirs, ours) = *names;
+                StoreError::OtherMesh { key: KEY, path, theirs, ours }
+            }
+            Self::Damaged(why) => {
+                StoreError::Inaccessible { key: KEY, path, source: std::io::Error::other(why) }
+            }
+        }
+    }
+}
+
+impl From<redb::Error> for Fault {
+    fn from(error: redb::Error) -> Self {
+        use std::io::ErrorKind::{InvalidData, UnexpectedEof};
+        match error {
+            redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => Self::InUse,
+            // How redb reports a file that is not its own, or truncated.
+            redb::Error::Io(error) if matches!(error.kind(), InvalidData | UnexpectedEof) => {
+                Self::Damaged(error.to_string())
+            }
+            redb::Error::Io(error) => Self::Inaccessible(error),
+            error => Self::Damaged(error.to_string()),
+        }
+    }
+}
+
+impl From<Damaged> for Fault {
+    fn from(damaged: Damaged) -> Self {
+        Self::Damaged(damaged.to_string())
+    }
+}
+
+type Found = (Database, Meta, SeriesNames);
+
+/// Opens a file and reads what it states about itself, on a thread of its own since redb panics on
+/// some damage.
+fn inspect(path: &Path, mesh: &MeshName) -> Result<Found, Fault> {
+    let (path, mesh) = (path.to_owned(), mesh.clone());
+    let inspector = std::thread::Builder::new().name("inspect-history".to_owned());
+    let inspected = inspector.spawn(move || read_head(&path, &mesh));
+    let inspected = inspected.map_err(Fault::Inaccessible)?;
+    inspected.join().unwrap_or_else(|_| Err(Fault::Damaged("its structure is invalid".to_owned())))
+}
+
+fn read_head(path: &Path, mesh: &MeshName) -> Result<Found, Fault> {
+    let mut builder = Builder::new();
+    builder.set_cache_size(HISTORY_CACHE_BYTES);
+    let database = builder.create(path).map_err(redb::Error::from)?;
+    let transaction = database.begin_read().map_err(redb::Error::from)?;
+    let table = match transaction.open_table(META) {
+        Err(TableError::TableDoesNotExist(_)) => None,
+        table => Some(table.map_err(redb::Error::from)?),
+    };
+    let meta = match table {
+        None => Meta::new(mesh.clone()),
+        Some(table) => {
+            let bytes = table.get(meta::KEY).map_err(redb::Error::from)?;
+            let bytes = bytes.ok_or_else(|| Fault::Damaged("its head is missing".to_owned()))?;
+            Meta::of_bytes(bytes.value())?
+        }
+    };
+    if meta.mesh != *mesh {
+        return Err(Fault::OtherMesh(Box::new((meta.mesh, mesh.clone()))));
+    }
+    let names = SeriesNames::read(&transaction)?;
+    drop(transaction);
+    Ok((database, meta, names))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Reads the history while it is written: a reading is of one point in time.
+
+use std::sync::Arc;
+
+use plimsoll_schemas::histogram::Packed;
+use plimsoll_schemas::time::Wall;
+use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
+use thiserror::Error;
+
+use super::meta::{self, Meta};
+use super::record::{Damaged, unpack};
+use super::{COVERAGE, META, SERIES, SLOTS, SlotKey, tier_number};
+use crate::core::fleet::Pool;
+use crate::core::history::{Accumulator, BatchId, KeptFrom, Resolution, Span, spans};
+
+/// Makes readings of a history file.
+#[derive(Clone, Debug)]
+pub struct HistoryReader {
+    database: Arc<Database>,
+}
+
+/// A file that cannot be read.
+#[derive(Debug, Error)]
+pub enum ReadError {
+    /// The file fails.
+    #[error("the history cannot be read: {0}")]
+    Failed(#[from] redb::Error),
+    /// A record is damaged.
+    #[error("{0}")]
+    Damaged(String),
+}
+
+/// The file as it was at one point in time.
+pub struct Reading {
+    transaction: ReadTransaction,
+    meta: Option<Meta>,
+}
+
+impl HistoryReader {
+    pub(super) fn new(database: Arc<Database>) -> Self {
+        Self { database }
+    }
+
+    /// The file as it is now.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn read(&self) -> Result<Reading, ReadError> {
+        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
+        let meta = match opened(transaction.open_table(META))? {
+            None => None,
+            Some(table) => {
+                let bytes = table.get(meta::KEY).map_err(redb::Error::from)?;
+                bytes.map(|bytes| Meta::of_bytes(bytes.value())).transpose()?
+            }
+        };
+        Ok(Reading { transaction, meta })
+    }
+}
+
+impl Reading {
+    /// The latest batch in it.
+    #[must_use]
+    pub fn batch(&self) -> BatchId {
+        self.meta.as_ref().map(|meta| meta.batch).unwrap_or_default()
+    }
+
+    /// Since when there is a history; `None` before the first batch.
+    #[must_use]
+    pub fn begun(&self) -> Option<Wall> {
+        self.meta.as_ref().map(|meta| meta.begun)
+    }
+
+    /// From when on each tier keeps everything.
+    #[must_use]
+    pub fn kept_from(&self) -> KeptFrom {
+        self.meta.as_ref().map(|meta| meta.kept_from).unwrap_or_default()
+    }
+
+    /// Bytes of each tier.
+    #[must_use]
+    pub fn bytes(&self) -> [u64; Resolution::ALL.len()] {
+        self.meta.as_ref().map(|meta| meta.bytes).unwrap_or_default()
+    }
+
+    /// All pools that it knows, by their names.
+    ///
+    /// # Errors
+    /// When the file fails.
+    pub fn pools(&self) -> Result<Vec<Pool>, ReadError> {
+        let Some(table) = opened(self.transaction.open_table(SERIES))? else {
+            return Ok(Vec::new());
+        };
+        let mut pools = Vec::new();
+        for entry in table.iter().map_err(redb::Error::from)? {
+            let (_, name) = entry.map_err(redb::Error::from)?;
+            pools.extend(Pool::named(name.value()).map(|(pool, _)| pool));
+        }
+        Ok(pools)
+    }
+
+    fn series(&self, pool: &Pool) -> Result<Option<u32>, ReadError> {
+        let Some(table) = opened(self.transaction.open_table(SERIES))? else { return Ok(None) };
+        let wanted = pool.to_string();
+        for entry in table.iter().map_err(redb::Error::from)? {
+            let (number, name) = entry.map_err(redb::Error::from)?;
+            if name.value() == wanted {
+                return Ok(Some(number.value()));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Adds a pool's slots and the coverage of a whole range to an answer. Returns false if the
+    /// file knows no such pool.
+    ///
+    /// # Errors
+    /// When the file fails, or a slot is damaged.
+    pub fn add_to(&self, answer: &mut Accumulator, pool: &Pool) -> Result<bool, ReadError> {
+        let Some(slots) = opened(self.transaction.open_table(SLOTS))? else { return Ok(false) };
+        let kept_from = self.kept_from();
+        let series = self.series(pool)?;
+        let layout = answer.layout().clone();
+        for point in layout.points() {
+            for span in spans(&point, layout.resolution, &kept_from) {
+                if let Some(series) = series {
+                    each(&slots, &span, series, |at, bytes| {
+                        answer.add(at, &unpack::<Packed>(bytes)?);
+                        Ok(())
+                    })?;
+                }
+                each(&slots, &span, COVERAGE, |at, bytes| {
+                    answer.cover(at, unpack(bytes)?);
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(series.is_some())
+    }
+}
+
+/// Visits the slots of a span, with the time at which each begins.
+fn each(
+    slots: &ReadOnlyTable<SlotKey, &'static [u8]>,
+    Span { resolution, slots: numbers }: &Span,
+    series: u32,
+    mut visit: impl FnMut(Wall, &[u8]) -> Result<(), Damaged>,
+) -> Result<(), ReadError> {
+    let place = Resolution::ALL.iter().position(|other| other == resolution).unwrap_or_default();
+    let tier = tier_number(place);
+    let range = (tier, series, numbers.start)..(tier, series, numbers.end);
+    for entry in slots.range(range).map_err(redb::Error::from)? {
+        let (key, bytes) = entry.map_err(redb::Error::from)?;
+        visit(resolution.begin(key.value().2), bytes.value())?;
+    }
+    Ok(())
+}
+
+fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, ReadError> {
+    match table {
+        Ok(table) => Ok(Some(table)),
+        Err(TableError::TableDoesNotExist(_)) => Ok(None),
+        Err(error) => Err(ReadError::Failed(error.into())),
+    }
+}
+
+impl From<Damaged> for ReadError {
+    fn from(damaged: Damaged) -> Self {
+        Self::Damaged(damaged.to_string())
+    }
+}

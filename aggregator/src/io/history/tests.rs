@@ -1,0 +1,296 @@
+//! The file beside a naive list of all samples, through restarts, crashes between the two files,
+//! expiry and damage.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use plimsoll_schemas::histogram::layout;
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::summary::HistoryPoint;
+use plimsoll_schemas::time::nanos;
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::core::fleet::{Pool, Rollups};
+use crate::core::history::tests::merged;
+use crate::core::history::{
+    Accumulator, Bound, History, HistoryQuery, KeptFrom, Layout, default_bounds,
+};
+
+const DAY: u64 = 24 * 3_600;
+
+fn at(seconds: u64) -> Wall {
+    Wall(seconds * 1_000_000_000)
+}
+
+fn mesh() -> MeshName {
+    MeshName::new("m").unwrap()
+}
+
+fn pool() -> Pool {
+    Pool::Fleet(Operation::new("op").unwrap())
+}
+
+fn query(range: Range<u64>, step: Option<u64>) -> HistoryQuery {
+    HistoryQuery {
+        pool: pool(),
+        range: at(range.start)..at(range.end),
+        step: step.map(Duration::from_secs),
+        quantiles: vec![0.5, 0.99],
+        limits_ns: vec![1_000_000],
+        with_distribution: false,
+    }
+}
+
+/// An aggregator's history and its file, with the generation that its state file holds.
+struct Kept {
+    _dir: TempDir,
+    path: PathBuf,
+    bounds: Bounds,
+    history: History,
+    store: Option<HistoryStore>,
+    generation: u64,
+}
+
+impl Kept {
+    fn new(bounds: Bounds) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("history.redb");
+        let (history, store) = (History::default(), None);
+        let mut kept = Self { _dir: dir, path, bounds, history, store, generation: 0 };
+        kept.restart(Some(0));
+        kept
+    }
+
+    fn restart(&mut self, generation: Option<u64>) -> OpenedFlags {
+        self.store = None;
+        let opened =
+            HistoryStore::open(&self.path, &mesh(), self.bounds, (generation, at(1))).unwrap();
+        self.history = History::kept(opened.stored);
+        self.store = Some(opened.store);
+        (opened.quarantined.is_some(), opened.has_diverged)
+    }
+
+    fn add(&mut self, seconds: u64, value_ns: u64) {
+        self.history.on_merged(&merged(seconds, value_ns), &Rollups::default());
+    }
+
+    /// Writes a batch; whether the state is written after it decides what a restart finds.
+    fn write(&mut self, now: u64, state_too: bool) {
+        let Some(batch) = self.history.take(at(now), Default::default()) else { return };
+        self.store.as_mut().unwrap().write(&batch).unwrap();
+        if state_too {
+            self.generation = batch.id.generation;
+            self.history.on_stored();
+        }
+    }
+
+    fn answer(&self, query: &HistoryQuery, now: u64) -> (Layout, Vec<HistoryPoint>) {
+        let reading = self.store.as_ref().unwrap().reader().read().unwrap();
+        let layout = Layout::of(query, at(now), &reading.kept_from()).unwrap();
+        let mut answer = Accumulator::new(layout.clone());
+        reading.add_to(&mut answer, &query.pool).unwrap();
+        answer.add_unstored(&self.history.unstored(&query.pool, reading.batch()).unwrap());
+        (layout, answer.points(query))
+    }
+}
+
+type OpenedFlags = (bool, bool);
+
+/// What the samples themselves say of a point.
+fn naive(samples: &[(u64, u64)], point: &Range<Wall>) -> (u64, Option<u64>, u64) {
+    let of = samples.iter().filter(|(seconds, _)| point.contains(&at(*seconds)));
+    let mut values: Vec<u64> = of.map(|(_, value)| *value).collect();
+    values.sort_unstable();
+    let over = values.iter().filter(|value| **value > 1_000_000).count() as u64;
+    let median = values.get((values.len().max(1) - 1) / 2).copied();
+    (values.len() as u64, median, over)
+}
+
+fn check(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now: u64) {
+    let (layout, points) = kept.answer(query, now);
+    for (point, range) in points.iter().zip(layout.points()) {
+        let (count, median, over) = naive(samples, &range);
+        assert_eq!(point.count, count, "{range:?} at {:?}", layout.resolution);
+        let found = point.quantiles.first().map(|found| (found.lower, found.upper));
+        if let Some(median) = median {
+            let median = median as f64 / 1e9;
+            let (lower, upper) = found.unwrap();
+            assert!(lower <= median && median <= upper, "{lower} {median} {upper}");
+        }
+        let counted = &point.over[0];
+        assert!(counted.over <= over && over <= counted.over + counted.uncertain);
+    }
+    let total: u64 = points.iter().map(|point| point.count).sum();
+    let within = samples.iter().filter(|(seconds, _)| layout.range.contains(&at(*seconds)));
+    assert_eq!(total, within.count() as u64);
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A sample so many seconds before now, and its value.
+    Sample(u64, u64),
+    /// A checkpoint of both files.
+    Write,
+    /// An orderly start from both files.
+    Restart,
+    /// The history was written and the state was not: the streams bring the samples again.
+    Crash,
+    /// The write failed after all, and the process goes on.
+    Fail,
+    Ask {
+        back: u64,
+        length: u64,
+        step: u64,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let ages = prop_oneof![6 => 0_u64..60, 2 => 0_u64..7_200, 1 => 0_u64..4 * DAY];
+    let step = prop_oneof![
+        8 => (ages, 1_u64..10_000_000_000).prop_map(|(age, value)| Step::Sample(age, value)),
+        3 => Just(Step::Write),
+        1 => Just(Step::Restart),
+        1 => Just(Step::Crash),
+        1 => Just(Step::Fail),
+        2 => (1_u64..5 * DAY, 1_u64..3 * DAY, 1_u64..DAY)
+            .prop_map(|(back, length, step)| Step::Ask { back, length, step }),
+    ];
+    prop::collection::vec(step, 1..60)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Over days in which tiers drop their slots, every answer is that of the samples themselves.
+    #[test]
+    fn answers_equal_a_naive_oracle(steps in steps()) {
+        // Short ages, so that each tier comes into use.
+        let ages = [DAY / 24, DAY / 4, 2 * DAY, 20 * DAY];
+        let bounds = ages.map(|age| Bound { age: Duration::from_secs(age), bytes_max: 1 << 30 });
+        let mut kept = Kept::new(bounds);
+        let mut now = 10 * DAY;
+        let (mut all, mut unsaved) = (Vec::new(), Vec::new());
+        for step in steps {
+            now += 97;
+            match step {
+                Step::Sample(age, value) => {
+                    kept.add(now - age, value);
+                    unsaved.push((now - age, value));
+                }
+                Step::Write => {
+                    kept.write(now, true);
+                    all.append(&mut unsaved);
+                }
+                Step::Restart => {
+                    kept.write(now, true);
+                    all.append(&mut unsaved);
+                    prop_assert_eq!(kept.restart(Some(kept.generation)), (false, false));
+                }
+                Step::Crash => {
+                    kept.write(now, false);
+                    prop_assert_eq!(kept.restart(Some(kept.generation)), (false, false));
+                    unsaved.iter().for_each(|(seconds, value)| kept.add(*seconds, *value));
+                }
+                Step::Fail => kept.write(now, false),
+                Step::Ask { back, length, step } => {
+                    let from = now - back;
+                    let samples: Vec<_> = all.iter().chain(&unsaved).copied().collect();
+                    let asked = query(from..(from + length).min(now), Some(step));
+                    check(&kept, &samples, &asked, now);
+                    check(&kept, &samples, &query(from..now, None), now);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_tier_with_too_many_bytes_drops_its_oldest_slots_and_coarser_ones_answer() {
+    let mut bounds = default_bounds();
+    bounds[0].bytes_max = 4_096;
+    let mut kept = Kept::new(bounds);
+    let begin = 100 * DAY;
+    for slot in 0..300 {
+        kept.add(begin + slot * 10, layout::MAX_NS / 2 + slot);
+        kept.write(begin + slot * 10, true);
+    }
+    let now = begin + 3_000;
+    let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
+    assert!(reading.bytes()[0] <= 4_096 + 2_048, "{:?}", reading.bytes());
+    let [ten_seconds, minute, ..]: KeptFrom = reading.kept_from();
+    assert!(ten_seconds > at(begin) && minute == Wall(0), "{:?}", reading.kept_from());
+    let (layout, points) = kept.answer(&query(begin..now, None), now);
+    assert_eq!((layout.resolution, points[0].count), (Resolution::Minute, 300));
+}
+
+#[test]
+fn a_state_that_is_gone_leaves_the_history_and_its_positions() {
+    let mut kept = Kept::new(default_bounds());
+    kept.add(50, 7);
+    kept.write(60, true);
+    kept.store = None;
+    let opened = HistoryStore::open(&kept.path, &mesh(), default_bounds(), (None, at(70))).unwrap();
+    assert_eq!(opened.stored.batch.generation, 1);
+    assert!(!opened.has_diverged);
+    drop(opened);
+    assert_eq!(kept.restart(Some(7)), (false, true), "the state is of another history");
+}
+
+#[test]
+fn a_damaged_file_is_quarantined_and_another_meshs_is_refused() {
+    let mut kept = Kept::new(default_bounds());
+    kept.add(50, 7);
+    kept.write(60, true);
+    kept.store = None;
+    let other = MeshName::new("other").unwrap();
+    let error = HistoryStore::open(&kept.path, &other, default_bounds(), (Some(1), at(70)));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("history.path: ") && error.contains("mesh m"), "{error}");
+    std::fs::write(&kept.path, vec![7; 100_000]).unwrap();
+    assert_eq!(kept.restart(Some(0)), (true, false));
+    assert!(kept.path.exists());
+}
+
+#[test]
+fn a_damaged_slot_fails_the_query_and_no_write() {
+    let mut kept = Kept::new(default_bounds());
+    kept.add(50, 7);
+    kept.write(60, true);
+    {
+        let store = kept.store.as_ref().unwrap();
+        let transaction = store.database.begin_write().unwrap();
+        let key = (0, 1, 5);
+        transaction.open_table(SLOTS).unwrap().insert(key, &[1_u8, 2, 3, 4, 5][..]).unwrap();
+        transaction.commit().unwrap();
+    }
+    let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
+    let asked = query(40..60, None);
+    let layout = Layout::of(&asked, at(60), &KeptFrom::default()).unwrap();
+    let error = reading.add_to(&mut Accumulator::new(layout), &asked.pool).unwrap_err();
+    assert!(error.to_string().contains("checksum"), "{error}");
+    kept.add(51, 7);
+    kept.write(62, true);
+    let (_, points) = kept.answer(&asked, 65);
+    assert_eq!(points[0].count, 1, "what was damaged is gone, what came since is there");
+}
+
+#[test]
+fn coverage_is_what_was_received_of_what_was_expected() {
+    let mut kept = Kept::new(default_bounds());
+    let mut now = plimsoll_schemas::time::Now { wall: at(100), ..Default::default() };
+    kept.history.on_tick(now, 2);
+    for second in 101..=110 {
+        now = now.after(Duration::from_secs(1));
+        kept.history.on_tick(now, 2);
+        kept.add(second, 7);
+    }
+    kept.write(110, true);
+    let (_, points) = kept.answer(&query(100..110, None), 110);
+    let found = points[0].completeness.unwrap();
+    // Of two nodes one reported: 9 of 18 node-seconds lie before 110 s.
+    assert!((found - 0.5).abs() < 1e-9, "{found} {}", nanos(Duration::from_secs(1)));
+    let (_, empty) = kept.answer(&query(10..20, None), 110);
+    assert_eq!((empty[0].count, empty[0].completeness), (0, None));
+}

@@ -1,0 +1,248 @@
+//! The past over HTTP: `/api/v1/query` and `/api/v1/operations`. What the history file holds is
+//! read on a thread of its own, one request at a time, and what is not stored yet is added.
+//!
+//! DESIGN A75.
+
+mod parameters;
+
+use std::sync::Arc;
+
+use axum::extract::{Query as Parameters, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use plimsoll_clock::Clock;
+use plimsoll_runtime::http::ending;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::summary::{
+    HistoryGroup, HistoryPage, HistoryTier, OperationsPage, STATISTICS_UNIT,
+};
+use plimsoll_schemas::time::{Wall, seconds};
+use tokio::sync::Mutex as Turn;
+use tokio::task::spawn_blocking;
+
+use super::query::{Query, QuerySender};
+use crate::core::fleet::Pool;
+use crate::core::history::{Accumulator, HistoryQuery, Layout, Resolution, Unstored};
+use crate::io::history::{HistoryReader, ReadError, Reading};
+use crate::limits::HISTORY_READINGS_MAX;
+
+const NOT_KEPT: &str = "no history is kept; set history.path and state.path in the settings, or \
+                        start with --history and --state";
+const BUSY: &str = "the history was written too often while it was read; try again";
+
+#[derive(Clone)]
+struct HistoryHandler {
+    queries: QuerySender,
+    turn: Arc<Turn<()>>,
+    clock: Clock,
+}
+
+/// A response that is not the requested page.
+struct Refusal(StatusCode, String);
+
+/// The routes of the past.
+pub(super) fn routes(queries: QuerySender) -> Router {
+    let handler = HistoryHandler { queries, turn: Arc::default(), clock: Clock::start() };
+    Router::new()
+        .route("/api/v1/query", get(show_query))
+        .route("/api/v1/operations", get(show_operations))
+        .with_state(handler)
+}
+
+async fn show_query(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Parameters<Vec<(String, String)>>,
+) -> Response {
+    let now = handler.clock.now().wall;
+    let query = match parameters::parse(&pairs, now) {
+        Ok(query) => query,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
+    };
+    match handler.answer(query, now).await {
+        Ok(page) => Json(page).into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn show_operations(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Parameters<Vec<(String, String)>>,
+) -> Response {
+    if let Some((key, _)) = pairs.first() {
+        let error = format!("unknown parameter {key:?}; there is none");
+        return refuse(StatusCode::BAD_REQUEST, &error);
+    }
+    match handler.operations().await {
+        Ok(page) => Json(page).into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+impl HistoryHandler {
+    /// The mesh and the file's reader, if a history is kept.
+    async fn reader(&self) -> Result<(MeshName, HistoryReader), Refusal> {
+        let source = self.queries.send(Query::History).await.ok_or_else(Refusal::ending)?;
+        let (mesh, reader) = source;
+        let reader = reader.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, NOT_KEPT.to_owned()))?;
+        Ok((mesh, reader))
+    }
+
+    async fn answer(&self, query: HistoryQuery, now: Wall) -> Result<HistoryPage, Refusal> {
+        let _turn = self.turn.lock().await;
+        let (mesh, reader) = self.reader().await?;
+        let (reading, unstored) = self.read(&reader, &query.pool).await?;
+        let layout = Layout::of(&query, now, &reading.kept_from())
+            .map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
+        let computed = spawn_blocking(move || page(&mesh, &query, layout, &reading, &unstored));
+        computed.await.map_err(|_| Refusal::failed("the query cannot be computed"))?
+    }
+
+    /// A reading of the file, and what is to be added to just this reading.
+    async fn read(
+        &self,
+        reader: &HistoryReader,
+        pool: &Pool,
+    ) -> Result<(Reading, Unstored), Refusal> {
+        for _ in 0..HISTORY_READINGS_MAX {
+            let reader = reader.clone();
+            let reading = spawn_blocking(move || reader.read()).await;
+            let reading = reading.map_err(|_| Refusal::failed("the history is damaged"))??;
+            let (pool, held) = (pool.clone(), reading.batch());
+            let unstored = self.queries.send(|answer| Query::Unstored(pool, held, answer)).await;
+            if let Some(unstored) = unstored.ok_or_else(Refusal::ending)? {
+                return Ok((reading, unstored));
+            }
+        }
+        Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, BUSY.to_owned()))
+    }
+
+    async fn operations(&self) -> Result<OperationsPage, Refusal> {
+        let _turn = self.turn.lock().await;
+        let (mesh, reader) = self.reader().await?;
+        let mut pools =
+            self.queries.send(Query::UnstoredPools).await.ok_or_else(Refusal::ending)?;
+        let listed = spawn_blocking(move || {
+            let reading = reader.read()?;
+            pools.extend(reading.pools()?);
+            pools.sort_unstable();
+            pools.dedup();
+            Ok(operations_page(&mesh, &reading, &pools))
+        });
+        listed.await.map_err(|_| Refusal::failed("the history is damaged"))?
+    }
+}
+
+fn page(
+    mesh: &MeshName,
+    query: &HistoryQuery,
+    layout: Layout,
+    reading: &Reading,
+    unstored: &Unstored,
+) -> Result<HistoryPage, Refusal> {
+    let mut answer = Accumulator::new(layout.clone());
+    let is_known = reading.add_to(&mut answer, &query.pool)?;
+    if !is_known && unstored.samples.pools.is_empty() {
+        return Err(unknown(&query.pool, &reading.pools()?));
+    }
+    answer.add_unstored(unstored);
+    let (operation, rollup) = match &query.pool {
+        Pool::Fleet(operation) => (operation, None),
+        Pool::Group(rollup, group) => (&group.operation, Some((rollup, &group.values))),
+        Pool::Selected(_) => return Err(Refusal::failed("budgets have no history")),
+    };
+    Ok(HistoryPage {
+        mesh: mesh.to_string(),
+        operation: operation.to_string(),
+        rollup: rollup.map(|(name, _)| name.clone()),
+        values: rollup.map(|(_, values)| values.iter().map(ToString::to_string).collect()),
+        unit: STATISTICS_UNIT.to_owned(),
+        from_seconds: seconds(layout.range.start.0),
+        to_seconds: seconds(layout.range.end.0),
+        resolution: layout.resolution.as_str().to_owned(),
+        step_seconds: layout.step.as_secs_f64(),
+        kept_from_seconds: kept_from(reading),
+        points: answer.points(query),
+    })
+}
+
+/// Since when at least the coarsest tier keeps samples.
+fn kept_from(reading: &Reading) -> f64 {
+    let [.., coarsest] = reading.kept_from();
+    let begun = reading.begun().unwrap_or_default();
+    seconds(coarsest.max(begun).0)
+}
+
+fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> OperationsPage {
+    let kept = reading.kept_from();
+    let tiers = Resolution::ALL.into_iter().zip(kept).zip(reading.bytes());
+    let begun = reading.begun().unwrap_or_default();
+    let tier = |((resolution, kept), bytes): ((Resolution, Wall), u64)| HistoryTier {
+        resolution: resolution.as_str().to_owned(),
+        kept_from_seconds: seconds(kept.max(begun).0),
+        bytes,
+    };
+    let fleet = pools.iter().filter_map(|pool| match pool {
+        Pool::Fleet(operation) => Some(operation.to_string()),
+        _ => None,
+    });
+    let groups = pools.iter().filter_map(|pool| match pool {
+        Pool::Group(rollup, group) => Some(HistoryGroup {
+            rollup: rollup.clone(),
+            operation: group.operation.to_string(),
+            values: group.values.iter().map(ToString::to_string).collect(),
+        }),
+        _ => None,
+    });
+    OperationsPage {
+        mesh: mesh.to_string(),
+        kept_from_seconds: kept_from(reading),
+        tiers: tiers.map(tier).collect(),
+        operations: fleet.collect(),
+        groups: groups.collect(),
+    }
+}
+
+/// Names what is unknown, and what is near it.
+fn unknown(pool: &Pool, known: &[Pool]) -> Refusal {
+    let wanted = pool.to_string();
+    let near = known.iter().map(ToString::to_string);
+    let near = near.filter(|name| strsim::jaro_winkler(name, &wanted) > 0.85).take(3);
+    let near: Vec<String> = near.map(|name| format!("{name:?}")).collect();
+    let hint = match near.as_slice() {
+        [] => String::new(),
+        near => format!("; there is {}", near.join(", ")),
+    };
+    let error = format!(
+        "the history has no sample of {wanted:?}{hint}. /api/v1/operations lists all it has"
+    );
+    Refusal(StatusCode::NOT_FOUND, error)
+}
+
+impl Refusal {
+    fn failed(why: &str) -> Self {
+        Self(StatusCode::INTERNAL_SERVER_ERROR, why.to_owned())
+    }
+
+    /// The process is ending.
+    fn ending() -> Self {
+        Self(StatusCode::SERVICE_UNAVAILABLE, String::new())
+    }
+}
+
+impl From<ReadError> for Refusal {
+    fn from(error: ReadError) -> Self {
+        Self::failed(&error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        if self.1.is_empty() { ending() } else { refuse(self.0, &self.1) }
+    }
+}
+
+fn refuse(status: StatusCode, why: &str) -> Response {
+    (status, format!("{why}\n")).into_response()
+}

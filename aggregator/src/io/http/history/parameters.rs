@@ -1,0 +1,189 @@
+//! The parameters of `/api/v1/query`.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::time::Wall;
+
+use crate::core::fleet::{Group, Pool};
+use crate::core::history::HistoryQuery;
+use crate::io::http::orders::{BadRequest, bad, pick, value};
+use crate::limits::{HISTORY_LIMITS_MAX, HISTORY_QUANTILES_MAX};
+
+const KNOWN: [&str; 9] =
+    ["operation", "rollup", "from", "to", "last", "step", "quantiles", "over", "distribution"];
+const NAMES: &str =
+    "operation, rollup, value, from, to, last, step, quantiles, over and distribution";
+const QUANTILES: &str = "0.5,0.9,0.99,0.999";
+/// The range without `from`, `to` and `last`.
+const LAST: Duration = Duration::from_secs(3_600);
+const TIME: &str = "seconds since 1970, UTC as 2026-11-24T10:05:00Z, now, or now-2h";
+const SPAN: &str = "a duration with a unit, such as 10s or 2h";
+
+pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuery, BadRequest> {
+    let (values, pairs): (Vec<_>, Vec<_>) =
+        pairs.iter().cloned().partition(|(key, _)| key == "value");
+    let picked = pick(&pairs, KNOWN, NAMES)?;
+    let [operation, rollup, from, to, last, step, quantiles, over, distribution] = picked;
+    let operation = operation.ok_or(BadRequest::Missing("operation"))?;
+    let operation = Operation::new(operation).map_err(|e| bad("operation", operation, &e))?;
+    let pool = match rollup {
+        None if values.is_empty() => Pool::Fleet(operation),
+        None => return Err(BadRequest::Missing("rollup")),
+        Some(_) if values.is_empty() => return Err(BadRequest::Missing("value")),
+        Some(rollup) => {
+            let values = values.into_iter().map(|(_, value)| value.into_boxed_str()).collect();
+            Pool::Group(rollup.to_owned(), Group { operation, values })
+        }
+    };
+    let end = to.map_or(Ok(now), |text| time("to", text, now))?;
+    let start = match (from, last) {
+        (Some(text), None) => time("from", text, now)?,
+        (None, Some(text)) => end.minus(span("last", text)?),
+        (None, None) => end.minus(LAST),
+        (Some(_), Some(text)) => {
+            return Err(value("last", text, "left out where from is given"));
+        }
+    };
+    let with_distribution = match distribution {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(text) => return Err(value("distribution", text, "true or false")),
+    };
+    Ok(HistoryQuery {
+        pool,
+        range: start..end,
+        step: step.map(|text| span("step", text)).transpose()?,
+        quantiles: list(quantiles.unwrap_or(QUANTILES), HISTORY_QUANTILES_MAX, quantile)?,
+        limits_ns: list(over.unwrap_or_default(), HISTORY_LIMITS_MAX, limit)?,
+        with_distribution,
+    })
+}
+
+fn list<T>(
+    text: &str,
+    most: usize,
+    read: impl Fn(&str) -> Result<T, BadRequest>,
+) -> Result<Vec<T>, BadRequest> {
+    let items: Vec<&str> = text.split(',').filter(|item| !item.is_empty()).collect();
+    if items.len() > most {
+        return Err(value("the list", text, &format!("of at most {most} values")));
+    }
+    items.into_iter().map(read).collect()
+}
+
+fn quantile(text: &str) -> Result<f64, BadRequest> {
+    let found = text.parse().ok().filter(|quantile| (0.0..=1.0).contains(quantile));
+    found.ok_or_else(|| value("quantiles", text, "numbers of 0 to 1, separated by commas"))
+}
+
+fn limit(text: &str) -> Result<u64, BadRequest> {
+    span("over", text).map(plimsoll_schemas::time::nanos)
+}
+
+fn span(key: &'static str, text: &str) -> Result<Duration, BadRequest> {
+    let found = humantime::parse_duration(text).ok().filter(|span| !span.is_zero());
+    found.ok_or_else(|| value(key, text, SPAN))
+}
+
+/// A point in time as people write it.
+fn time(key: &'static str, text: &str, now: Wall) -> Result<Wall, BadRequest> {
+    let wrong = || value(key, text, TIME);
+    if text == "now" {
+        return Ok(now);
+    }
+    if let Some(back) = text.strip_prefix("now-") {
+        return humantime::parse_duration(back).map(|back| now.minus(back)).map_err(|_| wrong());
+    }
+    let since = match text.parse::<f64>() {
+        Ok(seconds) => Duration::try_from_secs_f64(seconds).map_err(|_| wrong())?,
+        Err(_) => {
+            let at = humantime::parse_rfc3339_weak(text).map_err(|_| wrong())?;
+            at.duration_since(UNIX_EPOCH).map_err(|_| wrong())?
+        }
+    };
+    u64::try_from(since.as_nanos()).map(Wall).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOW: Wall = Wall(1_700_000_000_000_000_000);
+
+    fn read(pairs: &[(&str, &str)]) -> Result<HistoryQuery, String> {
+        let owned: Vec<_> =
+            pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        parse(&owned, NOW).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn without_a_range_it_is_the_last_hour_with_four_quantiles() {
+        let query = read(&[("operation", "epoch_hook")]).unwrap();
+        assert_eq!(query.range, NOW.minus(LAST)..NOW);
+        assert_eq!(query.quantiles, [0.5, 0.9, 0.99, 0.999]);
+        assert_eq!((query.step, query.with_distribution), (None, false));
+        assert_eq!(query.pool, Pool::Fleet(Operation::new("epoch_hook").unwrap()));
+    }
+
+    #[test]
+    fn times_are_read_as_people_write_them() {
+        let from = |text| read(&[("operation", "o"), ("from", text)]).unwrap().range.start;
+        assert_eq!(from("1699999000"), Wall(1_699_999_000_000_000_000));
+        assert_eq!(from("1699999000.5"), Wall(1_699_999_000_500_000_000));
+        assert_eq!(from("2023-11-14T22:00:00Z"), Wall(1_699_999_200_000_000_000));
+        assert_eq!(from("2023-11-14 22:00:00"), Wall(1_699_999_200_000_000_000));
+        assert_eq!(from("now-2h"), NOW.minus(Duration::from_secs(7_200)));
+        let last = read(&[("operation", "o"), ("last", "5m"), ("to", "now-1m")]).unwrap().range;
+        assert_eq!(last, NOW.minus(Duration::from_secs(360))..NOW.minus(Duration::from_secs(60)));
+    }
+
+    #[test]
+    fn a_group_is_named_by_its_roll_up_and_the_values_of_its_labels() {
+        let query =
+            read(&[("operation", "o"), ("rollup", "r"), ("value", "a"), ("value", "b,c")]).unwrap();
+        let operation = Operation::new("o").unwrap();
+        let values = vec!["a".into(), "b,c".into()];
+        assert_eq!(query.pool, Pool::Group("r".to_owned(), Group { operation, values }));
+    }
+
+    #[test]
+    fn a_bad_parameter_is_named_with_what_is_allowed() {
+        let table: [(&[(&str, &str)], &str); 8] = [
+            (&[], "operation is missing"),
+            (&[("operation", "o"), ("node", "n")], "unknown parameter \"node\""),
+            (&[("operation", "o"), ("value", "v")], "rollup is missing"),
+            (&[("operation", "o"), ("rollup", "r")], "value is missing"),
+            (&[("operation", "o"), ("from", "10:05")], "from is \"10:05\"; it must be seconds"),
+            (&[("operation", "o"), ("step", "5")], "step is \"5\"; it must be a duration"),
+            (&[("operation", "o"), ("quantiles", "99")], "quantiles is \"99\"; it must be numbers"),
+            (
+                &[("operation", "o"), ("from", "now-1h"), ("last", "1h")],
+                "last is \"1h\"; it must be left out",
+            ),
+        ];
+        for (pairs, text) in table {
+            let error = read(pairs).unwrap_err();
+            assert!(error.starts_with(text), "{error}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_parameters_never_panic(
+            pairs in prop::collection::vec((
+                prop_oneof![
+                    Just("operation".to_owned()), Just("from".to_owned()), Just("last".to_owned()),
+                    Just("step".to_owned()), Just("over".to_owned()), any::<String>(),
+                ],
+                any::<String>(),
+            ), 0..5),
+        ) {
+            if let Ok(query) = parse(&pairs, NOW) {
+                prop_assert!(query.quantiles.len() <= HISTORY_QUANTILES_MAX);
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The answers of `/api/v1/query`, `/api/v1/heatmap` and `/api/v1/operations`: the past of one
+//! operation, of the fleet or of a group of a roll-up, merged from exact counts.
+
+use serde::{Deserialize, Serialize};
+
+/// What a query is about, and how it was answered. Times are seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryPage {
+    /// The mesh.
+    pub mesh: String,
+    /// The operation.
+    pub operation: String,
+    /// The roll-up; absent for the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollup: Option<String>,
+    /// The values of the roll-up's labels, in their order; absent for the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<String>>,
+    /// Unit of every latency in it.
+    pub unit: String,
+    /// Begin of the first point: the requested one, widened to whole slots.
+    pub from_seconds: f64,
+    /// End of the last point, widened likewise.
+    pub to_seconds: f64,
+    /// Length of the slots to which the range was widened: that of the finest tier which still
+    /// keeps its beginning.
+    pub resolution: String,
+    /// Length of a point.
+    pub step_seconds: f64,
+    /// Since when the history keeps samples; what is older is unknown.
+    pub kept_from_seconds: f64,
+    /// Point by point, in the order of time, those without samples among them.
+    pub points: Vec<HistoryPoint>,
+}
+
+/// One stretch of time: the samples of intervals that ended in it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryPoint {
+    /// Its begin.
+    pub from_seconds: f64,
+    /// Its end; not part of it.
+    pub to_seconds: f64,
+    /// Number of samples, exact.
+    pub count: u64,
+    /// Their sum divided by their number, both exact.
+    pub mean: Option<f64>,
+    /// The smallest, exact.
+    pub min: Option<f64>,
+    /// The largest, exact.
+    pub max: Option<f64>,
+    /// True if only the producers' wide buckets are known for some samples: then quantiles have
+    /// wider bounds.
+    pub approximate: bool,
+    /// The requested quantiles; none without samples.
+    pub quantiles: Vec<QuantileValue>,
+    /// Samples over each requested limit.
+    pub over: Vec<OverLimit>,
+    /// The share of the nodes' time that was received; `None` when nothing is known of what was
+    /// expected, as while no aggregator ran.
+    pub completeness: Option<f64>,
+    /// Samples by bucket, ascending, if they were requested.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub distribution: Option<Vec<BucketCount>>,
+}
+
+/// One quantile with the bounds between which it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QuantileValue {
+    /// The quantile, 0 to 1.
+    pub quantile: f64,
+    /// The upper end of its bucket, or the largest sample.
+    pub value: f64,
+    /// The sample of that rank is at least this.
+    pub lower: f64,
+    /// The sample of that rank is at most this.
+    pub upper: f64,
+}
+
+/// Samples over a limit: at least `over` and at most `over + uncertain`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OverLimit {
+    /// The limit.
+    pub limit: f64,
+    /// Samples certainly over it.
+    pub over: u64,
+    /// Samples in the limit's own bucket, unless nodes counted over this very limit.
+    pub uncertain: u64,
+}
+
+/// Samples of one bucket: over `lower` less one nanosecond and up to `upper`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BucketCount {
+    /// The smallest value of the bucket.
+    pub lower: f64,
+    /// The largest value of the bucket.
+    pub upper: f64,
+    /// Samples in it.
+    pub count: u64,
+}
+
+/// What the history holds: the answer of `/api/v1/operations`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OperationsPage {
+    /// The mesh.
+    pub mesh: String,
+    /// Since when the history keeps samples, in seconds since 1970.
+    pub kept_from_seconds: f64,
+    /// The tiers, from the finest on.
+    pub tiers: Vec<HistoryTier>,
+    /// The fleet's operations.
+    pub operations: Vec<String>,
+    /// The groups of roll-ups.
+    pub groups: Vec<HistoryGroup>,
+}
+
+/// One tier of the history.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryTier {
+    /// Length of its slots.
+    pub resolution: String,
+    /// Since when it keeps everything, in seconds since 1970.
+    pub kept_from_seconds: f64,
+    /// Bytes of its slots.
+    pub bytes: u64,
+}
+
+/// One group of a roll-up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HistoryGroup {
+    /// The roll-up.
+    pub rollup: String,
+    /// The operation.
+    pub operation: String,
+    /// The values of the roll-up's labels, in their order.
+    pub values: Vec<String>,
+}
