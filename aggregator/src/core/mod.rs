@@ -419,11 +419,14 @@ impl Core {
         changed.unwrap_or_else(|| self.fleet.nodes().keys().cloned().collect())
     }
 
-    /// A checkpoint that was taken then was stored; the next one begins so long after it began.
-    pub fn on_stored(&mut self, taken_at: Wall, next_after: Duration) {
+    /// A checkpoint that was taken then was stored, with its part of the history or without; the
+    /// next one begins so long after it began.
+    pub fn on_stored(&mut self, taken_at: Wall, next_after: Duration, with_history: bool) {
         self.evaluator.on_checkpoint_stored(taken_at);
         self.fleet.on_checkpoint_interval(next_after);
-        self.history.on_stored();
+        if with_history {
+            self.history.on_stored();
+        }
     }
 
     /// Changes taken may not have been stored: the next ones are everything.

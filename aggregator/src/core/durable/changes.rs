@@ -43,6 +43,15 @@ impl Changes {
         self.history.as_deref()
     }
 
+    /// The same where the history could not be written: its state is that of the batch before.
+    #[must_use]
+    pub fn without_history(mut self) -> Self {
+        if let Some(batch) = self.history.take() {
+            self.rest.history_generation = batch.id.generation.saturating_sub(1);
+        }
+        self
+    }
+
     /// The records to write, one after the other. A node is released with its record, so that the
     /// core need not copy it any longer in order to change it.
     pub fn into_records(self) -> impl Iterator<Item = Record> {

@@ -102,10 +102,10 @@ impl History {
         }
     }
 
-    /// The samples that no pending slot had room for.
+    /// The samples that no pending slot had room for; `None` when no history is kept.
     #[must_use]
-    pub fn dropped(&self) -> u64 {
-        self.pending.dropped()
+    pub fn dropped(&self) -> Option<u64> {
+        self.is_kept.then(|| self.pending.dropped())
     }
 
     /// Whether anything waits to be stored.

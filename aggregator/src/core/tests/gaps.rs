@@ -163,7 +163,7 @@ fn a_gap_is_found_in_a_stream_of_which_some_is_always_unread() {
 #[test]
 fn a_gap_is_no_alert_before_two_confirmations() {
     let mut world = World::new();
-    world.core.on_stored(world.now.wall, Duration::from_secs(26));
+    world.core.on_stored(world.now.wall, Duration::from_secs(26), true);
     world.live(78, 0);
     assert_eq!((world.got(), world.gap_samples()), (vec![], 0));
     world.live(1, 0);

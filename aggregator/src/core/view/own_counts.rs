@@ -32,6 +32,8 @@ pub struct OwnCounts {
     pub recoveries: Vec<(Lane, Recoveries)>,
     /// What became of checkpoints.
     pub checkpoints: CheckpointStats,
+    /// Samples that the history had no room for; `None` when none is kept.
+    pub history_dropped: Option<u64>,
     /// What became of confirmations.
     pub confirmations: ConfirmationStats,
     /// What became of the files that rules come from.

@@ -105,6 +105,7 @@ impl ReadView {
                 broker: ingest.broker_health(),
                 recoveries: ingest.recoveries(),
                 checkpoints: CheckpointStats::default(),
+                history_dropped: None,
                 confirmations: ConfirmationStats::default(),
                 rule_files: RuleFileStats::default(),
                 task_restarts: BTreeMap::new(),

@@ -18,6 +18,11 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     writer.single(Family::gauge("plimsoll_aggregator_checkpoint_bytes", help), bytes);
     let family = Family::counter("plimsoll_aggregator_checkpoints_total", "Checkpoints written");
     writer.single(family, Value::Count(checkpoints.written));
+    if let Some(dropped) = view.own.history_dropped {
+        let help = "Samples that the history had no room for before its next checkpoint";
+        let family = Family::counter("plimsoll_aggregator_history_dropped_samples_total", help);
+        writer.single(family, Value::Count(dropped));
+    }
     let help = "Failed checkpoint writes and state files quarantined at the start, by reason";
     let failures = checkpoints.failures.iter().map(|(why, n)| (*why, Value::Count(*n)));
     writer.by_label(

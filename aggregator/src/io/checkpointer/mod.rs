@@ -27,7 +27,7 @@ use crate::core::history::{Bounds, StoredHistory};
 use crate::io::priority::give_way;
 
 /// Label values of the counter of failures.
-const FAILURES: [&str; 4] = ["damaged", "newer_version", "older_version", "write"];
+const FAILURES: [&str; 5] = ["damaged", "history", "newer_version", "older_version", "write"];
 
 /// The result of one write.
 #[derive(Debug)]
@@ -36,8 +36,16 @@ pub struct Written {
     began: (Mono, Wall),
     /// How long it took.
     took: Duration,
-    /// Bytes of its records and the confirmations for nodes, or why it failed.
-    outcome: Result<(u64, Vec<PendingConfirmation>), String>,
+    /// What was written and the confirmations for nodes, or why it failed.
+    outcome: Result<(Stored, Vec<PendingConfirmation>), String>,
+}
+
+/// What a write has stored.
+#[derive(Debug)]
+struct Stored {
+    bytes: u64,
+    /// Why the history was not written, if it was not.
+    history_error: Option<String>,
 }
 
 /// The driver's end of the writing thread.
@@ -197,13 +205,17 @@ impl Checkpointer {
             return;
         };
         match outcome {
-            Ok((bytes, confirmed)) => {
+            Ok((Stored { bytes, history_error }, confirmed)) => {
                 self.confirmed.extend(confirmed);
                 self.stats.at = Some(began.1);
                 self.stats.bytes = bytes;
                 self.stats.written += 1;
                 let next_after = interval(took, bytes);
-                core.on_stored(began.1, next_after);
+                core.on_stored(began.1, next_after, history_error.is_none());
+                if let Some(error) = history_error {
+                    tracing::error!(error, "history not written; it is tried again with the next");
+                    self.count_failure("history");
+                }
                 self.next_at = began.0.plus(next_after);
             }
             Err(error) => {
@@ -259,12 +271,20 @@ struct Files {
 
 impl Files {
     /// The history first: with a generation that the state lacks, it is undone at the next start.
-    fn write(&mut self, changes: Changes) -> Result<u64, redb::Error> {
-        let mut written = 0;
+    /// One that cannot be written delays no confirmation of nodes.
+    fn write(&mut self, mut changes: Changes) -> Result<Stored, redb::Error> {
+        let (mut bytes, mut history_error) = (0, None);
         if let (Some(history), Some(batch)) = (&mut self.history, changes.history()) {
-            written = history.write(batch)?;
+            match history.write(batch) {
+                Ok(written) => bytes = written,
+                Err(error) => {
+                    history_error = Some(error.to_string());
+                    changes = changes.without_history();
+                }
+            }
         }
-        Ok(written + self.state.write(changes)?)
+        bytes += self.state.write(changes)?;
+        Ok(Stored { bytes, history_error })
     }
 }
 
@@ -291,7 +311,7 @@ fn write_all(
         let began = (as_of, changes.at());
         let confirmations = changes.confirmations(as_of);
         let written = files.write(changes);
-        let outcome = written.map(|bytes| (bytes, confirmations)).map_err(|e| e.to_string());
+        let outcome = written.map(|stored| (stored, confirmations)).map_err(|e| e.to_string());
         if results.blocking_send(Written { began, took: watch.elapsed(), outcome }).is_err() {
             return;
         }

@@ -13,7 +13,7 @@ mod record;
 mod series;
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::MeshName;
@@ -47,10 +47,14 @@ const COVERAGE: u32 = 0;
 /// The key of the settings that names the file.
 const KEY: &str = "history.path";
 
+/// The open file; none after a write has failed, until the next one opens it again.
+type Slot = Arc<RwLock<Option<Database>>>;
+
 /// An open history file. One thread writes, any number read.
 #[derive(Debug)]
 pub struct HistoryStore {
-    database: Arc<Database>,
+    path: PathBuf,
+    database: Slot,
     bounds: Bounds,
     meta: Meta,
     names: SeriesNames,
@@ -92,7 +96,8 @@ impl HistoryStore {
             Err(fault) => return Err(fault.into_error(path)),
         };
         let (database, meta, names) = found;
-        let mut store = Self { database: Arc::new(database), bounds, meta, names };
+        let database = Arc::new(RwLock::new(Some(database)));
+        let mut store = Self { path: path.to_owned(), database, bounds, meta, names };
         let has_diverged =
             store.align(generation).map_err(|error| Fault::from(error).into_error(path))?;
         if store.meta.begun == Wall(0) {
@@ -108,7 +113,7 @@ impl HistoryStore {
     fn align(&mut self, generation: Option<u64>) -> Result<bool, redb::Error> {
         let Some(generation) = generation else { return Ok(false) };
         if self.meta.batch.generation == generation + 1 {
-            let transaction = begin(&self.database)?;
+            let transaction = self.begin()?;
             self.undo(&transaction)?;
             self.meta.batch = BatchId { generation, attempt: 0 };
             self.meta.write(&transaction)?;
@@ -132,6 +137,8 @@ impl HistoryStore {
         let before = (self.meta.clone(), self.names.len());
         let written = self.try_write(batch);
         if written.is_err() {
+            // redb refuses all that follows a failed write, until the file is opened again.
+            *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
             self.meta = before.0;
             self.names.truncate(before.1);
         }
@@ -139,7 +146,7 @@ impl HistoryStore {
     }
 
     fn try_write(&mut self, batch: &HistoryBatch) -> Result<u64, redb::Error> {
-        let transaction = begin(&self.database)?;
+        let transaction = self.begin()?;
         // An attempt before may have been written although its answer was an error.
         let held = Meta::read(&transaction)?.map_or(self.meta.batch, |meta| meta.batch);
         if held.generation == batch.id.generation {
@@ -153,6 +160,20 @@ impl HistoryStore {
         self.meta.write(&transaction)?;
         transaction.commit()?;
         Ok(written)
+    }
+
+    fn begin(&self) -> Result<WriteTransaction, redb::Error> {
+        let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        let database = match slot.take() {
+            Some(database) => database,
+            None => builder().create(&self.path)?,
+        };
+        let transaction = database.begin_write();
+        *slot = Some(database);
+        let mut transaction = transaction?;
+        // With it, a restart after kill -9 does not scan the whole file for repair.
+        transaction.set_quick_repair(true);
+        Ok(transaction)
     }
 
     fn add(
@@ -255,11 +276,10 @@ fn tier_number(place: usize) -> u8 {
     u8::try_from(place).expect("there are four tiers")
 }
 
-fn begin(database: &Database) -> Result<WriteTransaction, redb::Error> {
-    let mut transaction = database.begin_write()?;
-    // With it, a restart after kill -9 does not scan the whole file for repair.
-    transaction.set_quick_repair(true);
-    Ok(transaction)
+fn builder() -> Builder {
+    let mut builder = Builder::new();
+    builder.set_cache_size(HISTORY_CACHE_BYTES);
+    builder
 }
 
 /// Why a file cannot be used as it is.
@@ -321,9 +341,7 @@ fn inspect(path: &Path, mesh: &MeshName) -> Result<Found, Fault> {
 }
 
 fn read_head(path: &Path, mesh: &MeshName) -> Result<Found, Fault> {
-    let mut builder = Builder::new();
-    builder.set_cache_size(HISTORY_CACHE_BYTES);
-    let database = builder.create(path).map_err(redb::Error::from)?;
+    let database = builder().create(path).map_err(redb::Error::from)?;
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     let table = match transaction.open_table(META) {
         Err(TableError::TableDoesNotExist(_)) => None,

@@ -1,22 +1,22 @@
 //! Reads the history while it is written: a reading is of one point in time.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::time::Wall;
-use redb::{Database, ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
+use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
 use thiserror::Error;
 
 use super::meta::{self, Meta};
 use super::record::{Damaged, unpack};
-use super::{COVERAGE, META, SERIES, SLOTS, SlotKey, tier_number};
+use super::{COVERAGE, META, SERIES, SLOTS, Slot, SlotKey, tier_number};
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, BatchId, KeptFrom, Resolution, Span, spans};
 
 /// Makes readings of a history file.
 #[derive(Clone, Debug)]
 pub struct HistoryReader {
-    database: Arc<Database>,
+    database: Slot,
 }
 
 /// A file that cannot be read.
@@ -25,6 +25,9 @@ pub enum ReadError {
     /// The file fails.
     #[error("the history cannot be read: {0}")]
     Failed(#[from] redb::Error),
+    /// The latest write has failed.
+    #[error("the history could not be written and is closed until the next checkpoint")]
+    Closed,
     /// A record is damaged.
     #[error("{0}")]
     Damaged(String),
@@ -37,7 +40,7 @@ pub struct Reading {
 }
 
 impl HistoryReader {
-    pub(super) fn new(database: Arc<Database>) -> Self {
+    pub(super) fn new(database: Slot) -> Self {
         Self { database }
     }
 
@@ -46,7 +49,11 @@ impl HistoryReader {
     /// # Errors
     /// When it cannot be read.
     pub fn read(&self) -> Result<Reading, ReadError> {
-        let transaction = self.database.begin_read().map_err(redb::Error::from)?;
+        let transaction = {
+            let slot = self.database.read().unwrap_or_else(PoisonError::into_inner);
+            let database = slot.as_ref().ok_or(ReadError::Closed)?;
+            database.begin_read().map_err(redb::Error::from)?
+        };
         let meta = match opened(transaction.open_table(META))? {
             None => None,
             Some(table) => {

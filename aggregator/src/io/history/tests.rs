@@ -260,7 +260,7 @@ fn a_damaged_slot_fails_the_query_and_no_write() {
     kept.write(60, true);
     {
         let store = kept.store.as_ref().unwrap();
-        let transaction = store.database.begin_write().unwrap();
+        let transaction = store.begin().unwrap();
         let key = (0, 1, 5);
         transaction.open_table(SLOTS).unwrap().insert(key, &[1_u8, 2, 3, 4, 5][..]).unwrap();
         transaction.commit().unwrap();

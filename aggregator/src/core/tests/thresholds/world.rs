@@ -256,7 +256,7 @@ impl World {
         }
         if self.core.take_changes(self.now.wall).is_some() {
             match self.stores {
-                true => self.core.on_stored(self.now.wall, SECOND),
+                true => self.core.on_stored(self.now.wall, SECOND, true),
                 false => self.core.on_changes_lost(),
             }
         }
