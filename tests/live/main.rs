@@ -14,6 +14,7 @@ mod exact;
 mod faults;
 mod fleet;
 mod flood;
+mod history;
 mod hostile;
 mod killed;
 mod otlp;

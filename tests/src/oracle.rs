@@ -63,6 +63,12 @@ impl RawSamples {
         self.0.get(operation).map_or(0, |values| values.len() as u64)
     }
 
+    /// The values of one operation in nanoseconds, in ascending order.
+    #[must_use]
+    pub fn values(&self, operation: &str) -> &[u64] {
+        self.0.get(operation).map_or(&[], Vec::as_slice)
+    }
+
     /// Samples of all operations.
     #[must_use]
     pub fn len(&self) -> u64 {

@@ -262,6 +262,7 @@ fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -
     command.arg("--config").arg(settings).args(["--mesh", mesh, "--nats", url, "--http", http]);
     if options.keep_state {
         command.arg("--state").arg(options.dir.join("state.redb"));
+        command.arg("--history").arg(options.dir.join("history.redb"));
     }
     Child::start("aggregator", &options.dir, command)
 }

@@ -50,7 +50,7 @@ pub struct StackOptions {
     pub broker_settings: String,
     /// Parent of the nodes' spool directories; without spools if `None`.
     pub spools: Option<PathBuf>,
-    /// Whether the aggregator keeps its state in a file across restarts.
+    /// Whether the aggregator keeps its state and its history in files across restarts.
     pub keep_state: bool,
     /// Begins the name of each node; its number follows.
     pub node_prefix: String,

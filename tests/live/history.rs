@@ -1,0 +1,82 @@
+//! The past over HTTP and in the command, through kills of the aggregator and a lost state file.
+
+use std::process::Command;
+use std::time::Duration;
+
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::{Stack, bin_dir};
+use plimsoll_schemas::summary::{HistoryPage, OperationsPage};
+use plimsoll_tests::jobs::with_jobs;
+use plimsoll_tests::oracle::{RawSamples, check_drained};
+use serde_json::from_str;
+
+const WAIT: Duration = Duration::from_secs(30);
+/// Operations that only jobs time; a node adds its own.
+const JOBS: [&str; 2] = ["epoch_hook", "kernel_fetch"];
+
+async fn query(stack: &Stack, parameters: &str) -> HistoryPage {
+    let path = format!("/api/v1/query?{parameters}");
+    from_str(&stack.api().get(&path).await.unwrap()).unwrap()
+}
+
+fn count(page: &HistoryPage) -> u64 {
+    page.points.iter().map(|point| point.count).sum()
+}
+
+async fn await_samples(stack: &Stack, least: u64) -> u64 {
+    let enough = async || {
+        let page = stack.api().get("/api/v1/query?operation=epoch_hook&last=1h").await.ok()?;
+        Some(count(&from_str(&page).ok()?)).filter(|count| *count >= least)
+    };
+    until("more hooks are in the history", WAIT, enough).await.unwrap()
+}
+
+/// Every count equals the jobs' own, in one point and in points of 10 s, and each quantile lies
+/// within its bounds.
+async fn check(stack: &Stack, raw: &RawSamples) {
+    for operation in JOBS {
+        let values = raw.values(operation);
+        let whole = query(stack, &format!("operation={operation}&last=1h&quantiles=0.5,0.99")).await;
+        let slots = query(stack, &format!("operation={operation}&last=15m&step=10s")).await;
+        let counted = (count(&whole), count(&slots));
+        assert_eq!(counted, (raw.count(operation), raw.count(operation)), "{operation}");
+        for found in &whole.points[0].quantiles {
+            let rank = (found.quantile * values.len() as f64).ceil() as usize;
+            let exact = values[rank - 1] as f64 / 1e9;
+            assert!(found.lower <= exact && exact <= found.upper, "{found:?} {exact}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let mut had = 0;
+    for _ in 0..4 {
+        had = await_samples(&stack, had + 60).await;
+        stack.kill_aggregator();
+        stack.restart_aggregator().await.unwrap();
+    }
+    let drained = stack.drain().await.unwrap();
+    check_drained(&drained, stack.stations()).unwrap();
+    let raw = RawSamples::of_all(stack.stations()).unwrap();
+    check(&stack, &raw).await;
+    // The streams bring everything again to an aggregator without a state.
+    stack.kill_aggregator();
+    std::fs::remove_file(dir.path().join("state.redb")).unwrap();
+    stack.restart_aggregator().await.unwrap();
+    check(&stack, &raw).await;
+    let listed: OperationsPage =
+        from_str(&stack.api().get("/api/v1/operations").await.unwrap()).unwrap();
+    assert!(JOBS.iter().all(|name| listed.operations.iter().any(|other| other == name)));
+    let near = stack.api().get("/api/v1/query?operation=epoch_hok").await.unwrap_err();
+    assert!(format!("{near:#}").contains("there is \"fleet epoch_hook\""), "{near:#}");
+    let program = bin_dir().unwrap().join("plimsoll");
+    let mut command = Command::new(program);
+    command.args(["query", "epoch_hook", "--last", "1h", "--over", "18ms", "--url"]);
+    let output = command.arg(stack.api().url()).output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let row: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
+    assert_eq!(row[2], raw.count("epoch_hook").to_string(), "{text}");
+}
