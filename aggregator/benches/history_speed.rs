@@ -69,7 +69,10 @@ fn main() -> Result<()> {
             took.push(watch.elapsed().as_secs_f64() * 1e3);
         }
         took.sort_by(f64::total_cmp);
-        println!("{what:<26}: {:>7.1} ms (median of {QUERIES}), {count} samples", took[took.len() / 2]);
+        println!(
+            "{what:<26}: {:>7.1} ms (median of {QUERIES}), {count} samples",
+            took[took.len() / 2]
+        );
     }
     Ok(())
 }

@@ -36,7 +36,8 @@ async fn await_samples(stack: &Stack, least: u64) -> u64 {
 async fn check(stack: &Stack, raw: &RawSamples) {
     for operation in JOBS {
         let values = raw.values(operation);
-        let whole = query(stack, &format!("operation={operation}&last=1h&quantiles=0.5,0.99")).await;
+        let whole =
+            query(stack, &format!("operation={operation}&last=1h&quantiles=0.5,0.99")).await;
         let slots = query(stack, &format!("operation={operation}&last=15m&step=10s")).await;
         let counted = (count(&whole), count(&slots));
         assert_eq!(counted, (raw.count(operation), raw.count(operation)), "{operation}");

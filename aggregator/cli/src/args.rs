@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
+use crate::ledger::LedgerArgs;
 use crate::query::QueryArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
@@ -28,6 +29,8 @@ pub enum Command {
     Statistics(StatisticsArgs),
     /// Show quantiles of an operation at any past time
     Query(QueryArgs),
+    /// Show what became of every sample, by node
+    Ledger(LedgerArgs),
     /// Silence alerts: receivers are not notified until the silence ends
     Silence(SilenceArgs),
     /// Acknowledge an alert: receivers are notified only of its end
@@ -41,5 +44,6 @@ const EXAMPLES: &str = "Examples:
   plimsoll alerts --state firing          firing alerts with their summaries
   plimsoll statistics --operation fetch   mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same of any past time
+  plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
   plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";

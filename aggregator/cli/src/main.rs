@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
+use plimsoll_cli::ledger::ledger;
 use plimsoll_cli::query::query;
 use plimsoll_cli::statistics::statistics;
 use plimsoll_cli::up::up;
@@ -18,6 +19,7 @@ fn main() -> ExitCode {
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,
+            Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,
         }

@@ -193,6 +193,8 @@ pub const HISTORY_PENDING_SLOTS_MAX: usize = 8_192;
 pub const HISTORY_SERIES_MAX: usize = 65_536;
 /// Points in the answer to one query.
 pub const HISTORY_POINTS_MAX: u64 = 2_000;
+/// Bands of latencies in a heatmap.
+pub const HEATMAP_BANDS_MAX: usize = 256;
 /// Quantiles in one query.
 pub const HISTORY_QUANTILES_MAX: usize = 32;
 /// Limits in one query.

@@ -98,6 +98,45 @@ pub struct BucketCount {
     pub count: u64,
 }
 
+/// Samples of one operation by time and by latency, from exact counts: the answer of
+/// `/api/v1/heatmap`. Latencies are in `unit`, times are seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeatmapPage {
+    /// The mesh.
+    pub mesh: String,
+    /// The operation.
+    pub operation: String,
+    /// The roll-up; absent for the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollup: Option<String>,
+    /// The values of the roll-up's labels, in their order; absent for the fleet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub values: Option<Vec<String>>,
+    /// Unit of every latency in it.
+    pub unit: String,
+    /// Begin of the first column.
+    pub from_seconds: f64,
+    /// End of the last column.
+    pub to_seconds: f64,
+    /// Length of the slots to which the range was widened.
+    pub resolution: String,
+    /// Length of a column.
+    pub step_seconds: f64,
+    /// Bands of latencies, ascending, without gaps; none without samples.
+    pub bands: Vec<Band>,
+    /// Samples by column, then by band: as many rows as columns, as many numbers as bands.
+    pub counts: Vec<Vec<u64>>,
+}
+
+/// A band of latencies: whole buckets, so that counts in it are exact.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Band {
+    /// The smallest value in it.
+    pub lower: f64,
+    /// The largest value in it.
+    pub upper: f64,
+}
+
 /// What the history holds: the answer of `/api/v1/operations`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationsPage {

@@ -11,8 +11,8 @@ mod rules;
 mod statistics;
 
 pub use history::{
-    BucketCount, HistoryGroup, HistoryPage, HistoryPoint, HistoryTier, OperationsPage, OverLimit,
-    QuantileValue,
+    Band, BucketCount, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint, HistoryTier,
+    OperationsPage, OverLimit, QuantileValue,
 };
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
 pub use page::{

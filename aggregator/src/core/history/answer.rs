@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, layout, rank};
-use plimsoll_schemas::summary::{BucketCount, HistoryPoint, OverLimit, QuantileValue};
+use plimsoll_schemas::summary::{Band, BucketCount, HistoryPoint, OverLimit, QuantileValue};
 use plimsoll_schemas::time::{Wall, seconds};
 
 use super::Unstored;
@@ -73,6 +73,37 @@ impl Accumulator {
     fn point(&mut self, at: Wall) -> Option<&mut Point> {
         let place = self.layout.point_of(at)?;
         self.points.get_mut(place)
+    }
+
+    /// All samples by band of latencies and by point: at most so many bands, each of equally many
+    /// whole buckets, from the smallest to the largest sample.
+    #[must_use]
+    pub fn bands(&self, most: usize) -> (Vec<Band>, Vec<Vec<u64>>) {
+        let used = self.points.iter().flat_map(|point| {
+            let mut buckets = point.samples.counts().iter().map(|(index, _)| index);
+            let first = buckets.next();
+            first.into_iter().chain(buckets.next_back())
+        });
+        let (first, last) =
+            used.fold((usize::MAX, 0), |(first, last), index| (first.min(index), last.max(index)));
+        if first > last {
+            return (Vec::new(), vec![Vec::new(); self.points.len()]);
+        }
+        let width = (last - first + 1).div_ceil(most.max(1));
+        let bands = (first..=last).step_by(width).map(|begin| Band {
+            lower: seconds(layout::lowest(begin)),
+            upper: seconds(layout::highest((begin + width - 1).min(last))),
+        });
+        let bands: Vec<Band> = bands.collect();
+        let counts = self.points.iter().map(|point| {
+            let mut row = vec![0; bands.len()];
+            for (index, n) in point.samples.counts().iter() {
+                row[(index - first) / width] += n;
+            }
+            row
+        });
+        let counts = counts.collect();
+        (bands, counts)
     }
 
     /// The points as a query asks for them.

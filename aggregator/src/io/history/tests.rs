@@ -226,6 +226,32 @@ fn a_tier_with_too_many_bytes_drops_its_oldest_slots_and_coarser_ones_answer() {
 }
 
 #[test]
+fn a_heatmap_counts_every_sample_in_the_band_and_column_that_it_lies_in() {
+    let mut kept = Kept::new(default_bounds());
+    let samples: Vec<(u64, u64)> =
+        (0..600).map(|n| (1_000 + n, 1_000 * (1 + (n * n * 7_919) % 5_000_000))).collect();
+    samples.iter().for_each(|(seconds, value)| kept.add(*seconds, *value));
+    kept.write(1_600, true);
+    let asked = query(1_000..1_600, Some(60));
+    let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
+    let layout = Layout::of(&asked, at(1_600), &reading.kept_from()).unwrap();
+    let mut answer = Accumulator::new(layout.clone());
+    assert_eq!(answer.bands(20), (Vec::new(), vec![Vec::new(); layout.points().count()]));
+    reading.add_to(&mut answer, &asked.pool).unwrap();
+    let (bands, counts) = answer.bands(20);
+    assert!((10..=20).contains(&bands.len()), "{}", bands.len());
+    for (column, range) in counts.iter().zip(layout.points()) {
+        for (count, band) in column.iter().zip(&bands) {
+            let lies_within = |(seconds, value): &&(u64, u64)| {
+                let value = *value as f64 / 1e9;
+                range.contains(&at(*seconds)) && band.lower <= value && value <= band.upper
+            };
+            assert_eq!(*count, samples.iter().filter(lies_within).count() as u64, "{band:?}");
+        }
+    }
+}
+
+#[test]
 fn a_state_that_is_gone_leaves_the_history_and_its_positions() {
     let mut kept = Kept::new(default_bounds());
     kept.add(50, 7);

@@ -1,4 +1,4 @@
-//! The past over HTTP: `/api/v1/query` and `/api/v1/operations`. What the history file holds is
+//! The past over HTTP: `/api/v1/query`, `/api/v1/heatmap` and `/api/v1/operations`. What the history file holds is
 //! read on a thread of its own, one request at a time, and what is not stored yet is added.
 //!
 //! DESIGN A75.
@@ -16,7 +16,7 @@ use plimsoll_clock::Clock;
 use plimsoll_runtime::http::ending;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{
-    HistoryGroup, HistoryPage, HistoryTier, OperationsPage, STATISTICS_UNIT,
+    HeatmapPage, HistoryGroup, HistoryPage, HistoryTier, OperationsPage, STATISTICS_UNIT,
 };
 use plimsoll_schemas::time::{Wall, seconds};
 use tokio::sync::Mutex as Turn;
@@ -47,6 +47,7 @@ pub(super) fn routes(queries: QuerySender) -> Router {
     let handler = HistoryHandler { queries, turn: Arc::default(), clock: Clock::start() };
     Router::new()
         .route("/api/v1/query", get(show_query))
+        .route("/api/v1/heatmap", get(show_heatmap))
         .route("/api/v1/operations", get(show_operations))
         .with_state(handler)
 }
@@ -60,7 +61,22 @@ async fn show_query(
         Ok(query) => query,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
     };
-    match handler.answer(query, now).await {
+    match handler.answer(query, now, page).await {
+        Ok(page) => Json(page).into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn show_heatmap(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Parameters<Vec<(String, String)>>,
+) -> Response {
+    let now = handler.clock.now().wall;
+    let (query, bands) = match parameters::parse_heatmap(&pairs, now) {
+        Ok(parsed) => parsed,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
+    };
+    match handler.answer(query, now, move |answered| heatmap(answered, bands)).await {
         Ok(page) => Json(page).into_response(),
         Err(refusal) => refusal.into_response(),
     }
@@ -89,13 +105,22 @@ impl HistoryHandler {
         Ok((mesh, reader))
     }
 
-    async fn answer(&self, query: HistoryQuery, now: Wall) -> Result<HistoryPage, Refusal> {
+    /// Computes a page from the samples of a query, on a thread of its own.
+    async fn answer<P: Send + 'static>(
+        &self,
+        query: HistoryQuery,
+        now: Wall,
+        page: impl FnOnce(Answered) -> P + Send + 'static,
+    ) -> Result<P, Refusal> {
         let _turn = self.turn.lock().await;
         let (mesh, reader) = self.reader().await?;
         let (reading, unstored) = self.read(&reader, &query.pool).await?;
         let layout = Layout::of(&query, now, &reading.kept_from())
             .map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
-        let computed = spawn_blocking(move || page(&mesh, &query, layout, &reading, &unstored));
+        let computed = spawn_blocking(move || {
+            let answer = accumulate(&query.pool, layout, &reading, &unstored)?;
+            Ok(page(Answered { mesh, query, reading, answer }))
+        });
         computed.await.map_err(|_| Refusal::failed("the query cannot be computed"))?
     }
 
@@ -134,37 +159,87 @@ impl HistoryHandler {
     }
 }
 
-fn page(
-    mesh: &MeshName,
-    query: &HistoryQuery,
+/// The samples of a query, and what they were read from.
+struct Answered {
+    mesh: MeshName,
+    query: HistoryQuery,
+    reading: Reading,
+    answer: Accumulator,
+}
+
+impl Answered {
+    fn operation(&self) -> String {
+        match &self.query.pool {
+            Pool::Fleet(operation) => operation.to_string(),
+            Pool::Group(_, group) => group.operation.to_string(),
+            Pool::Selected(budget) => budget.to_string(),
+        }
+    }
+
+    fn rollup(&self) -> Option<String> {
+        match &self.query.pool {
+            Pool::Group(rollup, _) => Some(rollup.clone()),
+            Pool::Fleet(_) | Pool::Selected(_) => None,
+        }
+    }
+
+    fn values(&self) -> Option<Vec<String>> {
+        match &self.query.pool {
+            Pool::Group(_, group) => Some(group.values.iter().map(ToString::to_string).collect()),
+            Pool::Fleet(_) | Pool::Selected(_) => None,
+        }
+    }
+}
+
+/// All samples of a query, stored and not stored yet.
+fn accumulate(
+    pool: &Pool,
     layout: Layout,
     reading: &Reading,
     unstored: &Unstored,
-) -> Result<HistoryPage, Refusal> {
-    let mut answer = Accumulator::new(layout.clone());
-    let is_known = reading.add_to(&mut answer, &query.pool)?;
+) -> Result<Accumulator, Refusal> {
+    let mut answer = Accumulator::new(layout);
+    let is_known = reading.add_to(&mut answer, pool)?;
     if !is_known && unstored.samples.pools.is_empty() {
-        return Err(unknown(&query.pool, &reading.pools()?));
+        return Err(unknown(pool, &reading.pools()?));
     }
     answer.add_unstored(unstored);
-    let (operation, rollup) = match &query.pool {
-        Pool::Fleet(operation) => (operation, None),
-        Pool::Group(rollup, group) => (&group.operation, Some((rollup, &group.values))),
-        Pool::Selected(_) => return Err(Refusal::failed("budgets have no history")),
-    };
-    Ok(HistoryPage {
-        mesh: mesh.to_string(),
-        operation: operation.to_string(),
-        rollup: rollup.map(|(name, _)| name.clone()),
-        values: rollup.map(|(_, values)| values.iter().map(ToString::to_string).collect()),
+    Ok(answer)
+}
+
+fn page(answered: Answered) -> HistoryPage {
+    let layout = answered.answer.layout();
+    HistoryPage {
+        mesh: answered.mesh.to_string(),
+        operation: answered.operation(),
+        rollup: answered.rollup(),
+        values: answered.values(),
         unit: STATISTICS_UNIT.to_owned(),
         from_seconds: seconds(layout.range.start.0),
         to_seconds: seconds(layout.range.end.0),
         resolution: layout.resolution.as_str().to_owned(),
         step_seconds: layout.step.as_secs_f64(),
-        kept_from_seconds: kept_from(reading),
-        points: answer.points(query),
-    })
+        kept_from_seconds: kept_from(&answered.reading),
+        points: answered.answer.points(&answered.query),
+    }
+}
+
+fn heatmap(answered: Answered, bands: usize) -> HeatmapPage {
+    let layout = answered.answer.layout();
+    let (bands, counts) = answered.answer.bands(bands);
+    HeatmapPage {
+        mesh: answered.mesh.to_string(),
+        operation: answered.operation(),
+        rollup: answered.rollup(),
+        values: answered.values(),
+        unit: STATISTICS_UNIT.to_owned(),
+        from_seconds: seconds(layout.range.start.0),
+        to_seconds: seconds(layout.range.end.0),
+        resolution: layout.resolution.as_str().to_owned(),
+        step_seconds: layout.step.as_secs_f64(),
+        bands,
+        counts,
+    }
 }
 
 /// Since when at least the coarsest tier keeps samples.

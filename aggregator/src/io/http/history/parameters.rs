@@ -1,4 +1,4 @@
-//! The parameters of `/api/v1/query`.
+//! The parameters of `/api/v1/query` and `/api/v1/heatmap`.
 
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -8,13 +8,16 @@ use plimsoll_schemas::time::Wall;
 use crate::core::fleet::{Group, Pool};
 use crate::core::history::HistoryQuery;
 use crate::io::http::orders::{BadRequest, bad, pick, value};
-use crate::limits::{HISTORY_LIMITS_MAX, HISTORY_QUANTILES_MAX};
+use crate::limits::{HEATMAP_BANDS_MAX, HISTORY_LIMITS_MAX, HISTORY_QUANTILES_MAX};
 
 const KNOWN: [&str; 9] =
     ["operation", "rollup", "from", "to", "last", "step", "quantiles", "over", "distribution"];
 const NAMES: &str =
     "operation, rollup, value, from, to, last, step, quantiles, over and distribution";
 const QUANTILES: &str = "0.5,0.9,0.99,0.999";
+/// Columns of a heatmap whose `step` is not given.
+const COLUMNS: u32 = 120;
+const BANDS: usize = 48;
 /// The range without `from`, `to` and `last`.
 const LAST: Duration = Duration::from_secs(3_600);
 const TIME: &str = "seconds since 1970, UTC as 2026-11-24T10:05:00Z, now, or now-2h";
@@ -58,6 +61,27 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
         limits_ns: list(over.unwrap_or_default(), HISTORY_LIMITS_MAX, limit)?,
         with_distribution,
     })
+}
+
+/// The query of a heatmap, and its number of bands.
+pub(super) fn parse_heatmap(
+    pairs: &[(String, String)],
+    now: Wall,
+) -> Result<(HistoryQuery, usize), BadRequest> {
+    let (bands, pairs): (Vec<_>, Vec<_>) =
+        pairs.iter().cloned().partition(|(key, _)| key == "bands");
+    let bands = match bands.as_slice() {
+        [] => BANDS,
+        [(_, text)] => {
+            let found = text.parse().ok().filter(|n| (1..=HEATMAP_BANDS_MAX).contains(n));
+            found.ok_or_else(|| value("bands", text, &format!("1 to {HEATMAP_BANDS_MAX}")))?
+        }
+        _ => return Err(BadRequest::Twice("bands".to_owned())),
+    };
+    let query = parse(&pairs, now)?;
+    let length = query.range.end.since(query.range.start);
+    let step = query.step.or(Some(length / COLUMNS)).filter(|step| !step.is_zero());
+    Ok((HistoryQuery { step, ..query }, bands))
 }
 
 fn list<T>(
@@ -126,6 +150,22 @@ mod tests {
         assert_eq!(query.quantiles, [0.5, 0.9, 0.99, 0.999]);
         assert_eq!((query.step, query.with_distribution), (None, false));
         assert_eq!(query.pool, Pool::Fleet(Operation::new("epoch_hook").unwrap()));
+    }
+
+    #[test]
+    fn a_heatmap_has_120_columns_and_48_bands_unless_others_are_given() {
+        let read = |pairs: &[(&str, &str)]| {
+            let owned: Vec<_> =
+                pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+            parse_heatmap(&owned, NOW).map_err(|error| error.to_string())
+        };
+        let (query, bands) = read(&[("operation", "o")]).unwrap();
+        assert_eq!((query.step, bands), (Some(Duration::from_secs(30)), 48));
+        let given = [("operation", "o"), ("bands", "7"), ("step", "1m")];
+        let (query, bands) = read(&given).unwrap();
+        assert_eq!((query.step, bands), (Some(Duration::from_secs(60)), 7));
+        let error = read(&[("operation", "o"), ("bands", "0")]).unwrap_err();
+        assert_eq!(error, "bands is \"0\"; it must be 1 to 256");
     }
 
     #[test]

@@ -1,0 +1,138 @@
+//! `plimsoll ledger`: what became of every sample, by node.
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::summary::{Ledger, LedgerPage};
+
+use crate::targets::Targets;
+
+const PATH: &str = "/api/v1/ledger";
+
+/// Show what became of every sample, by node
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll ledger
+  plimsoll ledger --node n7
+  plimsoll ledger --open                    only nodes with samples held, unaccounted or lost
+  plimsoll ledger --json | jq '.nodes[] | {node, ledger}'
+
+recorded = merged + held + unaccounted + unread + lost, for each node, always.")]
+pub struct LedgerArgs {
+    /// Show this node alone
+    #[arg(long)]
+    node: Option<String>,
+    /// Show only nodes whose samples are not all merged
+    #[arg(long)]
+    open: bool,
+    #[command(flatten)]
+    at: Targets,
+}
+
+/// Shows the ledger of each aggregator.
+///
+/// # Errors
+/// When an aggregator does not respond, or the node is unknown.
+pub async fn ledger(args: &LedgerArgs) -> Result<Exit> {
+    for api in args.at.apis()? {
+        let text = api.request("GET", PATH, None).await?;
+        let page: LedgerPage = serde_json::from_str(&text)
+            .with_context(|| format!("{PATH} has an unexpected form"))?;
+        if let Some(node) = &args.node {
+            let known = page.nodes.iter().any(|row| row.node == *node);
+            anyhow::ensure!(known, "node {node:?} is unknown; plimsoll ledger lists all nodes");
+        }
+        args.at.print(&text, || table(&page, args.node.as_deref(), args.open));
+    }
+    Ok(Exit::Success)
+}
+
+fn table(page: &LedgerPage, node: Option<&str>, open: bool) -> String {
+    let mut text = format!(
+        "{:<24} {:>13} {:>13} {:>9} {:>11} {:>9} {:>9}  LOST BY REASON\n",
+        "NODE", "RECORDED", "MERGED", "HELD", "UNACCOUNTED", "UNREAD", "LOST"
+    );
+    let is_shown = |name: &str, ledger: &Ledger| {
+        node.is_none_or(|node| node == name) && (!open || ledger.recorded != ledger.merged)
+    };
+    for row in page.nodes.iter().filter(|row| is_shown(&row.node, &row.ledger)) {
+        line(&mut text, &row.node, &row.ledger);
+    }
+    if node.is_none() {
+        line(&mut text, "fleet", &page.fleet);
+    }
+    if page.behind {
+        text.push_str(
+            "\nA stream holds messages that were not read yet; their samples are held.\n",
+        );
+    }
+    text
+}
+
+fn line(text: &mut String, name: &str, ledger: &Ledger) {
+    let lost: u64 = ledger.lost.values().sum();
+    let reasons: Vec<String> =
+        ledger.lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
+    let Ledger { recorded, merged, held, unaccounted, unread, .. } = ledger;
+    let row = format!(
+        "{name:<24} {recorded:>13} {merged:>13} {held:>9} {unaccounted:>11} {unread:>9} {lost:>9}  {}",
+        reasons.join(", ")
+    );
+    // Writing to a string cannot fail.
+    let _written = writeln!(text, "{}", row.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::summary::NodeLedger;
+
+    use super::*;
+
+    fn page() -> LedgerPage {
+        let settled = Ledger { recorded: 7, merged: 7, ..Ledger::default() };
+        let lost = [("crash".to_owned(), 2)].into();
+        let open = Ledger { recorded: 9, merged: 4, held: 3, lost, ..Ledger::default() };
+        let mut fleet = settled.clone();
+        fleet.add(&open);
+        let row = |node: &str, ledger: Ledger| NodeLedger {
+            node: node.to_owned(),
+            ledger,
+            gap_samples: 0,
+            duplicates: 0,
+            duplicate_names: 0,
+            runs: Vec::new(),
+            past: Ledger::default(),
+        };
+        LedgerPage {
+            mesh: "m".to_owned(),
+            at_seconds: 1.0,
+            ready: true,
+            behind: false,
+            fleet,
+            nodes: vec![row("a", settled), row("b", open)],
+        }
+    }
+
+    fn rows(node: Option<&str>, open: bool) -> Vec<Vec<String>> {
+        let text = table(&page(), node, open);
+        let rows = text.lines().skip(1);
+        rows.map(|row| row.split_whitespace().map(str::to_owned).collect()).collect()
+    }
+
+    #[test]
+    fn every_row_adds_up_and_losses_have_their_reason() {
+        let all = rows(None, false);
+        assert_eq!(all[0], ["a", "7", "7", "0", "0", "0", "0"]);
+        assert_eq!(all[1], ["b", "9", "4", "3", "0", "0", "2", "crash", "2"]);
+        assert_eq!(all[2][..4], ["fleet", "16", "11", "3"]);
+    }
+
+    #[test]
+    fn one_node_or_those_that_are_open_can_be_shown_alone() {
+        assert_eq!(rows(Some("a"), false).len(), 1);
+        let open: Vec<String> = rows(None, true).into_iter().map(|row| row[0].clone()).collect();
+        assert_eq!(open, ["b", "fleet"]);
+    }
+}
