@@ -91,7 +91,7 @@ impl Core {
             fleet: Fleet::restore(&rules, nodes, pools, rest.fleet),
             evaluator: Evaluator::restore(rules, now.mono, rest.evaluator),
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
-            history: History::default(),
+            history: History::paused(rest.history_generation),
             is_evaluating: false,
             task_restarts: 0,
             mesh,

@@ -78,6 +78,13 @@ impl History {
         Self { is_kept: true, stored: batch, read, ..Self::default() }
     }
 
+    /// No history is kept now; one that was kept before had reached this generation, and has it
+    /// still when it is kept again.
+    #[must_use]
+    pub fn paused(generation: u64) -> Self {
+        Self { stored: BatchId { generation, attempt: 0 }, ..Self::default() }
+    }
+
     /// Whether a message of a lane's stream, of which `position` is about, is new to the history.
     #[must_use]
     pub fn is_new(&self, lane: Lane, seq: u64, position: impl FnOnce() -> Position) -> bool {

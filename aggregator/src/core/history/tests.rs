@@ -84,6 +84,14 @@ fn without_a_store_nothing_is_collected() {
 }
 
 #[test]
+fn a_history_that_is_not_kept_for_a_while_has_its_generation_afterwards() {
+    let mut history = History::paused(7);
+    history.on_merged(&merged(5, 7), &Rollups::default());
+    assert!(history.take(at(6), BTreeMap::new()).is_none());
+    assert_eq!((history.generation(), history.dropped()), (7, None));
+}
+
+#[test]
 fn what_the_streams_hold_again_is_not_new() {
     let position = |read| Position { read, stream_id: Some("s".to_owned()) };
     let read = BTreeMap::from([(Lane::Normal, position(9))]);
