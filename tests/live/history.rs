@@ -81,3 +81,24 @@ async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state
     let row: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
     assert_eq!(row[2], raw.count("epoch_hook").to_string(), "{text}");
 }
+
+#[tokio::test]
+async fn a_run_has_its_label_its_events_and_its_exit_code() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let seen = dir.path().join("seen");
+    let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
+    let script = format!("echo $PLIMSOLL_LABELS $PLIMSOLL_ENABLE > {}; exit 3", seen.display());
+    command.args(["run", "--name", "v42", "--label", "rank=1", "--socket"]);
+    command.arg(&stack.stations()[0].socket).args(["--", "sh", "-c", &script]);
+    command.env_remove("PLIMSOLL_ENABLE").env("PLIMSOLL_LABELS", "role=train");
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(std::fs::read_to_string(seen).unwrap(), "run=v42,rank=1,role=train 1\n");
+    let both = async || {
+        let page = stack.api().get("/api/v1/events").await.ok()?;
+        let words = ["run v42 started", "run v42 ended", "exit code 3"];
+        words.iter().all(|part| page.contains(part)).then_some(())
+    };
+    until("both events of the run", WAIT, both).await.unwrap();
+}

@@ -6,6 +6,7 @@ use plimsoll_runtime::exit::TABLE;
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::ledger::LedgerArgs;
 use crate::query::QueryArgs;
+use crate::run::RunArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
 
@@ -23,6 +24,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a broker, an aggregator and nodes with jobs on this machine
     Up(UpArgs),
+    /// Run a command as a named run: its samples have the label `run`
+    Run(RunArgs),
     /// List alerts
     Alerts(AlertsArgs),
     /// Show count, mean, deviation and percentiles of an operation
@@ -41,6 +44,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll up                             run three nodes; Ctrl-C drains and ends
   plimsoll up --seconds 30 --json         run for 30 s, report as JSON
   plimsoll up --nodes 5 --dir ./run       keep logs, raw samples and streams
+  plimsoll run --name v42 -- ./train      samples with the label run=v42
   plimsoll alerts --state firing          firing alerts with their summaries
   plimsoll statistics --operation fetch   mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same of any past time

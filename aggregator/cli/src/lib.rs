@@ -9,6 +9,7 @@ pub mod args;
 pub mod ledger;
 pub mod query;
 pub mod report;
+pub mod run;
 pub mod statistics;
 pub mod table;
 pub mod targets;

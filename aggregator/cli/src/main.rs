@@ -7,6 +7,7 @@ use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::ledger::ledger;
 use plimsoll_cli::query::query;
+use plimsoll_cli::run::run;
 use plimsoll_cli::statistics::statistics;
 use plimsoll_cli::up::up;
 use plimsoll_runtime::block_on;
@@ -14,7 +15,8 @@ use plimsoll_runtime::exit::{Exit, fail};
 
 fn main() -> ExitCode {
     let ran = block_on(async {
-        match Cli::parse().command {
+        let exit = match Cli::parse().command {
+            Command::Run(args) => return run(&args).await,
             Command::Up(args) => up(&args).await,
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,
@@ -22,10 +24,8 @@ fn main() -> ExitCode {
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,
-        }
+        };
+        exit.map(ExitCode::from)
     });
-    match ran {
-        Ok(exit) => exit.into(),
-        Err(error) => fail("plimsoll", Exit::Failure, &format!("{error:#}")),
-    }
+    ran.unwrap_or_else(|error| fail("plimsoll", Exit::Failure, &format!("{error:#}")))
 }
