@@ -387,7 +387,8 @@ impl Driver {
         }
         let mut view = self.core.read_view(began.wall, self.broker.state());
         view.own.checkpoints = self.checkpointer.stats().clone();
-        view.own.history_dropped = self.core.history().dropped();
+        let unkept = self.checkpointer.stats().history_dropped;
+        view.own.history_dropped = self.core.history().dropped().map(|pending| pending + unkept);
         view.own.rule_files = self.rules.stats().clone();
         view.own.confirmations = self.confirmations.stats();
         view.own.task_restarts = self.supervisor.restarts();

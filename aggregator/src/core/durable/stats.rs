@@ -15,6 +15,8 @@ pub struct CheckpointStats {
     pub bytes: u64,
     /// Checkpoints written.
     pub written: u64,
+    /// Samples that the history file had no series for.
+    pub history_dropped: u64,
     /// Failures, by reason.
     pub failures: BTreeMap<&'static str, u64>,
 }

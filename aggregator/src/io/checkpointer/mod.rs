@@ -18,7 +18,7 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Wall};
 use tokio::sync::mpsc;
 
-use super::history::{HistoryReader, HistoryStore, OpenedHistory};
+use super::history::{HistoryReader, HistoryStore, HistoryWritten, OpenedHistory};
 use super::store::{Opened, Quarantined, Store, StoreError};
 use crate::core::Core;
 use crate::core::durable::PendingConfirmation;
@@ -44,6 +44,7 @@ pub struct Written {
 #[derive(Debug)]
 struct Stored {
     bytes: u64,
+    history: HistoryWritten,
     /// Why the history was not written, if it was not.
     history_error: Option<String>,
 }
@@ -205,10 +206,11 @@ impl Checkpointer {
             return;
         };
         match outcome {
-            Ok((Stored { bytes, history_error }, confirmed)) => {
+            Ok((Stored { bytes, history, history_error }, confirmed)) => {
                 self.confirmed.extend(confirmed);
                 self.stats.at = Some(began.1);
                 self.stats.bytes = bytes;
+                self.stats.history_dropped += history.dropped;
                 self.stats.written += 1;
                 let next_after = interval(took, bytes);
                 core.on_stored(began.1, next_after, history_error.is_none());
@@ -273,18 +275,18 @@ impl Files {
     /// The history first: with a generation that the state lacks, it is undone at the next start.
     /// One that cannot be written delays no confirmation of nodes.
     fn write(&mut self, mut changes: Changes) -> Result<Stored, redb::Error> {
-        let (mut bytes, mut history_error) = (0, None);
-        if let (Some(history), Some(batch)) = (&mut self.history, changes.history()) {
-            match history.write(batch) {
-                Ok(written) => bytes = written,
+        let (mut history, mut history_error) = (HistoryWritten::default(), None);
+        if let (Some(store), Some(batch)) = (&mut self.history, changes.history()) {
+            match store.write(batch) {
+                Ok(written) => history = written,
                 Err(error) => {
                     history_error = Some(error.to_string());
                     changes = changes.without_history();
                 }
             }
         }
-        bytes += self.state.write(changes)?;
-        Ok(Stored { bytes, history_error })
+        let bytes = self.state.write(changes)? + history.bytes;
+        Ok(Stored { bytes, history, history_error })
     }
 }
 

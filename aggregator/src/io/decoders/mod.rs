@@ -18,7 +18,8 @@ use tokio::task::{JoinHandle, spawn_blocking};
 
 use crate::core::ingest::Decoded;
 use crate::limits::{
-    DECODE_THREADS_MAX, DECODED_APART_BYTES_MIN, DECODED_APART_MIN, DECODED_BATCH_BYTES_MAX, DECODED_BATCH_MESSAGES_MAX,
+    DECODE_THREADS_MAX, DECODED_APART_BYTES_MIN, DECODED_APART_MIN, DECODED_BATCH_BYTES_MAX,
+    DECODED_BATCH_MESSAGES_MAX,
 };
 
 /// What a lane brings.

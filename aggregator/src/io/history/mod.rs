@@ -60,6 +60,15 @@ pub struct HistoryStore {
     names: SeriesNames,
 }
 
+/// What a write has stored.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HistoryWritten {
+    /// Bytes of its slots.
+    pub bytes: u64,
+    /// Samples of series for which there is no room.
+    pub dropped: u64,
+}
+
 /// What was found at the start.
 #[derive(Debug)]
 pub struct OpenedHistory {
@@ -128,12 +137,12 @@ impl HistoryStore {
         HistoryReader::new(Arc::clone(&self.database))
     }
 
-    /// Adds a batch in one transaction; returns the bytes written.
+    /// Adds a batch in one transaction.
     ///
     /// # Errors
     /// When it may not have been written. It may be tried again, with a later attempt's samples
     /// beside it.
-    pub fn write(&mut self, batch: &HistoryBatch) -> Result<u64, redb::Error> {
+    pub fn write(&mut self, batch: &HistoryBatch) -> Result<HistoryWritten, redb::Error> {
         let before = (self.meta.clone(), self.names.len());
         let written = self.try_write(batch);
         if written.is_err() {
@@ -145,7 +154,7 @@ impl HistoryStore {
         written
     }
 
-    fn try_write(&mut self, batch: &HistoryBatch) -> Result<u64, redb::Error> {
+    fn try_write(&mut self, batch: &HistoryBatch) -> Result<HistoryWritten, redb::Error> {
         let transaction = self.begin()?;
         // An attempt before may have been written although its answer was an error.
         let held = Meta::read(&transaction)?.map_or(self.meta.batch, |meta| meta.batch);
@@ -180,31 +189,43 @@ impl HistoryStore {
         &mut self,
         transaction: &WriteTransaction,
         batch: &HistoryBatch,
-    ) -> Result<u64, redb::Error> {
+    ) -> Result<HistoryWritten, redb::Error> {
         let mut slots = transaction.open_table(SLOTS)?;
         let mut undo = transaction.open_table(UNDO)?;
         let mut tables = Tables { slots: &mut slots, undo: &mut undo, written: 0 };
+        let mut dropped: u64 = 0;
         let SlotSamples { pools, coverage } = &batch.samples;
         for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
             let tier = tier_number(place);
             let oldest = resolution.number(batch.at.minus(self.bounds[place].age));
+            let (mut grown, mut is_short) = (0, false);
             for (pool, of_pool) in pools {
-                let Some(series) = self.names.number(pool, transaction)? else { continue };
+                let Some(series) = self.names.number(pool, transaction)? else {
+                    if place == 0 {
+                        dropped += of_pool.values().map(Histogram::count).sum::<u64>();
+                    }
+                    continue;
+                };
                 for (number, parts) in by_slot(of_pool, resolution) {
-                    if number >= oldest {
-                        let key = (tier, series, number);
-                        self.meta.bytes[place] += tables.add_samples(key, &parts)?;
+                    match number >= oldest {
+                        true => grown += tables.add_samples((tier, series, number), &parts)?,
+                        false => is_short = true,
                     }
                 }
             }
             for (number, parts) in by_slot(coverage, resolution) {
                 if number >= oldest {
-                    self.meta.bytes[place] +=
-                        tables.add_coverage((tier, COVERAGE, number), &parts)?;
+                    grown += tables.add_coverage((tier, COVERAGE, number), &parts)?;
                 }
             }
+            self.meta.bytes[place] += grown;
+            if is_short {
+                // From here on it lacks samples that the coarser ones have.
+                let kept = &mut self.meta.kept_from[place];
+                *kept = (*kept).max(resolution.begin(oldest));
+            }
         }
-        Ok(tables.written)
+        Ok(HistoryWritten { bytes: tables.written, dropped })
     }
 
     /// Puts back what the latest batch has replaced.

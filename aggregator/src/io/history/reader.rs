@@ -1,6 +1,6 @@
 //! Reads the history while it is written: a reading is of one point in time.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::PoisonError;
 
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::time::Wall;

@@ -124,7 +124,7 @@ fn an_unusable_file_is_quarantined_and_a_new_one_created() {
         file.set_len(file.metadata().unwrap().len() * part / 8).unwrap();
     };
     let damages: [(&str, Damage<'_>); 7] = [
-        ("newer_version", &|path| of_version(path, 12)),
+        ("newer_version", &|path| of_version(path, 13)),
         ("older_version", &|path| of_version(path, 1)),
         ("damaged", &foreign),
         ("damaged", &text),
@@ -191,7 +191,7 @@ fn an_unusable_path_is_a_configuration_error() {
         assert!(error.starts_with("state.path: ") && error.contains("directory"), "{error}");
     }
     let other = error(&path, &MeshName::new("other").unwrap());
-    assert!(other.contains("contains the state of mesh m, not of other; use"), "{other}");
+    assert!(other.contains("belongs to mesh m, not to other; use"), "{other}");
     let _holder = open(&path);
     assert!(error(&path, &mesh()).ends_with("is in use by another process"));
 }

@@ -214,7 +214,7 @@ fn records_of_another_version_differ_from_damaged_ones() {
         change(stored.0.get_mut("rest").unwrap());
         stored.read().unwrap_err()
     };
-    assert_eq!(refused(&|rest| rest[1] = 12), Unusable::Newer(12));
+    assert_eq!(refused(&|rest| rest[1] = 13), Unusable::Newer(13));
     assert_eq!(refused(&|rest| rest[1] = 1), Unusable::Older(1));
     let damaged = |record: &str, what: &str| Unusable::Damaged {
         record: record.to_owned(),
