@@ -1,6 +1,6 @@
 //! Cost of the past: one operation of a large fleet over 30 days is written by the real store and
-//! queried, the file opened anew for each query. It prints milliseconds of each query, bytes of each
-//! tier, and the growth of a day.
+//! queried, the file opened anew for each query. It prints milliseconds of each query, bytes of
+//! each tier, and the growth of a day.
 //!
 //! `cargo bench -p plimsoll-aggregator --bench history_speed`
 

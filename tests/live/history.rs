@@ -66,12 +66,16 @@ async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state
     // The streams bring everything again to an aggregator without a state.
     stack.kill_aggregator();
     std::fs::remove_file(dir.path().join("state.redb")).unwrap();
-    stack.restart_aggregator().await.unwrap();
+    // The nodes have ended, so nothing but the aggregator can be waited for.
+    stack.launch_aggregator().unwrap();
+    let ready = async || stack.api().is_ready().await.then_some(());
+    until("the aggregator is ready", WAIT, ready).await.unwrap();
     check(&stack, &raw).await;
     let listed: OperationsPage =
         from_str(&stack.api().get("/api/v1/operations").await.unwrap()).unwrap();
     assert!(JOBS.iter().all(|name| listed.operations.iter().any(|other| other == name)));
-    let near = stack.api().get("/api/v1/query?operation=epoch_hok").await.unwrap_err();
+    let near = stack.api().request("GET", "/api/v1/query?operation=epoch_hok", None).await;
+    let near = near.unwrap_err();
     assert!(format!("{near:#}").contains("there is \"fleet epoch_hook\""), "{near:#}");
     let program = bin_dir().unwrap().join("plimsoll");
     let mut command = Command::new(program);

@@ -76,9 +76,10 @@ fn line(text: &mut String, name: &str, ledger: &Ledger) {
     let reasons: Vec<String> =
         ledger.lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
     let Ledger { recorded, merged, held, unaccounted, unread, .. } = ledger;
+    let reasons = reasons.join(", ");
     let row = format!(
-        "{name:<24} {recorded:>13} {merged:>13} {held:>9} {unaccounted:>11} {unread:>9} {lost:>9}  {}",
-        reasons.join(", ")
+        "{name:<24} {recorded:>13} {merged:>13} {held:>9} {unaccounted:>11} {unread:>9} {lost:>9}  \
+         {reasons}"
     );
     // Writing to a string cannot fail.
     let _written = writeln!(text, "{}", row.trim_end());

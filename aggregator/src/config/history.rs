@@ -113,19 +113,15 @@ mod tests {
 
     #[test]
     fn a_wrong_value_names_its_key_and_the_fix() {
-        let with = |change: fn(&mut HistorySettings)| {
-            let mut settings = HistorySettings::default();
-            change(&mut settings);
-            settings.check(false).unwrap_err()
-        };
-        let table: [(fn(&mut HistorySettings), &str); 4] = [
-            (|of| of.path = Some("h".into()), "history.path needs state.path"),
-            (|of| of.days_10s = 0, "history.days_10s is 0; it must be 1 to 3650"),
-            (|of| of.days_1h = 3, "history.days_1h is 3; it must be at least the 92"),
-            (|of| of.mib_max_1m = 0, "history.mib_max_1m is 0; it must be 1 to 1048576"),
+        let base = HistorySettings::default;
+        let table = [
+            (HistorySettings { path: Some("h".into()), ..base() }, "history.path needs state.path"),
+            (HistorySettings { days_10s: 0, ..base() }, "history.days_10s is 0; it must be 1 to"),
+            (HistorySettings { days_1h: 3, ..base() }, "history.days_1h is 3; it must be at least"),
+            (HistorySettings { mib_max_1m: 0, ..base() }, "history.mib_max_1m is 0; it must be 1"),
         ];
-        for (change, part) in table {
-            let error = with(change);
+        for (settings, part) in table {
+            let error = settings.check(false).unwrap_err();
             assert!(error.starts_with(part), "{error}");
         }
     }

@@ -3,9 +3,9 @@
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
 //! [`ingest`] decodes it, on any thread, and sets its event time, [`fleet`] merges it at most once.
 //! Once a second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves
-//! alerts and notifies. [`history`] collects what was merged for the past, [`durable`] collects each room's part of a checkpoint, and [`view`] freezes
-//! all of them for pages. The state is a fold over the stream: the same messages in any order lead
-//! to the same answer.
+//! alerts and notifies. [`history`] collects what was merged for the past, [`durable`] collects
+//! each room's part of a checkpoint, and [`view`] freezes all of them for pages. The state is a
+//! fold over the stream: the same messages in any order lead to the same answer.
 //!
 //! DESIGN A31, A47.
 

@@ -147,8 +147,8 @@ impl Bus {
         Self { client, mesh, link, missing, queue, asides, clock, task, reconnects }
     }
 
-    /// States how many nodes the mesh has, so that they do not exceed `RECONNECTS_PER_SECOND` of the
-    /// wire's limits when all reconnect. Holds from the next attempt on.
+    /// States how many nodes the mesh has, so that they do not exceed `RECONNECTS_PER_SECOND` of
+    /// the wire's limits when all reconnect. Holds from the next attempt on.
     pub fn spread_reconnects(&self, mesh_nodes: u32) {
         self.reconnects.0.set_mesh_nodes(mesh_nodes);
     }

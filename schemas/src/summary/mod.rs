@@ -2,7 +2,8 @@
 //!
 //! Owns their shape: the operator's command, the drills and the tests read these types, scripts
 //! read the JSON. Refuses to compute anything. Times are nanoseconds, since readers compare them
-//! with raw samples exactly; those of the statistics and history pages are seconds, as in the Python client.
+//! with raw samples exactly; those of the statistics and history pages are seconds, as in the
+//! Python client.
 
 mod history;
 mod ledger;

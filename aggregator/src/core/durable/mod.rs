@@ -4,8 +4,9 @@
 //! taken. It collects a part from each room and writes no file; `io::store` does. A checkpoint is
 //! the state after exactly the messages up to its positions. Reading on from there leads to the
 //! same state as reading everything. There is one record for each node, one for each tier of each
-//! [`Pool`](super::fleet::Pool), and one for the rest, positions included; a store writes them together or not at all.
-//! Ten thousand nodes are a gigabyte of records, so they are made one after the other.
+//! [`Pool`](super::fleet::Pool), and one for the rest, positions included; a store writes them
+//! together or not at all. Ten thousand nodes are a gigabyte of records, so they are made one
+//! after the other.
 //!
 //! Interface: [`Durable::checkpoint`] returns [`Changes`]; [`Partial`] reads records back into a
 //! [`Checkpoint`]; [`Changes::confirmations`] returns what nodes may be sent once they are stored.

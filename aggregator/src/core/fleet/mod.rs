@@ -60,7 +60,7 @@ pub(crate) use node::{CounterIncrease, KnownReading, ReadingTable, SensedFigure,
 pub use node::{Latest, Node, NodeMetrics, Trouble};
 pub use node_at::NodeAt;
 pub use operations::{OVERFLOW, Operations};
-pub use pool::Pool;
+pub use pool::{Pool, Pools};
 pub use rollup::{Definition, DefinitionError, Group, Rollup, Rollups};
 pub use shared::Shared;
 pub use window::{
@@ -121,15 +121,6 @@ pub struct MergedSamples {
     pub node_labels: Labels,
     /// Its samples.
     pub latency: Latency<Packed>,
-}
-
-/// Windows that hold samples of many nodes, at one point in time.
-#[derive(Clone, Debug, Default)]
-pub struct Pools {
-    /// The fleet's operations.
-    pub operations: Arc<Operations>,
-    /// The roll-ups' groups.
-    pub rollups: Rollups,
 }
 
 /// What a checkpoint stores of the fleet beside nodes and pools.

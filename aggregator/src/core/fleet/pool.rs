@@ -3,10 +3,13 @@
 //! names them and tracks which of them have changed; it makes no records.
 
 use std::fmt;
+use std::sync::Arc;
 
 use plimsoll_schemas::ids::{Operation, RuleName};
 
-use super::{Group, Pools, Windows};
+use super::operations::Operations;
+use super::rollup::{Group, Rollups};
+use super::window::Windows;
 
 /// Whose samples a pool holds.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,6 +20,15 @@ pub enum Pool {
     Selected(RuleName),
     /// A group's of the roll-up with this name.
     Group(String, Group),
+}
+
+/// Windows that hold samples of many nodes, at one point in time.
+#[derive(Clone, Debug, Default)]
+pub struct Pools {
+    /// The fleet's operations.
+    pub operations: Arc<Operations>,
+    /// The roll-ups' groups.
+    pub rollups: Rollups,
 }
 
 impl fmt::Display for Pool {

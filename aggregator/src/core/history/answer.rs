@@ -6,8 +6,7 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, layout, rank}
 use plimsoll_schemas::summary::{Band, BucketCount, HistoryPoint, OverLimit, QuantileValue};
 use plimsoll_schemas::time::{Wall, seconds};
 
-use super::Unstored;
-use super::batch::SlotSamples;
+use super::batch::{SlotSamples, Unstored};
 use super::coverage::Coverage;
 use super::query::{HistoryQuery, Layout};
 use super::resolution::Resolution;

@@ -32,6 +32,13 @@ pub struct SlotSamples {
     pub coverage: BTreeMap<u64, Coverage>,
 }
 
+/// What a query adds to what the store holds after a batch.
+#[derive(Clone, Debug, Default)]
+pub struct Unstored {
+    /// The samples of the pool, by slot of the finest tier.
+    pub samples: SlotSamples,
+}
+
 /// What a checkpoint adds to the history.
 #[derive(Clone, Debug)]
 pub struct HistoryBatch {

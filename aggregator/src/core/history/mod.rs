@@ -23,13 +23,12 @@ pub(crate) mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::{Now, Wall, nanos};
+use plimsoll_schemas::time::{Now, Wall};
 
 pub use answer::Accumulator;
-pub use batch::{BatchId, HistoryBatch, SlotSamples, by_slot};
+pub use batch::{BatchId, HistoryBatch, SlotSamples, Unstored, by_slot};
 pub use coverage::Coverage;
 pub use plan::{KeptFrom, Span, resolution_at, spans, widened};
 pub use query::{HistoryQuery, Layout, NoHistory};
@@ -61,13 +60,6 @@ pub struct History {
     taken: Option<Arc<HistoryBatch>>,
     read: BTreeMap<Lane, Position>,
     ticked_at: Option<Now>,
-}
-
-/// What a query adds to what the store holds after a batch.
-#[derive(Clone, Debug, Default)]
-pub struct Unstored {
-    /// The samples of the pool, by slot of the finest tier.
-    pub samples: SlotSamples,
 }
 
 impl History {
@@ -190,9 +182,4 @@ fn only(samples: &SlotSamples, pool: &Pool) -> SlotSamples {
         pools: slots.into_iter().map(|slots| (pool.clone(), slots)).collect(),
         coverage: samples.coverage.clone(),
     }
-}
-
-/// The part of a span of `present` nodes, in nanoseconds.
-fn node_time(span: Duration, present: usize) -> u64 {
-    nanos(span).saturating_mul(u64::try_from(present).unwrap_or(u64::MAX))
 }

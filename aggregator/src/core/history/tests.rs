@@ -1,9 +1,11 @@
 //! Plans beside a naive cover of the range, and what waits for the store.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::Latency;
 use proptest::prelude::*;
 

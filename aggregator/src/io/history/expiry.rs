@@ -4,7 +4,8 @@
 use plimsoll_schemas::time::{Wall, nanos};
 use redb::{ReadableTable, Table, WriteTransaction};
 
-use super::{COVERAGE, HistoryStore, SLOTS, SlotKey, tier_number};
+use super::HistoryStore;
+use super::tables::{COVERAGE, SLOTS, SlotKey, tier_number};
 use crate::core::history::Resolution;
 use crate::limits::{HISTORY_EXPIRY_EVERY, HISTORY_EXPIRY_STEPS_MAX};
 

@@ -9,7 +9,7 @@ use redb::{ReadableTable, WriteTransaction};
 use serde::{Deserialize, Serialize};
 
 use super::record::{Damaged, pack, unpack};
-use super::{META, UNDO};
+use super::tables::{META, UNDO};
 use crate::core::history::{BatchId, KeptFrom, Resolution};
 use crate::core::ingest::Position;
 

@@ -11,6 +11,7 @@ mod meta;
 mod reader;
 mod record;
 mod series;
+mod tables;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,8 +20,7 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 use redb::{
-    Builder, Database, ReadableDatabase, ReadableTable, Table, TableDefinition, TableError,
-    WriteTransaction,
+    Builder, Database, ReadableDatabase, ReadableTable, Table, TableError, WriteTransaction,
 };
 
 use super::store::{StoreError, quarantine_beside};
@@ -31,30 +31,18 @@ use crate::limits::HISTORY_CACHE_BYTES;
 use meta::Meta;
 use record::{Damaged, pack, unpack};
 use series::SeriesNames;
+use tables::{COVERAGE, META, OpenFile, SLOTS, SlotKey, UNDO, tier_number};
 
 pub use reader::{HistoryReader, ReadError, Reading};
 
-/// Where a slot is kept: tier, series, number of the slot. Series 0 is coverage.
-type SlotKey = (u8, u32, u64);
-
-const META: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("meta");
-const SLOTS: TableDefinition<'_, SlotKey, &[u8]> = TableDefinition::new("slots");
-/// What the latest batch has replaced; empty bytes for a slot that was new.
-const UNDO: TableDefinition<'_, SlotKey, &[u8]> = TableDefinition::new("undo");
-const SERIES: TableDefinition<'_, u32, &str> = TableDefinition::new("series");
-
-const COVERAGE: u32 = 0;
 /// The key of the settings that names the file.
 const KEY: &str = "history.path";
-
-/// The open file; none after a write has failed, until the next one opens it again.
-type Slot = Arc<RwLock<Option<Database>>>;
 
 /// An open history file. One thread writes, any number read.
 #[derive(Debug)]
 pub struct HistoryStore {
     path: PathBuf,
-    database: Slot,
+    database: OpenFile,
     bounds: Bounds,
     meta: Meta,
     names: SeriesNames,
@@ -291,10 +279,6 @@ impl Tables<'_, '_> {
         self.written += length;
         Ok(length.saturating_sub(before))
     }
-}
-
-fn tier_number(place: usize) -> u8 {
-    u8::try_from(place).expect("there are four tiers")
 }
 
 fn builder() -> Builder {

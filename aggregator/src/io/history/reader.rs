@@ -9,14 +9,14 @@ use thiserror::Error;
 
 use super::meta::{self, Meta};
 use super::record::{Damaged, unpack};
-use super::{COVERAGE, META, SERIES, SLOTS, Slot, SlotKey, tier_number};
+use super::tables::{COVERAGE, META, OpenFile, SERIES, SLOTS, SlotKey, tier_number};
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, BatchId, KeptFrom, Resolution, Span, spans};
 
 /// Makes readings of a history file.
 #[derive(Clone, Debug)]
 pub struct HistoryReader {
-    database: Slot,
+    database: OpenFile,
 }
 
 /// A file that cannot be read.
@@ -40,7 +40,7 @@ pub struct Reading {
 }
 
 impl HistoryReader {
-    pub(super) fn new(database: Slot) -> Self {
+    pub(super) fn new(database: OpenFile) -> Self {
         Self { database }
     }
 

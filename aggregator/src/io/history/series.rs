@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
 
-use super::SERIES;
+use super::tables::SERIES;
 use crate::core::fleet::Pool;
 use crate::limits::HISTORY_SERIES_MAX;
 

@@ -1,5 +1,6 @@
-//! The past over HTTP: `/api/v1/query`, `/api/v1/heatmap` and `/api/v1/operations`. What the history file holds is
-//! read on a thread of its own, one request at a time, and what is not stored yet is added.
+//! The past over HTTP: `/api/v1/query`, `/api/v1/heatmap` and `/api/v1/operations`. What the
+//! history file holds is read on a thread of its own, one request at a time, and what is not stored
+//! yet is added.
 //!
 //! DESIGN A75.
 
@@ -110,7 +111,7 @@ impl HistoryHandler {
         &self,
         query: HistoryQuery,
         now: Wall,
-        page: impl FnOnce(Answered) -> P + Send + 'static,
+        page: impl FnOnce(&Answered) -> P + Send + 'static,
     ) -> Result<P, Refusal> {
         let _turn = self.turn.lock().await;
         let (mesh, reader) = self.reader().await?;
@@ -119,7 +120,7 @@ impl HistoryHandler {
             .map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
         let computed = spawn_blocking(move || {
             let answer = accumulate(&query.pool, layout, &reading, &unstored)?;
-            Ok(page(Answered { mesh, query, reading, answer }))
+            Ok(page(&Answered { mesh, query, reading, answer }))
         });
         computed.await.map_err(|_| Refusal::failed("the query cannot be computed"))?
     }
@@ -207,7 +208,7 @@ fn accumulate(
     Ok(answer)
 }
 
-fn page(answered: Answered) -> HistoryPage {
+fn page(answered: &Answered) -> HistoryPage {
     let layout = answered.answer.layout();
     HistoryPage {
         mesh: answered.mesh.to_string(),
@@ -224,7 +225,7 @@ fn page(answered: Answered) -> HistoryPage {
     }
 }
 
-fn heatmap(answered: Answered, bands: usize) -> HeatmapPage {
+fn heatmap(answered: &Answered, bands: usize) -> HeatmapPage {
     let layout = answered.answer.layout();
     let (bands, counts) = answered.answer.bands(bands);
     HeatmapPage {
