@@ -22,6 +22,12 @@ pub enum Exit {
     /// An expectation of a drill, or a target of a benchmark, was missed. The scripts
     /// `node/bench/run` and `aggregator/bench/run` exit with the same number.
     Missed = 6,
+    /// A comparison found that some latency is worse.
+    Worse = 7,
+    /// A comparison of what was not measured alike.
+    NotComparable = 8,
+    /// A comparison with too few samples or intervals for a verdict.
+    NotEnoughData = 9,
 }
 
 /// The table, as `--help` prints it.
@@ -32,7 +38,10 @@ pub const TABLE: &str = "Exit codes:
   3  invalid configuration (the message names the key and where it was set)
   4  an address or socket cannot be bound
   5  ended before all messages were acknowledged
-  6  an expectation of a drill, or a target of a benchmark, was missed";
+  6  an expectation of a drill, or a target of a benchmark, was missed
+  7  a comparison found a latency that is worse
+  8  a comparison of what was not measured alike
+  9  a comparison without enough data for a verdict";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
