@@ -1,0 +1,28 @@
+//! Comparison of the latencies of two runs: how far each quantile shifted, with intervals that
+//! hold for samples that depend on their neighbours, and a verdict that noise does not cause.
+//!
+//! [`compare`] takes two [`Side`]s, which any source may fill, and returns a [`Comparison`].
+//! [`baseline`] is the file in which a side is kept. The crate has no input or output, no clock,
+//! and the same input always has the same result.
+//!
+//! Files, from the bottom up: `rng`, `normal`, `verdict`, `side`; `correlation` and `blocks` group
+//! slots; `grid` and `statistic` resample blocks; `interval` and `comparison` judge; `table` and
+//! `plot` show.
+
+pub mod baseline;
+mod blocks;
+mod comparison;
+mod correlation;
+mod grid;
+mod interval;
+mod normal;
+pub mod plot;
+mod rng;
+mod side;
+mod statistic;
+pub mod table;
+mod verdict;
+
+pub use comparison::{Change, Compared, Comparison, Extent, Options, ShareShift, Shift, compare};
+pub use side::{BucketLayout, Measured, Side, Slot};
+pub use verdict::Verdict;

@@ -1,0 +1,162 @@
+//! A comparison as a table for people.
+
+use std::fmt::Write;
+
+use crate::comparison::{Change, Compared, Comparison, Extent, ShareShift, Shift};
+use crate::verdict::Verdict;
+
+/// One table for each operation, and the verdict at the end.
+#[must_use]
+pub fn table(comparison: &Comparison) -> String {
+    let mut text = String::new();
+    for (name, compared) in &comparison.operations {
+        text += &heading(name.as_str(), compared);
+        text += &rows(compared, comparison.confidence);
+        text.push('\n');
+    }
+    let _written = writeln!(text, "verdict: {}", comparison.verdict.words());
+    text
+}
+
+/// A quantile's name, such as `p99.9`.
+#[must_use]
+pub(crate) fn quantile_name(quantile: f64) -> String {
+    // Rounded, since 0.999 times 100 is not 99.9.
+    format!("p{}", (quantile * 1e6).round() / 1e4)
+}
+
+/// A share with a sign, in percent.
+#[must_use]
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:+.1} %", share * 100.0)
+}
+
+fn heading(name: &str, compared: &Compared) -> String {
+    let mut text = format!("{name}: {}", compared.verdict.words());
+    if let Some(reason) = &compared.reason {
+        let _written = write!(text, ": {reason}");
+    }
+    text.push('\n');
+    for (side, extent) in [("A", compared.a), ("B", compared.b)] {
+        if let Some(extent) = extent {
+            text += &of_side(side, extent);
+        }
+    }
+    text
+}
+
+fn of_side(side: &str, extent: Extent) -> String {
+    let Extent { samples, slots, blocks, block_slots } = extent;
+    let blocks = match blocks {
+        0 => String::new(),
+        _ => format!(", resampled in {blocks} blocks of {block_slots}"),
+    };
+    format!("  {side}: {samples} samples in {slots} intervals{blocks}\n")
+}
+
+fn rows(compared: &Compared, confidence: f64) -> String {
+    if compared.shifts.is_empty() {
+        return String::new();
+    }
+    let interval = format!("{:.0} % INTERVAL", confidence * 100.0);
+    let mut text = format!(
+        "  {:<12} {:>11} {:>11} {:>9} {interval:>20} {:>9}\n",
+        "QUANTILE", "A ms", "B ms", "SHIFT", "FLOOR"
+    );
+    compared.shifts.iter().for_each(|shift| text += &shift_row(shift));
+    if let Some(share) = &compared.over_limit {
+        text += &share_row(share);
+    }
+    text
+}
+
+fn shift_row(shift: &Shift) -> String {
+    let milliseconds = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
+    row(
+        &quantile_name(shift.quantile),
+        [milliseconds(shift.a_ns), milliseconds(shift.b_ns)],
+        shift.change.as_ref(),
+    )
+}
+
+fn share_row(share: &ShareShift) -> String {
+    let name = format!("> {} ms", share.limit_ns as f64 / 1e6);
+    let shares = [share.a, share.b].map(|share| format!("{:.3} %", share * 100.0));
+    row(&name, shares, share.change.as_ref())
+}
+
+fn row(name: &str, [a, b]: [String; 2], change: Option<&Change>) -> String {
+    let Some(change) = change else {
+        return format!("  {name:<12} {a:>11} {b:>11} {:>9}\n", "too few");
+    };
+    let interval = format!("{} to {}", percent(change.low), percent(change.high));
+    let mark = if change.verdict == Verdict::Same { "" } else { change.verdict.words() };
+    let line = format!(
+        "  {name:<12} {a:>11} {b:>11} {:>9} {interval:>20} {:>9}  {mark}",
+        percent(change.estimate),
+        format!("{:.1} %", change.floor * 100.0),
+    );
+    line.trim_end().to_owned() + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use plimsoll_schemas::ids::Operation;
+
+    use super::*;
+
+    fn compared() -> Compared {
+        let extent = Extent { samples: 1_000, slots: 40, blocks: 20, block_slots: 2 };
+        let change =
+            Change { estimate: 0.05, low: 0.02, high: 0.081, floor: 0.03, verdict: Verdict::Worse };
+        let shift =
+            |quantile, change| Shift { quantile, a_ns: 10_000_000, b_ns: 10_500_000, change };
+        let share = ShareShift { limit_ns: 18_000_000, a: 0.001, b: 0.003, change: Some(change) };
+        Compared {
+            verdict: Verdict::Worse,
+            reason: None,
+            a: Some(extent),
+            b: Some(extent),
+            shifts: vec![shift(0.5, Some(change)), shift(0.999, None)],
+            over_limit: Some(share),
+        }
+    }
+
+    #[test]
+    fn each_quantile_has_a_row_with_its_interval_and_floor() {
+        let absent = Compared {
+            verdict: Verdict::NotComparable,
+            reason: Some("only B has it".to_owned()),
+            a: None,
+            shifts: Vec::new(),
+            over_limit: None,
+            ..compared()
+        };
+        let names = ["fetch", "publish"].map(|name| Operation::new(name).unwrap());
+        let operations = names.into_iter().zip([compared(), absent]).collect::<BTreeMap<_, _>>();
+        let comparison = Comparison {
+            verdict: Verdict::Worse,
+            confidence: 0.95,
+            floor_confidence: 0.99,
+            tolerance: 0.01,
+            operations,
+        };
+        let expected = "\
+fetch: worse
+  A: 1000 samples in 40 intervals, resampled in 20 blocks of 2
+  B: 1000 samples in 40 intervals, resampled in 20 blocks of 2
+  QUANTILE            A ms        B ms     SHIFT        95 % INTERVAL     FLOOR
+  p50               10.000      10.500    +5.0 %     +2.0 % to +8.1 %     3.0 %  worse
+  p99.9             10.000      10.500   too few
+  > 18 ms          0.100 %     0.300 %    +5.0 %     +2.0 % to +8.1 %     3.0 %  worse
+
+publish: not comparable: only B has it
+  B: 1000 samples in 40 intervals, resampled in 20 blocks of 2
+
+verdict: worse
+";
+        assert_eq!(table(&comparison), expected);
+    }
+}
