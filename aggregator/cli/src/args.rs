@@ -4,13 +4,15 @@ use clap::{Parser, Subcommand};
 use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
+use crate::compare::CompareArgs;
+use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
 use crate::query::QueryArgs;
 use crate::run::RunArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
 
-/// Run a local mesh; query statistics and the past; list, silence and acknowledge alerts
+/// Run a local mesh; query statistics and the past; compare runs; list, silence and acknowledge alerts
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 pub struct Cli {
@@ -32,6 +34,10 @@ pub enum Command {
     Statistics(StatisticsArgs),
     /// Show quantiles of an operation at any past time
     Query(QueryArgs),
+    /// Compare the latencies of two runs: shifts with intervals, noise floor, verdict
+    Compare(CompareArgs),
+    /// Write a baseline or an interval log as an interval log for HdrHistogram tools
+    Hlog(HlogArgs),
     /// Show what became of every sample, by node
     Ledger(LedgerArgs),
     /// Silence alerts: receivers are not notified until the silence ends
@@ -48,6 +54,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll alerts --state firing          firing alerts with their summaries
   plimsoll statistics --operation fetch   mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same of any past time
+  plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
   plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
   plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
+use plimsoll_cli::compare::compare;
+use plimsoll_cli::hlog::hlog;
 use plimsoll_cli::ledger::ledger;
 use plimsoll_cli::query::query;
 use plimsoll_cli::run::run;
@@ -21,6 +23,8 @@ fn main() -> ExitCode {
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,
+            Command::Compare(args) => compare(&args),
+            Command::Hlog(args) => hlog(&args),
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,

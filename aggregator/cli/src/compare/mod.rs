@@ -1,0 +1,184 @@
+//! `plimsoll compare`: reads two sides, compares them, and shows the result as a table, JSON and
+//! SVG. The comparison itself is `plimsoll-compare`.
+
+mod baselines;
+mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use plimsoll_compare::{Comparison, Options, Side, Verdict, compare as compared, plot, table};
+use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::ids::Operation;
+
+use crate::interval_log::Unit;
+use baselines::{Baselines, Request};
+pub(crate) use source::load;
+
+/// Operations that an error lists.
+const LISTED_MAX: usize = 20;
+
+/// Compare the latencies of two runs: shifts with intervals, noise floor, verdict
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll compare before.hlog after.hlog
+  plimsoll compare before.hlog after.hlog --limit fetch=18ms --svg shift.svg
+  plimsoll compare --baseline save v1.4 before.hlog
+  plimsoll compare --baseline check v1.4 after.hlog --operation fetch --json
+
+The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
+pub struct CompareArgs {
+    /// A: an interval log (.hlog) or a baseline (.json); with --baseline the only side
+    a: PathBuf,
+    /// B: the side that is judged
+    b: Option<PathBuf>,
+    /// Save A as the baseline NAME, or judge A by it
+    #[arg(long, num_args = 2, value_names = ["save|check", "NAME"])]
+    baseline: Option<Vec<String>>,
+    /// Directory of baselines [default: $XDG_DATA_HOME/plimsoll/baselines]
+    #[arg(long, value_name = "DIR")]
+    baseline_dir: Option<PathBuf>,
+    /// Compare this operation alone; repeat it for several
+    #[arg(long, value_name = "NAME")]
+    operation: Vec<Operation>,
+    /// Compare the share of samples over a limit too, such as fetch=18ms; repeat it for several
+    #[arg(long, value_name = "NAME=TIME", value_parser = limit)]
+    limit: Vec<(Operation, u64)>,
+    /// Shifts up to this percentage are no change, however certain they are
+    #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percentage)]
+    tolerance: f64,
+    /// Unit of the values in logs: ns, us or ms [default: the one in the log, or ns]
+    #[arg(long)]
+    unit: Option<Unit>,
+    /// Draw both distributions and the shifts
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+fn limit(text: &str) -> Result<(Operation, u64), String> {
+    let (name, time) = text.split_once('=').ok_or("write it as NAME=TIME, such as fetch=18ms")?;
+    let operation = Operation::new(name).map_err(|error| error.to_string())?;
+    let time = humantime::parse_duration(time)
+        .map_err(|error| format!("{error}; write a time with its unit, such as 18ms"))?;
+    let ns = u64::try_from(time.as_nanos()).map_err(|_| "the limit is too long")?;
+    Ok((operation, ns))
+}
+
+fn percentage(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| "it is not a number")?;
+    if (0.0..=1_000.0).contains(&number) {
+        Ok(number / 100.0)
+    } else {
+        Err("it is not between 0 and 1000".to_owned())
+    }
+}
+
+/// Compares, or saves a baseline.
+///
+/// # Errors
+/// When a file cannot be read or written, or names something that no side has.
+pub fn compare(args: &CompareArgs) -> Result<Exit> {
+    let request = match args.baseline.as_deref().map(Request::parse).transpose() {
+        Ok(request) => request,
+        Err(error) => return Ok(usage(&error)),
+    };
+    let baselines = || Baselines::find(args.baseline_dir.clone());
+    let (a, b) = match (request, &args.b) {
+        (None, Some(b)) => (load(&args.a, args.unit)?, load(b, args.unit)?),
+        (Some(Request::Check(name)), None) => {
+            (baselines()?.load(&name)?, load(&args.a, args.unit)?)
+        }
+        (Some(Request::Save(name)), None) => {
+            let path = baselines()?.save(&name, &load(&args.a, args.unit)?)?;
+            println!("saved {}", path.display());
+            return Ok(Exit::Success);
+        }
+        (None, None) => return Ok(usage("name two files, or use --baseline check NAME")),
+        (Some(_), Some(_)) => return Ok(usage("--baseline takes one file")),
+    };
+    let comparison = compared(&a, &b, &options(args, &a, &b)?);
+    show(args, &comparison, &a, &b)?;
+    Ok(exit(comparison.verdict))
+}
+
+fn usage(error: &str) -> Exit {
+    eprintln!("plimsoll compare: {error}");
+    Exit::Usage
+}
+
+fn options(args: &CompareArgs, a: &Side, b: &Side) -> Result<Options> {
+    let known: BTreeSet<&Operation> = a.operations.keys().chain(b.operations.keys()).collect();
+    let limited = args.limit.iter().map(|(name, _)| ("--limit", name));
+    let named = args.operation.iter().map(|name| ("--operation", name));
+    for (option, name) in named.chain(limited) {
+        if !known.contains(name) {
+            let names: Vec<&str> =
+                known.iter().map(|name| name.as_str()).take(LISTED_MAX).collect();
+            bail!("{option} {name}: neither side has it; they have {}", names.join(", "));
+        }
+    }
+    Ok(Options {
+        operations: args.operation.iter().cloned().collect(),
+        limits: args.limit.iter().cloned().collect::<BTreeMap<_, _>>(),
+        tolerance: args.tolerance,
+    })
+}
+
+fn show(args: &CompareArgs, comparison: &Comparison, a: &Side, b: &Side) -> Result<()> {
+    if let Some(path) = &args.svg {
+        let svg = plot::svg(comparison, a, b);
+        std::fs::write(path, svg).with_context(|| format!("--svg {}", path.display()))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string(comparison)?);
+    } else {
+        print!("{}", table::table(comparison));
+    }
+    Ok(())
+}
+
+fn exit(verdict: Verdict) -> Exit {
+    match verdict {
+        Verdict::Same | Verdict::Better => Exit::Success,
+        Verdict::Worse => Exit::Worse,
+        Verdict::NotComparable => Exit::NotComparable,
+        Verdict::NotEnoughData => Exit::NotEnoughData,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_and_tolerances_are_read_with_their_units() {
+        assert_eq!(limit("fetch=18ms"), Ok((Operation::new("fetch").unwrap(), 18_000_000)));
+        for (text, words) in
+            [("fetch", "NAME=TIME"), ("a b=1ms", "holds ' '"), ("fetch=18", "with its unit")]
+        {
+            let error = limit(text).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+        assert_eq!((percentage("2.5%"), percentage("0")), (Ok(0.025), Ok(0.0)));
+        assert!(percentage("-1").is_err() && percentage("x").is_err());
+    }
+
+    #[test]
+    fn each_verdict_that_a_gate_stops_for_has_its_exit_code() {
+        let codes = [
+            (Verdict::Same, 0),
+            (Verdict::Better, 0),
+            (Verdict::Worse, 7),
+            (Verdict::NotComparable, 8),
+            (Verdict::NotEnoughData, 9),
+        ];
+        for (verdict, code) in codes {
+            assert_eq!(exit(verdict) as u8, code, "{verdict:?}");
+        }
+    }
+}
