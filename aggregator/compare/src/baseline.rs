@@ -3,7 +3,7 @@
 //! JSON with a format, a version and, for each operation, the buckets in which it was recorded.
 //! Reading checks all of it, since people edit and merge such files.
 //!
-//! DESIGN A77.
+//! DESIGN A79.
 
 use std::collections::BTreeMap;
 

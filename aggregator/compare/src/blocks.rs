@@ -2,7 +2,7 @@
 //! resampled, since single samples and slots of one run resemble their neighbours. If nodes become
 //! slow together, a block has the slots of all nodes over some time.
 //!
-//! DESIGN A75.
+//! DESIGN A77.
 
 use std::collections::BTreeMap;
 

@@ -1,7 +1,7 @@
 //! The comparison of two sides: for each operation the shifts, the share over its limit and a
 //! verdict.
 //!
-//! DESIGN A75, A76.
+//! DESIGN A77, A78.
 
 use std::collections::{BTreeMap, BTreeSet};
 

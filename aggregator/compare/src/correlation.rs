@@ -4,7 +4,7 @@
 //! significant follows. It measures slow dependence that noise hides from the first lag, unlike an
 //! AR(1) fit.
 //!
-//! DESIGN A75.
+//! DESIGN A77.
 
 /// Lags that must all be insignificant behind the last one that counts.
 const QUIET_LAGS: usize = 5;

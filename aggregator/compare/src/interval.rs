@@ -4,7 +4,7 @@
 //! All statistics of an operation share one critical value, the quantile of the largest |t| over
 //! them in resamples (Romano and Wolf 2005). With few blocks it widens as Student's t does.
 //!
-//! DESIGN A75, A76.
+//! DESIGN A77, A78.
 
 use crate::normal::{student, upper_quantile, upper_tail};
 use crate::statistic::{BEYOND_MIN, Estimate, Estimates, QUANTILES, RESAMPLES};

@@ -1,6 +1,6 @@
 //! Verdicts, of one operation and of a whole comparison.
 //!
-//! DESIGN A76.
+//! DESIGN A78.
 
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@
 //! the operation `untagged`. Values are nanoseconds unless a comment `#[Unit: us]` or the caller
 //! states another unit. The file is hostile: every length is bounded, and each error has its line.
 //!
-//! DESIGN A78.
+//! DESIGN A80.
 
 mod histogram;
 mod read;
