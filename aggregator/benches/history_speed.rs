@@ -101,7 +101,8 @@ fn fill(path: &Path) -> Result<([u64; Resolution::ALL.len()], Duration)> {
         history.on_merged(&snapshot(slot * SLOT_SECONDS, &shapes[place])?, &Rollups::default());
         if slot % BATCH == BATCH - 1 || slot == slots - 1 {
             let batch = history.take(at(slot * SLOT_SECONDS), Default::default());
-            store.write(&batch.context("nothing to write")?)?;
+            let batch = batch.context("nothing to write")?;
+            store.write(&batch)?;
             history.on_stored();
         }
     }

@@ -1,10 +1,12 @@
 //! The past over HTTP and in the command, through kills of the aggregator and a lost state file.
 
+use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, bin_dir};
+use plimsoll_schemas::histogram::rank;
 use plimsoll_schemas::summary::{HistoryPage, OperationsPage};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
@@ -42,8 +44,8 @@ async fn check(stack: &Stack, raw: &RawSamples) {
         let counted = (count(&whole), count(&slots));
         assert_eq!(counted, (raw.count(operation), raw.count(operation)), "{operation}");
         for found in &whole.points[0].quantiles {
-            let rank = (found.quantile * values.len() as f64).ceil() as usize;
-            let exact = values[rank - 1] as f64 / 1e9;
+            let rank = rank(found.quantile, values.len() as u64);
+            let exact = values[usize::try_from(rank - 1).unwrap()] as f64 / 1e9;
             assert!(found.lower <= exact && exact <= found.upper, "{found:?} {exact}");
         }
     }
@@ -105,4 +107,38 @@ async fn a_run_has_its_label_its_events_and_its_exit_code() {
         words.iter().all(|part| page.contains(part)).then_some(())
     };
     until("both events of the run", WAIT, both).await.unwrap();
+}
+
+/// Runs of a few seconds have too few slots to be judged, which has an exit code of its own.
+#[tokio::test]
+async fn two_runs_are_compared_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(&stack.stations()[0].socket).unwrap();
+    for n in 0..200 {
+        for run in ["v41", "v42"] {
+            socket.send(format!("fetch:{}|ms|#run:{run}", 5 + n % 7).as_bytes()).unwrap();
+        }
+    }
+    let both = async || {
+        let page: OperationsPage =
+            from_str(&stack.api().get("/api/v1/operations").await.ok()?).ok()?;
+        let of_runs = page.groups.iter().filter(|group| group.rollup == "run");
+        (of_runs.count() >= 2).then_some(())
+    };
+    until("both runs are in the history", WAIT, both).await.unwrap();
+    let compare = |a: &str, b: &str| {
+        let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
+        command.args(["compare", a, b, "--operation", "fetch", "--url", stack.api().url()]);
+        let output = command.output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.code(), String::from_utf8(text).unwrap())
+    };
+    let (code, text) = compare("run:v41", "run:v42");
+    assert_eq!(code, Some(9), "{text}");
+    assert!(text.contains("not enough data") && text.contains("200 samples"), "{text}");
+    let (code, text) = compare("run:v41", "run:v43");
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("run \"v43\" is not in the history; it has v41, v42"), "{text}");
 }

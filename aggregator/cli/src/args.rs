@@ -12,7 +12,8 @@ use crate::run::RunArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
 
-/// Run a local mesh; query statistics and the past; compare runs; list, silence and acknowledge alerts
+/// Run a local mesh; query statistics and the past; compare runs; show, silence and acknowledge
+/// alerts
 #[derive(Debug, Parser)]
 #[command(name = "plimsoll", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
 pub struct Cli {

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,
-            Command::Compare(args) => compare(&args),
+            Command::Compare(args) => compare(&args).await,
             Command::Hlog(args) => hlog(&args),
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,

@@ -48,6 +48,15 @@ impl TimeRange {
     }
 }
 
+/// Seconds since 1970 of a time as people write it.
+///
+/// # Errors
+/// When it is not understood.
+pub fn seconds_of(text: &str, now: &Zoned) -> Result<f64> {
+    let at = parse(text, now).with_context(|| format!("{text:?}: write 10:05 or RFC 3339"))?;
+    Ok(seconds(at))
+}
+
 fn seconds(at: Timestamp) -> f64 {
     at.as_millisecond() as f64 / 1e3
 }

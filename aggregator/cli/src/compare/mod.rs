@@ -1,6 +1,7 @@
 //! `plimsoll compare`: reads two sides, compares them, and shows the result as a table, JSON and
 //! SVG. The comparison itself is `plimsoll-compare`.
 
+mod aggregator;
 mod baselines;
 mod source;
 
@@ -9,11 +10,14 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use jiff::Zoned;
 use plimsoll_compare::{Comparison, Options, Side, Verdict, compare as compared, plot, table};
+use plimsoll_mesh::api::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 
 use crate::interval_log::Unit;
+use aggregator::Stored;
 use baselines::{Baselines, Request};
 pub(crate) use source::load;
 
@@ -23,17 +27,27 @@ const LISTED_MAX: usize = 20;
 /// Compare the latencies of two runs: shifts with intervals, noise floor, verdict
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
+  plimsoll compare run:v41 run:v42 --limit fetch=18ms --svg shift.svg
+  plimsoll compare range:09:00/09:30 range:10:00/10:30 --operation fetch
   plimsoll compare before.hlog after.hlog
-  plimsoll compare before.hlog after.hlog --limit fetch=18ms --svg shift.svg
-  plimsoll compare --baseline save v1.4 before.hlog
+  plimsoll compare --baseline save v1.4 run:v41
   plimsoll compare --baseline check v1.4 after.hlog --operation fetch --json
 
 The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
 pub struct CompareArgs {
-    /// A: an interval log (.hlog) or a baseline (.json); with --baseline the only side
-    a: PathBuf,
+    /// A: run:NAME or range:FROM/TO of an aggregator's history, an interval log (.hlog) or a
+    /// baseline (.json); with --baseline the only side
+    a: String,
     /// B: the side that is judged
-    b: Option<PathBuf>,
+    b: Option<String>,
+    /// The aggregator that has runs and ranges
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:9900",
+        value_parser = Api::check_url
+    )]
+    url: String,
     /// Save A as the baseline NAME, or judge A by it
     #[arg(long, num_args = 2, value_names = ["save|check", "NAME"])]
     baseline: Option<Vec<String>>,
@@ -81,29 +95,40 @@ fn percentage(text: &str) -> Result<f64, String> {
 /// Compares, or saves a baseline.
 ///
 /// # Errors
-/// When a file cannot be read or written, or names something that no side has.
-pub fn compare(args: &CompareArgs) -> Result<Exit> {
+/// When a side cannot be read, a file cannot be written, or something is named that no side has.
+pub async fn compare(args: &CompareArgs) -> Result<Exit> {
     let request = match args.baseline.as_deref().map(Request::parse).transpose() {
         Ok(request) => request,
         Err(error) => return Ok(usage(&error)),
     };
     let baselines = || Baselines::find(args.baseline_dir.clone());
     let (a, b) = match (request, &args.b) {
-        (None, Some(b)) => (load(&args.a, args.unit)?, load(b, args.unit)?),
+        (None, Some(b)) => (side(args, &args.a).await?, side(args, b).await?),
         (Some(Request::Check(name)), None) => {
-            (baselines()?.load(&name)?, load(&args.a, args.unit)?)
+            (baselines()?.load(&name)?, side(args, &args.a).await?)
         }
         (Some(Request::Save(name)), None) => {
-            let path = baselines()?.save(&name, &load(&args.a, args.unit)?)?;
+            let path = baselines()?.save(&name, &side(args, &args.a).await?)?;
             println!("saved {}", path.display());
             return Ok(Exit::Success);
         }
-        (None, None) => return Ok(usage("name two files, or use --baseline check NAME")),
-        (Some(_), Some(_)) => return Ok(usage("--baseline takes one file")),
+        (None, None) => return Ok(usage("name two sides, or use --baseline check NAME")),
+        (Some(_), Some(_)) => return Ok(usage("--baseline takes one side")),
     };
     let comparison = compared(&a, &b, &options(args, &a, &b)?);
     show(args, &comparison, &a, &b)?;
     Ok(exit(comparison.verdict))
+}
+
+/// A side from an aggregator or from a file.
+async fn side(args: &CompareArgs, name: &str) -> Result<Side> {
+    match Stored::named(name, &Zoned::now())? {
+        Some(stored) => {
+            let api = Api::of_url(&args.url)?;
+            aggregator::load(&api, &stored).await.with_context(|| name.to_owned())
+        }
+        None => load(name.as_ref(), args.unit),
+    }
 }
 
 fn usage(error: &str) -> Exit {
