@@ -8,9 +8,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use plimsoll_aggregator::core::fleet::{MergedSamples, MergedSnapshot, Pool, Rollups};
+use plimsoll_aggregator::core::fleet::{
+    MergedSamples, MergedSnapshot, OVERFLOW, Operations, Pool, Rollups,
+};
 use plimsoll_aggregator::core::history::{
-    Accumulator, History, HistoryQuery, Layout, Resolution, default_bounds,
+    Accumulator, History, HistoryQuery, Known, Layout, Resolution, default_bounds,
 };
 use plimsoll_aggregator::io::history::HistoryStore;
 use plimsoll_clock::Stopwatch;
@@ -85,8 +87,9 @@ fn mesh() -> Result<MeshName> {
     MeshName::new("bench").context("a name")
 }
 
+/// Where samples are that the fleet has no room for, as this one without windows.
 fn pool() -> Pool {
-    Pool::Fleet(Operation::new("op").expect("a constant name of plain letters"))
+    Pool::Fleet(Operation::new(OVERFLOW).expect("a constant name of plain letters"))
 }
 
 /// Writes all slots; returns the bytes of each tier.
@@ -95,10 +98,12 @@ fn fill(path: &Path) -> Result<([u64; Resolution::ALL.len()], Duration)> {
     let opened = HistoryStore::open(path, &mesh()?, default_bounds(), (Some(0), at(1)))?;
     let (mut store, mut history) = (opened.store, History::kept(opened.stored));
     let shapes: Vec<Packed> = (0..16).map(shape).collect();
+    let (operations, rollups) = (Operations::default(), Rollups::default());
     let slots = DAYS * DAY_SECONDS / SLOT_SECONDS;
     for slot in 0..slots {
         let place = usize::try_from(slot % shapes.len() as u64)?;
-        history.on_merged(&snapshot(slot * SLOT_SECONDS, &shapes[place])?, &Rollups::default());
+        let known = Known { operations: &operations, rollups: &rollups };
+        history.on_merged(&snapshot(slot * SLOT_SECONDS, &shapes[place])?, known);
         if slot % BATCH == BATCH - 1 || slot == slots - 1 {
             let batch = history.take(at(slot * SLOT_SECONDS), Default::default());
             let batch = batch.context("nothing to write")?;

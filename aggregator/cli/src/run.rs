@@ -1,7 +1,8 @@
 //! `plimsoll run`: starts a command whose samples carry the label of a run, and reports to the node
 //! when it began, when it ended and how.
 
-use std::net::UdpSocket;
+use std::io::IsTerminal;
+use std::net::{Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -11,9 +12,9 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use plimsoll_clock::Stopwatch;
-use plimsoll_runtime::signals::{SignalEvent, Signals};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
 
 const LABELS: &str = "PLIMSOLL_LABELS";
 /// Switches of the clients that are set unless the environment has them.
@@ -59,7 +60,7 @@ pub struct RunArgs {
 pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     let labels = labels(&args.name, &args.label, std::env::var(LABELS).ok().as_deref())?;
     let socket = socket(args.socket.clone().or_else(|| std::env::var("PLIMSOLL_SOCKET").ok()));
-    let mut signals = Signals::listen().context("signals")?;
+    let mut signals = PassedOn::listen().context("signals")?;
     let Some((program, arguments)) = args.command.split_first() else { bail!("no command") };
     let mut command = Command::new(program);
     command.args(arguments).env(LABELS, &labels);
@@ -77,16 +78,58 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
+/// The signals that are passed on to the command.
+struct PassedOn {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+    /// None under `nohup`: the command ignores it too.
+    hangup: Option<tokio::signal::unix::Signal>,
+    /// At a terminal the command gets its interrupt from there.
+    has_terminal: bool,
+}
+
+impl PassedOn {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: (!is_ignored(Signal::HUP)).then(|| signal(SignalKind::hangup())).transpose()?,
+            has_terminal: std::io::stdin().is_terminal(),
+        })
+    }
+
+    /// The next signal for the command.
+    async fn next(&mut self) -> Signal {
+        loop {
+            let hangup = async {
+                match &mut self.hangup {
+                    Some(hangup) => hangup.recv().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                _ = self.terminate.recv() => return Signal::TERM,
+                _ = hangup => return Signal::HUP,
+                _ = self.interrupt.recv() => if !self.has_terminal { return Signal::INT },
+            }
+        }
+    }
+}
+
+/// Whether this process was started with a signal ignored.
+fn is_ignored(signal: Signal) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask >> (signal.as_raw() - 1) & 1 == 1)
+}
+
 /// Waits for the command, and passes signals on to it.
-async fn wait(child: &mut Child, signals: &mut Signals) -> Result<ExitStatus> {
+async fn wait(child: &mut Child, signals: &mut PassedOn) -> Result<ExitStatus> {
     loop {
         tokio::select! {
             status = child.wait() => return status.context("the command cannot be waited for"),
-            event = signals.next() => {
-                let signal = match event {
-                    SignalEvent::Shutdown => Signal::TERM,
-                    SignalEvent::Reload => Signal::HUP,
-                };
+            signal = signals.next() => {
                 let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
                 // The command may have ended meanwhile.
                 let _sent = id.map(|id| kill_process(id, signal));
@@ -158,9 +201,13 @@ fn event(title: &str, text: &str, kind: &str, run: &str) -> String {
 fn send(socket: &str, datagram: &[u8]) -> std::io::Result<()> {
     match socket.strip_prefix("udp://") {
         Some(address) => {
-            let sender =
-                UdpSocket::bind(("127.0.0.1", 0)).or_else(|_| UdpSocket::bind("[::]:0"))?;
-            sender.send_to(datagram, address).map(drop)
+            let target = address.to_socket_addrs()?.next();
+            let target = target.ok_or_else(|| std::io::Error::other("the host has no address"))?;
+            let sender = match target.is_ipv4() {
+                true => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?,
+                false => UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?,
+            };
+            sender.send_to(datagram, target).map(drop)
         }
         None => {
             let sender = UnixDatagram::unbound()?;

@@ -36,7 +36,7 @@ use alerting::{
 };
 use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
-use history::{History, StoredHistory};
+use history::{History, Known, StoredHistory};
 use ingest::{Decoded, Ingest, MeshLinks, Unreadable};
 use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts};
 
@@ -153,6 +153,7 @@ impl Core {
     /// The lane's stream was created anew: positions begin again, merged samples stay merged.
     pub fn on_reset(&mut self, lane: Lane, last_seq: u64) {
         self.ingest.on_reset(lane, last_seq);
+        self.history.on_reset(lane);
     }
 
     /// So much of a lane's stream is used, if it refuses messages when it is full; else 0.
@@ -205,7 +206,8 @@ impl Core {
             self.evaluator.on_samples(self.ingest.ticked_at().mono, samples);
         }
         if self.history.is_new(lane, stream_seq, || self.ingest.position(lane)) {
-            self.history.on_merged(&merged, self.fleet.rollups());
+            let (operations, rollups) = (self.fleet.operations(), self.fleet.rollups());
+            self.history.on_merged(&merged, Known { operations, rollups });
         }
         Ok(())
     }

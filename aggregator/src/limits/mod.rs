@@ -205,6 +205,15 @@ pub const HISTORY_READINGS_MAX: usize = 8;
 pub const HISTORY_CACHE_BYTES: usize = 8 * 1024 * 1024;
 /// Time between two searches for slots that are to be dropped.
 pub const HISTORY_EXPIRY_EVERY: Duration = Duration::from_secs(60);
+/// Time between two searches for series that have no slot any more.
+pub const HISTORY_SERIES_EXPIRY_EVERY: Duration = Duration::from_secs(3_600);
+/// Time between two batches that makes a leap of the clock likely: one that is ahead must not drop
+/// the past.
+pub const HISTORY_CLOCK_LEAP_MIN: Duration = Duration::from_secs(6 * 3_600);
+/// Time for which nothing is dropped after such a leap.
+pub const HISTORY_CLOCK_LEAP_LASTS: Duration = Duration::from_secs(600);
+/// Time between two attempts to write a history that fails.
+pub const HISTORY_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Steps in which one search drops slots of a tier that has too many bytes.
 pub const HISTORY_EXPIRY_STEPS_MAX: usize = 64;
 /// Longest time between two evaluations for which nodes count as expected: a process that was

@@ -108,12 +108,12 @@ impl Accumulator {
     /// The points as a query asks for them.
     #[must_use]
     pub fn points(&self, query: &HistoryQuery) -> Vec<HistoryPoint> {
-        self.points.iter().map(|point| point.row(query)).collect()
+        self.points.iter().map(|point| point.row(query, self.layout.now)).collect()
     }
 }
 
 impl Point {
-    fn row(&self, query: &HistoryQuery) -> HistoryPoint {
+    fn row(&self, query: &HistoryQuery, now: Wall) -> HistoryPoint {
         let samples = &self.samples;
         let ExactFigures { count, sum_ns, min_ns, max_ns } = samples.exact();
         let of_samples = |value: f64| (count > 0).then_some(value);
@@ -140,7 +140,7 @@ impl Point {
             approximate: samples.is_approximate(),
             quantiles: query.quantiles.iter().filter_map(quantile).collect(),
             over: query.limits_ns.iter().map(over).collect(),
-            completeness: self.coverage.ratio(),
+            completeness: self.coverage.ratio(self.range.end.min(now).since(self.range.start)),
             distribution: query.with_distribution.then(|| buckets(samples)),
         }
     }

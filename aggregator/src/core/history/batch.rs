@@ -2,6 +2,7 @@
 //! tier makes of them.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::subject::Lane;
@@ -40,7 +41,7 @@ pub struct Unstored {
 }
 
 /// What a checkpoint adds to the history.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct HistoryBatch {
     /// Which one.
     pub id: BatchId,
@@ -54,16 +55,25 @@ pub struct HistoryBatch {
 
 impl SlotSamples {
     /// Adds what another one holds.
-    pub fn add(&mut self, other: &Self) {
-        for (pool, slots) in &other.pools {
-            let ours = self.pools.entry(pool.clone()).or_default();
+    pub fn add(&mut self, other: Self) {
+        for (pool, slots) in other.pools {
+            let ours = self.pools.entry(pool).or_default();
             for (number, samples) in slots {
-                ours.entry(*number).or_default().merge(samples);
+                match ours.entry(number) {
+                    Entry::Vacant(slot) => drop(slot.insert(samples)),
+                    Entry::Occupied(slot) => slot.into_mut().merge(&samples),
+                }
             }
         }
-        for (number, coverage) in &other.coverage {
-            self.coverage.entry(*number).or_default().add(*coverage);
+        for (number, coverage) in other.coverage {
+            self.coverage.entry(number).or_default().add(coverage);
         }
+    }
+
+    /// Slots of all pools.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.pools.values().map(BTreeMap::len).sum()
     }
 
     /// True when it adds nothing.

@@ -30,14 +30,15 @@ use plimsoll_schemas::time::{Now, Wall};
 pub use answer::Accumulator;
 pub use batch::{BatchId, HistoryBatch, SlotSamples, Unstored, by_slot};
 pub use coverage::Coverage;
+pub use pending::Known;
 pub use plan::{KeptFrom, Span, resolution_at, spans, widened};
 pub use query::{HistoryQuery, Layout, NoHistory};
 pub use resolution::{Bound, Bounds, Resolution, default_bounds};
 
 use self::pending::Pending;
-use super::fleet::{MergedSnapshot, Pool, Rollups};
+use super::fleet::{MergedSnapshot, Pool};
 use super::ingest::Position;
-use crate::limits::TICK_LONGEST;
+use crate::limits::{HISTORY_PENDING_SLOTS_MAX, TICK_LONGEST};
 
 /// What a store held when it was opened.
 #[derive(Clone, Debug, Default)]
@@ -81,13 +82,21 @@ impl History {
     #[must_use]
     pub fn is_new(&self, lane: Lane, seq: u64, position: impl FnOnce() -> Position) -> bool {
         let read = self.read.get(&lane);
-        read.is_none_or(|read| seq > read.read || position().stream_id != read.stream_id)
+        read.is_none_or(|read| {
+            let is_numbered = read.stream_id.is_some();
+            !is_numbered || seq > read.read || position().stream_id != read.stream_id
+        })
+    }
+
+    /// A lane's stream was created anew: its numbers begin again.
+    pub fn on_reset(&mut self, lane: Lane) {
+        self.read.remove(&lane);
     }
 
     /// Adds a snapshot that was merged.
-    pub fn on_merged(&mut self, merged: &MergedSnapshot, rollups: &Rollups) {
+    pub fn on_merged(&mut self, merged: &MergedSnapshot, known: Known<'_>) {
         if self.is_kept {
-            self.pending.add(merged, rollups);
+            self.pending.add(merged, known);
         }
     }
 
@@ -113,7 +122,14 @@ impl History {
         !self.pending.is_empty() || self.taken.is_some()
     }
 
-    /// What the next checkpoint stores; `None` when nothing waits.
+    /// Whether a checkpoint should not wait for its time: half of the room is taken.
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.taken.is_none() && self.pending.slots() > HISTORY_PENDING_SLOTS_MAX / 2
+    }
+
+    /// What the next checkpoint stores; `None` when nothing waits. A batch that failed is in it; one
+    /// that leaves no room for more is tried again alone.
     pub fn take(
         &mut self,
         at: Wall,
@@ -122,15 +138,25 @@ impl History {
         if !self.is_kept || !self.has_changed() {
             return None;
         }
-        let mut samples = self.pending.take();
         let generation = self.stored.generation + 1;
-        let failed = self.taken.take();
-        let attempt = failed.as_ref().map_or(0, |failed| failed.id.attempt + 1);
-        if let Some(failed) = failed {
-            samples.add(&failed.samples);
-        }
-        let id = BatchId { generation, attempt };
-        self.taken = Some(Arc::new(HistoryBatch { id, at, positions, samples }));
+        let batch = match self.taken.take().map(Arc::unwrap_or_clone) {
+            None => {
+                let id = BatchId { generation, attempt: 0 };
+                HistoryBatch { id, at, positions, samples: self.pending.take() }
+            }
+            Some(failed) => {
+                let id = BatchId { generation, attempt: failed.id.attempt + 1 };
+                let slots = failed.samples.slots() + self.pending.slots();
+                if slots > HISTORY_PENDING_SLOTS_MAX {
+                    HistoryBatch { id, at, ..failed }
+                } else {
+                    let mut samples = failed.samples;
+                    samples.add(self.pending.take());
+                    HistoryBatch { id, at, positions, samples }
+                }
+            }
+        };
+        self.taken = Some(Arc::new(batch));
         self.taken.clone()
     }
 
@@ -156,7 +182,7 @@ impl History {
         match &self.taken {
             Some(taken) if taken.id == held => {}
             Some(taken) if self.stored == held => {
-                samples.add(&only(&taken.samples, pool));
+                samples.add(only(&taken.samples, pool));
             }
             None if self.stored == held => {}
             _ => return None,

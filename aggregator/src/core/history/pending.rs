@@ -11,10 +11,19 @@ use plimsoll_schemas::time::{Wall, nanos};
 use super::batch::SlotSamples;
 use super::coverage::Coverage;
 use super::resolution::Resolution;
-use crate::core::fleet::{Group, MergedSnapshot, Pool, Rollups};
+use crate::core::fleet::{Group, MergedSnapshot, OVERFLOW, Operations, Pool, Rollups};
 use crate::limits::HISTORY_PENDING_SLOTS_MAX;
 
 type Slots = BTreeMap<u64, Histogram>;
+
+/// What the fleet has room for.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'f> {
+    /// Its operations.
+    pub operations: &'f Operations,
+    /// Its roll-ups with their groups.
+    pub rollups: &'f Rollups,
+}
 
 /// What waits.
 #[derive(Debug, Default)]
@@ -29,27 +38,50 @@ pub(super) struct Pending {
 }
 
 impl Pending {
-    pub(super) fn add(&mut self, merged: &MergedSnapshot, rollups: &Rollups) {
+    pub(super) fn add(&mut self, merged: &MergedSnapshot, known: Known<'_>) {
         let number = Resolution::TenSeconds.number(merged.taken);
-        if let Some(length) = merged.reported {
-            let received = Coverage { received_ns: length, expected_ns: 0 };
-            self.coverage.entry(number).or_default().add(received);
+        let dropped = self.dropped;
+        if let Some(samples) = &merged.samples {
+            for (series, packed) in &samples.latency.histograms {
+                self.add_to_fleet(&series.operation, number, packed, known.operations);
+                let of_node = &samples.node_labels;
+                self.add_to_groups(series, of_node, (number, packed), known.rollups);
+            }
         }
-        let Some(samples) = &merged.samples else { return };
-        for (series, packed) in &samples.latency.histograms {
-            self.add_to_fleet(&series.operation, number, packed);
-            self.add_to_groups(series, &samples.node_labels, (number, packed), rollups);
+        // What found no room was not received, as far as the history is concerned.
+        if let Some(length) = merged.reported.filter(|_| dropped == self.dropped) {
+            let received = Coverage { received_ns: length, ..Coverage::default() };
+            self.coverage.entry(number).or_default().add(received);
         }
     }
 
     /// So many nodes are present for so long before `now`.
     pub(super) fn expect(&mut self, now: Wall, span: Duration, present: usize) {
         let number = Resolution::TenSeconds.number(now);
-        let expected = Coverage { received_ns: 0, expected_ns: node_time(span, present) };
+        let expected = Coverage {
+            received_ns: 0,
+            expected_ns: node_time(span, present),
+            observed_ns: nanos(span),
+        };
         self.coverage.entry(number).or_default().add(expected);
     }
 
-    fn add_to_fleet(&mut self, operation: &Operation, number: u64, packed: &Packed) {
+    /// An operation for which the fleet had no room is among the others here too.
+    fn add_to_fleet(
+        &mut self,
+        operation: &Operation,
+        number: u64,
+        packed: &Packed,
+        known: &Operations,
+    ) {
+        let other;
+        let operation = match known.get(operation) {
+            Some(_) => operation,
+            None => {
+                other = Operation::new(OVERFLOW).expect("a constant name of plain letters");
+                &other
+            }
+        };
         if !self.fleet.contains_key(operation) {
             self.fleet.insert(operation.clone(), Slots::new());
         }
@@ -76,6 +108,11 @@ impl Pending {
 
     pub(super) fn is_empty(&self) -> bool {
         self.slots == 0 && self.coverage.is_empty()
+    }
+
+    /// Slots of all pools.
+    pub(super) fn slots(&self) -> usize {
+        self.slots
     }
 
     pub(super) fn dropped(&self) -> u64 {

@@ -61,6 +61,8 @@ pub struct Layout {
     pub range: Range<Wall>,
     /// Length of a point, a multiple of a slot.
     pub step: Duration,
+    /// When it is answered.
+    pub now: Wall,
 }
 
 impl Layout {
@@ -87,7 +89,7 @@ impl Layout {
             let fits = nanos(whole).div_ceil(HISTORY_POINTS_MAX).div_ceil(1_000_000_000);
             return Err(NoHistory::Points { points, step, fits });
         }
-        Ok(Self { resolution, range, step })
+        Ok(Self { resolution, range, step, now })
     }
 
     /// The points, in the order of time; the last one may be shorter.

@@ -10,7 +10,10 @@ use plimsoll_schemas::wire::Latency;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::fleet::{Definition, MergedSamples};
+use crate::core::fleet::{
+    Batch, Definition, Limits, MergedSamples, Operations, Retention, Rollups, Times,
+};
+use plimsoll_schemas::budget::Window;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -33,6 +36,23 @@ pub(crate) fn merged(seconds: u64, value_ns: u64) -> MergedSnapshot {
     }
 }
 
+/// A fleet that has room for the operation of [`merged`].
+pub(crate) fn operations() -> Operations {
+    let retention = Retention { up_to: Window::OneMinute, limits: Limits::default() };
+    let times = Times { shown: at(1), now: at(1), taken: at(1) };
+    let mut operations = Operations::default();
+    let batch = Batch::new(&Packed::default(), &retention.limits);
+    operations.add(&Operation::new("op").unwrap(), &retention, times, &batch);
+    operations
+}
+
+/// Adds one sample as an aggregator without roll-ups does.
+pub(crate) fn add(history: &mut History, seconds: u64, value_ns: u64) {
+    let (operations, rollups) = (operations(), Rollups::default());
+    let known = Known { operations: &operations, rollups: &rollups };
+    history.on_merged(&merged(seconds, value_ns), known);
+}
+
 fn pool() -> Pool {
     Pool::Fleet(Operation::new("op").unwrap())
 }
@@ -44,11 +64,10 @@ fn count(samples: &SlotSamples) -> u64 {
 #[test]
 fn a_batch_that_failed_is_in_the_next_attempt_of_the_same_generation() {
     let mut history = History::kept(StoredHistory::default());
-    let rollups = Rollups::default();
-    history.on_merged(&merged(5, 7), &rollups);
+    add(&mut history, 5, 7);
     let first = history.take(at(6), BTreeMap::new()).unwrap();
     assert_eq!((first.id.generation, first.id.attempt, count(&first.samples)), (1, 0, 1));
-    history.on_merged(&merged(7, 7), &rollups);
+    add(&mut history, 7, 7);
     let second = history.take(at(8), BTreeMap::new()).unwrap();
     assert_eq!((second.id.generation, second.id.attempt, count(&second.samples)), (1, 1, 2));
     history.on_stored();
@@ -59,15 +78,14 @@ fn a_batch_that_failed_is_in_the_next_attempt_of_the_same_generation() {
 #[test]
 fn a_query_adds_what_its_reading_lacks_and_nothing_twice() {
     let mut history = History::kept(StoredHistory::default());
-    let rollups = Rollups::default();
     let unstored = |history: &History, held| {
         history.unstored(&pool(), held).map(|unstored| count(&unstored.samples))
     };
-    history.on_merged(&merged(5, 7), &rollups);
+    add(&mut history, 5, 7);
     let none = BatchId::default();
     assert_eq!(unstored(&history, none), Some(1));
     let batch = history.take(at(6), BTreeMap::new()).unwrap();
-    history.on_merged(&merged(7, 7), &rollups);
+    add(&mut history, 7, 7);
     assert_eq!(unstored(&history, none), Some(2), "read before the batch was written");
     assert_eq!(unstored(&history, batch.id), Some(1), "read after it");
     history.on_stored();
@@ -78,7 +96,7 @@ fn a_query_adds_what_its_reading_lacks_and_nothing_twice() {
 #[test]
 fn without_a_store_nothing_is_collected() {
     let mut history = History::default();
-    history.on_merged(&merged(5, 7), &Rollups::default());
+    add(&mut history, 5, 7);
     history.on_tick(Now::default(), 3);
     history.on_tick(Now::default().after(SECOND), 3);
     assert!(!history.has_changed());
@@ -88,7 +106,7 @@ fn without_a_store_nothing_is_collected() {
 #[test]
 fn a_history_that_is_not_kept_for_a_while_has_its_generation_afterwards() {
     let mut history = History::paused(7);
-    history.on_merged(&merged(5, 7), &Rollups::default());
+    add(&mut history, 5, 7);
     assert!(history.take(at(6), BTreeMap::new()).is_none());
     assert_eq!((history.generation(), history.dropped()), (7, None));
 }
@@ -102,14 +120,46 @@ fn what_the_streams_hold_again_is_not_new() {
     assert!(history.is_new(Lane::Normal, 10, || position(10)));
     assert!(history.is_new(Lane::Emergency, 1, || position(1)));
     let other = Position { read: 1, stream_id: Some("another".to_owned()) };
-    assert!(history.is_new(Lane::Normal, 1, || other), "the stream was created anew");
+    assert!(history.is_new(Lane::Normal, 1, || other), "the stream is another one");
+    let mut history = history;
+    history.on_reset(Lane::Normal);
+    assert!(history.is_new(Lane::Normal, 1, || position(1)), "the stream was created anew");
+    let read = BTreeMap::from([(Lane::Normal, Position::default())]);
+    let history = History::kept(StoredHistory { read, ..StoredHistory::default() });
+    assert!(history.is_new(Lane::Normal, 0, Position::default), "there was no stream");
+}
+
+#[test]
+fn an_operation_that_the_fleet_has_no_room_for_is_among_the_others() {
+    let mut history = History::kept(StoredHistory::default());
+    let (operations, rollups) = (Operations::default(), Rollups::default());
+    let known = Known { operations: &operations, rollups: &rollups };
+    history.on_merged(&merged(5, 7), known);
+    let names: Vec<String> = history.pools().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["fleet other"]);
+}
+
+#[test]
+fn a_batch_that_fails_and_leaves_no_room_is_tried_again_alone() {
+    let mut history = History::kept(StoredHistory::default());
+    let most = HISTORY_PENDING_SLOTS_MAX as u64;
+    (0..most).for_each(|slot| add(&mut history, slot * 10, 7));
+    let first = history.take(at(6), BTreeMap::new()).unwrap();
+    (0..most).for_each(|slot| add(&mut history, slot * 10, 7));
+    assert!(!history.is_crowded(), "a write that fails is not hastened");
+    let second = history.take(at(8), BTreeMap::new()).unwrap();
+    assert_eq!((second.id.attempt, count(&second.samples)), (1, count(&first.samples)));
+    history.on_stored();
+    assert!(history.is_crowded());
+    let third = history.take(at(9), BTreeMap::new()).unwrap();
+    assert_eq!((third.id.generation, count(&third.samples)), (2, most));
 }
 
 #[test]
 fn slots_that_find_no_room_are_counted() {
     let mut history = History::kept(StoredHistory::default());
-    for slot in 0..crate::limits::HISTORY_PENDING_SLOTS_MAX as u64 + 3 {
-        history.on_merged(&merged(slot * 10, 7), &Rollups::default());
+    for slot in 0..HISTORY_PENDING_SLOTS_MAX as u64 + 3 {
+        add(&mut history, slot * 10, 7);
     }
     assert_eq!(history.dropped(), Some(3));
 }
@@ -117,14 +167,15 @@ fn slots_that_find_no_room_are_counted() {
 #[test]
 fn samples_of_a_group_are_in_the_group_and_in_the_fleet() {
     let mut history = History::kept(StoredHistory::default());
-    let rollups = Rollups::default().redefined(&[Definition::of_label("run")]);
+    let (operations, rollups) =
+        (operations(), Rollups::default().redefined(&[Definition::of_label("run")]));
     let mut snapshot = merged(5, 7);
     let samples = snapshot.samples.as_mut().unwrap();
     samples.node_labels = Labels::new([("run", "v42")]).unwrap();
-    history.on_merged(&snapshot, &rollups);
+    history.on_merged(&snapshot, Known { operations: &operations, rollups: &rollups });
     let names: Vec<String> = history.pools().iter().map(ToString::to_string).collect();
-    // No group has room that fleet and roll-ups did not make for it.
-    assert_eq!(names, ["fleet op", "rollup run op [\"other\"]"]);
+    // The roll-up has no group of it, so it is among the others.
+    assert_eq!(names, ["fleet op", "rollup run other [\"other\"]"]);
 }
 
 fn kept() -> impl Strategy<Value = KeptFrom> {

@@ -4,6 +4,7 @@
 //! DESIGN A20.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use crate::limits::{
     CHECKPOINT_BYTES_PER_SECOND_MAX, CHECKPOINT_EVERY, CHECKPOINT_REST_FACTOR,
-    CHECKPOINT_RETRY_PAUSE, CHECKPOINT_WITHIN, CONFIRMED_A_TURN_MAX,
+    CHECKPOINT_RETRY_PAUSE, CHECKPOINT_WITHIN, CONFIRMED_A_TURN_MAX, HISTORY_RETRY_PAUSE,
 };
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::{MeshName, NodeName};
@@ -44,7 +45,8 @@ pub struct Written {
 #[derive(Debug)]
 struct Stored {
     bytes: u64,
-    history: HistoryWritten,
+    /// What of the history, if it was written.
+    history: Option<HistoryWritten>,
     /// Why the history was not written, if it was not.
     history_error: Option<String>,
 }
@@ -136,9 +138,10 @@ impl Checkpointer {
             None => (None, None),
         };
         checkpointer.history = history.as_ref().map(HistoryStore::reader);
-        let thread = Thread::start(Files { state: store, history }).map_err(|source| {
-            StoreError::Inaccessible { key: "state.path", path: path.to_owned(), source }
-        })?;
+        let thread =
+            Thread::start(Files { state: store, history, failing: None }).map_err(|source| {
+                StoreError::Inaccessible { key: "state.path", path: path.to_owned(), source }
+            })?;
         checkpointer.thread = Some(thread);
         Ok(OpenedState { checkpointer, checkpoint, history: stored })
     }
@@ -153,7 +156,7 @@ impl Checkpointer {
     pub fn write_if_due(&mut self, core: &mut Core, now: (Mono, Wall)) {
         if !self.stats.kept {
             self.confirm_from_memory(core, now.0);
-        } else if now.0 >= self.next_at {
+        } else if now.0 >= self.next_at || core.history().is_crowded() {
             self.begin_write(core, now);
         }
     }
@@ -210,10 +213,10 @@ impl Checkpointer {
                 self.confirmed.extend(confirmed);
                 self.stats.at = Some(began.1);
                 self.stats.bytes = bytes;
-                self.stats.history_dropped += history.dropped;
+                self.stats.history_dropped += history.unwrap_or_default().dropped;
                 self.stats.written += 1;
                 let next_after = interval(took, bytes);
-                core.on_stored(began.1, next_after, history_error.is_none());
+                core.on_stored(began.1, next_after, history.is_some());
                 if let Some(error) = history_error {
                     tracing::error!(error, "history not written; it is tried again with the next");
                     self.count_failure("history");
@@ -269,24 +272,47 @@ fn interval(took: Duration, bytes: u64) -> Duration {
 struct Files {
     state: Store,
     history: Option<HistoryStore>,
+    /// Since the history's latest failure.
+    failing: Option<Stopwatch>,
 }
 
 impl Files {
     /// The history first: with a generation that the state lacks, it is undone at the next start.
     /// One that cannot be written delays no confirmation of nodes.
     fn write(&mut self, mut changes: Changes) -> Result<Stored, redb::Error> {
-        let (mut history, mut history_error) = (HistoryWritten::default(), None);
-        if let (Some(store), Some(batch)) = (&mut self.history, changes.history()) {
-            match store.write(batch) {
-                Ok(written) => history = written,
-                Err(error) => {
-                    history_error = Some(error.to_string());
-                    changes = changes.without_history();
-                }
-            }
+        let written = self.write_history(&changes);
+        if !matches!(written, Ok(Some(_))) {
+            changes = changes.without_history();
         }
-        let bytes = self.state.write(changes)? + history.bytes;
+        let (history, history_error) = match written {
+            Ok(history) => (history, None),
+            Err(error) => (None, Some(error)),
+        };
+        let bytes = self.state.write(changes)? + history.unwrap_or_default().bytes;
         Ok(Stored { bytes, history, history_error })
+    }
+
+    /// `None` when there is nothing to write, or a failure was not long ago.
+    fn write_history(&mut self, changes: &Changes) -> Result<Option<HistoryWritten>, String> {
+        let is_resting =
+            self.failing.as_ref().is_some_and(|watch| watch.elapsed() < HISTORY_RETRY_PAUSE);
+        let (Some(store), Some(batch)) = (&mut self.history, changes.history()) else {
+            return Ok(None);
+        };
+        if is_resting {
+            return Ok(None);
+        }
+        self.failing = None;
+        // redb panics on some damage.
+        let written = catch_unwind(AssertUnwindSafe(|| store.write(batch)));
+        let failed = match written {
+            Ok(Ok(written)) => return Ok(Some(written)),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "the history file is damaged".to_owned(),
+        };
+        store.close();
+        self.failing = Some(Stopwatch::start());
+        Err(failed)
     }
 }
 

@@ -136,8 +136,9 @@ async fn a_failed_write_is_counted_and_repeated_by_the_next() {
     std::fs::rename(&path, &kept).unwrap();
     std::fs::create_dir(&path).unwrap();
     let mut checkpointer = in_memory();
-    checkpointer.thread =
-        Some(Thread::start(Files { state: Store::closed(&path), history: None }).unwrap());
+    checkpointer.thread = Some(
+        Thread::start(Files { state: Store::closed(&path), history: None, failing: None }).unwrap(),
+    );
     checkpointer.stats.kept = true;
     deliver(&mut core, start(), &Speaker::new("b").send(start(), MS, 9));
     write(&mut checkpointer, &mut core, Mono(0)).await;

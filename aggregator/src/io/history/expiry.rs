@@ -1,5 +1,8 @@
 //! Drops slots that are older than their tier keeps, and the oldest of a tier that has too many
-//! bytes. Once a minute, since each series is looked up in each tier.
+//! bytes. Once a minute, since each series is looked up in each tier. A clock that leaps by hours has
+//! to stay there for ten minutes before anything is dropped by it.
+
+use std::collections::BTreeSet;
 
 use plimsoll_schemas::time::{Wall, nanos};
 use redb::{ReadableTable, Table, WriteTransaction};
@@ -7,7 +10,7 @@ use redb::{ReadableTable, Table, WriteTransaction};
 use super::HistoryStore;
 use super::tables::{COVERAGE, SLOTS, SlotKey, tier_number};
 use crate::core::history::Resolution;
-use crate::limits::{HISTORY_EXPIRY_EVERY, HISTORY_EXPIRY_STEPS_MAX};
+use crate::limits::{HISTORY_EXPIRY_EVERY, HISTORY_EXPIRY_STEPS_MAX, HISTORY_SERIES_EXPIRY_EVERY};
 
 impl HistoryStore {
     pub(super) fn expire(
@@ -15,10 +18,9 @@ impl HistoryStore {
         transaction: &WriteTransaction,
         now: Wall,
     ) -> Result<(), redb::Error> {
-        if now.since(self.meta.expired_at) < HISTORY_EXPIRY_EVERY {
+        if !self.is_expiry_due(now) {
             return Ok(());
         }
-        self.meta.expired_at = now;
         let mut slots = transaction.open_table(SLOTS)?;
         for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
             let by_age = resolution.number(now.minus(self.bounds[place].age));
@@ -33,7 +35,41 @@ impl HistoryStore {
                 self.drop_before(&mut slots, place, oldest + span + 1)?;
             }
         }
+        if now.since(self.meta.series_expired_at) >= HISTORY_SERIES_EXPIRY_EVERY {
+            self.meta.series_expired_at = now;
+            let gone = self.without_slots(&slots)?;
+            drop(slots);
+            self.names.remove(&gone, transaction)?;
+        }
         Ok(())
+    }
+
+    fn is_expiry_due(&mut self, now: Wall) -> bool {
+        let meta = &mut self.meta;
+        let is_due = now.since(meta.expired_at) >= HISTORY_EXPIRY_EVERY && now >= meta.expires_from;
+        if is_due {
+            meta.expired_at = now;
+        }
+        is_due
+    }
+
+    fn without_slots(
+        &self,
+        slots: &Table<'_, SlotKey, &'static [u8]>,
+    ) -> Result<BTreeSet<u32>, redb::Error> {
+        let mut gone = BTreeSet::new();
+        for series in self.names.numbers() {
+            let mut has_slots = false;
+            for place in 0..Resolution::ALL.len() {
+                let tier = tier_number(place);
+                has_slots |=
+                    slots.range((tier, series, 0)..=(tier, series, u64::MAX))?.next().is_some();
+            }
+            if !has_slots {
+                gone.insert(series);
+            }
+        }
+        Ok(gone)
     }
 
     /// Drops the slots of one tier with lower numbers.

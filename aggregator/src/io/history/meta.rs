@@ -12,6 +12,7 @@ use super::record::{Damaged, pack, unpack};
 use super::tables::{META, UNDO};
 use crate::core::history::{BatchId, KeptFrom, Resolution};
 use crate::core::ingest::Position;
+use crate::limits::{HISTORY_CLOCK_LEAP_LASTS, HISTORY_CLOCK_LEAP_MIN};
 
 /// Where the record is.
 pub(super) const KEY: &str = "head";
@@ -28,6 +29,8 @@ pub(super) struct Meta {
     pub(super) batch: BatchId,
     /// How far each lane had been read when it was taken.
     pub(super) read: BTreeMap<Lane, Position>,
+    /// The same before the latest batch.
+    read_before: BTreeMap<Lane, Position>,
     /// When the history began.
     pub(super) begun: Wall,
     /// From when on each tier keeps everything; 0 while nothing was dropped.
@@ -36,6 +39,16 @@ pub(super) struct Meta {
     pub(super) bytes: [u64; TIERS],
     /// When slots were last expired.
     pub(super) expired_at: Wall,
+    /// When series without slots were last removed.
+    pub(super) series_expired_at: Wall,
+    /// Nothing expires before this: the clock has leapt.
+    pub(super) expires_from: Wall,
+    /// When the latest batch was taken.
+    at: Wall,
+    /// The same, before a leap until the clock has stayed there. Ages count from it.
+    pub(super) trusted_at: Wall,
+    /// The highest number given to a series.
+    pub(super) next_series: u32,
 }
 
 impl Meta {
@@ -45,10 +58,16 @@ impl Meta {
             mesh,
             batch: BatchId::default(),
             read: BTreeMap::new(),
+            read_before: BTreeMap::new(),
             begun: Wall(0),
             kept_from: [Wall(0); TIERS],
             bytes: [0; TIERS],
             expired_at: Wall(0),
+            series_expired_at: Wall(0),
+            expires_from: Wall(0),
+            at: Wall(0),
+            trusted_at: Wall(0),
+            next_series: 0,
         }
     }
 
@@ -58,6 +77,44 @@ impl Meta {
             VERSION => Ok(meta),
             other => Err(Damaged(format!("its version is {other}; this program reads {VERSION}"))),
         }
+    }
+
+    /// True before the first batch.
+    pub(super) fn is_new(&self) -> bool {
+        self.begun == Wall(0)
+    }
+
+    /// Lanes have been read so far. An aggregator that has lost its state reads again what the
+    /// history holds: until it is past that, the positions of before stand.
+    pub(super) fn on_read(&mut self, positions: &BTreeMap<Lane, Position>) {
+        self.read_before = self.read.clone();
+        for (lane, position) in positions {
+            let read = self.read.entry(*lane).or_default();
+            if read.stream_id != position.stream_id || position.read > read.read {
+                read.clone_from(position);
+            }
+        }
+    }
+
+    /// A batch was taken at `now`. A clock that leaps ahead is not trusted until it stays; one that
+    /// is set back ends that, and what counted as dropped by it counts again.
+    pub(super) fn on_clock(&mut self, now: Wall) {
+        let before = std::mem::replace(&mut self.at, now);
+        if now < before {
+            self.kept_from = self.kept_from.map(|kept| kept.min(now));
+            (self.expired_at, self.expires_from) = (Wall(0), Wall(0));
+            self.series_expired_at = self.series_expired_at.min(now);
+        } else if now.since(before) > HISTORY_CLOCK_LEAP_MIN && before > Wall(0) {
+            self.expires_from = now.plus(HISTORY_CLOCK_LEAP_LASTS);
+        }
+        if now >= self.expires_from {
+            self.trusted_at = now;
+        }
+    }
+
+    /// The latest batch is undone.
+    pub(super) fn undo_read(&mut self) {
+        self.read = self.read_before.clone();
     }
 
     pub(super) fn read(transaction: &WriteTransaction) -> Result<Option<Self>, redb::Error> {

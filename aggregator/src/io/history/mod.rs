@@ -29,7 +29,7 @@ use crate::core::history::{
 };
 use crate::limits::HISTORY_CACHE_BYTES;
 use meta::Meta;
-use record::{Damaged, pack, unpack};
+use record::{pack, unpack};
 use series::SeriesNames;
 use tables::{COVERAGE, META, OpenFile, SLOTS, SlotKey, UNDO, tier_number};
 
@@ -83,32 +83,27 @@ impl HistoryStore {
         bounds: Bounds,
         (generation, now): (Option<u64>, Wall),
     ) -> Result<OpenedHistory, StoreError> {
-        let (found, quarantined) = match inspect(path, mesh) {
+        let inspect = || inspect(path, mesh, bounds, generation);
+        let ((store, has_diverged), quarantined) = match inspect() {
             Ok(found) => (found, None),
             Err(Fault::Damaged(why)) => {
                 let moved_to = quarantine_beside(KEY, path, now)?;
-                let found = inspect(path, mesh).map_err(|fault| fault.into_error(path))?;
+                let found = inspect().map_err(|fault| fault.into_error(path))?;
                 (found, Some((why, moved_to)))
             }
             Err(fault) => return Err(fault.into_error(path)),
         };
-        let (database, meta, names) = found;
-        let database = Arc::new(RwLock::new(Some(database)));
-        let mut store = Self { path: path.to_owned(), database, bounds, meta, names };
-        let has_diverged =
-            store.align(generation).map_err(|error| Fault::from(error).into_error(path))?;
-        if store.meta.begun == Wall(0) {
-            store.meta.begun = now;
-        }
-        // With its state, an aggregator reads on from where both files stop.
-        let read = if generation.is_some() { Default::default() } else { store.meta.read.clone() };
-        let stored = StoredHistory { batch: store.meta.batch, read };
+        let stored = StoredHistory { batch: store.meta.batch, read: store.meta.read.clone() };
         Ok(OpenedHistory { store, stored, quarantined, has_diverged })
     }
 
-    /// Undoes the latest batch if the state was not written after it.
+    /// Undoes the latest batch if the state was not written after it. Returns whether state and
+    /// history are of different times.
     fn align(&mut self, generation: Option<u64>) -> Result<bool, redb::Error> {
         let Some(generation) = generation else { return Ok(false) };
+        if self.meta.is_new() {
+            self.meta.batch.generation = generation;
+        }
         if self.meta.batch.generation == generation + 1 {
             let transaction = self.begin()?;
             self.undo(&transaction)?;
@@ -131,15 +126,17 @@ impl HistoryStore {
     /// When it may not have been written. It may be tried again, with a later attempt's samples
     /// beside it.
     pub fn write(&mut self, batch: &HistoryBatch) -> Result<HistoryWritten, redb::Error> {
-        let before = (self.meta.clone(), self.names.len());
         let written = self.try_write(batch);
         if written.is_err() {
-            // redb refuses all that follows a failed write, until the file is opened again.
-            *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
-            self.meta = before.0;
-            self.names.truncate(before.1);
+            self.close();
         }
         written
+    }
+
+    /// Closes the file: redb refuses all that follows a failed write. The next write opens it again
+    /// and reads what it states about itself.
+    pub fn close(&mut self) {
+        *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
     fn try_write(&mut self, batch: &HistoryBatch) -> Result<HistoryWritten, redb::Error> {
@@ -150,20 +147,27 @@ impl HistoryStore {
             self.undo(&transaction)?;
         }
         self.meta.forget_undo(&transaction)?;
+        self.meta.on_clock(batch.at);
         let written = self.add(&transaction, batch)?;
-        self.meta.batch = batch.id;
-        self.meta.read = batch.positions.clone();
+        self.meta.begun = if self.meta.is_new() { batch.at } else { self.meta.begun };
+        self.meta.on_read(&batch.positions);
         self.expire(&transaction, batch.at)?;
+        self.meta.batch = batch.id;
         self.meta.write(&transaction)?;
         transaction.commit()?;
         Ok(written)
     }
 
-    fn begin(&self) -> Result<WriteTransaction, redb::Error> {
+    fn begin(&mut self) -> Result<WriteTransaction, redb::Error> {
         let mut slot = self.database.write().unwrap_or_else(PoisonError::into_inner);
         let database = match slot.take() {
             Some(database) => database,
-            None => builder().create(&self.path)?,
+            None => {
+                // The file may be another one by now, or hold what seemed to have failed.
+                let database = builder().create(&self.path)?;
+                (self.meta, self.names) = read_head(&database, &self.meta.mesh)?;
+                database
+            }
         };
         let transaction = database.begin_write();
         *slot = Some(database);
@@ -185,10 +189,11 @@ impl HistoryStore {
         let SlotSamples { pools, coverage } = &batch.samples;
         for (place, resolution) in Resolution::ALL.into_iter().enumerate() {
             let tier = tier_number(place);
-            let oldest = resolution.number(batch.at.minus(self.bounds[place].age));
+            let oldest = resolution.number(self.meta.trusted_at.minus(self.bounds[place].age));
             let (mut grown, mut is_short) = (0, false);
             for (pool, of_pool) in pools {
-                let Some(series) = self.names.number(pool, transaction)? else {
+                let next = &mut self.meta.next_series;
+                let Some(series) = self.names.number(pool, next, transaction)? else {
                     if place == 0 {
                         dropped += of_pool.values().map(Histogram::count).sum::<u64>();
                     }
@@ -218,6 +223,7 @@ impl HistoryStore {
 
     /// Puts back what the latest batch has replaced.
     fn undo(&mut self, transaction: &WriteTransaction) -> Result<(), redb::Error> {
+        self.meta.undo_read();
         let mut slots = transaction.open_table(SLOTS)?;
         let undo = transaction.open_table(UNDO)?;
         for entry in undo.iter()? {
@@ -327,45 +333,44 @@ impl From<redb::Error> for Fault {
     }
 }
 
-impl From<Damaged> for Fault {
-    fn from(damaged: Damaged) -> Self {
-        Self::Damaged(damaged.to_string())
-    }
-}
-
-type Found = (Database, Meta, SeriesNames);
-
-/// Opens a file and reads what it states about itself, on a thread of its own since redb panics on
-/// some damage.
-fn inspect(path: &Path, mesh: &MeshName) -> Result<Found, Fault> {
+/// Opens a file, reads what it states about itself and undoes what the state lacks, on a thread of
+/// its own since redb panics on some damage.
+fn inspect(
+    path: &Path,
+    mesh: &MeshName,
+    bounds: Bounds,
+    generation: Option<u64>,
+) -> Result<(HistoryStore, bool), Fault> {
     let (path, mesh) = (path.to_owned(), mesh.clone());
     let inspector = std::thread::Builder::new().name("inspect-history".to_owned());
-    let inspected = inspector.spawn(move || read_head(&path, &mesh));
+    let inspected = inspector.spawn(move || {
+        let database = builder().create(&path).map_err(redb::Error::from)?;
+        let (meta, names) = read_head(&database, &mesh)?;
+        if meta.mesh != mesh {
+            return Err(Fault::OtherMesh(Box::new((meta.mesh, mesh))));
+        }
+        let database = Arc::new(RwLock::new(Some(database)));
+        let mut store = HistoryStore { path, database, bounds, meta, names };
+        let has_diverged = store.align(generation)?;
+        Ok((store, has_diverged))
+    });
     let inspected = inspected.map_err(Fault::Inaccessible)?;
     inspected.join().unwrap_or_else(|_| Err(Fault::Damaged("its structure is invalid".to_owned())))
 }
 
-fn read_head(path: &Path, mesh: &MeshName) -> Result<Found, Fault> {
-    let database = builder().create(path).map_err(redb::Error::from)?;
-    let transaction = database.begin_read().map_err(redb::Error::from)?;
-    let table = match transaction.open_table(META) {
-        Err(TableError::TableDoesNotExist(_)) => None,
-        table => Some(table.map_err(redb::Error::from)?),
-    };
-    let meta = match table {
-        None => Meta::new(mesh.clone()),
-        Some(table) => {
-            let bytes = table.get(meta::KEY).map_err(redb::Error::from)?;
-            let bytes = bytes.ok_or_else(|| Fault::Damaged("its head is missing".to_owned()))?;
-            Meta::of_bytes(bytes.value())?
+/// What a file states about itself; a new one is of this mesh.
+fn read_head(database: &Database, mesh: &MeshName) -> Result<(Meta, SeriesNames), redb::Error> {
+    let transaction = database.begin_read()?;
+    let meta = match transaction.open_table(META) {
+        Err(TableError::TableDoesNotExist(_)) => Meta::new(mesh.clone()),
+        table => {
+            let corrupted = |why: String| redb::Error::Corrupted(why);
+            let bytes = table?.get(meta::KEY)?;
+            let bytes = bytes.ok_or_else(|| corrupted("its head is missing".to_owned()))?;
+            Meta::of_bytes(bytes.value()).map_err(|damaged| corrupted(damaged.to_string()))?
         }
     };
-    if meta.mesh != *mesh {
-        return Err(Fault::OtherMesh(Box::new((meta.mesh, mesh.clone()))));
-    }
-    let names = SeriesNames::read(&transaction)?;
-    drop(transaction);
-    Ok((database, meta, names))
+    Ok((meta, SeriesNames::read(&transaction)?))
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Numbers of series: a slot's key holds a number instead of a name. A number is never given to
 //! another series.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use redb::{ReadTransaction, ReadableTable, TableError, WriteTransaction};
 
@@ -9,11 +9,10 @@ use super::tables::SERIES;
 use crate::core::fleet::Pool;
 use crate::limits::HISTORY_SERIES_MAX;
 
-/// The numbers of all series, from 1 on.
+/// The numbers of all series that have slots, from 1 on.
 #[derive(Debug, Default)]
 pub(super) struct SeriesNames {
     numbers: BTreeMap<String, u32>,
-    next: u32,
 }
 
 impl SeriesNames {
@@ -26,7 +25,6 @@ impl SeriesNames {
         for entry in table.iter()? {
             let (number, name) = entry?;
             names.numbers.insert(name.value().to_owned(), number.value());
-            names.next = names.next.max(number.value());
         }
         Ok(names)
     }
@@ -35,6 +33,7 @@ impl SeriesNames {
     pub(super) fn number(
         &mut self,
         pool: &Pool,
+        next: &mut u32,
         transaction: &WriteTransaction,
     ) -> Result<Option<u32>, redb::Error> {
         let name = pool.to_string();
@@ -44,21 +43,24 @@ impl SeriesNames {
         if self.numbers.len() >= HISTORY_SERIES_MAX {
             return Ok(None);
         }
-        self.next += 1;
-        transaction.open_table(SERIES)?.insert(self.next, name.as_str())?;
-        self.numbers.insert(name, self.next);
-        Ok(Some(self.next))
+        *next += 1;
+        transaction.open_table(SERIES)?.insert(*next, name.as_str())?;
+        self.numbers.insert(name, *next);
+        Ok(Some(*next))
     }
 
-    /// The highest number given.
-    pub(super) fn len(&self) -> u32 {
-        self.next
-    }
-
-    /// Forgets numbers above this one: they were not written.
-    pub(super) fn truncate(&mut self, next: u32) {
-        self.numbers.retain(|_, number| *number <= next);
-        self.next = next;
+    /// Removes series that have no slot any more.
+    pub(super) fn remove(
+        &mut self,
+        gone: &BTreeSet<u32>,
+        transaction: &WriteTransaction,
+    ) -> Result<(), redb::Error> {
+        let mut table = transaction.open_table(SERIES)?;
+        for number in gone {
+            table.remove(number)?;
+        }
+        self.numbers.retain(|_, number| !gone.contains(number));
+        Ok(())
     }
 
     /// All numbers.

@@ -11,12 +11,16 @@ use plimsoll_schemas::time::nanos;
 use proptest::prelude::*;
 use tempfile::TempDir;
 
+use std::collections::BTreeMap;
+
 use super::*;
-use crate::core::fleet::{Pool, Rollups};
-use crate::core::history::tests::merged;
+use crate::core::fleet::Pool;
+use crate::core::history::tests::add;
 use crate::core::history::{
     Accumulator, Bound, History, HistoryQuery, KeptFrom, Layout, default_bounds,
 };
+use crate::core::ingest::Position;
+use plimsoll_schemas::subject::Lane;
 
 const DAY: u64 = 24 * 3_600;
 
@@ -73,7 +77,7 @@ impl Kept {
     }
 
     fn add(&mut self, seconds: u64, value_ns: u64) {
-        self.history.on_merged(&merged(seconds, value_ns), &Rollups::default());
+        add(&mut self.history, seconds, value_ns);
     }
 
     /// Writes a batch; whether the state is written after it decides what a restart finds.
@@ -265,6 +269,76 @@ fn a_state_that_is_gone_leaves_the_history_and_its_positions() {
 }
 
 #[test]
+fn a_state_that_is_lost_and_written_again_before_all_is_read_doubles_nothing() {
+    let position = |read| {
+        let position = Position { read, stream_id: Some("s".to_owned()) };
+        BTreeMap::from([(Lane::Normal, position)])
+    };
+    let mut kept = Kept::new(default_bounds());
+    kept.add(50, 7);
+    let batch = kept.history.take(at(60), position(1_000)).unwrap();
+    kept.store.as_mut().unwrap().write(&batch).unwrap();
+    kept.history.on_stored();
+    // The state is lost, the streams are read again, and a checkpoint comes before their end.
+    kept.restart(None);
+    kept.add(300, 7);
+    let batch = kept.history.take(at(310), position(300)).unwrap();
+    kept.store.as_mut().unwrap().write(&batch).unwrap();
+    kept.restart(Some(batch.id.generation));
+    let again = || position(301)[&Lane::Normal].clone();
+    assert!(!kept.history.is_new(Lane::Normal, 301, again), "it is in the history");
+    assert!(kept.history.is_new(Lane::Normal, 1_001, || position(1_001)[&Lane::Normal].clone()));
+    // Without its state the batch is undone, and what had been read before it stands.
+    kept.restart(Some(batch.id.generation - 1));
+    assert!(!kept.history.is_new(Lane::Normal, 1_000, again));
+}
+
+#[test]
+fn a_clock_that_is_ahead_for_a_while_drops_nothing_and_stops_no_expiry() {
+    let mut kept = Kept::new(default_bounds());
+    let begin = 1_000 * DAY;
+    kept.add(begin, 7);
+    kept.write(begin, true);
+    kept.add(begin + 1, 7);
+    kept.write(begin + 400 * DAY, true);
+    let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
+    assert_eq!(reading.kept_from(), KeptFrom::default(), "nothing was dropped");
+    for minute in 1..4 {
+        kept.add(begin + minute * 120, 7);
+        kept.write(begin + minute * 120, true);
+    }
+    let (layout, points) = kept.answer(&query(begin..begin + 600, None), begin + 600);
+    assert_eq!((layout.resolution, points[0].count), (Resolution::TenSeconds, 5));
+    kept.add(begin + 3 * DAY, 7);
+    kept.write(begin + 3 * DAY, true);
+    kept.add(begin + 3 * DAY, 7);
+    kept.write(begin + 3 * DAY + 700, true);
+    let reading = kept.store.as_ref().unwrap().reader().read().unwrap();
+    assert!(reading.kept_from()[0] > at(begin), "slots of 10 s are older than two days");
+}
+
+#[test]
+fn a_series_without_slots_gives_its_place_back_and_never_its_number() {
+    let mut kept =
+        Kept::new(default_bounds().map(|bound| Bound { age: Duration::from_secs(3_600), ..bound }));
+    kept.add(10_000, 7);
+    kept.write(10_000, true);
+    let other = Pool::Fleet(Operation::new("other").unwrap());
+    for hour in 1..8 {
+        let now = 10_000 + hour * 3_700;
+        let slots = BTreeMap::from([(now / 10, Histogram::default())]);
+        let pools = BTreeMap::from([(other.clone(), slots)]);
+        let samples = SlotSamples { pools, coverage: BTreeMap::new() };
+        let id = BatchId { generation: 1 + hour, attempt: 0 };
+        let batch = HistoryBatch { id, at: at(now), samples, ..HistoryBatch::default() };
+        kept.store.as_mut().unwrap().write(&batch).unwrap();
+    }
+    let store = kept.store.as_ref().unwrap();
+    assert_eq!(store.reader().read().unwrap().pools().unwrap(), [other]);
+    assert_eq!(store.meta.next_series, 2);
+}
+
+#[test]
 fn a_damaged_file_is_quarantined_and_another_meshs_is_refused() {
     let mut kept = Kept::new(default_bounds());
     kept.add(50, 7);
@@ -285,7 +359,7 @@ fn a_damaged_slot_fails_the_query_and_no_write() {
     kept.add(50, 7);
     kept.write(60, true);
     {
-        let store = kept.store.as_ref().unwrap();
+        let store = kept.store.as_mut().unwrap();
         let transaction = store.begin().unwrap();
         let key = (0, 1, 5);
         transaction.open_table(SLOTS).unwrap().insert(key, &[1_u8, 2, 3, 4, 5][..]).unwrap();

@@ -117,7 +117,15 @@ impl Groups {
 
     /// The group that samples of `group` went to when they were placed.
     pub(super) fn placed_in(&self, group: Group) -> Group {
-        if group.is_overflow() || self.own.contains_key(&group) { group } else { group.overflow() }
+        if !group.is_overflow() && self.own.contains_key(&group) {
+            return group;
+        }
+        let overflow = group.overflow();
+        if self.others.contains_key(&overflow) {
+            return overflow;
+        }
+        let operation = Operation::new(OVERFLOW).expect("a constant name of plain letters");
+        Group { operation, ..overflow }
     }
 
     /// Takes a group's windows as they were stored.

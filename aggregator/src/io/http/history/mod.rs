@@ -113,12 +113,14 @@ impl HistoryHandler {
         now: Wall,
         page: impl FnOnce(&Answered) -> P + Send + 'static,
     ) -> Result<P, Refusal> {
-        let _turn = self.turn.lock().await;
+        let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
         let (reading, unstored) = self.read(&reader, &query.pool).await?;
         let layout = Layout::of(&query, now, &reading.kept_from())
             .map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
         let computed = spawn_blocking(move || {
+            // A client that leaves does not begin another one's turn.
+            let _turn = turn;
             let answer = accumulate(&query.pool, layout, &reading, &unstored)?;
             Ok(page(&Answered { mesh, query, reading, answer }))
         });
@@ -145,11 +147,12 @@ impl HistoryHandler {
     }
 
     async fn operations(&self) -> Result<OperationsPage, Refusal> {
-        let _turn = self.turn.lock().await;
+        let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
         let mut pools =
             self.queries.send(Query::UnstoredPools).await.ok_or_else(Refusal::ending)?;
         let listed = spawn_blocking(move || {
+            let _turn = turn;
             let reading = reader.read()?;
             pools.extend(reading.pools()?);
             pools.sort_unstable();

@@ -3,6 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 use plimsoll_schemas::time::Wall;
 
 use crate::core::fleet::{Group, Pool};
@@ -35,6 +36,10 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
         None => return Err(BadRequest::Missing("rollup")),
         Some(_) if values.is_empty() => return Err(BadRequest::Missing("value")),
         Some(rollup) => {
+            check_length("rollup", rollup)?;
+            for (_, value) in &values {
+                check_length("value", value)?;
+            }
             let values = values.into_iter().map(|(_, value)| value.into_boxed_str()).collect();
             Pool::Group(rollup.to_owned(), Group { operation, values })
         }
@@ -61,6 +66,13 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
         limits_ns: list(over.unwrap_or_default(), HISTORY_LIMITS_MAX, limit)?,
         with_distribution,
     })
+}
+
+/// No longer than any label can be.
+fn check_length(key: &'static str, text: &str) -> Result<(), BadRequest> {
+    let fits = text.len() <= LABEL_VALUE_BYTES_MAX;
+    fits.then_some(())
+        .ok_or_else(|| value(key, "longer", &format!("at most {LABEL_VALUE_BYTES_MAX} bytes long")))
 }
 
 /// The query of a heatmap, and its number of bands.
