@@ -128,8 +128,8 @@ impl History {
         self.taken.is_none() && self.pending.slots() > HISTORY_PENDING_SLOTS_MAX / 2
     }
 
-    /// What the next checkpoint stores; `None` when nothing waits. A batch that failed is in it; one
-    /// that leaves no room for more is tried again alone.
+    /// What the next checkpoint stores; `None` when nothing waits. A batch that failed is in it;
+    /// one that leaves no room for more is tried again alone.
     pub fn take(
         &mut self,
         at: Wall,

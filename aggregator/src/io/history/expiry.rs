@@ -1,6 +1,6 @@
 //! Drops slots that are older than their tier keeps, and the oldest of a tier that has too many
-//! bytes. Once a minute, since each series is looked up in each tier. A clock that leaps by hours has
-//! to stay there for ten minutes before anything is dropped by it.
+//! bytes. Once a minute, since each series is looked up in each tier. A clock that leaps by hours
+//! has to stay there for ten minutes before anything is dropped by it.
 
 use std::collections::BTreeSet;
 
