@@ -35,8 +35,6 @@ const FAILURES: [&str; 5] = ["damaged", "history", "newer_version", "older_versi
 pub struct Written {
     /// When its changes were taken.
     began: (Mono, Wall),
-    /// How long it took.
-    took: Duration,
     /// What was written and the confirmations for nodes, or why it failed.
     outcome: Result<(Stored, Vec<PendingConfirmation>), String>,
 }
@@ -45,6 +43,8 @@ pub struct Written {
 #[derive(Debug)]
 struct Stored {
     bytes: u64,
+    /// How long the state alone took: what the history takes must not keep nodes waiting.
+    took: Duration,
     /// What of the history, if it was written.
     history: Option<HistoryWritten>,
     /// Why the history was not written, if it was not.
@@ -203,13 +203,13 @@ impl Checkpointer {
     /// Handles the result of a write; `None` when the thread is gone.
     pub fn on_written(&mut self, core: &mut Core, now: Mono, written: Option<Written>) {
         self.in_progress = false;
-        let Some(Written { began, took, outcome }) = written else {
+        let Some(Written { began, outcome }) = written else {
             self.count_failure("write");
             self.thread = None;
             return;
         };
         match outcome {
-            Ok((Stored { bytes, history, history_error }, confirmed)) => {
+            Ok((Stored { bytes, took, history, history_error }, confirmed)) => {
                 self.confirmed.extend(confirmed);
                 self.stats.at = Some(began.1);
                 self.stats.bytes = bytes;
@@ -288,8 +288,9 @@ impl Files {
             Ok(history) => (history, None),
             Err(error) => (None, Some(error)),
         };
+        let watch = Stopwatch::start();
         let bytes = self.state.write(changes)? + history.unwrap_or_default().bytes;
-        Ok(Stored { bytes, history, history_error })
+        Ok(Stored { bytes, took: watch.elapsed(), history, history_error })
     }
 
     /// `None` when there is nothing to write, or a failure was not long ago.
@@ -335,12 +336,11 @@ fn write_all(
     results: &mpsc::Sender<Written>,
 ) {
     while let Ok((as_of, changes)) = to_write.recv() {
-        let watch = Stopwatch::start();
         let began = (as_of, changes.at());
         let confirmations = changes.confirmations(as_of);
         let written = files.write(changes);
         let outcome = written.map(|stored| (stored, confirmations)).map_err(|e| e.to_string());
-        if results.blocking_send(Written { began, took: watch.elapsed(), outcome }).is_err() {
+        if results.blocking_send(Written { began, outcome }).is_err() {
             return;
         }
     }
