@@ -209,7 +209,16 @@ async fn samples_lost_with_the_streams_before_they_were_read_are_in_the_ledger()
     let dir = tempfile::tempdir().unwrap();
     let options = StackOptions { keep_state: false, ..with_jobs(dir.path()) };
     let mut stack = Stack::start(options).await.unwrap();
-    hooks_after(&stack, 0, 60).await;
+    let merged = hooks_after(&stack, 0, 60).await;
+    // What no aggregator has confirmed, nodes would send again.
+    for station in stack.stations() {
+        let merged = node_row(&merged, &station.name).unwrap().ledger.merged;
+        let confirmed = async || {
+            let unconfirmed = station.api.metric("plimsoll_agent_unconfirmed_samples").await;
+            unconfirmed.ok().flatten().filter(|samples| *samples < merged as f64)
+        };
+        until("a confirmation", WAIT, confirmed).await.unwrap();
+    }
     // Samples merged by this process are lost with it, and so is the stream that holds them.
     stack.kill_aggregator();
     stack.broker().kill();
@@ -220,7 +229,7 @@ async fn samples_lost_with_the_streams_before_they_were_read_are_in_the_ledger()
     let drained = stack.drain().await.unwrap();
     every_sample_is_merged_or_missed(&stack, &drained);
     let unread: u64 = drained.nodes.iter().map(|row| row.ledger.unread).sum();
-    assert!(unread >= 60, "{unread} samples are gone with the streams");
+    assert!(unread > 0, "no sample is gone with the streams");
     assert!(drained.nodes.iter().all(|row| !row.ledger.is_settled()), "{:?}", drained.nodes);
 }
 
