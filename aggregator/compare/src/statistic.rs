@@ -12,7 +12,7 @@ pub(crate) const QUANTILES: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 
 /// Resamples of a side. The 99th percentile of 2 000 has a standard error of 0.2 percentage points.
 pub(crate) const RESAMPLES: usize = 2_000;
 /// Samples that must lie beyond a quantile, or over a limit, before it is judged: with fewer, the
-/// spread of resamples says little about that of runs.
+/// spread of resamples is a poor measure of that of runs.
 pub(crate) const BEYOND_MIN: f64 = 10.0;
 
 /// The estimates of one side and their deviations in its resamples.

@@ -138,7 +138,7 @@ impl Supervisor {
             }
             if signal.connected && !(current && link.delivery.is_some()) {
                 acknowledged_before = self.acknowledged.load(Ordering::Relaxed);
-                // What was missing on the connection before says nothing of this one.
+                // Streams that were missing on the connection before may exist on this one.
                 let _former = self.missing.notified().now_or_never();
                 self.on_connected(signal).await;
                 since_check = (self.role == ConnectionRole::Few).then(Stopwatch::start);

@@ -1,4 +1,4 @@
-//! Reads one side from a file, whose content tells its format.
+//! Reads one side from a file; its first character decides its format.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
