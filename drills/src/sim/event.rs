@@ -45,6 +45,8 @@ pub enum Request {
     Consume {
         /// The stream's lane.
         lane: Lane,
+        /// Which stream of that name the aggregator was shown.
+        stream: u64,
         /// The first message that it wants.
         next: u64,
     },

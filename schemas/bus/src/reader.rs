@@ -170,6 +170,7 @@ impl Reader {
             self.read_apart(&stream).await?;
         }
         let mut consumer = Consumer::open(&self.client, &stream, self.next_seq).await?;
+        self.confirm_stream(&stream).await?;
         let mut size = PullSize::Many;
         loop {
             consumer.request(&self.client, size).await?;
@@ -237,6 +238,13 @@ impl Reader {
         let stream_id = info.created;
         self.created = Some(stream_id.clone());
         self.send(CursorEvent::Positioned { first_seq, last_seq, stream_id }).await
+    }
+
+    /// Makes sure that the consumer just opened is one of the stream that our position is about. In
+    /// a stream recreated meanwhile it would start behind all messages.
+    async fn confirm_stream(&self, stream: &str) -> Result<(), Interruption> {
+        let info = streams::look(&self.client, stream).await?;
+        if self.created.as_ref() == Some(&info.created) { Ok(()) } else { Err(Interruption::Gap) }
     }
 
     /// Takes in what one request brings, at most so many messages.

@@ -101,8 +101,12 @@ impl Broker {
                 let (first, last, stream) = (stream.first(), stream.last, stream.id);
                 net.respond(k, who, Response::StreamInfo { lane, first, last, stream });
             }
-            (Request::Consume { lane, next }, Some(Who::Aggregator(which))) => {
-                let generation = net.generation(Who::Aggregator(which));
+            (Request::Consume { lane, stream, next }, Some(who @ Who::Aggregator(which))) => {
+                if self.streams.stream(lane).id != stream {
+                    k.reach("stream recreated before its consumer");
+                    return net.respond(k, who, Response::StreamGone { lane });
+                }
+                let generation = net.generation(who);
                 let consumer = Consumer { generation, next };
                 self.consumers[which][lane as usize] = Some(consumer);
                 self.pump(k, net, which, lane);

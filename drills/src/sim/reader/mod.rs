@@ -237,7 +237,7 @@ impl Reader {
         (cursor.stream, cursor.is_open) = (Some(stream), true);
         core.on_positioned(lane, first, last, stream);
         let next = cursor.next;
-        net.request(k, self.who(), Request::Consume { lane, next });
+        net.request(k, self.who(), Request::Consume { lane, stream, next });
     }
 
     fn on_message(
@@ -254,8 +254,6 @@ impl Reader {
         if !cursor.is_open || number < cursor.next {
             return;
         }
-        // A stream that is recreated between the two requests is read under the old one's id.
-        let stream = cursor.stream.unwrap_or(stream);
         cursor.next = number + 1;
         let delivered = Delivered {
             lane,
