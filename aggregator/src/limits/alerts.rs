@@ -8,6 +8,9 @@ pub const FLAP_WITHIN: Duration = Duration::from_secs(600);
 pub const FLAP_DOUBLINGS_MAX: u32 = 6;
 /// Time without firing after which earlier flaps no longer count.
 pub const FLAPS_RESET_AFTER: Duration = Duration::from_secs(3_600);
+/// Ends of older stretches that are looked at to see whether a breach has ended: the newest slots
+/// with samples over the limit. Later ones are stray samples, since a breach is shown by itself.
+pub const STRETCH_ENDS_MAX: usize = 16;
 /// Silences that are active or begin later.
 pub const SILENCES_MAX: usize = 256;
 /// Acknowledged alerts.

@@ -136,7 +136,7 @@ impl<'b> Judge<'b> {
             Some(_) if is_within && self.resolves(window) => Finding::Uncertain,
             Some(_) => Finding::Breach,
             None if all.samples < self.samples_min => Finding::Insufficient,
-            None if is_within && self.is_within(&all) == Some(true) => Finding::Clear,
+            None if is_within && self.is_clear(&all, recent) => Finding::Clear,
             None => Finding::Uncertain,
         };
         (finding, stretch)
@@ -153,6 +153,12 @@ impl<'b> Judge<'b> {
     fn is_within(&self, sums: &Sums) -> Option<bool> {
         let is_over = is_over(sums, rank(self.budget.quantile, sums.samples));
         if sums.samples == 0 { Some(true) } else { is_over.map(|over| !over) }
+    }
+
+    /// Whether all recent samples are within the limit, or newer ones since a breach.
+    fn is_clear(&self, all: &Sums, recent: &[SlotCounts]) -> bool {
+        self.is_within(all) == Some(true)
+            || self.detector.has_passed(recent, self.budget.min_samples)
     }
 
     /// Whether there are so many samples that the quantile is not just the greatest of them.

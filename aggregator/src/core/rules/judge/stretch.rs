@@ -21,6 +21,7 @@
 use plimsoll_schemas::budget::Budget;
 
 use crate::core::fleet::{SlotCounts, Sums};
+use crate::limits::alerts::STRETCH_ENDS_MAX;
 
 /// Samples over the limit without which nothing is a breach: one or two are an accident.
 pub(super) const OVER_MIN: u64 = 3;
@@ -110,6 +111,45 @@ impl Detector {
         Some(Stretch { begin, samples: counts.samples, over: counts.over, has_ended })
     }
 
+    /// Whether newer samples reject the share of older ones where no stretch up to now shows a breach:
+    /// the newer samples, or coarser slots, have thinned out the one that did. Of older samples the
+    /// stretch with the most evidence counts, however much that is.
+    pub(super) fn has_passed(&self, slots: &[SlotCounts], samples_min: u64) -> bool {
+        let threshold = ln_threshold(samples_of(slots));
+        let mut newer = Counts::default();
+        let mut ends = 0;
+        for (place, slot) in slots.iter().enumerate() {
+            if slot.over.over > 0 {
+                let older = self.strongest(&slots[place..]);
+                if newer.samples >= samples_min && self.rejects(newer, older, threshold) {
+                    return true;
+                }
+                ends += 1;
+            }
+            if ends == STRETCH_ENDS_MAX {
+                return false;
+            }
+            newer.add(slot);
+        }
+        false
+    }
+
+    /// Of the stretches up to the newest slot, the one with the most evidence.
+    fn strongest(&self, slots: &[SlotCounts]) -> Counts {
+        let mut counts = Counts::default();
+        let mut found = (f64::NEG_INFINITY, counts);
+        for slot in slots {
+            counts.add(slot);
+            if slot.over.over > 0 && counts.over >= OVER_MIN {
+                let evidence = self.ln_evidence(counts);
+                if evidence > found.0 {
+                    found = (evidence, counts);
+                }
+            }
+        }
+        found.1
+    }
+
     /// Whether the newest samples of a stretch reject the share of the older ones in favour of the
     /// allowed one, by as much evidence as the breach needed.
     fn has_ended(&self, slots: &[SlotCounts], all: Counts, least: (u64, f64)) -> bool {
@@ -117,20 +157,26 @@ impl Detector {
         let mut newer = Counts::default();
         slots.iter().any(|slot| {
             newer.add(slot);
-            let older = (all.samples - newer.samples, all.over - newer.over);
-            if older.1 < OVER_MIN || newer.samples < samples_min {
-                return false;
-            }
-            let share = (float(older.1) + 0.5) / (float(older.0) + 1.0);
-            if share <= self.allowed {
-                return false;
-            }
-            let over = float(newer.over.saturating_add(newer.uncertain).min(newer.samples));
-            let within = float(newer.samples) - over;
-            let up = (self.allowed / share).ln();
-            let down = ((1.0 - self.allowed) / (1.0 - share)).ln();
-            over * up + within * down >= threshold
+            let older = Counts {
+                samples: all.samples - newer.samples,
+                over: all.over - newer.over,
+                uncertain: 0,
+            };
+            newer.samples >= samples_min && self.rejects(newer, older, threshold)
         })
+    }
+
+    /// Whether newer samples reject the share of older ones in favour of the allowed one.
+    fn rejects(&self, newer: Counts, older: Counts, threshold: f64) -> bool {
+        let share = (float(older.over) + 0.5) / (float(older.samples) + 1.0);
+        if older.over < OVER_MIN || share <= self.allowed {
+            return false;
+        }
+        let over = float(newer.over.saturating_add(newer.uncertain).min(newer.samples));
+        let within = float(newer.samples) - over;
+        let up = (self.allowed / share).ln();
+        let down = ((1.0 - self.allowed) / (1.0 - share)).ln();
+        over * up + within * down >= threshold
     }
 
     /// The least number of samples that show a breach if all of them are over the limit, at the

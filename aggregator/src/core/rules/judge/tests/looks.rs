@@ -32,6 +32,29 @@ fn shown(all: &[(u64, u64)]) -> Vec<SlotCounts> {
     slots(&counts)
 }
 
+/// One sample a second, newest first, in slots of seconds, behind ten seconds of five, and behind a
+/// minute of twenty.
+fn as_windows_hold(all: &[(u64, u64)]) -> Vec<SlotCounts> {
+    let mut slots: Vec<(usize, SlotCounts)> = Vec::new();
+    for (second, (samples, over)) in all.iter().enumerate().rev() {
+        let width = match all.len() - second {
+            0..=10 => 1,
+            11..=60 => 5,
+            _ => 20,
+        };
+        let begin = second / width * width;
+        let over = Over { over: *over, uncertain: 0 };
+        match slots.last_mut() {
+            Some((before, slot)) if *before <= second => {
+                slot.samples += samples;
+                slot.over.over += over.over;
+            }
+            _ => slots.push((begin, SlotCounts { begin: NOW, samples: *samples, over })),
+        }
+    }
+    slots.into_iter().map(|(_, slot)| slot).collect()
+}
+
 /// Breaches that begin while samples are over the limit with this probability, looked for after
 /// every slot of that many samples.
 fn breaches(seed: u64, budget: &Budget, over: f64, per_slot: u64, looks: usize) -> u64 {
@@ -100,5 +123,26 @@ proptest! {
         // less than a hundredth as measured, since the bound is far from tight.
         let found = breaches(seed, &budget, 1.0 - quantile, per_slot, 4_000);
         prop_assert!(found <= 1, "{found}");
+    }
+
+    /// Few samples over the limit, thinned out by those within it, no longer show the breach that
+    /// they were; nor is the half hour within the limit. The alert must end all the same.
+    #[test]
+    fn a_breach_ends_soon_after_its_last_sample_over_the_limit(
+        seed in any::<u64>(), share in 0.2..0.95,
+    ) {
+        let (budget, mut rng) = (epoch_hook(), Rng(seed));
+        let judge = Judge::new(&budget);
+        let mut all = Vec::new();
+        let mut finding = |over: bool| {
+            all.push((1, u64::from(over)));
+            let slots = as_windows_hold(&all);
+            judge.finding(NOW, &total(&slots[..slots.len().min(10)]), &slots).0
+        };
+        while finding(rng.unit() < share) != Finding::Breach {}
+        let findings: Vec<_> = (0..180).map(|_| finding(false)).collect();
+        let before = findings.iter().position(|finding| *finding == Finding::Clear);
+        prop_assert!(findings[150..].iter().all(|of| *of == Finding::Clear), "{findings:?}");
+        prop_assert!(before >= Some(3), "{findings:?}");
     }
 }
