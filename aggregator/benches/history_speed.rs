@@ -62,6 +62,7 @@ fn main() -> Result<()> {
             quantiles: vec![0.5, 0.9, 0.99, 0.999],
             limits_ns: vec![18_000_000],
             with_distribution: false,
+            nodes: None,
         };
         let mut took = Vec::new();
         let mut count = 0;

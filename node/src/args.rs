@@ -45,6 +45,9 @@ pub struct Args {
     /// only]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
+    /// Directory for the history, from which aggregators can ask for any past second [default: none]
+    #[arg(long, value_name = "DIR")]
+    history: Option<PathBuf>,
     /// Time between two hardware samples, 100ms to 60s [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     sample_interval: Option<Duration>,
@@ -61,6 +64,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll-node --stream /run/plimsoll/node.stream        # for jobs with the Rust client
   plimsoll-node --otlp                                    # for jobs with an OpenTelemetry SDK
   plimsoll-node --spool /var/lib/plimsoll                 # unsent messages survive a crash
+  plimsoll-node --history /var/lib/plimsoll/history       # its own past, by the second
   PLIMSOLL_NODE_BUS__URL=nats://broker:4222 plimsoll-node
   plimsoll-node --print-config > node.toml                # every key, its default and meaning
   echo 'epoch_hook:12.5|ms' > /dev/udp/127.0.0.1/8125     # one sample, from bash
@@ -70,7 +74,7 @@ Settings: flags override PLIMSOLL_NODE_* variables, variables override the file.
 impl Args {
     /// The named flags as settings.
     #[must_use]
-    pub fn flags(&self) -> [(&'static str, Option<String>); 12] {
+    pub fn flags(&self) -> [(&'static str, Option<String>); 13] {
         let labels = (!self.label.is_empty()).then(|| json!(self.label).to_string());
         [
             ("identity.labels", labels),
@@ -83,6 +87,7 @@ impl Args {
             ("otlp.http", self.otlp.then(|| "127.0.0.1:4318".to_owned())),
             ("otlp.grpc", self.otlp.then(|| "127.0.0.1:4317".to_owned())),
             ("spool.path", self.spool.as_ref().map(|path| path.display().to_string())),
+            ("history.path", self.history.as_ref().map(|path| path.display().to_string())),
             (
                 "hardware.interval_ms",
                 self.sample_interval.map(|every| every.as_millis().to_string()),

@@ -7,6 +7,8 @@
 //! plimsoll.v1.<mesh>.alert.undeliverable        notifications given up: aggregator -> anyone
 //! plimsoll.v1.<mesh>.confirm.<node>           what is stored: aggregator -> node
 //! plimsoll.v1.<mesh>.dead.<node>              what no broker takes: node -> anyone
+//! plimsoll.v1.<mesh>.ask.<node>               requests of its history: aggregator -> node
+//! plimsoll.v1.<mesh>.answer.<node>.<asker>    responses to them: node -> one aggregator
 //! ```
 
 use std::fmt;
@@ -182,6 +184,32 @@ pub fn undeliverable_subject(mesh: &MeshName) -> String {
 #[must_use]
 pub fn confirm_subject(mesh: &MeshName, node: &NodeName) -> String {
     format!("{PREFIX}.{mesh}.confirm.{node}")
+}
+
+/// Where aggregators request a node's own history; no stream stores it.
+#[must_use]
+pub fn ask_subject(mesh: &MeshName, node: &NodeName) -> String {
+    format!("{PREFIX}.{mesh}.ask.{node}")
+}
+
+/// Where a node responds to one aggregator. The node's credentials allow no other node here.
+#[must_use]
+pub fn answer_subject(mesh: &MeshName, node: &NodeName, asker: &str) -> String {
+    format!("{PREFIX}.{mesh}.answer.{node}.{asker}")
+}
+
+/// All responses to one aggregator.
+#[must_use]
+pub fn answer_filter(mesh: &MeshName, asker: &str) -> String {
+    format!("{PREFIX}.{mesh}.answer.*.{asker}")
+}
+
+/// The node that responds on a subject.
+#[must_use]
+pub fn answering_node(subject: &str) -> Option<NodeName> {
+    let mut tokens = subject.strip_prefix(PREFIX)?.strip_prefix('.')?.split('.').skip(1);
+    let (kind, node) = (tokens.next()?, tokens.next()?);
+    NodeName::new(node).ok().filter(|_| kind == "answer")
 }
 
 /// Where a node publishes messages that no broker accepts.

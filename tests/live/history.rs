@@ -7,7 +7,7 @@ use std::time::Duration;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, bin_dir};
 use plimsoll_schemas::histogram::rank;
-use plimsoll_schemas::summary::{HistoryPage, OperationsPage};
+use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
 use serde_json::from_str;
@@ -22,7 +22,11 @@ async fn query(stack: &Stack, parameters: &str) -> HistoryPage {
 }
 
 fn count(page: &HistoryPage) -> u64 {
-    page.points.iter().map(|point| point.count).sum()
+    count_of(&page.points)
+}
+
+fn count_of(points: &[HistoryPoint]) -> u64 {
+    points.iter().map(|point| point.count).sum()
 }
 
 async fn await_samples(stack: &Stack, least: u64) -> u64 {
@@ -141,4 +145,55 @@ async fn two_runs_are_compared_by_their_names() {
     let (code, text) = compare("run:v41", "run:v43");
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains("run \"v43\" is not in the history; it has v41, v42"), "{text}");
+}
+
+/// Nodes are killed too: what they had sent is in their histories, what was lost with them is not.
+#[tokio::test]
+async fn the_past_of_nodes_is_exact_by_the_second() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let mut had = await_samples(&stack, 120).await;
+    for station in 0..stack.stations().len() {
+        stack.kill_node(station);
+        stack.restart_node(station).await.unwrap();
+        had = await_samples(&stack, had + 60).await;
+    }
+    stack.end_jobs().await.unwrap();
+    // All that is recorded is sealed, stored and confirmed before the two are compared.
+    let equal = async || {
+        let of_nodes = query(&stack, "operation=epoch_hook&node=*&last=15m&step=1s").await;
+        let of_fleet = query(&stack, "operation=epoch_hook&last=1h").await;
+        (count(&of_nodes) == count(&of_fleet)).then_some(of_nodes)
+    };
+    let page = until("nodes and fleet agree", WAIT, equal).await.unwrap();
+    assert!(count(&page) >= had);
+    let nodes = page.nodes.unwrap();
+    assert_eq!(nodes.len(), stack.stations().len());
+    assert!(nodes.iter().all(|node| node.error.is_none() && node.samples > 0), "{nodes:?}");
+    assert_eq!(nodes.iter().map(|node| node.samples).sum::<u64>(), count_of(&page.points));
+    assert_eq!((page.resolution.as_str(), page.step_seconds), ("1s", 1.0));
+    let complete = page.points.iter().filter(|point| point.completeness > Some(0.9)).count();
+    assert!(complete >= 3, "{complete} of {}", page.points.len());
+    let begin = page.points.iter().find(|point| point.count > 0).unwrap().from_seconds;
+    // One series of one node, and one that no series has.
+    let name = &stack.stations()[0].name.clone();
+    let phase = |label: &str| format!("operation=epoch_hook&node={name}&last=15m&label={label}");
+    let of_first = query(&stack, &format!("operation=epoch_hook&node={name}&last=15m")).await;
+    assert_eq!(Some(count(&of_first)), nodes.iter().find(|n| n.node == *name).map(|n| n.samples));
+    assert_eq!(count(&query(&stack, &phase("rank=none")).await), 0);
+    // A node that is gone is named, and what it had is missing, also after a kill of the aggregator.
+    stack.kill_node(0);
+    stack.kill_aggregator();
+    stack.launch_aggregator().unwrap();
+    let ready = async || stack.api().is_ready().await.then_some(());
+    until("the aggregator is ready", WAIT, ready).await.unwrap();
+    let page = query(&stack, &format!("operation=epoch_hook&node=*&from={begin}")).await;
+    let nodes = page.nodes.unwrap();
+    let silent: Vec<_> = nodes.iter().filter(|node| node.error.is_some()).collect();
+    assert_eq!((silent.len(), &silent[0].node), (1, name));
+    assert!(silent[0].error.as_ref().unwrap().starts_with("no answer: the node is away"));
+    assert!(page.points[0].completeness < Some(0.7), "{:?}", page.points[0].completeness);
+    assert_eq!(count_of(&page.points), nodes.iter().map(|node| node.samples).sum::<u64>());
+    let error = stack.api().get("/api/v1/heatmap?operation=epoch_hook&node=*").await.unwrap_err();
+    assert!(format!("{error:#}").contains("heatmap"), "{error:#}");
 }

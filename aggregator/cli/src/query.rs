@@ -8,7 +8,7 @@ use clap::Args;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use plimsoll_runtime::exit::Exit;
-use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
+use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, NodeHistory, OperationsPage};
 
 use crate::targets::{Targets, with_parameters};
 use crate::time_range::{TimeRange, shown};
@@ -22,10 +22,13 @@ const OPERATIONS: &str = "/api/v1/operations";
   plimsoll query epoch_hook --from 10:05 --to 10:10
   plimsoll query epoch_hook --last 2h --step 1m --quantiles 0.5,0.99 --over 18ms
   plimsoll query epoch_hook --rollup run --value v42 --last 1d --json | jq '.points[0].count'
+  plimsoll query epoch_hook --node gpu7 --node gpu8 --last 5m --step 1s
+  plimsoll query epoch_hook --node '*' --label rank=3 --from 10:05:00 --to 10:05:30
   plimsoll query                              list what the history has
 
 Ranges are widened to whole slots of 10 s, 1 min, 10 min or 1 h: those of the finest history that
-still keeps the beginning. A sample belongs to the time at which its node's interval ended.
+still keeps the beginning. With --node, nodes are asked for their own histories (plimsoll-node
+--history), which have every second; what a node does not answer is stated. A sample belongs to the time at which its node's interval ended.
 Times without a time zone are those of this machine ($TZ).")]
 pub struct QueryArgs {
     /// The operation; without it, the operations that the history has
@@ -47,6 +50,12 @@ pub struct QueryArgs {
     /// Value of a label of the roll-up; repeat it for each label, in their order
     #[arg(long, value_name = "VALUE", requires = "rollup")]
     value: Vec<String>,
+    /// A node to ask for its own history, by the second; may be repeated, '*' asks all
+    #[arg(long, value_name = "NAME", conflicts_with = "rollup")]
+    node: Vec<String>,
+    /// Label that series or their nodes must have, with --node; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", requires = "node")]
+    label: Vec<String>,
     /// Include the samples by bucket, with --json
     #[arg(long)]
     distribution: bool,
@@ -72,7 +81,10 @@ pub async fn query(args: &QueryArgs) -> Result<Exit> {
         ("rollup", args.rollup.clone()),
         ("distribution", args.distribution.then(|| "true".to_owned())),
     ];
-    parameters.extend(args.value.iter().map(|value| ("value", Some(value.clone()))));
+    let repeated = [("value", &args.value), ("node", &args.node), ("label", &args.label)];
+    for (key, values) in repeated {
+        parameters.extend(values.iter().map(|value| (key, Some(value.clone()))));
+    }
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
     let path = with_parameters(PATH, &parameters);
     for api in args.at.apis()? {
@@ -95,8 +107,10 @@ async fn operations(args: &QueryArgs) -> Result<Exit> {
 }
 
 fn table(page: &HistoryPage, zone: &TimeZone) -> String {
-    let scope = match (&page.rollup, &page.values) {
-        (Some(rollup), Some(values)) => format!("{rollup} {}", values.join(", ")),
+    let scope = match (&page.rollup, &page.values, &page.nodes) {
+        (Some(rollup), Some(values), _) => format!("{rollup} {}", values.join(", ")),
+        (_, _, Some(nodes)) if nodes.len() == 1 => nodes[0].node.clone(),
+        (_, _, Some(nodes)) => format!("{} nodes", nodes.len()),
         _ => "fleet".to_owned(),
     };
     let (from, to) = (shown(page.from_seconds, zone), shown(page.to_seconds, zone));
@@ -115,7 +129,31 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
     for point in &page.points {
         row(&mut text, point, zone, columns.map_or(0, |point| point.quantiles.len()));
     }
+    for node in page.nodes.iter().flatten() {
+        missing(&mut text, node, (page.from_seconds, page.to_seconds), zone);
+    }
     text
+}
+
+/// A line on what a node's own history lacks of the range, if anything.
+fn missing(text: &mut String, node: &NodeHistory, (from, to): (f64, f64), zone: &TimeZone) {
+    let name = &node.node;
+    let _written = match (&node.error, node.kept_from_seconds) {
+        (Some(error), _) if node.answered_from_seconds < to => {
+            let until = shown(node.answered_from_seconds, zone);
+            writeln!(text, "{name}: nothing before {until}: {error}")
+        }
+        (Some(error), _) => writeln!(text, "{name}: {error}"),
+        (None, None) => writeln!(text, "{name}: its history is empty"),
+        (None, Some(kept)) if kept > from + 1.0 => {
+            writeln!(text, "{name}: its history begins at {}", shown(kept, zone))
+        }
+        (None, Some(_)) => Ok(()),
+    };
+    if node.missing > 0 {
+        let _written =
+            writeln!(text, "{name}: its history lacks {} messages of some time", node.missing);
+    }
 }
 
 fn row(text: &mut String, point: &HistoryPoint, zone: &TimeZone, quantiles: usize) {

@@ -48,6 +48,12 @@ impl Core {
         self.ingest.position(lane)
     }
 
+    /// The names of all nodes that are known.
+    #[must_use]
+    pub fn node_names(&self) -> Vec<NodeName> {
+        self.fleet.nodes().keys().cloned().collect()
+    }
+
     /// When [`Self::on_deadline`] next has something to do without an event.
     #[must_use]
     pub fn next_deadline(&self) -> Mono {

@@ -38,6 +38,7 @@ use crate::core::alerting::CommandError;
 use crate::core::alerting::{AlertCommand, CommandResult};
 use crate::core::ingest::{Decoded, Position};
 use crate::core::rules::Judged;
+use crate::io::asker::Asker;
 use crate::io::checkpointer::{Checkpointer, OpenedState, StateFiles, Written};
 use crate::io::decoders::{Decoders, LaneEvent};
 use crate::io::http::{self, PageSource, Query, Readiness};
@@ -72,6 +73,8 @@ struct Driver {
     clock: Clock,
     core: Core,
     broker: Broker,
+    /// Asks nodes for their own histories; let go of before the broker's connection is closed.
+    asker: Arc<Asker>,
     lanes: Lanes,
     checkpointer: Checkpointer,
     confirmations: Confirmations,
@@ -151,6 +154,7 @@ impl Driver {
             evaluations: Evaluations::default(),
             clock,
             core,
+            asker: Asker::new(config.mesh.clone(), broker.bus().messenger()),
             broker,
             checkpointer,
             queries,
@@ -207,6 +211,7 @@ impl Driver {
         self.checkpointer.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
         self.confirm(Mono(u64::MAX));
         self.notifications.end().await;
+        drop(self.asker);
         // A broker that does not answer is not waited for: its streams hold what counts.
         if tokio::time::timeout(CLOSE_WAIT, self.broker.close()).await.is_err() {
             tracing::warn!("broker connection not closed in time");
@@ -360,6 +365,10 @@ impl Driver {
             }
             Query::Unstored(pool, held, answer) => {
                 drop(answer.send(self.core.history().unstored(&pool, held)));
+            }
+            Query::Asker(answer) => {
+                let source = (self.mesh.clone(), self.core.node_names(), self.asker.handle());
+                drop(answer.send(source));
             }
             Query::UnstoredPools(answer) => drop(answer.send(self.core.history().pools())),
             Query::Readiness(answer) => drop(answer.send(Readiness {

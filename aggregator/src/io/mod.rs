@@ -1,12 +1,12 @@
 //! Where the aggregator touches the world: the streams' lanes, the HTTP pages, the state file, the
 //! history file, the rule files and the receivers. It decides nothing but which lane is read next.
 
+pub mod asker;
 pub mod checkpointer;
 pub mod decoders;
 pub mod history;
 pub mod http;
 pub mod lanes;
 pub mod notify;
-pub mod priority;
 pub mod rules;
 pub mod store;

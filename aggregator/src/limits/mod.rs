@@ -191,8 +191,20 @@ pub const HISTORY_PENDING_SLOTS_MAX: usize = 8_192;
 /// Series in one history file: the fleet's operations and groups of roll-ups, also those of the
 /// past. Further ones are not kept.
 pub const HISTORY_SERIES_MAX: usize = 65_536;
-/// Points in the answer to one query.
-pub const HISTORY_POINTS_MAX: u64 = 2_000;
+/// Points in the answer to one query: an hour of seconds.
+pub const HISTORY_POINTS_MAX: u64 = 3_600;
+/// Nodes that one query asks for their own histories.
+pub const HISTORY_NODES_MAX: usize = 256;
+/// Of these, nodes asked at the same time.
+pub const ASK_NODES_AT_ONCE: usize = 16;
+/// Time in which a node answers a request.
+pub const ASK_WAIT: Duration = Duration::from_secs(2);
+/// Times that a request is sent.
+pub const ASK_ATTEMPTS: usize = 2;
+/// Time for all requests of one query; nodes that have not answered by then are missing.
+pub const ASK_ALL_WAIT: Duration = Duration::from_secs(20);
+/// Requests to nodes under way, of all queries.
+pub const ASK_PENDING_MAX: usize = 64;
 /// Bands of latencies in a heatmap.
 pub const HEATMAP_BANDS_MAX: usize = 256;
 /// Quantiles in one query.

@@ -29,6 +29,10 @@ MEMORY_TARGETS = {
 CPU_TARGET = Target("CPU", "<=", 0.5, "% of a core")
 BINARY_TARGET = Target("release binary, stripped", "<=", 5.0, "MiB")
 EXPORTER_TARGET = Target("CPU over node_exporter's", "<", 1.0, "x")
+# The load of the node that keeps a history: three operations, thirty samples a second.
+HISTORY_RATE, HISTORY_SERIES = 30, 3
+HISTORY_CPU_TARGET = Target("CPU of the history's thread", "<=", 0.1, "% of a core")
+HISTORY_MEMORY_TARGET = Target("anonymous memory of a history, idle", "<=", 2.0, "MiB")
 
 
 def section(programs, stack, folder, cache, quick):
@@ -39,13 +43,19 @@ def section(programs, stack, folder, cache, quick):
     spool = peers.own(folder, "spool")
     kept, _ = programs.node(stack, folder, url, "kept", "--spool", str(spool))
     bare.name, kept.name = "plimsoll-node", "plimsoll-node, spool"
+    past = peers.own(folder, "past")
+    recorded, _ = programs.node(stack, folder, url, "recorded", "--history", str(past))
+    recorded.name = "plimsoll-node, history"
     points, to = programs.otlp_node(stack, folder, url, "points")
     points.name = "plimsoll-node, OTLP"
     python, _ = peers.python(cache, otlp.PACKAGES)
     others, skipped = peers.start(stack, folder, cache)
-    servers = [bare, kept, points, *others]
+    servers = [bare, kept, recorded, points, *others]
 
     def load(server, packed):
+        if server is recorded:
+            pace = (HISTORY_RATE, packed, seconds, HISTORY_SERIES)
+            return programs.load_command(server.to, *pace)
         if server is not points:
             return programs.load_command(server.to, RATE, packed, seconds, SERIES)
         protocol = PROTOCOLS[packed]
@@ -66,10 +76,13 @@ def section(programs, stack, folder, cache, quick):
     idle_cpu = shares(processes, lambda: time.sleep(rest))
     idle = memory(processes)
     cpu = {packed: [] for packed in PACKED}
+    begun, before = time.monotonic(), written(past, recorded.process)
     for turn in range(rounds):
         for packed in PACKED:
             progress(f"resident: round {turn + 1}/{rounds}, {RATE} samples/s, {packed} a datagram")
             cpu[packed].append(loaded(servers, processes, load, packed, folder))
+    span = time.monotonic() - begun
+    growth = [now - then for now, then in zip(written(past, recorded.process), before)]
     active = memory(processes)
     rows = {
         name: {
@@ -87,8 +100,22 @@ def section(programs, stack, folder, cache, quick):
         "idle_seconds": rest,
         "seconds": seconds,
         "rounds": rounds,
-        "targets": [*targets(rows), binary(programs, folder)],
+        "history": {"bytes_a_day": growth[0] / span * 86_400, "cpu": growth[1] / span},
+        "targets": [*targets(rows), *of_history(rows, growth[1] / span), binary(programs, folder)],
     }
+
+
+def written(past, process):
+    """Bytes of a history on disk, and CPU seconds of the thread that writes it."""
+    files = (path.stat().st_size for path in past.rglob("*.segment"))
+    return sum(files), kernel.thread_seconds(process.pid)["history"]
+
+
+def of_history(rows, cpu):
+    """The verdicts on what a history costs a node."""
+    idle = [rows[name]["idle"]["anonymous"] for name in ("plimsoll-node, history", "plimsoll-node")]
+    memory_mib = (idle[0] - idle[1]) / 1024
+    return [HISTORY_CPU_TARGET.judge(cpu * 100), HISTORY_MEMORY_TARGET.judge(memory_mib)]
 
 
 def binary(programs, folder):

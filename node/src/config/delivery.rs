@@ -1,6 +1,6 @@
 //! Settings of delivery: outbox, emergency lane, circuit breaker, dead letters, spool.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::limits;
@@ -93,14 +93,19 @@ pub struct SpoolSettings {
 impl SpoolSettings {
     /// Checks that the directory is there or can be created, as far as its path shows it.
     pub(super) fn check(&self) -> Result<(), String> {
-        let ancestors = self.path.iter().flat_map(|path| path.ancestors());
-        match ancestors.filter(|path| !path.as_os_str().is_empty()).find(|path| path.exists()) {
-            Some(path) if !path.is_dir() => {
-                let path = path.display();
-                Err(format!("spool.path: {path} is no directory; name one, or a path to create it"))
-            }
-            _ => Ok(()),
+        self.path.as_deref().map_or(Ok(()), |path| check_directory("spool.path", path))
+    }
+}
+
+/// Checks that a directory is there or can be created, as far as its path shows it.
+pub(super) fn check_directory(key: &str, path: &Path) -> Result<(), String> {
+    let mut ancestors = path.ancestors().filter(|path| !path.as_os_str().is_empty());
+    match ancestors.find(|path| path.exists()) {
+        Some(path) if !path.is_dir() => {
+            let path = path.display();
+            Err(format!("{key}: {path} is no directory; name one, or a path to create it"))
         }
+        _ => Ok(()),
     }
 }
 

@@ -18,6 +18,7 @@ use crate::core::intake::Rules;
 mod delivery;
 mod endpoint;
 mod hardware;
+mod history;
 mod identity;
 mod intake;
 mod optional;
@@ -31,6 +32,7 @@ pub use delivery::{
 };
 pub use endpoint::Endpoint;
 pub use hardware::HardwareSettings;
+pub use history::HistorySettings;
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
 pub use otlp::{OtlpSettings, SpanSettings};
@@ -76,6 +78,8 @@ pub struct Config {
     pub dead_letter: DeadLetterSettings,
     /// Spool on disk.
     pub spool: SpoolSettings,
+    /// History on disk.
+    pub history: HistorySettings,
     /// Hardware sensors.
     pub hardware: HardwareSettings,
     /// Logging.
@@ -137,6 +141,7 @@ impl Default for Config {
             breaker: BreakerSettings::default(),
             dead_letter: DeadLetterSettings::default(),
             spool: SpoolSettings::default(),
+            history: HistorySettings::default(),
             hardware: HardwareSettings::default(),
             log: LogSettings::default(),
         }
@@ -172,6 +177,7 @@ impl Config {
         self.check_ranges()?;
         self.check_sockets()?;
         self.spool.check()?;
+        self.history.check()?;
         self.rules()?;
         scrape::endpoints(&self.scrape)?;
         self.identity.labels()?;

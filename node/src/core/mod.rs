@@ -3,12 +3,12 @@
 //! [`Core`] composes the rooms of this folder, and only this file sees several of them. A sample
 //! passes [`intake`], which records it in the open interval; at the end of the interval the core
 //! turns what was recorded into drafts for the [`outbox`]; `seal` encodes a draft when the outbox
-//! may send it; the [`spool`] keeps what the outbox holds on disk. The `ledger` counts what
-//! was recorded, sealed and lost. [`departure`] bounds the shutdown and is used by the driver.
+//! may send it; the [`spool`] keeps what the outbox holds on disk, and the [`history`] what was sealed.
+//! The `ledger` counts what was recorded, sealed and lost. [`departure`] bounds the shutdown and is used by the driver.
 //!
 //! The driver calls an `on_*` method for each event, then takes what is to be done:
 //! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_note`],
-//! [`Core::next_dead_letter`]; and calls [`Core::on_deadline`] at [`Core::next_deadline`]. An
+//! [`Core::next_dead_letter`], [`Core::next_record`]; and calls [`Core::on_deadline`] at [`Core::next_deadline`]. An
 //! answer to recorded input leaves once [`Core::noted`] has reached its [`Core::wait_for_note`].
 //!
 //! DESIGN N8, N43.
@@ -16,6 +16,7 @@
 mod bounds;
 mod clock_steps;
 pub mod departure;
+pub mod history;
 mod identity;
 pub mod intake;
 mod ledger;
@@ -28,6 +29,7 @@ pub mod sent_readings;
 pub mod spool;
 mod status;
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::limits;
@@ -44,6 +46,7 @@ use plimsoll_schemas::wire::{Body, Bus, NotedRun};
 
 pub use bounds::Bounds;
 use clock_steps::ClockSteps;
+use history::Record;
 pub use identity::Identity;
 use intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use intake::points::Point;
@@ -51,7 +54,9 @@ use intake::promtext::Scrape;
 use intake::{ClosedInterval, Intake, Reject};
 use ledger::{Ledger, SampleCount};
 use open_readings::OpenReadings;
-use outbox::{DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox, Priority};
+use outbox::{
+    DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox, Priority, SealedMessage,
+};
 use priority::ReportedStates;
 use seal::Sealer;
 use sent_readings::SentReadings;
@@ -71,6 +76,8 @@ pub struct Core {
     clock_steps: ClockSteps,
     interval_length: Duration,
     interval_ends: Mono,
+    /// Sealed messages for the history; `None` when none is kept. The driver takes them on each turn.
+    records: Option<VecDeque<Record>>,
     /// Readings that the open interval will carry.
     hardware: OpenReadings,
     /// Those that aggregators have.
@@ -114,6 +121,7 @@ impl Core {
             clock_steps: ClockSteps::default(),
             interval_length: bounds.interval,
             interval_ends: now.mono.plus(bounds.interval),
+            records: None,
             hardware: OpenReadings::default(),
             sent_readings: SentReadings::default(),
             reported: ReportedStates::default(),
@@ -461,7 +469,8 @@ impl Core {
 
     /// The next message to hand to the broker, if one may be sent now.
     pub fn next_publish(&mut self, now: Now) -> Option<Publish> {
-        let Self { outbox, sealer, ledger, clock_steps, spool, orphans_reported, .. } = self;
+        let Self { outbox, sealer, ledger, clock_steps, spool, orphans_reported, records, .. } =
+            self;
         clock_steps.on_reading(now);
         if !spool.may_send() {
             return None;
@@ -471,8 +480,25 @@ impl Core {
             if draft.has_bus() {
                 orphans_reported.get_or_insert(seq);
             }
-            sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft)
+            let interval = (draft.start, draft.length_ns, draft.kind);
+            let sealed = sealer.seal(ledger.seal(draft.samples()), seq, lane, now.wall, draft);
+            if let Some(records) = records {
+                let (start, length_ns, kind) = interval;
+                let end = start.plus(Duration::from_nanos(length_ns));
+                records.push_back(Record { end, length_ns, kind, message: sealed.payload.clone() });
+            }
+            sealed
         })
+    }
+
+    /// Keeps sealed messages for a history from now on.
+    pub fn keep_records(&mut self) {
+        self.records = Some(VecDeque::new());
+    }
+
+    /// The next message for the history.
+    pub fn next_record(&mut self) -> Option<Record> {
+        self.records.as_mut()?.pop_front()
     }
 
     /// The message could not be handed to the connection.
@@ -503,6 +529,7 @@ impl Core {
         for run in recovered.runs {
             self.take_over_run(now, run);
         }
+        self.record_again(&recovered.sealed);
         recovered.sealed.into_iter().for_each(|sealed| self.outbox.adopt(now.mono, sealed));
         // Old readings and counters are superseded, and a crash report replaces a final message.
         let drafts = recovered.drafts.into_iter().map(|(_, draft)| draft);
@@ -510,6 +537,13 @@ impl Core {
             self.ledger.record(samples_of(&draft));
             self.outbox.adopt_draft(draft);
         }
+    }
+
+    /// A run that was killed may have handed its last messages over and not have written them.
+    fn record_again(&mut self, sealed: &[SealedMessage]) {
+        let Some(records) = &mut self.records else { return };
+        let newest = sealed.len().saturating_sub(limits::HISTORY_WRITTEN_AGAIN);
+        records.extend(sealed[newest..].iter().filter_map(Record::of_sealed));
     }
 
     fn take_over_run(&mut self, now: Now, mut run: RunState) {

@@ -8,9 +8,11 @@ use plimsoll_bus::{BusConfig, BusError, BusEvent, Publish};
 use plimsoll_runtime::absence::Absence;
 use plimsoll_runtime::supervision::{SupervisedTask, Supervisor};
 use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::subject::answer_subject;
 use plimsoll_schemas::time::{Mono, Now};
 
 use crate::core::Core;
+use crate::io::history::Answer;
 use crate::io::link::{Link, LinkEvent};
 
 pub(super) struct Broker {
@@ -18,6 +20,8 @@ pub(super) struct Broker {
     config: BusConfig,
     mesh: MeshName,
     node: NodeName,
+    /// Whether requests of the node's history are received.
+    has_history: bool,
     /// The connection's tasks as one, which the driver starts again if they end.
     task: SupervisedTask,
     started: Mono,
@@ -43,11 +47,12 @@ impl Broker {
     pub(super) fn connect(
         config: BusConfig,
         (mesh, node): (&MeshName, &NodeName),
+        has_history: bool,
         supervisor: &Supervisor,
         now: Mono,
     ) -> Result<Self, BusError> {
         let url = config.url_without_secrets();
-        let link = Link::open(config.clone(), mesh, node)?;
+        let link = Link::open(config.clone(), (mesh, node), has_history)?;
         let absence = Absence::since(now);
         let connect_error = None;
         let (refusal_logged, denial_logged) = (false, false);
@@ -56,6 +61,7 @@ impl Broker {
             config,
             mesh: mesh.clone(),
             node: node.clone(),
+            has_history,
             task: supervisor.task("broker"),
             started: now,
             restart_at: None,
@@ -87,7 +93,7 @@ impl Broker {
             return;
         }
         self.started = now;
-        match Link::open(self.config.clone(), &self.mesh, &self.node) {
+        match Link::open(self.config.clone(), (&self.mesh, &self.node), self.has_history) {
             Ok(link) => {
                 link.spread_reconnects(self.mesh_nodes);
                 self.link = link;
@@ -176,6 +182,12 @@ impl Broker {
         }
     }
 
+    /// Sends an answer about the node's history, once.
+    pub(super) fn answer(&self, answer: Answer) {
+        let subject = answer_subject(&self.mesh, &self.node, &answer.asker);
+        self.link.publish_unacknowledged(subject, answer.payload);
+    }
+
     /// A broker can cause many: the 1st, 2nd, 4th, 8th ... is logged.
     fn log_letter(&mut self, letter: &Publish) {
         self.letters += 1;
@@ -243,7 +255,7 @@ mod tests {
         let identity =
             Identity { mesh: mesh.clone(), node: node.clone(), labels: Labels::default() };
         let mut core = Core::new(identity, Bounds::default(), start);
-        let connected = Broker::connect(config, (&mesh, &node), &supervisor, start.mono);
+        let connected = Broker::connect(config, (&mesh, &node), false, &supervisor, start.mono);
         let mut broker = connected.unwrap();
         broker.close();
         broker.on_ended(&mut core, start);

@@ -9,6 +9,7 @@
 //! DESIGN N39.
 
 mod broker;
+mod history;
 mod inputs;
 mod spool;
 mod start;
@@ -24,6 +25,7 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
 use self::broker::Broker;
+use self::history::HistoryKeeper;
 use self::inputs::Inputs;
 use self::spool::SpoolWriter;
 pub use self::start::StartError;
@@ -41,6 +43,7 @@ struct Driver {
     core: Core,
     broker: Broker,
     spool: SpoolWriter,
+    history: HistoryKeeper,
     inputs: Inputs,
     pages: Pages,
     sampler: Sampler,
@@ -80,12 +83,16 @@ impl Driver {
         let pages = Pages::start(config.http.address, &supervisor).await;
         let pages = pages.map_err(|error| StartError::listen(&error))?;
         let clock = Clock::start();
-        let broker = Broker::connect(bus, (&config.mesh, &node), &supervisor, clock.now().mono)
+        let has_history = config.history.path.is_some();
+        let names = (&config.mesh, &node);
+        let broker = Broker::connect(bus, names, has_history, &supervisor, clock.now().mono)
             .map_err(|error| invalid(format!("bus: {error}")))?;
         let (sampler, readings) = Sampler::start(&config.hardware, &supervisor);
         let scraper = Scraper::start(&node, config.endpoints(), &supervisor);
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
         let mut core = Core::new(identity.clone(), config.bounds(), clock.now());
+        let history = HistoryKeeper::open(&config.history, &identity, &mut core, clock)
+            .map_err(|error| StartError::configuration(&error))?;
         let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
             .map_err(|error| StartError::configuration(&error))?;
         let (departure, cost) = (Departure::default(), Cost::default());
@@ -94,6 +101,7 @@ impl Driver {
             core,
             broker,
             spool,
+            history,
             inputs,
             pages,
             sampler,
@@ -133,6 +141,7 @@ impl Driver {
             result = self.spool.written() => {
                 self.spool.on_written(&mut self.core, self.clock.now(), result);
             }
+            answer = self.history.answer() => self.broker.answer(answer),
             Some(query) = self.pages.next() => {
                 // The client may have closed its connection.
                 let _sent = query.send(self.stats());
@@ -157,6 +166,7 @@ impl Driver {
         self.core.on_deadline(now);
         self.cost.end(Stage::Decide);
         self.broker.publish(&mut self.core, now);
+        self.history.write(&mut self.core, now);
         self.cost.end(Stage::Publish);
         self.spool.write(&mut self.core, now);
         self.cost.end(Stage::Spool);
@@ -186,6 +196,7 @@ impl Driver {
             otlp: self.inputs.otlp_stats(),
             by_stage: self.cost.by_stage(),
             task_restarts: self.supervisor.restarts(),
+            history: self.history.stats(),
         }
     }
 
@@ -201,6 +212,7 @@ impl Driver {
             LinkEvent::Confirmation(payload) => {
                 self.broker.on_confirmation(&mut self.core, now, &payload);
             }
+            LinkEvent::HistoryRequest(payload) => self.history.request(payload),
             LinkEvent::CutOff if self.departure.step() == Step::Running => {
                 self.broker.on_ended(&mut self.core, now);
             }
@@ -243,6 +255,7 @@ impl Driver {
         drop(self.sampler);
         self.pages.end().await;
         self.inputs.end().await;
+        self.history.end().await;
         let status = self.core.status();
         let (recorded, lost) = (status.totals.recorded, status.totals.lost_sum());
         if status.bus.outbox_messages == 0 && self.core.is_leaving() {

@@ -5,9 +5,11 @@ use std::pin::pin;
 use std::task::Poll;
 
 use bytes::Bytes;
-use plimsoll_bus::{Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Publish, Ticket};
+use plimsoll_bus::{
+    Bus, BusConfig, BusError, BusEvent, BusEvents, Listener, Publish, Ticket, UnacknowledgedMessage,
+};
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::subject::confirm_subject;
+use plimsoll_schemas::subject::{ask_subject, confirm_subject};
 use tokio::task::JoinHandle;
 
 /// Something that happened on the bus.
@@ -17,6 +19,8 @@ pub enum LinkEvent {
     Bus(BusEvent),
     /// A confirmation of an aggregator.
     Confirmation(Bytes),
+    /// A request of the node's history.
+    HistoryRequest(Bytes),
     /// The connection, or its subscription, ended; no more answers will arrive.
     CutOff,
     /// The connection is closed, as requested.
@@ -33,25 +37,33 @@ pub struct Link {
     events: Option<BusEvents>,
     /// Confirmations of aggregators.
     confirmations: Option<Listener>,
+    /// Requests of aggregators; `None` when no history is kept.
+    requests: Option<Listener>,
 }
 
 impl Link {
-    /// Starts to connect.
+    /// Starts to connect; with a history, requests of it are received.
     ///
     /// # Errors
     /// When the configuration cannot hold.
-    pub fn open(config: BusConfig, mesh: &MeshName, node: &NodeName) -> Result<Self, BusError> {
+    pub fn open(
+        config: BusConfig,
+        (mesh, node): (&MeshName, &NodeName),
+        has_history: bool,
+    ) -> Result<Self, BusError> {
         let (bus, events) = Bus::connect(config)?;
         let confirmations = Some(bus.listen(confirm_subject(mesh, node)));
+        let requests = has_history.then(|| bus.listen(ask_subject(mesh, node)));
         let (bus, events) = (Some(bus), Some(events));
-        Ok(Self { bus, closing: None, events, confirmations })
+        Ok(Self { bus, closing: None, events, confirmations, requests })
     }
 
     /// What happens next. Cancel safe.
     pub async fn next(&mut self) -> LinkEvent {
         let mut closed = pin!(closed(&mut self.closing));
         let mut event = pin!(event(&mut self.events));
-        let mut confirmation = pin!(confirmation(&mut self.confirmations));
+        let mut confirmation = pin!(received(&mut self.confirmations));
+        let mut request = pin!(received(&mut self.requests));
         poll_fn(|context| {
             if closed.as_mut().poll(context).is_ready() {
                 return Poll::Ready(LinkEvent::Closed);
@@ -59,8 +71,11 @@ impl Link {
             if let Poll::Ready(event) = event.as_mut().poll(context) {
                 return Poll::Ready(event.map_or(LinkEvent::CutOff, LinkEvent::Bus));
             }
-            let confirmation = confirmation.as_mut().poll(context);
-            confirmation.map(|payload| payload.map_or(LinkEvent::CutOff, LinkEvent::Confirmation))
+            if let Poll::Ready(payload) = confirmation.as_mut().poll(context) {
+                return Poll::Ready(payload.map_or(LinkEvent::CutOff, LinkEvent::Confirmation));
+            }
+            let request = request.as_mut().poll(context);
+            request.map(|payload| payload.map_or(LinkEvent::CutOff, LinkEvent::HistoryRequest))
         })
         .await
     }
@@ -81,6 +96,16 @@ impl Link {
         bus.try_publish(publish).map_err(|_| ticket)
     }
 
+    /// Publishes a message that may be lost.
+    pub fn publish_unacknowledged(&self, subject: String, payload: Bytes) {
+        let headers = Vec::new();
+        if let Some(bus) = &self.bus {
+            // An aggregator that gets no answer asks again.
+            let _queued =
+                bus.publish_unacknowledged(UnacknowledgedMessage { subject, headers, payload });
+        }
+    }
+
     /// States how many nodes the mesh has.
     pub fn spread_reconnects(&self, mesh_nodes: u32) {
         if let Some(bus) = &self.bus {
@@ -91,7 +116,7 @@ impl Link {
     /// Begins to close the connection, once.
     pub fn close(&mut self) {
         if let Some(bus) = self.bus.take() {
-            self.confirmations = None;
+            (self.confirmations, self.requests) = (None, None);
             self.closing = Some(tokio::spawn(bus.close()));
         }
     }
@@ -119,14 +144,14 @@ async fn event(events: &mut Option<BusEvents>) -> Option<BusEvent> {
     event
 }
 
-/// The next confirmation; `None` once, after the last.
-async fn confirmation(confirmations: &mut Option<Listener>) -> Option<Bytes> {
-    let received = match confirmations {
+/// The next message of a subscription; `None` once, after the last.
+async fn received(listener: &mut Option<Listener>) -> Option<Bytes> {
+    let received = match listener {
         Some(listener) => listener.next().await,
         None => pending().await,
     };
     if received.is_none() {
-        *confirmations = None;
+        *listener = None;
     }
     received.map(|received| received.payload)
 }

@@ -3,6 +3,7 @@
 pub mod cost;
 pub mod frames;
 pub mod hardware;
+pub mod history;
 pub mod http;
 pub mod link;
 pub mod listen;

@@ -26,6 +26,7 @@ use crate::event::BusEvents;
 use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
 use crate::liveness::Liveness;
+use crate::messenger::Messenger;
 use crate::publish::Writer;
 use crate::reconnects::Reconnects;
 use crate::replies::Replies;
@@ -172,8 +173,7 @@ impl Bus {
         &self,
         aside: UnacknowledgedMessage,
     ) -> Result<(), UnacknowledgedMessage> {
-        let waiting = QueuedMessage { aside, since: self.clock.now().mono };
-        self.asides.try_send(waiting).map_err(|error| error.into_inner().aside)
+        self.messenger().publish(aside)
     }
 
     /// Reads a lane from sequence number `start_seq` on (0 and 1: from its first message), now
@@ -194,7 +194,15 @@ impl Bus {
     /// connection is lost.
     #[must_use]
     pub fn listen(&self, subject: String) -> Listener {
-        Listener::start(self.client.clone(), self.link.clone(), subject)
+        self.messenger().listen(subject)
+    }
+
+    /// Publishes and subscribes without streams, for a part of the program that does not own the
+    /// connection. It holds the connection open: drop it before [`Bus::close`].
+    #[must_use]
+    pub fn messenger(&self) -> Messenger {
+        let (client, link) = (self.client.clone(), self.link.clone());
+        Messenger::new(client, link, self.asides.clone(), self.clock)
     }
 
     /// Takes no more messages, hands over what is queued, waits until the broker has read it,

@@ -31,6 +31,7 @@ pub mod limits;
 mod link;
 mod listener;
 mod liveness;
+mod messenger;
 mod publish;
 mod pull;
 mod reader;
@@ -48,6 +49,7 @@ pub use cursor_event::CursorEvent;
 pub use error::BusError;
 pub use event::BusEvents;
 pub use listener::{Listener, ReceivedMessage};
+pub use messenger::Messenger;
 // What passes between the bus and the cores is part of the vocabulary.
 pub use plimsoll_schemas::transport::{BusEvent, Delivered, Delivery, Publish, Refusal, Ticket};
 pub use unacknowledged::UnacknowledgedMessage;

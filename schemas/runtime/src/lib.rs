@@ -11,6 +11,7 @@ pub mod http;
 pub mod limits;
 pub mod logs;
 pub mod page;
+pub mod priority;
 pub mod process;
 pub mod settings;
 pub mod signals;

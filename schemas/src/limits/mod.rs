@@ -56,6 +56,12 @@ pub mod wire {
     pub const EVENT_TITLE_BYTES_MAX: usize = 256;
     /// Bytes of an event's text.
     pub const EVENT_TEXT_BYTES_MAX: usize = 1_024;
+    /// Bytes of a request of a node's history: an operation, labels and some numbers.
+    pub const HISTORY_REQUEST_BYTES_MAX: usize = 16 * 1024;
+    /// Bytes of a node's response; as large as a message.
+    pub const HISTORY_RESPONSE_BYTES_MAX: usize = MESSAGE_BYTES_MAX;
+    /// Slots in a response: twelve minutes of seconds.
+    pub const HISTORY_SLOTS_MAX: usize = 720;
     /// Bytes of one frame from a client beside a node; as large as a message, so that what a
     /// client merged while the node was away is cut as a snapshot would be.
     pub const FRAME_BYTES_MAX: usize = MESSAGE_BYTES_MAX;

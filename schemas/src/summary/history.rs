@@ -1,6 +1,8 @@
 //! The answers of `/api/v1/query`, `/api/v1/heatmap` and `/api/v1/operations`: the past of one
 //! operation, of the fleet or of a group of a roll-up, merged from exact counts.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 /// What a query is about, and how it was answered. Times are seconds since 1970.
@@ -29,8 +31,85 @@ pub struct HistoryPage {
     pub step_seconds: f64,
     /// Since when the history keeps samples; what is older is unknown.
     pub kept_from_seconds: f64,
+    /// The nodes that were asked for their own histories; absent where the fleet's was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<Vec<NodeHistory>>,
+    /// Labels that a series or its node must have; absent where none are required.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
     /// Point by point, in the order of time, those without samples among them.
     pub points: Vec<HistoryPoint>,
+}
+
+/// What one node contributed to an answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeHistory {
+    /// Its name.
+    pub node: String,
+    /// Samples.
+    pub samples: u64,
+    /// Since when its answers cover the range; its end when there was none.
+    pub answered_from_seconds: f64,
+    /// Since when the node keeps its history; `None` when it has none, or did not say.
+    pub kept_from_seconds: Option<f64>,
+    /// Intervals, of any time, that its history lacks because its disk was slow or full.
+    pub missing: u64,
+    /// Why the rest of the range is missing; absent when all was answered.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// Hardware readings of nodes by time, from their own histories. Values are in the unit that a
+/// sensor's name ends with; times are seconds since 1970.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HardwareHistoryPage {
+    /// The mesh.
+    pub mesh: String,
+    /// Begin of the first point: the requested one, widened to whole seconds.
+    pub from_seconds: f64,
+    /// End of the last point.
+    pub to_seconds: f64,
+    /// Length of a point.
+    pub step_seconds: f64,
+    /// Each node that was asked.
+    pub nodes: Vec<NodeHardware>,
+}
+
+/// The readings of one node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodeHardware {
+    /// The node, and what is missing of it; its samples are values.
+    #[serde(flatten)]
+    pub of: NodeHistory,
+    /// Its readings.
+    pub readings: Vec<ReadingHistory>,
+}
+
+/// One reading by time.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadingHistory {
+    /// The sensor's name.
+    pub sensor: String,
+    /// Which one.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
+    /// Points with values, in the order of time.
+    pub points: Vec<ReadingPoint>,
+}
+
+/// The values of a reading in one point; one an interval.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadingPoint {
+    /// Its begin.
+    pub from_seconds: f64,
+    /// The least value.
+    pub min: f64,
+    /// The mean of all.
+    pub mean: f64,
+    /// The greatest value.
+    pub max: f64,
+    /// Values.
+    pub count: u64,
 }
 
 /// One stretch of time: the samples of intervals that ended in it.

@@ -12,8 +12,9 @@ mod rules;
 mod statistics;
 
 pub use history::{
-    Band, BucketCount, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint, HistoryTier,
-    OperationsPage, OverLimit, QuantileValue,
+    Band, BucketCount, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint,
+    HistoryTier, NodeHardware, NodeHistory, OperationsPage, OverLimit, QuantileValue,
+    ReadingHistory, ReadingPoint,
 };
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
 pub use page::{

@@ -12,6 +12,7 @@ mod envelope;
 mod error;
 mod event;
 pub mod frame;
+pub mod history;
 mod latency;
 mod messagepack;
 mod snapshot;

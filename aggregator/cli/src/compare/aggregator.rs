@@ -1,5 +1,5 @@
 //! Reads one side from the history of an aggregator: a run, or a range of the fleet. Each point of
-//! the answer is a slot.
+//! the answer is a slot; where all nodes answer from their own histories, these are seconds.
 
 use std::time::Duration;
 
@@ -16,10 +16,14 @@ use crate::time_range;
 
 /// The roll-up of the label that `plimsoll run` sets.
 const RUN: &str = "run";
-/// Points of one answer; an aggregator gives 2 000 at most, and widens the range by a few.
-const POINTS_MAX: f64 = 1_900.0;
+/// Points of one answer; an aggregator gives 3 600 at most, and widens the range by a few.
+const POINTS_MAX: f64 = 3_500.0;
 /// The shortest slots of a history.
 const STEP_MIN: f64 = 10.0;
+/// The shortest slots of nodes' own histories.
+const NODES_STEP_MIN: f64 = 1.0;
+/// The share of the fleet's samples that nodes must answer with; their clocks may cut off a few.
+const ANSWERED_MIN: f64 = 0.99;
 
 /// A side that an aggregator has.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +73,8 @@ pub(super) async fn load(api: &Api, stored: &Stored) -> Result<Side> {
             Stored::Range(from, to) => (*from, *to),
             Stored::Run(_) => extent(api, stored, &name, known.kept_from_seconds).await?,
         };
-        let page = points(api, stored, &name, (from, to), true).await?;
+        let of_fleet = points(api, stored, &name, (from, to), true).await?;
+        let page = finer(api, stored, &of_fleet).await.unwrap_or(of_fleet);
         let mut measured = Measured::new(BucketLayout::MESH);
         measured.slots = page.points.iter().filter_map(slot).collect();
         let operation = Operation::new(&name).with_context(|| name.clone())?;
@@ -113,17 +118,48 @@ async fn points(
     with_distribution: bool,
 ) -> Result<HistoryPage> {
     let step = ((to - from) / POINTS_MAX).max(STEP_MIN).ceil();
-    let [rollup, value] = stored.group();
-    let parameters = [
-        ("operation", Some(name.to_owned())),
-        rollup,
-        value,
+    let of = [("operation", Some(name.to_owned()))].into_iter().chain(stored.group());
+    asked(api, of, (from, to, step), with_distribution).await
+}
+
+/// The same from nodes' own histories, in shorter slots; `None` when they do not have it all.
+async fn finer(api: &Api, stored: &Stored, of_fleet: &HistoryPage) -> Option<HistoryPage> {
+    let (from, to) = (of_fleet.from_seconds, of_fleet.to_seconds);
+    let step = ((to - from) / POINTS_MAX).max(NODES_STEP_MIN).ceil();
+    if step >= of_fleet.step_seconds {
+        return None;
+    }
+    let label = match stored {
+        Stored::Run(name) => Some(format!("{RUN}={name}")),
+        Stored::Range(..) => None,
+    };
+    let of = [
+        ("operation", Some(of_fleet.operation.clone())),
+        ("node", Some("*".to_owned())),
+        ("label", label),
+    ];
+    let page = asked(api, of.into_iter(), (from, to, step), true).await.ok()?;
+    let has_all = page.nodes.iter().flatten().all(|node| node.error.is_none());
+    let samples =
+        |page: &HistoryPage| page.points.iter().map(|point| point.count as f64).sum::<f64>();
+    let is_enough = samples(&page) >= samples(of_fleet) * ANSWERED_MIN;
+    (has_all && is_enough).then_some(page)
+}
+
+async fn asked(
+    api: &Api,
+    of: impl Iterator<Item = (&'static str, Option<String>)>,
+    (from, to, step): (f64, f64, f64),
+    with_distribution: bool,
+) -> Result<HistoryPage> {
+    let range = [
         ("from", Some(from.to_string())),
         ("to", Some(to.to_string())),
         ("step", Some(format!("{step}s"))),
         ("quantiles", Some("0.5".to_owned())),
         ("distribution", Some(with_distribution.to_string())),
     ];
+    let parameters: Vec<_> = of.chain(range).collect();
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
     let path = with_parameters("/api/v1/query", &parameters);
     let text = api.request("GET", &path, None).await?;

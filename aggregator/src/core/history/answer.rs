@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, layout, rank};
 use plimsoll_schemas::summary::{Band, BucketCount, HistoryPoint, OverLimit, QuantileValue};
-use plimsoll_schemas::time::{Wall, seconds};
+use plimsoll_schemas::time::{Wall, nanos, seconds};
+use plimsoll_schemas::wire::history::HistorySlot;
 
 use super::batch::{SlotSamples, Unstored};
-use super::coverage::Coverage;
+use super::coverage::{Coverage, node_time};
 use super::query::{HistoryQuery, Layout};
 use super::resolution::Resolution;
 
@@ -52,6 +53,28 @@ impl Accumulator {
     pub fn cover(&mut self, begin: Wall, coverage: Coverage) {
         if let Some(point) = self.point(begin) {
             point.coverage.add(coverage);
+        }
+    }
+
+    /// Adds a slot of a node's own history.
+    pub fn add_of_node(&mut self, slot: &HistorySlot) {
+        let begin = Wall(slot.begin_ns);
+        if let Some(samples) = &slot.samples {
+            self.add(begin, samples);
+        }
+        self.cover(begin, Coverage { received_ns: slot.covered_ns, ..Coverage::default() });
+    }
+
+    /// So many nodes are asked for all of the range.
+    pub fn expect_nodes(&mut self, nodes: usize) {
+        let now = self.layout.now;
+        for point in &mut self.points {
+            let length = point.range.end.min(now).since(point.range.start);
+            point.coverage.add(Coverage {
+                received_ns: 0,
+                expected_ns: node_time(length, nodes),
+                observed_ns: nanos(length),
+            });
         }
     }
 

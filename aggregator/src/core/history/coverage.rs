@@ -36,3 +36,8 @@ impl Coverage {
         (is_observed && self.expected_ns > 0).then_some(ratio.min(1.0))
     }
 }
+
+/// So much time of so many nodes, in nanoseconds.
+pub(super) fn node_time(span: Duration, nodes: usize) -> u64 {
+    nanos(span).saturating_mul(u64::try_from(nodes).unwrap_or(u64::MAX))
+}

@@ -32,7 +32,7 @@ pub use batch::{BatchId, HistoryBatch, SlotSamples, Unstored, by_slot};
 pub use coverage::Coverage;
 pub use pending::Known;
 pub use plan::{KeptFrom, Span, resolution_at, spans, widened};
-pub use query::{HistoryQuery, Layout, NoHistory};
+pub use query::{AskedNodes, HistoryQuery, Layout, NoHistory};
 pub use resolution::{Bound, Bounds, Resolution, default_bounds};
 
 use self::pending::Pending;

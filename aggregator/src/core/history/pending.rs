@@ -9,7 +9,7 @@ use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::time::{Wall, nanos};
 
 use super::batch::SlotSamples;
-use super::coverage::Coverage;
+use super::coverage::{Coverage, node_time};
 use super::resolution::Resolution;
 use crate::core::fleet::{Group, MergedSnapshot, OVERFLOW, Operations, Pool, Rollups};
 use crate::limits::HISTORY_PENDING_SLOTS_MAX;
@@ -162,9 +162,4 @@ fn add(slots: &mut Slots, number: u64, packed: &Packed, (used, dropped): (&mut u
     } else {
         *dropped = dropped.saturating_add(packed.exact().count);
     }
-}
-
-/// The part of a span of `present` nodes, in nanoseconds.
-fn node_time(span: Duration, present: usize) -> u64 {
-    nanos(span).saturating_mul(u64::try_from(present).unwrap_or(u64::MAX))
 }

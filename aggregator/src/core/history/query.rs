@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use plimsoll_schemas::ids::{Labels, NodeName};
 use plimsoll_schemas::time::{Wall, nanos};
 use thiserror::Error;
 
@@ -10,6 +11,16 @@ use super::plan::{KeptFrom, resolution_at, widened};
 use super::resolution::Resolution;
 use crate::core::fleet::Pool;
 use crate::limits::HISTORY_POINTS_MAX;
+
+/// The shortest slot in which nodes answer, and
+const NODE_SLOT: Duration = Duration::from_secs(1);
+/// all of them.
+const NODE_SLOTS: [Duration; 4] = [
+    Duration::from_secs(3_600),
+    Duration::from_secs(600),
+    Duration::from_secs(60),
+    Duration::from_secs(10),
+];
 
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,6 +37,17 @@ pub struct HistoryQuery {
     pub limits_ns: Vec<u64>,
     /// Whether each point has its samples by bucket.
     pub with_distribution: bool,
+    /// The nodes that are asked for their own histories; `None` for the history of the fleet.
+    pub nodes: Option<AskedNodes>,
+}
+
+/// Which nodes are asked, and for what.
+#[derive(Clone, Debug, PartialEq)]
+pub struct AskedNodes {
+    /// Their names; `None` for all that are known.
+    pub names: Option<Vec<NodeName>>,
+    /// Labels that a series or its node must have.
+    pub labels: Labels,
 }
 
 /// Why a query is refused, with the bound and the fix.
@@ -55,8 +77,9 @@ pub enum NoHistory {
 /// How a query's range is divided.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
-    /// The finest slots that still exist for all of the range.
-    pub resolution: Resolution,
+    /// The finest slots that still exist for all of the range; `None` for the seconds of nodes' own
+    /// histories.
+    pub resolution: Option<Resolution>,
     /// The range, widened to whole slots.
     pub range: Range<Wall>,
     /// Length of a point, a multiple of a slot.
@@ -84,12 +107,48 @@ impl Layout {
         let range = widened(&(asked.start..end), resolution);
         let whole = range.end.since(range.start);
         let step = query.step.map_or(whole, |step| round_up(step, resolution.slot()));
-        let points = nanos(whole).div_ceil(nanos(step).max(1));
-        if points > HISTORY_POINTS_MAX {
-            let fits = nanos(whole).div_ceil(HISTORY_POINTS_MAX).div_ceil(1_000_000_000);
-            return Err(NoHistory::Points { points, step, fits });
+        check_points(whole, step)?;
+        Ok(Self { resolution: Some(resolution), range, step, now })
+    }
+
+    /// The division of a query's range that nodes answer from their own histories.
+    ///
+    /// # Errors
+    /// When the range is none, or has too many points.
+    pub fn of_nodes(
+        asked: &Range<Wall>,
+        step: Option<Duration>,
+        now: Wall,
+    ) -> Result<Self, NoHistory> {
+        if asked.end <= asked.start {
+            return Err(NoHistory::Inverted);
         }
-        Ok(Self { resolution, range, step, now })
+        if asked.start >= now {
+            return Err(NoHistory::Future);
+        }
+        let second = nanos(NODE_SLOT);
+        let start = Wall(asked.start.0 / second * second);
+        let end = Wall(asked.end.min(now).0.div_ceil(second).saturating_mul(second));
+        let whole = end.since(start);
+        let step = step.map_or(whole, |step| round_up(step, NODE_SLOT));
+        check_points(whole, step)?;
+        Ok(Self { resolution: None, range: start..end, step, now })
+    }
+
+    /// The longest slots in which nodes can answer: whole points are made of whole slots.
+    #[must_use]
+    pub fn node_slot(&self) -> Duration {
+        let fits = |slot: &Duration| {
+            let ends = [self.range.start.0, self.range.end.0, nanos(self.step)];
+            ends.iter().all(|end| end % nanos(*slot) == 0)
+        };
+        NODE_SLOTS.into_iter().find(fits).unwrap_or(NODE_SLOT)
+    }
+
+    /// The name of the slots in answers.
+    #[must_use]
+    pub fn slots(&self) -> &'static str {
+        self.resolution.map_or("1s", Resolution::as_str)
     }
 
     /// The points, in the order of time; the last one may be shorter.
@@ -107,6 +166,16 @@ impl Layout {
         }
         usize::try_from(nanos(at.since(self.range.start)) / nanos(self.step)).ok()
     }
+}
+
+/// Refuses more points than an answer may have.
+fn check_points(whole: Duration, step: Duration) -> Result<(), NoHistory> {
+    let points = nanos(whole).div_ceil(nanos(step).max(1));
+    if points > HISTORY_POINTS_MAX {
+        let fits = nanos(whole).div_ceil(HISTORY_POINTS_MAX).div_ceil(1_000_000_000);
+        return Err(NoHistory::Points { points, step, fits });
+    }
+    Ok(())
 }
 
 fn round_up(step: Duration, slot: Duration) -> Duration {

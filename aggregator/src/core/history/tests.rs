@@ -221,6 +221,7 @@ proptest! {
             quantiles: Vec::new(),
             limits_ns: Vec::new(),
             with_distribution: false,
+        nodes: None,
         };
         let now = at(begin + length);
         let Ok(layout) = Layout::of(&query, now, &KeptFrom::default()) else {
@@ -247,6 +248,7 @@ fn a_range_that_cannot_be_answered_is_refused_with_the_fix() {
         quantiles: Vec::new(),
         limits_ns: Vec::new(),
         with_distribution: false,
+        nodes: None,
     };
     let layout = |query| Layout::of(&query, at(100_000), &KeptFrom::default());
     assert_eq!(layout(query(50, 50, 10)), Err(NoHistory::Inverted));

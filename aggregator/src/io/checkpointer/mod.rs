@@ -10,6 +10,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use crate::limits::NICENESS;
 use crate::limits::{
     CHECKPOINT_BYTES_PER_SECOND_MAX, CHECKPOINT_EVERY, CHECKPOINT_REST_FACTOR,
     CHECKPOINT_RETRY_PAUSE, CHECKPOINT_WITHIN, CONFIRMED_A_TURN_MAX, HISTORY_RETRY_PAUSE,
@@ -25,7 +26,7 @@ use crate::core::Core;
 use crate::core::durable::PendingConfirmation;
 use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
 use crate::core::history::{Bounds, StoredHistory};
-use crate::io::priority::give_way;
+use plimsoll_runtime::priority::give_way;
 
 /// Label values of the counter of failures.
 const FAILURES: [&str; 5] = ["damaged", "history", "newer_version", "older_version", "write"];
@@ -323,7 +324,7 @@ impl Thread {
         let (results, written) = mpsc::channel(1);
         let thread = std::thread::Builder::new().name("checkpoints".to_owned());
         let handle = thread.spawn(move || {
-            give_way();
+            give_way(NICENESS);
             write_all(files, &to_write, &results);
         })?;
         Ok(Self { changes, written, _handle: handle })

@@ -128,8 +128,9 @@ impl Reading {
         let kept_from = self.kept_from();
         let series = self.series(pool)?;
         let layout = answer.layout().clone();
+        let Some(finest) = layout.resolution else { return Ok(true) };
         for point in layout.points() {
-            for span in spans(&point, layout.resolution, &kept_from) {
+            for span in spans(&point, finest, &kept_from) {
                 if let Some(series) = series {
                     each(&slots, &span, series, |at, bytes| {
                         answer.add(at, &unpack::<Packed>(bytes)?);

@@ -44,6 +44,7 @@ fn query(range: Range<u64>, step: Option<u64>) -> HistoryQuery {
         quantiles: vec![0.5, 0.99],
         limits_ns: vec![1_000_000],
         with_distribution: false,
+        nodes: None,
     }
 }
 
@@ -226,7 +227,7 @@ fn a_tier_with_too_many_bytes_drops_its_oldest_slots_and_coarser_ones_answer() {
     let [ten_seconds, minute, ..]: KeptFrom = reading.kept_from();
     assert!(ten_seconds > at(begin) && minute == Wall(0), "{:?}", reading.kept_from());
     let (layout, points) = kept.answer(&query(begin..now, None), now);
-    assert_eq!((layout.resolution, points[0].count), (Resolution::Minute, 300));
+    assert_eq!((layout.resolution, points[0].count), (Some(Resolution::Minute), 300));
 }
 
 #[test]
@@ -308,7 +309,7 @@ fn a_clock_that_is_ahead_for_a_while_drops_nothing_and_stops_no_expiry() {
         kept.write(begin + minute * 120, true);
     }
     let (layout, points) = kept.answer(&query(begin..begin + 600, None), begin + 600);
-    assert_eq!((layout.resolution, points[0].count), (Resolution::TenSeconds, 5));
+    assert_eq!((layout.resolution, points[0].count), (Some(Resolution::TenSeconds), 5));
     kept.add(begin + 3 * DAY, 7);
     kept.write(begin + 3 * DAY, true);
     kept.add(begin + 3 * DAY, 7);

@@ -12,8 +12,9 @@ use std::thread;
 
 use crate::core::view::{Nodes, ReadView, ViewQuery};
 use crate::exposition::{Format, PageOptions, join, nodes_part};
-use crate::io::priority::give_way;
+use crate::limits::NICENESS;
 use crate::limits::exposition::NODES_PART;
+use plimsoll_runtime::priority::give_way;
 
 /// Threads that render parts of one page: half as many as there are cores. They give way, and still
 /// get a quarter of a core that another thread wants.
@@ -31,7 +32,7 @@ pub(super) fn render(
     let parts = view.nodes.len().div_ceil(NODES_PART).max(1);
     let (next, rendered) = (AtomicUsize::new(0), Mutex::new(Vec::with_capacity(parts)));
     let render = || {
-        give_way();
+        give_way(NICENESS);
         let mut bytes = 0;
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
-use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::{mpsc, oneshot};
 
@@ -15,6 +15,7 @@ use crate::core::fleet::{EventsQuery, Pool};
 use crate::core::history::{BatchId, Unstored};
 use crate::core::view::ReadView;
 use crate::exposition::ReadViewStats;
+use crate::io::asker::AskHandle;
 use crate::io::history::HistoryReader;
 
 /// A question to the driver, with the channel for its answer.
@@ -38,6 +39,8 @@ pub enum Query {
     Unstored(Pool, BatchId, oneshot::Sender<Option<Unstored>>),
     /// Pools of which something waits to be stored.
     UnstoredPools(oneshot::Sender<Vec<Pool>>),
+    /// The mesh, its nodes, and what asks them for their own histories.
+    Asker(oneshot::Sender<(MeshName, Vec<NodeName>, AskHandle)>),
     /// Whether the aggregator is ready.
     Readiness(oneshot::Sender<Readiness>),
 }

@@ -202,6 +202,9 @@ fn node(options: &StackOptions, bin: &Path, url: &str, (name, http): (&str, &str
         .args(["--name", name, "--mesh", mesh, "--nats", url, "--udp", udp, "--http", http])
         .arg("--unix")
         .arg(file("sock"));
+    if options.keep_state {
+        command.arg("--history").arg(options.dir.join("history"));
+    }
     if let Some(spools) = &options.spools {
         let spool = spools.join(name);
         command.arg("--set").arg(format!("spool.path={}", spool.display()));

@@ -12,6 +12,7 @@ use super::by_label::counters_by;
 use super::{ingest, otlp, scrape};
 use crate::core::{Status, outbox::BreakerState, spool::SpoolStats};
 use crate::io::cost::Stage;
+use crate::io::history::HistoryStats;
 use crate::io::otlp::stats::OtlpStats;
 
 /// What the driver reports for one request.
@@ -33,6 +34,8 @@ pub struct AgentStats {
     pub by_stage: [(Stage, Duration); Stage::ALL.len()],
     /// Restarts of tasks and threads, by task.
     pub task_restarts: BTreeMap<&'static str, u64>,
+    /// The history, if one is kept.
+    pub history: Option<HistoryStats>,
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
@@ -60,6 +63,9 @@ pub(super) fn page(stats: &AgentStats) -> String {
     counters_by(&page, "plimsoll_agent_task_restarts_total", help, &["task"], restarts);
     add_outbox(&page, status);
     add_spool(&page, &status.spool);
+    if let Some(history) = &stats.history {
+        add_history(&page, history);
+    }
     add_outcomes(&page, status);
     page.render()
 }
@@ -267,6 +273,23 @@ fn add_spool(page: &Page, spool: &SpoolStats) {
     counters_by(page, "plimsoll_agent_quarantined_spools_total", help, &["reason"], aside);
     let help = "Failed writes to the spool";
     page.counter("plimsoll_agent_spool_write_failures_total", help, spool.failures as f64);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_history(page: &Page, history: &HistoryStats) {
+    let help = "Size of the history on disk";
+    page.gauge("plimsoll_agent_history_bytes", help, history.bytes as f64);
+    let help = "End of the earliest interval in the history, in seconds since 1970; 0 without one";
+    let earliest = history.earliest.map_or(0.0, |at| seconds(at.0));
+    page.gauge("plimsoll_agent_history_earliest_timestamp_seconds", help, earliest);
+    let help = "Messages written to the history";
+    page.counter("plimsoll_agent_history_messages_total", help, history.written as f64);
+    let dropped = history.dropped.iter().map(|(reason, n)| (*reason, *n));
+    let help = "Messages that the history does not have, per reason";
+    counters_by(page, "plimsoll_agent_history_dropped_total", help, &["reason"], dropped);
+    let requests = history.requests.iter().map(|(outcome, n)| (*outcome, *n));
+    let help = "Requests of the history, per outcome";
+    counters_by(page, "plimsoll_agent_history_requests_total", help, &["outcome"], requests);
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]

@@ -1,11 +1,13 @@
 //! The past over HTTP: `/api/v1/query`, `/api/v1/heatmap` and `/api/v1/operations`. What the
 //! history file holds is read on a thread of its own, one request at a time, and what is not stored
-//! yet is added.
+//! yet is added. With `node=`, nodes are asked for their own histories instead.
 //!
 //! DESIGN A75.
 
+mod nodes;
 mod parameters;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Query as Parameters, State};
@@ -62,6 +64,12 @@ async fn show_query(
         Ok(query) => query,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
     };
+    if query.nodes.is_some() {
+        return match nodes::latencies(&handler.queries, query, now).await {
+            Ok(page) => Json(page).into_response(),
+            Err(refusal) => refusal.into_response(),
+        };
+    }
     match handler.answer(query, now, page).await {
         Ok(page) => Json(page).into_response(),
         Err(refusal) => refusal.into_response(),
@@ -77,6 +85,10 @@ async fn show_heatmap(
         Ok(parsed) => parsed,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
     };
+    if query.nodes.is_some() {
+        let error = "node is given; a heatmap is of the fleet's history, so leave it out";
+        return refuse(StatusCode::BAD_REQUEST, error);
+    }
     match handler.answer(query, now, move |answered| heatmap(answered, bands)).await {
         Ok(page) => Json(page).into_response(),
         Err(refusal) => refusal.into_response(),
@@ -221,9 +233,11 @@ fn page(answered: &Answered) -> HistoryPage {
         unit: STATISTICS_UNIT.to_owned(),
         from_seconds: seconds(layout.range.start.0),
         to_seconds: seconds(layout.range.end.0),
-        resolution: layout.resolution.as_str().to_owned(),
+        resolution: layout.slots().to_owned(),
         step_seconds: layout.step.as_secs_f64(),
         kept_from_seconds: kept_from(&answered.reading),
+        nodes: None,
+        labels: BTreeMap::new(),
         points: answered.answer.points(&answered.query),
     }
 }
@@ -239,7 +253,7 @@ fn heatmap(answered: &Answered, bands: usize) -> HeatmapPage {
         unit: STATISTICS_UNIT.to_owned(),
         from_seconds: seconds(layout.range.start.0),
         to_seconds: seconds(layout.range.end.0),
-        resolution: layout.resolution.as_str().to_owned(),
+        resolution: layout.slots().to_owned(),
         step_seconds: layout.step.as_secs_f64(),
         bands,
         counts,

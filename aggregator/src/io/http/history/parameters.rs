@@ -1,20 +1,23 @@
 //! The parameters of `/api/v1/query` and `/api/v1/heatmap`.
 
+use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
-use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::ids::{Labels, NodeName, Operation};
 use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 use plimsoll_schemas::time::Wall;
 
 use crate::core::fleet::{Group, Pool};
-use crate::core::history::HistoryQuery;
+use crate::core::history::{AskedNodes, HistoryQuery};
 use crate::io::http::orders::{BadRequest, bad, pick, value};
-use crate::limits::{HEATMAP_BANDS_MAX, HISTORY_LIMITS_MAX, HISTORY_QUANTILES_MAX};
+use crate::limits::{
+    HEATMAP_BANDS_MAX, HISTORY_LIMITS_MAX, HISTORY_NODES_MAX, HISTORY_QUANTILES_MAX,
+};
 
 const KNOWN: [&str; 9] =
     ["operation", "rollup", "from", "to", "last", "step", "quantiles", "over", "distribution"];
 const NAMES: &str =
-    "operation, rollup, value, from, to, last, step, quantiles, over and distribution";
+    "operation, rollup, value, node, label, from, to, last, step, quantiles, over and distribution";
 const QUANTILES: &str = "0.5,0.9,0.99,0.999";
 /// Columns of a heatmap whose `step` is not given.
 const COLUMNS: u32 = 120;
@@ -25,25 +28,87 @@ const TIME: &str = "seconds since 1970, UTC as 2026-11-24T10:05:00Z, now, or now
 const SPAN: &str = "a duration with a unit, such as 10s or 2h";
 
 pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuery, BadRequest> {
-    let (values, pairs): (Vec<_>, Vec<_>) =
-        pairs.iter().cloned().partition(|(key, _)| key == "value");
+    let (values, pairs) = take_all(pairs, "value");
+    let (nodes, pairs) = take_all(&pairs, "node");
+    let (labels, pairs) = take_all(&pairs, "label");
+    let nodes = asked_nodes(&nodes, &labels)?;
     let picked = pick(&pairs, KNOWN, NAMES)?;
     let [operation, rollup, from, to, last, step, quantiles, over, distribution] = picked;
     let operation = operation.ok_or(BadRequest::Missing("operation"))?;
     let operation = Operation::new(operation).map_err(|e| bad("operation", operation, &e))?;
     let pool = match rollup {
+        Some(rollup) if nodes.is_some() => {
+            return Err(value("rollup", rollup, "left out where node is given; name labels"));
+        }
         None if values.is_empty() => Pool::Fleet(operation),
         None => return Err(BadRequest::Missing("rollup")),
         Some(_) if values.is_empty() => return Err(BadRequest::Missing("value")),
         Some(rollup) => {
             check_length("rollup", rollup)?;
-            for (_, value) in &values {
+            for value in &values {
                 check_length("value", value)?;
             }
-            let values = values.into_iter().map(|(_, value)| value.into_boxed_str()).collect();
+            let values = values.into_iter().map(String::into_boxed_str).collect();
             Pool::Group(rollup.to_owned(), Group { operation, values })
         }
     };
+    let range = range(from, to, last, now)?;
+    let with_distribution = match distribution {
+        None | Some("false") => false,
+        Some("true") => true,
+        Some(text) => return Err(value("distribution", text, "true or false")),
+    };
+    Ok(HistoryQuery {
+        pool,
+        range,
+        step: step.map(|text| span("step", text)).transpose()?,
+        quantiles: list(quantiles.unwrap_or(QUANTILES), HISTORY_QUANTILES_MAX, quantile)?,
+        limits_ns: list(over.unwrap_or_default(), HISTORY_LIMITS_MAX, limit)?,
+        with_distribution,
+        nodes,
+    })
+}
+
+/// What is asked of nodes' hardware.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct HardwareQuery {
+    /// Which nodes.
+    pub(super) nodes: AskedNodes,
+    /// One sensor; all without it.
+    pub(super) sensor: Option<String>,
+    /// From when until when.
+    pub(super) range: Range<Wall>,
+    /// Length of a point; one point for the whole range without it.
+    pub(super) step: Option<Duration>,
+}
+
+pub(super) fn parse_hardware(
+    pairs: &[(String, String)],
+    now: Wall,
+) -> Result<HardwareQuery, BadRequest> {
+    let (nodes, pairs) = take_all(pairs, "node");
+    let nodes = asked_nodes(&nodes, &[])?.ok_or(BadRequest::Missing("node"))?;
+    let known = ["sensor", "from", "to", "last", "step"];
+    let [sensor, from, to, last, step] =
+        pick(&pairs, known, "node, sensor, from, to, last and step")?;
+    if let Some(sensor) = sensor {
+        check_length("sensor", sensor)?;
+    }
+    Ok(HardwareQuery {
+        nodes,
+        sensor: sensor.map(str::to_owned),
+        range: range(from, to, last, now)?,
+        step: step.map(|step| span("step", step)).transpose()?,
+    })
+}
+
+/// The range that `from`, `to` and `last` name; the last hour without them.
+fn range(
+    from: Option<&str>,
+    to: Option<&str>,
+    last: Option<&str>,
+    now: Wall,
+) -> Result<Range<Wall>, BadRequest> {
     let end = to.map_or(Ok(now), |text| time("to", text, now))?;
     let start = match (from, last) {
         (Some(text), None) => time("from", text, now)?,
@@ -53,19 +118,42 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
             return Err(value("last", text, "left out where from is given"));
         }
     };
-    let with_distribution = match distribution {
-        None | Some("false") => false,
-        Some("true") => true,
-        Some(text) => return Err(value("distribution", text, "true or false")),
+    Ok(start..end)
+}
+
+/// The values of a parameter that may be repeated, and all others.
+fn take_all(pairs: &[(String, String)], wanted: &str) -> (Vec<String>, Vec<(String, String)>) {
+    let (found, others): (Vec<_>, Vec<_>) =
+        pairs.iter().cloned().partition(|(key, _)| key == wanted);
+    (found.into_iter().map(|(_, value)| value).collect(), others)
+}
+
+/// The nodes that are to be asked for their own histories, if any are.
+fn asked_nodes(nodes: &[String], labels: &[String]) -> Result<Option<AskedNodes>, BadRequest> {
+    if nodes.is_empty() {
+        let label = labels.first();
+        return label.map_or(Ok(None), |_| Err(BadRequest::Missing("node")));
+    }
+    let pairs = labels
+        .iter()
+        .map(|label| label.split_once('=').ok_or_else(|| value("label", label, "as key=value")));
+    let pairs = pairs.collect::<Result<Vec<_>, _>>()?;
+    let labels = Labels::new(pairs).map_err(|error| bad("label", &labels.join(","), &error))?;
+    let names = match nodes {
+        [all] if all == "*" => None,
+        [..] if nodes.len() > HISTORY_NODES_MAX => {
+            let bound = format!("given at most {HISTORY_NODES_MAX} times");
+            return Err(value("node", &format!("given {} times", nodes.len()), &bound));
+        }
+        named => {
+            let name = |name: &String| NodeName::new(name).map_err(|e| bad("node", name, &e));
+            let mut names = named.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+            names.sort_unstable();
+            names.dedup();
+            Some(names)
+        }
     };
-    Ok(HistoryQuery {
-        pool,
-        range: start..end,
-        step: step.map(|text| span("step", text)).transpose()?,
-        quantiles: list(quantiles.unwrap_or(QUANTILES), HISTORY_QUANTILES_MAX, quantile)?,
-        limits_ns: list(over.unwrap_or_default(), HISTORY_LIMITS_MAX, limit)?,
-        with_distribution,
-    })
+    Ok(Some(AskedNodes { names, labels }))
 }
 
 /// No longer than any label can be.
@@ -202,10 +290,27 @@ mod tests {
     }
 
     #[test]
+    fn nodes_are_named_or_all_of_them_are_asked() {
+        let asked = |pairs: &[(&str, &str)]| read(pairs).unwrap().nodes.unwrap();
+        let all = asked(&[("operation", "o"), ("node", "*"), ("label", "rank=3")]);
+        assert_eq!((all.names, all.labels.get("rank")), (None, Some("3")));
+        let two = asked(&[("operation", "o"), ("node", "b"), ("node", "a"), ("node", "b")]);
+        let names: Vec<NodeName> = ["a", "b"].map(|name| NodeName::new(name).unwrap()).into();
+        assert_eq!(two.names, Some(names));
+    }
+
+    #[test]
     fn a_bad_parameter_is_named_with_what_is_allowed() {
-        let table: [(&[(&str, &str)], &str); 8] = [
+        let table: [(&[(&str, &str)], &str); 12] = [
             (&[], "operation is missing"),
-            (&[("operation", "o"), ("node", "n")], "unknown parameter \"node\""),
+            (&[("operation", "o"), ("host", "n")], "unknown parameter \"host\""),
+            (&[("operation", "o"), ("node", "a b")], "node is \"a b\""),
+            (&[("operation", "o"), ("label", "rank=3")], "node is missing"),
+            (&[("operation", "o"), ("node", "n"), ("label", "rank")], "label is \"rank\""),
+            (
+                &[("operation", "o"), ("node", "n"), ("rollup", "r"), ("value", "v")],
+                "rollup is \"r\"; it must be left out where node is given",
+            ),
             (&[("operation", "o"), ("value", "v")], "rollup is missing"),
             (&[("operation", "o"), ("rollup", "r")], "value is missing"),
             (&[("operation", "o"), ("from", "10:05")], "from is \"10:05\"; it must be seconds"),

@@ -1,0 +1,71 @@
+//! The `[history]` section: where the node keeps its own past, and how much of it.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::delivery::check_directory;
+use crate::core::history::HistoryBounds;
+use crate::limits::{HISTORY_DAYS, HISTORY_MIB};
+
+const DAYS_MAX: u32 = 3_660;
+const MIB_MIN: u64 = 8;
+const MIB_MAX: u64 = 1024 * 1024;
+const MIB: u64 = 1024 * 1024;
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+/// The `[history]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct HistorySettings {
+    /// Directory of the history, created if missing, with a directory for each node in it. Default
+    /// none: no history is kept, and aggregators cannot ask for it.
+    pub path: Option<PathBuf>,
+    /// Days for which intervals are kept, 1 to 3660.
+    pub days: u32,
+    /// Mebibytes on disk, above which the oldest intervals are dropped, 8 to 1048576.
+    pub mib_max: u64,
+}
+
+impl Default for HistorySettings {
+    fn default() -> Self {
+        Self { path: None, days: HISTORY_DAYS, mib_max: HISTORY_MIB }
+    }
+}
+
+impl HistorySettings {
+    /// Checks the bounds, and that the directory is there or can be created.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let Self { path, days, mib_max } = self;
+        if !(1..=DAYS_MAX).contains(days) {
+            return Err(format!("history.days is {days}; it must be 1 to {DAYS_MAX}"));
+        }
+        if !(MIB_MIN..=MIB_MAX).contains(mib_max) {
+            return Err(format!("history.mib_max is {mib_max}; it must be {MIB_MIN} to {MIB_MAX}"));
+        }
+        path.as_deref().map_or(Ok(()), |path| check_directory("history.path", path))
+    }
+
+    /// How much it may hold.
+    #[must_use]
+    pub fn bounds(&self) -> HistoryBounds {
+        HistoryBounds { age_max: DAY * self.days, bytes_max: self.mib_max * MIB }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_and_directories_are_checked_by_their_keys() {
+        let of = |settings: HistorySettings| settings.check().unwrap_err();
+        let base = HistorySettings::default;
+        assert_eq!(base().check(), Ok(()));
+        assert!(of(HistorySettings { days: 0, ..base() }).starts_with("history.days is 0"));
+        assert!(of(HistorySettings { mib_max: 1, ..base() }).starts_with("history.mib_max is 1"));
+        let path = Some("/dev/null/x".into());
+        assert!(of(HistorySettings { path, ..base() }).starts_with("history.path: /dev/null"));
+    }
+}

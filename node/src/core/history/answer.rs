@@ -1,0 +1,262 @@
+//! Puts a response together from records, which may come in any order within a segment.
+
+use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::ops::Range;
+
+use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq};
+use plimsoll_schemas::limits::wire::HISTORY_RESPONSE_BYTES_MAX;
+use plimsoll_schemas::subject::{Lane, SnapshotSubject};
+use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::wire::history::{
+    HistoryOf, HistoryRequest, HistoryResponse, HistorySlot, ReadingRange,
+};
+use plimsoll_schemas::wire::{Hardware, Latency, Snapshot, apply_changes, decode_packed};
+
+use super::record::Record;
+use crate::core::identity::Identity;
+
+/// Bytes of a slot beside its samples, about; and of the response beside its slots.
+const SLOT_BYTES: usize = 128;
+
+/// A response while records are read.
+#[derive(Debug)]
+pub struct Answering {
+    request: HistoryRequest,
+    /// The part of the requested range that is covered.
+    range: Range<Wall>,
+    mesh: MeshName,
+    node: NodeName,
+    slots: BTreeMap<u64, Slot>,
+    /// The latest set of readings, to which changes refer.
+    set: Option<ReadingSet>,
+    /// Messages added so far: a run that takes over from a killed one writes its last ones again.
+    added: BTreeSet<(Incarnation, Seq)>,
+    /// Messages that this version cannot read.
+    unreadable: u64,
+}
+
+#[derive(Debug, Default)]
+struct Slot {
+    covered_ns: u64,
+    samples: Histogram,
+    readings: BTreeMap<(String, Labels), Values>,
+}
+
+#[derive(Debug)]
+struct ReadingSet {
+    incarnation: Incarnation,
+    number: u64,
+    readings: Vec<Reading>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Values {
+    min: f64,
+    max: f64,
+    sum: f64,
+    count: u64,
+}
+
+impl Answering {
+    /// Nothing yet, of this part of the requested range.
+    #[must_use]
+    pub fn new(request: HistoryRequest, range: Range<Wall>, identity: &Identity) -> Self {
+        let (mesh, node) = (identity.mesh.clone(), identity.node.clone());
+        let slots = BTreeMap::new();
+        let (set, added, unreadable) = (None, BTreeSet::new(), 0);
+        Self { request, range, mesh, node, slots, set, added, unreadable }
+    }
+
+    /// The part of the range that is covered.
+    #[must_use]
+    pub fn range(&self) -> &Range<Wall> {
+        &self.range
+    }
+
+    /// Whether a record is in that part.
+    #[must_use]
+    pub fn wants<B>(&self, record: &Record<B>) -> bool {
+        self.range.contains(&record.end)
+    }
+
+    /// Whether changes of readings need the set that they refer to.
+    #[must_use]
+    pub fn needs_sets(&self) -> bool {
+        matches!(self.request.of, HistoryOf::Hardware { .. })
+    }
+
+    /// Remembers the set of readings that a record before the range has, if it has one.
+    pub fn take_set(&mut self, record: &Record<&[u8]>) -> bool {
+        let Some(snapshot) = self.decoded(record) else { return false };
+        let incarnation = snapshot.header.incarnation;
+        match snapshot.body.hardware() {
+            Some(hardware) if !hardware.readings.is_empty() => {
+                self.set = Some(ReadingSet::of(incarnation, hardware));
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds a record of the range.
+    pub fn add(&mut self, record: &Record<&[u8]>) {
+        let Some(snapshot) = self.decoded(record) else { return };
+        if !self.added.insert((snapshot.header.incarnation, snapshot.header.seq)) {
+            return;
+        }
+        let begin = self.request.slot_of(record.end);
+        let slot = self.slots.entry(begin).or_default();
+        // Each interval has one bus report, and the message that carries it stands for its length.
+        if snapshot.body.bus().is_some() {
+            slot.covered_ns = slot.covered_ns.saturating_add(record.length_ns);
+        }
+        match &self.request.of {
+            HistoryOf::Latency { operation, labels } => {
+                if let Some(latency) = snapshot.body.latency() {
+                    slot.add_latency(latency, operation, labels, &snapshot.header.labels);
+                }
+            }
+            HistoryOf::Hardware { sensor } => {
+                let incarnation = snapshot.header.incarnation;
+                if let Some(hardware) = snapshot.body.hardware() {
+                    let readings = readings_of(&mut self.set, incarnation, hardware);
+                    slot.add_readings(&readings, sensor.as_deref());
+                }
+            }
+        }
+    }
+
+    fn decoded(&mut self, record: &Record<&[u8]>) -> Option<Snapshot<Packed>> {
+        let subject = SnapshotSubject {
+            mesh: self.mesh.clone(),
+            lane: Lane::Normal,
+            node: self.node.clone(),
+            kind: record.kind,
+        };
+        let decoded = decode_packed(&subject, record.message).ok();
+        self.unreadable += u64::from(decoded.is_none());
+        decoded
+    }
+
+    /// The response. Slots that it has no room for are left to the next request, the oldest first.
+    #[must_use]
+    pub fn finish(self, kept_from: Option<Wall>, missing: u64) -> HistoryResponse {
+        let mut from = self.range.start;
+        let mut bytes = SLOT_BYTES;
+        let mut slots = Vec::new();
+        for (begin, slot) in self.slots.into_iter().rev() {
+            let slot = slot.finish(begin);
+            bytes += bytes_of(&slot);
+            if bytes > HISTORY_RESPONSE_BYTES_MAX && !slots.is_empty() {
+                from = Wall(begin.saturating_add(self.request.step_ns));
+                break;
+            }
+            slots.push(slot);
+        }
+        HistoryResponse {
+            number: self.request.number,
+            from,
+            kept_from,
+            missing: missing.saturating_add(self.unreadable),
+            slots,
+            refused: String::new(),
+        }
+    }
+}
+
+impl Slot {
+    fn add_latency(
+        &mut self,
+        latency: &Latency<Packed>,
+        operation: &Operation,
+        labels: &Labels,
+        of_node: &Labels,
+    ) {
+        for (series, samples) in &latency.histograms {
+            let has = |(key, value): (&str, &str)| {
+                series.labels.get(key).or_else(|| of_node.get(key)) == Some(value)
+            };
+            if series.operation == *operation && labels.iter().all(has) {
+                self.samples.merge_packed(samples);
+            }
+        }
+    }
+
+    fn add_readings(&mut self, readings: &[Reading], sensor: Option<&str>) {
+        let wanted = |reading: &&Reading| sensor.is_none_or(|sensor| reading.sensor == sensor);
+        for reading in readings.iter().filter(wanted) {
+            let Some(value) = reading.value else { continue };
+            match self.readings.entry((reading.sensor.clone(), reading.labels.clone())) {
+                btree_map::Entry::Vacant(entry) => {
+                    entry.insert(Values { min: value, max: value, sum: value, count: 1 });
+                }
+                btree_map::Entry::Occupied(mut entry) => entry.get_mut().add(value),
+            }
+        }
+    }
+
+    fn finish(self, begin_ns: u64) -> HistorySlot {
+        let samples = (self.samples.count() > 0).then(|| Packed::from(&self.samples));
+        let range = |((sensor, labels), values): ((String, Labels), Values)| ReadingRange {
+            sensor,
+            labels,
+            min: values.min,
+            mean: values.mean(),
+            max: values.max,
+            count: values.count,
+        };
+        let readings = self.readings.into_iter().map(range).collect();
+        HistorySlot { begin_ns, covered_ns: self.covered_ns, samples, readings }
+    }
+}
+
+impl Values {
+    fn add(&mut self, value: f64) {
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.sum += value;
+        self.count += 1;
+    }
+
+    #[expect(clippy::cast_precision_loss, reason = "a slot has far fewer intervals than 2^53")]
+    fn mean(self) -> f64 {
+        // A sum of great values may overflow, and a rounded mean must not leave the range.
+        (self.sum / self.count as f64).clamp(self.min, self.max)
+    }
+}
+
+impl ReadingSet {
+    fn of(incarnation: Incarnation, hardware: &Hardware) -> Self {
+        Self { incarnation, number: hardware.set, readings: hardware.readings.clone() }
+    }
+}
+
+/// All readings of an interval, of which its message may hold only the changes; none when the set
+/// is unknown.
+fn readings_of(
+    set: &mut Option<ReadingSet>,
+    incarnation: Incarnation,
+    hardware: &Hardware,
+) -> Vec<Reading> {
+    if !hardware.is_change() {
+        return set.insert(ReadingSet::of(incarnation, hardware)).readings.clone();
+    }
+    let known =
+        set.as_ref().filter(|set| (set.incarnation, set.number) == (incarnation, hardware.set));
+    let mut readings = known.map(|set| set.readings.clone()).unwrap_or_default();
+    apply_changes(&mut readings, &hardware.changed);
+    readings
+}
+
+/// About how many bytes a slot takes in a response.
+fn bytes_of(slot: &HistorySlot) -> usize {
+    let samples = slot.samples.as_ref().map_or(0, |samples| SLOT_BYTES + samples.heap_bytes());
+    let reading = |reading: &ReadingRange| {
+        let labels: usize =
+            reading.labels.iter().map(|(key, value)| key.len() + value.len() + 4).sum();
+        SLOT_BYTES / 2 + reading.sensor.len() + labels
+    };
+    SLOT_BYTES + samples + slot.readings.iter().map(reading).sum::<usize>()
+}

@@ -1,0 +1,195 @@
+//! The node's history on disk: one thread writes what the driver hands over and answers requests.
+//! The driver waits for neither: what finds no room is counted and not kept.
+//!
+//! DESIGN N66.
+
+mod files;
+mod store;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use plimsoll_clock::Clock;
+use plimsoll_runtime::priority::give_way;
+use plimsoll_schemas::time::Wall;
+use thiserror::Error;
+use tokio::sync::mpsc;
+
+use crate::core::Identity;
+use crate::core::history::{HistoryBounds, Record};
+use crate::limits::{HISTORY_NICENESS, HISTORY_QUEUE_MAX, HISTORY_REQUESTS_MAX};
+use store::Store;
+
+/// Why the history cannot be used as configured.
+#[derive(Debug, Error)]
+pub enum HistoryError {
+    /// Another process has it.
+    #[error(
+        "history.path: {path} is used by another process; end that one, or name another directory"
+    )]
+    InUse {
+        /// The lock's file.
+        path: PathBuf,
+    },
+    /// No thread can be started.
+    #[error("history.path: no thread can be started: {0}")]
+    Thread(#[from] io::Error),
+}
+
+/// Counts of a history.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HistoryStats {
+    /// Intervals written since the start.
+    pub written: u64,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// End of the earliest interval.
+    pub earliest: Option<Wall>,
+    /// Messages that are not kept, by reason.
+    pub dropped: BTreeMap<&'static str, u64>,
+    /// Requests by outcome.
+    pub requests: BTreeMap<&'static str, u64>,
+}
+
+/// A response, and to whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Last token of its subject.
+    pub asker: String,
+    /// Its bytes.
+    pub payload: Bytes,
+}
+
+enum Job {
+    Write(Record, Wall),
+    Answer(Bytes),
+}
+
+/// Counts that both ends share; each holds the lock for a moment.
+#[derive(Clone, Debug, Default)]
+struct SharedStats(Arc<Mutex<HistoryStats>>);
+
+impl SharedStats {
+    fn lock(&self) -> MutexGuard<'_, HistoryStats> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drop_one(&self, reason: &'static str) {
+        *self.lock().dropped.entry(reason).or_default() += 1;
+    }
+
+    fn count_request(&self, outcome: &'static str) {
+        *self.lock().requests.entry(outcome).or_default() += 1;
+    }
+}
+
+/// The driver's end.
+#[derive(Debug)]
+pub struct History {
+    /// `None` once it is ending.
+    jobs: Option<SyncSender<Job>>,
+    /// Requests go by a queue of their own, so that they take no room from records.
+    requests: Arc<Mutex<usize>>,
+    answers: mpsc::Receiver<Answer>,
+    stats: SharedStats,
+}
+
+impl History {
+    /// Opens the history of a node in `dir`, which is made if need be. A disk that cannot be used
+    /// now is tried again later; until then nothing is kept, which is counted.
+    ///
+    /// # Errors
+    /// When another process has it.
+    pub fn start(
+        dir: &Path,
+        identity: &Identity,
+        bounds: HistoryBounds,
+        clock: Clock,
+    ) -> Result<Self, HistoryError> {
+        let stats = SharedStats::default();
+        let mut store = Store::new(dir, identity.clone(), bounds, clock, stats.clone());
+        store.open()?;
+        let (jobs, to_do) = sync_channel(HISTORY_QUEUE_MAX + HISTORY_REQUESTS_MAX);
+        let (out, answers) = mpsc::channel(HISTORY_REQUESTS_MAX);
+        let requests = Arc::new(Mutex::new(0));
+        let waiting = Arc::clone(&requests);
+        std::thread::Builder::new()
+            .name("history".to_owned())
+            .spawn(move || run(store, &to_do, &waiting, &out))?;
+        Ok(Self { jobs: Some(jobs), requests, answers, stats })
+    }
+
+    /// Hands over a message to be kept.
+    pub fn write(&self, record: Record, now: Wall) {
+        let Some(jobs) = &self.jobs else { return };
+        if jobs.try_send(Job::Write(record, now)).is_err() {
+            self.stats.drop_one("slow");
+        }
+    }
+
+    /// Hands over a request.
+    pub fn request(&self, payload: Bytes) {
+        let Some(jobs) = &self.jobs else { return };
+        let mut waiting = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        if *waiting >= HISTORY_REQUESTS_MAX || jobs.try_send(Job::Answer(payload)).is_err() {
+            return self.stats.count_request("busy");
+        }
+        *waiting += 1;
+    }
+
+    /// The next answer; never when the thread has ended. Cancel safe.
+    pub async fn answer(&mut self) -> Answer {
+        match self.answers.recv().await {
+            Some(answer) => answer,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// The counts now.
+    #[must_use]
+    pub fn stats(&self) -> HistoryStats {
+        self.stats.lock().clone()
+    }
+
+    /// Writes what waits, within `wait`, and ends the thread.
+    pub async fn end(mut self, wait: Duration) {
+        self.jobs = None;
+        let ended = async { while self.answers.recv().await.is_some() {} };
+        if tokio::time::timeout(wait, ended).await.is_err() {
+            tracing::warn!("history not written in time; its latest intervals are missing");
+        }
+    }
+}
+
+/// The thread.
+fn run(
+    mut store: Store,
+    jobs: &Receiver<Job>,
+    waiting: &Mutex<usize>,
+    answers: &mpsc::Sender<Answer>,
+) {
+    give_way(HISTORY_NICENESS);
+    while let Ok(job) = jobs.recv() {
+        match job {
+            Job::Write(record, now) => store.write(&record, now),
+            Job::Answer(payload) => {
+                *waiting.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+                // The driver reads answers on each of its turns; one that has ended needs none.
+                if let Some(answer) = store.answer(&payload)
+                    && answers.blocking_send(answer).is_err()
+                {
+                    return;
+                }
+            }
+        }
+    }
+    // Closed before the other end notices that this thread is gone.
+    drop(store);
+}

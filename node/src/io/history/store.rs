@@ -1,0 +1,219 @@
+//! What the thread of the history does: writes records, closes and drops segments, reads them for
+//! a response.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use bytes::Bytes;
+use plimsoll_clock::Clock;
+use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::wire::history::{HistoryRequest, HistoryResponse};
+
+use super::files::{Files, OpenError};
+use super::{Answer, HistoryError, SharedStats};
+use crate::core::Identity;
+use crate::core::history::{Answering, HistoryBounds, Plan, Record, scan};
+use crate::limits::{HISTORY_RETRY_PAUSE, HISTORY_SEGMENT_BYTES, HISTORY_SETS_SEARCHED_MAX};
+
+pub(super) struct Store {
+    dir: PathBuf,
+    identity: Identity,
+    bounds: HistoryBounds,
+    /// From which on a segment is closed.
+    segment_bytes: u64,
+    clock: Clock,
+    stats: SharedStats,
+    /// `None` while the directory cannot be used.
+    files: Option<Files>,
+    /// Nothing is tried before.
+    retry_at: Mono,
+    /// Why the latest write failed.
+    failed: Option<&'static str>,
+}
+
+impl Store {
+    pub(super) fn new(
+        dir: &Path,
+        identity: Identity,
+        bounds: HistoryBounds,
+        clock: Clock,
+        stats: SharedStats,
+    ) -> Self {
+        let dir = dir.join(identity.node.as_str());
+        Self {
+            dir,
+            identity,
+            bounds,
+            segment_bytes: HISTORY_SEGMENT_BYTES,
+            clock,
+            stats,
+            files: None,
+            retry_at: Mono(0),
+            failed: None,
+        }
+    }
+
+    /// Opens the directory, if it can be used now.
+    ///
+    /// # Errors
+    /// When another process has it.
+    pub(super) fn open(&mut self) -> Result<(), HistoryError> {
+        match Files::open(&self.dir) {
+            Ok(files) => {
+                self.files = Some(files);
+                self.count_bytes();
+                Ok(())
+            }
+            Err(OpenError::InUse(error)) => Err(error),
+            Err(OpenError::Disk(error)) => {
+                self.fail(&error);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn write(&mut self, record: &Record, now: Wall) {
+        let is_waiting = self.clock.now().mono < self.retry_at;
+        if let Some(why) = self.failed.filter(|_| is_waiting) {
+            return self.stats.drop_one(why);
+        }
+        if let Err(error) = self.try_write(record, now) {
+            self.fail(&error);
+            return self.stats.drop_one(reason(&error));
+        }
+        if self.failed.take().is_some() {
+            tracing::info!("history is written again");
+        }
+        self.stats.lock().written += 1;
+        self.count_bytes();
+    }
+
+    fn try_write(&mut self, record: &Record, now: Wall) -> io::Result<()> {
+        if self.files.is_none() {
+            match Files::open(&self.dir) {
+                Ok(files) => self.files = Some(files),
+                Err(OpenError::Disk(error)) => return Err(error),
+                Err(OpenError::InUse(error)) => {
+                    return Err(io::Error::new(io::ErrorKind::ResourceBusy, error.to_string()));
+                }
+            }
+        }
+        let Some(files) = &mut self.files else { return Ok(()) };
+        if files.append(record)? >= self.segment_bytes {
+            files.close()?;
+            files.expire(now, self.bounds);
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, error: &io::Error) {
+        if self.failed.replace(reason(error)).is_none() {
+            let path = self.dir.display();
+            tracing::error!(%path, %error, "history not written; tried again every 30 s");
+        }
+        self.retry_at = self.clock.now().mono.plus(HISTORY_RETRY_PAUSE);
+        // What is on disk after a failed rename or sync is found out by opening it anew.
+        self.files = None;
+    }
+
+    /// With segments as short as tests need them.
+    #[cfg(test)]
+    pub(super) fn with_segments_of(self, segment_bytes: u64) -> Self {
+        Self { segment_bytes, ..self }
+    }
+
+    #[cfg(test)]
+    pub(super) fn stats_for_tests(&self) -> super::HistoryStats {
+        self.stats.lock().clone()
+    }
+
+    fn count_bytes(&self) {
+        let Some(files) = &self.files else { return };
+        let mut stats = self.stats.lock();
+        (stats.bytes, stats.earliest) = (files.bytes(), files.earliest());
+    }
+
+    /// The answer to a request; none to bytes that are no request.
+    pub(super) fn answer(&mut self, payload: &[u8]) -> Option<Answer> {
+        let Ok(request) = HistoryRequest::decode(payload) else {
+            self.stats.count_request("undecodable");
+            return None;
+        };
+        let (number, asker) = (request.number, request.asker.clone());
+        let response = self.respond(request).unwrap_or_else(|why| {
+            self.stats.count_request("refused");
+            HistoryResponse::refusal(number, why)
+        });
+        if response.refused.is_empty() {
+            self.stats.count_request("answered");
+        }
+        Some(Answer { asker, payload: Bytes::from(response.encode()) })
+    }
+
+    fn respond(&self, request: HistoryRequest) -> Result<HistoryResponse, &'static str> {
+        let files = self.files.as_ref().ok_or("the history cannot be read: its disk fails")?;
+        let open = files.open_ends();
+        let plan = files.segments().plan(&request, open);
+        let Plan { range, places } = plan.ok_or("too many segments of one time: a clock leaps")?;
+        let mut answering = Answering::new(request, range, &self.identity);
+        let mut unread = 0;
+        if open.is_some_and(|(first, last)| {
+            first < answering.range().end && last >= answering.range().start
+        }) {
+            let before = files.segments().len().checked_sub(1);
+            unread += u64::from(!read_into(&mut answering, files, None, before));
+        }
+        for place in places {
+            let before = place.checked_sub(1);
+            unread += u64::from(!read_into(&mut answering, files, Some(place), before));
+        }
+        let dropped: u64 = self.stats.lock().dropped.values().sum();
+        Ok(answering.finish(files.earliest(), dropped + unread))
+    }
+}
+
+/// Adds the records of a segment, of the open one without a place; false when it cannot be read.
+/// `before` is the place of the segment that was closed before it.
+fn read_into(
+    answering: &mut Answering,
+    files: &Files,
+    place: Option<usize>,
+    before: Option<usize>,
+) -> bool {
+    let Ok(bytes) = files.read(place.and_then(|place| files.segments().get(place))) else {
+        return false;
+    };
+    let Some((records, _)) = scan(&bytes) else { return false };
+    let Some(first) = records.iter().position(|record| answering.wants(record)) else {
+        return true;
+    };
+    if answering.needs_sets() && !take_set(answering, &records[..first]) {
+        let former = before.and_then(|place| files.segments().get(place));
+        let former = former.and_then(|segment| files.read(Some(segment)).ok());
+        if let Some((records, _)) = former.as_deref().and_then(scan) {
+            take_set(answering, &records);
+        }
+    }
+    records[first..].iter().for_each(|record| {
+        if answering.wants(record) {
+            answering.add(record);
+        }
+    });
+    true
+}
+
+/// Takes the latest set of readings of these records; whether there is one.
+fn take_set(answering: &mut Answering, records: &[Record<&[u8]>]) -> bool {
+    let newest = records.iter().rev().take(HISTORY_SETS_SEARCHED_MAX);
+    newest.into_iter().any(|record| answering.take_set(record))
+}
+
+/// The label of a failed write.
+fn reason(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "disk_full",
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => "not_writable",
+        io::ErrorKind::ResourceBusy => "in_use",
+        _ => "failed",
+    }
+}

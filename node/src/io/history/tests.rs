@@ -1,0 +1,389 @@
+use plimsoll_schemas::hardware::{Reading, SensorState};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::subject::SnapshotKind;
+use plimsoll_schemas::wire::history::{HistoryOf, HistoryRequest, HistoryResponse};
+use plimsoll_schemas::wire::{
+    Body, Bus, Hardware, Header, Interval, Latency, Snapshot, Totals, encode,
+};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use super::*;
+use crate::limits::HISTORY_SEGMENT_BYTES;
+
+const SECOND: u64 = 1_000_000_000;
+const BEGIN: u64 = 1_700_000_000;
+const BOUNDS: HistoryBounds =
+    HistoryBounds { age_max: Duration::from_secs(3_600), bytes_max: 4 * HISTORY_SEGMENT_BYTES };
+
+fn identity() -> Identity {
+    let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n1").unwrap());
+    Identity { mesh, node, labels: Labels::default() }
+}
+
+fn store(dir: &TempDir) -> Store {
+    let clock = Clock::start();
+    let mut store = Store::new(dir.path(), identity(), BOUNDS, clock, SharedStats::default());
+    store.open().unwrap();
+    store
+}
+
+/// The message of a second: `samples` of 12 ms, and readings whose set is sent every 60 seconds.
+fn record(second: u64, samples: u64, padding: usize) -> Record {
+    let mut histogram = Histogram::default();
+    histogram.record_n(12_000_000, samples);
+    let operation = Operation::new("epoch_hook").unwrap();
+    let series = Series { operation, labels: Labels::new([("rank", "3")]).unwrap() };
+    let gauges = (0..padding).map(|n| {
+        let operation = Operation::new(format!("gauge_{n:04}")).unwrap();
+        (Series { operation, labels: Labels::default() }, 1.0)
+    });
+    let latency = Latency {
+        histograms: vec![(series, histogram)],
+        counters: Vec::new(),
+        gauges: gauges.collect(),
+    };
+    let reading = Reading {
+        sensor: "cpu_usage_ratio".to_owned(),
+        labels: Labels::default(),
+        state: SensorState::Ok,
+        value: Some(0.5),
+        reason: None,
+    };
+    let set = 1 + second / 60;
+    let hardware = match second % 60 {
+        0 => Hardware { readings: vec![reading], set, changed: Vec::new() },
+        n => Hardware { readings: Vec::new(), set, changed: vec![(0, n as f64 / 100.0)] },
+    };
+    let (latency, hardware, bus) = (Some(latency), Some(hardware), Some(Bus::default()));
+    let snapshot = Snapshot {
+        header: Header {
+            node: identity().node,
+            incarnation: Incarnation(7),
+            seq: Seq(second + 1),
+            start: Wall((BEGIN + second) * SECOND),
+            length_ns: SECOND,
+            totals: Totals { recorded: 1 << 40, ..Totals::default() },
+            last: false,
+            successor: None,
+            labels: Labels::default(),
+        },
+        body: Body::Interval(Interval { latency, hardware, bus, event: None }),
+    };
+    let end = Wall((BEGIN + second + 1) * SECOND);
+    let message = Bytes::from(encode(&snapshot));
+    Record { end, length_ns: SECOND, kind: SnapshotKind::Interval, message }
+}
+
+fn latency() -> HistoryOf {
+    let operation = Operation::new("epoch_hook").unwrap();
+    HistoryOf::Latency { operation, labels: Labels::new([("rank", "3")]).unwrap() }
+}
+
+/// The answers to a range of seconds since [`BEGIN`], widened to whole slots, asked for until all of it is covered.
+fn ask(store: &mut Store, of: &HistoryOf, range: (u64, u64), step: u64) -> Vec<HistoryResponse> {
+    // Requests are of whole slots.
+    let (from, to) = ((BEGIN + range.0) / step, (BEGIN + range.1).div_ceil(step));
+    let at = |slot: u64| Wall(slot * step * SECOND);
+    let mut request = HistoryRequest {
+        number: 1,
+        asker: "a1".to_owned(),
+        of: of.clone(),
+        range: at(from)..at(to),
+        step_ns: step * SECOND,
+    };
+    let mut responses = Vec::new();
+    while request.range.start < request.range.end {
+        let answer = store.answer(&request.encode()).unwrap();
+        assert_eq!(answer.asker, "a1");
+        let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
+        assert_eq!(response.refused, "");
+        request.range.end = response.from;
+        responses.push(response);
+    }
+    responses
+}
+
+fn samples(responses: &[HistoryResponse]) -> u64 {
+    let slots = responses.iter().flat_map(|response| &response.slots);
+    slots.filter_map(|slot| slot.samples.as_ref()).map(|samples| samples.exact().count).sum()
+}
+
+fn segments(dir: &TempDir) -> Vec<String> {
+    let files = std::fs::read_dir(dir.path().join("n1")).unwrap();
+    let mut names: Vec<String> =
+        files.map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| name.ends_with(".segment"));
+    names.sort();
+    names
+}
+
+#[test]
+fn every_second_is_found_again_over_segments_and_restarts() {
+    let dir = TempDir::new().unwrap();
+    let mut written = store(&dir);
+    let padding = 200;
+    for second in 0..600 {
+        written.write(&record(second, second % 7, padding), Wall((BEGIN + second) * SECOND));
+    }
+    drop(written);
+    assert!(segments(&dir).len() > 2, "{:?}", segments(&dir));
+    let mut store = store(&dir);
+    // An interval belongs to the second in which it ended.
+    let expected = |range: std::ops::Range<u64>| range.map(|second| second % 7).sum::<u64>();
+    for (from, to, step) in [(0, 601, 1), (100, 200, 10), (120, 121, 1), (0, 6_000, 50)] {
+        let responses = ask(&mut store, &latency(), (from, to), step);
+        let last = to.min(601);
+        assert_eq!(samples(&responses), expected(from.max(1) - 1..last - 1), "{from} to {to}");
+        let covered: u64 =
+            responses.iter().flat_map(|r| &r.slots).map(|slot| slot.covered_ns).sum();
+        assert_eq!(covered, (last - from.max(1)) * SECOND);
+    }
+    let other = HistoryOf::Latency {
+        operation: Operation::new("epoch_hook").unwrap(),
+        labels: Labels::new([("rank", "4")]).unwrap(),
+    };
+    assert_eq!(samples(&ask(&mut store, &other, (0, 601), 1)), 0);
+}
+
+#[test]
+fn readings_of_changes_alone_are_those_of_their_set() {
+    let dir = TempDir::new().unwrap();
+    let mut store = store(&dir);
+    for second in 0..300 {
+        store.write(&record(second, 1, 600), Wall((BEGIN + second) * SECOND));
+    }
+    assert!(segments(&dir).len() > 1, "the set may be in the segment before");
+    for from in [1, 59, 90, 130, 170, 200, 299] {
+        let hardware = HistoryOf::Hardware { sensor: Some("cpu_usage_ratio".to_owned()) };
+        let responses = ask(&mut store, &hardware, (from, from + 1), 1);
+        let reading = &responses[0].slots[0].readings[0];
+        let expected = match (from - 1) % 60 {
+            0 => 0.5,
+            n => n as f64 / 100.0,
+        };
+        assert_eq!((reading.min, reading.mean, reading.count), (expected, expected, 1), "{from}");
+    }
+}
+
+#[test]
+fn what_a_kill_tears_is_cut_off_and_what_was_written_before_is_kept() {
+    for torn in [1, 5, 60, 400] {
+        let dir = TempDir::new().unwrap();
+        let mut killed = store(&dir);
+        (0..10).for_each(|second| killed.write(&record(second, 1, 0), Wall(BEGIN * SECOND)));
+        drop(killed);
+        let open = dir.path().join("n1").join("open.segment");
+        let bytes = std::fs::metadata(&open).unwrap().len();
+        let file = std::fs::OpenOptions::new().write(true).open(&open).unwrap();
+        file.set_len(bytes - torn).unwrap();
+        let mut store = store(&dir);
+        let before = samples(&ask(&mut store, &latency(), (0, 60), 1));
+        assert_eq!(before, if torn < 400 { 9 } else { before.min(9) }, "{torn} bytes");
+        store.write(&record(20, 1, 0), Wall(BEGIN * SECOND));
+        assert_eq!(samples(&ask(&mut store, &latency(), (0, 60), 1)), before + 1);
+    }
+}
+
+#[test]
+fn bytes_are_bounded_and_the_oldest_intervals_go_first() {
+    let dir = TempDir::new().unwrap();
+    let mut store = store(&dir);
+    for second in 0..1_500 {
+        store.write(&record(second, 1, 600), Wall((BEGIN + second) * SECOND));
+    }
+    let stats = store.stats_for_tests();
+    assert!(stats.bytes <= BOUNDS.bytes_max + HISTORY_SEGMENT_BYTES, "{stats:?}");
+    assert!(stats.earliest > Some(Wall((BEGIN + 100) * SECOND)), "{stats:?}");
+    let responses = ask(&mut store, &latency(), (0, 1_510), 10);
+    let kept = responses[0].kept_from.unwrap();
+    let kept = 1_500 - (kept.0 / SECOND - BEGIN) + 1;
+    assert_eq!(samples(&responses), kept);
+}
+
+#[test]
+fn a_directory_that_cannot_be_used_costs_history_alone_and_is_counted() {
+    let dir = TempDir::new().unwrap();
+    std::fs::write(dir.path().join("n1"), "a file").unwrap();
+    let mut store = store(&dir);
+    store.write(&record(1, 1, 0), Wall(BEGIN * SECOND));
+    let stats = store.stats_for_tests();
+    assert_eq!((stats.written, stats.dropped.values().sum::<u64>()), (0, 1), "{stats:?}");
+    let request = HistoryRequest {
+        number: 4,
+        asker: "a1".to_owned(),
+        of: latency(),
+        range: Wall(0)..Wall(SECOND),
+        step_ns: SECOND,
+    };
+    let answer = store.answer(&request.encode()).unwrap();
+    let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
+    assert!(response.refused.contains("disk"), "{response:?}");
+    assert_eq!(store.answer(b"no request"), None);
+}
+
+#[test]
+fn one_directory_serves_one_process() {
+    let dir = TempDir::new().unwrap();
+    let _first = store(&dir);
+    let clock = Clock::start();
+    let stats = SharedStats::default();
+    let mut second = Store::new(dir.path(), identity(), BOUNDS, clock, stats);
+    assert!(matches!(second.open(), Err(HistoryError::InUse { .. })));
+}
+
+#[tokio::test]
+async fn what_is_handed_over_is_written_and_answered_by_the_thread() {
+    let dir = TempDir::new().unwrap();
+    let (identity, clock) = (identity(), Clock::start());
+    let mut history = History::start(dir.path(), &identity, BOUNDS, clock).unwrap();
+    (0..20).for_each(|second| history.write(record(second, 2, 0), Wall(BEGIN * SECOND)));
+    let at = |second| Wall((BEGIN + second) * SECOND);
+    let request = HistoryRequest {
+        number: 9,
+        asker: "a1".to_owned(),
+        of: latency(),
+        range: at(0)..at(30),
+        step_ns: 10 * SECOND,
+    };
+    history.request(Bytes::from(request.encode()));
+    let answer = history.answer().await;
+    let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
+    assert_eq!((samples(std::slice::from_ref(&response)), response.slots.len()), (40, 3));
+    assert_eq!(history.stats().requests.get("answered"), Some(&1));
+    history.end(Duration::from_secs(10)).await;
+}
+
+/// What happens to a history.
+#[derive(Clone, Debug)]
+enum Act {
+    /// Samples of a rank, so many seconds after the interval before; negative when the clock is set
+    /// back.
+    Write { after: i64, rank: u8, samples: u64 },
+    /// The process ends and starts again.
+    Restart,
+    /// It is killed while it writes: the last record is torn by so many bytes.
+    Kill { torn: u64 },
+    /// A range is asked for.
+    Ask { from: u64, length: u64, step: u64, rank: Option<u8> },
+}
+
+fn acts() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        12 => (prop_oneof![9 => 1_i64..4, 1 => -300_i64..600], 0_u8..3, 0_u64..9)
+            .prop_map(|(after, rank, samples)| Act::Write { after, rank, samples }),
+        1 => Just(Act::Restart),
+        1 => (1_u64..900).prop_map(|torn| Act::Kill { torn }),
+        4 => (0_u64..1_500, 1_u64..800, 1_u64..30, prop::option::of(0_u8..3))
+            .prop_map(|(from, length, step, rank)| Act::Ask { from, length, step, rank }),
+    ]
+}
+
+/// A naive history: all records in a list.
+#[derive(Default)]
+struct Oracle(Vec<(u64, u8, u64)>);
+
+impl Oracle {
+    /// Samples by the begin of their slot.
+    fn slots(&self, range: std::ops::Range<u64>, step: u64, rank: Option<u8>) -> Vec<(u64, u64)> {
+        let mut slots = BTreeMap::new();
+        for (end, of, samples) in &self.0 {
+            if range.contains(end) && rank.is_none_or(|rank| rank == *of) && *samples > 0 {
+                *slots.entry(end / step * step).or_default() += samples;
+            }
+        }
+        slots.into_iter().collect()
+    }
+}
+
+fn of_rank(second: u64, rank: u8, samples: u64, seq: u64) -> Record {
+    let mut histogram = Histogram::default();
+    histogram.record_n(12_000_000, samples);
+    let operation = Operation::new("epoch_hook").unwrap();
+    let labels = Labels::new([("rank", rank.to_string())]).unwrap();
+    let histograms = vec![(Series { operation, labels }, histogram)];
+    let latency = Latency { histograms, counters: Vec::new(), gauges: Vec::new() };
+    let header = Header {
+        node: identity().node,
+        incarnation: Incarnation(7),
+        seq: Seq(seq),
+        start: Wall((BEGIN + second - 1) * SECOND),
+        length_ns: SECOND,
+        totals: Totals { recorded: 1 << 40, ..Totals::default() },
+        last: false,
+        successor: None,
+        labels: Labels::default(),
+    };
+    let message = encode(&Snapshot { header, body: Body::Latency(latency) });
+    Record {
+        end: Wall((BEGIN + second) * SECOND),
+        length_ns: SECOND,
+        kind: SnapshotKind::Latency,
+        message: Bytes::from(message),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Through restarts, kills in the middle of a write, clocks that are set and segments of a few
+    /// records, whatever is asked for.
+    #[test]
+    fn answers_equal_a_naive_oracle(acts in prop::collection::vec(acts(), 1..120)) {
+        let dir = TempDir::new().unwrap();
+        let open = || store(&dir).with_segments_of(2_000);
+        let (mut store, mut oracle, mut second) = (Some(open()), Oracle::default(), 400_u64);
+        for (number, act) in acts.into_iter().enumerate() {
+            match act {
+                Act::Write { after, rank, samples } => {
+                    second = second.saturating_add_signed(after).max(1);
+                    let record = of_rank(second, rank, samples, number as u64 + 1);
+                    store.as_mut().unwrap().write(&record, Wall(BEGIN * SECOND));
+                    oracle.0.push((second, rank, samples));
+                }
+                Act::Restart => {
+                    store = None;
+                    store.replace(open());
+                }
+                Act::Kill { torn } => {
+                    store = None;
+                    let path = dir.path().join("n1").join("open.segment");
+                    if let Ok(metadata) = std::fs::metadata(&path) {
+                        let record = of_rank(second, 0, 1, 1).message.len() as u64;
+                        let bytes = metadata.len().saturating_sub(torn.min(record));
+                        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+                        file.set_len(bytes).unwrap();
+                        if bytes < metadata.len() && metadata.len() > 8 {
+                            oracle.0.pop();
+                        }
+                    }
+                    store.replace(open());
+                }
+                Act::Ask { from, length, step, rank } => {
+                    let labels = rank.map(|rank| ("rank", rank.to_string()));
+                    let of = HistoryOf::Latency {
+                        operation: Operation::new("epoch_hook").unwrap(),
+                        labels: Labels::new(labels).unwrap(),
+                    };
+                    let answers = ask(store.as_mut().unwrap(), &of, (from, from + length), step);
+                    let mut found: Vec<(u64, u64)> = answers
+                        .iter()
+                        .flat_map(|answer| &answer.slots)
+                        .filter_map(|slot| {
+                            let count = slot.samples.as_ref()?.exact().count;
+                            Some((slot.begin_ns / SECOND, count))
+                        })
+                        .collect();
+                    found.sort_unstable();
+                    let absolute = Oracle(
+                        oracle.0.iter().map(|(end, of, n)| (end + BEGIN, *of, *n)).collect(),
+                    );
+                    let (from, to) = (BEGIN + from, BEGIN + from + length);
+                    let range = from / step * step..to.div_ceil(step) * step;
+                    prop_assert_eq!(found, absolute.slots(range, step, rank));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! What an aggregator requests of a node's own history, and the node's response: one MessagePack map
+//! with named fields each.
+//!
+//! A request names a range; its response covers the newest part of it that fits, and states from
+//! when on. The aggregator requests the rest in turn, so a node does nothing for one that is gone,
+//! and remembers nothing between two requests. The node responds on a subject of its own, which its
+//! credentials allow to no other.
+//!
+//! DESIGN S34.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+
+use super::error::{SCHEMA, WireError};
+use super::messagepack;
+use crate::histogram::Packed;
+use crate::ids::{Labels, Operation};
+use crate::limits::wire::{
+    HISTORY_REQUEST_BYTES_MAX, HISTORY_RESPONSE_BYTES_MAX, HISTORY_SLOTS_MAX, INTERVAL_NS_MAX,
+    TOKEN_BYTES_MAX,
+};
+use crate::time::Wall;
+
+/// Shortest slot of a response.
+const STEP_NS_MIN: u64 = 1_000_000;
+
+/// What is requested.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HistoryRequest {
+    /// Chosen by the aggregator; the response repeats it.
+    pub number: u64,
+    /// Last token of the subject of the response.
+    pub asker: String,
+    /// Latencies or hardware readings.
+    pub of: HistoryOf,
+    /// From when until when, by the node's clock; both are multiples of the step.
+    pub range: Range<Wall>,
+    /// Length of a slot in nanoseconds.
+    pub step_ns: u64,
+}
+
+/// Of what the history is requested.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HistoryOf {
+    /// Latencies of an operation under series with all of these labels; a label may also be one
+    /// of the node.
+    Latency {
+        /// The operation.
+        operation: Operation,
+        /// The labels.
+        labels: Labels,
+    },
+    /// Hardware readings; of one sensor, or of all.
+    Hardware {
+        /// The sensor's name.
+        sensor: Option<String>,
+    },
+}
+
+/// A node's response.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HistoryResponse {
+    /// As in the request.
+    pub number: u64,
+    /// From when on the slots cover the requested range; equal to its begin when all of it is
+    /// covered. Earlier than its end, unless the request is refused.
+    pub from: Wall,
+    /// Since when the node's history has intervals; `None` when it has none.
+    pub kept_from: Option<Wall>,
+    /// Intervals that the history lacks although the node had them: its disk was slow or full.
+    pub missing: u64,
+    /// Slots that have something, each once, in any order.
+    pub slots: Vec<HistorySlot>,
+    /// Why there is no answer; empty when there is one.
+    pub refused: String,
+}
+
+/// What a node has of one slot.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistorySlot {
+    /// When it begins.
+    pub begin_ns: u64,
+    /// Lengths of all intervals of the node that ended in it, whatever is in them.
+    pub covered_ns: u64,
+    /// Samples.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub samples: Option<Packed>,
+    /// Readings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub readings: Vec<ReadingRange>,
+}
+
+/// Values of one reading in a slot; finite.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadingRange {
+    /// A [`Sensor::name`](crate::hardware::Sensor::name).
+    pub sensor: String,
+    /// Which one.
+    #[serde(default)]
+    pub labels: Labels,
+    /// The least value.
+    pub min: f64,
+    /// The mean of all.
+    pub mean: f64,
+    /// The greatest value.
+    pub max: f64,
+    /// Values.
+    pub count: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct RequestMap<'a> {
+    schema: u16,
+    number: u64,
+    #[serde(borrow)]
+    asker: Cow<'a, str>,
+    of: HistoryOf,
+    from_ns: u64,
+    to_ns: u64,
+    step_ns: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ResponseMap<'a> {
+    schema: u16,
+    number: u64,
+    from_ns: u64,
+    #[serde(default)]
+    kept_from_ns: Option<u64>,
+    #[serde(default)]
+    missing: u64,
+    #[serde(default)]
+    slots: Vec<HistorySlot>,
+    #[serde(default, borrow)]
+    refused: Cow<'a, str>,
+}
+
+impl HistoryRequest {
+    /// The bytes of the request.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let Self { number, asker, of, range, step_ns } = self;
+        named(&RequestMap {
+            schema: SCHEMA,
+            number: *number,
+            asker: asker.as_str().into(),
+            of: of.clone(),
+            from_ns: range.start.0,
+            to_ns: range.end.0,
+            step_ns: *step_ns,
+        })
+    }
+
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// On anything that is not exactly one well-formed request.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let map: RequestMap<'_> =
+            read(bytes, HISTORY_REQUEST_BYTES_MAX, |map: &RequestMap<'_>| map.schema)?;
+        let RequestMap { number, asker, of, from_ns, to_ns, step_ns, .. } = map;
+        let is_token = |byte: u8| byte.is_ascii_alphanumeric();
+        if asker.is_empty() || asker.len() > TOKEN_BYTES_MAX || !asker.bytes().all(is_token) {
+            return Err(WireError::Bounds { field: "asker" });
+        }
+        if step_ns < STEP_NS_MIN
+            || !from_ns.is_multiple_of(step_ns)
+            || !to_ns.is_multiple_of(step_ns)
+        {
+            return Err(WireError::Bounds { field: "step_ns" });
+        }
+        if from_ns >= to_ns {
+            return Err(WireError::Bounds { field: "from_ns" });
+        }
+        let range = Wall(from_ns)..Wall(to_ns);
+        Ok(Self { number, asker: asker.into_owned(), of, range, step_ns })
+    }
+
+    /// The begin of the slot that a time lies in.
+    #[must_use]
+    pub fn slot_of(&self, at: Wall) -> u64 {
+        at.0 / self.step_ns * self.step_ns
+    }
+}
+
+impl HistoryResponse {
+    /// The response to a request that is refused.
+    #[must_use]
+    pub fn refusal(number: u64, why: impl Into<String>) -> Self {
+        Self { number, refused: why.into(), ..Self::default() }
+    }
+
+    /// The bytes of the response.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        let Self { number, from, kept_from, missing, slots, refused } = self;
+        named(&ResponseMap {
+            schema: SCHEMA,
+            number: *number,
+            from_ns: from.0,
+            kept_from_ns: kept_from.map(|at| at.0),
+            missing: *missing,
+            slots: slots.clone(),
+            refused: refused.as_str().into(),
+        })
+    }
+
+    /// Reads a response and checks it against its request: a node may not answer for another time
+    /// than it was asked for, nor for the same slot twice.
+    ///
+    /// # Errors
+    /// On anything that is not exactly one well-formed response to this request.
+    pub fn decode(request: &HistoryRequest, bytes: &[u8]) -> Result<Self, WireError> {
+        let map: ResponseMap<'_> =
+            read(bytes, HISTORY_RESPONSE_BYTES_MAX, |map: &ResponseMap<'_>| map.schema)?;
+        let ResponseMap { number, from_ns, kept_from_ns, missing, mut slots, refused, .. } = map;
+        if number != request.number {
+            return Err(WireError::Bounds { field: "number" });
+        }
+        if refused.len() > TOKEN_BYTES_MAX * 4 {
+            return Err(WireError::Bounds { field: "refused" });
+        }
+        let (from, range) = (Wall(from_ns), &request.range);
+        if refused.is_empty()
+            && (!range.contains(&from) || !from_ns.is_multiple_of(request.step_ns))
+        {
+            return Err(WireError::Bounds { field: "from_ns" });
+        }
+        if slots.len() > HISTORY_SLOTS_MAX {
+            return Err(WireError::Bounds { field: "slots" });
+        }
+        slots.sort_by_key(|slot| slot.begin_ns);
+        let is_distinct = slots.windows(2).all(|pair| pair[0].begin_ns < pair[1].begin_ns);
+        let is_within = |slot: &HistorySlot| {
+            let finite =
+                |of: &ReadingRange| [of.min, of.mean, of.max].iter().all(|v| v.is_finite());
+            (from_ns..range.end.0).contains(&slot.begin_ns)
+                && slot.begin_ns.is_multiple_of(request.step_ns)
+                && slot.covered_ns <= request.step_ns.saturating_add(INTERVAL_NS_MAX)
+                && slot.readings.iter().all(finite)
+        };
+        if !is_distinct || !slots.iter().all(is_within) {
+            return Err(WireError::Bounds { field: "slots" });
+        }
+        let kept_from = kept_from_ns.map(Wall);
+        Ok(Self { number, from, kept_from, missing, slots, refused: refused.into_owned() })
+    }
+
+    /// The number in bytes that may be a response, to find its request by.
+    #[must_use]
+    pub fn number_in(bytes: &[u8]) -> Option<u64> {
+        #[derive(Deserialize)]
+        struct Numbered {
+            number: u64,
+        }
+        let mut rest = bytes.get(..bytes.len().min(HISTORY_RESPONSE_BYTES_MAX))?;
+        messagepack::read::<Numbered>(&mut rest).ok().map(|of| of.number)
+    }
+}
+
+fn named<T: Serialize>(map: &T) -> Vec<u8> {
+    rmp_serde::to_vec_named(map)
+        .expect("a request and its response hold only numbers, text and bytes")
+}
+
+fn read<'a, T: Deserialize<'a>>(
+    bytes: &'a [u8],
+    max: usize,
+    schema: impl Fn(&T) -> u16,
+) -> Result<T, WireError> {
+    if bytes.len() > max {
+        return Err(WireError::TooLarge { bytes: bytes.len(), max });
+    }
+    let mut rest = bytes;
+    let map: T =
+        messagepack::read(&mut rest).map_err(|error| WireError::Shape(error.to_string()))?;
+    if schema(&map) != SCHEMA {
+        return Err(WireError::Schema(schema(&map)));
+    }
+    if rest.is_empty() { Ok(map) } else { Err(WireError::Trailing(rest.len())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::histogram::Histogram;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn request() -> HistoryRequest {
+        HistoryRequest {
+            number: 7,
+            asker: "0f".to_owned(),
+            of: HistoryOf::Latency {
+                operation: Operation::new("epoch_hook").unwrap(),
+                labels: Labels::new([("rank", "3")]).unwrap(),
+            },
+            range: Wall(10 * SECOND)..Wall(60 * SECOND),
+            step_ns: SECOND,
+        }
+    }
+
+    fn slot(begin: u64) -> HistorySlot {
+        let mut samples = Histogram::default();
+        samples.record_n(12_000_000, 3);
+        let readings = vec![ReadingRange {
+            sensor: "cpu_usage_ratio".to_owned(),
+            labels: Labels::default(),
+            min: 0.1,
+            mean: 0.2,
+            max: 0.4,
+            count: 3,
+        }];
+        HistorySlot {
+            begin_ns: begin * SECOND,
+            covered_ns: SECOND,
+            samples: Some(Packed::from(&samples)),
+            readings,
+        }
+    }
+
+    fn response(slots: Vec<HistorySlot>) -> HistoryResponse {
+        let (from, kept_from) = (Wall(20 * SECOND), Some(Wall(1)));
+        HistoryResponse { number: 7, from, kept_from, missing: 4, slots, refused: String::new() }
+    }
+
+    #[test]
+    fn requests_and_responses_come_back_as_they_were() {
+        let hardware = HistoryOf::Hardware { sensor: Some("gpu_power_watts".to_owned()) };
+        for of in [request().of, hardware, HistoryOf::Hardware { sensor: None }] {
+            let request = HistoryRequest { of, ..request() };
+            assert_eq!(HistoryRequest::decode(&request.encode()), Ok(request));
+        }
+        let response = response(vec![slot(20), slot(59)]);
+        assert_eq!(HistoryResponse::decode(&request(), &response.encode()), Ok(response.clone()));
+        assert_eq!(HistoryResponse::number_in(&response.encode()), Some(7));
+        let refusal = HistoryResponse::refusal(7, "no history is kept");
+        assert_eq!(HistoryResponse::decode(&request(), &refusal.encode()), Ok(refusal));
+    }
+
+    #[test]
+    fn a_node_answers_for_what_it_was_asked_and_for_nothing_else() {
+        let refused = |response: HistoryResponse| {
+            HistoryResponse::decode(&request(), &response.encode()).unwrap_err().to_string()
+        };
+        let of = |slots| refused(response(slots));
+        assert!(of(vec![slot(20), slot(20)]).contains("slots"));
+        assert!(of(vec![slot(19)]).contains("slots"), "before what it says it covers");
+        assert!(of(vec![slot(60)]).contains("slots"));
+        let long = HistorySlot { covered_ns: u64::MAX, ..slot(30) };
+        assert!(of(vec![long]).contains("slots"));
+        let mut infinite = slot(30);
+        infinite.readings[0].max = f64::INFINITY;
+        assert!(of(vec![infinite]).contains("slots"));
+        assert!(refused(HistoryResponse { number: 8, ..response(vec![]) }).contains("number"));
+        // One that claims to cover nothing would be asked for ever.
+        let from = Wall(60 * SECOND);
+        assert!(refused(HistoryResponse { from, ..response(vec![]) }).contains("from_ns"));
+    }
+
+    #[test]
+    fn a_request_of_another_shape_is_refused() {
+        let of = |request: HistoryRequest| HistoryRequest::decode(&request.encode()).unwrap_err();
+        let step_ns = 7 * SECOND;
+        assert!(of(HistoryRequest { step_ns, ..request() }).to_string().contains("step"));
+        let asker = "a.b".to_owned();
+        assert!(of(HistoryRequest { asker, ..request() }).to_string().contains("asker"));
+        let range = Wall(60 * SECOND)..Wall(60 * SECOND);
+        assert!(of(HistoryRequest { range, ..request() }).to_string().contains("from_ns"));
+    }
+
+    proptest! {
+        #[test]
+        fn random_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
+            let _request = HistoryRequest::decode(&bytes);
+            let _response = HistoryResponse::decode(&request(), &bytes);
+            let _number = HistoryResponse::number_in(&bytes);
+        }
+
+        #[test]
+        fn damaged_responses_never_panic(at in 0_usize..300, byte in any::<u8>()) {
+            let mut bytes = response(vec![slot(20), slot(59)]).encode();
+            let at = at % bytes.len();
+            bytes[at] = byte;
+            let _response = HistoryResponse::decode(&request(), &bytes);
+        }
+    }
+}
