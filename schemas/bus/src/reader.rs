@@ -1,7 +1,7 @@
 //! The task behind a cursor: opens a consumer at its position, pulls, and opens it again at the
 //! message after the last one delivered whenever anything is out of order.
 //!
-//! DESIGN S24.
+//! DESIGN S24, S33.
 
 use std::future::ready;
 use std::pin::pin;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use plimsoll_schemas::time::Wall;
 
-use super::HistoryError;
+use super::error::HistoryError;
 use crate::core::history::{HistoryBounds, Record, SEGMENT_BEGIN, Segment, Segments, scan};
 
 const OPEN: &str = "open.segment";

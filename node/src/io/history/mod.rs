@@ -3,91 +3,36 @@
 //!
 //! DESIGN N66.
 
+mod error;
 mod files;
+mod stats;
 mod store;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_clock::Clock;
 use plimsoll_runtime::priority::give_way;
 use plimsoll_schemas::time::Wall;
-use thiserror::Error;
 use tokio::sync::mpsc;
 
 use crate::core::Identity;
 use crate::core::history::{HistoryBounds, Record};
 use crate::limits::{HISTORY_NICENESS, HISTORY_QUEUE_MAX, HISTORY_REQUESTS_MAX};
+pub use error::HistoryError;
+pub use stats::HistoryStats;
+use stats::SharedStats;
+pub use store::Answer;
 use store::Store;
-
-/// Why the history cannot be used as configured.
-#[derive(Debug, Error)]
-pub enum HistoryError {
-    /// Another process has it.
-    #[error(
-        "history.path: {path} is used by another process; end that one, or name another directory"
-    )]
-    InUse {
-        /// The lock's file.
-        path: PathBuf,
-    },
-    /// No thread can be started.
-    #[error("history.path: no thread can be started: {0}")]
-    Thread(#[from] io::Error),
-}
-
-/// Counts of a history.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct HistoryStats {
-    /// Intervals written since the start.
-    pub written: u64,
-    /// Bytes on disk.
-    pub bytes: u64,
-    /// End of the earliest interval.
-    pub earliest: Option<Wall>,
-    /// Messages that are not kept, by reason.
-    pub dropped: BTreeMap<&'static str, u64>,
-    /// Requests by outcome.
-    pub requests: BTreeMap<&'static str, u64>,
-}
-
-/// A response, and to whom.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// Last token of its subject.
-    pub asker: String,
-    /// Its bytes.
-    pub payload: Bytes,
-}
 
 enum Job {
     Write(Record, Wall),
     Answer(Bytes),
-}
-
-/// Counts that both ends share; each holds the lock for a moment.
-#[derive(Clone, Debug, Default)]
-struct SharedStats(Arc<Mutex<HistoryStats>>);
-
-impl SharedStats {
-    fn lock(&self) -> MutexGuard<'_, HistoryStats> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn drop_one(&self, reason: &'static str) {
-        *self.lock().dropped.entry(reason).or_default() += 1;
-    }
-
-    fn count_request(&self, outcome: &'static str) {
-        *self.lock().requests.entry(outcome).or_default() += 1;
-    }
 }
 
 /// The driver's end.

@@ -9,11 +9,21 @@ use plimsoll_clock::Clock;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::history::{HistoryRequest, HistoryResponse};
 
+use super::error::HistoryError;
 use super::files::{Files, OpenError};
-use super::{Answer, HistoryError, SharedStats};
+use super::stats::SharedStats;
 use crate::core::Identity;
 use crate::core::history::{Answering, HistoryBounds, Plan, Record, scan};
 use crate::limits::{HISTORY_RETRY_PAUSE, HISTORY_SEGMENT_BYTES, HISTORY_SETS_SEARCHED_MAX};
+
+/// A response, and to whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Last token of its subject.
+    pub asker: String,
+    /// Its bytes.
+    pub payload: Bytes,
+}
 
 pub(super) struct Store {
     dir: PathBuf,
@@ -123,7 +133,7 @@ impl Store {
     }
 
     #[cfg(test)]
-    pub(super) fn stats_for_tests(&self) -> super::HistoryStats {
+    pub(super) fn stats_for_tests(&self) -> super::stats::HistoryStats {
         self.stats.lock().clone()
     }
 

@@ -1,5 +1,9 @@
+//! Histories in directories of their own: written, killed, full, asked, and against an oracle.
+
 use plimsoll_schemas::hardware::{Reading, SensorState};
 use plimsoll_schemas::histogram::Histogram;
+use std::collections::BTreeMap;
+
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::wire::history::{HistoryOf, HistoryRequest, HistoryResponse};
