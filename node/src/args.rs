@@ -45,7 +45,8 @@ pub struct Args {
     /// only]
     #[arg(long, value_name = "DIR")]
     spool: Option<PathBuf>,
-    /// Directory for the history, from which aggregators can ask for any past second [default: none]
+    /// Directory for the history, from which aggregators can ask for any past second [default:
+    /// none]
     #[arg(long, value_name = "DIR")]
     history: Option<PathBuf>,
     /// Time between two hardware samples, 100ms to 60s [default: 1s]

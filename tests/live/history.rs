@@ -181,7 +181,8 @@ async fn the_past_of_nodes_is_exact_by_the_second() {
     let of_first = query(&stack, &format!("operation=epoch_hook&node={name}&last=15m")).await;
     assert_eq!(Some(count(&of_first)), nodes.iter().find(|n| n.node == *name).map(|n| n.samples));
     assert_eq!(count(&query(&stack, &phase("rank=none")).await), 0);
-    // A node that is gone is named, and what it had is missing, also after a kill of the aggregator.
+    // A node that is gone is named, and what it had is missing, also after a kill of the
+    // aggregator.
     stack.kill_node(0);
     stack.kill_aggregator();
     stack.launch_aggregator().unwrap();

@@ -3,13 +3,15 @@
 //! [`Core`] composes the rooms of this folder, and only this file sees several of them. A sample
 //! passes [`intake`], which records it in the open interval; at the end of the interval the core
 //! turns what was recorded into drafts for the [`outbox`]; `seal` encodes a draft when the outbox
-//! may send it; the [`spool`] keeps what the outbox holds on disk, and the [`history`] what was sealed.
-//! The `ledger` counts what was recorded, sealed and lost. [`departure`] bounds the shutdown and is used by the driver.
+//! may send it; the [`spool`] keeps what the outbox holds on disk, and the [`history`] what was
+//! sealed. The `ledger` counts what was recorded, sealed and lost. [`departure`] bounds the
+//! shutdown and is used by the driver.
 //!
 //! The driver calls an `on_*` method for each event, then takes what is to be done:
 //! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_note`],
-//! [`Core::next_dead_letter`], [`Core::next_record`]; and calls [`Core::on_deadline`] at [`Core::next_deadline`]. An
-//! answer to recorded input leaves once [`Core::noted`] has reached its [`Core::wait_for_note`].
+//! [`Core::next_dead_letter`], [`Core::next_record`]; and calls [`Core::on_deadline`] at
+//! [`Core::next_deadline`]. An answer to recorded input leaves once [`Core::noted`] has reached its
+//! [`Core::wait_for_note`].
 //!
 //! DESIGN N8, N43.
 
@@ -76,7 +78,8 @@ pub struct Core {
     clock_steps: ClockSteps,
     interval_length: Duration,
     interval_ends: Mono,
-    /// Sealed messages for the history; `None` when none is kept. The driver takes them on each turn.
+    /// Sealed messages for the history; `None` when none is kept. The driver takes them on each
+    /// turn.
     records: Option<VecDeque<Record>>,
     /// Readings that the open interval will carry.
     hardware: OpenReadings,

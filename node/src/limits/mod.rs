@@ -362,14 +362,16 @@ pub const SPOOL_RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// Steps of the wall clock that waiting drafts are corrected by; of more the oldest do not count. A
 /// clock is set a few times in a process's life, and a draft waits for a day at most.
 pub const CLOCK_STEPS_MAX: usize = 16;
-/// Bytes of a segment of the history, from which on the next one begins: half an hour of a node with
-/// three operations. A crash of the machine costs what of it was not yet written back.
+/// Bytes of a segment of the history, from which on the next one begins: half an hour of a node
+/// with three operations. A crash of the machine costs what of it was not yet written back.
 pub const HISTORY_SEGMENT_BYTES: u64 = 2 * 1024 * 1024;
-/// Bytes of segments that one response is made of, nearly: about a twentieth of a second of one core.
+/// Bytes of segments that one response is made of, nearly: about a twentieth of a second of one
+/// core.
 pub const HISTORY_READ_BYTES: u64 = 4 * 1024 * 1024;
 /// Segments read for one response. More overlap only where a clock is set back again and again.
 pub const HISTORY_READ_SEGMENTS_MAX: usize = 16;
-/// Messages before a range in which its first set of readings is searched: a set is sent each minute.
+/// Messages before a range in which its first set of readings is searched: a set is sent each
+/// minute.
 pub const HISTORY_SETS_SEARCHED_MAX: usize = 512;
 /// Records that wait for the thread of the history; one more is counted and not kept.
 pub const HISTORY_QUEUE_MAX: usize = 64;

@@ -19,7 +19,8 @@ pub struct SettingsArgs {
     /// Read settings from this TOML file
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Set one key, such as bus.url=nats://broker:4222; may be repeated; overrides all other sources
+    /// Set one key, such as bus.url=nats://broker:4222; may be repeated; overrides all other
+    /// sources
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub set: Vec<String>,
     /// Check the settings as at a start, print where each key was set, and exit

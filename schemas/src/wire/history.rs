@@ -1,5 +1,5 @@
-//! What an aggregator requests of a node's own history, and the node's response: one MessagePack map
-//! with named fields each.
+//! What an aggregator requests of a node's own history, and the node's response: one MessagePack
+//! map with named fields each.
 //!
 //! A request names a range; its response covers the newest part of it that fits, and states from
 //! when on. The aggregator requests the rest in turn, so a node does nothing for one that is gone,
@@ -263,6 +263,7 @@ impl HistoryResponse {
 
 fn named<T: Serialize>(map: &T) -> Vec<u8> {
     rmp_serde::to_vec_named(map)
+        // Cannot fail: MessagePack expresses numbers, text and bytes.
         .expect("a request and its response hold only numbers, text and bytes")
 }
 

@@ -1,5 +1,5 @@
-//! The node's own past, as bytes and as decisions: records of sealed messages, which segments of them
-//! there are, and what a request for a range gets from them. `io::history` owns the files.
+//! The node's own past, as bytes and as decisions: records of sealed messages, which segments of
+//! them there are, and what a request for a range gets from them. `io::history` owns the files.
 //!
 //! ```text
 //! segment   first bytes, then records in the order in which messages were sealed

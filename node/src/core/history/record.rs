@@ -126,7 +126,8 @@ mod tests {
     proptest! {
         #[test]
         fn a_torn_segment_has_all_records_before_the_tear(
-            sizes in prop::collection::vec(0_usize..300, 1..20), cut in any::<prop::sample::Index>(),
+            sizes in prop::collection::vec(0_usize..300, 1..20),
+            cut in any::<prop::sample::Index>(),
         ) {
             let records: Vec<Record> =
                 sizes.iter().enumerate().map(|(at, bytes)| record(at as u64, *bytes)).collect();

@@ -85,7 +85,8 @@ fn latency() -> HistoryOf {
     HistoryOf::Latency { operation, labels: Labels::new([("rank", "3")]).unwrap() }
 }
 
-/// The answers to a range of seconds since [`BEGIN`], widened to whole slots, asked for until all of it is covered.
+/// The answers to a range of seconds since [`BEGIN`], widened to whole slots, asked for until all
+/// of it is covered.
 fn ask(store: &mut Store, of: &HistoryOf, range: (u64, u64), step: u64) -> Vec<HistoryResponse> {
     // Requests are of whole slots.
     let (from, to) = ((BEGIN + range.0) / step, (BEGIN + range.1).div_ceil(step));

@@ -111,9 +111,9 @@ impl Detector {
         Some(Stretch { begin, samples: counts.samples, over: counts.over, has_ended })
     }
 
-    /// Whether newer samples reject the share of older ones where no stretch up to now shows a breach:
-    /// the newer samples, or coarser slots, have thinned out the one that did. Of older samples the
-    /// stretch with the most evidence counts, however much that is.
+    /// Whether newer samples reject the share of older ones where no stretch up to now shows a
+    /// breach: the newer samples, or coarser slots, have thinned out the one that did. Of older
+    /// samples the stretch with the most evidence counts, however much that is.
     pub(super) fn has_passed(&self, slots: &[SlotCounts], samples_min: u64) -> bool {
         let threshold = ln_threshold(samples_of(slots));
         let mut newer = Counts::default();
