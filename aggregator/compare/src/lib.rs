@@ -7,7 +7,7 @@
 //!
 //! Files, from the bottom up: `rng`, `normal`, `verdict`, `side`; `correlation` and `blocks` group
 //! slots; `grid` and `statistic` resample blocks; `interval` and `comparison` judge; `table` and
-//! `plot` show.
+//! `plot` show, the latter with the parts of pictures in [`svg`], which reports share.
 
 pub mod baseline;
 mod blocks;
@@ -20,6 +20,7 @@ pub mod plot;
 mod rng;
 mod side;
 mod statistic;
+pub mod svg;
 pub mod table;
 mod verdict;
 
