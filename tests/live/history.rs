@@ -14,9 +14,9 @@ use serde_json::from_str;
 
 const WAIT: Duration = Duration::from_secs(30);
 /// Operations that only jobs time; a node adds its own.
-const JOBS: [&str; 2] = ["epoch_hook", "kernel_fetch"];
+pub(crate) const JOBS: [&str; 2] = ["epoch_hook", "kernel_fetch"];
 
-async fn query(stack: &Stack, parameters: &str) -> HistoryPage {
+pub(crate) async fn query(stack: &Stack, parameters: &str) -> HistoryPage {
     let path = format!("/api/v1/query?{parameters}");
     from_str(&stack.api().get(&path).await.unwrap()).unwrap()
 }
@@ -29,7 +29,7 @@ fn count_of(points: &[HistoryPoint]) -> u64 {
     points.iter().map(|point| point.count).sum()
 }
 
-async fn await_samples(stack: &Stack, least: u64) -> u64 {
+pub(crate) async fn await_samples(stack: &Stack, least: u64) -> u64 {
     let enough = async || {
         let page = stack.api().get("/api/v1/query?operation=epoch_hook&last=1h").await.ok()?;
         Some(count(&from_str(&page).ok()?)).filter(|count| *count >= least)

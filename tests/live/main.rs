@@ -21,6 +21,7 @@ mod otlp;
 mod outage_start;
 mod paging;
 mod prometheus;
+mod report;
 mod restart;
 mod scrape;
 mod simulation;

@@ -8,6 +8,7 @@ use crate::compare::CompareArgs;
 use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
 use crate::query::QueryArgs;
+use crate::report::ReportArgs;
 use crate::run::RunArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
@@ -39,6 +40,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Write a baseline or an interval log as an interval log for HdrHistogram tools
     Hlog(HlogArgs),
+    /// Write a report of a run or a range: HTML, Markdown or JSON
+    Report(ReportArgs),
     /// Show what became of every sample, by node
     Ledger(LedgerArgs),
     /// Silence alerts: receivers are not notified until the silence ends
@@ -56,6 +59,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll statistics --operation fetch   mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same of any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
+  plimsoll report --last 1h -o report.html budgets, heatmaps, alerts, where the time goes
   plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
   plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";

@@ -1,9 +1,10 @@
 //! `plimsoll`, the operator's command: its subcommands, and what they print.
 //!
-//! [`up`] runs a local mesh (`plimsoll-mesh`) with [`table`] while it runs and [`report`] at its
+//! [`up`] runs a local mesh (`plimsoll-mesh`) with [`table`] while it runs and [`up_report`] at its
 //! end; [`alerts`], [`statistics`], [`query`] and [`ledger`] send requests to running aggregators
 //! ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges one run by another;
-//! [`interval_log`] and [`hlog`] read and write the logs that it takes.
+//! [`interval_log`] and [`hlog`] read and write the logs that it takes. [`report`] writes what an
+//! aggregator has of a run or a range as a page.
 
 pub mod alerts;
 pub mod args;
@@ -19,3 +20,4 @@ pub mod table;
 pub mod targets;
 pub mod time_range;
 pub mod up;
+pub mod up_report;

@@ -21,6 +21,12 @@ pub struct TimeRange {
 }
 
 impl TimeRange {
+    /// Whether any of it was given.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        self.from.is_some() || self.to.is_some() || self.last.is_some()
+    }
+
     /// Begin and end in seconds since 1970.
     ///
     /// # Errors

@@ -13,8 +13,8 @@ use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_schemas::summary::Summary;
 
-use crate::report::Report;
 use crate::table::table;
+use crate::up_report::Report;
 
 /// Interval at which the processes are polled, and the timeout of a summary request.
 const POLL_EVERY: Duration = Duration::from_millis(500);

@@ -35,8 +35,8 @@ const LISTED_MAX: usize = 20;
 
 The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
 pub struct CompareArgs {
-    /// A: run:NAME or range:FROM/TO of an aggregator's history, an interval log (.hlog) or a
-    /// baseline (.json); with --baseline the only side
+    /// A: run:NAME or range:FROM/TO of an aggregator's history, an interval log (.hlog), a
+    /// baseline or a report (.json); with --baseline the only side
     a: String,
     /// B: the side that is judged
     b: Option<String>,

@@ -8,11 +8,12 @@ use anyhow::{Context, Result, bail};
 use plimsoll_compare::{Side, baseline};
 
 use crate::interval_log::{self, Unit};
+use crate::report::side_of;
 
 /// A baseline of a day of a hundred operations.
 const BASELINE_BYTES_MAX: u64 = 1 << 28;
 
-/// The side in a file: a baseline if it begins as JSON does, or an interval log.
+/// The side in a file: a baseline or a report if it begins as JSON does, or an interval log.
 ///
 /// # Errors
 /// When it cannot be read, or has no histogram. The error names the file.
@@ -30,9 +31,14 @@ fn read(path: &Path, unit: Option<Unit>) -> Result<Side> {
         let mut text = String::new();
         file.take(BASELINE_BYTES_MAX + 1).read_to_string(&mut text)?;
         if text.len() as u64 > BASELINE_BYTES_MAX {
-            bail!("more than {BASELINE_BYTES_MAX} bytes: save a baseline of a shorter run");
+            bail!(
+                "more than {BASELINE_BYTES_MAX} bytes: save a baseline or a report of a shorter run"
+            );
         }
-        return Ok(baseline::read(&text)?);
+        return match side_of(&text)? {
+            Some(side) => Ok(side),
+            None => Ok(baseline::read(&text)?),
+        };
     }
     let log = interval_log::read(file, unit)?;
     if log.clamped > 0 {

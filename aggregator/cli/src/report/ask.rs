@@ -1,0 +1,356 @@
+//! Asks an aggregator for everything that a report is made of.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::IsTerminal;
+
+use anyhow::{Context, Result, bail, ensure};
+use jiff::Zoned;
+use plimsoll_mesh::api::Api;
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::own_operations::{is_of_aggregators, is_own};
+use plimsoll_schemas::summary::{HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, Summary};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::document::{DrillResult, Subject};
+use super::limits::{
+    BANDS_MAX, BUCKETS_MAX, COLUMNS_MAX, NODES_ASKED_MAX, OPERATIONS_ASKED_MAX, OPERATIONS_MAX,
+    QUERY_LIST_MAX, REQUEST_SLOTS, SLOTS_MAX,
+};
+use super::material::{Material, NodePoint, OperationPages};
+use super::wanted::{Wanted, extent};
+use crate::targets::with_parameters;
+
+/// The quantiles of every operation; those of budgets are added.
+const QUANTILES: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
+/// Operations that an error lists.
+const LISTED_MAX: usize = 20;
+/// The shortest slots of a history, in seconds.
+const SLOT_MIN: f64 = 10.0;
+/// Answers until a run's extent is as exact as the history: each is some thousand times as exact.
+const NARROWINGS_MAX: usize = 4;
+
+/// What is asked for.
+pub(super) struct Request<'a> {
+    pub(super) api: &'a Api,
+    pub(super) wanted: Wanted,
+    /// These operations alone; all if it is empty.
+    pub(super) named: &'a [Operation],
+    /// Whether each slot's distribution is needed.
+    pub(super) with_slots: bool,
+}
+
+impl Request<'_> {
+    /// All answers.
+    ///
+    /// # Errors
+    /// When the aggregator does not answer, keeps no history, or does not know what is named.
+    pub(super) async fn send(&self, drills: Vec<DrillResult>) -> Result<Material> {
+        let known: OperationsPage = self.get("/api/v1/operations").await?;
+        let names = self.operations(&known)?;
+        let range = self.range(&names, known.kept_from_seconds).await?;
+        let summary: Summary = self.get("/metrics/summary").await?;
+        let mut material = Material {
+            asked_at: seconds_now(),
+            subject: match &self.wanted {
+                Wanted::Run(name) => Subject::Run(name.clone()),
+                Wanted::Range(..) => Subject::Fleet,
+            },
+            range,
+            operations: Vec::new(),
+            empty: None,
+            operations_left_out: names.len().saturating_sub(OPERATIONS_MAX),
+            slots_left_out: None,
+            alerts: self.get("/api/v1/alerts").await?,
+            events: self.get("/api/v1/events").await?,
+            ledger: self.get("/api/v1/ledger").await?,
+            // An aggregator that has no such page answers with an error.
+            hardware: self.get("/api/v1/hardware").await.ok(),
+            nodes: Vec::new(),
+            nodes_silent: BTreeMap::new(),
+            summary,
+            drills,
+        };
+        let most = names.len().min(OPERATIONS_MAX);
+        for (at, name) in names.iter().take(most).enumerate() {
+            progress(&format!("operation {} of {most}, {name}", at + 1));
+            self.operation(name, &mut material).await?;
+        }
+        self.slots(&mut material).await?;
+        self.nodes(&mut material).await;
+        Ok(material)
+    }
+
+    async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let text = self.api.request("GET", path, None).await?;
+        let page = path.split('?').next().unwrap_or(path);
+        serde_json::from_str(&text).with_context(|| format!("{page} has an unexpected form"))
+    }
+
+    /// The names of all operations, jobs' before the system's own.
+    fn operations(&self, known: &OperationsPage) -> Result<Vec<String>> {
+        let mut names = self.wanted.operations(known)?;
+        if !self.named.is_empty() {
+            for name in self.named {
+                let listed = || names.iter().take(LISTED_MAX).cloned().collect::<Vec<_>>();
+                let is_known = names.iter().any(|other| other == name.as_str());
+                ensure!(is_known, "--operation {name}: it has {}", listed().join(", "));
+            }
+            names.retain(|name| self.named.iter().any(|wanted| wanted.as_str() == name));
+        }
+        names.sort_by_cached_key(|name| (is_of_system(name), name.clone()));
+        Ok(names)
+    }
+
+    async fn range(&self, names: &[String], since: f64) -> Result<(f64, f64)> {
+        if let Wanted::Range(from, to) = self.wanted {
+            return Ok((from, to));
+        }
+        let now = seconds_now();
+        let mut whole: Option<(f64, f64)> = None;
+        for name in names {
+            let (from, to) = self.extent(name, (since.min(now - SLOT_MIN), now)).await?;
+            let (first, last) = whole.unwrap_or((from, to));
+            whole = Some((first.min(from), last.max(to)));
+        }
+        whole.context("the run has no operation")
+    }
+
+    /// From when until when the run has samples of an operation. Points of two years are hours long:
+    /// each answer narrows the range, and so the next points.
+    async fn extent(&self, name: &str, kept: (f64, f64)) -> Result<(f64, f64)> {
+        let mut range = kept;
+        for _ in 0..NARROWINGS_MAX {
+            let step = format!("{}s", ((range.1 - range.0) / SLOTS_MAX).max(SLOT_MIN).ceil());
+            let more = [("step", step), ("quantiles", "0.5".to_owned())];
+            let found = extent(&self.ask("query", name, range, &more).await?)?;
+            if found == range {
+                break;
+            }
+            range = found;
+        }
+        Ok(range)
+    }
+
+    /// Adds an operation, if it has samples.
+    async fn operation(&self, name: &str, material: &mut Material) -> Result<()> {
+        let (limits, quantiles) = watched(&material.summary, name);
+        let (over, quantiles) = (list(&limits, "ns"), list(&quantiles, ""));
+        let of_whole = [("quantiles", quantiles), ("distribution", "true".to_owned())];
+        let of_whole = of_whole.into_iter().chain(Some(("over", over.clone())));
+        let of_whole: Vec<_> = of_whole.filter(|(_, value)| !value.is_empty()).collect();
+        let whole: HistoryPage = self.ask("query", name, material.range, &of_whole).await?;
+        if whole.points.iter().all(|point| point.count == 0) {
+            material.empty = Some(whole);
+            return Ok(());
+        }
+        // The answer's own range, so that all columns together are the whole.
+        let range = (whole.from_seconds, whole.to_seconds);
+        let step = format!("{}s", ((range.1 - range.0) / COLUMNS_MAX).ceil().max(1.0));
+        let mut of_columns = vec![("step", step.clone()), ("quantiles", "0.5,0.99".to_owned())];
+        if !over.is_empty() {
+            of_columns.push(("over", over));
+        }
+        let columns = self.ask("query", name, range, &of_columns).await?;
+        let of_heatmap = [("step", step), ("bands", BANDS_MAX.to_string())];
+        let heatmap: HeatmapPage = self.ask("heatmap", name, range, &of_heatmap).await?;
+        material.operations.push(OperationPages { whole, columns, heatmap, slots: Vec::new() });
+        Ok(())
+    }
+
+    /// Adds what nodes have of the operations with samples over their limits. Without an answer, as
+    /// from an aggregator that does not ask nodes, there is just nothing to add.
+    async fn nodes(&self, material: &mut Material) {
+        let over = |of: &OperationPages| {
+            let most = of.point().map(|point| point.over.iter().map(|over| over.over).max());
+            most.flatten().unwrap_or_default()
+        };
+        let mut limited: Vec<(u64, String, (f64, f64))> = material
+            .operations
+            .iter()
+            .filter(|of| over(of) > 0 && !is_of_aggregators_alone(&of.whole.operation))
+            .map(|of| {
+                let range = (of.whole.from_seconds, of.whole.to_seconds.min(material.asked_at));
+                (over(of), of.whole.operation.clone(), range)
+            })
+            .collect();
+        limited.sort_by_key(|(over, ..)| std::cmp::Reverse(*over));
+        for (_, operation, range) in limited.into_iter().take(OPERATIONS_ASKED_MAX) {
+            progress(&format!("nodes of {operation}"));
+            let Ok(all) = self.ask_node("*", &operation, range, &[]).await else { return };
+            let silent =
+                all.nodes.iter().filter_map(|of| Some((of.node.clone(), of.error.clone()?)));
+            material.nodes_silent.extend(silent);
+            let mut answering: Vec<NodeAnswer> =
+                all.nodes.into_iter().filter(|of| of.samples > 0).collect();
+            answering.sort_by_key(|of| std::cmp::Reverse(of.samples));
+            for NodeAnswer { node, .. } in answering.into_iter().take(NODES_ASKED_MAX) {
+                let over = list(&watched(&material.summary, &operation).0, "ns");
+                let more = [("distribution", "true".to_owned()), ("over", over)];
+                let Ok(page) = self.ask_node(&node, &operation, range, &more).await else {
+                    continue;
+                };
+                let point = page.points.into_iter().next().filter(|point| point.count > 0);
+                let operation = operation.clone();
+                material.nodes.extend(point.map(|point| NodePoint { node, operation, point }));
+            }
+        }
+    }
+
+    /// Has a node asked, or all of them.
+    async fn ask_node(
+        &self,
+        node: &str,
+        operation: &str,
+        (from, to): (f64, f64),
+        more: &[(&str, String)],
+    ) -> Result<NodesPage> {
+        let run = match &self.wanted {
+            Wanted::Run(name) => Some(format!("run={name}")),
+            Wanted::Range(..) => None,
+        };
+        let mut parameters = vec![
+            ("operation", Some(operation.to_owned())),
+            ("node", Some(node.to_owned())),
+            ("label", run),
+            ("from", Some(from.to_string())),
+            ("to", Some(to.to_string())),
+        ];
+        parameters.extend(more.iter().map(|(key, value)| (*key, Some(value.clone()))));
+        let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
+        self.get(&with_parameters("/api/v1/query", &parameters)).await
+    }
+
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        page: &str,
+        operation: &str,
+        (from, to): (f64, f64),
+        more: &[(&str, String)],
+    ) -> Result<T> {
+        let more = more.iter().map(|(key, value)| (*key, Some(value.clone())));
+        let mut parameters = vec![
+            ("operation", Some(operation.to_owned())),
+            ("from", Some(from.to_string())),
+            ("to", Some(to.to_string())),
+        ];
+        parameters.extend(self.wanted.group());
+        parameters.extend(more);
+        let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
+        self.get(&with_parameters(&format!("/api/v1/{page}"), &parameters)).await
+    }
+
+    /// Adds each operation's slots with their distributions, or states why there are none.
+    async fn slots(&self, material: &mut Material) -> Result<()> {
+        if !self.with_slots {
+            return Ok(());
+        }
+        let mut left = BUCKETS_MAX;
+        for pages in &mut material.operations {
+            progress(&format!("slots of {}", pages.whole.operation));
+            let Some(slots) = self.slots_of(&pages.whole, &mut left).await? else {
+                material.operations.iter_mut().for_each(|pages| pages.slots.clear());
+                material.slots_left_out = Some(format!(
+                    "its slots have more than {BUCKETS_MAX} buckets; choose a shorter range, or \
+                     fewer operations with --operation"
+                ));
+                return Ok(());
+            };
+            pages.slots = slots;
+        }
+        Ok(())
+    }
+
+    /// `None` if they have more buckets than are `left`.
+    async fn slots_of(
+        &self,
+        whole: &HistoryPage,
+        left: &mut usize,
+    ) -> Result<Option<Vec<HistoryPoint>>> {
+        let step = slot_seconds(whole)?;
+        let (mut from, to) = (whole.from_seconds, whole.to_seconds);
+        let mut slots = Vec::new();
+        while from < to {
+            let end = (from + step * REQUEST_SLOTS).min(to);
+            let more = [
+                ("step", format!("{step}s")),
+                ("quantiles", "0.5".to_owned()),
+                ("distribution", "true".to_owned()),
+            ];
+            let page: HistoryPage = self.ask("query", &whole.operation, (from, end), &more).await?;
+            let points = page.points.into_iter().filter(|point| point.count > 0);
+            for point in points {
+                let buckets = point.distribution.as_ref().map_or(0, Vec::len);
+                let Some(rest) = left.checked_sub(buckets) else { return Ok(None) };
+                *left = rest;
+                slots.push(point);
+            }
+            from = end;
+        }
+        Ok(Some(slots))
+    }
+}
+
+/// What a report reads of an answer that nodes gave.
+#[derive(Deserialize)]
+struct NodesPage {
+    nodes: Vec<NodeAnswer>,
+    points: Vec<HistoryPoint>,
+}
+
+#[derive(Deserialize)]
+struct NodeAnswer {
+    node: String,
+    samples: u64,
+    /// Why something is missing.
+    error: Option<String>,
+}
+
+/// The length of slots: a multiple of the history's, so that slots of two requests do not overlap.
+fn slot_seconds(whole: &HistoryPage) -> Result<f64> {
+    let resolution = &whole.resolution;
+    let slot = humantime::parse_duration(resolution).map(|span| span.as_secs_f64());
+    let Some(slot) = slot.ok().filter(|slot| *slot >= 1.0) else {
+        bail!("/api/v1/query has an unexpected form: a resolution of {resolution:?}");
+    };
+    let range = whole.to_seconds - whole.from_seconds;
+    Ok((range / SLOTS_MAX / slot).ceil().max(1.0) * slot)
+}
+
+/// The limits, in nanoseconds, and the quantiles that are asked for of an operation.
+fn watched(summary: &Summary, operation: &str) -> (Vec<u64>, Vec<f64>) {
+    let budgets = || summary.budgets.iter().filter(|budget| budget.operation == operation);
+    let limits: BTreeSet<u64> = budgets().map(|budget| budget.limit_ns).collect();
+    let mut quantiles = QUANTILES.to_vec();
+    for budget in budgets() {
+        if !quantiles.contains(&budget.quantile) && quantiles.len() < QUERY_LIST_MAX {
+            quantiles.push(budget.quantile);
+        }
+    }
+    quantiles.sort_by(f64::total_cmp);
+    (limits.into_iter().take(QUERY_LIST_MAX).collect(), quantiles)
+}
+
+fn list<T: ToString>(values: &[T], unit: &str) -> String {
+    let values: Vec<String> = values.iter().map(|value| value.to_string() + unit).collect();
+    values.join(",")
+}
+
+/// Nodes have none of it.
+fn is_of_aggregators_alone(name: &str) -> bool {
+    Operation::new(name).is_ok_and(|operation| is_of_aggregators(&operation))
+}
+
+fn is_of_system(name: &str) -> bool {
+    Operation::new(name).is_ok_and(|operation| is_own(&operation))
+}
+
+fn seconds_now() -> f64 {
+    Zoned::now().timestamp().as_millisecond() as f64 / 1e3
+}
+
+fn progress(words: &str) {
+    if std::io::stderr().is_terminal() {
+        eprintln!("plimsoll report: {words}");
+    }
+}

@@ -1,0 +1,460 @@
+//! Turns the answers of an aggregator into the document: verdicts, ranks and notes. Pure.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use anyhow::Result;
+use jiff::tz::TimeZone;
+use plimsoll_schemas::alert::{AlertRow, AlertState, Scope};
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::own_operations::is_own;
+use plimsoll_schemas::summary::{
+    BudgetRow, EventRow, HistoryPoint, LedgerPage, OverLimit, Verdict,
+};
+
+use super::advice::{on_node, on_operation};
+use super::document::{
+    AlertResult, BudgetResult, ChangeResult, Column, Document, FORMAT, LatestVerdict, LedgerResult,
+    Machines, NodeResult, OperationResult, OverTime, Range, RankedNode, RankedOperation, Subject,
+    TimeRanking, VERSION,
+};
+use super::limits::{NODES_MAX, ROWS_MAX};
+use super::material::{Material, NodePoint, OperationPages};
+use super::samples::{epoch_rank, epochs_ms, written};
+use super::time_over::{FORMULA, TimeOver};
+use super::words::percent;
+
+/// The width of a bucket: its share of the value, and no less than these seconds.
+const QUANTILE_ERROR: (f64, f64) = (0.001, 512e-9);
+/// A range is complete from here on: intervals that end in the next slot leave some thousandths.
+const COMPLETE: f64 = 0.99;
+
+/// The document.
+///
+/// # Errors
+/// When an aggregator sent what cannot be a sample.
+pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> {
+    let operations: Vec<OperationResult> =
+        material.operations.iter().filter_map(|pages| operation(material, pages)).collect();
+    let hardware = Machines::of(material.hardware.as_ref(), &material.alerts.alerts);
+    let range = range(material);
+    let active = (range.from_seconds, range.to_seconds);
+    let epochs = epochs(material);
+    let slots =
+        || material.operations.iter().map(|of| (of.whole.operation.as_str(), &of.slots[..]));
+    let has_slots = slots().any(|(_, slots)| !slots.is_empty());
+    Ok(Document {
+        format: FORMAT,
+        version: VERSION,
+        mesh: material.summary.mesh.clone(),
+        subject: material.subject.clone(),
+        time_zone: zone_name(material.asked_at, zone),
+        asked_at_seconds: material.asked_at,
+        plimsoll_version: env!("CARGO_PKG_VERSION"),
+        notes: notes(material, &range, &operations),
+        budgets: budgets(material),
+        where_the_time_goes: ranking(material, &operations, &hardware, zone),
+        range,
+        operations,
+        hardware,
+        alerts: alerts(&material.alerts.alerts, active),
+        alert_changes: changes(material, active),
+        events: events(material, active),
+        ledger: ledger(&material.ledger),
+        drills: material.drills.clone(),
+        epoch_operation: epochs.map(|pages| pages.whole.operation.clone()),
+        epoch_time_ms: epochs.and_then(|pages| epochs_ms(&pages.slots, pages.point()?.count)),
+        epoch_time_ms_avg: epochs.and_then(|pages| Some(pages.point()?.mean? * 1e3)),
+        samples: has_slots.then(|| written(slots())).transpose()?,
+        samples_left_out: material.slots_left_out.clone(),
+    })
+}
+
+fn zone_name(at: f64, zone: &TimeZone) -> String {
+    let offset = crate::time_range::shown(at, zone);
+    let offset = offset.get(19..).unwrap_or_default();
+    match zone.iana_name() {
+        Some(name) => format!("{name} ({offset})"),
+        None => offset.to_owned(),
+    }
+}
+
+fn range(material: &Material) -> Range {
+    let (from, to) = material.range;
+    let pages = || material.operations.iter();
+    let any = material.operations.first().map(|of| &of.whole).or(material.empty.as_ref());
+    let completeness = match any {
+        Some(_) if material.operations.is_empty() => {
+            material.empty.as_ref().and_then(|page| page.points.first()?.completeness)
+        }
+        // One operation's may be older than another's by a request.
+        _ => pages().filter_map(|of| of.point()?.completeness).min_by(f64::total_cmp),
+    };
+    let (quantile_error_ratio, quantile_error_min_seconds) = QUANTILE_ERROR;
+    Range {
+        requested_from_seconds: from,
+        requested_to_seconds: to,
+        from_seconds: any.map_or(from, |page| page.from_seconds),
+        to_seconds: any.map_or(to, |page| page.to_seconds),
+        resolution: any.map(|page| page.resolution.clone()),
+        completeness,
+        kept_from_seconds: any.map(|page| page.kept_from_seconds),
+        quantile_error_ratio,
+        quantile_error_min_seconds,
+    }
+}
+
+fn notes(material: &Material, range: &Range, operations: &[OperationResult]) -> Vec<String> {
+    let mut notes = Vec::new();
+    let mut note = |is: bool, words: String| notes.extend(is.then_some(words));
+    note(operations.is_empty(), "There are no samples in this range.".to_owned());
+    match range.completeness {
+        Some(share) => note(
+            share < COMPLETE,
+            format!(
+                "The range is not complete: {} of the nodes' time was received. Counts and sums \
+                 are of what was received.",
+                percent(share)
+            ),
+        ),
+        None => note(
+            true,
+            "It is unknown how complete the range is: for more than a tenth of it no aggregator ran."
+                .to_owned(),
+        ),
+    }
+    let kept = range.kept_from_seconds.is_some_and(|kept| kept > range.from_seconds);
+    note(kept, "The history begins within the range; nothing is known of before.".to_owned());
+    let open = range.to_seconds > material.asked_at;
+    note(open, "The range reaches the present: samples of its end may still arrive.".to_owned());
+    note(
+        !material.summary.ready,
+        "The aggregator was still catching up: samples may be missing.".to_owned(),
+    );
+    let behind = "A stream holds messages that were not read yet: samples may be missing.";
+    note(material.ledger.behind, behind.to_owned());
+    let approximate = operations.iter().any(|of| of.approximate);
+    note(
+        approximate,
+        "Of some samples only their producers' wide buckets are known: the quantiles of operations \
+         marked approximate lie between wider bounds."
+            .to_owned(),
+    );
+    let left_out = material.operations_left_out;
+    note(left_out > 0, format!("{left_out} operations are left out; choose with --operation."));
+    let slots = material.slots_left_out.as_ref();
+    note(slots.is_some(), format!("No samples by slot: {}.", slots.map_or("", String::as_str)));
+    notes
+}
+
+/// The budgets of the fleet, worst first.
+fn budgets(material: &Material) -> Vec<BudgetResult> {
+    let rows = material.summary.budgets.iter().filter(|row| row.scope == Scope::Fleet);
+    let is_wanted = |row: &&BudgetRow| {
+        let is_of = |of: &OperationPages| of.whole.operation == row.operation;
+        material.operations.iter().any(is_of) || material.subject == Subject::Fleet
+    };
+    let mut found: Vec<BudgetResult> =
+        rows.filter(is_wanted).map(|row| budget(material, row)).collect();
+    found.sort_by(|a, b| b.verdict.cmp(&a.verdict).then_with(|| a.budget.cmp(&b.budget)));
+    found
+}
+
+fn budget(material: &Material, row: &BudgetRow) -> BudgetResult {
+    let pages = material.operations.iter().find(|of| of.whole.operation == row.operation);
+    let point = pages.and_then(OperationPages::point);
+    let limit = row.limit_ns as f64 / 1e9;
+    let over = point.and_then(|point| over_limit(&point.over, limit));
+    let count = point.map_or(0, |point| point.count);
+    let allowed_ratio = 1.0 - row.quantile;
+    let (over, uncertain) = over.map_or((0, 0), |of| (of.over, of.uncertain));
+    BudgetResult {
+        budget: row.budget.clone(),
+        operation: row.operation.clone(),
+        quantile: row.quantile,
+        limit_seconds: limit,
+        count,
+        value: point.and_then(|point| {
+            point.quantiles.iter().find(|found| found.quantile == row.quantile).copied()
+        }),
+        over,
+        uncertain,
+        allowed_ratio,
+        verdict: verdict(count, over, uncertain, allowed_ratio),
+        latest: LatestVerdict { verdict: row.verdict, window: row.window, alert: row.alert },
+    }
+}
+
+/// The verdict of the range, by the share of samples over the limit.
+fn verdict(count: u64, over: u64, uncertain: u64, allowed_ratio: f64) -> Verdict {
+    let allowed = count as f64 * allowed_ratio;
+    match count {
+        0 => Verdict::NoData,
+        // A p99 of 100 samples allows one, and 1 - 0.99 is a little more than 0.01.
+        _ if over as f64 > allowed + 1e-6 => Verdict::Breach,
+        _ if (over + uncertain) as f64 > allowed + 1e-6 => Verdict::Uncertain,
+        _ => Verdict::Within,
+    }
+}
+
+fn over_limit(of: &[OverLimit], limit: f64) -> Option<OverLimit> {
+    // Both were nanoseconds before they became seconds.
+    of.iter().find(|over| (over.limit - limit).abs() < 0.5e-9).copied()
+}
+
+fn operation(material: &Material, pages: &OperationPages) -> Option<OperationResult> {
+    let point = pages.point()?;
+    let name = &pages.whole.operation;
+    let limit_seconds = limit_of(&material.summary.budgets, name);
+    let column = |point: &HistoryPoint| column(point, limit_seconds);
+    Some(OperationResult {
+        operation: name.clone(),
+        own: Operation::new(name).is_ok_and(|operation| is_own(&operation)),
+        count: point.count,
+        mean: point.mean,
+        min: point.min,
+        max: point.max,
+        approximate: point.approximate,
+        quantiles: point.quantiles.clone(),
+        completeness: point.completeness,
+        limit_seconds,
+        over: point.over.clone(),
+        distribution: point.distribution.clone().unwrap_or_default(),
+        over_time: OverTime {
+            step_seconds: pages.columns.step_seconds,
+            columns: pages.columns.points.iter().map(column).collect(),
+            bands: pages.heatmap.bands.clone(),
+            counts: pages.heatmap.counts.clone(),
+        },
+    })
+}
+
+fn column(point: &HistoryPoint, limit: Option<f64>) -> Column {
+    let at = |quantile: f64| {
+        point.quantiles.iter().find(|found| found.quantile == quantile).map(|found| found.value)
+    };
+    Column {
+        from_seconds: point.from_seconds,
+        to_seconds: point.to_seconds,
+        count: point.count,
+        p50: at(0.5),
+        p99: at(0.99),
+        max: point.max,
+        over: limit.and_then(|limit| over_limit(&point.over, limit)),
+        completeness: point.completeness,
+    }
+}
+
+/// That of the budget that is named like the operation: others may cover a part of it.
+fn limit_of(budgets: &[BudgetRow], operation: &str) -> Option<f64> {
+    let of_it = |row: &&BudgetRow| row.operation == operation && row.scope == Scope::Fleet;
+    let mut rows = budgets.iter().filter(of_it);
+    let named = rows.clone().find(|row| row.budget == operation);
+    named.or_else(|| rows.next()).map(|row| row.limit_ns as f64 / 1e9)
+}
+
+fn ranking(
+    material: &Material,
+    operations: &[OperationResult],
+    machines: &Machines,
+    zone: &TimeZone,
+) -> TimeRanking {
+    let limited = operations.iter().filter_map(|of| Some((of, of.limit_seconds?)));
+    let over = |(of, limit): (&OperationResult, f64)| {
+        TimeOver::of(&of.distribution, limit, of.max.unwrap_or(f64::INFINITY))
+    };
+    let total: f64 = limited.clone().map(|found| over(found).seconds).sum();
+    let mut ranked: Vec<RankedOperation> = limited
+        .map(|(of, limit)| {
+            let TimeOver { seconds, error_seconds } = over((of, limit));
+            let own = of.mean.unwrap_or_default() * of.count as f64;
+            RankedOperation {
+                operation: of.operation.clone(),
+                limit_seconds: limit,
+                over_seconds: seconds,
+                over_error_seconds: error_seconds,
+                share: ratio(seconds, total),
+                share_of_own_time: ratio(seconds, own),
+                advice: on_operation(of, limit, zone),
+            }
+        })
+        .collect();
+    ranked.sort_by(|a, b| b.over_seconds.total_cmp(&a.over_seconds));
+    let (nodes_by, nodes) = ranked_nodes(material, operations, machines);
+    TimeRanking { formula: FORMULA.to_owned(), operations: ranked, nodes_by, nodes }
+}
+
+/// Nodes, and what they are ranked by.
+fn ranked_nodes(
+    material: &Material,
+    operations: &[OperationResult],
+    machines: &Machines,
+) -> (String, Vec<RankedNode>) {
+    let by_time = nodes_by_time(&material.nodes, operations);
+    let of_windows = by_time.is_empty();
+    let mut found = if of_windows { nodes_by_samples(&material.summary.budgets) } else { by_time };
+    let weight = |of: &RankedNode| of.over_seconds.unwrap_or(of.over as f64);
+    let total: f64 = found.iter().map(weight).sum();
+    let of_all = found.len();
+    found.retain(|of| of.over > 0);
+    found.sort_by(|a, b| weight(b).total_cmp(&weight(a)).then_with(|| a.node.cmp(&b.node)));
+    found.truncate(NODES_MAX);
+    for of in &mut found {
+        of.share = ratio(weight(of), total);
+        of.machine = machines.nodes.get(&of.node).cloned().unwrap_or_default();
+        of.advice = on_node((of.over, of.share), of_all, &of.machine);
+    }
+    let by = match (of_windows, found.is_empty()) {
+        (false, false) => {
+            "Nodes: by their time over budget in the range, from their own histories."
+        }
+        (true, false) => {
+            "Nodes: by samples over limits in the windows of their budgets that ended when the \
+             report was made. No node answered of its own past (plimsoll-node --history)."
+        }
+        (_, true) => "No listed node had samples over a limit.",
+    };
+    let silent = material.nodes_silent.first_key_value().filter(|_| !of_windows);
+    let silent = silent.map(|(node, why)| {
+        let all = material.nodes_silent.len();
+        format!(" {all} did not answer, or not of the whole range; {node}: {why}.")
+    });
+    (by.to_owned() + silent.as_deref().unwrap_or_default(), found)
+}
+
+/// From the distributions that nodes have of the range.
+fn nodes_by_time(points: &[NodePoint], operations: &[OperationResult]) -> Vec<RankedNode> {
+    let mut nodes: BTreeMap<&str, RankedNode> = BTreeMap::new();
+    for NodePoint { node, operation, point } in points {
+        let of = operations.iter().find(|of| of.operation == *operation);
+        let Some(limit) = of.and_then(|of| of.limit_seconds) else { continue };
+        let max = point.max.unwrap_or(f64::INFINITY);
+        let found = TimeOver::of(point.distribution.as_deref().unwrap_or_default(), limit, max);
+        let over = over_limit(&point.over, limit).map_or(0, |over| over.over);
+        let of = nodes.entry(node).or_insert_with(|| ranked_node(node));
+        of.samples = of.samples.saturating_add(point.count);
+        of.over = of.over.saturating_add(over);
+        of.over_seconds = Some(of.over_seconds.unwrap_or_default() + found.seconds);
+        of.over_error_seconds =
+            Some(of.over_error_seconds.unwrap_or_default() + found.error_seconds);
+    }
+    nodes.into_values().collect()
+}
+
+/// From the windows of their budgets, which end when the report is made.
+fn nodes_by_samples(budgets: &[BudgetRow]) -> Vec<RankedNode> {
+    let mut nodes: BTreeMap<&str, RankedNode> = BTreeMap::new();
+    let mut counted: BTreeSet<(&str, &str)> = BTreeSet::new();
+    for row in budgets {
+        let Scope::Node(node) = &row.scope else { continue };
+        // Several budgets of one operation have the same samples.
+        if counted.insert((node.as_str(), row.operation.as_str())) {
+            let of = nodes.entry(node.as_str()).or_insert_with(|| ranked_node(node.as_str()));
+            of.samples = of.samples.saturating_add(row.samples);
+            of.over = of.over.saturating_add(row.over);
+        }
+    }
+    nodes.into_values().collect()
+}
+
+fn ranked_node(name: &str) -> RankedNode {
+    RankedNode {
+        node: name.to_owned(),
+        samples: 0,
+        over: 0,
+        over_seconds: None,
+        over_error_seconds: None,
+        share: 0.0,
+        machine: BTreeMap::new(),
+        advice: String::new(),
+    }
+}
+
+fn ratio(part: f64, whole: f64) -> f64 {
+    if whole > 0.0 { part / whole } else { 0.0 }
+}
+
+/// Alerts that were pending or firing at some time of the range, or were resolved in it.
+fn alerts(rows: &[AlertRow], (from, to): (f64, f64)) -> Vec<AlertResult> {
+    let was_active = |row: &&AlertRow| {
+        let begun = row.firing_since_seconds.unwrap_or(row.since_seconds).min(row.since_seconds);
+        let is_over = !matches!(row.state, AlertState::Firing | AlertState::Pending);
+        begun < to && (!is_over || row.since_seconds >= from)
+    };
+    let result = |row: &AlertRow| AlertResult {
+        rule: row.key.rule.to_string(),
+        scope: row.key.scope.clone(),
+        operation: row.key.operation.to_string(),
+        state: row.state,
+        severity: row.severity,
+        since_seconds: row.since_seconds,
+        firing_since_seconds: row.firing_since_seconds,
+        summary: row.summary.clone(),
+        data: row.data,
+        evidence: row.evidence.clone(),
+    };
+    rows.iter().filter(was_active).take(ROWS_MAX).map(result).collect()
+}
+
+fn changes(material: &Material, (from, to): (f64, f64)) -> Vec<ChangeResult> {
+    let all = &material.summary.changes;
+    let inside = all.iter().filter(|change| (from..to).contains(&change.at_seconds));
+    let result = inside.map(|change| ChangeResult {
+        at_seconds: change.at_seconds,
+        rule: change.key.rule.to_string(),
+        scope: change.key.scope.clone(),
+        operation: change.key.operation.to_string(),
+        from: change.from,
+        to: change.state,
+        summary: change.summary.clone(),
+        evidence: change.evidence.clone(),
+    });
+    result.take(ROWS_MAX).collect()
+}
+
+/// Oldest first.
+fn events(material: &Material, (from, to): (f64, f64)) -> Vec<EventRow> {
+    let all = &material.events.events;
+    let inside = all.iter().filter(|event| (from..to).contains(&event.at_seconds));
+    let mut found: Vec<EventRow> = inside.take(ROWS_MAX).cloned().collect();
+    found.sort_by(|a, b| a.at_seconds.total_cmp(&b.at_seconds));
+    found
+}
+
+fn ledger(page: &LedgerPage) -> LedgerResult {
+    let mut nodes: Vec<NodeResult> = page
+        .nodes
+        .iter()
+        .map(|row| NodeResult { node: row.node.clone(), ledger: row.ledger.clone() })
+        .collect();
+    nodes.sort_by_key(|row| row.ledger.recorded == row.ledger.merged);
+    let nodes_left_out = nodes.len().saturating_sub(NODES_MAX);
+    nodes.truncate(NODES_MAX);
+    let (at_seconds, behind) = (page.at_seconds, page.behind);
+    LedgerResult { at_seconds, behind, fleet: page.fleet.clone(), nodes, nodes_left_out }
+}
+
+/// The operation that times epochs, if there is one.
+fn epochs(material: &Material) -> Option<&OperationPages> {
+    let ranked = material.operations.iter();
+    let ranked = ranked.filter_map(|of| Some((epoch_rank(&of.whole.operation)?, of)));
+    ranked.min_by_key(|(rank, _)| *rank).map(|(_, of)| of)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_verdict_of_a_range_compares_shares() {
+        for (count, over, uncertain, wanted) in [
+            (0, 0, 0, Verdict::NoData),
+            (100, 1, 0, Verdict::Within),
+            (100, 2, 0, Verdict::Breach),
+            (100, 1, 1, Verdict::Uncertain),
+            (1_000_000, 10_000, 0, Verdict::Within),
+            (1_000_000, 10_001, 0, Verdict::Breach),
+        ] {
+            assert_eq!(verdict(count, over, uncertain, 1.0 - 0.99), wanted, "{over} of {count}");
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What a report is made of: the answers of an aggregator and the reports of drills, as they came.
+
+use super::document::{DrillResult, Subject};
+use super::machines::HardwarePage;
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::alert::AlertsPage;
+use plimsoll_schemas::summary::{
+    EventsPage, HeatmapPage, HistoryPage, HistoryPoint, LedgerPage, Summary,
+};
+
+/// Everything that a report is made of.
+pub(super) struct Material {
+    /// When it was asked for, in seconds since 1970.
+    pub(super) asked_at: f64,
+    /// What it is of.
+    pub(super) subject: Subject,
+    /// The requested range, in seconds since 1970.
+    pub(super) range: (f64, f64),
+    /// Each operation with samples.
+    pub(super) operations: Vec<OperationPages>,
+    /// What else the history answered, for the range of an empty report.
+    pub(super) empty: Option<HistoryPage>,
+    /// Operations beyond the bound.
+    pub(super) operations_left_out: usize,
+    /// Why there are no slots for comparisons, if there are none.
+    pub(super) slots_left_out: Option<String>,
+    /// What nodes answered of their own past; empty if none keeps it.
+    pub(super) nodes: Vec<NodePoint>,
+    /// Nodes that did not answer, by name, and why.
+    pub(super) nodes_silent: BTreeMap<String, String>,
+    /// `/metrics/summary`.
+    pub(super) summary: Summary,
+    /// `/api/v1/alerts`.
+    pub(super) alerts: AlertsPage,
+    /// `/api/v1/events`.
+    pub(super) events: EventsPage,
+    /// `/api/v1/ledger`.
+    pub(super) ledger: LedgerPage,
+    /// `/api/v1/hardware`, if the aggregator has it.
+    pub(super) hardware: Option<HardwarePage>,
+    /// Reports of drills.
+    pub(super) drills: Vec<DrillResult>,
+}
+
+/// The range of one operation on one node.
+pub(super) struct NodePoint {
+    pub(super) node: String,
+    pub(super) operation: String,
+    pub(super) point: HistoryPoint,
+}
+
+/// The answers about one operation.
+pub(super) struct OperationPages {
+    /// One point, with its distribution.
+    pub(super) whole: HistoryPage,
+    /// A point for each column.
+    pub(super) columns: HistoryPage,
+    /// The same columns by band of latencies.
+    pub(super) heatmap: HeatmapPage,
+    /// The finest slots with their distributions, if they were asked for.
+    pub(super) slots: Vec<HistoryPoint>,
+}
+
+impl OperationPages {
+    /// The whole range as one point.
+    pub(super) fn point(&self) -> Option<&HistoryPoint> {
+        self.whole.points.first()
+    }
+}

@@ -1,0 +1,165 @@
+//! `plimsoll report`: what an aggregator has of a run or a range, as HTML, Markdown or JSON.
+//!
+//! `ask` collects the `material`, and nothing else asks; `compose` turns it into the `document`,
+//! which is the JSON; `html` and `markdown` write its `sections` for people. `samples` is what
+//! `compare` reads of a JSON.
+//!
+//! DESIGN A85.
+
+mod advice;
+mod ask;
+mod compose;
+mod document;
+mod drill;
+mod html;
+mod limits;
+mod machines;
+mod markdown;
+mod material;
+mod samples;
+mod sections;
+#[cfg(test)]
+mod tests;
+mod time_over;
+mod wanted;
+mod words;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use clap::{Args, ValueEnum};
+use jiff::Zoned;
+use plimsoll_mesh::api::Api;
+use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::ids::Operation;
+
+use crate::time_range::TimeRange;
+use ask::Request;
+use compose::compose;
+use document::DrillResult;
+use drill::read;
+use material::Material;
+pub(crate) use samples::side_of;
+use wanted::Wanted;
+
+/// How a report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// One self-contained page.
+    Html,
+    /// Text with tables.
+    Markdown,
+    /// All figures, and what `plimsoll compare` needs.
+    Json,
+}
+
+/// Write a report of a run or a range: HTML, Markdown or JSON
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll report --last 1h --output report.html
+  plimsoll report run:v42 --output v42.html
+  plimsoll report --from 10:05 --to 10:10 --operation fetch           Markdown on standard output
+  plimsoll report run:v42 --output v42.json && plimsoll compare v41.json v42.json
+  drill-faults --json > drill.json; plimsoll report --drill drill.json --output report.html
+
+Without --format, the ending of --output decides: .html, .md or .json. Ranges are widened to whole
+slots of the history. Alerts and events are those that the aggregator still has of the range; the
+ledger is of all time. Times without a time zone are those of this machine ($TZ).")]
+pub struct ReportArgs {
+    /// run:NAME; without it, the fleet in a range
+    subject: Option<String>,
+    #[command(flatten)]
+    range: TimeRange,
+    /// Report this operation alone; repeat it for several
+    #[arg(long, value_name = "NAME")]
+    operation: Vec<Operation>,
+    /// Form of the report [default: that of the ending of --output, or markdown]
+    #[arg(long, value_enum)]
+    format: Option<Format>,
+    /// File to write [default: standard output]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Report of a drill, as --json of a drill prints it; repeat it for several
+    #[arg(long, value_name = "FILE")]
+    drill: Vec<PathBuf>,
+    /// The aggregator that has the history
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:9900",
+        value_parser = Api::check_url
+    )]
+    url: String,
+}
+
+/// Writes a report.
+///
+/// # Errors
+/// When the aggregator does not answer or has no history, when a run or an operation is unknown, or
+/// a file cannot be read or written.
+pub async fn report(args: &ReportArgs) -> Result<Exit> {
+    let now = Zoned::now();
+    let (format, wanted) = match (format(args), wanted(args, &now)) {
+        (Ok(format), Ok(wanted)) => (format, wanted),
+        (Err(error), _) | (_, Err(error)) => {
+            eprintln!("plimsoll report: {error:#}");
+            return Ok(Exit::Usage);
+        }
+    };
+    let drills: Vec<DrillResult> =
+        args.drill.iter().map(|path| read(path)).collect::<Result<_>>()?;
+    let api = Api::of_url(&args.url)?;
+    let with_slots = format == Format::Json;
+    let request = Request { api: &api, wanted, named: &args.operation, with_slots };
+    let material = request.send(drills).await?;
+    let text = rendered(&material, &now, format)?;
+    match &args.output {
+        Some(path) => write(path, &text)?,
+        None => print!("{text}"),
+    }
+    Ok(Exit::Success)
+}
+
+/// The text of a report.
+fn rendered(material: &Material, now: &Zoned, format: Format) -> Result<String> {
+    let zone = now.time_zone();
+    let document = compose(material, zone)?;
+    Ok(match format {
+        Format::Html => html::page(&document, zone),
+        Format::Markdown => markdown::text(&document, zone),
+        Format::Json => serde_json::to_string_pretty(&document)? + "\n",
+    })
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).with_context(|| format!("--output {}", path.display()))
+}
+
+fn format(args: &ReportArgs) -> Result<Format> {
+    if let Some(format) = args.format {
+        return Ok(format);
+    }
+    let Some(path) = &args.output else { return Ok(Format::Markdown) };
+    let ending = path.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    let known = match ending {
+        "html" | "htm" => Some(Format::Html),
+        "md" | "markdown" => Some(Format::Markdown),
+        "json" => Some(Format::Json),
+        _ => None,
+    };
+    known.with_context(|| {
+        format!("--output {}: end it with .html, .md or .json, or use --format", path.display())
+    })
+}
+
+fn wanted(args: &ReportArgs, now: &Zoned) -> Result<Wanted> {
+    let Some(subject) = &args.subject else {
+        let (from, to) = args.range.seconds(now)?;
+        ensure!(from < to, "the range ends before it begins: --from must be earlier than --to");
+        return Ok(Wanted::Range(from, to));
+    };
+    let named = subject.strip_prefix("run:");
+    let name = named.with_context(|| format!("{subject:?}: write run:NAME, or --from and --to"))?;
+    ensure!(!args.range.is_given(), "{subject}: a run has its own range; leave the times out");
+    Ok(Wanted::Run(name.to_owned()))
+}

@@ -1,0 +1,164 @@
+//! The samples in a report by slot, so that `plimsoll compare` can judge one report by another:
+//! a baseline within the report. Also the epochs of a report, one by one.
+//!
+//! DESIGN A87.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use plimsoll_compare::{BucketLayout, Measured, Side, Slot, baseline};
+use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::summary::HistoryPoint;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::document::{FORMAT, VERSION};
+use super::limits::EPOCHS_MAX;
+
+#[derive(Deserialize)]
+struct Header {
+    format: Option<String>,
+    version: Option<u32>,
+    samples: Option<Box<RawValue>>,
+    samples_left_out: Option<String>,
+}
+
+/// The side in the text of a report; `None` if it is another file.
+///
+/// # Errors
+/// When it is a report of another version, or one without samples.
+pub(crate) fn side_of(text: &str) -> Result<Option<Side>> {
+    let Ok(header) = serde_json::from_str::<Header>(text) else { return Ok(None) };
+    if header.format.as_deref() != Some(FORMAT) {
+        return Ok(None);
+    }
+    if header.version != Some(VERSION) {
+        let found = header.version.unwrap_or_default();
+        bail!("version {found} of a report is not {VERSION}: write the report with this version");
+    }
+    let Some(samples) = header.samples else {
+        let why = header.samples_left_out.unwrap_or_else(|| "no reason is given".to_owned());
+        bail!("a report without samples by slot cannot be compared: {why}");
+    };
+    Ok(Some(baseline::read(samples.get())?))
+}
+
+/// The samples of each operation as a baseline.
+pub(super) fn written<'a>(
+    operations: impl Iterator<Item = (&'a str, &'a [HistoryPoint])>,
+) -> Result<Box<RawValue>> {
+    let mut side = Side { operations: BTreeMap::new() };
+    for (name, slots) in operations {
+        let mut measured = Measured::new(BucketLayout::MESH);
+        measured.slots = slots.iter().filter_map(slot).collect();
+        let operation = Operation::new(name).with_context(|| name.to_owned())?;
+        side.operations.insert(operation, measured);
+    }
+    Ok(RawValue::from_string(baseline::write(&side)?)?)
+}
+
+/// A point with its distribution as a slot; `None` without samples.
+fn slot(point: &HistoryPoint) -> Option<Slot> {
+    let mut samples = Histogram::default();
+    for bucket in point.distribution.iter().flatten() {
+        samples.record_n(nanos(bucket.upper)?, bucket.count);
+    }
+    (!samples.is_empty()).then_some(Slot {
+        node: None,
+        start_ns: nanos(point.from_seconds)?,
+        length_ns: nanos(point.to_seconds - point.from_seconds)?,
+        samples: Packed::from(&samples),
+    })
+}
+
+fn nanos(seconds: f64) -> Option<u64> {
+    let span = Duration::try_from_secs_f64(seconds).ok()?;
+    u64::try_from(span.as_nanos()).ok()
+}
+
+/// Whether an operation times epochs, and how surely: the lower, the more.
+pub(super) fn epoch_rank(operation: &str) -> Option<usize> {
+    let of = |is: &dyn Fn(&str) -> bool| is(operation);
+    let forms: [&dyn Fn(&str) -> bool; 3] =
+        [&|name| name == "epoch", &|name| name.ends_with("epoch"), &|name| {
+            name.starts_with("epoch")
+        }];
+    forms.into_iter().position(of)
+}
+
+/// Each sample in milliseconds as the upper end of its bucket, slot by slot; `None` if there are
+/// too many, or no slots.
+pub(super) fn epochs_ms(slots: &[HistoryPoint], count: u64) -> Option<Vec<f64>> {
+    if slots.is_empty() || count > EPOCHS_MAX {
+        return None;
+    }
+    let mut epochs = Vec::new();
+    for point in slots {
+        let max = point.max.unwrap_or(f64::INFINITY);
+        for bucket in point.distribution.iter().flatten() {
+            let samples = usize::try_from(bucket.count).ok()?;
+            let ms = (bucket.upper.min(max) * 1e9).round() / 1e6;
+            epochs.extend(std::iter::repeat_n(ms, samples));
+        }
+    }
+    Some(epochs)
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::summary::BucketCount;
+
+    use super::*;
+
+    fn point(from: f64, buckets: &[(f64, u64)]) -> HistoryPoint {
+        let distribution = buckets
+            .iter()
+            .map(|(upper, count)| BucketCount { lower: 0.0, upper: *upper, count: *count })
+            .collect();
+        HistoryPoint {
+            from_seconds: from,
+            to_seconds: from + 10.0,
+            count: buckets.iter().map(|(_, n)| n).sum(),
+            mean: None,
+            min: None,
+            max: buckets.last().map(|(upper, _)| *upper),
+            approximate: false,
+            quantiles: Vec::new(),
+            over: Vec::new(),
+            completeness: None,
+            distribution: Some(distribution),
+        }
+    }
+
+    #[test]
+    fn what_is_written_reads_back_and_other_files_are_told_apart() {
+        let slots = [point(10.0, &[(0.001_023_999, 2)]), point(20.0, &[(0.017_997_823, 3)])];
+        let raw = written([("fetch", &slots[..])].into_iter()).unwrap();
+        let report = |version: u32, rest: &str| {
+            format!(r#"{{"format":"plimsoll-report","version":{version},"mesh":"m",{rest}}}"#)
+        };
+        let text = report(1, &format!("\"samples\":{}", raw.get()));
+        let side = side_of(&text).unwrap().unwrap();
+        let fetch = &side.operations["fetch"];
+        assert_eq!((fetch.slots.len(), fetch.samples()), (2, 5));
+        assert_eq!(fetch.slots[1].start_ns, 20_000_000_000);
+        assert_eq!(side_of(raw.get()).unwrap(), None, "a baseline");
+        assert_eq!(side_of("{").unwrap(), None);
+        let error = |text: &str| side_of(text).unwrap_err().to_string();
+        assert!(error(&report(2, "\"samples\":null")).contains("version 2 of a report is not 1"));
+        let without = report(1, "\"samples_left_out\":\"too many\"");
+        assert!(error(&without).ends_with("cannot be compared: too many"), "{without}");
+    }
+
+    #[test]
+    fn epochs_are_in_the_order_of_their_slots() {
+        let slots = [point(10.0, &[(0.2, 1)]), point(20.0, &[(0.1, 2), (0.3, 1)])];
+        assert_eq!(epochs_ms(&slots, 4).unwrap(), [200.0, 100.0, 100.0, 300.0]);
+        assert_eq!(epochs_ms(&slots, EPOCHS_MAX + 1), None);
+        assert_eq!(epochs_ms(&[], 4), None);
+        let ranks = ["epoch", "train_epoch", "epoch_hook", "fetch"].map(epoch_rank);
+        assert_eq!(ranks, [Some(0), Some(1), Some(2), None]);
+    }
+}

@@ -1,0 +1,280 @@
+//! Whole reports from the pages of an aggregator: what each form holds, and what it must not.
+
+use std::collections::BTreeSet;
+
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
+use serde_json::{Value, json};
+
+use super::document::{DrillResult, Expectation, Subject};
+use super::material::{Material, NodePoint, OperationPages};
+use super::{Format, rendered};
+
+const HOSTILE: &str = "</title><script>alert('x')</script>\" onload=\"y|`[z](w)";
+
+fn now() -> Zoned {
+    Timestamp::from_second(1_000).unwrap().to_zoned(TimeZone::UTC)
+}
+
+fn point(from: f64, to: f64, count: u64, over: u64) -> Value {
+    let value = |quantile: f64, value: f64| json!({"quantile": quantile, "value": value, "lower": value, "upper": value});
+    json!({
+        "from_seconds": from, "to_seconds": to, "count": count, "mean": 0.012, "min": 0.008,
+        "max": 0.05, "approximate": false, "completeness": 1.0,
+        "quantiles": [value(0.5, 0.01), value(0.99, 0.03), value(0.999, 0.05)],
+        "over": [{"limit": 0.018, "over": over, "uncertain": 0}],
+        "distribution": [
+            {"lower": 0.00999424, "upper": 0.010002431, "count": count - over},
+            {"lower": 0.029999104, "upper": 0.030015487, "count": over},
+        ],
+    })
+}
+
+fn pages(operation: &str) -> OperationPages {
+    let page = |points: Value, step: f64| {
+        json!({
+            "mesh": "m", "operation": operation, "unit": "seconds", "from_seconds": 900.0,
+            "to_seconds": 920.0, "resolution": "10s", "step_seconds": step,
+            "kept_from_seconds": 0.0, "points": points,
+        })
+    };
+    let columns = json!([point(900.0, 910.0, 60, 1), point(910.0, 920.0, 40, 4)]);
+    let heatmap = json!({
+        "mesh": "m", "operation": operation, "unit": "seconds", "from_seconds": 900.0,
+        "to_seconds": 920.0, "resolution": "10s", "step_seconds": 10.0,
+        "bands": [{"lower": 0.008, "upper": 0.02}, {"lower": 0.02, "upper": 0.05}],
+        "counts": [[59, 1], [36, 4]],
+    });
+    let read = |page: Value| serde_json::from_value(page).unwrap();
+    let slots: Vec<_> = columns
+        .as_array()
+        .unwrap()
+        .iter()
+        .cloned()
+        .map(serde_json::from_value)
+        .map(Result::unwrap)
+        .collect();
+    OperationPages {
+        whole: read(page(json!([point(900.0, 920.0, 100, 5)]), 20.0)),
+        columns: read(page(columns, 10.0)),
+        heatmap: serde_json::from_value(heatmap).unwrap(),
+        slots,
+    }
+}
+
+/// One operation with a budget that is in breach, an alert, an event and a drill, all of which
+/// are called `name` where an aggregator or a drill leaves it open.
+fn material(operation: &str, name: &str) -> Material {
+    let budget = |scope: Value, over: u64| {
+        json!({
+            "budget": operation, "operation": operation, "scope": scope, "quantile": 0.99,
+            "limit_ns": 18_000_000, "window": "10s", "samples": 50, "over": over,
+            "verdict": "breach", "alert": "firing",
+        })
+    };
+    let ledger = json!({
+        "recorded": 105, "merged": 100, "held": 0, "unaccounted": 0, "unread": 0,
+        "lost": {name: 5},
+    });
+    let summary = json!({
+        "mesh": name, "version": "0", "at_seconds": 1000.0, "ready": true, "broker": "jetstream",
+        "nodes": [], "operations": [], "changes": [],
+        "budgets": [
+            budget("fleet".into(), 5), budget(json!({"node": "n1"}), 4),
+            budget(json!({"node": "n2"}), 1),
+        ],
+    });
+    let alert = json!({
+        "rule": "epoch_hook", "scope": "fleet", "operation": "epoch_hook", "state": "firing",
+        "since_seconds": 905.0, "firing_since_seconds": 905.0, "severity": "critical",
+        "summary": name, "runbook": null, "data": "enough", "flaps": 0, "acknowledged": null,
+        "silenced_by": [], "evidence": null, "context": null,
+    });
+    let event = json!({
+        "node": name, "merged_at_seconds": 901.0, "at_seconds": 901.0, "source": "event",
+        "title": name, "text": name, "alert_type": "info", "low_priority": false, "host": "",
+        "aggregation_key": "", "labels": {},
+    });
+    let page = |key: &str, rows: Value| {
+        let mut page = json!({"mesh": "m", "at_seconds": 1000.0, "ready": true});
+        page[key] = rows;
+        page
+    };
+    let mut of_ledger = page(
+        "nodes",
+        json!([{
+            "node": name, "ledger": ledger, "gap_samples": 0, "duplicates": 0, "duplicate_names": 0,
+            "runs": [], "past": {"recorded": 0, "merged": 0, "held": 0, "unaccounted": 0, "lost": {}},
+        }]),
+    );
+    let hardware = json!({"nodes": [{"node": "n1", "readings": [
+        {"sensor": "gpu_throttled", "labels": {"gpu": name}, "value": 1.0},
+    ]}]});
+    of_ledger["behind"] = false.into();
+    of_ledger["fleet"] = ledger;
+    Material {
+        asked_at: 1_000.0,
+        subject: Subject::Run(name.to_owned()),
+        range: (901.0, 919.0),
+        operations: vec![pages(operation)],
+        empty: None,
+        operations_left_out: 0,
+        slots_left_out: None,
+        nodes: Vec::new(),
+        nodes_silent: [("n3".to_owned(), "no answer".to_owned())].into(),
+        summary: serde_json::from_value(summary).unwrap(),
+        alerts: serde_json::from_value(page("alerts", json!([alert]))).unwrap(),
+        events: serde_json::from_value(page("events", json!([event]))).unwrap(),
+        ledger: serde_json::from_value(of_ledger).unwrap(),
+        hardware: Some(serde_json::from_value(hardware).unwrap()),
+        drills: vec![DrillResult {
+            file: "d.json".to_owned(),
+            drill: name.to_owned(),
+            passed: false,
+            seconds: 3.0,
+            expectations: vec![Expectation {
+                name: name.to_owned(),
+                expected: name.to_owned(),
+                seen: name.to_owned(),
+                took_seconds: 1.0,
+                verdict: "missed".to_owned(),
+            }],
+            expectations_left_out: 0,
+        }],
+    }
+}
+
+fn as_json(material: &Material) -> Value {
+    serde_json::from_str(&rendered(material, &now(), Format::Json).unwrap()).unwrap()
+}
+
+#[test]
+fn hostile_names_are_nothing_but_text() {
+    let mut material = material("fetch", HOSTILE);
+    material.operations[0].whole.operation = HOSTILE.to_owned();
+    // Only an operation that can be one has slots.
+    material.operations[0].slots.clear();
+    let html = rendered(&material, &now(), Format::Html).unwrap();
+    assert!(!html.contains("<script") && !html.contains("\" onload"), "{html}");
+    // Title, heading, navigation of plots, tables, events, alerts, ledger, hardware, drills.
+    assert!(html.matches("&lt;script&gt;").count() >= 15, "{html}");
+    let text = rendered(&material, &now(), Format::Markdown).unwrap();
+    assert!(!text.contains('<') && text.contains("&lt;script&gt;"), "{text}");
+    let columns = |line: &str| line.replace("\\|", "").matches('|').count();
+    let mut table = text.lines().skip_while(|line| !line.starts_with("| Time | Node | Event"));
+    let heading = columns(table.next().unwrap());
+    assert_eq!(table.nth(1).map(columns), Some(heading), "{text}");
+    let json = as_json(&material);
+    assert_eq!((&json["mesh"], &json["subject"]["run"]), (&HOSTILE.into(), &HOSTILE.into()));
+}
+
+#[test]
+fn the_page_is_one_file_that_loads_and_executes_nothing() {
+    let html = rendered(&material("fetch", "v42"), &now(), Format::Html).unwrap();
+    for absent in ["<script", "<link", "<iframe", "src=", "url(", "@import", "http://", "https://"]
+    {
+        assert!(!html.contains(absent), "{absent}");
+    }
+    assert!(html.contains("default-src 'none'"));
+    assert!(html.contains("prefers-color-scheme: dark") && html.contains("@media print"));
+}
+
+#[test]
+fn each_plot_has_its_words_and_its_table() {
+    let html = rendered(&material("fetch", "v42"), &now(), Format::Html).unwrap();
+    let ids: Vec<&str> = html.split(" id=\"").skip(1).filter_map(|s| s.split('"').next()).collect();
+    assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len(), "{ids:?}");
+    let plots: Vec<&str> = html.split("<figure>").skip(1).collect();
+    assert_eq!(plots.len(), 3, "a distribution, the colours, a heatmap");
+    for plot in plots {
+        let plot = plot.split("</figure>").next().unwrap();
+        assert!(plot.contains("role=\"img\"") && plot.contains("<title "), "{plot}");
+        let named = plot.split("aria-labelledby=\"").nth(1).and_then(|of| of.split('"').next());
+        assert!(named.unwrap().split(' ').all(|id| ids.contains(&id)), "{plot}");
+        assert!(plot.contains("<table>") || plot.contains("Samples in a cell"), "{plot}");
+    }
+    assert!(!html.contains("NaN") && !html.contains("inf\""), "{html}");
+    // The highest maximum is in words too.
+    assert!(html.contains("The highest maximum is 50 ms"), "{html}");
+    assert_eq!(html.matches("class=\"max\"").count(), 1);
+    let headings = html.matches("<h2 ").count();
+    assert_eq!(html.matches("<li>").count(), headings, "each section has its link");
+}
+
+#[test]
+fn json_has_the_figures_the_ranks_and_the_epochs() {
+    let json = as_json(&material("epoch_hook", "v42"));
+    assert_eq!((&json["format"], &json["version"]), (&"plimsoll-report".into(), &1.into()));
+    let operation = &json["operations"][0];
+    assert_eq!((&operation["count"], &operation["max"]), (&100.into(), &0.05.into()));
+    let budget = &json["budgets"][0];
+    assert_eq!((&budget["verdict"], &budget["over"]), (&"breach".into(), &5.into()));
+    assert_eq!(budget["latest"]["alert"], "firing");
+    let ranks = &json["where_the_time_goes"];
+    let ranked = &ranks["operations"][0];
+    // Five samples of some 30 ms, 12 ms above the limit.
+    let over = ranked["over_seconds"].as_f64().unwrap();
+    assert!((over - 0.06).abs() < 1e-4, "{ranked}");
+    assert_eq!(ranked["share"], 1.0);
+    let nodes = ranks["nodes"].as_array().unwrap();
+    assert_eq!((&nodes[0]["node"], &nodes[0]["share"]), (&"n1".into(), &0.8.into()));
+    assert!(nodes[0]["advice"].as_str().unwrap().starts_with("gpu_throttled"), "{nodes:?}");
+    assert_eq!(nodes[0]["over_seconds"], Value::Null);
+    assert_eq!(json["epoch_operation"], "epoch_hook");
+    let epochs = json["epoch_time_ms"].as_array().unwrap();
+    assert_eq!((epochs.len(), &epochs[99]), (100, &30.015_487.into()));
+    assert_eq!(json["epoch_time_ms_avg"], 12.0);
+    let slots = json["samples"]["operations"]["epoch_hook"]["slots"].as_array().unwrap();
+    assert_eq!(slots.len(), 2);
+    let without = as_json(&material("fetch", "v42"));
+    assert_eq!(without.get("epoch_time_ms"), None);
+}
+
+#[test]
+fn nodes_that_keep_their_past_are_ranked_by_their_time_over_budget() {
+    let mut material = material("fetch", "v42");
+    let point = |node: &str, over: u64| NodePoint {
+        node: node.to_owned(),
+        operation: "fetch".to_owned(),
+        point: serde_json::from_value(point(900.0, 920.0, 50, over)).unwrap(),
+    };
+    material.nodes = vec![point("n1", 0), point("n2", 4), point("n3", 12)];
+    let json = as_json(&material);
+    let ranks = &json["where_the_time_goes"];
+    let nodes = ranks["nodes"].as_array().unwrap();
+    let names: Vec<&Value> = nodes.iter().map(|of| &of["node"]).collect();
+    assert_eq!(names, ["n3", "n2"]);
+    assert!((nodes[0]["share"].as_f64().unwrap() - 0.75).abs() < 1e-9, "{nodes:?}");
+    assert_eq!(nodes[0]["over"], 12);
+    let over = nodes[0]["over_seconds"].as_f64().unwrap();
+    assert!((over - 0.144).abs() < 1e-3, "{over}");
+    assert!(nodes[0]["advice"].as_str().unwrap().contains("of this node alone"), "{nodes:?}");
+    let by = ranks["nodes_by"].as_str().unwrap();
+    assert!(by.contains("from their own histories. 1 did not answer"), "{by}");
+}
+
+#[test]
+fn an_empty_range_and_one_that_is_not_complete_are_stated_in_every_form() {
+    let mut empty = material("fetch", "v42");
+    empty.operations.clear();
+    let mut part = material("fetch", "v42");
+    part.operations[0].whole.points[0].completeness = Some(0.75);
+    let mut unknown = material("fetch", "v42");
+    unknown.operations[0].whole.points[0].completeness = None;
+    for (material, words) in [
+        (&empty, "There are no samples in this range."),
+        (&part, "75.0\u{a0}% of the nodes' time was received"),
+        (&unknown, "It is unknown how complete the range is"),
+    ] {
+        let html = rendered(material, &now(), Format::Html).unwrap();
+        assert!(html.contains(words), "{html}");
+        let text = rendered(material, &now(), Format::Markdown).unwrap();
+        assert!(text.contains(words), "{text}");
+        let notes = as_json(material)["notes"].to_string();
+        assert!(notes.contains(words), "{notes}");
+    }
+    let json = as_json(&empty);
+    assert_eq!((&json["operations"], &json["range"]["resolution"]), (&json!([]), &Value::Null));
+    let whole = as_json(&material("fetch", "v42"));
+    assert_eq!(whole["notes"], json!([]));
+}
