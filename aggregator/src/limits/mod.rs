@@ -191,6 +191,11 @@ pub const HISTORY_PENDING_SLOTS_MAX: usize = 8_192;
 /// Series in one history file: the fleet's operations and groups of roll-ups, also those of the
 /// past. Further ones are not kept.
 pub const HISTORY_SERIES_MAX: usize = 65_536;
+/// Nodes on one page of `/api/v1/nodes`: less than 1 KiB each with the labels that nodes have.
+pub const NODES_PAGE_MAX: usize = 1_000;
+/// Nodes on one page of `/api/v1/hardware`. 200 readings take 25 KiB; as many as a message can hold
+/// take 1 MiB.
+pub const HARDWARE_PAGE_MAX: usize = 64;
 /// Points in the answer to one query.
 pub const HISTORY_POINTS_MAX: u64 = 2_000;
 /// Bands of latencies in a heatmap.

@@ -7,6 +7,7 @@
 
 mod history;
 mod ledger;
+mod nodes;
 mod page;
 mod rules;
 mod statistics;
@@ -16,6 +17,7 @@ pub use history::{
     OperationsPage, OverLimit, QuantileValue,
 };
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
+pub use nodes::{HardwarePage, NodeHardware, NodeStatus, NodesPage, ReadingRow};
 pub use page::{
     BudgetRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, QuantileBounds, Quantiles,
     RollupRow, SampleTotals, Summary, Verdict, WindowRow,
