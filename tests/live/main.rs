@@ -17,6 +17,7 @@ mod flood;
 mod history;
 mod hostile;
 mod killed;
+mod openapi;
 mod otlp;
 mod outage_start;
 mod paging;

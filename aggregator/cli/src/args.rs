@@ -7,6 +7,7 @@ use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::compare::CompareArgs;
 use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
+use crate::nodes::NodesArgs;
 use crate::query::QueryArgs;
 use crate::run::RunArgs;
 use crate::statistics::StatisticsArgs;
@@ -39,6 +40,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Write a baseline or an interval log as an interval log for HdrHistogram tools
     Hlog(HlogArgs),
+    /// Show the state of each node
+    Nodes(NodesArgs),
     /// Show what became of every sample, by node
     Ledger(LedgerArgs),
     /// Silence alerts: receivers are not notified until the silence ends
@@ -56,6 +59,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll statistics --operation fetch   mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same of any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
+  plimsoll nodes --presence silent        nodes whose messages do not arrive
   plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
   plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";

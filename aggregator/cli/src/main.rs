@@ -8,6 +8,7 @@ use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::compare::compare;
 use plimsoll_cli::hlog::hlog;
 use plimsoll_cli::ledger::ledger;
+use plimsoll_cli::nodes::nodes;
 use plimsoll_cli::query::query;
 use plimsoll_cli::run::run;
 use plimsoll_cli::statistics::statistics;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
             Command::Query(args) => query(&args).await,
             Command::Compare(args) => compare(&args).await,
             Command::Hlog(args) => hlog(&args),
+            Command::Nodes(args) => nodes(&args).await,
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,

@@ -205,6 +205,11 @@ pub const ASK_ATTEMPTS: usize = 2;
 pub const ASK_ALL_WAIT: Duration = Duration::from_secs(20);
 /// Requests to nodes under way, of all queries.
 pub const ASK_PENDING_MAX: usize = 64;
+/// Nodes on one page of `/api/v1/nodes`: less than 1 KiB each with the labels that nodes have.
+pub const NODES_PAGE_MAX: usize = 1_000;
+/// Nodes on one page of `/api/v1/hardware`. 200 readings take 25 KiB; as many as a message can hold
+/// take 1 MiB.
+pub const HARDWARE_PAGE_MAX: usize = 64;
 /// Bands of latencies in a heatmap.
 pub const HEATMAP_BANDS_MAX: usize = 256;
 /// Quantiles in one query.

@@ -7,16 +7,18 @@
 
 mod history;
 mod ledger;
+mod nodes;
 mod page;
 mod rules;
 mod statistics;
 
 pub use history::{
     Band, BucketCount, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint,
-    HistoryTier, NodeHardware, NodeHistory, OperationsPage, OverLimit, QuantileValue,
+    HistoryTier, NodeHardwareHistory, NodeHistory, OperationsPage, OverLimit, QuantileValue,
     ReadingHistory, ReadingPoint,
 };
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
+pub use nodes::{HardwarePage, NodeHardware, NodeStatus, NodesPage, ReadingRow};
 pub use page::{
     BudgetRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, QuantileBounds, Quantiles,
     RollupRow, SampleTotals, Summary, Verdict, WindowRow,

@@ -19,6 +19,7 @@ mod gaps;
 mod latency_high;
 mod ledger_page;
 mod message_delivery;
+mod nodes_page;
 mod notifications;
 mod oracle;
 mod own_operations;

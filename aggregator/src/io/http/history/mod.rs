@@ -52,6 +52,7 @@ pub(super) fn routes(queries: QuerySender) -> Router {
         .route("/api/v1/query", get(show_query))
         .route("/api/v1/heatmap", get(show_heatmap))
         .route("/api/v1/operations", get(show_operations))
+        .route("/api/v1/hardware/history", get(show_hardware))
         .with_state(handler)
 }
 
@@ -90,6 +91,21 @@ async fn show_heatmap(
         return refuse(StatusCode::BAD_REQUEST, error);
     }
     match handler.answer(query, now, move |answered| heatmap(answered, bands)).await {
+        Ok(page) => Json(page).into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
+async fn show_hardware(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Parameters<Vec<(String, String)>>,
+) -> Response {
+    let now = handler.clock.now().wall;
+    let query = match parameters::parse_hardware(&pairs, now) {
+        Ok(query) => query,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
+    };
+    match nodes::hardware(&handler.queries, query, now).await {
         Ok(page) => Json(page).into_response(),
         Err(refusal) => refusal.into_response(),
     }
@@ -300,17 +316,22 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
 /// Names what is unknown, and what is near it.
 fn unknown(pool: &Pool, known: &[Pool]) -> Refusal {
     let wanted = pool.to_string();
-    let near = known.iter().map(ToString::to_string);
-    let near = near.filter(|name| strsim::jaro_winkler(name, &wanted) > 0.85).take(3);
-    let near: Vec<String> = near.map(|name| format!("{name:?}")).collect();
-    let hint = match near.as_slice() {
-        [] => String::new(),
-        near => format!("; there is {}", near.join(", ")),
-    };
+    let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+    let hint = near(&wanted, known.iter().map(String::as_str));
     let error = format!(
         "the history has no sample of {wanted:?}{hint}. /api/v1/operations lists all it has"
     );
     Refusal(StatusCode::NOT_FOUND, error)
+}
+
+/// Names what is near an unknown name, if anything is.
+fn near<'k>(wanted: &str, known: impl Iterator<Item = &'k str>) -> String {
+    let near = known.filter(|name| strsim::jaro_winkler(name, wanted) > 0.85).take(3);
+    let near: Vec<String> = near.map(|name| format!("{name:?}")).collect();
+    match near.as_slice() {
+        [] => String::new(),
+        near => format!("; there is {}", near.join(", ")),
+    }
 }
 
 impl Refusal {
