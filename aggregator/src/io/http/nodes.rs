@@ -23,7 +23,8 @@ use super::query::{Query, QuerySender};
 use crate::core::view::{HardwareQuery, NodesQuery, ReadView, UnknownNode};
 use crate::limits::{HARDWARE_PAGE_MAX, NODES_PAGE_MAX};
 
-const NEWEST: &str = "left out: these are the newest readings; /api/v1/hardware/history has the past";
+const NEWEST: &str =
+    "left out: these are the newest readings; /api/v1/hardware/history has the past";
 
 #[derive(Clone)]
 struct NodesHandler {
@@ -168,8 +169,8 @@ mod tests {
             (("limit", "65"), "limit is \"65\"; it must be a whole number from 1 to 64"),
             (("after", "a b"), "after is \"a b\"; it must be a name: node name holds ' '"),
             (("sensor", "load"), "sensor is \"load\"; it must be a sensor, whose metric is"),
-            (("from", "now-1h"), "from is \"now-1h\"; it must be left out: only the newest"),
-            (("to", "now"), "to is \"now\"; it must be left out: only the newest readings"),
+            (("from", "now-1h"), "from is \"now-1h\"; it must be left out: these are the newest"),
+            (("to", "now"), "to is \"now\"; it must be left out: these are the newest readings"),
             (("last", "1h"), "unknown parameter \"last\"; the parameters are node, sensor"),
         ];
         for (pair, text) in table {

@@ -11,15 +11,15 @@ use futures_util::{StreamExt, stream};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::summary::{
-    HardwareHistoryPage, HistoryPage, NodeHardwareHistory, NodeHistory, ReadingHistory, ReadingPoint,
-    STATISTICS_UNIT,
+    HardwareHistoryPage, HistoryPage, NodeHardwareHistory, NodeHistory, ReadingHistory,
+    ReadingPoint, STATISTICS_UNIT,
 };
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 use plimsoll_schemas::wire::history::{HistoryOf, HistoryRequest, HistorySlot, ReadingRange};
 use tokio::time::timeout;
 
-use super::{Refusal, near};
 use super::parameters::HardwareQuery;
+use super::{Refusal, near};
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, AskedNodes, HistoryQuery, Layout};
 use crate::io::asker::{AskError, AskHandle};
@@ -178,7 +178,8 @@ async fn asked_nodes(queries: &QuerySender, names: Option<&[NodeName]>) -> Resul
     let (mesh, known, handle) = source;
     if let Some(unknown) = names.into_iter().flatten().find(|name| !known.contains(name)) {
         let known = known.iter().map(NodeName::as_str);
-        let error = format!("no node {:?} is known{}", unknown.as_str(), near(unknown.as_str(), known));
+        let error =
+            format!("no node {:?} is known{}", unknown.as_str(), near(unknown.as_str(), known));
         return Err(Refusal(StatusCode::NOT_FOUND, error));
     }
     let names = names.map_or(known, <[_]>::to_vec);
