@@ -9,6 +9,7 @@ use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
 use crate::query::QueryArgs;
 use crate::run::RunArgs;
+use crate::runs::RunsArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
 
@@ -29,6 +30,8 @@ pub enum Command {
     Up(UpArgs),
     /// Run a command as a named run: its samples have the label `run`
     Run(RunArgs),
+    /// List the runs that an aggregator keeps
+    Runs(RunsArgs),
     /// List alerts
     Alerts(AlertsArgs),
     /// Show count, mean, deviation and percentiles of an operation

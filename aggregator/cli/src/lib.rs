@@ -1,8 +1,8 @@
 //! `plimsoll`, the operator's command: its subcommands, and what they print.
 //!
 //! [`up`] runs a local mesh (`plimsoll-mesh`) with [`table`] while it runs and [`report`] at its
-//! end; [`alerts`], [`statistics`], [`query`] and [`ledger`] send requests to running aggregators
-//! ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges one run by another;
+//! end; [`alerts`], [`statistics`], [`query`], [`runs`] and [`ledger`] send requests to running
+//! aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges one run by another;
 //! [`interval_log`] and [`hlog`] read and write the logs that it takes.
 
 pub mod alerts;
@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod query;
 pub mod report;
 pub mod run;
+pub mod runs;
 pub mod statistics;
 pub mod table;
 pub mod targets;

@@ -353,6 +353,15 @@ impl Driver {
             }
             Query::Silences(answer) => drop(answer.send(self.core.silences_page())),
             Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
+            Query::Runs(wanted, answer) => {
+                let page = self.core.runs_page(self.clock.now().wall, &wanted);
+                drop(answer.send(Box::new(page)));
+            }
+            Query::RunOrder(order, answer) => {
+                let done = self.core.on_run_command(self.clock.now().wall, order);
+                orders::log_run(&done);
+                drop(answer.send(done));
+            }
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::History(answer) => {
                 let reader = self.checkpointer.history().cloned();

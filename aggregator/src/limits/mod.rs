@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod exposition;
 pub mod notifications;
+pub mod runs;
 
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ mod history;
 mod ledger;
 mod page;
 mod rules;
+mod runs;
 mod statistics;
 
 pub use history::{
@@ -21,4 +22,5 @@ pub use page::{
     RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
 pub use rules::RulesState;
+pub use runs::{OverBudget, RunOperation, RunOrigin, RunPage, RunRow, RunState, RunsPage};
 pub use statistics::{STATISTICS_UNIT, StatisticsPage, SummaryStats};

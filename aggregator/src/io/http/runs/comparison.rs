@@ -1,0 +1,118 @@
+//! Compares two runs, with the numbers of `plimsoll compare run:A run:B`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use plimsoll_compare::history::{HistoryRequest, HistorySide, NoSide, SideReader};
+use plimsoll_compare::{Comparison, Options, Side, compare};
+use plimsoll_schemas::ids::{Operation, RunName};
+use plimsoll_schemas::run::RUN_LABEL;
+use plimsoll_schemas::summary::{HistoryPage, OperationsPage};
+use plimsoll_schemas::time::{Wall, seconds};
+use tokio::task::spawn_blocking;
+
+use super::RunHandler;
+use super::requests::ComparedRuns;
+use crate::core::fleet::{Group, Pool};
+use crate::core::history::HistoryQuery;
+use crate::io::http::history::{Refusal, page};
+use crate::io::http::near::near;
+use crate::limits::runs::RUN_OPERATIONS_MAX;
+
+/// The default of `plimsoll compare --tolerance`.
+const TOLERANCE: f64 = 0.01;
+
+impl RunHandler {
+    /// The comparison of two runs.
+    pub(super) async fn comparison(&self, runs: ComparedRuns) -> Result<Comparison, Refusal> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let ComparedRuns { a, b, operations } = runs;
+        let now = self.clock.now().wall;
+        let mut known = self.history.operations().await?;
+        let is_wanted = |name: &str| operations.is_empty() || operations.contains(name);
+        known.operations.retain(|name| is_wanted(name));
+        known.groups.retain(|group| is_wanted(&group.operation));
+        let a = self.side("a", a, &known, now).await?;
+        let b = self.side("b", b, &known, now).await?;
+        let options = Options { operations, tolerance: TOLERANCE, ..Options::default() };
+        let compared = spawn_blocking(move || {
+            // A client that leaves does not begin another one's turn.
+            let _turn = turn;
+            compare(&a, &b, &options)
+        });
+        compared.await.map_err(|_| Refusal::failed("the runs cannot be compared"))
+    }
+
+    /// The samples of a run: those with its label, or the fleet's from its begin to its end.
+    async fn side(
+        &self,
+        key: &str,
+        run: RunName,
+        known: &OperationsPage,
+        now: Wall,
+    ) -> Result<Side, Refusal> {
+        let now_seconds = seconds(now.0);
+        let by_label = HistorySide::Run(run.to_string());
+        let mut reader = match SideReader::new(by_label, known, now_seconds) {
+            Ok(reader) => reader,
+            Err(error) => {
+                let Some(row) = self.find(&run).await? else {
+                    return Err(unknown(key, &run, &error));
+                };
+                let end = row.ended_seconds.unwrap_or(now_seconds);
+                let range = HistorySide::Range(row.begun_seconds, end);
+                let reader = SideReader::new(range, known, now_seconds);
+                reader.map_err(|error| refused(key, &run, &error))?
+            }
+        };
+        if reader.operations_left() > RUN_OPERATIONS_MAX {
+            let error = format!(
+                "{key} has {} operations, and one comparison at most {RUN_OPERATIONS_MAX}; name \
+                 those to compare with operation=NAME",
+                reader.operations_left()
+            );
+            return Err(Refusal(StatusCode::BAD_REQUEST, error));
+        }
+        while let Some(request) = reader.next_request() {
+            reader.on_answer(&self.ask(request, now).await?);
+        }
+        reader.finish().map_err(|error| refused(key, &run, &error))
+    }
+
+    async fn ask(&self, request: HistoryRequest, now: Wall) -> Result<HistoryPage, Refusal> {
+        let HistoryRequest { operation, run, from, to, step, with_distribution } = request;
+        let operation = Operation::new(operation);
+        let operation = operation.map_err(|error| Refusal::failed(&error.to_string()))?;
+        let pool = match run {
+            None => Pool::Fleet(operation),
+            Some(run) => {
+                let group = Group { operation, values: vec![run.into_boxed_str()] };
+                Pool::Group(RUN_LABEL.to_owned(), group)
+            }
+        };
+        let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+        let query = HistoryQuery {
+            pool,
+            range: Wall(0).plus(span(from))..Wall(0).plus(span(to)),
+            step: Some(span(step)),
+            quantiles: Vec::new(),
+            limits_ns: Vec::new(),
+            with_distribution,
+        };
+        self.history.answer(query, now, page).await
+    }
+}
+
+fn unknown(key: &str, run: &RunName, error: &NoSide) -> Refusal {
+    let hint = match error {
+        NoSide::Unknown { known, .. } => near(run.as_str(), known.iter().cloned()),
+        NoSide::Empty => String::new(),
+    };
+    let error = format!("{key}: run {:?} is unknown{hint}. /api/v1/runs lists runs", run.as_str());
+    Refusal(StatusCode::NOT_FOUND, error)
+}
+
+fn refused(key: &str, run: &RunName, error: &NoSide) -> Refusal {
+    Refusal(StatusCode::NOT_FOUND, format!("{key}: run {:?}: {error}", run.as_str()))
+}
