@@ -86,7 +86,10 @@ async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
 
     let page = await_samples(&stack, "v42", 300).await;
     let run = &page.run;
-    assert_eq!((run.state, run.exit_code, run.origin), (RunState::Ended, Some(0), RunOrigin::Client));
+    assert_eq!(
+        (run.state, run.exit_code, run.origin),
+        (RunState::Ended, Some(0), RunOrigin::Client)
+    );
     assert_eq!((run.by.as_deref(), run.labels.get("branch")), (Some("ann"), Some("main")));
     assert!(run.ended_seconds.unwrap() > run.begun_seconds && page.by_label);
     assert_eq!((run.nodes.len(), run.has_more_nodes), (1, false), "{:?}", run.nodes);
@@ -138,7 +141,8 @@ async fn a_command_begins_and_ends_its_run_and_both_comparisons_agree() {
     let by_http = stack.api().get("/api/v1/runs/compare?a=train-v1&b=train-v2").await.unwrap();
     assert_eq!(from_str::<Value>(&by_http).unwrap(), by_command);
     assert_eq!(by_command["operations"]["fetch"]["a"]["samples"], 200, "{by_command}");
-    let wrong = api(&stack).request("GET", "/api/v1/runs/compare?a=train-v1&b=train-v3", None).await;
+    let wrong =
+        api(&stack).request("GET", "/api/v1/runs/compare?a=train-v1&b=train-v3", None).await;
     let wrong = format!("{:#}", wrong.unwrap_err());
     assert!(wrong.contains("b: run \"train-v3\" is unknown; there is \"train-v"), "{wrong}");
 }

@@ -188,7 +188,10 @@ fn labels(pairs: &[Pair], before: Option<&str>) -> String {
 
 /// The tags by which an aggregator finds what an event reports.
 fn tags(pairs: &[Pair], change: &str, exit_code: Option<u8>) -> String {
-    let own = [(REPORT_LABEL, Some(change.to_owned())), (EXIT_CODE_LABEL, exit_code.map(|code| code.to_string()))];
+    let own = [
+        (REPORT_LABEL, Some(change.to_owned())),
+        (EXIT_CODE_LABEL, exit_code.map(|code| code.to_string())),
+    ];
     let own = own.into_iter().filter_map(|(key, value)| Some(format!("{key}:{}", value?)));
     // Further labels find no room in an event.
     let labels = pairs.iter().take(LABELS_MAX - 2).map(|(key, value)| format!("{key}:{value}"));

@@ -10,7 +10,7 @@ use std::time::Duration;
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::run::RUN_LABEL;
-use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
+use plimsoll_schemas::summary::{HistoryPoint, OperationsPage};
 use thiserror::Error;
 
 use crate::side::{BucketLayout, Measured, Side, Slot};
@@ -50,7 +50,7 @@ pub struct HistoryRequest {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum NoSide {
     /// The run is unknown.
-    #[error("run {run:?} is not in the history; it has {}", known.join(", "))]
+    #[error("run {run:?} is not in the history; it has {}", .known.join(", "))]
     Unknown {
         /// The run.
         run: String,
@@ -106,23 +106,22 @@ impl SideReader {
     pub fn next_request(&self) -> Option<HistoryRequest> {
         let operation = self.operations.front()?.to_string();
         let (from, to) = self.range.unwrap_or(self.kept);
-        let step = ((to - from) / POINTS_MAX).max(STEP_MIN).ceil();
+        let step = step(to - from);
         let (run, with_distribution) = (self.run.clone(), self.range.is_some());
         Some(HistoryRequest { operation, run, from, to, step, with_distribution })
     }
 
-    /// The answer to the latest request.
-    pub fn on_answer(&mut self, page: &HistoryPage) {
+    /// The points of the answer to the latest request.
+    pub fn on_answer(&mut self, points: &[HistoryPoint]) {
         if self.range.is_none() {
-            self.range = extent(page);
+            self.range = extent(points);
             if self.range.is_none() {
                 self.operations.pop_front();
             }
             return;
         }
         self.range = self.given;
-        let mut measured = Measured::new(BucketLayout::MESH);
-        measured.slots = page.points.iter().filter_map(slot).collect();
+        let measured = measured(points);
         if let Some(operation) = self.operations.pop_front().filter(|_| !measured.slots.is_empty())
         {
             self.side.operations.insert(operation, measured);
@@ -152,9 +151,23 @@ fn of_run<'k>(known: &'k OperationsPage, run: &str) -> Result<Vec<&'k str>, NoSi
     Ok(found)
 }
 
-/// From when until when a page has samples.
-fn extent(page: &HistoryPage) -> Option<(f64, f64)> {
-    let mut used = page.points.iter().filter(|point| point.count > 0);
+/// The length of a point of a range of so many seconds, in seconds.
+#[must_use]
+pub fn step(seconds: f64) -> f64 {
+    (seconds / POINTS_MAX).max(STEP_MIN).ceil()
+}
+
+/// An operation whose slots are the points with samples.
+#[must_use]
+pub fn measured(points: &[HistoryPoint]) -> Measured {
+    let mut measured = Measured::new(BucketLayout::MESH);
+    measured.slots = points.iter().filter_map(slot).collect();
+    measured
+}
+
+/// From when until when points have samples.
+fn extent(points: &[HistoryPoint]) -> Option<(f64, f64)> {
+    let mut used = points.iter().filter(|point| point.count > 0);
     let first = used.next()?;
     let last = used.next_back().unwrap_or(first);
     Some((first.from_seconds, last.to_seconds))
@@ -200,11 +213,8 @@ mod tests {
     }
 
     fn point(from: f64, samples: &[(f64, u64)]) -> HistoryPoint {
-        let bucket = |(upper, count): &(f64, u64)| BucketCount {
-            lower: 0.0,
-            upper: *upper,
-            count: *count,
-        };
+        let bucket =
+            |(upper, count): &(f64, u64)| BucketCount { lower: 0.0, upper: *upper, count: *count };
         HistoryPoint {
             from_seconds: from,
             to_seconds: from + 10.0,
@@ -217,22 +227,6 @@ mod tests {
             over: Vec::new(),
             completeness: None,
             distribution: Some(samples.iter().map(bucket).collect()),
-        }
-    }
-
-    fn page(points: Vec<HistoryPoint>) -> HistoryPage {
-        HistoryPage {
-            mesh: "m".to_owned(),
-            operation: "fetch".to_owned(),
-            rollup: None,
-            values: None,
-            unit: "seconds".to_owned(),
-            from_seconds: 0.0,
-            to_seconds: 0.0,
-            resolution: "10s".to_owned(),
-            step_seconds: 10.0,
-            kept_from_seconds: 0.0,
-            points,
         }
     }
 
@@ -251,17 +245,17 @@ mod tests {
         assert_eq!((request.from, request.to, request.with_distribution), (100.0, 1_000.0, false));
         assert_eq!((request.run.as_deref(), &*request.operation), (Some("v41"), "fetch"));
         let some = [(0.001_024, 2), (0.018, 3)];
-        reader.on_answer(&page(vec![
+        reader.on_answer(&[
             point(20.0, &[]),
             point(30.0, &some),
             point(40.0, &[]),
             point(50.0, &some),
             point(60.0, &[]),
-        ]));
+        ]);
         let request = reader.next_request().unwrap();
         let range = (request.from, request.to, request.step);
         assert_eq!((range, request.with_distribution), ((30.0, 60.0, 10.0), true));
-        reader.on_answer(&page(vec![point(30.0, &some), point(40.0, &[])]));
+        reader.on_answer(&[point(30.0, &some), point(40.0, &[])]);
         assert_eq!((reader.next_request(), reader.operations_left()), (None, 0));
         let side = reader.finish().unwrap();
         let slots = &side.operations["fetch"].slots;
@@ -279,13 +273,13 @@ mod tests {
             let request = reader.next_request().unwrap();
             assert_eq!((&*request.operation, request.run), (operation, None));
             assert_eq!((request.from, request.to, request.step), (200.0, 40_000.0, 21.0));
-            reader.on_answer(&page(vec![point(200.0, samples)]));
+            reader.on_answer(&[point(200.0, samples)]);
         }
         let found = reader.finish().unwrap();
         assert_eq!(found.operations.keys().map(Operation::as_str).collect::<Vec<_>>(), ["load"]);
         let mut empty = SideReader::new(side, &known(), 50_000.0).unwrap();
         while empty.next_request().is_some() {
-            empty.on_answer(&page(Vec::new()));
+            empty.on_answer(&[]);
         }
         assert_eq!(empty.finish(), Err(NoSide::Empty));
     }

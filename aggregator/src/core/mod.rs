@@ -20,12 +20,12 @@ pub mod rules;
 pub mod runs;
 pub mod view;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::own_operations::NOTIFICATION_DELIVERY;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
@@ -41,7 +41,7 @@ use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
 use history::{History, Known, StoredHistory};
 use ingest::{Decoded, Ingest, MeshLinks, Unreadable};
-use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts};
+use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts, Value};
 use runs::{RunCommand, RunError, RunRegistry};
 
 /// An aggregator's whole state.
@@ -336,6 +336,11 @@ impl Core {
         self.fleet.touch_shown();
     }
 
+    /// By how much operations have regressed, by rule; `None` of one that could not be judged.
+    pub fn on_regressions(&mut self, now: Wall, found: BTreeMap<RuleName, Option<Value>>) {
+        self.evaluator.on_regressions(now, found);
+    }
+
     /// So many tasks and threads of this process had to be started again.
     pub fn on_task_restarts(&mut self, restarts: u64) {
         self.task_restarts = restarts;
@@ -389,13 +394,13 @@ impl Core {
     }
 
     /// Budgets that no sample has matched though samples have come for minutes, each once.
-    pub fn next_unmatched(&mut self) -> Vec<plimsoll_schemas::ids::RuleName> {
+    pub fn next_unmatched(&mut self) -> Vec<RuleName> {
         self.evaluator.next_unmatched()
     }
 
     /// Budgets that for minutes have had too few samples to judge, some of them over the limit;
     /// each once.
-    pub fn next_insufficient(&mut self) -> Vec<plimsoll_schemas::ids::RuleName> {
+    pub fn next_insufficient(&mut self) -> Vec<RuleName> {
         self.evaluator.next_insufficient()
     }
 

@@ -14,6 +14,7 @@ mod evaluations;
 mod notifications;
 mod orders;
 mod read_views;
+mod regressions;
 mod rule_reload;
 
 use std::sync::Arc;
@@ -49,6 +50,7 @@ use confirmations::Confirmations;
 use evaluations::Evaluations;
 use notifications::Notifications;
 use read_views::ReadViews;
+use regressions::Regressions;
 use rule_reload::RuleReload;
 
 /// Wait at the end for notifications that are not acknowledged yet.
@@ -79,6 +81,7 @@ struct Driver {
     rules: RuleReload,
     views: ReadViews,
     evaluations: Evaluations,
+    regressions: Regressions,
     queries: mpsc::Receiver<Query>,
     server: Server,
     signals: Signals,
@@ -149,6 +152,7 @@ impl Driver {
             confirmations: Confirmations::default(),
             views: ReadViews::default(),
             evaluations: Evaluations::default(),
+            regressions: Regressions::default(),
             clock,
             core,
             broker,
@@ -177,6 +181,9 @@ impl Driver {
             found = self.rules.next() => self.on_rules(found),
             written = self.checkpointer.written() => self.on_written(written),
             judged = self.evaluations.next() => self.on_judged(judged),
+            found = self.regressions.next() => {
+                self.core.on_regressions(self.clock.now().wall, found);
+            }
             Some((name, answer)) = self.notifications.next() => {
                 self.core.on_answer(self.clock.now(), &name, answer);
             }
@@ -191,6 +198,8 @@ impl Driver {
         if let Some(evaluation) = self.core.begin_evaluation(now) {
             self.evaluations.start(evaluation);
         }
+        let reader = || self.checkpointer.history().cloned();
+        self.regressions.start_if_due(now, self.core.rules(), reader);
         self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
         self.confirm(now.mono);
         self.notifications.send(&mut self.core, &self.broker, now);
@@ -265,6 +274,7 @@ impl Driver {
 
     fn on_rules(&mut self, found: Found) {
         self.rules.on_found(&mut self.core, self.clock.now(), found);
+        self.regressions.on_rules();
         self.views.invalidate();
     }
 

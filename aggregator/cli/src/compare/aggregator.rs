@@ -38,7 +38,7 @@ pub(super) async fn load(api: &Api, stored: HistorySide) -> Result<Side> {
     let now = Zoned::now().timestamp().as_millisecond() as f64 / 1e3;
     let mut reader = SideReader::new(stored, &known, now)?;
     while let Some(request) = reader.next_request() {
-        reader.on_answer(&ask(api, request).await?);
+        reader.on_answer(&ask(api, request).await?.points);
     }
     Ok(reader.finish()?)
 }

@@ -40,10 +40,8 @@ fn sampled(node: &str, seconds: u64, run: &str, by_node: bool) -> MergedSnapshot
         if by_node { (Labels::default(), of_run) } else { (of_run, Labels::default()) };
     let series = Series { operation: Operation::new("op").unwrap(), labels: series };
     let histograms = [(series, Packed::default())].into_iter().collect();
-    let samples = Some(MergedSamples {
-        node_labels,
-        latency: Latency { histograms, ..Latency::default() },
-    });
+    let samples =
+        Some(MergedSamples { node_labels, latency: Latency { histograms, ..Latency::default() } });
     let (node, taken) = (NodeName::new(node).unwrap(), at(seconds));
     MergedSnapshot { node, taken, run_reports: Vec::new(), reported: None, samples }
 }

@@ -3,7 +3,6 @@
 use plimsoll_schemas::summary::{RunPage, RunRow, RunState, RunsPage};
 
 use super::alerts::{SECRET, firing_with, json, send};
-use super::*;
 
 const BEGIN: &str = r#"{"name":"train-v41","labels":{"rank":"0"},"by":"ann"}"#;
 

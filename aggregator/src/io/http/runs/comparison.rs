@@ -8,7 +8,7 @@ use plimsoll_compare::history::{HistoryRequest, HistorySide, NoSide, SideReader}
 use plimsoll_compare::{Comparison, Options, Side, compare};
 use plimsoll_schemas::ids::{Operation, RunName};
 use plimsoll_schemas::run::RUN_LABEL;
-use plimsoll_schemas::summary::{HistoryPage, OperationsPage};
+use plimsoll_schemas::summary::{HistoryPoint, OperationsPage};
 use plimsoll_schemas::time::{Wall, seconds};
 use tokio::task::spawn_blocking;
 
@@ -80,7 +80,7 @@ impl RunHandler {
         reader.finish().map_err(|error| refused(key, &run, &error))
     }
 
-    async fn ask(&self, request: HistoryRequest, now: Wall) -> Result<HistoryPage, Refusal> {
+    async fn ask(&self, request: HistoryRequest, now: Wall) -> Result<Vec<HistoryPoint>, Refusal> {
         let HistoryRequest { operation, run, from, to, step, with_distribution } = request;
         let operation = Operation::new(operation);
         let operation = operation.map_err(|error| Refusal::failed(&error.to_string()))?;
@@ -100,7 +100,7 @@ impl RunHandler {
             limits_ns: Vec::new(),
             with_distribution,
         };
-        self.history.answer(query, now, page).await
+        Ok(self.history.answer(query, now, page).await?.points)
     }
 }
 

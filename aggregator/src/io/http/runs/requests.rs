@@ -136,8 +136,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_what_is_allowed() {
         let begun = |body: &str| begin(body.as_bytes()).map(|_| ()).unwrap_err().to_string();
-        let stopped =
-            |name: &str, body: &str| stop(name, body.as_bytes()).unwrap_err().to_string();
+        let stopped = |name: &str, body: &str| stop(name, body.as_bytes()).unwrap_err().to_string();
         let listed = |pairs: &[(&str, &str)]| list(&owned(pairs)).unwrap_err().to_string();
         let compared = |pairs: &[(&str, &str)]| comparison(&owned(pairs)).unwrap_err().to_string();
         let shown = |pairs: &[(&str, &str)]| none(&owned(pairs)).unwrap_err().to_string();
