@@ -30,7 +30,7 @@ fn runs(core: &Core, now: Now) -> Vec<RunRow> {
 fn a_run_that_nodes_report_is_the_same_after_a_restart() {
     let (mut core, mut a, mut b) = (core(), Speaker::new("a"), Speaker::new("b"));
     let begun = report(&mut a, start(), &[("run_report", "begun"), ("rank", "0")], 400);
-    deliver(&mut core, start(), &begun);
+    deliver(&mut core, start().after(SECOND), &begun);
     let later = start().after(7 * SECOND);
     let of_run = Labels::new([("run", "v42")]).unwrap();
     b = b.called(of_run);
@@ -51,10 +51,10 @@ fn a_run_that_nodes_report_is_the_same_after_a_restart() {
     let ended = [("run_report", "ended"), ("exit_code", "3")];
     let ended = report(&mut a, later, &ended, 500);
     for core in [&mut core, &mut restored] {
-        // The second one is a repetition.
-        deliver(core, later, &ended);
-        deliver(core, later, &ended);
-        deliver(core, later, &begun);
+        // The second and the third are repetitions.
+        for message in [&ended, &ended, &begun] {
+            deliver(core, later.after(SECOND), message);
+        }
         let rows = runs(core, later);
         let run = rows.iter().find(|run| run.name.as_str() == "v42").unwrap();
         assert_eq!((run.state, run.exit_code, run.commands), (RunState::Ended, Some(3), 1));
@@ -71,7 +71,7 @@ fn an_event_of_another_time_happened_in_the_interval_that_brought_it() {
         let labels = Labels::new([("run", run), ("run_report", "begun")]).unwrap();
         let events = vec![Event { labels, ..event("run", at) }];
         let message = a.message(start(), Body::Event(Events { events }), false);
-        deliver(core, start(), &message);
+        deliver(core, start().after(SECOND), &message);
     };
     message(&mut core, "long-ago", 1);
     message(&mut core, "later", start().wall.plus(3_600 * SECOND).0);
