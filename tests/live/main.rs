@@ -23,6 +23,7 @@ mod outage_start;
 mod paging;
 mod prometheus;
 mod restart;
+mod runs;
 mod scrape;
 mod simulation;
 mod up;

@@ -10,6 +10,7 @@ use crate::ledger::LedgerArgs;
 use crate::nodes::NodesArgs;
 use crate::query::QueryArgs;
 use crate::run::RunArgs;
+use crate::runs::RunsArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
 
@@ -30,6 +31,8 @@ pub enum Command {
     Up(UpArgs),
     /// Run a command as a named run: its samples have the label `run`
     Run(RunArgs),
+    /// List the runs that an aggregator keeps
+    Runs(RunsArgs),
     /// List alerts
     Alerts(AlertsArgs),
     /// Show count, mean, deviation and percentiles of an operation

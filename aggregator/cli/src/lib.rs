@@ -1,9 +1,9 @@
 //! `plimsoll`, the operator's command: its subcommands, and what they print.
 //!
 //! [`up`] runs a local mesh (`plimsoll-mesh`) with [`table`] while it runs and [`report`] at its
-//! end; [`alerts`], [`statistics`], [`query`], [`nodes`] and [`ledger`] send requests to running
-//! aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges one run
-//! by another; [`interval_log`] and [`hlog`] read and write the logs that it takes.
+//! end; [`alerts`], [`statistics`], [`query`], [`nodes`], [`runs`] and [`ledger`] send requests to
+//! running aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges
+//! one run by another; [`interval_log`] and [`hlog`] read and write the logs that it takes.
 
 pub mod alerts;
 pub mod args;
@@ -15,6 +15,7 @@ pub mod nodes;
 pub mod query;
 pub mod report;
 pub mod run;
+pub mod runs;
 pub mod statistics;
 pub mod table;
 pub mod targets;

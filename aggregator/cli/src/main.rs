@@ -11,6 +11,7 @@ use plimsoll_cli::ledger::ledger;
 use plimsoll_cli::nodes::nodes;
 use plimsoll_cli::query::query;
 use plimsoll_cli::run::run;
+use plimsoll_cli::runs::runs;
 use plimsoll_cli::statistics::statistics;
 use plimsoll_cli::up::up;
 use plimsoll_runtime::block_on;
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         let exit = match Cli::parse().command {
             Command::Run(args) => return run(&args).await,
             Command::Up(args) => up(&args).await,
+            Command::Runs(args) => runs(&args).await,
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,

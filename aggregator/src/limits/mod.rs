@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod exposition;
 pub mod notifications;
+pub mod runs;
 
 use std::time::Duration;
 
@@ -233,6 +234,12 @@ pub const HISTORY_CLOCK_LEAP_LASTS: Duration = Duration::from_secs(600);
 pub const HISTORY_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Steps in which one search drops slots of a tier that has too many bytes.
 pub const HISTORY_EXPIRY_STEPS_MAX: usize = 64;
+/// Time between two comparisons of operations with their baselines, all rules together.
+pub const REGRESSION_EVERY: Duration = Duration::from_secs(60);
+/// Age from which the result of such a comparison is unknown: several may have failed.
+pub const REGRESSION_STALE_AFTER: Duration = Duration::from_secs(300);
+/// Bytes of a baseline: some kilobytes for each of the slots of a day.
+pub const BASELINE_BYTES_MAX: u64 = 1 << 26;
 /// Longest time between two evaluations for which nodes count as expected: a process that was
 /// stopped for longer received nothing.
 pub const TICK_LONGEST: Duration = Duration::from_secs(10);

@@ -10,6 +10,7 @@ mod ledger;
 mod nodes;
 mod page;
 mod rules;
+mod runs;
 mod statistics;
 
 pub use history::{
@@ -24,4 +25,5 @@ pub use page::{
     RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
 pub use rules::RulesState;
+pub use runs::{OverBudget, RunOperation, RunOrigin, RunPage, RunRow, RunState, RunsPage};
 pub use statistics::{STATISTICS_UNIT, StatisticsPage, SummaryStats};

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
 use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::wire::Latency;
 use proptest::prelude::*;
@@ -30,7 +30,9 @@ pub(crate) fn merged(seconds: u64, value_ns: u64) -> MergedSnapshot {
     let latency = Latency { histograms, ..Latency::default() };
     let node_labels = Labels::default();
     MergedSnapshot {
+        node: NodeName::new("n").unwrap(),
         taken: at(seconds),
+        run_reports: Vec::new(),
         reported: Some(nanos(SECOND)),
         samples: Some(MergedSamples { node_labels, latency }),
     }

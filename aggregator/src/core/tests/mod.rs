@@ -26,6 +26,7 @@ mod own_operations;
 mod reload;
 mod retention;
 mod rollups;
+mod runs;
 mod self_monitoring;
 mod speaker;
 mod statistics;

@@ -1,5 +1,5 @@
 //! The aggregator's HTTP API: Prometheus metrics, summary, nodes, hardware, statistics, ledger,
-//! history, events and alerts as JSON, silences and acknowledgements, liveness and readiness.
+//! history, events and alerts as JSON, silences and acknowledgements, runs, liveness and readiness.
 //!
 //! The driver owns the state. A handler sends it a [`Query`]; `pages` renders pages from the read
 //! view that it returns. Nothing here changes the state by itself, and a request that is not
@@ -9,12 +9,14 @@ mod accept;
 mod alerts;
 mod events;
 mod history;
+mod near;
 mod nodes;
 mod openapi;
 mod orders;
 mod pages;
 mod parts;
 mod query;
+mod runs;
 mod statistics;
 
 use std::sync::Arc;
@@ -45,9 +47,11 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
     let (sender, received) = mpsc::channel(QUERIES_MAX);
     let queries = QuerySender::new(sender);
     let pages = Arc::new(Pages::new(settings));
+    let history = history::HistoryHandler::new(queries.clone());
+    let runs = runs::routes(queries.clone(), token.clone(), history.clone());
     let alerts = alerts::routes(queries.clone(), token);
     let statistics = statistics::routes(queries.clone());
-    let history = history::routes(queries.clone());
+    let history = history::routes(history);
     let nodes = nodes::routes(queries.clone());
     let router = Router::new()
         .route("/", get(async || INDEX))
@@ -64,7 +68,8 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .merge(statistics)
         .merge(history)
         .merge(nodes)
-        .merge(openapi::routes());
+        .merge(openapi::routes())
+        .merge(runs);
     (router, received)
 }
 
@@ -87,6 +92,13 @@ const INDEX: &str = "plimsoll-aggregator
                    quantiles=0.5,0.99, over=18ms, distribution=true
 /api/v1/heatmap    JSON: the same by time and latency, ?bands=48 beside these
 /api/v1/operations JSON: the operations and groups of which a history is kept
+/api/v1/runs       JSON: the runs, newest first
+                   ?state=running|ended|no_end, limit=1..1000
+                   POST {name, labels, by}; POST /api/v1/runs/<name>/stop {exit_code}
+/api/v1/runs/<name>
+                   JSON: one run with the latencies from its begin to its end; last: the newest
+/api/v1/runs/compare
+                   JSON: shifts from one run to another, ?a=, b=, operation=
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error

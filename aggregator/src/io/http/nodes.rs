@@ -2,7 +2,7 @@
 //! `/api/v1/hardware`. Pages are computed from the read view on a thread of their own, one request
 //! at a time, as statistics are.
 //!
-//! DESIGN A81.
+//! DESIGN A84.
 
 use std::sync::Arc;
 

@@ -2,7 +2,7 @@
 //! and holds every route, parameter, bound and response. `tests.rs` compares it with the routes and
 //! the bounds, `tests/python/clients/openapi.py` with what a running aggregator answers.
 //!
-//! DESIGN A81.
+//! DESIGN A84.
 
 use std::sync::LazyLock;
 

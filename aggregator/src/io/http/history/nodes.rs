@@ -18,11 +18,12 @@ use plimsoll_schemas::time::{Wall, nanos, seconds};
 use plimsoll_schemas::wire::history::{HistoryOf, HistoryRequest, HistorySlot, ReadingRange};
 use tokio::time::timeout;
 
+use super::Refusal;
 use super::parameters::HardwareQuery;
-use super::{Refusal, near};
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, AskedNodes, HistoryQuery, Layout};
 use crate::io::asker::{AskError, AskHandle};
+use crate::io::http::near::near;
 use crate::io::http::query::{Query, QuerySender};
 use crate::limits::{ASK_ALL_WAIT, ASK_NODES_AT_ONCE, HISTORY_NODES_MAX};
 
@@ -177,7 +178,7 @@ async fn asked_nodes(queries: &QuerySender, names: Option<&[NodeName]>) -> Resul
     let source = queries.send(Query::Asker).await.ok_or_else(Refusal::ending)?;
     let (mesh, known, handle) = source;
     if let Some(unknown) = names.into_iter().flatten().find(|name| !known.contains(name)) {
-        let known = known.iter().map(NodeName::as_str);
+        let known = known.iter().map(ToString::to_string);
         let error =
             format!("no node {:?} is known{}", unknown.as_str(), near(unknown.as_str(), known));
         return Err(Refusal(StatusCode::NOT_FOUND, error));
