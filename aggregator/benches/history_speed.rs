@@ -17,7 +17,7 @@ use plimsoll_aggregator::core::history::{
 use plimsoll_aggregator::io::history::HistoryStore;
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Labels, MeshName, Operation, Series};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, Operation, Series};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Latency;
 
@@ -120,7 +120,9 @@ fn snapshot(seconds: u64, samples: &Packed) -> Result<MergedSnapshot> {
     let histograms = [(series, samples.clone())].into_iter().collect();
     let latency = Latency { histograms, ..Latency::default() };
     Ok(MergedSnapshot {
+        node: NodeName::new("n")?,
         taken: at(seconds),
+        run_reports: Vec::new(),
         reported: None,
         samples: Some(MergedSamples { node_labels: Labels::default(), latency }),
     })

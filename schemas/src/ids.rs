@@ -174,6 +174,12 @@ checked_name!(
     |c: char| c.is_ascii_alphanumeric() || "_.:/-".contains(c)
 );
 
+checked_name!(
+    /// The name of one run: the value of its samples' label `run`.
+    RunName, "run name", TOKEN_BYTES_MAX, "letters, digits and '_.-'",
+    |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c)
+);
+
 impl NodeName {
     /// A host's name as a node name: a character that a subject does not allow (for example a dot)
     /// becomes `-`, and a name that is too long is cut. `None` when nothing is left.

@@ -24,6 +24,8 @@ pub mod own_operations;
 #[cfg(feature = "mesh")]
 pub mod rule;
 #[cfg(feature = "mesh")]
+pub mod run;
+#[cfg(feature = "mesh")]
 mod scope;
 #[cfg(feature = "mesh")]
 pub mod settings;

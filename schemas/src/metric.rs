@@ -28,6 +28,10 @@ pub enum Metric {
     Counter(Operation),
     /// `gauge:<name>`: the latest value of a job's gauge, per node, unless it is older than 75 s.
     Gauge(Operation),
+    /// `regression:<operation>`: by which share a quantile of the fleet's operation is above that
+    /// of a baseline, such as 0.05 for 5 %; of several quantiles the greatest. 0 if none is shown
+    /// to be above; unknown without enough samples.
+    Regression(Operation),
 }
 
 /// How a value is compared with its threshold; strictly, but for [`Self::Equal`].
@@ -234,7 +238,7 @@ fn hint(name: &str) -> String {
     let meant = meant.map(|name| format!(", did you mean {name:?}?")).unwrap_or_default();
     format!(
         "{meant}; metrics of nodes: {}; of the aggregator: {}; others: sensor:<name>, \
-         counter:<name>, gauge:<name>",
+         counter:<name>, gauge:<name>, regression:<operation>",
         names(node),
         names(fleet)
     )
@@ -259,6 +263,9 @@ impl FromStr for Metric {
         if let Some(name) = text.strip_prefix("gauge:") {
             return job(name).map(Self::Gauge);
         }
+        if let Some(name) = text.strip_prefix("regression:") {
+            return job(name).map(Self::Regression);
+        }
         let node = NodeMetric::ALL.iter().find(|figure| figure.as_str() == text);
         let fleet = AggregatorMetric::ALL.iter().find(|figure| figure.as_str() == text);
         let node = node.map(|figure| Self::Node(*figure));
@@ -274,6 +281,7 @@ impl fmt::Display for Metric {
             Self::Sensor(name) => write!(f, "sensor:{name}"),
             Self::Counter(name) => write!(f, "counter:{name}"),
             Self::Gauge(name) => write!(f, "gauge:{name}"),
+            Self::Regression(name) => write!(f, "regression:{name}"),
         }
     }
 }
@@ -308,7 +316,12 @@ mod tests {
     fn a_metric_is_read_back_from_its_name_and_an_unknown_one_is_rejected_with_the_list() {
         let figures = NodeMetric::ALL.iter().map(|figure| figure.as_str());
         let fleet = AggregatorMetric::ALL.iter().map(|figure| figure.as_str());
-        let others = ["sensor:load1", "counter:isolation.violations", "gauge:depth"];
+        let others = [
+            "sensor:load1",
+            "counter:isolation.violations",
+            "gauge:depth",
+            "regression:kernel_fetch",
+        ];
         for name in figures.chain(fleet).chain(others) {
             let metric: Metric = name.parse().unwrap();
             assert_eq!((metric.to_string(), metric.operation().as_str()), (name.to_owned(), name));

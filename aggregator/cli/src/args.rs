@@ -7,9 +7,11 @@ use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::compare::CompareArgs;
 use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
+use crate::nodes::NodesArgs;
 use crate::query::QueryArgs;
 use crate::report::ReportArgs;
 use crate::run::RunArgs;
+use crate::runs::RunsArgs;
 use crate::statistics::StatisticsArgs;
 use crate::up::UpArgs;
 
@@ -30,6 +32,8 @@ pub enum Command {
     Up(UpArgs),
     /// Run a command as a named run: its samples have the label `run`
     Run(RunArgs),
+    /// List the runs that an aggregator keeps
+    Runs(RunsArgs),
     /// List alerts
     Alerts(AlertsArgs),
     /// Show count, mean, deviation and percentiles of an operation
@@ -42,6 +46,8 @@ pub enum Command {
     Hlog(HlogArgs),
     /// Write a report of a run or a range: HTML, Markdown or JSON
     Report(ReportArgs),
+    /// Show the state of each node
+    Nodes(NodesArgs),
     /// Show what became of every sample, by node
     Ledger(LedgerArgs),
     /// Silence alerts: receivers are not notified until the silence ends
@@ -60,6 +66,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll query fetch --from 10:05       the same of any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
   plimsoll report --last 1h -o report.html budgets, heatmaps, alerts, where the time goes
+  plimsoll nodes --presence silent        nodes whose messages do not arrive
   plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
   plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";

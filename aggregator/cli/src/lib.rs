@@ -1,10 +1,10 @@
 //! `plimsoll`, the operator's command: its subcommands, and what they print.
 //!
 //! [`up`] runs a local mesh (`plimsoll-mesh`) with [`table`] while it runs and [`up_report`] at its
-//! end; [`alerts`], [`statistics`], [`query`] and [`ledger`] send requests to running aggregators
-//! ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges one run by another;
-//! [`interval_log`] and [`hlog`] read and write the logs that it takes. [`report`] writes what an
-//! aggregator has of a run or a range as a page.
+//! end; [`alerts`], [`statistics`], [`query`], [`nodes`], [`runs`] and [`ledger`] send requests to
+//! running aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges
+//! one run by another; [`interval_log`] and [`hlog`] read and write the logs that it takes.
+//! [`report`] writes what an aggregator has of a run or a range as a page.
 
 pub mod alerts;
 pub mod args;
@@ -12,9 +12,11 @@ pub mod compare;
 pub mod hlog;
 pub mod interval_log;
 pub mod ledger;
+pub mod nodes;
 pub mod query;
 pub mod report;
 pub mod run;
+pub mod runs;
 pub mod statistics;
 pub mod table;
 pub mod targets;

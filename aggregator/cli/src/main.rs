@@ -8,9 +8,11 @@ use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::compare::compare;
 use plimsoll_cli::hlog::hlog;
 use plimsoll_cli::ledger::ledger;
+use plimsoll_cli::nodes::nodes;
 use plimsoll_cli::query::query;
 use plimsoll_cli::report::report;
 use plimsoll_cli::run::run;
+use plimsoll_cli::runs::runs;
 use plimsoll_cli::statistics::statistics;
 use plimsoll_cli::up::up;
 use plimsoll_runtime::block_on;
@@ -21,12 +23,14 @@ fn main() -> ExitCode {
         let exit = match Cli::parse().command {
             Command::Run(args) => return run(&args).await,
             Command::Up(args) => up(&args).await,
+            Command::Runs(args) => runs(&args).await,
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,
             Command::Query(args) => query(&args).await,
             Command::Compare(args) => compare(&args).await,
             Command::Hlog(args) => hlog(&args),
             Command::Report(args) => report(&args).await,
+            Command::Nodes(args) => nodes(&args).await,
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,

@@ -9,9 +9,11 @@ use std::path::Path;
 use std::process::{ExitCode, ExitStatus};
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::limits::wire::LABELS_MAX;
+use plimsoll_schemas::run::{BEGUN, ENDED, EXIT_CODE_LABEL, REPORT_LABEL, RUN_LABEL, run_name};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
@@ -21,7 +23,7 @@ const LABELS: &str = "PLIMSOLL_LABELS";
 const SWITCHES: [&str; 2] = ["PLIMSOLL_ENABLE", "PLIMSOLL_ENABLE_TIMERS"];
 const DEFAULT_SOCKET: &str = "/run/plimsoll/node.sock";
 const DEFAULT_UDP: &str = "127.0.0.1:8125";
-const NAME_CHARS_MAX: usize = 64;
+const LABEL_CHARS_MAX: usize = 64;
 /// A node that does not read its socket must not hold up a run.
 const SEND_WAIT: Duration = Duration::from_millis(500);
 
@@ -31,6 +33,7 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
   plimsoll run --name v42 -- python train.py
   plimsoll run --name v42 --label rank=3 -- ./serve --port 8080
   plimsoll query epoch_hook --rollup run --value v42 --last 1d
+  plimsoll runs
 
 The command gets PLIMSOLL_LABELS with run=NAME, which the Python package and the Rust crate put on
 every series, and PLIMSOLL_ENABLE=1 and PLIMSOLL_ENABLE_TIMERS=1 unless they are set. The node gets an
@@ -58,7 +61,8 @@ pub struct RunArgs {
 /// When the name is invalid, or the command cannot be started. A node that does not answer is
 /// reported and costs the run nothing else.
 pub async fn run(args: &RunArgs) -> Result<ExitCode> {
-    let labels = labels(&args.name, &args.label, std::env::var(LABELS).ok().as_deref())?;
+    let pairs = pairs(&args.name, &args.label)?;
+    let labels = labels(&pairs, std::env::var(LABELS).ok().as_deref());
     let socket = socket(args.socket.clone().or_else(|| std::env::var("PLIMSOLL_SOCKET").ok()));
     let mut signals = PassedOn::listen().context("signals")?;
     let Some((program, arguments)) = args.command.split_first() else { bail!("no command") };
@@ -69,12 +73,14 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     }
     let watch = Stopwatch::start();
     let mut child = command.spawn().with_context(|| format!("{program:?} cannot be started"))?;
-    report(&socket, &args.name, "started", &args.command.join(" "), "info");
+    let what = Report { run: &args.name, what: "started", kind: "info" };
+    report(&socket, &what, &args.command.join(" "), &tags(&pairs, BEGUN, None));
     let status = wait(&mut child, &mut signals).await?;
     let (words, code) = ended(status);
     let text = format!("{words} after {:.1} s", watch.elapsed().as_secs_f64());
     let kind = if status.success() { "success" } else { "error" };
-    report(&socket, &args.name, "ended", &text, kind);
+    let what = Report { run: &args.name, what: "ended", kind };
+    report(&socket, &what, &text, &tags(&pairs, ENDED, Some(code)));
     Ok(ExitCode::from(code))
 }
 
@@ -149,17 +155,16 @@ fn ended(status: ExitStatus) -> (String, u8) {
     }
 }
 
-/// The labels of the run, beside those that the environment has.
-fn labels(name: &str, more: &[String], before: Option<&str>) -> Result<String> {
+type Pair = (String, String);
+
+/// The labels of the run, its name first.
+fn pairs(name: &str, more: &[String]) -> Result<Vec<Pair>> {
     let is_valid = |text: &str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
-        !text.is_empty() && text.len() <= NAME_CHARS_MAX && text.chars().all(allowed)
+        !text.is_empty() && text.len() <= LABEL_CHARS_MAX && text.chars().all(allowed)
     };
-    ensure!(
-        is_valid(name),
-        "--name {name:?}: use up to {NAME_CHARS_MAX} letters, digits, '_', '-' and '.'"
-    );
-    let mut pairs = vec![("run".to_owned(), name.to_owned())];
+    run_name(name).map_err(|error| anyhow!("--name {name:?}: {error}"))?;
+    let mut pairs = vec![(RUN_LABEL.to_owned(), name.to_owned())];
     for pair in more {
         let split = pair.split_once('=').filter(|(key, value)| is_valid(key) && is_valid(value));
         let (key, value) =
@@ -167,13 +172,30 @@ fn labels(name: &str, more: &[String], before: Option<&str>) -> Result<String> {
         ensure!(pairs.iter().all(|(other, _)| other != key), "label {key:?} is given twice");
         pairs.push((key.to_owned(), value.to_owned()));
     }
+    Ok(pairs)
+}
+
+/// The labels of the run, beside those that the environment has.
+fn labels(pairs: &[Pair], before: Option<&str>) -> String {
     let kept = before.unwrap_or_default().split(',').filter(|pair| {
         let key = pair.split('=').next().unwrap_or_default().trim();
         !key.is_empty() && pairs.iter().all(|(own, _)| own != key)
     });
     let kept: Vec<String> = kept.map(|pair| pair.trim().to_owned()).collect();
     let own = pairs.iter().map(|(key, value)| format!("{key}={value}"));
-    Ok(own.chain(kept).collect::<Vec<_>>().join(","))
+    own.chain(kept).collect::<Vec<_>>().join(",")
+}
+
+/// The tags by which an aggregator finds what an event reports.
+fn tags(pairs: &[Pair], change: &str, exit_code: Option<u8>) -> String {
+    let own = [
+        (REPORT_LABEL, Some(change.to_owned())),
+        (EXIT_CODE_LABEL, exit_code.map(|code| code.to_string())),
+    ];
+    let own = own.into_iter().filter_map(|(key, value)| Some(format!("{key}:{}", value?)));
+    // Further labels find no room in an event.
+    let labels = pairs.iter().take(LABELS_MAX - 2).map(|(key, value)| format!("{key}:{value}"));
+    labels.chain(own).collect::<Vec<_>>().join(",")
 }
 
 fn socket(given: Option<String>) -> String {
@@ -183,19 +205,26 @@ fn socket(given: Option<String>) -> String {
     })
 }
 
+/// What an event is about.
+struct Report<'a> {
+    run: &'a str,
+    what: &'a str,
+    kind: &'a str,
+}
+
 /// Sends an event about the run to the node, and warns if there is none.
-fn report(socket: &str, name: &str, what: &str, text: &str, kind: &str) {
-    let event = event(&format!("run {name} {what}"), text, kind, name);
+fn report(socket: &str, Report { run, what, kind }: &Report<'_>, text: &str, tags: &str) {
+    let event = event(&format!("run {run} {what}"), text, kind, tags);
     if let Err(error) = send(socket, event.as_bytes()) {
         eprintln!("plimsoll: the node at {socket} gets no event of the run: {error}");
     }
 }
 
 /// A DogStatsD event; line breaks are escaped as the format has them.
-fn event(title: &str, text: &str, kind: &str, run: &str) -> String {
+fn event(title: &str, text: &str, kind: &str, tags: &str) -> String {
     let mut text: String = text.replace('\n', "\\n");
     text.truncate(text.floor_char_boundary(1_000));
-    format!("_e{{{},{}}}:{title}|{text}|t:{kind}|#run:{run}", title.len(), text.len())
+    format!("_e{{{},{}}}:{title}|{text}|t:{kind}|#{tags}", title.len(), text.len())
 }
 
 fn send(socket: &str, datagram: &[u8]) -> std::io::Result<()> {
@@ -221,27 +250,41 @@ fn send(socket: &str, datagram: &[u8]) -> std::io::Result<()> {
 mod tests {
     use super::*;
 
+    fn given(name: &str, more: &[&str]) -> Result<Vec<Pair>> {
+        let more: Vec<String> = more.iter().map(|text| (*text).to_owned()).collect();
+        pairs(name, &more)
+    }
+
     #[test]
     fn the_run_and_its_labels_replace_those_of_the_environment() {
-        let of = |more: &[&str], before| {
-            let more: Vec<String> = more.iter().map(|text| (*text).to_owned()).collect();
-            labels("v42", &more, before)
-        };
-        assert_eq!(of(&[], None).unwrap(), "run=v42");
-        let all = of(&["rank=3"], Some("run=old, role=train,rank=9")).unwrap();
+        assert_eq!(labels(&given("v42", &[]).unwrap(), None), "run=v42");
+        let all = labels(&given("v42", &["rank=3"]).unwrap(), Some("run=old, role=train,rank=9"));
         assert_eq!(all, "run=v42,rank=3,role=train");
-        let error = of(&["rank"], None).unwrap_err().to_string();
+        let refused = |name: &str, more: &[&str]| given(name, more).unwrap_err().to_string();
+        let error = refused("v42", &["rank"]);
         assert_eq!(error, "--label \"rank\": write KEY=VALUE, such as rank=3");
-        assert_eq!(of(&["run=b"], None).unwrap_err().to_string(), "label \"run\" is given twice");
-        assert!(labels("a b", &[], None).unwrap_err().to_string().starts_with("--name \"a b\""));
+        assert_eq!(refused("v42", &["run=b"]), "label \"run\" is given twice");
+        assert!(refused("a b", &[]).starts_with("--name \"a b\": run name holds ' '"));
+        assert!(refused("last", &[]).contains("is reserved"));
     }
 
     #[test]
     fn an_event_states_the_bytes_of_its_title_and_text() {
-        let found = event("run v42 ended", "exit code 3\nafter 2 s", "error", "v42");
-        assert_eq!(found, "_e{13,22}:run v42 ended|exit code 3\\nafter 2 s|t:error|#run:v42");
-        let long = event("t", &"é".repeat(900), "info", "v");
+        let tags = tags(&given("v42", &["rank=3"]).unwrap(), ENDED, Some(3));
+        let found = event("run v42 ended", "exit code 3\nafter 2 s", "error", &tags);
+        let head = "_e{13,22}:run v42 ended|exit code 3\\nafter 2 s|t:error|";
+        assert_eq!(found, format!("{head}#run:v42,rank:3,run_report:ended,exit_code:3"));
+        let long = event("t", &"é".repeat(900), "info", "run:v");
         assert!(long.starts_with("_e{1,1000}:t|"), "{long}");
+    }
+
+    #[test]
+    fn more_labels_than_an_event_has_room_for_leave_its_report_whole() {
+        let many: Vec<String> = (0..40).map(|n| format!("k{n}=v")).collect();
+        let tags = tags(&pairs("v", &many).unwrap(), ENDED, Some(0));
+        let found: Vec<&str> = tags.split(',').collect();
+        assert_eq!((found.len(), found[0]), (LABELS_MAX, "run:v"));
+        assert_eq!(found[LABELS_MAX - 2..], ["run_report:ended", "exit_code:0"]);
     }
 
     #[test]

@@ -3,8 +3,9 @@
 //! This file composes the rooms and is the only one that sees all of them. A message's way:
 //! [`ingest`] decodes it, on any thread, and sets its event time, [`fleet`] merges it at most once.
 //! Once a second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves
-//! alerts and notifies. [`history`] collects what was merged for the past, [`durable`] collects
-//! each room's part of a checkpoint, and [`view`] freezes all of them for pages. The state is a
+//! alerts and notifies. [`history`] collects what was merged for the past, [`runs`] keeps which
+//! runs there are, [`durable`] collects each room's part of a checkpoint, and [`view`] freezes all
+//! of them for pages. The state is a
 //! fold over the stream: the same messages in any order lead to the same answer.
 //!
 //! DESIGN A31, A47.
@@ -16,17 +17,19 @@ pub mod history;
 pub mod ingest;
 mod queries;
 pub mod rules;
+pub mod runs;
 pub mod view;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
 use plimsoll_schemas::own_operations::NOTIFICATION_DELIVERY;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::summary::RunRow;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 use plimsoll_schemas::transport::{BusEvent, Delivered, Refusal, Ticket};
 
@@ -38,7 +41,8 @@ use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
 use history::{History, Known, StoredHistory};
 use ingest::{Decoded, Ingest, MeshLinks, Unreadable};
-use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts};
+use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts, Value};
+use runs::{RunCommand, RunError, RunRegistry};
 
 /// An aggregator's whole state.
 pub struct Core {
@@ -49,6 +53,7 @@ pub struct Core {
     alerting: Alerting,
     durable: Durable,
     history: History,
+    runs: RunRegistry,
     /// True while an evaluation is carried out elsewhere.
     is_evaluating: bool,
     /// Restarts of the process's tasks and threads.
@@ -67,6 +72,7 @@ impl Core {
             alerting: Alerting::new(mesh.clone()),
             durable: Durable::default(),
             history: History::default(),
+            runs: RunRegistry::default(),
             is_evaluating: false,
             task_restarts: 0,
             mesh,
@@ -92,6 +98,7 @@ impl Core {
             evaluator: Evaluator::restore(rules, now.mono, rest.evaluator),
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
             history: History::paused(rest.history_generation),
+            runs: RunRegistry::restore(rest.runs),
             is_evaluating: false,
             task_restarts: 0,
             mesh,
@@ -202,6 +209,7 @@ impl Core {
         }
         let (time, snapshot) = self.ingest.on_decoded(now, decoded)?;
         let Some(merged) = self.fleet.merge(&time, snapshot) else { return Ok(()) };
+        self.runs.on_merged(now.wall, &merged);
         if let Some(samples) = &merged.samples {
             self.evaluator.on_samples(self.ingest.ticked_at().mono, samples);
         }
@@ -328,6 +336,11 @@ impl Core {
         self.fleet.touch_shown();
     }
 
+    /// By how much operations have regressed, by rule; `None` of one that could not be judged.
+    pub fn on_regressions(&mut self, now: Wall, found: BTreeMap<RuleName, Option<Value>>) {
+        self.evaluator.on_regressions(now, found);
+    }
+
     /// So many tasks and threads of this process had to be started again.
     pub fn on_task_restarts(&mut self, restarts: u64) {
         self.task_restarts = restarts;
@@ -343,6 +356,14 @@ impl Core {
     ) -> Result<CommandResult, CommandError> {
         let (alerting, situation) = self.alerting();
         alerting.on_command(now, command, situation)
+    }
+
+    /// Begins or stops a run for a client.
+    ///
+    /// # Errors
+    /// When that is not possible now.
+    pub fn on_run_command(&mut self, now: Wall, command: RunCommand) -> Result<RunRow, RunError> {
+        self.runs.on_command(now, command)
     }
 
     /// Notifications on their way to the bus.
@@ -373,13 +394,13 @@ impl Core {
     }
 
     /// Budgets that no sample has matched though samples have come for minutes, each once.
-    pub fn next_unmatched(&mut self) -> Vec<plimsoll_schemas::ids::RuleName> {
+    pub fn next_unmatched(&mut self) -> Vec<RuleName> {
         self.evaluator.next_unmatched()
     }
 
     /// Budgets that for minutes have had too few samples to judge, some of them over the limit;
     /// each once.
-    pub fn next_insufficient(&mut self) -> Vec<plimsoll_schemas::ids::RuleName> {
+    pub fn next_insufficient(&mut self) -> Vec<RuleName> {
         self.evaluator.next_insufficient()
     }
 
@@ -390,6 +411,7 @@ impl Core {
             || self.fleet.has_changed()
             || self.alerting.has_changed()
             || self.history.has_changed()
+            || self.runs.has_changed()
     }
 
     /// What has changed since this was last called; `None` when nothing has.
@@ -408,6 +430,7 @@ impl Core {
             fleet: self.fleet.checkpoint(self.durable.needs_everything()),
             alerting: self.alerting.checkpoint(self.evaluator.rules()),
             history: (history, self.history.generation()),
+            runs: self.runs.checkpoint(),
         };
         Some(self.durable.checkpoint(self.mesh.clone(), parts))
     }
@@ -416,6 +439,7 @@ impl Core {
     pub fn take_changed_nodes(&mut self) -> BTreeSet<NodeName> {
         self.ingest.checkpoint();
         self.alerting.clear_changes();
+        self.runs.clear_changes();
         let changed = self.fleet.take_changed().filter(|_| !self.durable.needs_everything());
         self.durable.clear();
         changed.unwrap_or_else(|| self.fleet.nodes().keys().cloned().collect())

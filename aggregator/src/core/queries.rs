@@ -5,7 +5,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::wire::MESH_NODES_MAX;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::summary::{EventsPage, LedgerPage};
+use plimsoll_schemas::summary::{EventsPage, LedgerPage, RunsPage};
 use plimsoll_schemas::time::{Mono, Wall, seconds};
 
 use super::Core;
@@ -15,6 +15,7 @@ use super::fleet::{EventsQuery, Node, Rollups};
 use super::history::History;
 use super::ingest::Position;
 use super::rules::Inputs;
+use super::runs::RunsQuery;
 use super::view::{Nodes, ReadView, View, ViewQuery};
 
 impl Core {
@@ -158,6 +159,17 @@ impl Core {
         }
     }
 
+    /// The runs that a query matches, newest first.
+    #[must_use]
+    pub fn runs_page(&self, now: Wall, query: &RunsQuery) -> RunsPage {
+        RunsPage {
+            mesh: self.mesh.to_string(),
+            at_seconds: seconds(now.0),
+            ready: self.is_ready(),
+            runs: self.runs.rows(now, query),
+        }
+    }
+
     /// All silences that hold or are yet to begin.
     #[must_use]
     pub fn silences_page(&self) -> SilencesPage {
@@ -168,7 +180,13 @@ impl Core {
     #[must_use]
     pub fn read_view(&self, now: Wall, broker: &str) -> ReadView {
         let of = (&self.mesh, now, broker);
-        ReadView::of(of, &self.ingest, &self.fleet, &self.evaluator, &self.alerting)
+        let (evaluator, alerting) = (&self.evaluator, &self.alerting);
+        let mut view = ReadView::of(of, &self.ingest, &self.fleet, evaluator, alerting);
+        let limited = self.runs.limited();
+        if limited > 0 {
+            view.own.merged.limited.insert("run".into(), limited);
+        }
+        view
     }
 
     /// All rows at once.

@@ -14,6 +14,7 @@ mod evaluations;
 mod notifications;
 mod orders;
 mod read_views;
+mod regressions;
 mod rule_reload;
 
 use std::sync::Arc;
@@ -50,6 +51,7 @@ use confirmations::Confirmations;
 use evaluations::Evaluations;
 use notifications::Notifications;
 use read_views::ReadViews;
+use regressions::Regressions;
 use rule_reload::RuleReload;
 
 /// Wait at the end for notifications that are not acknowledged yet.
@@ -82,6 +84,7 @@ struct Driver {
     rules: RuleReload,
     views: ReadViews,
     evaluations: Evaluations,
+    regressions: Regressions,
     queries: mpsc::Receiver<Query>,
     server: Server,
     signals: Signals,
@@ -152,6 +155,7 @@ impl Driver {
             confirmations: Confirmations::default(),
             views: ReadViews::default(),
             evaluations: Evaluations::default(),
+            regressions: Regressions::default(),
             clock,
             core,
             asker: Asker::new(config.mesh.clone(), broker.bus().messenger()),
@@ -181,6 +185,9 @@ impl Driver {
             found = self.rules.next() => self.on_rules(found),
             written = self.checkpointer.written() => self.on_written(written),
             judged = self.evaluations.next() => self.on_judged(judged),
+            found = self.regressions.next() => {
+                self.core.on_regressions(self.clock.now().wall, found);
+            }
             Some((name, answer)) = self.notifications.next() => {
                 self.core.on_answer(self.clock.now(), &name, answer);
             }
@@ -195,6 +202,8 @@ impl Driver {
         if let Some(evaluation) = self.core.begin_evaluation(now) {
             self.evaluations.start(evaluation);
         }
+        let reader = || self.checkpointer.history().cloned();
+        self.regressions.start_if_due(now, self.core.rules(), reader);
         self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
         self.confirm(now.mono);
         self.notifications.send(&mut self.core, &self.broker, now);
@@ -270,6 +279,7 @@ impl Driver {
 
     fn on_rules(&mut self, found: Found) {
         self.rules.on_found(&mut self.core, self.clock.now(), found);
+        self.regressions.on_rules();
         self.views.invalidate();
     }
 
@@ -358,6 +368,15 @@ impl Driver {
             }
             Query::Silences(answer) => drop(answer.send(self.core.silences_page())),
             Query::Order(order, answer) => drop(answer.send(self.on_order(order))),
+            Query::Runs(wanted, answer) => {
+                let page = self.core.runs_page(self.clock.now().wall, &wanted);
+                drop(answer.send(Box::new(page)));
+            }
+            Query::RunOrder(order, answer) => {
+                let done = self.core.on_run_command(self.clock.now().wall, order);
+                orders::log_run(&done);
+                drop(answer.send(done));
+            }
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::History(answer) => {
                 let reader = self.checkpointer.history().cloned();

@@ -1,7 +1,19 @@
-//! The log of changes that operators make: silences and acknowledgements, and by whom.
+//! The log of changes that operators make: silences, acknowledgements and runs, and by whom.
 
 use crate::core::alerting::{AlertCommand, CommandResult};
+use crate::core::runs::RunError;
 use plimsoll_schemas::alert::{Acknowledgement, Silence};
+use plimsoll_schemas::summary::{RunRow, RunState};
+
+pub(super) fn log_run(done: &Result<RunRow, RunError>) {
+    let Ok(RunRow { name, state, by, exit_code, .. }) = done else { return };
+    match state {
+        RunState::Ended => tracing::info!(run = name.as_str(), exit_code, "run stopped"),
+        RunState::Running | RunState::NoEnd => {
+            tracing::info!(run = name.as_str(), by, "run begun");
+        }
+    }
+}
 
 pub(super) fn log(order: &AlertCommand, done: &CommandResult) {
     match order {

@@ -1,7 +1,9 @@
 //! Where the aggregator touches the world: the streams' lanes, the HTTP pages, the state file, the
-//! history file, the rule files and the receivers. It decides nothing but which lane is read next.
+//! history file, the rule files, baselines and the receivers. It decides nothing but which lane is
+//! read next.
 
 pub mod asker;
+pub mod baselines;
 pub mod checkpointer;
 pub mod decoders;
 pub mod history;

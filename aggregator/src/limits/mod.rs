@@ -3,6 +3,7 @@
 pub mod alerts;
 pub mod exposition;
 pub mod notifications;
+pub mod runs;
 
 use std::time::Duration;
 
@@ -205,6 +206,11 @@ pub const ASK_ATTEMPTS: usize = 2;
 pub const ASK_ALL_WAIT: Duration = Duration::from_secs(20);
 /// Requests to nodes under way, of all queries.
 pub const ASK_PENDING_MAX: usize = 64;
+/// Nodes on one page of `/api/v1/nodes`: less than 1 KiB each with the labels that nodes have.
+pub const NODES_PAGE_MAX: usize = 1_000;
+/// Nodes on one page of `/api/v1/hardware`. 200 readings take 25 KiB; as many as a message can hold
+/// take 1 MiB.
+pub const HARDWARE_PAGE_MAX: usize = 64;
 /// Bands of latencies in a heatmap.
 pub const HEATMAP_BANDS_MAX: usize = 256;
 /// Quantiles in one query.
@@ -228,6 +234,12 @@ pub const HISTORY_CLOCK_LEAP_LASTS: Duration = Duration::from_secs(600);
 pub const HISTORY_RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Steps in which one search drops slots of a tier that has too many bytes.
 pub const HISTORY_EXPIRY_STEPS_MAX: usize = 64;
+/// Time between two comparisons of operations with their baselines, all rules together.
+pub const REGRESSION_EVERY: Duration = Duration::from_secs(60);
+/// Age from which the result of such a comparison is unknown: several may have failed.
+pub const REGRESSION_STALE_AFTER: Duration = Duration::from_secs(300);
+/// Bytes of a baseline: some kilobytes for each of the slots of a day.
+pub const BASELINE_BYTES_MAX: u64 = 1 << 26;
 /// Longest time between two evaluations for which nodes count as expected: a process that was
 /// stopped for longer received nothing.
 pub const TICK_LONGEST: Duration = Duration::from_secs(10);

@@ -20,6 +20,30 @@ pub struct Sensor {
     pub direction: Direction,
 }
 
+impl Sensor {
+    /// The base unit with which the name ends; `None` for a plain number: a count, a load, a state.
+    #[must_use]
+    pub fn unit(&self) -> Option<&'static str> {
+        let name = self.name.strip_suffix("_total").unwrap_or(self.name);
+        UNITS
+            .into_iter()
+            .find(|unit| name.strip_suffix(unit).is_some_and(|quantity| quantity.ends_with('_')))
+    }
+}
+
+/// The units of all sensors.
+const UNITS: [&str; 9] = [
+    "bytes_per_second",
+    "bytes",
+    "celsius",
+    "cores",
+    "hertz",
+    "joules",
+    "ratio",
+    "seconds",
+    "watts",
+];
+
 /// Which of several values of one sensor or metric is the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
@@ -332,6 +356,21 @@ mod tests {
             assert_eq!(one.cumulative, one.name.ends_with("_total"), "{}", one.name);
             assert!(CATALOGUE[index + 1..].iter().all(|other| other.name != one.name));
             assert_eq!(sensor(one.name), Some(*one));
+        }
+    }
+
+    #[test]
+    fn the_unit_is_the_end_of_the_name() {
+        let table = [
+            (&CPU_USAGE_RATIO, Some("ratio")),
+            (&NETWORK_RECEIVE_BYTES_TOTAL, Some("bytes")),
+            (&GPU_PCIE_RECEIVE_BYTES_PER_SECOND, Some("bytes_per_second")),
+            (&CGROUP_CPU_LIMIT_CORES, Some("cores")),
+            (&LOAD1, None),
+            (&OOM_KILLS_TOTAL, None),
+        ];
+        for (sensor, unit) in table {
+            assert_eq!(sensor.unit(), unit, "{}", sensor.name);
         }
     }
 

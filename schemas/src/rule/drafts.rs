@@ -1,7 +1,7 @@
 //! Rules key by key, while the layers of files are laid over each other.
 
 use super::fault::{LocatedValue, RuleError};
-use super::rules::Threshold;
+use super::rules::{Baseline, Threshold};
 use super::table::{AnnotationsDraft, Table, keys_with_about, overlay_key, titled, value};
 use super::values;
 use crate::budget::{Budget, Selector, Window};
@@ -28,8 +28,17 @@ pub const BUDGET_KEYS: &[&str] = keys_with_about![
 ];
 
 /// Keys of a `[[rule]]`.
-pub const RULE_KEYS: &[&str] =
-    keys_with_about!["metric", "labels", "greater", "less", "equal", "for", "clear_for"];
+pub const RULE_KEYS: &[&str] = keys_with_about![
+    "metric",
+    "labels",
+    "greater",
+    "less",
+    "equal",
+    "baseline",
+    "window",
+    "for",
+    "clear_for"
+];
 
 /// Default of consecutive evaluations.
 const EVALUATIONS: u32 = 3;
@@ -234,6 +243,8 @@ pub(super) struct ThresholdDraft {
     metric: Option<LocatedValue<Metric>>,
     labels: Option<LocatedValue<Labels>>,
     compared: Option<LocatedValue<(Comparison, f64)>>,
+    baseline: Option<LocatedValue<String>>,
+    window: Option<LocatedValue<Window>>,
     fire_after: Option<LocatedValue<u32>>,
     clear_after: Option<LocatedValue<u32>>,
     about: AnnotationsDraft,
@@ -244,10 +255,17 @@ impl Draft for ThresholdDraft {
     const KIND: &'static str = "rule";
 
     fn read(table: &Table<'_>) -> Result<Self, RuleError> {
-        let name = table.name.clone();
-        let (metric, labels, compared) = (None, None, None);
-        let (fire_after, clear_after, about) = (None, None, AnnotationsDraft::default());
-        let mut draft = Self { name, metric, labels, compared, fire_after, clear_after, about };
+        let mut draft = Self {
+            name: table.name.clone(),
+            metric: None,
+            labels: None,
+            compared: None,
+            baseline: None,
+            window: None,
+            fire_after: None,
+            clear_after: None,
+            about: AnnotationsDraft::default(),
+        };
         for entry in table.entries() {
             let comparison = match entry.key {
                 "greater" => Some(Comparison::Greater),
@@ -271,6 +289,8 @@ impl Draft for ThresholdDraft {
             match entry.key {
                 "metric" => draft.metric = entry.read(values::metric)?,
                 "labels" => draft.labels = entry.read(values::labels)?,
+                "baseline" => draft.baseline = entry.read(values::path)?,
+                "window" => draft.window = entry.read(values::regression_window)?,
                 "for" => draft.fire_after = entry.read(values::evaluations)?,
                 "clear_for" => draft.clear_after = entry.read(values::evaluations)?,
                 _ if draft.about.read_key(&entry)? => {}
@@ -293,6 +313,8 @@ impl Draft for ThresholdDraft {
         overlay_key(&mut self.metric, above.metric);
         overlay_key(&mut self.labels, above.labels);
         overlay_key(&mut self.compared, above.compared);
+        overlay_key(&mut self.baseline, above.baseline);
+        overlay_key(&mut self.window, above.window);
         overlay_key(&mut self.fire_after, above.fire_after);
         overlay_key(&mut self.clear_after, above.clear_after);
         self.about.overlay(above.about);
@@ -302,15 +324,56 @@ impl Draft for ThresholdDraft {
         let metric = self.needed(&self.metric, "metric")?;
         let (comparison, threshold) = self.needed(&self.compared, "greater, less or equal")?;
         let fire_after = value(&self.fire_after).unwrap_or(EVALUATIONS);
+        let baseline = self.baseline(&metric, comparison)?;
         Ok(Threshold {
             name: self.name.value.clone(),
             metric,
             labels: value(&self.labels).unwrap_or_default(),
             comparison,
             value: threshold,
+            baseline,
             fire_after,
             clear_after: value(&self.clear_after).unwrap_or(fire_after),
             about: self.about.build(),
         })
+    }
+}
+
+impl ThresholdDraft {
+    /// What a regression is measured against, which no other metric is.
+    fn baseline(
+        &self,
+        metric: &Metric,
+        comparison: Comparison,
+    ) -> Result<Option<Baseline>, RuleError> {
+        if !matches!(metric, Metric::Regression(_)) {
+            let given = [
+                ("baseline", self.baseline.as_ref().map(|given| &given.position)),
+                ("window", self.window.as_ref().map(|given| &given.position)),
+            ];
+            let given = given.into_iter().find_map(|(key, at)| Some((key, at?)));
+            let Some((key, position)) = given else { return Ok(None) };
+            let problem = "belongs to the metric regression:<operation> alone; leave it out";
+            return Err(position.fault(
+                titled(Self::KIND, self.name.value.as_str()),
+                Some(key),
+                problem,
+            ));
+        }
+        let Some(path) = value(&self.baseline) else {
+            let problem = "baseline is missing: name a file that `plimsoll compare --baseline \
+                           save` wrote";
+            return Err(self.fault(None, problem));
+        };
+        if comparison != Comparison::Greater {
+            let problem = "a regression is a shift upwards; write `greater`, such as 0.05 for 5 %";
+            return Err(self.fault(Some(comparison.as_str()), problem));
+        }
+        if value(&self.labels).is_some_and(|labels| !labels.is_empty()) {
+            let problem = "a regression is that of all samples of an operation; leave labels out";
+            return Err(self.fault(Some("labels"), problem));
+        }
+        let window = value(&self.window).unwrap_or(Window::HalfHour);
+        Ok(Some(Baseline { path, window }))
     }
 }

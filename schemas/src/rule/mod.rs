@@ -19,4 +19,4 @@ pub use crate::metric::Comparison;
 pub use crate::scope::Scopes;
 pub use drafts::{BUDGET_KEYS, RULE_KEYS};
 pub use fault::{RuleError, RuleTables, RuleText};
-pub use rules::{Rule, Rules, Threshold};
+pub use rules::{Baseline, Rule, Rules, Threshold};

@@ -1,7 +1,7 @@
 //! The rules of one aggregator, and how to find the one that an alert follows from.
 
 use crate::annotations::{RuleAnnotations, Severity};
-use crate::budget::{Budget, BurnRate};
+use crate::budget::{Budget, BurnRate, Window};
 use crate::ids::{Labels, RuleName};
 use crate::metric::{Comparison, Metric};
 use crate::own_operations::is_own;
@@ -32,12 +32,23 @@ pub struct Threshold {
     pub comparison: Comparison,
     /// With what, in the metric's unit.
     pub value: f64,
+    /// Of the metric `regression:<operation>` what it is measured against; of others `None`.
+    pub baseline: Option<Baseline>,
     /// Evaluations in a row, one a second, that must find it so before the alert fires.
     pub fire_after: u32,
     /// Evaluations in a row that must not before it resolves.
     pub clear_after: u32,
     /// Severity, receivers, runbook and summary.
     pub about: RuleAnnotations,
+}
+
+/// What a regression is measured against.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Baseline {
+    /// A file that `plimsoll compare --baseline save` wrote.
+    pub path: String,
+    /// The window up to now that is compared with it.
+    pub window: Window,
 }
 
 /// One rule, whatever it watches.

@@ -173,6 +173,20 @@ pub(super) fn window(value: &DeValue<'_>) -> Read<Window> {
     })
 }
 
+/// Shorter windows have too few slots of 10 s to be compared, longer ones too many to read often.
+pub(super) fn regression_window(value: &DeValue<'_>) -> Read<Window> {
+    let found = window(value)?;
+    if (Window::FiveMinutes..=Window::OneDay).contains(&found) {
+        return Ok(found);
+    }
+    Err(format!("must be 5m to 1d for a regression, not {found}"))
+}
+
+pub(super) fn path(value: &DeValue<'_>) -> Read<String> {
+    let path = text(value)?;
+    if path.is_empty() { Err("must be the path of a file".to_owned()) } else { Ok(path) }
+}
+
 pub(super) fn samples(value: &DeValue<'_>) -> Read<u64> {
     let n = whole(value).and_then(|n| u64::try_from(n).ok());
     let n = n.filter(|n| (1..=COUNT_MAX).contains(n));

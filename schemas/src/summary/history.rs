@@ -72,12 +72,12 @@ pub struct HardwareHistoryPage {
     /// Length of a point.
     pub step_seconds: f64,
     /// Each node that was asked.
-    pub nodes: Vec<NodeHardware>,
+    pub nodes: Vec<NodeHardwareHistory>,
 }
 
 /// The readings of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct NodeHardware {
+pub struct NodeHardwareHistory {
     /// The node, and what is missing of it; its samples are values.
     #[serde(flatten)]
     pub of: NodeHistory,

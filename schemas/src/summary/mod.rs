@@ -7,19 +7,23 @@
 
 mod history;
 mod ledger;
+mod nodes;
 mod page;
 mod rules;
+mod runs;
 mod statistics;
 
 pub use history::{
     Band, BucketCount, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint,
-    HistoryTier, NodeHardware, NodeHistory, OperationsPage, OverLimit, QuantileValue,
+    HistoryTier, NodeHardwareHistory, NodeHistory, OperationsPage, OverLimit, QuantileValue,
     ReadingHistory, ReadingPoint,
 };
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
+pub use nodes::{HardwarePage, NodeHardware, NodeStatus, NodesPage, ReadingRow};
 pub use page::{
     BudgetRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, QuantileBounds, Quantiles,
     RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
 pub use rules::RulesState;
+pub use runs::{OverBudget, RunOperation, RunOrigin, RunPage, RunRow, RunState, RunsPage};
 pub use statistics::{STATISTICS_UNIT, StatisticsPage, SummaryStats};

@@ -5,3 +5,5 @@ mod labelled;
 mod nc;
 mod python;
 mod rust;
+
+pub(crate) use python::python;

@@ -26,7 +26,7 @@ pub(super) fn script(name: &str) -> Command {
 }
 
 /// A program in Python, by its path from here.
-fn python(path: &str) -> Command {
+pub(crate) fn python(path: &str) -> Command {
     let here = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap());
     let mut command = Command::new(here.join(".venv/bin/python"));
     command.arg(here.join(path));

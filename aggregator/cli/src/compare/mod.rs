@@ -17,7 +17,6 @@ use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 
 use crate::interval_log::Unit;
-use aggregator::Stored;
 use baselines::{Baselines, Request};
 pub(crate) use source::load;
 
@@ -122,10 +121,10 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
 
 /// A side from an aggregator or from a file.
 async fn side(args: &CompareArgs, name: &str) -> Result<Side> {
-    match Stored::named(name, &Zoned::now())? {
+    match aggregator::named(name, &Zoned::now())? {
         Some(stored) => {
             let api = Api::of_url(&args.url)?;
-            aggregator::load(&api, &stored).await.with_context(|| name.to_owned())
+            aggregator::load(&api, stored).await.with_context(|| name.to_owned())
         }
         None => load(name.as_ref(), args.unit),
     }

@@ -4,11 +4,10 @@
 //! DESIGN A87.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_compare::{BucketLayout, Measured, Side, Slot, baseline};
-use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_compare::history::measured;
+use plimsoll_compare::{Side, baseline};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::summary::HistoryPoint;
 use serde::Deserialize;
@@ -51,31 +50,10 @@ pub(super) fn written<'a>(
 ) -> Result<Box<RawValue>> {
     let mut side = Side { operations: BTreeMap::new() };
     for (name, slots) in operations {
-        let mut measured = Measured::new(BucketLayout::MESH);
-        measured.slots = slots.iter().filter_map(slot).collect();
         let operation = Operation::new(name).with_context(|| name.to_owned())?;
-        side.operations.insert(operation, measured);
+        side.operations.insert(operation, measured(slots));
     }
     Ok(RawValue::from_string(baseline::write(&side)?)?)
-}
-
-/// A point with its distribution as a slot; `None` without samples.
-fn slot(point: &HistoryPoint) -> Option<Slot> {
-    let mut samples = Histogram::default();
-    for bucket in point.distribution.iter().flatten() {
-        samples.record_n(nanos(bucket.upper)?, bucket.count);
-    }
-    (!samples.is_empty()).then_some(Slot {
-        node: None,
-        start_ns: nanos(point.from_seconds)?,
-        length_ns: nanos(point.to_seconds - point.from_seconds)?,
-        samples: Packed::from(&samples),
-    })
-}
-
-fn nanos(seconds: f64) -> Option<u64> {
-    let span = Duration::try_from_secs_f64(seconds).ok()?;
-    u64::try_from(span.as_nanos()).ok()
 }
 
 /// Whether an operation times epochs, and how surely: the lower, the more.

@@ -39,6 +39,7 @@ use super::fleet::{FleetChanges, Pools};
 use super::history::HistoryBatch;
 use super::ingest::{ReadUpTo, StoredIngest};
 use super::rules::StoredEvaluator;
+use super::runs::StoredRuns;
 
 /// What is known of the store.
 #[derive(Debug)]
@@ -66,6 +67,8 @@ pub struct Parts {
     pub alerting: StoredAlerting,
     /// What the history adds, and the generation that it then has.
     pub history: (Option<Arc<HistoryBatch>>, u64),
+    /// Of `runs`.
+    pub runs: StoredRuns,
 }
 
 impl Default for Durable {
@@ -94,7 +97,7 @@ impl Durable {
 
     /// What has changed since this was last called.
     pub fn checkpoint(&mut self, mesh: MeshName, parts: Parts) -> Changes {
-        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, history } = parts;
+        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, history, runs } = parts;
         let (history, history_generation) = history;
         let pools = Arc::new(fleet.pools);
         let pools_before = self.pools.replace(Arc::clone(&pools));
@@ -113,6 +116,7 @@ impl Durable {
                 fleet: fleet.rest,
                 alerting,
                 history_generation,
+                runs,
             },
             history,
         }

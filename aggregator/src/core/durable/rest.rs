@@ -8,6 +8,7 @@ use crate::core::alerting::StoredAlerting;
 use crate::core::fleet::StoredFleet;
 use crate::core::ingest::StoredIngest;
 use crate::core::rules::StoredEvaluator;
+use crate::core::runs::StoredRuns;
 
 /// The state beside nodes and pools.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -26,4 +27,7 @@ pub struct Rest {
     pub alerting: StoredAlerting,
     /// The history's latest batch when it was taken; 0 without a history.
     pub history_generation: u64,
+    /// Runs; none in a record from before there were any.
+    #[serde(default)]
+    pub runs: StoredRuns,
 }

@@ -46,6 +46,7 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, RuleName};
 use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators};
 use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::run::RunReport;
 use plimsoll_schemas::summary::{EventRow, Presence};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{Events, Interval, Latency, Snapshot};
@@ -105,8 +106,12 @@ pub struct Fleet {
 /// A snapshot that was merged.
 #[derive(Debug)]
 pub struct MergedSnapshot {
+    /// Its node.
+    pub node: NodeName,
     /// When its interval ended.
     pub taken: Wall,
+    /// What it reports of runs, and when that happened.
+    pub run_reports: Vec<(Wall, RunReport)>,
     /// The length of its interval in nanoseconds, if it is the one of the interval's messages that
     /// has the node's report.
     pub reported: Option<u64>,
@@ -326,7 +331,14 @@ impl Fleet {
             node.take_bus(from, bus);
             node.observe_bus();
         }
+        let mut run_reports = Vec::new();
         if let Some(Events { events }) = event {
+            let length = Duration::from_nanos(header.length_ns);
+            run_reports.extend(events.iter().filter_map(|event| {
+                // Its sender's clock may be anything; it was in this interval.
+                let at = taken.minus(ended.since(event.at).min(length));
+                Some((at, RunReport::of(event)?))
+            }));
             let without_room = node.take_events(from, &events);
             self.events.push(&header.node, time.arrived, events);
             self.counts.reject("service_check", without_room);
@@ -336,7 +348,8 @@ impl Fleet {
             self.deliveries.on_merged(node, since_stored);
         }
         let Some(latency) = latency else {
-            return Some(MergedSnapshot { taken, reported, samples: None });
+            let node = header.node;
+            return Some(MergedSnapshot { node, taken, run_reports, reported, samples: None });
         };
         let without_room = node.take_numbers(from, &latency);
         self.counts.reject("number", without_room);
@@ -346,7 +359,7 @@ impl Fleet {
         let pools = (Arc::make_mut(&mut self.operations), &mut self.rollups, &mut self.counts);
         merge_samples(times, &header.labels, &latency, node, pools, &self.retention);
         let samples = Some(MergedSamples { node_labels: header.labels, latency });
-        Some(MergedSnapshot { taken, reported, samples })
+        Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples })
     }
 
     /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.

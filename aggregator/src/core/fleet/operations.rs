@@ -8,6 +8,8 @@ use crate::limits::OPERATIONS_MAX;
 use litemap::LiteMap;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{Operation, RuleName};
+use plimsoll_schemas::own_operations::is_own;
+use plimsoll_schemas::summary::SampleTotals;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
@@ -95,6 +97,19 @@ impl Operations {
     #[must_use]
     pub fn get_selected(&self, budget: &RuleName) -> Option<&Windows> {
         self.selected.get(budget)
+    }
+
+    /// Samples of all operations, those of jobs apart from the system's own.
+    ///
+    /// DESIGN A61.
+    #[must_use]
+    pub fn sample_totals(&self) -> SampleTotals {
+        let mut totals = SampleTotals::default();
+        for (operation, windows) in self.iter() {
+            let sum = if is_own(operation) { &mut totals.own } else { &mut totals.jobs };
+            *sum = sum.saturating_add(windows.total_exact().count);
+        }
+        totals
     }
 
     /// Takes an operation's windows as they were stored.

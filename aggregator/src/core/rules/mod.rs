@@ -253,6 +253,12 @@ impl Evaluator {
         }
     }
 
+    /// By how much operations had regressed at `at`, by rule; `None` of one that could not be
+    /// judged.
+    pub fn on_regressions(&mut self, at: Wall, found: BTreeMap<RuleName, Option<Value>>) {
+        self.self_monitoring.on_regressions(at, found);
+    }
+
     /// A checkpoint was taken that is to be stored.
     pub fn on_checkpoint_taken(&mut self, now: Wall) {
         self.self_monitoring.on_taken(now);

@@ -1,9 +1,13 @@
-//! Self-monitoring: metrics of the aggregator itself that rules may watch under the fleet's scope.
+//! Self-monitoring: metrics of the aggregator itself that rules may watch under the fleet's scope,
+//! and what it has found out about regressions.
 //!
 //! DESIGN A7.
 
-use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, RESTARTS_WITHIN};
-use plimsoll_schemas::ids::{Labels, Operation};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, REGRESSION_STALE_AFTER, RESTARTS_WITHIN};
+use plimsoll_schemas::ids::{Labels, Operation, RuleName};
 use plimsoll_schemas::metric::AggregatorMetric;
 use plimsoll_schemas::time::Wall;
 
@@ -23,6 +27,8 @@ pub(super) struct SelfMonitoring {
     /// True from when a checkpoint was taken until one is stored.
     is_storing: bool,
     absent: Vec<Operation>,
+    /// By how much operations have regressed, by rule, and when that was found.
+    regressions: (Wall, Arc<BTreeMap<RuleName, Option<Value>>>),
 }
 
 /// What the other rooms count of the aggregator itself.
@@ -52,6 +58,19 @@ impl SelfMonitoring {
             self.stored_at = self.stored_at.map(|stored| stored.max(at));
         }
         self.absent = absent;
+    }
+
+    /// Takes by how much operations have regressed, by rule.
+    pub(super) fn on_regressions(&mut self, at: Wall, found: BTreeMap<RuleName, Option<Value>>) {
+        self.regressions = (at, Arc::new(found));
+    }
+
+    /// By how much the operation of a rule has regressed, if that was compared lately; the inner
+    /// option is `None` if there was not enough to judge.
+    pub(super) fn regression(&self, at: Wall, rule: &RuleName) -> Option<Option<Value>> {
+        let (found_at, found) = &self.regressions;
+        let is_fresh = at.since(*found_at) < REGRESSION_STALE_AFTER;
+        found.get(rule).filter(|_| is_fresh).cloned()
     }
 
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]

@@ -29,9 +29,8 @@ pub(super) fn judge_thresholds(
 ) -> Vec<AlertFinding> {
     let active: Vec<_> = thresholds.iter().map(|threshold| active.of(&threshold.name)).collect();
     let mut found = Vec::new();
-    let mut find = |index: usize, name: Option<&NodeName>, value: Found| {
+    let mut find = |index: usize, name: Option<&NodeName>, finding: Finding| {
         let threshold = &thresholds[index];
-        let finding = compare(threshold, value.map(|(value, _)| value));
         // An active alert takes findings without data too.
         if finding == Finding::Breach || active[index].contains(&name) {
             let (rule, operation) = (threshold.name.clone(), threshold.metric.operation());
@@ -44,16 +43,21 @@ pub(super) fn judge_thresholds(
         }
     };
     for (index, threshold) in thresholds.iter().enumerate() {
-        if let Metric::Fleet(figure) = threshold.metric {
-            let value = own.figure(at, figure, inputs).map(|value| (value.value, None));
-            find(index, None, value);
+        if is_of_fleet(&threshold.metric) {
+            let value = value_of(at, threshold, &Scope::Fleet, inputs, own);
+            let finding = match own.regression(at, &threshold.name) {
+                Some(None) => Finding::Insufficient,
+                _ => compare(threshold, value.map(|value| value.value)),
+            };
+            find(index, None, finding);
         }
     }
     for (name, node) in inputs.fleet.shown() {
         let node = NodeAt::new(node, at);
         for (index, threshold) in thresholds.iter().enumerate() {
-            if !matches!(threshold.metric, Metric::Fleet(_)) {
-                find(index, Some(name), node_value(inputs, &node, name, threshold));
+            if !is_of_fleet(&threshold.metric) {
+                let value = node_value(inputs, &node, name, threshold);
+                find(index, Some(name), compare(threshold, value.map(|(value, _)| value)));
             }
         }
     }
@@ -70,7 +74,8 @@ pub(super) fn value_of(
 ) -> Option<Value> {
     match (&threshold.metric, scope) {
         (Metric::Fleet(figure), Scope::Fleet) => own.figure(at, *figure, inputs),
-        (Metric::Fleet(_), Scope::Node(_)) | (_, Scope::Fleet) => None,
+        (Metric::Regression(_), Scope::Fleet) => own.regression(at, &threshold.name).flatten(),
+        (Metric::Fleet(_) | Metric::Regression(_), Scope::Node(_)) | (_, Scope::Fleet) => None,
         (_, Scope::Node(name)) => {
             let node = NodeAt::new(inputs.fleet.nodes().get(name)?, at);
             let (value, labels) = match sensed(threshold) {
@@ -82,6 +87,11 @@ pub(super) fn value_of(
     }
 }
 
+/// Whether there is one value for all nodes.
+fn is_of_fleet(metric: &Metric) -> bool {
+    matches!(metric, Metric::Fleet(_) | Metric::Regression(_))
+}
+
 fn node_value<'n>(
     inputs: Inputs<'_>,
     node: &NodeAt<'n>,
@@ -91,7 +101,7 @@ fn node_value<'n>(
     let wanted = &threshold.labels;
     let is_whole = || fits(wanted, &Labels::default(), node);
     match &threshold.metric {
-        Metric::Fleet(_) => None,
+        Metric::Fleet(_) | Metric::Regression(_) => None,
         Metric::Node(NodeMetric::LedgerGap) => {
             #[expect(clippy::cast_precision_loss, reason = "compared with a threshold")]
             let samples = inputs.fleet.lasting_gap(name).filter(|_| is_whole())? as f64;

@@ -281,6 +281,7 @@ fn rules(time_scale: u32) -> Rules {
         labels: Labels::default(),
         comparison: Comparison::Greater,
         value: 4_000.0,
+        baseline: None,
         fire_after: 2,
         clear_after: 5,
         about: RuleAnnotations::default(),

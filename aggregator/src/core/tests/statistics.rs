@@ -4,7 +4,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::SummaryStats;
 
 use super::*;
-use crate::core::view::{NoStatistics, StatisticsQuery};
+use crate::core::view::{NoStatistics, StatisticsQuery, UnknownNode};
 
 fn query(operation: &str, node: Option<&str>, window: Option<Window>) -> StatisticsQuery {
     let node = node.map(|name| NodeName::new(name).unwrap());
@@ -66,7 +66,7 @@ fn an_expired_node_has_no_statistics() {
     let later = start().after(3 * 86_400 * SECOND);
     core.on_deadline(later);
     let found = core.read_view(later.wall, "t").statistics(&query("epoch_hook", Some("a"), None));
-    assert_eq!(found, Err(NoStatistics::Node("a".to_owned())));
+    assert_eq!(found, Err(UnknownNode(NodeName::new("a").unwrap()).into()));
 }
 
 #[test]

@@ -4,15 +4,17 @@
 //! the driver waits. Rows, quantiles and pages are computed from it on another thread. It decides
 //! nothing and changes nothing.
 //!
-//! Interface: [`ReadView::of`] freezes; [`ReadView::view`], [`ReadView::statistics`] and
-//! [`ReadView::ledger_page`] compute.
+//! Interface: [`ReadView::of`] freezes; [`ReadView::view`], [`ReadView::statistics`],
+//! [`ReadView::nodes_page`], [`ReadView::hardware_page`] and [`ReadView::ledger_page`] compute.
 
 mod alert_counts;
 mod alerts;
 mod error_budgets;
 mod fleet_sums;
+mod hardware_page;
 mod ledger_page;
 mod nodes;
+mod nodes_page;
 mod own_counts;
 mod read_view;
 mod rollups;
@@ -24,20 +26,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
-use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::{LedgerPage, NodeRow, Presence, RulesState, SampleTotals, Summary};
+use plimsoll_schemas::summary::{LedgerPage, Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
 pub use alert_counts::AlertCounts;
 pub use alerts::AlertView;
+pub use hardware_page::HardwareQuery;
 pub use nodes::{NodeView, Nodes};
+pub use nodes_page::NodesQuery;
 pub use own_counts::OwnCounts;
-pub use read_view::ReadView;
+pub use read_view::{ReadView, UnknownNode};
 pub use rows::Total;
 pub use statistics::{NoStatistics, StatisticsQuery};
 
-use super::fleet::{Node, Operations, Trouble};
+use super::fleet::{Node, Trouble};
 use super::rules::ErrorBudget;
 use fleet_sums::FleetSums;
 use rows::Rows;
@@ -128,7 +131,7 @@ impl ReadView {
                 broker: self.broker.clone(),
                 presence: sums.presence,
                 ledger: sums.ledger,
-                samples: query.fleet.then(|| sample_totals(&self.fleet)),
+                samples: query.fleet.then(|| self.fleet.sample_totals()),
                 nodes: nodes.iter().map(|(name, node)| self.node_row(name, node)).collect(),
                 operations,
                 rollups,
@@ -177,33 +180,4 @@ impl ReadView {
         let names = self.rules.budgets.iter().map(|budget| &budget.name);
         names.map(|name| (name.clone(), some.contains(name))).collect()
     }
-
-    fn node_row(&self, name: &NodeName, node: &Node) -> NodeRow {
-        let bus = &node.bus.value;
-        NodeRow {
-            node: name.to_string(),
-            presence: node.presence(self.at),
-            last_seen_seconds: seconds(node.last_seen.0),
-            ledger: node.account.ledger(),
-            gap_samples: self.gap_samples(name),
-            outbox_depth: bus.outbox_depth,
-            outbox_depth_max: bus.outbox_depth_max,
-            rerouted: bus.rerouted,
-            dropped: bus.dropped,
-            version: bus.version.to_string(),
-            suspect_units: bus.suspect_units,
-        }
-    }
-}
-
-/// Samples of all operations, those of jobs apart from the system's own.
-///
-/// DESIGN A61.
-fn sample_totals(fleet: &Operations) -> SampleTotals {
-    let mut totals = SampleTotals::default();
-    for (operation, windows) in fleet.iter() {
-        let sum = if is_own(operation) { &mut totals.own } else { &mut totals.jobs };
-        *sum = sum.saturating_add(windows.total_exact().count);
-    }
-    totals
 }

@@ -13,6 +13,7 @@ use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::Wall;
+use thiserror::Error;
 
 use super::alert_counts::AlertCounts;
 use super::own_counts::OwnCounts;
@@ -62,6 +63,14 @@ pub struct ReadView {
     /// Operations with a budget that have samples, and whether they are absent.
     pub absence: Vec<(Operation, bool)>,
 }
+
+/// A node that is unknown or has expired.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[error(
+    "node \"{0}\" is unknown; /api/v1/nodes lists all nodes. Check its name, that it runs, and that \
+     it has the same mesh and broker as this aggregator"
+)]
+pub struct UnknownNode(pub NodeName);
 
 impl ReadView {
     /// What is known now. `broker` is the state of the connection.
@@ -114,6 +123,16 @@ impl ReadView {
             insufficient: evaluator.insufficient(),
             absence: evaluator.absence(fleet),
         }
+    }
+
+    /// A node that is shown, by its name.
+    ///
+    /// # Errors
+    /// When there is none of this name.
+    pub fn node(&self, name: &NodeName) -> Result<&Arc<Node>, UnknownNode> {
+        let found = self.nodes.binary_search_by(|(other, _)| other.cmp(name));
+        let node = found.ok().map(|place| &self.nodes[place].1).filter(|node| !node.hidden);
+        node.ok_or_else(|| UnknownNode(name.clone()))
     }
 
     /// The nodes that are shown, in order of their names.

@@ -10,8 +10,8 @@ use plimsoll_schemas::summary::{STATISTICS_UNIT, StatisticsPage, SummaryStats};
 use plimsoll_schemas::time::seconds;
 use thiserror::Error;
 
-use super::read_view::ReadView;
-use crate::core::fleet::{Merged, Operations, Windows};
+use super::read_view::{ReadView, UnknownNode};
+use crate::core::fleet::{Merged, Windows};
 
 /// Which statistics a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,11 +28,8 @@ pub struct StatisticsQuery {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NoStatistics {
     /// The node is unknown or has expired.
-    #[error(
-        "node {0:?} is unknown; /api/v1/ledger lists all nodes. Check its name, that it runs, and \
-         that it has the same mesh and broker as this aggregator"
-    )]
-    Node(String),
+    #[error(transparent)]
+    Node(#[from] UnknownNode),
     /// The scope has no sample of the operation.
     #[error(
         "no sample of the operation {operation:?} has arrived of {scope}; /metrics lists the \
@@ -62,7 +59,7 @@ impl ReadView {
         let StatisticsQuery { operation, node, window } = query;
         let (scope, operations) = match node {
             None => (Scope::Fleet, &*self.fleet),
-            Some(name) => (Scope::Node(name.clone()), self.operations_of(name)?),
+            Some(name) => (Scope::Node(name.clone()), &self.node(name)?.operations),
         };
         let windows = operations.get(operation).ok_or_else(|| NoStatistics::Operation {
             operation: operation.to_string(),
@@ -83,13 +80,6 @@ impl ReadView {
             approximate: samples.is_approximate(),
             stats: stats(exact, &samples),
         })
-    }
-
-    fn operations_of(&self, name: &NodeName) -> Result<&Operations, NoStatistics> {
-        let found = self.nodes.binary_search_by(|(other, _)| other.cmp(name));
-        let node = found.ok().map(|place| &self.nodes[place].1).filter(|node| !node.hidden);
-        let node = node.ok_or_else(|| NoStatistics::Node(name.to_string()))?;
-        Ok(&node.operations)
     }
 
     fn samples(&self, windows: &Windows, window: Option<Window>) -> (ExactFigures, Merged) {

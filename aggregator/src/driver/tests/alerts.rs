@@ -79,7 +79,7 @@ async fn request(address: SocketAddr, [line, token, body]: [String; 3]) -> Strin
     answer
 }
 
-fn json<T: serde::de::DeserializeOwned>(answer: &str) -> T {
+pub(super) fn json<T: serde::de::DeserializeOwned>(answer: &str) -> T {
     let (_, body) = answer.split_once("\r\n\r\n").unwrap();
     serde_json::from_str(body).unwrap()
 }

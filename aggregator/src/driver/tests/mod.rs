@@ -1,6 +1,8 @@
 //! The driver on a real broker with more to read than one turn reads.
 
 mod alerts;
+mod regressions;
+mod runs;
 mod silences;
 
 use std::collections::BTreeMap;

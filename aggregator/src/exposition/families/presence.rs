@@ -32,8 +32,8 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Offset of the node's clock from the broker's; negative when the node's is behind";
     writer.family(Family::gauge("plimsoll_node_clock_skew_seconds", help), |rows| {
         for (labels, node) in page.up_nodes() {
-            if let Some(ahead_ns) = node.node.clock_ahead_ns() {
-                rows.add(&[labels], Value::Float(seconds(ahead_ns)));
+            if let Some(ahead) = node.node.clock_ahead_seconds() {
+                rows.add(&[labels], Value::Float(ahead));
             }
         }
     });
@@ -59,9 +59,4 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::Count(node.node.account.conflicts()));
         }
     });
-}
-
-#[expect(clippy::cast_precision_loss, reason = "a second is exact enough at a hundred days")]
-fn seconds(ns: i64) -> f64 {
-    ns as f64 / 1e9
 }

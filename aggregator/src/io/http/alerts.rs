@@ -127,7 +127,7 @@ fn status(refused: &CommandError) -> StatusCode {
 }
 
 /// Checks that the client shows the token.
-fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(), Box<Response>> {
+pub(super) fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(), Box<Response>> {
     let Some(token) = token else {
         let why = "changes over HTTP need a token, and none is configured; set http.token_file";
         return Err(Box::new(refuse(StatusCode::FORBIDDEN, why)));

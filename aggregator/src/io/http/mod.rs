@@ -1,5 +1,5 @@
-//! The aggregator's HTTP API: Prometheus metrics, summary, statistics, ledger, events and alerts as
-//! JSON, silences and acknowledgements, liveness and readiness.
+//! The aggregator's HTTP API: Prometheus metrics, summary, nodes, hardware, statistics, ledger,
+//! history, events and alerts as JSON, silences and acknowledgements, runs, liveness and readiness.
 //!
 //! The driver owns the state. A handler sends it a [`Query`]; `pages` renders pages from the read
 //! view that it returns. Nothing here changes the state by itself, and a request that is not
@@ -9,10 +9,14 @@ mod accept;
 mod alerts;
 mod events;
 mod history;
+mod near;
+mod nodes;
+mod openapi;
 mod orders;
 mod pages;
 mod parts;
 mod query;
+mod runs;
 mod statistics;
 
 use std::sync::Arc;
@@ -43,9 +47,12 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
     let (sender, received) = mpsc::channel(QUERIES_MAX);
     let queries = QuerySender::new(sender);
     let pages = Arc::new(Pages::new(settings));
+    let history = history::HistoryHandler::new(queries.clone());
+    let runs = runs::routes(queries.clone(), token.clone(), history.clone());
     let alerts = alerts::routes(queries.clone(), token);
     let statistics = statistics::routes(queries.clone());
-    let history = history::routes(queries.clone());
+    let history = history::routes(history);
+    let nodes = nodes::routes(queries.clone());
     let router = Router::new()
         .route("/", get(async || INDEX))
         .route("/metrics", get(show_metrics))
@@ -59,7 +66,10 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .with_state(Handler { queries, pages })
         .merge(alerts)
         .merge(statistics)
-        .merge(history);
+        .merge(history)
+        .merge(nodes)
+        .merge(openapi::routes())
+        .merge(runs);
     (router, received)
 }
 
@@ -67,6 +77,13 @@ const INDEX: &str = "plimsoll-aggregator
 /metrics           for Prometheus, as text, OpenMetrics or protobuf: the fleet, the worst nodes
 /metrics/nodes     the same for all nodes, without the fleet
 /metrics/summary   JSON: nodes, ledger, operations, budgets, alert changes
+/api/v1/nodes      JSON: the state of each node, by name
+                   ?node=, presence=up|silent|left, after=, limit=1..1000
+/api/v1/hardware   JSON: the newest sensor readings of each node, by name
+/api/v1/hardware/history
+                   JSON: readings at any past time, from nodes' own histories
+                   ?node=, sensor=, from=, to=, last=, step=
+                   ?node=, sensor=, after=, limit=1..64
 /api/v1/ledger     JSON: the full ledger by node and incarnation, with sequence gaps
 /api/v1/statistics JSON: count, mean, std, min, max and percentiles of one operation, in seconds
                    ?operation=, node=, window=10s|1m|5m|30m|1h|2h|6h|1d|3d|30d|total
@@ -75,6 +92,13 @@ const INDEX: &str = "plimsoll-aggregator
                    quantiles=0.5,0.99, over=18ms, distribution=true
 /api/v1/heatmap    JSON: the same by time and latency, ?bands=48 beside these
 /api/v1/operations JSON: the operations and groups of which a history is kept
+/api/v1/runs       JSON: the runs, newest first
+                   ?state=running|ended|no_end, limit=1..1000
+                   POST {name, labels, by}; POST /api/v1/runs/<name>/stop {exit_code}
+/api/v1/runs/<name>
+                   JSON: one run with the latencies from its begin to its end; last: the newest
+/api/v1/runs/compare
+                   JSON: shifts from one run to another, ?a=, b=, operation=
 /api/v1/events     JSON: the newest events and service checks, newest first
                    ?limit=1..256, node=, source=event|service_check,
                    alert_type=info|success|warning|error
@@ -88,6 +112,8 @@ const INDEX: &str = "plimsoll-aggregator
                    POST and DELETE need `Authorization: Bearer <token>` with the http.token_file
 /api/v1/alerts/undeliverable
                    JSON: the newest undeliverable notifications, oldest first
+/api/v1/openapi.json
+                   JSON: the OpenAPI document of all of these
 /healthz           200 while the process runs
 /readyz            200 while the broker is connected and the streams' backlog has been read
 ";
@@ -156,3 +182,6 @@ async fn show_readiness(State(handler): State<Handler>) -> Response {
         (_, true) => probe(true, format!("ready, broker is {broker}")),
     }
 }
+
+#[cfg(test)]
+mod tests;

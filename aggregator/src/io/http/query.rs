@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::summary::EventsPage;
+use plimsoll_schemas::summary::{EventsPage, RunRow, RunsPage};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::alerting::CommandError;
@@ -13,6 +13,7 @@ use crate::core::alerting::Undeliverable;
 use crate::core::alerting::{AlertCommand, AlertsQuery, CommandResult};
 use crate::core::fleet::{EventsQuery, Pool};
 use crate::core::history::{BatchId, Unstored};
+use crate::core::runs::{RunCommand, RunError, RunsQuery};
 use crate::core::view::ReadView;
 use crate::exposition::ReadViewStats;
 use crate::io::asker::AskHandle;
@@ -30,6 +31,10 @@ pub enum Query {
     Silences(oneshot::Sender<SilencesPage>),
     /// A change of silences or acknowledgements, from an authorized client.
     Order(AlertCommand, oneshot::Sender<Result<CommandResult, CommandError>>),
+    /// The runs that match.
+    Runs(RunsQuery, oneshot::Sender<Box<RunsPage>>),
+    /// A begin or stop of a run, from an authorized client.
+    RunOrder(RunCommand, oneshot::Sender<Result<RunRow, RunError>>),
     /// The newest undeliverable notifications.
     Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
     /// The mesh, and what reads its history, if one is kept.

@@ -16,6 +16,7 @@ use plimsoll_schemas::settings::Resolved;
 use toml::{Table, Value};
 
 use crate::config::Config;
+use crate::io::baselines;
 use crate::io::notify::Endpoint;
 
 /// Prefix of the environment variables that are settings.
@@ -83,6 +84,18 @@ impl Sources {
         let open = &mut |path: &str| note_and_read(stamps, Path::new(path));
         let rules = load(&files.files, over, files.time_scale, open);
         let rules = rules.map_err(|error| error.to_string())?;
+        for rule in &rules.thresholds {
+            let Some(baseline) = &rule.baseline else { continue };
+            if resolved.value.history.path.is_none() {
+                let name = rule.name.as_str();
+                return Err(format!(
+                    "rule {name:?}: a regression needs a history: set history.path"
+                ));
+            }
+            let path = PathBuf::from(&baseline.path);
+            stamps.insert(path.clone(), stamp(&path));
+            baselines::check(rule)?;
+        }
         Ok(Loaded { resolved, rules })
     }
 

@@ -201,3 +201,37 @@ fn changed_roll_ups_are_found_and_need_no_restart_unless_they_are_wrong() {
     let found = until(&mut watch, |found| found.rules.is_ok());
     assert_eq!((names(&found), found.restart), (vec!["run".into(), "by_rack".into()], vec![]));
 }
+
+#[test]
+fn a_regression_needs_a_history_and_a_baseline_whose_change_is_noticed() {
+    let dir = Dir::new();
+    let rule = |path: &str| {
+        format!(
+            "[[rule]]\nname = 'slower'\nmetric = 'regression:fetch'\ngreater = 0.05\n\
+             baseline = {path:?}\n"
+        )
+    };
+    let absent = dir.path("v1.json").display().to_string();
+    let refused = dir.settings(&rule(&absent), &[]).load().0.unwrap_err();
+    assert!(refused.contains("rule \"slower\": a regression needs a history"), "{refused}");
+    let state = format!("state.path={}", dir.path("state.redb").display());
+    let history = format!("history.path={}", dir.path("history.redb").display());
+    let sources = dir.settings(&rule(&absent), &[&state, &history]);
+    let (refused, stamps) = sources.load();
+    let refused = refused.unwrap_err();
+    assert!(refused.contains("rule \"slower\": baseline: "), "{refused}");
+    assert!(refused.contains("No such file"), "{refused}");
+    assert!(stamps.contains_key(&dir.path("v1.json")), "a later file is noticed");
+    let slot = r#"{"start_ns":0,"length_ns":1000,"buckets":[[5,1]]}"#;
+    dir.write(
+        "v1.json",
+        format!(
+            "{{\"format\":\"plimsoll-baseline\",\"version\":1,\"operations\":{{\"fetch\":{{\
+             \"layout\":{{\"unit_ns\":1,\"low\":{},\"digits\":{}}},\"slots\":[{slot}]}}}}}}",
+            plimsoll_schemas::histogram::layout::LOW_NS,
+            plimsoll_schemas::histogram::layout::DIGITS
+        ),
+    );
+    let loaded = sources.load().0.unwrap();
+    assert_eq!(loaded.rules.thresholds.last().unwrap().name.as_str(), "slower");
+}

@@ -164,6 +164,7 @@ fn a_file_may_define_all_of_a_rule() {
         labels: Labels::new([("job", "train")]).unwrap(),
         comparison: Comparison::Greater,
         value: 3.0,
+        baseline: None,
         fire_after: 2,
         clear_after: 9,
         about: RuleAnnotations::default(),

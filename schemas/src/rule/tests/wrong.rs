@@ -421,3 +421,27 @@ fn settings_that_came_of_no_file_are_refused_without_a_line() {
     let expected = "--set: budget \"x\": limit: 7 has no unit; write \"7ms\"";
     assert_eq!(error.to_string(), expected);
 }
+
+#[test]
+fn a_regression_has_a_baseline_and_nothing_else_has_one() {
+    let rule = |lines: &str| format!("[[rule]]\nname = 'slower'\n{lines}\n");
+    let of = |lines: &str| read(&[("a.toml", &rule(lines))]).map(|rules| rules.thresholds);
+    let whole = "metric = 'regression:fetch'\ngreater = 0.05\nbaseline = 'v1.json'";
+    let built = of(whole).unwrap().pop().unwrap();
+    let baseline = Baseline { path: "v1.json".to_owned(), window: Window::HalfHour };
+    assert_eq!(built.baseline, Some(baseline));
+    for (lines, words) in [
+        ("metric = 'regression:fetch'\ngreater = 0.05", "baseline is missing: name a file"),
+        ("metric = 'regression:fetch'\nless = 0.05\nbaseline = 'v'", "write `greater`"),
+        ("metric = 'pending_messages'\ngreater = 5\nbaseline = 'v'", "baseline: belongs to the"),
+        ("metric = 'gauge:depth'\ngreater = 5\nwindow = '5m'", "window: belongs to the metric"),
+        (&format!("{whole}\nwindow = '1m'"), "must be 5m to 1d for a regression, not 1m"),
+        (&format!("{whole}\nwindow = '3d'"), "must be 5m to 1d for a regression, not 3d"),
+        (&format!("{whole}\nlabels = {{ rank = '1' }}"), "leave labels out"),
+        ("metric = 'regression:a b'\ngreater = 0.05\nbaseline = 'v'", "unknown metric"),
+        ("metric = 'regression:fetch'\ngreater = 0.05\nbaseline = ''", "must be the path"),
+    ] {
+        let error = of(lines).unwrap_err();
+        assert!(error.contains(words), "{error}");
+    }
+}

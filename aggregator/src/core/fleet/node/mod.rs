@@ -156,6 +156,13 @@ impl Node {
         self.clock.ahead_ns(self.round_trip())
     }
 
+    /// The same in seconds.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "a second is exact enough at a hundred days")]
+    pub fn clock_ahead_seconds(&self) -> Option<f64> {
+        self.clock_ahead_ns().map(|ns| ns as f64 / 1e9)
+    }
+
     /// Takes its labels.
     pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
         self.labels.offer((&self.account, self.last_seen), from, labels.clone());

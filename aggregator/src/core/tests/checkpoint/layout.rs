@@ -4,18 +4,20 @@
 use std::fmt;
 
 use plimsoll_schemas::alert::Acknowledgement;
+use plimsoll_schemas::ids::RunName;
 use plimsoll_schemas::rule::Severity;
-use plimsoll_schemas::wire::{AlertType, Events};
+use plimsoll_schemas::wire::{AlertType, Event, Events};
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::*;
 use crate::core::durable::RECORD_VERSION;
+use crate::core::runs::RunCommand;
 use crate::core::tests::events::{check, event};
 use crate::core::tests::thresholds::world::World as Machine;
 
 /// The version of the records, and the checksum of their shapes. A change of one requires a change
-/// of the other, unless the example itself has changed.
-const LAYOUT: (u16, u32) = (12, 3_123_050_793);
+/// of the other, unless the example itself has changed, or a field with a default was added.
+const LAYOUT: (u16, u32) = (12, 387_356_078);
 
 /// Of a stored value the types, the names of fields and the lengths of lists, but no values.
 struct Shape(String);
@@ -137,7 +139,9 @@ fn example() -> StoredRecords {
     machine.takes_ms = Some(400);
     machine.lives(12);
     let mut other = Speaker::new("b").of(3);
-    let events = vec![event("e", 1), check("db", AlertType::Error)];
+    let labels = Labels::new([("run", "v42"), ("run_report", "ended"), ("rank", "3")]).unwrap();
+    let reported = Event { labels, ..event("run v42 ended", 1) };
+    let events = vec![event("e", 1), check("db", AlertType::Error), reported];
     machine.deliver(&other.message(machine.now, Body::Event(Events { events }), false));
     let ended_operations = Box::new([Operation::new("epoch_hook").unwrap()]);
     let bus = Bus { ended_operations, ..Bus::default() };
@@ -154,6 +158,9 @@ fn example() -> StoredRecords {
     };
     let key = firing.iter().find(|row| row.state == AlertState::Firing).unwrap().key.clone();
     machine.core.on_order(machine.now.wall, AlertCommand::Acknowledge(key, of)).unwrap();
+    let name = RunName::new("v43").unwrap();
+    let run = |by| RunCommand::Begin { name: name.clone(), labels: Labels::default(), by };
+    machine.core.on_run_command(machine.now.wall, run(Some("ann".to_owned()))).unwrap();
     while let Some(post) = machine.core.next_post(machine.now) {
         machine.core.on_answer(machine.now, &post.receiver, Answer::of_status(200, None));
     }

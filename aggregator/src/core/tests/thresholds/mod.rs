@@ -1,6 +1,7 @@
 //! Thresholds from real messages.
 
 mod connection;
+mod regression;
 mod walk;
 pub(crate) mod world;
 

@@ -25,6 +25,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 use tokio::sync::Mutex as Turn;
 use tokio::task::spawn_blocking;
 
+use super::near::near;
 use super::query::{Query, QuerySender};
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, HistoryQuery, Layout, Resolution, Unstored};
@@ -35,23 +36,24 @@ const NOT_KEPT: &str = "no history is kept; set history.path and state.path in t
                         start with --history and --state";
 const BUSY: &str = "the history was written too often while it was read; try again";
 
+/// What reads the history for pages: one request at a time, whichever page it is for.
 #[derive(Clone)]
-struct HistoryHandler {
+pub(super) struct HistoryHandler {
     queries: QuerySender,
     turn: Arc<Turn<()>>,
     clock: Clock,
 }
 
 /// A response that is not the requested page.
-struct Refusal(StatusCode, String);
+pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
 
 /// The routes of the past.
-pub(super) fn routes(queries: QuerySender) -> Router {
-    let handler = HistoryHandler { queries, turn: Arc::default(), clock: Clock::start() };
+pub(super) fn routes(handler: HistoryHandler) -> Router {
     Router::new()
         .route("/api/v1/query", get(show_query))
         .route("/api/v1/heatmap", get(show_heatmap))
         .route("/api/v1/operations", get(show_operations))
+        .route("/api/v1/hardware/history", get(show_hardware))
         .with_state(handler)
 }
 
@@ -65,7 +67,7 @@ async fn show_query(
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
     };
     if query.nodes.is_some() {
-        return match nodes::latencies(&handler.queries, query, now).await {
+        return match handler.latencies_of_nodes(query, now).await {
             Ok(page) => Json(page).into_response(),
             Err(refusal) => refusal.into_response(),
         };
@@ -95,6 +97,21 @@ async fn show_heatmap(
     }
 }
 
+async fn show_hardware(
+    State(handler): State<HistoryHandler>,
+    Parameters(pairs): Parameters<Vec<(String, String)>>,
+) -> Response {
+    let now = handler.clock.now().wall;
+    let query = match parameters::parse_hardware(&pairs, now) {
+        Ok(query) => query,
+        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
+    };
+    match nodes::hardware(&handler.queries, query, now).await {
+        Ok(page) => Json(page).into_response(),
+        Err(refusal) => refusal.into_response(),
+    }
+}
+
 async fn show_operations(
     State(handler): State<HistoryHandler>,
     Parameters(pairs): Parameters<Vec<(String, String)>>,
@@ -110,6 +127,19 @@ async fn show_operations(
 }
 
 impl HistoryHandler {
+    pub(super) fn new(queries: QuerySender) -> Self {
+        Self { queries, turn: Arc::default(), clock: Clock::start() }
+    }
+
+    /// The page of latencies that nodes answer from their own histories.
+    pub(super) async fn latencies_of_nodes(
+        &self,
+        query: HistoryQuery,
+        now: Wall,
+    ) -> Result<HistoryPage, Refusal> {
+        nodes::latencies(&self.queries, query, now).await
+    }
+
     /// The mesh and the file's reader, if a history is kept.
     async fn reader(&self) -> Result<(MeshName, HistoryReader), Refusal> {
         let source = self.queries.send(Query::History).await.ok_or_else(Refusal::ending)?;
@@ -119,7 +149,7 @@ impl HistoryHandler {
     }
 
     /// Computes a page from the samples of a query, on a thread of its own.
-    async fn answer<P: Send + 'static>(
+    pub(super) async fn answer<P: Send + 'static>(
         &self,
         query: HistoryQuery,
         now: Wall,
@@ -158,7 +188,14 @@ impl HistoryHandler {
         Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, BUSY.to_owned()))
     }
 
-    async fn operations(&self) -> Result<OperationsPage, Refusal> {
+    /// What the history has.
+    pub(super) async fn operations(&self) -> Result<OperationsPage, Refusal> {
+        let (mesh, reading, pools) = self.pools().await?;
+        Ok(operations_page(&mesh, &reading, &pools))
+    }
+
+    /// All pools that the history has, and the reading that has them.
+    pub(super) async fn pools(&self) -> Result<(MeshName, Reading, Vec<Pool>), Refusal> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
         let mut pools =
@@ -169,14 +206,14 @@ impl HistoryHandler {
             pools.extend(reading.pools()?);
             pools.sort_unstable();
             pools.dedup();
-            Ok(operations_page(&mesh, &reading, &pools))
+            Ok((mesh, reading, pools))
         });
         listed.await.map_err(|_| Refusal::failed("the history is damaged"))?
     }
 }
 
 /// The samples of a query, and what they were read from.
-struct Answered {
+pub(super) struct Answered {
     mesh: MeshName,
     query: HistoryQuery,
     reading: Reading,
@@ -223,7 +260,8 @@ fn accumulate(
     Ok(answer)
 }
 
-fn page(answered: &Answered) -> HistoryPage {
+/// The samples point by point.
+pub(super) fn page(answered: &Answered) -> HistoryPage {
     let layout = answered.answer.layout();
     HistoryPage {
         mesh: answered.mesh.to_string(),
@@ -300,13 +338,7 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
 /// Names what is unknown, and what is near it.
 fn unknown(pool: &Pool, known: &[Pool]) -> Refusal {
     let wanted = pool.to_string();
-    let near = known.iter().map(ToString::to_string);
-    let near = near.filter(|name| strsim::jaro_winkler(name, &wanted) > 0.85).take(3);
-    let near: Vec<String> = near.map(|name| format!("{name:?}")).collect();
-    let hint = match near.as_slice() {
-        [] => String::new(),
-        near => format!("; there is {}", near.join(", ")),
-    };
+    let hint = near(&wanted, known.iter().map(ToString::to_string));
     let error = format!(
         "the history has no sample of {wanted:?}{hint}. /api/v1/operations lists all it has"
     );
@@ -314,12 +346,12 @@ fn unknown(pool: &Pool, known: &[Pool]) -> Refusal {
 }
 
 impl Refusal {
-    fn failed(why: &str) -> Self {
+    pub(super) fn failed(why: &str) -> Self {
         Self(StatusCode::INTERNAL_SERVER_ERROR, why.to_owned())
     }
 
     /// The process is ending.
-    fn ending() -> Self {
+    pub(super) fn ending() -> Self {
         Self(StatusCode::SERVICE_UNAVAILABLE, String::new())
     }
 }

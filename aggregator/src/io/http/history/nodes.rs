@@ -11,8 +11,8 @@ use futures_util::{StreamExt, stream};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 use plimsoll_schemas::summary::{
-    HardwareHistoryPage, HistoryPage, NodeHardware, NodeHistory, ReadingHistory, ReadingPoint,
-    STATISTICS_UNIT,
+    HardwareHistoryPage, HistoryPage, NodeHardwareHistory, NodeHistory, ReadingHistory,
+    ReadingPoint, STATISTICS_UNIT,
 };
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 use plimsoll_schemas::wire::history::{HistoryOf, HistoryRequest, HistorySlot, ReadingRange};
@@ -23,6 +23,7 @@ use super::parameters::HardwareQuery;
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, AskedNodes, HistoryQuery, Layout};
 use crate::io::asker::{AskError, AskHandle};
+use crate::io::http::near::near;
 use crate::io::http::query::{Query, QuerySender};
 use crate::limits::{ASK_ALL_WAIT, ASK_NODES_AT_ONCE, HISTORY_NODES_MAX};
 
@@ -126,7 +127,7 @@ pub(super) async fn hardware(
         let points = values.into_iter().map(point).collect();
         ReadingHistory { sensor, labels: text_of(&labels), points }
     };
-    let node = |row: NodeHistory| NodeHardware {
+    let node = |row: NodeHistory| NodeHardwareHistory {
         readings: found.remove(&row.node).unwrap_or_default().into_iter().map(&reading).collect(),
         of: row,
     };
@@ -176,6 +177,12 @@ fn text_of(labels: &Labels) -> BTreeMap<String, String> {
 async fn asked_nodes(queries: &QuerySender, names: Option<&[NodeName]>) -> Result<Asked, Refusal> {
     let source = queries.send(Query::Asker).await.ok_or_else(Refusal::ending)?;
     let (mesh, known, handle) = source;
+    if let Some(unknown) = names.into_iter().flatten().find(|name| !known.contains(name)) {
+        let known = known.iter().map(ToString::to_string);
+        let error =
+            format!("no node {:?} is known{}", unknown.as_str(), near(unknown.as_str(), known));
+        return Err(Refusal(StatusCode::NOT_FOUND, error));
+    }
     let names = names.map_or(known, <[_]>::to_vec);
     if names.len() > HISTORY_NODES_MAX {
         let (nodes, most) = (names.len(), HISTORY_NODES_MAX);

@@ -1,0 +1,137 @@
+//! `plimsoll nodes`: the state of each node.
+
+use std::fmt::Write;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use plimsoll_mesh::api::Api;
+use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::summary::{NodeStatus, NodesPage};
+
+use crate::targets::{Targets, with_parameters};
+
+const PATH: &str = "/api/v1/nodes";
+
+/// Show the state of each node
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll nodes
+  plimsoll nodes --presence silent
+  plimsoll nodes --node n7 --json | jq '.nodes[] | {version, labels, incarnations}'
+
+SEEN is how long ago the node's last message was received. CLOCK is how much its clock is ahead of
+the broker's. SAMPLES are those of jobs, ever merged.")]
+pub struct NodesArgs {
+    /// Show this node alone
+    #[arg(long)]
+    node: Option<String>,
+    /// Only nodes in this state: up, silent or left
+    #[arg(long)]
+    presence: Option<String>,
+    #[command(flatten)]
+    at: Targets,
+}
+
+/// Shows the nodes of each aggregator.
+///
+/// # Errors
+/// When an aggregator does not respond or rejects the request.
+pub async fn nodes(args: &NodesArgs) -> Result<Exit> {
+    for api in args.at.apis()? {
+        let page = all_pages(&api, args).await?;
+        args.at.print(&serde_json::to_string(&page)?, || table(&page));
+    }
+    Ok(Exit::Success)
+}
+
+/// The nodes of all pages on one. It ends, since each page begins after the one before.
+async fn all_pages(api: &Api, args: &NodesArgs) -> Result<NodesPage> {
+    let mut whole: Option<NodesPage> = None;
+    loop {
+        let after = whole.as_ref().and_then(|page| page.next.clone());
+        let parameters = [("node", &args.node), ("presence", &args.presence), ("after", &after)];
+        let text = api.request("GET", &with_parameters(PATH, &parameters), None).await?;
+        let mut page: NodesPage = serde_json::from_str(&text)
+            .with_context(|| format!("{PATH} has an unexpected form"))?;
+        anyhow::ensure!(page.next.is_none() || page.next > after, "{PATH} repeats a page");
+        if let Some(before) = whole.take() {
+            page.nodes.splice(0..0, before.nodes);
+        }
+        if page.next.is_none() {
+            return Ok(page);
+        }
+        whole = Some(page);
+    }
+}
+
+fn table(page: &NodesPage) -> String {
+    let mut text = format!(
+        "{:<24} {:<6} {:>9} {:<10} {:>10} {:>7} {:>13} {:>9}  TROUBLES, LABELS\n",
+        "NODE", "STATE", "SEEN", "VERSION", "CLOCK", "OUTBOX", "SAMPLES", "LOST"
+    );
+    page.nodes.iter().for_each(|node| line(&mut text, page.at_seconds, node));
+    if !page.ready {
+        text.push_str("\nThe aggregator still reads the streams' backlog.\n");
+    }
+    text
+}
+
+fn line(text: &mut String, at_seconds: f64, node: &NodeStatus) {
+    let row = &node.row;
+    let lost: u64 = row.ledger.lost.values().sum();
+    let seen = format!("{:.1}s", (at_seconds - row.last_seen_seconds).max(0.0));
+    let clock = node.clock_ahead_seconds.map(|ahead| format!("{:+.1}ms", ahead * 1e3));
+    let labels = node.labels.iter().map(|(key, value)| format!("{key}={value}"));
+    let words: Vec<String> = node.troubles.iter().cloned().chain(labels).collect();
+    let line = format!(
+        "{:<24} {:<6} {seen:>9} {:<10} {:>10} {:>7} {:>13} {lost:>9}  {}",
+        row.node,
+        row.presence.as_str(),
+        if row.version.is_empty() { "-" } else { &row.version },
+        clock.as_deref().unwrap_or("-"),
+        row.outbox_depth,
+        node.samples.jobs,
+        words.join(" ")
+    );
+    // Writing to a string cannot fail.
+    let _written = writeln!(text, "{}", line.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page() -> NodesPage {
+        let ledger = r#"{"recorded":9,"merged":7,"held":0,"unaccounted":0,"lost":{"crash":2}}"#;
+        let node = |name: &str, rest: &str| {
+            format!(
+                r#"{{"node":"{name}","last_seen_seconds":98.5,"ledger":{ledger},"outbox_depth":3,
+                "outbox_depth_max":4,"dropped":0,"samples":{{"jobs":7,"own":1}},
+                "newest_sample_seconds":98.0,"round_trip_seconds":null,"delay_seconds":null,
+                "incarnations":[1],{rest}}}"#
+            )
+        };
+        let up = node(
+            "a",
+            r#""presence":"up","version":"0.1.0","labels":{"rack":"r1"},
+            "clock_ahead_seconds":-0.0021,"troubles":["run_crashed"]"#,
+        );
+        let left =
+            node("b", r#""presence":"left","labels":{},"clock_ahead_seconds":null,"troubles":[]"#);
+        let text = format!(
+            r#"{{"mesh":"m","at_seconds":100.0,"ready":false,"nodes":[{up},{left}],"next":null}}"#
+        );
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn a_node_is_one_line_with_what_is_unknown_marked() {
+        let text = table(&page());
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|row| row.split_whitespace().collect()).collect();
+        let up = ["a", "up", "1.5s", "0.1.0", "-2.1ms", "3", "7", "2", "run_crashed", "rack=r1"];
+        assert_eq!(rows[1], up);
+        assert_eq!(rows[2], ["b", "left", "1.5s", "-", "-", "3", "7", "2"]);
+        assert!(text.ends_with("still reads the streams' backlog.\n"), "{text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! `plimsoll runs`: the runs that an aggregator keeps, newest first.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use clap::Args;
+use jiff::tz::TimeZone;
+use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::summary::{RunRow, RunsPage};
+
+use crate::targets::{Targets, with_parameters};
+use crate::time_range::shown;
+
+const PATH: &str = "/api/v1/runs";
+
+/// List the runs that an aggregator keeps
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll runs
+  plimsoll runs --state running
+  plimsoll runs --limit 1000 --json | jq '.runs[] | select(.exit_code > 0) | .name'
+
+A run begins and ends with the commands of `plimsoll run`, or over HTTP. One of which nothing was
+received for an hour, and of which no end was reported, is `no_end`.")]
+pub struct RunsArgs {
+    /// Only runs in this state: running, ended or no_end
+    #[arg(long)]
+    state: Option<String>,
+    /// So many of the newest, up to 1000 [default: 100]
+    #[arg(long)]
+    limit: Option<String>,
+    #[command(flatten)]
+    at: Targets,
+}
+
+/// Shows the runs of each aggregator.
+///
+/// # Errors
+/// When an aggregator does not respond, or rejects the request.
+pub async fn runs(args: &RunsArgs) -> Result<Exit> {
+    let path = with_parameters(PATH, &[("state", &args.state), ("limit", &args.limit)]);
+    for api in args.at.apis()? {
+        let text = api.request("GET", &path, None).await?;
+        let page: RunsPage = serde_json::from_str(&text)
+            .with_context(|| format!("{PATH} has an unexpected form"))?;
+        args.at.print(&text, || table(&page, &TimeZone::system()));
+    }
+    Ok(Exit::Success)
+}
+
+fn table(page: &RunsPage, zone: &TimeZone) -> String {
+    let mut text = format!(
+        "{:<24} {:<8} {:<25} {:>12} {:>4} {:>5}  LABELS\n",
+        "RUN", "STATE", "BEGUN", "LASTED", "EXIT", "NODES"
+    );
+    page.runs.iter().for_each(|run| line(&mut text, run, page.at_seconds, zone));
+    if !page.ready {
+        text.push_str("\nThe aggregator is still reading what the streams hold.\n");
+    }
+    text
+}
+
+fn line(text: &mut String, run: &RunRow, now: f64, zone: &TimeZone) {
+    let RunRow { name, state, begun_seconds, ended_seconds, exit_code, .. } = run;
+    let (name, state) = (name.as_str(), state.as_str());
+    let lasted = (ended_seconds.unwrap_or(now) - begun_seconds).round();
+    let lasted = Duration::try_from_secs_f64(lasted).unwrap_or_default();
+    let lasted = humantime::format_duration(lasted).to_string();
+    let exit = exit_code.map_or("-".to_owned(), |code| code.to_string());
+    let more = if run.has_more_nodes { "+" } else { "" };
+    let nodes = format!("{}{more}", run.nodes.len());
+    let by = run.by.iter().map(|by| format!("by={by}"));
+    let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
+    let labels = labels.chain(by).collect::<Vec<_>>().join(" ");
+    let begun = shown(*begun_seconds, zone);
+    let row =
+        format!("{name:<24} {state:<8} {begun:<25} {lasted:>12} {exit:>4} {nodes:>5}  {labels}");
+    // Writing to a string cannot fail.
+    let _written = writeln!(text, "{}", row.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_run_has_its_length_its_exit_code_and_its_nodes() {
+        let page = r#"{"mesh":"m","at_seconds":200.0,"ready":true,"runs":[
+            {"name":"v42","state":"running","begun_seconds":80.0,"ended_seconds":null,
+             "exit_code":null,"origin":"client","by":"ann","labels":{"rank":"3"},"commands":0,
+             "nodes":["n1","n2"],"has_more_nodes":true},
+            {"name":"v41","state":"ended","begun_seconds":0.0,"ended_seconds":62.0,"exit_code":3,
+             "origin":"command","labels":{},"commands":1,"nodes":[],"has_more_nodes":false}]}"#;
+        let text = table(&serde_json::from_str(page).unwrap(), &TimeZone::UTC);
+        let rows: Vec<Vec<&str>> =
+            text.lines().map(|row| row.split_whitespace().collect()).collect();
+        assert_eq!(rows[0], ["RUN", "STATE", "BEGUN", "LASTED", "EXIT", "NODES", "LABELS"]);
+        assert_eq!(rows[1][..2], ["v42", "running"]);
+        assert_eq!(rows[1][4..], ["2m", "-", "2+", "rank=3", "by=ann"]);
+        assert_eq!(rows[2][..2], ["v41", "ended"]);
+        assert_eq!(rows[2][4..], ["1m", "2s", "3", "0"]);
+    }
+}

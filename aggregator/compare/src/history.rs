@@ -1,0 +1,310 @@
+//! One side from the history of an aggregator: a run, or a range of the fleet. Each point of an
+//! answer is a slot; where all nodes answer from their own histories, these are seconds.
+//!
+//! [`SideReader`] states what is to be asked and takes the answers, so that a client over HTTP and
+//! the aggregator itself make the same side.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use plimsoll_schemas::histogram::{Histogram, Packed};
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::run::RUN_LABEL;
+use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
+use thiserror::Error;
+
+use crate::side::{BucketLayout, Measured, Side, Slot};
+
+/// Points of one answer; an aggregator gives 3 600 at most, and widens the range by a few.
+const POINTS_MAX: f64 = 3_500.0;
+/// The shortest slots of a history.
+const STEP_MIN: f64 = 10.0;
+/// The shortest slots of nodes' own histories.
+const NODES_STEP_MIN: f64 = 1.0;
+/// The share of the samples that nodes must answer with; their clocks may cut off a few.
+const ANSWERED_MIN: f64 = 0.99;
+
+/// A side that a history has.
+#[derive(Clone, Debug, PartialEq)]
+pub enum HistorySide {
+    /// All samples with this label `run`.
+    Run(String),
+    /// The fleet's from one time to another, in seconds since 1970.
+    Range(f64, f64),
+}
+
+/// One question to the history. Times are seconds since 1970.
+#[derive(Clone, Debug, PartialEq)]
+pub struct HistoryRequest {
+    /// The operation.
+    pub operation: String,
+    /// The run; without one the fleet.
+    pub run: Option<String>,
+    /// Begin.
+    pub from: f64,
+    /// End.
+    pub to: f64,
+    /// Length of a point in seconds.
+    pub step: f64,
+    /// Whether points are to have their samples by bucket.
+    pub with_distribution: bool,
+}
+
+impl HistoryRequest {
+    /// The same question to all nodes, about shorter slots of their own histories; `None` where
+    /// these are no shorter.
+    #[must_use]
+    pub fn of_nodes(&self) -> Option<Self> {
+        let step = ((self.to - self.from) / POINTS_MAX).max(NODES_STEP_MIN).ceil();
+        let is_finer = self.with_distribution && step < self.step;
+        is_finer.then(|| Self { step, ..self.clone() })
+    }
+}
+
+/// Whether nodes have answered with all that the history has.
+#[must_use]
+pub fn is_whole(of_nodes: &HistoryPage, of_fleet: &[HistoryPoint]) -> bool {
+    let samples =
+        |points: &[HistoryPoint]| points.iter().map(|point| point.count as f64).sum::<f64>();
+    of_nodes.nodes.iter().flatten().all(|node| node.error.is_none())
+        && samples(&of_nodes.points) >= samples(of_fleet) * ANSWERED_MIN
+}
+
+/// Why a history has no such side.
+#[derive(Debug, Error, PartialEq, Eq)]
+pub enum NoSide {
+    /// The run is unknown.
+    #[error("run {run:?} is not in the history; it has {}", .known.join(", "))]
+    Unknown {
+        /// The run.
+        run: String,
+        /// Those that the history has.
+        known: Vec<String>,
+    },
+    /// There is nothing of it.
+    #[error("the history has no samples of it")]
+    Empty,
+}
+
+/// Reads a side, one operation after the other.
+#[derive(Debug)]
+pub struct SideReader {
+    run: Option<String>,
+    /// From when on the history has samples, and now.
+    kept: (f64, f64),
+    operations: VecDeque<Operation>,
+    /// The range of the first of the operations, once it is known.
+    range: Option<(f64, f64)>,
+    /// The range of all operations, if it is given.
+    given: Option<(f64, f64)>,
+    side: Side,
+}
+
+impl SideReader {
+    /// Begins to read, given what the history has. `now` is in seconds since 1970.
+    ///
+    /// # Errors
+    /// When the run is unknown.
+    pub fn new(of: HistorySide, known: &OperationsPage, now: f64) -> Result<Self, NoSide> {
+        let (run, given) = match of {
+            HistorySide::Run(run) => (Some(run), None),
+            HistorySide::Range(from, to) => (None, Some((from, to))),
+        };
+        let names = match &run {
+            Some(run) => of_run(known, run)?,
+            None => known.operations.iter().map(String::as_str).collect(),
+        };
+        let operations = names.into_iter().filter_map(|name| Operation::new(name).ok()).collect();
+        let kept = (known.kept_from_seconds.min(now - STEP_MIN), now);
+        Ok(Self { run, kept, operations, range: given, given, side: Side::default() })
+    }
+
+    /// How many operations are still to be read.
+    #[must_use]
+    pub fn operations_left(&self) -> usize {
+        self.operations.len()
+    }
+
+    /// What to ask next; `None` when everything was read.
+    #[must_use]
+    pub fn next_request(&self) -> Option<HistoryRequest> {
+        let operation = self.operations.front()?.to_string();
+        let (from, to) = self.range.unwrap_or(self.kept);
+        let step = step(to - from);
+        let (run, with_distribution) = (self.run.clone(), self.range.is_some());
+        Some(HistoryRequest { operation, run, from, to, step, with_distribution })
+    }
+
+    /// The points of the answer to the latest request.
+    pub fn on_answer(&mut self, points: &[HistoryPoint]) {
+        if self.range.is_none() {
+            self.range = extent(points);
+            if self.range.is_none() {
+                self.operations.pop_front();
+            }
+            return;
+        }
+        self.range = self.given;
+        let measured = measured(points);
+        if let Some(operation) = self.operations.pop_front().filter(|_| !measured.slots.is_empty())
+        {
+            self.side.operations.insert(operation, measured);
+        }
+    }
+
+    /// The side.
+    ///
+    /// # Errors
+    /// When there were no samples.
+    pub fn finish(self) -> Result<Side, NoSide> {
+        if self.side.operations.is_empty() { Err(NoSide::Empty) } else { Ok(self.side) }
+    }
+}
+
+fn of_run<'k>(known: &'k OperationsPage, run: &str) -> Result<Vec<&'k str>, NoSide> {
+    let runs = || known.groups.iter().filter(|group| group.rollup == RUN_LABEL);
+    let of_run = runs().filter(|group| group.values == [run]);
+    let found: Vec<&str> = of_run.map(|group| group.operation.as_str()).collect();
+    if found.is_empty() {
+        let names = runs().filter_map(|group| group.values.first());
+        let mut names: Vec<String> = names.cloned().collect();
+        names.sort_unstable();
+        names.dedup();
+        return Err(NoSide::Unknown { run: run.to_owned(), known: names });
+    }
+    Ok(found)
+}
+
+/// The length of a point of a range of so many seconds, in seconds.
+#[must_use]
+pub fn step(seconds: f64) -> f64 {
+    (seconds / POINTS_MAX).max(STEP_MIN).ceil()
+}
+
+/// An operation whose slots are the points with samples.
+#[must_use]
+pub fn measured(points: &[HistoryPoint]) -> Measured {
+    let mut measured = Measured::new(BucketLayout::MESH);
+    measured.slots = points.iter().filter_map(slot).collect();
+    measured
+}
+
+/// From when until when points have samples.
+fn extent(points: &[HistoryPoint]) -> Option<(f64, f64)> {
+    let mut used = points.iter().filter(|point| point.count > 0);
+    let first = used.next()?;
+    let last = used.next_back().unwrap_or(first);
+    Some((first.from_seconds, last.to_seconds))
+}
+
+fn slot(point: &HistoryPoint) -> Option<Slot> {
+    let mut samples = Histogram::default();
+    for bucket in point.distribution.iter().flatten() {
+        samples.record_n(nanos(bucket.upper)?, bucket.count);
+    }
+    (!samples.is_empty()).then_some(Slot {
+        node: None,
+        start_ns: nanos(point.from_seconds)?,
+        length_ns: nanos(point.to_seconds - point.from_seconds)?,
+        samples: Packed::from(&samples),
+    })
+}
+
+fn nanos(seconds: f64) -> Option<u64> {
+    let span = Duration::try_from_secs_f64(seconds).ok()?;
+    u64::try_from(span.as_nanos()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::summary::{BucketCount, HistoryGroup};
+
+    use super::*;
+
+    fn known() -> OperationsPage {
+        let group = |value: &str| HistoryGroup {
+            rollup: "run".to_owned(),
+            operation: "fetch".to_owned(),
+            values: vec![value.to_owned()],
+        };
+        OperationsPage {
+            mesh: "m".to_owned(),
+            kept_from_seconds: 100.0,
+            tiers: Vec::new(),
+            operations: vec!["fetch".to_owned(), "load".to_owned()],
+            groups: vec![group("v41"), group("v40")],
+        }
+    }
+
+    fn point(from: f64, samples: &[(f64, u64)]) -> HistoryPoint {
+        let bucket =
+            |(upper, count): &(f64, u64)| BucketCount { lower: 0.0, upper: *upper, count: *count };
+        HistoryPoint {
+            from_seconds: from,
+            to_seconds: from + 10.0,
+            count: samples.iter().map(|(_, count)| count).sum(),
+            mean: None,
+            min: None,
+            max: None,
+            approximate: false,
+            quantiles: Vec::new(),
+            over: Vec::new(),
+            completeness: None,
+            distribution: Some(samples.iter().map(bucket).collect()),
+        }
+    }
+
+    #[test]
+    fn a_run_that_is_not_there_is_named_with_those_that_are() {
+        let error = SideReader::new(HistorySide::Run("v42".to_owned()), &known(), 1_000.0);
+        let error = error.unwrap_err().to_string();
+        assert_eq!(error, "run \"v42\" is not in the history; it has v40, v41");
+    }
+
+    #[test]
+    fn a_run_is_read_over_the_range_that_has_samples() {
+        let side = HistorySide::Run("v41".to_owned());
+        let mut reader = SideReader::new(side, &known(), 1_000.0).unwrap();
+        let request = reader.next_request().unwrap();
+        assert_eq!((request.from, request.to, request.with_distribution), (100.0, 1_000.0, false));
+        assert_eq!((request.run.as_deref(), &*request.operation), (Some("v41"), "fetch"));
+        let some = [(0.001_024, 2), (0.018, 3)];
+        reader.on_answer(&[
+            point(20.0, &[]),
+            point(30.0, &some),
+            point(40.0, &[]),
+            point(50.0, &some),
+            point(60.0, &[]),
+        ]);
+        let request = reader.next_request().unwrap();
+        let range = (request.from, request.to, request.step);
+        assert_eq!((range, request.with_distribution), ((30.0, 60.0, 10.0), true));
+        reader.on_answer(&[point(30.0, &some), point(40.0, &[])]);
+        assert_eq!((reader.next_request(), reader.operations_left()), (None, 0));
+        let side = reader.finish().unwrap();
+        let slots = &side.operations["fetch"].slots;
+        assert_eq!((slots.len(), slots[0].start_ns), (1, 30_000_000_000));
+        assert_eq!(slots[0].length_ns, 10_000_000_000);
+        let exact = slots[0].samples.exact();
+        assert_eq!((exact.count, exact.max_ns), (5, 18_000_000));
+    }
+
+    #[test]
+    fn a_range_is_read_of_all_operations_and_those_without_samples_are_left_out() {
+        let side = HistorySide::Range(200.0, 40_000.0);
+        let mut reader = SideReader::new(side.clone(), &known(), 50_000.0).unwrap();
+        for (operation, samples) in [("fetch", &[][..]), ("load", &[(0.5, 1)])] {
+            let request = reader.next_request().unwrap();
+            assert_eq!((&*request.operation, request.run), (operation, None));
+            assert_eq!((request.from, request.to, request.step), (200.0, 40_000.0, 21.0));
+            reader.on_answer(&[point(200.0, samples)]);
+        }
+        let found = reader.finish().unwrap();
+        assert_eq!(found.operations.keys().map(Operation::as_str).collect::<Vec<_>>(), ["load"]);
+        let mut empty = SideReader::new(side, &known(), 50_000.0).unwrap();
+        while empty.next_request().is_some() {
+            empty.on_answer(&[]);
+        }
+        assert_eq!(empty.finish(), Err(NoSide::Empty));
+    }
+}

@@ -1,0 +1,91 @@
+//! What clients do with runs and ask of them.
+
+use plimsoll_schemas::ids::{Labels, RunName};
+use plimsoll_schemas::summary::RunState;
+use thiserror::Error;
+
+use crate::limits::alerts::BY_BYTES_MAX;
+use crate::limits::runs::RUNS_MAX;
+
+/// What is to be done with a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunCommand {
+    /// Begin one.
+    Begin {
+        /// Its name.
+        name: RunName,
+        /// Its further labels.
+        labels: Labels,
+        /// The operator, if named.
+        by: Option<String>,
+    },
+    /// Stop one.
+    Stop {
+        /// Its name.
+        name: RunName,
+        /// How it ended, if known.
+        exit_code: Option<u8>,
+    },
+}
+
+/// Why a command was refused; names the key and the fix.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+pub enum RunError {
+    /// There is a run of this name.
+    #[error(
+        "name {:?} is that of a run ({}); choose another name", .name.as_str(), .state.as_str()
+    )]
+    Exists {
+        /// The name.
+        name: RunName,
+        /// Whether it has ended.
+        state: RunState,
+    },
+    /// All runs that there may be are running.
+    #[error("there are {RUNS_MAX} runs that have not ended; stop one first")]
+    Full,
+    /// There is no such run.
+    #[error("there is no run {:?}; GET /api/v1/runs lists those there are", .0.as_str())]
+    Unknown(RunName),
+    /// It has ended already.
+    #[error("run {:?} has ended already", .0.as_str())]
+    Ended(RunName),
+    /// The operator's name is too long or no line of text.
+    #[error(
+        "by has {0} bytes; it must be a name of 1 to {BY_BYTES_MAX} bytes without control \
+         characters"
+    )]
+    Operator(usize),
+}
+
+/// Which runs a client asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunsQuery {
+    /// Only the one of this name.
+    pub name: Option<RunName>,
+    /// Only those in this state.
+    pub state: Option<RunState>,
+    /// So many of the newest.
+    pub limit: usize,
+}
+
+impl Default for RunsQuery {
+    fn default() -> Self {
+        Self { name: None, state: None, limit: RUNS_MAX }
+    }
+}
+
+impl RunsQuery {
+    pub(super) fn matches(&self, name: &RunName, state: RunState) -> bool {
+        self.name.as_ref().is_none_or(|wanted| wanted == name)
+            && self.state.is_none_or(|wanted| wanted == state)
+    }
+}
+
+impl RunCommand {
+    pub(super) fn check(&self) -> Result<(), RunError> {
+        let Self::Begin { by: Some(by), .. } = self else { return Ok(()) };
+        let fits = (1..=BY_BYTES_MAX).contains(&by.len()) && !by.contains(char::is_control);
+        fits.then_some(()).ok_or(RunError::Operator(by.len()))
+    }
+}

@@ -1,0 +1,173 @@
+//! Runs: which there are, when they began and ended, and which nodes they touched.
+//!
+//! Owns every run by its name. A run begins and ends by a client's command or by what `plimsoll
+//! run` reports through a node; of several commands of one name, the first begin and the last end
+//! count. Its samples are in roll-ups and in the history, not here. The number of runs is bounded:
+//! the one that ended first makes room, and what finds none is counted.
+//!
+//! Interface: [`RunRegistry::on_command`] for clients, [`RunRegistry::on_merged`] for what nodes
+//! send, [`RunRegistry::rows`] for pages, [`RunRegistry::checkpoint`] for the store.
+//!
+//! DESIGN A81.
+
+mod command;
+mod named_run;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plimsoll_schemas::ids::RunName;
+use plimsoll_schemas::run::{RUN_LABEL, RunReport};
+use plimsoll_schemas::summary::{RunRow, RunState};
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+pub use command::{RunCommand, RunError, RunsQuery};
+
+use self::named_run::NamedRun;
+use super::fleet::MergedSnapshot;
+use crate::limits::runs::RUNS_MAX;
+
+/// All runs.
+#[derive(Debug, Default)]
+pub struct RunRegistry {
+    stored: StoredRuns,
+    changed: bool,
+}
+
+/// What a checkpoint stores of them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StoredRuns {
+    /// Shared with a checkpoint while that is written.
+    runs: BTreeMap<RunName, Arc<NamedRun>>,
+    /// Runs that were evicted, and begins for which there was no room.
+    limited: u64,
+}
+
+impl RunRegistry {
+    /// The runs that a checkpoint holds.
+    #[must_use]
+    pub fn restore(stored: StoredRuns) -> Self {
+        Self { stored, changed: false }
+    }
+
+    /// Begins or stops a run for a client.
+    ///
+    /// # Errors
+    /// When that is not possible now; names the fix.
+    pub fn on_command(&mut self, now: Wall, command: RunCommand) -> Result<RunRow, RunError> {
+        command.check()?;
+        let (name, run) = match command {
+            RunCommand::Begin { name, labels, by } => {
+                if let Some(run) = self.stored.runs.get(&name) {
+                    return Err(RunError::Exists { name, state: run.state(now) });
+                }
+                if !self.make_room(now) {
+                    return Err(RunError::Full);
+                }
+                let run = Arc::new(NamedRun::begun_by_client(now, labels, by));
+                (name.clone(), &*self.stored.runs.entry(name).or_insert(run))
+            }
+            RunCommand::Stop { name, exit_code } => {
+                let Some(run) = self.stored.runs.get_mut(&name) else {
+                    return Err(RunError::Unknown(name));
+                };
+                if run.state(now) == RunState::Ended {
+                    return Err(RunError::Ended(name));
+                }
+                Arc::make_mut(run).stop(now, exit_code);
+                (name, &*run)
+            }
+        };
+        self.changed = true;
+        Ok(run.row(&name, now))
+    }
+
+    /// A snapshot was merged: its reports begin and end runs, and its samples show which runs its
+    /// node has.
+    pub fn on_merged(&mut self, now: Wall, merged: &MergedSnapshot) {
+        for (at, report) in &merged.run_reports {
+            self.on_report(now, *at, report);
+            self.touch(report.run.as_str(), merged);
+        }
+        let Some(samples) = merged.samples.as_ref().filter(|_| !self.stored.runs.is_empty()) else {
+            return;
+        };
+        let of_node = samples.node_labels.get(RUN_LABEL);
+        for (series, _) in &samples.latency.histograms {
+            let of_series = series.labels.get(RUN_LABEL).filter(|name| !name.is_empty());
+            if let Some(name) = of_series.or(of_node) {
+                self.touch(name, merged);
+            }
+        }
+    }
+
+    fn on_report(&mut self, now: Wall, at: Wall, report: &RunReport) {
+        self.changed = true;
+        if let Some(run) = self.stored.runs.get_mut(&report.run) {
+            return Arc::make_mut(run).on_report(at, report);
+        }
+        if self.make_room(now) {
+            let run = Arc::new(NamedRun::reported(at, report));
+            self.stored.runs.insert(report.run.clone(), run);
+        }
+    }
+
+    fn touch(&mut self, name: &str, MergedSnapshot { node, taken, .. }: &MergedSnapshot) {
+        let run = self.stored.runs.get_mut(name).filter(|run| !run.is_touched(node, *taken));
+        if let Some(run) = run {
+            Arc::make_mut(run).touch(node, *taken);
+            self.changed = true;
+        }
+    }
+
+    /// Evicts the run that ended first where there is no room for one more. Returns whether there
+    /// is room.
+    fn make_room(&mut self, now: Wall) -> bool {
+        let runs = &mut self.stored.runs;
+        if runs.len() < RUNS_MAX {
+            return true;
+        }
+        self.stored.limited = self.stored.limited.saturating_add(1);
+        self.changed = true;
+        let over = runs.iter().filter(|(_, run)| run.state(now) != RunState::Running);
+        let first = over.min_by_key(|(_, run)| run.last_active()).map(|(name, _)| name.clone());
+        first.is_some_and(|name| runs.remove(&name).is_some())
+    }
+
+    /// The runs that a query matches, newest first.
+    #[must_use]
+    pub fn rows(&self, now: Wall, query: &RunsQuery) -> Vec<RunRow> {
+        let runs = self.stored.runs.iter();
+        let mut matching: Vec<_> =
+            runs.filter(|(name, run)| query.matches(name, run.state(now))).collect();
+        matching.sort_by_key(|(_, run)| Reverse(run.begun()));
+        matching.into_iter().take(query.limit).map(|(name, run)| run.row(name, now)).collect()
+    }
+
+    /// Runs that were evicted, and begins for which there was no room.
+    #[must_use]
+    pub fn limited(&self) -> u64 {
+        self.stored.limited
+    }
+
+    /// Whether anything has changed since [`Self::checkpoint`].
+    #[must_use]
+    pub fn has_changed(&self) -> bool {
+        self.changed
+    }
+
+    /// From here on nothing has changed.
+    pub fn clear_changes(&mut self) {
+        self.changed = false;
+    }
+
+    /// What a checkpoint stores; from here on nothing has changed.
+    pub fn checkpoint(&mut self) -> StoredRuns {
+        self.clear_changes();
+        self.stored.clone()
+    }
+}

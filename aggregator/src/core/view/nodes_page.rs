@@ -1,0 +1,96 @@
+//! The page `/api/v1/nodes`: the state of each node, by name. Rows, counts and troubles are those of
+//! the summary and of `/metrics/nodes`.
+
+use std::sync::Arc;
+
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::summary::{NodeRow, NodeStatus, NodesPage, Presence};
+use plimsoll_schemas::time::seconds;
+
+use super::read_view::{ReadView, UnknownNode};
+use crate::core::fleet::Node;
+
+/// Which nodes a client requests.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodesQuery {
+    /// Only this one.
+    pub node: Option<NodeName>,
+    /// Only those in this state.
+    pub presence: Option<Presence>,
+    /// Only those whose names come after this one.
+    pub after: Option<NodeName>,
+    /// At most so many, by name.
+    pub limit: usize,
+}
+
+/// Nodes with their names, and the name after which the next page begins.
+pub(super) type Listed<'v> = (Vec<(&'v NodeName, &'v Arc<Node>)>, Option<String>);
+
+impl ReadView {
+    /// The nodes that a query names.
+    ///
+    /// # Errors
+    /// When there is no node of the name.
+    pub fn nodes_page(&self, query: &NodesQuery) -> Result<NodesPage, UnknownNode> {
+        let (nodes, next) = self.list(query)?;
+        Ok(NodesPage {
+            mesh: self.mesh.to_string(),
+            at_seconds: seconds(self.at.0),
+            ready: self.ready,
+            nodes: nodes.into_iter().map(|(name, node)| self.node_status(name, node)).collect(),
+            next,
+        })
+    }
+
+    pub(super) fn list(&self, query: &NodesQuery) -> Result<Listed<'_>, UnknownNode> {
+        let NodesQuery { node, presence, after, limit } = query;
+        if let Some(name) = node {
+            self.node(name)?;
+        }
+        let from =
+            after.as_ref().map_or(0, |after| self.nodes.partition_point(|(name, _)| name <= after));
+        let mut found = self.shown_from(from, self.nodes.len()).filter(|(name, of)| {
+            node.as_ref().is_none_or(|node| node == *name)
+                && presence.is_none_or(|presence| presence == of.presence(self.at))
+        });
+        let listed: Vec<_> = found.by_ref().take(*limit).collect();
+        let last = found.next().and(listed.last());
+        let next = last.map(|(name, _)| name.to_string());
+        Ok((listed, next))
+    }
+
+    /// A node's row on the summary, which this page has too.
+    pub(super) fn node_row(&self, name: &NodeName, node: &Node) -> NodeRow {
+        let bus = &node.bus.value;
+        NodeRow {
+            node: name.to_string(),
+            presence: node.presence(self.at),
+            last_seen_seconds: seconds(node.last_seen.0),
+            ledger: node.account.ledger(),
+            gap_samples: self.gap_samples(name),
+            outbox_depth: bus.outbox_depth,
+            outbox_depth_max: bus.outbox_depth_max,
+            rerouted: bus.rerouted,
+            dropped: bus.dropped,
+            version: bus.version.to_string(),
+            suspect_units: bus.suspect_units,
+        }
+    }
+
+    fn node_status(&self, name: &NodeName, node: &Node) -> NodeStatus {
+        let is_up = node.presence(self.at) == Presence::Up;
+        let newest = node.operations.iter().map(|(_, windows)| windows.newest()).max();
+        let troubles = node.troubles(self.at, self.gap_samples(name));
+        NodeStatus {
+            row: self.node_row(name, node),
+            labels: node.labels.value.clone(),
+            samples: node.operations.sample_totals(),
+            newest_sample_seconds: newest.map(|at| seconds(at.0)),
+            clock_ahead_seconds: node.clock_ahead_seconds().filter(|_| is_up),
+            round_trip_seconds: node.round_trip().filter(|_| is_up).map(|way| way.as_secs_f64()),
+            delay_seconds: is_up.then(|| node.delay().as_secs_f64()),
+            incarnations: node.account.runs().map(|(name, ..)| name.0).collect(),
+            troubles: troubles.map(|trouble| trouble.as_str().to_owned()).collect(),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Baselines of rules about regressions: their files, and how far the fleet is from them.
+//!
+//! A rule compares the samples of its window, from the history, with those of its baseline. What is
+//! found is the metric `regression:<operation>`.
+//!
+//! DESIGN A83.
+
+use std::collections::BTreeMap;
+use std::fs::OpenOptions;
+use std::io::Read;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use plimsoll_compare::{
+    BucketLayout, Compared, Options, Side, Verdict, baseline, compare, history,
+};
+use plimsoll_schemas::ids::{Labels, Operation, RuleName};
+use plimsoll_schemas::metric::Metric;
+use plimsoll_schemas::rule::{Baseline, Threshold};
+use plimsoll_schemas::time::Wall;
+use thiserror::Error;
+
+use super::history::{HistoryReader, ReadError};
+use crate::core::fleet::Pool;
+use crate::core::history::{Accumulator, HistoryQuery, Layout, NoHistory};
+use crate::core::rules::Value;
+use crate::limits::BASELINE_BYTES_MAX;
+
+/// Why a rule cannot be judged.
+#[derive(Debug, Error)]
+pub enum BaselineError {
+    /// The file cannot be read.
+    #[error("{path}: {why}; `plimsoll compare --baseline save` writes one")]
+    Unreadable {
+        /// The file.
+        path: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It is of other operations.
+    #[error("{path}: it has no operation {operation}; it has {}", .known.join(", "))]
+    Operation {
+        /// The file.
+        path: String,
+        /// The rule's operation.
+        operation: Operation,
+        /// Those that it has.
+        known: Vec<String>,
+    },
+    /// Its buckets or its unit are not those of the mesh.
+    #[error(
+        "{path}: its buckets are {layout}, the mesh's are {}; save a baseline of a run or range",
+        BucketLayout::MESH
+    )]
+    Layout {
+        /// The file.
+        path: String,
+        /// Its buckets.
+        layout: BucketLayout,
+    },
+    /// The history fails.
+    #[error("{0}")]
+    History(#[from] ReadError),
+    /// The window cannot be read.
+    #[error("{0}")]
+    Window(#[from] NoHistory),
+}
+
+/// What a rule compares.
+fn compared(rule: &Threshold) -> Option<(&Operation, &Baseline)> {
+    match (&rule.metric, &rule.baseline) {
+        (Metric::Regression(operation), Some(baseline)) => Some((operation, baseline)),
+        _ => None,
+    }
+}
+
+/// Checks the baseline of a rule, if it has one.
+///
+/// # Errors
+/// Names the rule, the file and the fix.
+pub fn check(rule: &Threshold) -> Result<(), String> {
+    let Some((operation, baseline)) = compared(rule) else { return Ok(()) };
+    let name = rule.name.as_str();
+    let loaded = load(operation, &baseline.path);
+    loaded.map(drop).map_err(|error| format!("rule {name:?}: baseline: {error}"))
+}
+
+/// By how much the operation of a rule has regressed, or why that cannot be judged.
+pub type Regression = Result<Value, String>;
+
+/// By how much the operations of rules have regressed.
+#[must_use]
+pub fn judge(
+    rules: &[Threshold],
+    reader: &HistoryReader,
+    now: Wall,
+) -> BTreeMap<RuleName, Regression> {
+    let one = |rule: &Threshold| {
+        let (operation, baseline) = compared(rule)?;
+        let found = judge_one(operation, baseline, reader, now);
+        let found = found.unwrap_or_else(|error| Err(error.to_string()));
+        Some((rule.name.clone(), found))
+    };
+    rules.iter().filter_map(one).collect()
+}
+
+fn judge_one(
+    operation: &Operation,
+    Baseline { path, window }: &Baseline,
+    reader: &HistoryReader,
+    now: Wall,
+) -> Result<Regression, BaselineError> {
+    let a = load(operation, path)?;
+    let b = recent(operation, window.span(), reader, now)?;
+    // The rule itself states which shift matters.
+    let mut compared = compare(&a, &b, &Options::default());
+    let compared = compared.operations.remove(operation);
+    Ok(compared.map_or_else(|| Err("nothing was compared".to_owned()), value))
+}
+
+/// The operation of a baseline.
+fn load(operation: &Operation, path: &str) -> Result<Side, BaselineError> {
+    let unreadable = |why: String| BaselineError::Unreadable { path: path.to_owned(), why };
+    let text = read(Path::new(path)).map_err(unreadable)?;
+    let mut side = baseline::read(&text).map_err(|error| unreadable(error.to_string()))?;
+    let Some(measured) = side.operations.remove(operation) else {
+        let known = side.operations.keys().map(ToString::to_string).collect();
+        let (path, operation) = (path.to_owned(), operation.clone());
+        return Err(BaselineError::Operation { path, operation, known });
+    };
+    if measured.layout != BucketLayout::MESH {
+        return Err(BaselineError::Layout { path: path.to_owned(), layout: measured.layout });
+    }
+    Ok(Side { operations: [(operation.clone(), measured)].into() })
+}
+
+/// The text of a regular file.
+fn read(path: &Path) -> Result<String, String> {
+    let words = |error: std::io::Error| error.to_string();
+    // Opening a pipe would block until a writer opens it.
+    let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let file = open.map_err(words)?;
+    if !file.metadata().map_err(words)?.is_file() {
+        return Err("it is not a regular file".to_owned());
+    }
+    let mut text = String::new();
+    file.take(BASELINE_BYTES_MAX + 1).read_to_string(&mut text).map_err(words)?;
+    if text.len() as u64 > BASELINE_BYTES_MAX {
+        return Err(format!("it has more than {BASELINE_BYTES_MAX} bytes"));
+    }
+    Ok(text)
+}
+
+/// The fleet's samples of an operation in the window up to now.
+fn recent(
+    operation: &Operation,
+    window: Duration,
+    reader: &HistoryReader,
+    now: Wall,
+) -> Result<Side, BaselineError> {
+    let pool = Pool::Fleet(operation.clone());
+    let query = HistoryQuery {
+        pool: pool.clone(),
+        range: now.minus(window)..now,
+        step: Some(Duration::from_secs_f64(history::step(window.as_secs_f64()))),
+        quantiles: Vec::new(),
+        limits_ns: Vec::new(),
+        with_distribution: true,
+    };
+    let reading = reader.read()?;
+    let mut answer = Accumulator::new(Layout::of(&query, now, &reading.kept_from())?);
+    let mut side = Side::default();
+    if reading.add_to(&mut answer, &pool)? {
+        let measured = history::measured(&answer.points(&query));
+        side.operations.insert(operation.clone(), measured);
+    }
+    Ok(side)
+}
+
+/// The greatest shift that is shown to be one, with its interval; 0 if none is.
+fn value(compared: Compared) -> Regression {
+    let verdict = compared.verdict;
+    match verdict {
+        Verdict::NotEnoughData | Verdict::NotComparable => {
+            let reason = compared.reason.unwrap_or_default();
+            return Err(format!("{}: {reason}", verdict.words()));
+        }
+        Verdict::Same | Verdict::Better | Verdict::Worse => {}
+    }
+    let changes = compared.shifts.iter().filter_map(|shift| Some((shift, shift.change?)));
+    let worse = changes.filter(|(_, change)| change.verdict == Verdict::Worse);
+    let greatest = worse.max_by(|(_, a), (_, b)| a.estimate.total_cmp(&b.estimate));
+    let samples =
+        |side: Option<plimsoll_compare::Extent>| side.map_or(0, |side| side.samples).to_string();
+    let (samples, of_baseline) = (samples(compared.b), samples(compared.a));
+    let mut labels = vec![("samples", samples), ("baseline_samples", of_baseline)];
+    if let Some((shift, change)) = greatest {
+        labels.push(("quantile", shift.quantile.to_string()));
+        labels.push(("low", format!("{:.4}", change.low)));
+        labels.push(("high", format!("{:.4}", change.high)));
+    }
+    let value = greatest.map_or(0.0, |(_, change)| change.estimate);
+    Ok(Value { value, labels: Labels::new(labels).unwrap_or_default() })
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,143 @@
+//! Compares two runs, with the numbers of `plimsoll compare run:A run:B`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::http::StatusCode;
+use plimsoll_compare::history::{HistoryRequest, HistorySide, NoSide, SideReader, is_whole};
+use plimsoll_compare::{Comparison, Options, Side, compare};
+use plimsoll_schemas::ids::{Labels, Operation, RunName};
+use plimsoll_schemas::run::RUN_LABEL;
+use plimsoll_schemas::summary::{HistoryPoint, OperationsPage};
+use plimsoll_schemas::time::{Wall, seconds};
+use tokio::task::spawn_blocking;
+
+use super::RunHandler;
+use super::requests::ComparedRuns;
+use crate::core::fleet::{Group, Pool};
+use crate::core::history::{AskedNodes, HistoryQuery};
+use crate::io::http::history::{Refusal, page};
+use crate::io::http::near::near;
+use crate::limits::runs::RUN_OPERATIONS_MAX;
+
+/// The default of `plimsoll compare --tolerance`.
+const TOLERANCE: f64 = 0.01;
+
+impl RunHandler {
+    /// The comparison of two runs.
+    pub(super) async fn comparison(&self, runs: ComparedRuns) -> Result<Comparison, Refusal> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let ComparedRuns { a, b, operations } = runs;
+        let now = self.clock.now().wall;
+        let mut known = self.history.operations().await?;
+        let is_wanted = |name: &str| operations.is_empty() || operations.contains(name);
+        known.operations.retain(|name| is_wanted(name));
+        known.groups.retain(|group| is_wanted(&group.operation));
+        let a = self.side("a", a, &known, now).await?;
+        let b = self.side("b", b, &known, now).await?;
+        let options = Options { operations, tolerance: TOLERANCE, ..Options::default() };
+        let compared = spawn_blocking(move || {
+            // A client that leaves does not begin another one's turn.
+            let _turn = turn;
+            compare(&a, &b, &options)
+        });
+        compared.await.map_err(|_| Refusal::failed("the runs cannot be compared"))
+    }
+
+    /// The samples of a run: those with its label, or the fleet's from its begin to its end.
+    async fn side(
+        &self,
+        key: &str,
+        run: RunName,
+        known: &OperationsPage,
+        now: Wall,
+    ) -> Result<Side, Refusal> {
+        let now_seconds = seconds(now.0);
+        let by_label = HistorySide::Run(run.to_string());
+        let mut reader = match SideReader::new(by_label, known, now_seconds) {
+            Ok(reader) => reader,
+            Err(error) => {
+                let Some(row) = self.find(&run).await? else {
+                    return Err(unknown(key, &run, &error));
+                };
+                let end = row.ended_seconds.unwrap_or(now_seconds);
+                let range = HistorySide::Range(row.begun_seconds, end);
+                let reader = SideReader::new(range, known, now_seconds);
+                reader.map_err(|error| refused(key, &run, &error))?
+            }
+        };
+        if reader.operations_left() > RUN_OPERATIONS_MAX {
+            let error = format!(
+                "{key} has {} operations, and one comparison at most {RUN_OPERATIONS_MAX}; name \
+                 those to compare with operation=NAME",
+                reader.operations_left()
+            );
+            return Err(Refusal(StatusCode::BAD_REQUEST, error));
+        }
+        while let Some(request) = reader.next_request() {
+            let of_fleet = self.ask(&request, now).await?;
+            let points = match request.of_nodes() {
+                Some(request) => self.of_nodes(&request, now, &of_fleet).await.unwrap_or(of_fleet),
+                None => of_fleet,
+            };
+            reader.on_answer(&points);
+        }
+        reader.finish().map_err(|error| refused(key, &run, &error))
+    }
+
+    /// What nodes answer, if it is all that the fleet's history has.
+    async fn of_nodes(
+        &self,
+        request: &HistoryRequest,
+        now: Wall,
+        of_fleet: &[HistoryPoint],
+    ) -> Option<Vec<HistoryPoint>> {
+        let label = request.run.iter().map(|run| (RUN_LABEL, run.as_str()));
+        let labels = Labels::new(label).ok()?;
+        let to_all = query(&HistoryRequest { run: None, ..request.clone() }).ok()?;
+        let nodes = Some(AskedNodes { names: None, labels });
+        let page = self.history.latencies_of_nodes(HistoryQuery { nodes, ..to_all }, now).await;
+        page.ok().filter(|page| is_whole(page, of_fleet)).map(|page| page.points)
+    }
+
+    async fn ask(&self, request: &HistoryRequest, now: Wall) -> Result<Vec<HistoryPoint>, Refusal> {
+        Ok(self.history.answer(query(request)?, now, page).await?.points)
+    }
+}
+
+/// A question as the history takes it.
+fn query(request: &HistoryRequest) -> Result<HistoryQuery, Refusal> {
+    let HistoryRequest { operation, run, from, to, step, with_distribution } = request;
+    let operation = Operation::new(operation);
+    let operation = operation.map_err(|error| Refusal::failed(&error.to_string()))?;
+    let pool = match run {
+        None => Pool::Fleet(operation),
+        Some(run) => {
+            let group = Group { operation, values: vec![run.clone().into_boxed_str()] };
+            Pool::Group(RUN_LABEL.to_owned(), group)
+        }
+    };
+    let span = |seconds: f64| Duration::try_from_secs_f64(seconds).unwrap_or_default();
+    Ok(HistoryQuery {
+        pool,
+        range: Wall(0).plus(span(*from))..Wall(0).plus(span(*to)),
+        step: Some(span(*step)),
+        quantiles: Vec::new(),
+        limits_ns: Vec::new(),
+        with_distribution: *with_distribution,
+        nodes: None,
+    })
+}
+
+fn unknown(key: &str, run: &RunName, error: &NoSide) -> Refusal {
+    let hint = match error {
+        NoSide::Unknown { known, .. } => near(run.as_str(), known.iter().cloned()),
+        NoSide::Empty => String::new(),
+    };
+    let error = format!("{key}: run {:?} is unknown{hint}. /api/v1/runs lists runs", run.as_str());
+    Refusal(StatusCode::NOT_FOUND, error)
+}
+
+fn refused(key: &str, run: &RunName, error: &NoSide) -> Refusal {
+    Refusal(StatusCode::NOT_FOUND, format!("{key}: run {:?}: {error}", run.as_str()))
+}

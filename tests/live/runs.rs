@@ -1,0 +1,148 @@
+//! Runs over HTTP and by the command, through kills of the aggregator.
+
+use std::os::unix::net::UnixDatagram;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use plimsoll_mesh::api::Api;
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::stack::{Stack, StackOptions, bin_dir};
+use plimsoll_schemas::summary::{RunOrigin, RunPage, RunState};
+use plimsoll_tests::jobs::with_jobs;
+use serde_json::{Value, from_str, json};
+
+const WAIT: Duration = Duration::from_secs(30);
+const TOKEN: &str = "0123456789abcdef0123456789abcdef";
+
+/// A mesh whose aggregator has a history and a token.
+async fn mesh(dir: &Path) -> Stack {
+    let settings = format!("[http]\ntoken = '{TOKEN}'\n");
+    Stack::start(StackOptions { aggregator_settings: settings, ..with_jobs(dir) }).await.unwrap()
+}
+
+/// The operator's client.
+fn api(stack: &Stack) -> Api {
+    stack.api().clone().with_token(Some(TOKEN.to_owned()))
+}
+
+/// Sends samples of `fetch` with the label of a run to the first node, in milliseconds.
+fn send(stack: &Stack, run: &str, values: std::ops::Range<u64>) {
+    let socket = UnixDatagram::unbound().unwrap();
+    socket.connect(&stack.stations()[0].socket).unwrap();
+    for value in values {
+        socket.send(format!("fetch:{value}|ms|#run:{run}").as_bytes()).unwrap();
+    }
+}
+
+async fn page(stack: &Stack, run: &str) -> Option<RunPage> {
+    from_str(&stack.api().get(&format!("/api/v1/runs/{run}")).await.ok()?).ok()
+}
+
+/// Waits until a run has so many samples.
+async fn await_samples(stack: &Stack, run: &str, count: u64) -> RunPage {
+    let enough = async || {
+        let page = page(stack, run).await?;
+        (page.operations.first()?.count >= count).then_some(page)
+    };
+    until("the samples of the run are in its page", WAIT, enough).await.unwrap()
+}
+
+/// Waits until what has been done so far is in a checkpoint.
+async fn await_checkpoint(stack: &Stack) {
+    let written = async || {
+        let series = "plimsoll_aggregator_checkpoints_total";
+        stack.api().metric(series).await.ok().flatten()
+    };
+    let before = until("a first checkpoint", WAIT, written).await.unwrap();
+    // One may have been on its way.
+    let stored = async || written().await.filter(|count| *count >= before + 2.0);
+    until("two more checkpoints", WAIT, stored).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = mesh(dir.path()).await;
+    let begin = json!({"name": "v42", "labels": {"branch": "main"}, "by": "ann"});
+    let begun = api(&stack).request("POST", "/api/v1/runs", Some(&begin)).await.unwrap();
+    assert_eq!(from_str::<Value>(&begun).unwrap()["state"], "running");
+    await_checkpoint(&stack).await;
+    send(&stack, "v42", 1..101);
+    stack.kill_aggregator();
+    send(&stack, "v42", 101..201);
+    stack.restart_aggregator().await.unwrap();
+    await_samples(&stack, "v42", 200).await;
+    stack.kill_aggregator();
+    stack.restart_aggregator().await.unwrap();
+    send(&stack, "v42", 201..301);
+    send(&stack, "other", 1..11);
+    await_samples(&stack, "v42", 300).await;
+    let stop = Some(json!({"exit_code": 0}));
+    api(&stack).request("POST", "/api/v1/runs/v42/stop", stop.as_ref()).await.unwrap();
+    await_checkpoint(&stack).await;
+    stack.kill_aggregator();
+    stack.restart_aggregator().await.unwrap();
+
+    let page = await_samples(&stack, "v42", 300).await;
+    let run = &page.run;
+    assert_eq!(
+        (run.state, run.exit_code, run.origin),
+        (RunState::Ended, Some(0), RunOrigin::Client)
+    );
+    assert_eq!((run.by.as_deref(), run.labels.get("branch")), (Some("ann"), Some("main")));
+    assert!(run.ended_seconds.unwrap() > run.begun_seconds && page.by_label);
+    assert_eq!((run.nodes.len(), run.has_more_nodes), (1, false), "{:?}", run.nodes);
+    assert_eq!(page.operations.len(), 1, "{:?}", page.operations);
+    let fetch = &page.operations[0];
+    assert_eq!((&*fetch.operation, fetch.count, fetch.max), ("fetch", 300, Some(0.3)));
+    for (found, exact) in fetch.quantiles.iter().zip([0.150, 0.270, 0.297, 0.300]) {
+        assert!(found.lower <= exact && exact <= found.upper, "{found:?} {exact}");
+    }
+    let last: RunPage = from_str(&stack.api().get("/api/v1/runs/last").await.unwrap()).unwrap();
+    assert_eq!(last.run.name.as_str(), "v42");
+    let unknown = api(&stack).request("GET", "/api/v1/runs/v43", None).await.unwrap_err();
+    assert!(format!("{unknown:#}").contains("there is \"v42\""), "{unknown:#}");
+}
+
+#[tokio::test]
+async fn a_command_begins_and_ends_its_run_and_both_comparisons_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = mesh(dir.path()).await;
+    let plimsoll = || Command::new(bin_dir().unwrap().join("plimsoll"));
+    for (run, code) in [("train-v1", 0), ("train-v2", 7)] {
+        let mut command = plimsoll();
+        command.args(["run", "--name", run, "--label", "rank=1", "--socket"]);
+        command.arg(&stack.stations()[0].socket).args(["--", "sh", "-c"]);
+        let output = command.arg(format!("exit {code}")).output().unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        send(&stack, run, 1..201);
+    }
+    for (run, code) in [("train-v1", 0), ("train-v2", 7)] {
+        let ended = async || {
+            let page = page(&stack, run).await?;
+            (page.run.state == RunState::Ended && !page.operations.is_empty()).then_some(page)
+        };
+        let page = until("the run has ended", WAIT, ended).await.unwrap();
+        assert_eq!((page.run.exit_code, page.run.origin), (Some(code), RunOrigin::Command));
+        assert_eq!((page.run.commands, page.run.labels.get("rank")), (1, Some("1")));
+        await_samples(&stack, run, 200).await;
+    }
+    let listed = plimsoll().args(["runs", "--url", stack.api().url()]).output().unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    let rows: Vec<&str> = listed.lines().collect();
+    assert!(rows[1].starts_with("train-v2 ") && rows[2].starts_with("train-v1 "), "{listed}");
+    let mut command = plimsoll();
+    command.args(["compare", "run:train-v1", "run:train-v2", "--json", "--url", stack.api().url()]);
+    let output = command.output().unwrap();
+    // Two runs of a few seconds have too few slots.
+    assert_eq!(output.status.code(), Some(9), "{output:?}");
+    let by_command: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let by_http = stack.api().get("/api/v1/runs/compare?a=train-v1&b=train-v2").await.unwrap();
+    assert_eq!(from_str::<Value>(&by_http).unwrap(), by_command);
+    assert_eq!(by_command["operations"]["fetch"]["a"]["samples"], 200, "{by_command}");
+    let wrong =
+        api(&stack).request("GET", "/api/v1/runs/compare?a=train-v1&b=train-v3", None).await;
+    let wrong = format!("{:#}", wrong.unwrap_err());
+    assert!(wrong.contains("b: run \"train-v3\" is unknown; there is \"train-v"), "{wrong}");
+}
