@@ -116,8 +116,8 @@ impl Request<'_> {
         whole.context("the run has no operation")
     }
 
-    /// From when until when the run has samples of an operation. Points of two years are hours long:
-    /// each answer narrows the range, and so the next points.
+    /// From when until when the run has samples of an operation. Points of two years are hours
+    /// long: each answer narrows the range, and so the next points.
     async fn extent(&self, name: &str, kept: (f64, f64)) -> Result<(f64, f64)> {
         let mut range = kept;
         for _ in 0..NARROWINGS_MAX {
