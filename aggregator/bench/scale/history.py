@@ -48,8 +48,8 @@ def section(programs, _pinned, quick):
         folder = Path(folder)
         progress("history_speed: 30 days, growth, comparison")
         command = [programs.bench("history_speed"), "--keep", str(folder)]
-        found = json.loads(output(command, timeout=1800))
-        found["machine"] = described()
+        facts = described()
+        found = json.loads(output(command, timeout=1800)) | {"machine": facts}
         found["plimsoll"] = plimsoll(programs, folder, found, quick)
         found["prometheus"] = [
             prometheus(folder, found, schema, quick) for schema in found["schemas"]
@@ -258,11 +258,15 @@ def tables(found):
 
 
 def machine(facts):
-    load = f"{facts['cores']} x {facts['cpu']}, {facts['kernel']}, load {facts['load']:.2f}"
-    if facts["load"] > facts["cores"] / 2:
-        load += " by other work too: trust the ratios, not the figures"
     built = ", ".join(facts["profile"]) or "as in Cargo.toml"
-    return [f"{load}; release profile: {built}."]
+    load = f"load {facts['load']:.2f} at the start"
+    lines = [
+        f"{facts['cores']} x {facts['cpu']}, {facts['kernel']}, {load};",
+        f"release profile: {built}.",
+    ]
+    if facts["load"] > facts["cores"] / 2:
+        lines.append("The machine was busy with other work: trust the ratios, not the figures.")
+    return lines
 
 
 def beside(found):
@@ -303,13 +307,15 @@ def growth(cases):
     """Bytes of a day by tier, and for how many days the default bounds keep them."""
     rows = []
     for one in cases:
-        tiers, groups = one["tiers"], f"{one['groups']} groups" if one["groups"] else "no groups"
+        tiers = one["tiers"]
+        nodes = f"{one['nodes']} node{'s' if one['nodes'] > 1 else ''}"
+        groups = f"{one['groups'] or 'no'} groups"
         total = sum(tier["bytes"] for tier in tiers)
         kept = [min(tier["age_days"], tier["bytes_max"] / tier["bytes"]) for tier in tiers]
         full = sum(days * tier["bytes"] for days, tier in zip(kept, tiers))
         rows.append(
             [
-                f"{one['nodes']} nodes, {groups}", str(one["series"]),
+                f"{nodes}, {groups}", str(one["series"]),
                 " / ".join(mib(tier["bytes"]) for tier in tiers), mib(total / one["series"]),
                 mib(one["disk_bytes"]), mib(one["written_bytes"]),
                 " / ".join(f"{days:.3g}" for days in kept), mib(full),
