@@ -1,6 +1,6 @@
 """The report as Markdown. It knows the names of the figures and computes only ratios."""
 
-from scale import breaks, connections, hard, micro, pages
+from scale import breaks, connections, hard, history, micro, pages
 from scale import fleets as of_fleets
 from scale.fleets import PROCESSES, cores_used, ms
 from speed.table import table, verdict
@@ -102,6 +102,7 @@ SECTIONS = {
     "connections": ("A connection for each of ten thousand nodes", connections.tables),
     "hard": ("Fleets that misuse the mesh", hard.tables),
     "pages": ("False pages", pages.tables),
+    "history": ("The past beside Prometheus", history.tables),
 }
 # The targets of each section; those without any measure only.
 TARGETS = {
@@ -111,6 +112,7 @@ TARGETS = {
     "connections": connections.targets,
     "hard": hard.targets,
     "pages": pages.targets,
+    "history": history.targets,
 }
 
 

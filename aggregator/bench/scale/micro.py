@@ -14,7 +14,6 @@ BENCHES = {
     "merge_speed": (["--json"], "decode and merge of a snapshot, beside `hdrhistogram` and a scan"),
     "exposition_speed": (["--json"], "exposition of 100 000 series beside the client libraries"),
     "restart_speed": (["1000", "usual"], "a restart with the state of 1 000 nodes"),
-    "history_speed": ([], "queries of the past: one operation of 10 000 nodes over 30 days"),
 }
 
 
@@ -74,16 +73,10 @@ def restart(found):
     return ["```text", *found["words"][-5:], "```"]
 
 
-def history(found):
-    """Everything: bytes of each tier and milliseconds of each query."""
-    return ["```text", *found["words"], "```"]
-
-
 WRITERS = {
     "merge_speed": merging,
     "exposition_speed": exposition,
     "restart_speed": restart,
-    "history_speed": history,
 }
 
 

@@ -296,7 +296,7 @@ mod tests {
         for (operation, samples) in [("fetch", &[][..]), ("load", &[(0.5, 1)])] {
             let request = reader.next_request().unwrap();
             assert_eq!((&*request.operation, request.run), (operation, None));
-            assert_eq!((request.from, request.to, request.step), (200.0, 40_000.0, 21.0));
+            assert_eq!((request.from, request.to, request.step), (200.0, 40_000.0, 12.0));
             reader.on_answer(&[point(200.0, samples)]);
         }
         let found = reader.finish().unwrap();

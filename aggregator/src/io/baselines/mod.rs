@@ -167,6 +167,7 @@ fn recent(
         quantiles: Vec::new(),
         limits_ns: Vec::new(),
         with_distribution: true,
+        nodes: None,
     };
     let reading = reader.read()?;
     let mut answer = Accumulator::new(Layout::of(&query, now, &reading.kept_from())?);

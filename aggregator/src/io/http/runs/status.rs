@@ -92,6 +92,7 @@ impl RunHandler {
             quantiles: QUANTILES.to_vec(),
             limits_ns: budgets.iter().map(|(_, limit)| *limit).collect(),
             with_distribution: false,
+            nodes: None,
         };
         match self.history.answer(query, now, page).await {
             Ok(found) => Ok(row(found, budgets)),
