@@ -99,7 +99,7 @@ pub(crate) fn fill(path: &Path, shapes: &Shapes, seconds: Range<u64>) -> Result<
         writer.add(&pool(), number, &[&shapes.of_slot(number).packed]);
         writer.cover(number, crate::NODES);
         let end = (number + 1) * SLOT_SECONDS;
-        if end % 600 == 0 || end == seconds.end {
+        if end.is_multiple_of(600) || end == seconds.end {
             writer.write(end)?;
         }
     }

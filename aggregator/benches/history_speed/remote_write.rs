@@ -91,7 +91,7 @@ pub(crate) fn write(path: &Path, schema: i32, shapes: &Shapes, seconds: Range<u6
             counter.add(shapes.place(number));
         }
         histograms.push(counter.sample((minute + 1) * MINUTE)?);
-        if minute % BODY_MINUTES == 0 || (minute + 1) * MINUTE == seconds.end {
+        if minute.is_multiple_of(BODY_MINUTES) || (minute + 1) * MINUTE == seconds.end {
             send(&mut file, std::mem::take(&mut histograms))?;
         }
     }
