@@ -2,8 +2,8 @@
 //!
 //! [`up`] runs a local mesh (`plimsoll-mesh`) with [`table`] while it runs and [`report`] at its
 //! end; [`alerts`], [`statistics`], [`query`], [`runs`] and [`ledger`] send requests to running
-//! aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges one run by another;
-//! [`interval_log`] and [`hlog`] read and write the logs that it takes.
+//! aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges one run
+//! by another; [`interval_log`] and [`hlog`] read and write the logs that it takes.
 
 pub mod alerts;
 pub mod args;
