@@ -82,9 +82,9 @@ pub struct Http {
     /// `/api/v1/silences`, `/healthz` and `/readyz`. Loopback by default, since reading needs no
     /// token.
     pub address: SocketAddr,
-    /// The token that silencing, acknowledging and runs need; at least 16 bytes. Without it and without
-    /// `token_file` such requests are rejected. Prefer `token_file`, which keeps the secret out of
-    /// the settings.
+    /// The token that silencing, acknowledging and runs need; at least 16 bytes. Without it and
+    /// without `token_file` such requests are rejected. Prefer `token_file`, which keeps the secret
+    /// out of the settings.
     pub token: Option<Token>,
     /// File with the token, read at the start.
     pub token_file: Option<PathBuf>,
