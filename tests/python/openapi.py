@@ -80,7 +80,7 @@ def run(folder, url, token, document):
     command += ["run", str(schema), "--url", url, "--checks", "all", "--continue-on-failure"]
     command += ["--phases", "examples,coverage,fuzzing,stateful", "--workers", "1"]
     command += ["--max-examples", str(EXAMPLES_MAX), "--generation-deterministic"]
-    command += ["--generation-database", "none", "--suppress-health-check", "all"]
+    command += ["--suppress-health-check", "all"]
     if token:
         command += ["--header", f"Authorization: Bearer {token}"]
     environment = {**os.environ, STATUSES: str(statuses)}
