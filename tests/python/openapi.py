@@ -45,7 +45,7 @@ def main():
 
 
 def close(part):
-    """No object may have a field that its schema does not name. Branches without a type are conditions."""
+    """No object may have a field that its schema does not name; one without a type is a condition."""
     if isinstance(part, dict):
         if part.get("type") == "object" and "properties" in part:
             part.setdefault("additionalProperties", False)
