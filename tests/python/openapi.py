@@ -45,7 +45,7 @@ def main():
 
 
 def close(part):
-    """No object may have a field that its schema does not name; one without a type is a condition."""
+    """No object may have a field that its schema does not name; a part without a type is a branch."""
     if isinstance(part, dict):
         if part.get("type") == "object" and "properties" in part:
             part.setdefault("additionalProperties", False)
@@ -64,7 +64,8 @@ def operations(document):
 
 def succeeding(document, token):
     """Operations that can succeed: without the token, those that need none."""
-    return {name for name, operation in operations(document) if token or "security" not in operation}
+    named = operations(document)
+    return {name for name, operation in named if token or "security" not in operation}
 
 
 def run(folder, url, token, document):
