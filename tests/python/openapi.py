@@ -45,7 +45,7 @@ def main():
 
 
 def close(part):
-    """No object may have a field that its schema does not name; a part without a type is a branch."""
+    """No object may have a field that its schema does not name. A part without a type is open."""
     if isinstance(part, dict):
         if part.get("type") == "object" and "properties" in part:
             part.setdefault("additionalProperties", False)
