@@ -16,7 +16,7 @@ use serde_json::from_str;
 
 use crate::clients::python;
 
-const TOKEN: &str = "of-the-test";
+const TOKEN: &str = "the-token-of-the-test";
 const WAIT: Duration = Duration::from_secs(30);
 const CHECK_WAIT: Duration = Duration::from_secs(120);
 /// A budget and a threshold that are violated, so that alerts with evidence are on the pages.

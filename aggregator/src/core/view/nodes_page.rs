@@ -1,5 +1,5 @@
-//! The page `/api/v1/nodes`: the state of each node, by name. Rows, counts and troubles are those of
-//! the summary and of `/metrics/nodes`.
+//! The page `/api/v1/nodes`: the state of each node, by name. Rows, counts and troubles are those
+//! of the summary and of `/metrics/nodes`.
 
 use std::sync::Arc;
 
