@@ -19,11 +19,16 @@ import urllib.request
 
 # Operations whose rules a schema cannot state: a range has its ends in order, a silence ends in the
 # future and within 30 days, nodes keep some windows alone. What fits the document may be rejected.
-STRICTER = ["/api/v1/query",
+STRICTER = [
+    "/api/v1/query",
     "/api/v1/hardware/history",
+    "/api/v1/heatmap",
+    "/api/v1/statistics",
     "/api/v1/runs",
-    "/api/v1/runs/{name}/stop", "/api/v1/heatmap", "/api/v1/statistics", "/api/v1/silences",
-            "/api/v1/alerts/acknowledge"]
+    "/api/v1/runs/{name}/stop",
+    "/api/v1/silences",
+    "/api/v1/alerts/acknowledge",
+]
 EXAMPLES_MAX = 12
 WAIT_SECONDS = 90
 STATUSES = "PLIMSOLL_OPENAPI_STATUSES"
