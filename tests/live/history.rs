@@ -98,13 +98,16 @@ async fn a_run_has_its_label_its_events_and_its_exit_code() {
     let stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     let seen = dir.path().join("seen");
     let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
-    let script = format!("echo $PLIMSOLL_LABELS $PLIMSOLL_ENABLE > {}; exit 3", seen.display());
+    let script = "echo $PLIMSOLL_LABELS $PLIMSOLL_ENABLE $PLIMSOLL_SOCKET";
+    let script = format!("{script} > {}; exit 3", seen.display());
     command.args(["run", "--name", "v42", "--label", "rank=1", "--socket"]);
     command.arg(&stack.stations()[0].socket).args(["--", "sh", "-c", &script]);
     command.env_remove("PLIMSOLL_ENABLE").env("PLIMSOLL_LABELS", "role=train");
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
-    assert_eq!(std::fs::read_to_string(seen).unwrap(), "run=v42,rank=1,role=train 1\n");
+    let socket = stack.stations()[0].socket.display().to_string();
+    let expected = format!("run=v42,rank=1,role=train 1 {socket}\n");
+    assert_eq!(std::fs::read_to_string(seen).unwrap(), expected);
     let both = async || {
         let page = stack.api().get("/api/v1/events").await.ok()?;
         let words = ["run v42 started", "run v42 ended", "exit code 3"];

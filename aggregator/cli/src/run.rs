@@ -19,6 +19,7 @@ use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
 
 const LABELS: &str = "PLIMSOLL_LABELS";
+const SOCKET: &str = "PLIMSOLL_SOCKET";
 /// Switches of the clients that are set unless the environment has them.
 const SWITCHES: [&str; 2] = ["PLIMSOLL_ENABLE", "PLIMSOLL_ENABLE_TIMERS"];
 const DEFAULT_SOCKET: &str = "/run/plimsoll/node.sock";
@@ -36,9 +37,10 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
   plimsoll runs
 
 The command gets PLIMSOLL_LABELS with run=NAME, which the Python package and the Rust crate put on
-every series, and PLIMSOLL_ENABLE=1 and PLIMSOLL_ENABLE_TIMERS=1 unless they are set. The node gets an
-event at the begin and at the end, with the exit code. The exit code is the command's own, or 128 and
-the signal that killed it; SIGTERM and SIGINT are passed on.")]
+every series, PLIMSOLL_SOCKET if --socket is given, and PLIMSOLL_ENABLE=1 and
+PLIMSOLL_ENABLE_TIMERS=1 unless they are set. The node gets an event at the begin and at the end,
+with the exit code. The exit code is the command's own, or 128 and the signal that killed it;
+SIGTERM and SIGINT are passed on.")]
 pub struct RunArgs {
     /// Name of the run: letters, digits, '_', '-' and '.'
     #[arg(long)]
@@ -63,11 +65,14 @@ pub struct RunArgs {
 pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     let pairs = pairs(&args.name, &args.label)?;
     let labels = labels(&pairs, std::env::var(LABELS).ok().as_deref());
-    let socket = socket(args.socket.clone().or_else(|| std::env::var("PLIMSOLL_SOCKET").ok()));
+    let socket = socket(args.socket.clone().or_else(|| std::env::var(SOCKET).ok()));
     let mut signals = PassedOn::listen().context("signals")?;
     let Some((program, arguments)) = args.command.split_first() else { bail!("no command") };
     let mut command = Command::new(program);
     command.args(arguments).env(LABELS, &labels);
+    if let Some(socket) = &args.socket {
+        command.env(SOCKET, socket);
+    }
     for switch in SWITCHES.iter().filter(|switch| std::env::var_os(switch).is_none()) {
         command.env(switch, "1");
     }
