@@ -97,6 +97,7 @@ const INDEX: &str = "plimsoll-aggregator
                    POST {name, labels, by}; POST /api/v1/runs/<name>/stop {exit_code}
 /api/v1/runs/<name>
                    JSON: one run with the latencies from its begin to its end; last: the newest
+/api/v1/runs/last  JSON: the same of the run that began last
 /api/v1/runs/compare
                    JSON: shifts from one run to another, ?a=, b=, operation=
 /api/v1/events     JSON: the newest events and service checks, newest first
