@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 76] = [
+pub const DEMANDED: [&str; 77] = [
     "load",
     "connection broken",
     "partition",
@@ -21,6 +21,7 @@ pub const DEMANDED: [&str; 76] = [
     "broker full",
     "acknowledgements lost",
     "stream deleted",
+    "stream recreated before its consumer",
     "node terminated",
     "node killed",
     "node without power",
