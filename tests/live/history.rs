@@ -196,7 +196,7 @@ async fn the_past_of_nodes_is_exact_by_the_second() {
     let silent: Vec<_> = nodes.iter().filter(|node| node.error.is_some()).collect();
     assert_eq!((silent.len(), &silent[0].node), (1, name));
     assert!(silent[0].error.as_ref().unwrap().starts_with("no answer: the node is away"));
-    assert!(page.points[0].completeness < Some(0.7), "{:?}", page.points[0].completeness);
+    assert!(page.points[0].completeness < Some(0.9), "{:?}", page.points[0].completeness);
     assert_eq!(count_of(&page.points), nodes.iter().map(|node| node.samples).sum::<u64>());
     let error = stack.api().get("/api/v1/heatmap?operation=epoch_hook&node=*").await.unwrap_err();
     assert!(format!("{error:#}").contains("heatmap"), "{error:#}");
