@@ -104,8 +104,8 @@ async fn the_command_lists_the_nodes_and_the_api_their_readings() {
     let rows: Vec<_> = page.nodes.iter().map(|node| &node.row).collect();
     assert_eq!((rows.len(), &rows[0].node), (1, &names[1]));
     assert_eq!(rows[0].version, env!("CARGO_PKG_VERSION"));
-    let (code, text) = plimsoll(&["--node", "nobody"]);
+    let (code, text) = plimsoll(&["--node", "absent"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("404 Not Found: node \"nobody\" is unknown"), "{text}");
+    assert!(text.contains("404 Not Found: node \"absent\" is unknown"), "{text}");
     stack.end().await.unwrap();
 }

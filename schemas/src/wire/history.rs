@@ -351,7 +351,7 @@ mod tests {
         };
         let of = |slots| refused(response(slots));
         assert!(of(vec![slot(20), slot(20)]).contains("slots"));
-        assert!(of(vec![slot(19)]).contains("slots"), "before what it says it covers");
+        assert!(of(vec![slot(19)]).contains("slots"), "before what it states to cover");
         assert!(of(vec![slot(60)]).contains("slots"));
         let long = HistorySlot { covered_ns: u64::MAX, ..slot(30) };
         assert!(of(vec![long]).contains("slots"));
