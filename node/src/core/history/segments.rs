@@ -128,7 +128,8 @@ impl Segments {
     }
 
     /// What to read for the newest part of a request that one response may cover, given the ends of
-    /// the intervals in the open segment. `None` when more segments overlap than may be read.
+    /// the intervals in the open segment. `None` when more segments reach its last slot than may be
+    /// read.
     #[must_use]
     pub fn plan(&self, request: &HistoryRequest, open: Option<(Wall, Wall)>) -> Option<Plan> {
         let HistoryRequest { range, step_ns, .. } = request;
@@ -143,7 +144,8 @@ impl Segments {
             let segment = &self.0[places[taken]];
             // Everything that ended since then is in the segments taken so far.
             let from = after(segment.ends.1, *step_ns).max(earliest);
-            if bytes >= HISTORY_READ_BYTES && from < range.end {
+            let is_full = bytes >= HISTORY_READ_BYTES || taken == HISTORY_READ_SEGMENTS_MAX;
+            if is_full && from < range.end {
                 places.truncate(taken);
                 return Some(Plan { range: from..range.end, places });
             }
@@ -208,6 +210,21 @@ mod tests {
         assert_eq!(numbers(segments.expire(now, bounds(Duration::MAX, room))), [2, 3]);
         assert_eq!((segments.len(), segments.next_number()), (3, 7));
         assert_eq!(segments.earliest(), Some(Wall(400 * SECOND)));
+    }
+
+    #[test]
+    fn small_segments_that_overlap_in_part_are_read_in_turns() {
+        // Each reaches back to the begin and ends later than the one before.
+        let of = |n: u64| Segment { bytes: 1, ..segment(n, 1, 100 * n) };
+        let segments = Segments::new((1..=2 * HISTORY_READ_SEGMENTS_MAX as u64).map(of).collect());
+        let mut request = request(0, 4_000, 10);
+        request.range.start = Wall(2_000 * SECOND);
+        let first = segments.plan(&request, None).unwrap();
+        assert_eq!(first.range, Wall(2_000 * SECOND)..request.range.end);
+        request.range.start = Wall(0);
+        let first = segments.plan(&request, None).unwrap();
+        assert_eq!(first.range, Wall(1_610 * SECOND)..request.range.end);
+        assert_eq!(first.places.len(), HISTORY_READ_SEGMENTS_MAX);
     }
 
     #[test]

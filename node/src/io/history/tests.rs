@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use tempfile::TempDir;
 
 use super::*;
-use crate::limits::HISTORY_SEGMENT_BYTES;
+use crate::limits::{HISTORY_READ_SEGMENTS_MAX, HISTORY_SEGMENT_BYTES};
 
 const SECOND: u64 = 1_000_000_000;
 const BEGIN: u64 = 1_700_000_000;
@@ -86,8 +86,13 @@ fn latency() -> HistoryOf {
 }
 
 /// The answers to a range of seconds since [`BEGIN`], widened to whole slots, asked for until all
-/// of it is covered.
-fn ask(store: &mut Store, of: &HistoryOf, range: (u64, u64), step: u64) -> Vec<HistoryResponse> {
+/// of it is covered or the rest is refused.
+fn try_ask(
+    store: &mut Store,
+    of: &HistoryOf,
+    range: (u64, u64),
+    step: u64,
+) -> Result<Vec<HistoryResponse>, String> {
     // Requests are of whole slots.
     let (from, to) = ((BEGIN + range.0) / step, (BEGIN + range.1).div_ceil(step));
     let at = |slot: u64| Wall(slot * step * SECOND);
@@ -103,11 +108,17 @@ fn ask(store: &mut Store, of: &HistoryOf, range: (u64, u64), step: u64) -> Vec<H
         let answer = store.answer(&request.encode()).unwrap();
         assert_eq!(answer.asker, "a1");
         let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
-        assert_eq!(response.refused, "");
+        if !response.refused.is_empty() {
+            return Err(response.refused);
+        }
         request.range.end = response.from;
         responses.push(response);
     }
-    responses
+    Ok(responses)
+}
+
+fn ask(store: &mut Store, of: &HistoryOf, range: (u64, u64), step: u64) -> Vec<HistoryResponse> {
+    try_ask(store, of, range, step).unwrap()
 }
 
 fn samples(responses: &[HistoryResponse]) -> u64 {
@@ -150,6 +161,20 @@ fn every_second_is_found_again_over_segments_and_restarts() {
         labels: Labels::new([("rank", "4")]).unwrap(),
     };
     assert_eq!(samples(&ask(&mut store, &other, (0, 601), 1)), 0);
+}
+
+#[test]
+fn a_node_that_starts_again_and_again_answers_all_of_it() {
+    let dir = TempDir::new().unwrap();
+    let restarts = 3 * HISTORY_READ_SEGMENTS_MAX as u64;
+    for second in 0..restarts {
+        let mut store = store(&dir);
+        store.write(&record(second, 1, 0), Wall((BEGIN + second) * SECOND));
+        // A kill leaves the segment open, and the next process closes it.
+    }
+    assert!(segments(&dir).len() > HISTORY_READ_SEGMENTS_MAX, "{:?}", segments(&dir));
+    let responses = ask(&mut store(&dir), &latency(), (0, 3_600), 1);
+    assert_eq!(samples(&responses), restarts);
 }
 
 #[test]
@@ -371,7 +396,13 @@ proptest! {
                         operation: Operation::new("epoch_hook").unwrap(),
                         labels: Labels::new(labels).unwrap(),
                     };
-                    let answers = ask(store.as_mut().unwrap(), &of, (from, from + length), step);
+                    let range = (from, from + length);
+                    let answers = try_ask(store.as_mut().unwrap(), &of, range, step);
+                    let Ok(answers) = answers else {
+                        // Only a clock that leaps to and fro makes that many of one slot.
+                        prop_assert!(segments(&dir).len() > HISTORY_READ_SEGMENTS_MAX);
+                        continue;
+                    };
                     let mut found: Vec<(u64, u64)> = answers
                         .iter()
                         .flat_map(|answer| &answer.slots)
