@@ -1,6 +1,6 @@
 """The report as Markdown. It knows the names of the figures and computes only ratios."""
 
-from scale import breaks, connections, hard, history, micro, pages
+from scale import breaks, connections, hard, history, micro, pages, recorded
 from scale import fleets as of_fleets
 from scale.fleets import PROCESSES, cores_used, ms
 from speed.table import table, verdict
@@ -103,6 +103,7 @@ SECTIONS = {
     "hard": ("Fleets that misuse the mesh", hard.tables),
     "pages": ("False pages", pages.tables),
     "history": ("The past beside Prometheus", history.tables),
+    "recorded": ("The past of a hundred nodes", recorded.tables),
 }
 # The targets of each section; those without any measure only.
 TARGETS = {
@@ -113,6 +114,7 @@ TARGETS = {
     "hard": hard.targets,
     "pages": pages.targets,
     "history": history.targets,
+    "recorded": recorded.targets,
 }
 
 
