@@ -54,6 +54,12 @@ impl Prometheus {
         Ok(Self { api, child })
     }
 
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        self.api.url()
+    }
+
     /// The only value of an instant query; `None` while there is none.
     ///
     /// # Errors

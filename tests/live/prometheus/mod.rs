@@ -1,13 +1,13 @@
 //! A real Prometheus with the shipped files shows the same values as the aggregator.
 
 mod formats;
+mod grafana;
 mod native;
 mod restart;
 mod silence;
 
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::Stack;
-use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::promtool_findings;
 use plimsoll_tests::oracle::RawSamples;
 use plimsoll_tests::process::{await_summary, fleet_samples, operation_row};
@@ -19,9 +19,10 @@ use std::time::Duration;
 const RULES_WAIT: Duration = Duration::from_secs(20);
 
 #[tokio::test]
-async fn prometheus_answers_with_the_same_quantiles_and_its_rules_are_healthy() {
+async fn prometheus_answers_with_the_same_quantiles_and_its_rules_and_dashboards_are_healthy() {
     let dir = tempfile::tempdir().unwrap();
-    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let (surroundings, options) = grafana::surrounded(dir.path()).await;
+    let mut stack = Stack::start(options).await.unwrap();
     let nodes: Vec<_> = stack.stations().iter().map(|station| &station.api).collect();
     let prometheus = Prometheus::start(dir.path(), stack.api(), &nodes).await.unwrap();
     let enough = |summary: &_| fleet_samples(summary, "epoch_hook") >= 200;
@@ -51,6 +52,7 @@ async fn prometheus_answers_with_the_same_quantiles_and_its_rules_are_healthy() 
         let page = api.get("/metrics").await.unwrap();
         assert_eq!(promtool_findings(&page).unwrap(), "", "{}", api.url());
     }
+    grafana::every_panel_has_something_to_show(&mut stack, &prometheus, surroundings).await;
 }
 
 async fn rules_are_healthy(prometheus: &Prometheus) {

@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use app::{App, flooding, hanging};
+pub(crate) use app::App;
+use app::{flooding, hanging};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{Child, free_port, until};
 use plimsoll_mesh::stack::{Stack, StackOptions};
