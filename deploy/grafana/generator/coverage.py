@@ -72,8 +72,6 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_node_clock_offset_seconds",
         "plimsoll_node_clock_synchronized",
         "plimsoll_node_gpu_mig_enabled",
-        "plimsoll_node_gpu_nvlink_errors_total",
-        "plimsoll_node_gpu_nvlink_up",
         "plimsoll_node_gpu_pcie_link_generation",
         "plimsoll_node_gpu_pcie_link_width",
         "plimsoll_node_gpu_remapped_rows",
@@ -146,7 +144,7 @@ MAY_BE_EMPTY: dict[tuple[str, str], str] = {
         "plimsoll_latency_seconds",
     ): "a Prometheus with native histograms has these in place of the buckets",
     (
-        "mesh: Messages not merged: D",
+        "mesh: Undecodable messages and limits: B",
         "plimsoll_aggregator_limited_total",
     ): "only thousands of series or groups meet a limit",
 }

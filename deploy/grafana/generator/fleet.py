@@ -41,7 +41,9 @@ def _chosen(expr: str, *labels: str) -> str:
 
 def _now() -> Row:
     breach = f'max by (budget) (plimsoll_budget_verdict{{{FLEET},verdict="breach"}})'
-    lost = "sum(max by (reason) (increase(plimsoll_samples_lost_total[$__range])))"
+    # Not `increase`: a reason's series begins with its first loss.
+    lost = "sum(max by (reason) (plimsoll_samples_lost_total{}))"
+    now, then = lost.format(""), lost.format(" offset $__range")
     return Row(
         "Now",
         [
@@ -75,7 +77,7 @@ def _now() -> Row:
                 "Samples lost",
                 "Samples lost within the chosen time, for any stated reason.",
                 "short",
-                Query(f"{lost} or {ZERO}", "samples"),
+                Query(f"clamp_min(({now} or {ZERO}) - ({then} or {ZERO}), 0)", "samples"),
                 red_from=1,
             ),
             number(
@@ -117,8 +119,8 @@ def _budgets() -> Row:
         [
             table(
                 "Budgets of the fleet",
-                "Each budget with its quantile over its window, its limit, the headroom below it, the"
-                " share of expected nodes with samples, and the rest of its error budget.",
+                "Each budget with its quantile over its window, its limit, the headroom below it, "
+                "the share of expected nodes with samples, and the rest of its error budget.",
                 columns,
             ),
             lines(
@@ -383,13 +385,9 @@ def _ledger() -> Row:
             ),
             lines(
                 "Losses by reason",
-                "Samples that nodes lost per second, by reason.",
-                "cps",
-                Query(
-                    f"max by (reason) (rate(plimsoll_samples_lost_total[$__rate_interval])) "
-                    f"or {ZERO}",
-                    "{{reason}}",
-                ),
+                "Samples that nodes have lost so far, by reason. A step is a loss.",
+                "short",
+                Query(f"max by (reason) (plimsoll_samples_lost_total) or {ZERO}", "{{reason}}"),
             ),
             lines(
                 "Samples on the way or missing",

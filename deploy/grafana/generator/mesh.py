@@ -114,14 +114,19 @@ def _aggregator() -> Row:
             ),
             lines(
                 "Messages not merged",
-                "Messages per second that were read again, came from evicted "
-                "runs, could not be decoded, or met a limit.",
+                "Messages per second that were read again, came from evicted runs, or from a clock "
+                "ahead.",
                 "cps",
                 _rate("duplicate_snapshots_total", "read again"),
                 _rate("evicted_incarnation_snapshots_total", "of evicted runs"),
-                _rate("undecodable_messages_total", "not decoded: {{reason}}", "reason"),
-                _rate("limited_total", "limit: {{what}}", "what"),
                 _rate("clock_ahead_snapshots_total", "clock ahead"),
+            ),
+            lines(
+                "Undecodable messages and limits",
+                "Messages that could not be decoded and items that met a limit, so far.",
+                "short",
+                _gauge("undecodable_messages_total", "{{reason}}", "reason"),
+                _gauge("limited_total", "met {{what}}", "what"),
             ),
             lines(
                 "Read views and pages",
@@ -296,12 +301,12 @@ def _agents_cost() -> Row:
             ),
             lines(
                 "Rejected by agents",
-                "Lines and frames rejected per second by reason, and values "
-                "merged into the series `other`.",
-                "cps",
-                _agents("rejected_lines_total", "line: {{reason}}", "reason"),
-                _agents("overflow_values_total", "series limit"),
-                _agents("client_lost_datagrams_total", "lost by numbered clients"),
+                "Lines rejected so far by reason, values merged into the series `other`, and "
+                "datagrams of numbered clients that were lost.",
+                "short",
+                _sum("rejected_lines_total", "{{reason}}", "reason"),
+                _sum("overflow_values_total", "series limit"),
+                _sum("client_lost_datagrams_total", "lost datagrams"),
             ),
             lines(
                 "Series",

@@ -179,7 +179,7 @@ def _processors() -> Row:
                 "Temperature of the processors and of other components.",
                 "celsius",
                 _sensor("cpu_temperature_celsius", "processors"),
-                _sensor("temperature_celsius", "{{device}} {{sensor}}", "device, sensor"),
+                _sensor("temperature_celsius", "{{component}}", "component"),
                 rule("cpu_temperature_celsius"),
                 minimum=None,
             ),
@@ -411,6 +411,15 @@ def _gpus() -> Row:
                 gpu("pcie_transmit_bytes_per_second", "transmit"),
             ),
             lines(
+                "NVLinks",
+                "Links that work, and errors on them per second, by kind.",
+                "none",
+                Query(
+                    "sum by (gpu) (max by (gpu, link) (plimsoll_node_gpu_nvlink_up))", "up {{gpu}}"
+                ),
+                _rate("gpu_nvlink_errors_total", "{{kind}} {{gpu}}", "gpu, kind"),
+            ),
+            lines(
                 "GPU faults",
                 "Faults, memory errors and repeated packets since the driver was loaded.",
                 "none",
@@ -465,9 +474,9 @@ def _jobs() -> Row:
             ),
             lines(
                 "Events",
-                "Events and service checks per second, by source and type.",
-                "cps",
-                _rate("events_total", "{{source}} {{alert_type}}", "source, alert_type"),
+                "Events and service checks so far, by source and type.",
+                "short",
+                _sensor("events_total", "{{source}} {{alert_type}}", "source, alert_type"),
             ),
         ],
     )
@@ -525,10 +534,10 @@ def _bus() -> Row:
             ),
             lines(
                 "Dropped and rejected",
-                "Datagrams that the kernel dropped and lines that the node rejected, per second.",
-                "cps",
-                _rate("kernel_dropped_datagrams_total", "datagrams"),
-                _rate("rejected_lines_total", "{{reason}}", "reason"),
+                "Datagrams that the kernel dropped and lines that the node rejected so far.",
+                "short",
+                _sensor("kernel_dropped_datagrams_total", "datagrams"),
+                _sensor("rejected_lines_total", "{{reason}}", "reason"),
             ),
             lines(
                 "Restarted tasks",
@@ -564,10 +573,10 @@ def _ledger() -> Row:
             ),
             lines(
                 "Losses by reason",
-                "Samples that the node lost per second.",
-                "cps",
+                "Samples that the node has lost so far. A step is a loss.",
+                "short",
                 Query(
-                    "max by (reason) (rate(plimsoll_node_lost_samples_total[$__rate_interval])) "
+                    "max by (reason) (plimsoll_node_lost_samples_total) "
                     "or max(plimsoll_node_held_samples) * 0",
                     "{{reason}}",
                 ),

@@ -50,10 +50,9 @@ pub(super) async fn surrounded(dir: &Path) -> (Surroundings, StackOptions) {
         unpack::unpack(files, &roots.join(node), false);
     }
     let library = library::build(dir, &[]);
-    library::steer(dir, "gpus=1\n");
+    library::steer(dir, "gpus=1\nnvlinks=2\n");
     let node_settings = format!(
         "[[scrape]]\nurl = \"http://127.0.0.1:{port}/metrics\"\nevery_seconds = 1\n\
-         [history]\npath = \"{dir}/history-{{node}}\"\n\
          [hardware]\nroot = \"{dir}/roots/{{node}}\"\nnvml_library = {library:?}\n\
          [[hardware.watch]]\nname = \"agents\"\nprocess = \"plimsoll-node\"\n",
         dir = dir.display(),
