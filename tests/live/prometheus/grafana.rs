@@ -59,7 +59,8 @@ pub(super) async fn surrounded(dir: &Path) -> (Surroundings, StackOptions) {
     );
     let aggregator_settings = format!(
         "[[webhook]]\nname = \"hook\"\nurl = \"{}\"\n\
-         [[budget]]\nname = \"planted\"\noperation = \"planted\"\nlimit = \"1ms\"\n",
+         [[budget]]\nname = \"planted\"\noperation = \"planted\"\nquantile = 0.99\n\
+         limit = \"1ms\"\n",
         receiver.url(),
     );
     let options = StackOptions { node_settings, aggregator_settings, ..with_jobs(dir) };
