@@ -192,7 +192,8 @@ def main() -> int:
         if not wrong or time.monotonic() >= deadline:
             break
         time.sleep(1)
-    print("\n".join(wrong), file=sys.stderr)
+    for line in wrong:
+        print(line, file=sys.stderr)
     return int(bool(wrong))
 
 
