@@ -212,8 +212,9 @@ impl LedgerEntry {
         self.conflicts
     }
 
-    /// The sum of the ledger entry. An incarnation has ended when its final message was merged or a
-    /// newer one has begun.
+    /// The sum of the ledger entry. An incarnation has ended when its final message was merged, a
+    /// newer one has begun or it was closed. A closed one is the newest again when only those with
+    /// a successor are later; it goes on with its next message.
     #[must_use]
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.past.clone();
@@ -251,7 +252,7 @@ impl LedgerEntry {
     pub fn runs(&self) -> impl Iterator<Item = (Incarnation, &Run, bool)> {
         let newest = self.runs.newest().map(|(_, run)| run.order);
         self.runs.iter().map(move |(incarnation, run)| {
-            let ended = run.left_in_order || run.is_closed_alone();
+            let ended = run.left_in_order || run.closed;
             (incarnation, run, ended || Some(run.order) != newest)
         })
     }

@@ -61,7 +61,7 @@ pub struct Run {
     reported_until: Wall,
     /// True when it ended without a final message and everything stored by then was read.
     #[serde(default)]
-    closed: bool,
+    pub(super) closed: bool,
     /// When the next run began, by the node's clock, of a closed run that a later one followed.
     #[serde(default)]
     next_began: Option<Wall>,
@@ -151,11 +151,6 @@ impl Run {
     /// It goes on: nothing of it is closed.
     pub(super) fn reopen(&mut self) {
         (self.closed, self.next_began) = (false, None);
-    }
-
-    /// Whether it was closed without a later run.
-    pub(super) fn is_closed_alone(&self) -> bool {
-        self.closed && self.next_began.is_none()
     }
 
     /// Whether it is to be closed, since a later run began: it has no final message and is no other

@@ -244,6 +244,30 @@ fn reports_at_their_greatest_balance() {
     assert_eq!((ledger.recorded, ledger.lost["crash"]), (u64::MAX, u64::MAX - 10));
 }
 
+/// What arrives of the runs of a node.
+#[derive(Clone, Debug)]
+enum Arrival {
+    /// The next message of a run, which may have found a note of another.
+    Message { run: u64, samples: u64, spooled: bool, noted: Option<(u64, u64)> },
+    /// What a successor, of which nothing else need arrive, reports of a run that crashed.
+    CrashReport { run: u64, successor: u64, lost: u64 },
+    /// All that the streams held was read.
+    Closed,
+}
+
+fn arrivals() -> impl Strategy<Value = Arrival> {
+    const RUNS: std::ops::Range<u64> = 1..7;
+    let noted = prop::option::of((RUNS, 0..50_u64));
+    prop_oneof![
+        5 => (RUNS, 0..50_u64, any::<bool>(), noted).prop_map(|(run, samples, spooled, noted)| {
+            Arrival::Message { run, samples, spooled, noted }
+        }),
+        2 => (RUNS, RUNS, 0..50_u64)
+            .prop_map(|(run, successor, lost)| Arrival::CrashReport { run, successor, lost }),
+        2 => Just(Arrival::Closed),
+    ]
+}
+
 proptest! {
     /// Whatever arrives of a run that died without a spool, in whatever order and how often, before
     /// and after it is closed: the sums add up at each step, nothing counts twice, and at the end
@@ -286,5 +310,43 @@ proptest! {
         let lost = ledger.lost.get("crash").copied().unwrap_or(0);
         prop_assert_eq!((ledger.merged, lost), (3 + carried, ahead - carried));
         prop_assert!(ledger.is_settled());
+    }
+
+    /// Whichever run is the newest, what it holds is not lost as well.
+    #[test]
+    fn runs_that_follow_each_other_balance(
+        arrivals in prop::collection::vec(arrivals(), 1..40),
+    ) {
+        let name = |run: u64| at_second(10 * run, 1, 0).incarnation;
+        let mut account = LedgerEntry::default();
+        let mut sent: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
+        for arrival in arrivals {
+            match arrival {
+                Arrival::Message { run, samples, spooled, noted } => {
+                    let (seq, carried) = sent.entry(run).or_default();
+                    (*seq, *carried) = (*seq + 1, *carried + samples);
+                    let (header, bus) = report(10 * run, *seq, *carried, *carried, spooled);
+                    let note = |(run, recorded)| NotedRun { incarnation: name(run), recorded };
+                    let bus = Bus { former: noted.map(note).into_iter().collect(), ..bus };
+                    take(&mut account, &(header, bus), samples);
+                }
+                Arrival::CrashReport { run, successor, lost } => {
+                    let (seq, carried) = sent.entry(run).or_default();
+                    *seq += 1;
+                    let (header, bus) = report(10 * run, *seq, *carried, *carried + lost, true);
+                    let reason = LossReason::new("crash").unwrap();
+                    let lost_by_reason = BTreeMap::from([(reason, lost)]);
+                    let totals = Totals { recorded: *carried + lost, lost: lost_by_reason };
+                    let successor = Some(name(successor));
+                    take(&mut account, &(Header { totals, last: true, successor, ..header }, bus), 0);
+                }
+                Arrival::Closed => {
+                    let waiting: Vec<_> = account.awaiting_close().collect();
+                    waiting.into_iter().for_each(|run| account.close(run));
+                }
+            }
+            let ledger = account.ledger();
+            prop_assert!(balances(&ledger), "{ledger:?} {account:?}");
+        }
     }
 }
