@@ -6,6 +6,7 @@
 //!
 //! DESIGN A75, A76.
 
+mod ahead;
 mod expiry;
 mod meta;
 mod reader;
@@ -118,6 +119,14 @@ impl HistoryStore {
     #[must_use]
     pub fn reader(&self) -> HistoryReader {
         HistoryReader::new(Arc::clone(&self.database))
+    }
+
+    /// Tiers that had too many bytes for their age, each with the time since which it keeps samples.
+    #[must_use]
+    pub fn cut_short(&self, now: Wall) -> Vec<(Resolution, Wall)> {
+        let tiers = Resolution::ALL.into_iter().zip(self.meta.kept_from).zip(self.bounds);
+        let cut = tiers.filter(|((_, kept), bound)| *kept > now.minus(bound.age));
+        cut.map(|(tier, _)| tier).collect()
     }
 
     /// Adds a batch in one transaction.
