@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 use plimsoll_schemas::summary::Summary;
-use reqwest::header::{ACCEPT, CONTENT_TYPE};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -102,7 +102,7 @@ impl Api {
             let words = String::from_utf8_lossy(&bytes);
             bail!("{url}: {}: {}", response.status(), words.trim_end());
         }
-        let found = response.headers().get(CONTENT_TYPE).map(|value| value.as_bytes());
+        let found = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let found = String::from_utf8_lossy(found.unwrap_or(b"no media type")).into_owned();
         ensure!(
             found == media_type,
