@@ -133,11 +133,11 @@ def prometheus(folder, found, schema, quick):
         answer = json.loads(get(connection(address), "POST", "/api/v1/admin/tsdb/snapshot"))
         data = own / "snapshot"
         (own / "data/snapshots" / answer["data"]["name"]).rename(data)
-    files = [path for path in data.rglob("*") if path.is_file()]
-    stored = sum(path.stat().st_blocks * 512 for path in files)
+    stored = sum(path.stat().st_blocks * 512 for path in files_in(data))
     queries = {}
     for name, query in QUERIES.items():
-        uncache(files)
+        # A server that starts may compact what it has, so that other files are there afterwards.
+        uncache(files_in(data))
         with ExitStack() as stack:
             address, server = started(stack, program, own, data)
             # One query has one quantile; all of them take the same time.
@@ -232,6 +232,10 @@ def fetched(address, path, media):
         body = get(link, "GET", path, media)
         took.append(time.perf_counter() - begin)
     return {"seconds": statistics.median(took), "bytes": len(body)}
+
+
+def files_in(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def uncache(files):
