@@ -1,5 +1,5 @@
 //! The samples of a point by bucket: in JSON a list of buckets; in MessagePack an HdrHistogram of
-//! V2, a twentieth of the bytes.
+//! V2, less than a twentieth of the bytes.
 //!
 //! DESIGN A89.
 

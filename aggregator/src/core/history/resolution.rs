@@ -74,8 +74,8 @@ impl Resolution {
         Wall(number.saturating_mul(nanos(self.slot())))
     }
 
-    /// What a tier keeps unless the settings state otherwise. All of that time fits for an operation
-    /// of 10 000 nodes in 16 groups, which takes 1.7, 2.6, 2.3 and 3.6 GiB: DESIGN A75.
+    /// What a tier keeps unless the settings state otherwise. All of that time fits for an
+    /// operation of 10 000 nodes in 16 groups, which takes 1.7, 2.6, 2.3 and 3.6 GiB: DESIGN A75.
     #[must_use]
     pub fn default_bound(self) -> Bound {
         let days = match self {

@@ -121,7 +121,8 @@ impl HistoryStore {
         HistoryReader::new(Arc::clone(&self.database))
     }
 
-    /// Tiers that had too many bytes for their age, each with the time since which it keeps samples.
+    /// Tiers that had too many bytes for their age, each with the time since which it keeps
+    /// samples.
     #[must_use]
     pub fn cut_short(&self, now: Wall) -> Vec<(Resolution, Wall)> {
         let tiers = Resolution::ALL.into_iter().zip(self.meta.kept_from).zip(self.bounds);

@@ -25,16 +25,16 @@ struct Element<'a> {
 
 /// The format of a page of metrics.
 pub(super) fn format(headers: &HeaderMap) -> Format {
-    preferred(headers, |element| element.format()).unwrap_or(Format::Text)
+    preferred(headers, Element::format).unwrap_or(Format::Text)
 }
 
 /// The form of an answer about the past.
 pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
-    preferred(headers, |element| element.encoding()).unwrap_or(Encoding::Json)
+    preferred(headers, Element::encoding).unwrap_or(Encoding::Json)
 }
 
 /// What has the highest quality; among equals the first.
-fn preferred<T>(headers: &HeaderMap, of: impl Fn(&Element<'_>) -> Option<T>) -> Option<T> {
+fn preferred<'h, T>(headers: &'h HeaderMap, of: impl Fn(&Element<'h>) -> Option<T>) -> Option<T> {
     let mut best = (0.0, None);
     for element in elements(headers, &header::ACCEPT) {
         if let Some(found) = of(&element).filter(|_| element.quality > best.0) {
