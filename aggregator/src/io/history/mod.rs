@@ -9,6 +9,7 @@
 mod ahead;
 mod expiry;
 mod meta;
+mod read_error;
 mod reader;
 mod record;
 mod series;
@@ -34,7 +35,8 @@ use record::{pack, unpack};
 use series::SeriesNames;
 use tables::{COVERAGE, META, OpenFile, SLOTS, SlotKey, UNDO, tier_number};
 
-pub use reader::{HistoryReader, ReadError, Reading};
+pub use read_error::ReadError;
+pub use reader::{HistoryReader, Reading};
 
 /// The key of the settings that names the file.
 const KEY: &str = "history.path";

@@ -5,10 +5,10 @@ use std::sync::PoisonError;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::time::Wall;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
-use thiserror::Error;
 
 use super::ahead;
 use super::meta::{self, Meta};
+use super::read_error::ReadError;
 use super::record::{Damaged, unpack};
 use super::tables::{COVERAGE, META, OpenFile, SERIES, SLOTS, SlotKey, tier_number};
 use crate::core::fleet::Pool;
@@ -19,20 +19,6 @@ use crate::limits::HISTORY_AHEAD_SLOTS;
 #[derive(Clone, Debug)]
 pub struct HistoryReader {
     database: OpenFile,
-}
-
-/// A file that cannot be read.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// The file fails.
-    #[error("the history cannot be read: {0}")]
-    Failed(#[from] redb::Error),
-    /// The latest write has failed.
-    #[error("the history could not be written and is closed until the next checkpoint")]
-    Closed,
-    /// A record is damaged.
-    #[error("{0}")]
-    Damaged(String),
 }
 
 /// The file as it was at one point in time.
@@ -222,12 +208,6 @@ fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, ReadError> {
         Ok(table) => Ok(Some(table)),
         Err(TableError::TableDoesNotExist(_)) => Ok(None),
         Err(error) => Err(ReadError::Failed(error.into())),
-    }
-}
-
-impl From<Damaged> for ReadError {
-    fn from(damaged: Damaged) -> Self {
-        Self::Damaged(damaged.to_string())
     }
 }
 
