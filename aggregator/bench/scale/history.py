@@ -39,6 +39,7 @@ QUERIES = {
     "one an hour": "histogram_quantile({}, increase(latency_seconds[{}d:1h]))",
 }
 CONFIG = "global: {scrape_interval: 1m}\n"
+JSON, MESSAGEPACK = "application/json", "application/vnd.msgpack"
 
 
 def section(programs, _pinned, quick):
@@ -100,7 +101,8 @@ def compared(programs, address, found):
     sides = [f"range:{first}/{last}" for first, last in zip(ends, ends[1:])]
     command = [program, "compare", *sides, "--operation", found["operation"]]
     query = f"/api/v1/query?operation={found['operation']}&from={ends[0]}&to={ends[1]}"
-    side, _ = asked(address, [f"{query}&step=10s&distribution=true"])
+    query += "&step=10s&distribution=true"
+    sides = {media: fetched(address, query, media) for media in (MESSAGEPACK, JSON)}
     took = []
     for _ in range(COMPARE_TURNS):
         begin = time.perf_counter()
@@ -112,7 +114,7 @@ def compared(programs, address, found):
         if done.returncode not in JUDGED:
             words = (done.stderr or done.stdout).strip().splitlines()
             return {"failed": words[-1] if words else f"exit code {done.returncode}"}
-    return {"seconds": statistics.median(took), "side": side}
+    return {"seconds": statistics.median(took), "answers": sides}
 
 
 def prometheus(folder, found, schema, quick):
@@ -131,11 +133,11 @@ def prometheus(folder, found, schema, quick):
         answer = json.loads(get(connection(address), "POST", "/api/v1/admin/tsdb/snapshot"))
         data = own / "snapshot"
         (own / "data/snapshots" / answer["data"]["name"]).rename(data)
-    files = [path for path in data.rglob("*") if path.is_file()]
-    stored = sum(path.stat().st_blocks * 512 for path in files)
+    stored = sum(path.stat().st_blocks * 512 for path in files_in(data))
     queries = {}
     for name, query in QUERIES.items():
-        uncache(files)
+        # A server that starts may compact what it has, so that other files are there afterwards.
+        uncache(files_in(data))
         with ExitStack() as stack:
             address, server = started(stack, program, own, data)
             # One query has one quantile; all of them take the same time.
@@ -198,11 +200,13 @@ def connection(address):
     return http.client.HTTPConnection(address, timeout=600)
 
 
-def get(link, method, path):
+def get(link, method, path, media=JSON):
     """The bytes of an answer that must be good."""
-    link.request(method, path)
+    link.request(method, path, headers={"Accept": media})
     reply = link.getresponse()
     body = reply.read()
+    if reply.status == 200 and reply.headers["Content-Type"] != media:
+        raise Failed(f"{path}: {reply.headers['Content-Type']} instead of {media}")
     if reply.status != 200:
         raise Failed(f"{path}: {reply.status} {body.decode(errors='replace').strip()}")
     return body
@@ -218,6 +222,20 @@ def asked(address, paths):
     then = statistics.median(took[1:] or took)
     figures = {"first_seconds": took[0], "seconds": then, "bytes": len(bodies[-1])}
     return figures, [json.loads(body) for body in bodies]
+
+
+def fetched(address, path, media):
+    """Seconds and bytes of the last of several answers in one media type."""
+    link, took = connection(address), []
+    for _ in range(COMPARE_TURNS):
+        begin = time.perf_counter()
+        body = get(link, "GET", path, media)
+        took.append(time.perf_counter() - begin)
+    return {"seconds": statistics.median(took), "bytes": len(body)}
+
+
+def files_in(folder):
+    return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def uncache(files):
@@ -332,11 +350,12 @@ def comparison(found):
     runs = f"Two runs of {alone['samples']:.3g} samples in {alone['slots']} slots of 10 s"
     if "failed" in ours:
         return [f"{runs}: not measured ({ours['failed']})."]
-    side = ours["side"]
+    dense, json_side = (ours["answers"][media] for media in (MESSAGEPACK, JSON))
     return [
-        f"{runs}: `plimsoll compare` takes {ours['seconds']:.2f} s. The aggregator answers for "
-        f"one of them with {mib(side['bytes'])} MiB of JSON in {side['seconds']:.2f} s; the "
-        f"comparison itself takes {alone['seconds']:.2f} s."
+        f"{runs}: `plimsoll compare` takes {ours['seconds']:.2f} s, of which the comparison "
+        f"itself takes {alone['seconds']:.2f} s. The aggregator answers for one of them with "
+        f"{mib(dense['bytes'])} MiB of MessagePack in {dense['seconds']:.2f} s; with "
+        f"{mib(json_side['bytes'])} MiB of JSON in {json_side['seconds']:.2f} s."
     ]
 
 

@@ -7,7 +7,6 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
@@ -198,15 +197,12 @@ fn extent(points: &[HistoryPoint]) -> Option<(f64, f64)> {
 }
 
 fn slot(point: &HistoryPoint) -> Option<Slot> {
-    let mut samples = Histogram::default();
-    for bucket in point.distribution.iter().flatten() {
-        samples.record_n(nanos(bucket.upper)?, bucket.count);
-    }
+    let samples = point.distribution.as_ref()?.to_packed();
     (!samples.is_empty()).then_some(Slot {
         node: None,
         start_ns: nanos(point.from_seconds)?,
         length_ns: nanos(point.to_seconds - point.from_seconds)?,
-        samples: Packed::from(&samples),
+        samples,
     })
 }
 
@@ -217,7 +213,8 @@ fn nanos(seconds: f64) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::summary::{BucketCount, HistoryGroup};
+    use plimsoll_schemas::histogram::{Histogram, PackedCounts, layout};
+    use plimsoll_schemas::summary::HistoryGroup;
 
     use super::*;
 
@@ -237,8 +234,10 @@ mod tests {
     }
 
     fn point(from: f64, samples: &[(f64, u64)]) -> HistoryPoint {
-        let bucket =
-            |(upper, count): &(f64, u64)| BucketCount { lower: 0.0, upper: *upper, count: *count };
+        let mut recorded = Histogram::default();
+        for (value, count) in samples {
+            recorded.record_n(nanos(*value).unwrap(), *count);
+        }
         HistoryPoint {
             from_seconds: from,
             to_seconds: from + 10.0,
@@ -250,7 +249,7 @@ mod tests {
             quantiles: Vec::new(),
             over: Vec::new(),
             completeness: None,
-            distribution: Some(samples.iter().map(bucket).collect()),
+            distribution: Some(PackedCounts::from(&recorded)),
         }
     }
 
@@ -286,7 +285,8 @@ mod tests {
         assert_eq!((slots.len(), slots[0].start_ns), (1, 30_000_000_000));
         assert_eq!(slots[0].length_ns, 10_000_000_000);
         let exact = slots[0].samples.exact();
-        assert_eq!((exact.count, exact.max_ns), (5, 18_000_000));
+        let end_ns = layout::highest(layout::index_of(18_000_000));
+        assert_eq!((exact.count, exact.max_ns), (5, end_ns));
     }
 
     #[test]

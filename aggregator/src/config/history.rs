@@ -30,13 +30,13 @@ pub struct HistorySettings {
     pub days_10m: u64,
     /// Days for which slots of 1 h are kept, 1 to 3650. Default 730.
     pub days_1h: u64,
-    /// MiB of slots of 10 s; the oldest are dropped above it. Default 1024.
+    /// MiB of slots of 10 s; the oldest are dropped above it. Default 4096.
     pub mib_max_10s: u64,
-    /// MiB of slots of 1 min. Default 1024.
+    /// MiB of slots of 1 min. Default 4096.
     pub mib_max_1m: u64,
-    /// MiB of slots of 10 min. Default 1024.
+    /// MiB of slots of 10 min. Default 4096.
     pub mib_max_10m: u64,
-    /// MiB of slots of 1 h. Default 1024.
+    /// MiB of slots of 1 h. Default 4096.
     pub mib_max_1h: u64,
 }
 

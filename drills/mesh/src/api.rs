@@ -3,8 +3,9 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use plimsoll_schemas::summary::Summary;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderValue};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -82,6 +83,35 @@ impl Api {
         Ok(text)
     }
 
+    /// A page in one media type, of at most so many bytes.
+    ///
+    /// # Errors
+    /// When there is no response, it breaks off, its status is an error (the text has its body),
+    /// it is in another media type, or it is longer.
+    pub async fn fetch(&self, path: &str, media_type: &str, bytes_max: usize) -> Result<Vec<u8>> {
+        let url = format!("{}{path}", self.base);
+        let request = self.client.get(&url).header(ACCEPT, media_type);
+        let mut response = request.send().await.with_context(|| url.clone())?;
+        let mut bytes = Vec::new();
+        while let Some(chunk) = response.chunk().await.with_context(|| url.clone())? {
+            let fits = bytes.len() + chunk.len() <= bytes_max;
+            ensure!(fits, "{url}: the response is longer than {bytes_max} bytes; ask for less");
+            bytes.extend_from_slice(&chunk);
+        }
+        if !response.status().is_success() {
+            let words = String::from_utf8_lossy(&bytes);
+            bail!("{url}: {}: {}", response.status(), words.trim_end());
+        }
+        let found = response.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let found = String::from_utf8_lossy(found.unwrap_or(b"no media type")).into_owned();
+        ensure!(
+            found == media_type,
+            "{url}: the response is {found} instead of {media_type}: use the aggregator and the \
+             command of one version"
+        );
+        Ok(bytes)
+    }
+
     /// The URL without a path.
     #[must_use]
     pub fn url(&self) -> &str {
@@ -140,4 +170,52 @@ impl Api {
 pub fn series_value<T: FromStr>(page: &str, series: &str) -> Option<T> {
     let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.and_then(|value| value.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What [`Api::fetch`] returns of at most 8 bytes if a server answers with this.
+    async fn fetched(answer: &str) -> Result<Vec<u8>, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = Api::at(&listener.local_addr().unwrap().to_string()).unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let text = String::from_utf8_lossy(&request[..length]);
+            assert!(text.contains("accept: application/x"), "{text}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+        };
+        let (found, ()) = tokio::join!(api.fetch("/page", "application/x", 8), serve);
+        found.map_err(|error| format!("{error:#}"))
+    }
+
+    fn answer(status: &str, media_type: &str, length: usize, body: &str) -> String {
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\n\
+             \r\n{body}"
+        )
+    }
+
+    #[tokio::test]
+    async fn a_page_comes_whole_and_in_its_media_type_or_not_at_all() {
+        let good = answer("200 OK", "application/x", 8, "12345678");
+        assert_eq!(fetched(&good).await, Ok(b"12345678".to_vec()));
+        let table = [
+            (answer("200 OK", "application/x", 9, "123456789"), "longer than 8 bytes"),
+            (answer("200 OK", "application/x", 8, "1234567"), "/page: "),
+            (answer("200 OK", "text/html", 2, "hi"), "is text/html instead of application/x"),
+            (answer("404 Not Found", "text/plain", 4, "why\n"), "/page: 404 Not Found: why"),
+        ];
+        for (answer, words) in table {
+            let error = fetched(&answer).await.unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
 }

@@ -11,7 +11,7 @@
 //! Files, from the bottom up: `layout`, `error`, `exact`; `header`, `numbers`, `writer`, `payload`,
 //! `checked` for bytes; `row`, `cells`, `counts` for buckets; `over` and `uncertainty` for what is
 //! stored beside them; `decoded` checks all of it together; [`Packed`] stores, [`Histogram`]
-//! records.
+//! records, [`PackedCounts`] has the buckets alone.
 
 mod cells;
 mod checked;
@@ -26,6 +26,7 @@ pub mod layout;
 mod numbers;
 mod over;
 mod packed;
+mod packed_counts;
 mod payload;
 mod quantile;
 mod recording;
@@ -42,6 +43,7 @@ pub use error::DistributionError;
 pub use exact::ExactFigures;
 pub use over::{Over, Overs};
 pub use packed::Packed;
+pub use packed_counts::PackedCounts;
 pub use quantile::{Quantile, rank};
 pub use recording::Histogram;
 pub use uncertainty::{BucketUncertainty, UncertaintySummary};

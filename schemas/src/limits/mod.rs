@@ -5,6 +5,7 @@
 //!
 //! DESIGN S17.
 
+pub mod api;
 pub mod delivery;
 pub mod rules;
 

@@ -2,8 +2,17 @@
 //! operation, of the fleet or of a group of a roll-up, merged from exact counts.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 
+use rmp_serde::{decode, encode};
 use serde::{Deserialize, Serialize};
+
+use super::distribution;
+use crate::histogram::PackedCounts;
+use crate::wire::messagepack;
+
+/// The media type of an answer in MessagePack.
+pub const MESSAGEPACK: &str = "application/vnd.msgpack";
 
 /// What a query is about, and how it was answered. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +48,29 @@ pub struct HistoryPage {
     pub labels: BTreeMap<String, String>,
     /// Point by point, in the order of time, those without samples among them.
     pub points: Vec<HistoryPoint>,
+}
+
+impl HistoryPage {
+    /// Writes it as MessagePack, with the names of its fields.
+    ///
+    /// # Errors
+    /// When the writer fails.
+    pub fn write_messagepack(&self, writer: &mut impl Write) -> Result<(), encode::Error> {
+        encode::write_named(writer, self)
+    }
+
+    /// Reads it from MessagePack.
+    ///
+    /// # Errors
+    /// On anything but one page.
+    pub fn from_messagepack(bytes: &[u8]) -> Result<Self, decode::Error> {
+        let mut rest = bytes;
+        let page = messagepack::read(&mut rest)?;
+        match rest.len() {
+            0 => Ok(page),
+            more => Err(decode::Error::Uncategorized(format!("{more} bytes follow it"))),
+        }
+    }
 }
 
 /// What one node contributed to an answer.
@@ -137,9 +169,12 @@ pub struct HistoryPoint {
     /// The share of the nodes' time that was received; `None` when nothing is known of what was
     /// expected, as while no aggregator ran.
     pub completeness: Option<f64>,
-    /// Samples by bucket, ascending, if they were requested.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub distribution: Option<Vec<BucketCount>>,
+    /// Samples by bucket, ascending, if they were requested: a list of [`BucketCount`] in JSON, the
+    /// bytes of a V2 histogram in MessagePack.
+    ///
+    /// [`BucketCount`]: super::BucketCount
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "distribution")]
+    pub distribution: Option<PackedCounts>,
 }
 
 /// One quantile with the bounds between which it lies.
@@ -164,17 +199,6 @@ pub struct OverLimit {
     pub over: u64,
     /// Samples in the limit's own bucket, unless nodes counted over this very limit.
     pub uncertain: u64,
-}
-
-/// Samples of one bucket: over `lower` less one nanosecond and up to `upper`.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BucketCount {
-    /// The smallest value of the bucket.
-    pub lower: f64,
-    /// The largest value of the bucket.
-    pub upper: f64,
-    /// Samples in it.
-    pub count: u64,
 }
 
 /// Samples of one operation by time and by latency, from exact counts: the answer of

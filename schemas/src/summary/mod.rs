@@ -5,6 +5,7 @@
 //! with raw samples exactly; those of the statistics and history pages are seconds, as in the
 //! Python client.
 
+mod distribution;
 mod history;
 mod ledger;
 mod nodes;
@@ -13,9 +14,10 @@ mod rules;
 mod runs;
 mod statistics;
 
+pub use distribution::BucketCount;
 pub use history::{
-    Band, BucketCount, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint,
-    HistoryTier, NodeHardwareHistory, NodeHistory, OperationsPage, OverLimit, QuantileValue,
+    Band, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint, HistoryTier,
+    MESSAGEPACK, NodeHardwareHistory, NodeHistory, OperationsPage, OverLimit, QuantileValue,
     ReadingHistory, ReadingPoint,
 };
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};

@@ -10,7 +10,7 @@ use crate::limits::wire::DEPTH_MAX;
 
 /// Reads one value from the front of `bytes`. Nesting is bounded: every level of it, in fields
 /// that are skipped too, takes its part of the stack.
-pub(super) fn read<'a, T: Deserialize<'a>>(bytes: &mut &'a [u8]) -> Result<T, Error> {
+pub(crate) fn read<'a, T: Deserialize<'a>>(bytes: &mut &'a [u8]) -> Result<T, Error> {
     let mut reader = rmp_serde::Deserializer::from_read_ref(*bytes);
     reader.set_max_depth(DEPTH_MAX);
     let value = T::deserialize(&mut reader)?;

@@ -14,7 +14,7 @@ mod event;
 pub mod frame;
 pub mod history;
 mod latency;
-mod messagepack;
+pub(crate) mod messagepack;
 mod snapshot;
 
 pub use envelope::{

@@ -5,8 +5,9 @@ use jiff::Zoned;
 use plimsoll_compare::Side;
 use plimsoll_compare::history::{HistoryRequest, HistorySide, SideReader, is_whole};
 use plimsoll_mesh::api::Api;
+use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::run::RUN_LABEL;
-use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
+use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, MESSAGEPACK, OperationsPage};
 
 use crate::targets::with_parameters;
 use crate::time_range;
@@ -80,8 +81,9 @@ async fn ask(
     ];
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
     let path = with_parameters("/api/v1/query", &parameters);
-    let text = api.request("GET", &path, None).await?;
-    serde_json::from_str(&text).context("/api/v1/query has an unexpected form")
+    // JSON would list each bucket: twenty times the bytes.
+    let bytes = api.fetch(&path, MESSAGEPACK, HISTORY_ANSWER_BYTES_MAX).await?;
+    HistoryPage::from_messagepack(&bytes).context("/api/v1/query has an unexpected form")
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use std::io::IsTerminal;
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
 use plimsoll_mesh::api::Api;
+use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::{is_of_aggregators, is_own};
 use plimsoll_schemas::summary::{HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, Summary};
@@ -280,7 +281,7 @@ impl Request<'_> {
             let page: HistoryPage = self.ask("query", &whole.operation, (from, end), &more).await?;
             let points = page.points.into_iter().filter(|point| point.count > 0);
             for point in points {
-                let buckets = point.distribution.as_ref().map_or(0, Vec::len);
+                let buckets = point.distribution.iter().flat_map(PackedCounts::buckets).count();
                 let Some(rest) = left.checked_sub(buckets) else { return Ok(None) };
                 *left = rest;
                 slots.push(point);

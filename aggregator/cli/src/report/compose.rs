@@ -8,7 +8,7 @@ use plimsoll_schemas::alert::{AlertRow, AlertState, Scope};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::{
-    BudgetRow, EventRow, HistoryPoint, LedgerPage, OverLimit, Verdict,
+    BucketCount, BudgetRow, EventRow, HistoryPoint, LedgerPage, OverLimit, Verdict,
 };
 
 use super::advice::{on_node, on_operation};
@@ -218,7 +218,7 @@ fn operation(material: &Material, pages: &OperationPages) -> Option<OperationRes
         completeness: point.completeness,
         limit_seconds,
         over: point.over.clone(),
-        distribution: point.distribution.clone().unwrap_or_default(),
+        distribution: point.distribution.iter().flat_map(BucketCount::all).collect(),
         over_time: OverTime {
             step_seconds: pages.columns.step_seconds,
             columns: pages.columns.points.iter().map(column).collect(),
@@ -328,7 +328,8 @@ fn nodes_by_time(points: &[NodePoint], operations: &[OperationResult]) -> Vec<Ra
         let of = operations.iter().find(|of| of.operation == *operation);
         let Some(limit) = of.and_then(|of| of.limit_seconds) else { continue };
         let max = point.max.unwrap_or(f64::INFINITY);
-        let found = TimeOver::of(point.distribution.as_deref().unwrap_or_default(), limit, max);
+        let buckets: Vec<_> = point.distribution.iter().flat_map(BucketCount::all).collect();
+        let found = TimeOver::of(&buckets, limit, max);
         let over = over_limit(&point.over, limit).map_or(0, |over| over.over);
         let of = nodes.entry(node).or_insert_with(|| ranked_node(node));
         of.samples = of.samples.saturating_add(point.count);

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use plimsoll_compare::history::measured;
 use plimsoll_compare::{Side, baseline};
 use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::summary::HistoryPoint;
+use plimsoll_schemas::summary::{BucketCount, HistoryPoint};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -75,7 +75,7 @@ pub(super) fn epochs_ms(slots: &[HistoryPoint], count: u64) -> Option<Vec<f64>> 
     let mut epochs = Vec::new();
     for point in slots {
         let max = point.max.unwrap_or(f64::INFINITY);
-        for bucket in point.distribution.iter().flatten() {
+        for bucket in point.distribution.iter().flat_map(BucketCount::all) {
             let samples = usize::try_from(bucket.count).ok()?;
             let ms = (bucket.upper.min(max) * 1e9).round() / 1e6;
             epochs.extend(std::iter::repeat_n(ms, samples));
@@ -86,15 +86,18 @@ pub(super) fn epochs_ms(slots: &[HistoryPoint], count: u64) -> Option<Vec<f64>> 
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::summary::BucketCount;
+    use std::time::Duration;
+
+    use plimsoll_schemas::histogram::{Histogram, PackedCounts, layout};
+    use plimsoll_schemas::time::nanos;
 
     use super::*;
 
     fn point(from: f64, buckets: &[(f64, u64)]) -> HistoryPoint {
-        let distribution = buckets
-            .iter()
-            .map(|(upper, count)| BucketCount { lower: 0.0, upper: *upper, count: *count })
-            .collect();
+        let mut recorded = Histogram::default();
+        for (value, count) in buckets {
+            recorded.record_n(nanos(Duration::from_secs_f64(*value)), *count);
+        }
         HistoryPoint {
             from_seconds: from,
             to_seconds: from + 10.0,
@@ -106,7 +109,7 @@ mod tests {
             quantiles: Vec::new(),
             over: Vec::new(),
             completeness: None,
-            distribution: Some(distribution),
+            distribution: Some(PackedCounts::from(&recorded)),
         }
     }
 
@@ -132,8 +135,10 @@ mod tests {
 
     #[test]
     fn epochs_are_in_the_order_of_their_slots() {
+        let end_ms = |ms: u64| layout::highest(layout::index_of(ms * 1_000_000)) as f64 / 1e6;
         let slots = [point(10.0, &[(0.2, 1)]), point(20.0, &[(0.1, 2), (0.3, 1)])];
-        assert_eq!(epochs_ms(&slots, 4).unwrap(), [200.0, 100.0, 100.0, 300.0]);
+        let epochs = [200.0, end_ms(100), end_ms(100), 300.0];
+        assert_eq!(epochs_ms(&slots, 4).unwrap(), epochs);
         assert_eq!(epochs_ms(&slots, EPOCHS_MAX + 1), None);
         assert_eq!(epochs_ms(&[], 4), None);
         let ranks = ["epoch", "train_epoch", "epoch_hook", "fetch"].map(epoch_rank);

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, layout, rank};
-use plimsoll_schemas::summary::{Band, BucketCount, HistoryPoint, OverLimit, QuantileValue};
+use plimsoll_schemas::histogram::{ExactFigures, Histogram, Packed, PackedCounts, layout, rank};
+use plimsoll_schemas::summary::{Band, HistoryPoint, OverLimit, QuantileValue};
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 use plimsoll_schemas::wire::history::HistorySlot;
 
@@ -164,16 +164,7 @@ impl Point {
             quantiles: query.quantiles.iter().filter_map(quantile).collect(),
             over: query.limits_ns.iter().map(over).collect(),
             completeness: self.coverage.ratio(self.range.end.min(now).since(self.range.start)),
-            distribution: query.with_distribution.then(|| buckets(samples)),
+            distribution: query.with_distribution.then(|| PackedCounts::from(samples)),
         }
     }
-}
-
-fn buckets(samples: &Histogram) -> Vec<BucketCount> {
-    let bucket = |(index, count)| BucketCount {
-        lower: seconds(layout::lowest(index)),
-        upper: seconds(layout::highest(index)),
-        count,
-    };
-    samples.counts().iter().map(bucket).collect()
 }

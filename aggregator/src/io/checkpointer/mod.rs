@@ -133,7 +133,7 @@ impl Checkpointer {
         let (history, stored) = match files.history {
             Some((path, bounds)) => {
                 let opened = HistoryStore::open(path, mesh, bounds, (generation, now))?;
-                log_history(path, &opened);
+                log_history(path, &opened, now);
                 (Some(opened.store), Some(opened.stored))
             }
             None => (None, None),
@@ -347,7 +347,7 @@ fn write_all(
     }
 }
 
-fn log_history(path: &Path, opened: &OpenedHistory) {
+fn log_history(path: &Path, opened: &OpenedHistory, now: Wall) {
     let path = path.display();
     if let Some((why, moved_to)) = &opened.quarantined {
         let moved_to = moved_to.display();
@@ -358,6 +358,14 @@ fn log_history(path: &Path, opened: &OpenedHistory) {
             %path,
             "history and state are of different times: some samples may be missing from the history \
              or be in it twice"
+        );
+    }
+    for (resolution, kept_from) in opened.store.cut_short(now) {
+        let (slots, days) = (resolution.as_str(), now.since(kept_from).as_secs_f64() / 86_400.0);
+        tracing::warn!(
+            %path, setting = format!("history.mib_max_{slots}"), days,
+            "history keeps slots for fewer days than its settings: raise the bound, or set fewer \
+             rollup_labels"
         );
     }
     tracing::info!(%path, batches = opened.stored.batch.generation, "history opened");

@@ -6,8 +6,10 @@
 //!
 //! DESIGN A75, A76.
 
+mod ahead;
 mod expiry;
 mod meta;
+mod read_error;
 mod reader;
 mod record;
 mod series;
@@ -33,7 +35,8 @@ use record::{pack, unpack};
 use series::SeriesNames;
 use tables::{COVERAGE, META, OpenFile, SLOTS, SlotKey, UNDO, tier_number};
 
-pub use reader::{HistoryReader, ReadError, Reading};
+pub use read_error::ReadError;
+pub use reader::{HistoryReader, Reading};
 
 /// The key of the settings that names the file.
 const KEY: &str = "history.path";
@@ -118,6 +121,15 @@ impl HistoryStore {
     #[must_use]
     pub fn reader(&self) -> HistoryReader {
         HistoryReader::new(Arc::clone(&self.database))
+    }
+
+    /// Tiers that had too many bytes for their age, each with the time since which it keeps
+    /// samples.
+    #[must_use]
+    pub fn cut_short(&self, now: Wall) -> Vec<(Resolution, Wall)> {
+        let tiers = Resolution::ALL.into_iter().zip(self.meta.kept_from).zip(self.bounds);
+        let cut = tiers.filter(|((_, kept), bound)| *kept > now.minus(bound.age));
+        cut.map(|(tier, _)| tier).collect()
     }
 
     /// Adds a batch in one transaction.

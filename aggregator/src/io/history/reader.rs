@@ -5,32 +5,20 @@ use std::sync::PoisonError;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::time::Wall;
 use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, TableError};
-use thiserror::Error;
 
+use super::ahead;
 use super::meta::{self, Meta};
+use super::read_error::ReadError;
 use super::record::{Damaged, unpack};
 use super::tables::{COVERAGE, META, OpenFile, SERIES, SLOTS, SlotKey, tier_number};
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, BatchId, KeptFrom, Resolution, Span, spans};
+use crate::limits::HISTORY_AHEAD_SLOTS;
 
 /// Makes readings of a history file.
 #[derive(Clone, Debug)]
 pub struct HistoryReader {
     database: OpenFile,
-}
-
-/// A file that cannot be read.
-#[derive(Debug, Error)]
-pub enum ReadError {
-    /// The file fails.
-    #[error("the history cannot be read: {0}")]
-    Failed(#[from] redb::Error),
-    /// The latest write has failed.
-    #[error("the history could not be written and is closed until the next checkpoint")]
-    Closed,
-    /// A record is damaged.
-    #[error("{0}")]
-    Damaged(String),
 }
 
 /// The file as it was at one point in time.
@@ -129,37 +117,88 @@ impl Reading {
         let series = self.series(pool)?;
         let layout = answer.layout().clone();
         let Some(finest) = layout.resolution else { return Ok(true) };
-        for point in layout.points() {
-            for span in spans(&point, finest, &kept_from) {
-                if let Some(series) = series {
-                    each(&slots, &span, series, |at, bytes| {
-                        answer.add(at, &unpack::<Packed>(bytes)?);
-                        Ok(())
-                    })?;
-                }
-                each(&slots, &span, COVERAGE, |at, bytes| {
-                    answer.cover(at, unpack(bytes)?);
+        let spans: Vec<Span> =
+            layout.points().flat_map(|point| spans(&point, finest, &kept_from)).collect();
+        if let Some(series) = series {
+            let read = |part: &Vec<Span>| {
+                let mut found: Vec<(Wall, Packed)> = Vec::new();
+                each(&slots, part, series, |at, bytes| {
+                    found.push((at, unpack(bytes)?));
                     Ok(())
                 })?;
-            }
+                Ok(found)
+            };
+            ahead::each(&parts(&kept(&slots, series, &spans)?), read, |found| {
+                found.iter().for_each(|(at, samples)| answer.add(*at, samples));
+            })?;
         }
+        each(&slots, &spans, COVERAGE, |at, bytes| {
+            answer.cover(at, unpack(bytes)?);
+            Ok(())
+        })?;
         Ok(series.is_some())
     }
 }
 
-/// Visits the slots of a span, with the time at which each begins.
+/// The same without what is before the first slot of a series: a range may begin in 1970.
+fn kept(
+    slots: &ReadOnlyTable<SlotKey, &'static [u8]>,
+    series: u32,
+    spans: &[Span],
+) -> Result<Vec<Span>, ReadError> {
+    let mut first = [u64::MAX; Resolution::ALL.len()];
+    for (place, first) in first.iter_mut().enumerate() {
+        let tier = tier_number(place);
+        let range = slots.range((tier, series, 0)..=(tier, series, u64::MAX));
+        if let Some(entry) = range.map_err(redb::Error::from)?.next() {
+            *first = entry.map_err(redb::Error::from)?.0.value().2;
+        }
+    }
+    let kept = |Span { resolution, slots }: &Span| {
+        let start = slots.start.max(first[place(*resolution)]);
+        Span { resolution: *resolution, slots: start..slots.end }
+    };
+    Ok(spans.iter().map(kept).collect())
+}
+
+fn place(resolution: Resolution) -> usize {
+    Resolution::ALL.iter().position(|other| *other == resolution).unwrap_or_default()
+}
+
+/// The same slots in parts of so many that one thread reads at once.
+fn parts(spans: &[Span]) -> Vec<Vec<Span>> {
+    let (mut parts, mut last, mut room) = (Vec::new(), Vec::new(), HISTORY_AHEAD_SLOTS);
+    for Span { resolution, slots } in spans {
+        let (resolution, mut slots) = (*resolution, slots.clone());
+        while !slots.is_empty() {
+            let end = slots.end.min(slots.start.saturating_add(room));
+            room -= end - slots.start;
+            last.push(Span { resolution, slots: slots.start..end });
+            slots.start = end;
+            if room == 0 {
+                parts.push(std::mem::take(&mut last));
+                room = HISTORY_AHEAD_SLOTS;
+            }
+        }
+    }
+    parts.extend((!last.is_empty()).then_some(last));
+    parts
+}
+
+/// Visits the slots of some spans, with the time at which each begins.
 fn each(
     slots: &ReadOnlyTable<SlotKey, &'static [u8]>,
-    Span { resolution, slots: numbers }: &Span,
+    spans: &[Span],
     series: u32,
     mut visit: impl FnMut(Wall, &[u8]) -> Result<(), Damaged>,
 ) -> Result<(), ReadError> {
-    let place = Resolution::ALL.iter().position(|other| other == resolution).unwrap_or_default();
-    let tier = tier_number(place);
-    let range = (tier, series, numbers.start)..(tier, series, numbers.end);
-    for entry in slots.range(range).map_err(redb::Error::from)? {
-        let (key, bytes) = entry.map_err(redb::Error::from)?;
-        visit(resolution.begin(key.value().2), bytes.value())?;
+    for Span { resolution, slots: numbers } in spans {
+        let tier = tier_number(place(*resolution));
+        let range = (tier, series, numbers.start)..(tier, series, numbers.end);
+        for entry in slots.range(range).map_err(redb::Error::from)? {
+            let (key, bytes) = entry.map_err(redb::Error::from)?;
+            visit(resolution.begin(key.value().2), bytes.value())?;
+        }
     }
     Ok(())
 }
@@ -172,8 +211,37 @@ fn opened<T>(table: Result<T, TableError>) -> Result<Option<T>, ReadError> {
     }
 }
 
-impl From<Damaged> for ReadError {
-    fn from(damaged: Damaged) -> Self {
-        Self::Damaged(damaged.to_string())
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Each slot by itself.
+    fn single(spans: &[Span]) -> Vec<(Resolution, u64)> {
+        let slots = |span: &Span| {
+            let resolution = span.resolution;
+            span.slots.clone().map(move |slot| (resolution, slot)).collect::<Vec<_>>()
+        };
+        spans.iter().flat_map(slots).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn parts_have_each_slot_once_and_in_order(
+            drawn in prop::collection::vec((0..4_usize, 0..1_000_u64, 0..40_u64), 0..12),
+        ) {
+            let span = |(place, start, length): &(usize, u64, u64)| Span {
+                resolution: Resolution::ALL[*place],
+                slots: *start..start + length,
+            };
+            let spans: Vec<Span> = drawn.iter().map(span).collect();
+            let parts = parts(&spans);
+            prop_assert_eq!(single(&parts.concat()), single(&spans));
+            let full = usize::try_from(HISTORY_AHEAD_SLOTS).unwrap();
+            let mut lengths: Vec<usize> = parts.iter().map(|part| single(part).len()).collect();
+            prop_assert!(lengths.pop().is_none_or(|last| (1..=full).contains(&last)));
+            prop_assert!(lengths.into_iter().all(|length| length == full));
+        }
     }
 }

@@ -228,6 +228,9 @@ fn a_tier_with_too_many_bytes_drops_its_oldest_slots_and_coarser_ones_answer() {
     assert!(ten_seconds > at(begin) && minute == Wall(0), "{:?}", reading.kept_from());
     let (layout, points) = kept.answer(&query(begin..now, None), now);
     assert_eq!((layout.resolution, points[0].count), (Some(Resolution::Minute), 300));
+    let cut_short = |seconds| kept.store.as_ref().unwrap().cut_short(at(seconds));
+    assert_eq!(cut_short(now), [(Resolution::TenSeconds, ten_seconds)]);
+    assert_eq!(cut_short(now + 2 * DAY), [], "what is gone is older than the tier keeps");
 }
 
 #[test]

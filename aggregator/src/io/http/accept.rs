@@ -1,11 +1,19 @@
 //! Content negotiation: the format of a page, and whether it is compressed.
 //!
 //! No request is rejected: a client that accepts none of the formats gets plain text, as Prometheus
-//! exporters do.
+//! exporters do, or JSON.
 
 use axum::http::{HeaderMap, header};
+use plimsoll_schemas::summary::MESSAGEPACK;
 
 use crate::exposition::Format;
+
+/// The form of an answer about the past.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Encoding {
+    Json,
+    MessagePack,
+}
 
 /// One element of an Accept header: media type or encoding, parameters and quality.
 struct Element<'a> {
@@ -15,12 +23,22 @@ struct Element<'a> {
     quality: f64,
 }
 
-/// The format with the highest quality; among equals the first.
+/// The format of a page of metrics.
 pub(super) fn format(headers: &HeaderMap) -> Format {
-    let mut best = (0.0, Format::Text);
+    preferred(headers, Element::format).unwrap_or(Format::Text)
+}
+
+/// The form of an answer about the past.
+pub(super) fn encoding(headers: &HeaderMap) -> Encoding {
+    preferred(headers, Element::encoding).unwrap_or(Encoding::Json)
+}
+
+/// What has the highest quality; among equals the first.
+fn preferred<'h, T>(headers: &'h HeaderMap, of: impl Fn(&Element<'h>) -> Option<T>) -> Option<T> {
+    let mut best = (0.0, None);
     for element in elements(headers, &header::ACCEPT) {
-        if let Some(format) = element.format().filter(|_| element.quality > best.0) {
-            best = (element.quality, format);
+        if let Some(found) = of(&element).filter(|_| element.quality > best.0) {
+            best = (element.quality, Some(found));
         }
     }
     best.1
@@ -68,6 +86,14 @@ impl<'a> Element<'a> {
             "application/openmetrics-text" => version("1.0.0").then_some(Format::OpenMetrics),
             "text/plain" => version("0.0.4").then_some(Format::Text),
             "text/*" | "*/*" => Some(Format::Text),
+            _ => None,
+        }
+    }
+
+    fn encoding(&self) -> Option<Encoding> {
+        match self.name.to_ascii_lowercase().as_str() {
+            MESSAGEPACK => Some(Encoding::MessagePack),
+            "application/json" | "application/*" | "*/*" => Some(Encoding::Json),
             _ => None,
         }
     }
@@ -120,6 +146,26 @@ mod tests {
             assert_eq!(accept(text), wanted, "{text}");
         }
         assert_eq!(format(&HeaderMap::new()), Format::Text);
+    }
+
+    #[test]
+    fn the_past_is_json_unless_messagepack_is_preferred() {
+        let table = [
+            ("application/vnd.msgpack", Encoding::MessagePack),
+            ("Application/VND.msgpack, */*;q=0.5", Encoding::MessagePack),
+            ("application/json, application/vnd.msgpack", Encoding::Json),
+            ("application/vnd.msgpack;q=0.4, application/json;q=0.5", Encoding::Json),
+            ("application/vnd.msgpack;q=0", Encoding::Json),
+            ("*/*", Encoding::Json),
+            ("text/html", Encoding::Json),
+            ("", Encoding::Json),
+        ];
+        for (text, wanted) in table {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::ACCEPT, text.parse().unwrap());
+            assert_eq!(encoding(&headers), wanted, "{text}");
+        }
+        assert_eq!(encoding(&HeaderMap::new()), Encoding::Json);
     }
 
     #[test]

@@ -90,6 +90,7 @@ const INDEX: &str = "plimsoll-aggregator
 /api/v1/query      JSON: the past of one operation from exact counts, in seconds
                    ?operation=, rollup=, value=, from=, to=, last=2h, step=1m,
                    quantiles=0.5,0.99, over=18ms, distribution=true
+                   `Accept: application/vnd.msgpack` for less than a twentieth of it
 /api/v1/heatmap    JSON: the same by time and latency, ?bands=48 beside these
 /api/v1/operations JSON: the operations and groups of which a history is kept
 /api/v1/runs       JSON: the runs, newest first

@@ -9,9 +9,10 @@ use hyper_util::service::TowerToHyperService;
 use plimsoll_schemas::alert::{AlertState, DataStatus};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::hardware::CATALOGUE;
+use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::limits::rules::PATTERN_BYTES_MAX;
 use plimsoll_schemas::limits::wire::{LABEL_VALUE_BYTES_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX};
-use plimsoll_schemas::summary::{Presence, Verdict};
+use plimsoll_schemas::summary::{MESSAGEPACK, Presence, Verdict};
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use serde_json::{Value, json};
 
@@ -115,6 +116,10 @@ fn words_and_bounds_of_the_document_are_those_of_the_code() {
         (format!("{parameter}/quantiles/schema/maxItems"), json!(HISTORY_QUANTILES_MAX)),
         (format!("{parameter}/over/schema/maxItems"), json!(HISTORY_LIMITS_MAX)),
     ];
+    let of_query = &document["paths"]["/api/v1/query"]["get"]["responses"]["200"];
+    assert!(of_query["content"].get(MESSAGEPACK).is_some(), "{of_query}");
+    let most = format!("At most {} MiB.", HISTORY_ANSWER_BYTES_MAX / (1024 * 1024));
+    assert!(of_query["description"].as_str().unwrap().ends_with(&most), "{of_query}");
     for (pointer, expected) in table {
         assert_eq!(document.pointer(&pointer), Some(&expected), "{pointer}");
     }

@@ -4,6 +4,7 @@
 //!
 //! DESIGN A75.
 
+mod encoded;
 mod nodes;
 mod parameters;
 
@@ -11,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Query as Parameters, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -25,6 +26,7 @@ use plimsoll_schemas::time::{Wall, seconds};
 use tokio::sync::Mutex as Turn;
 use tokio::task::spawn_blocking;
 
+use super::accept::{self, Encoding};
 use super::near::near;
 use super::query::{Query, QuerySender};
 use crate::core::fleet::Pool;
@@ -60,22 +62,20 @@ pub(super) fn routes(handler: HistoryHandler) -> Router {
 async fn show_query(
     State(handler): State<HistoryHandler>,
     Parameters(pairs): Parameters<Vec<(String, String)>>,
+    headers: HeaderMap,
 ) -> Response {
-    let now = handler.clock.now().wall;
+    let (now, encoding) = (handler.clock.now().wall, accept::encoding(&headers));
     let query = match parameters::parse(&pairs, now) {
         Ok(query) => query,
         Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
     };
-    if query.nodes.is_some() {
-        return match handler.latencies_of_nodes(query, now).await {
-            Ok(page) => Json(page).into_response(),
-            Err(refusal) => refusal.into_response(),
-        };
-    }
-    match handler.answer(query, now, page).await {
-        Ok(page) => Json(page).into_response(),
-        Err(refusal) => refusal.into_response(),
-    }
+    let response = if query.nodes.is_some() {
+        handler.response_of_nodes(query, now, encoding).await
+    } else {
+        let response = move |answered: &Answered| encoded::response(&page(answered), encoding);
+        handler.answer(query, now, response).await
+    };
+    response.unwrap_or_else(Refusal::into_response)
 }
 
 async fn show_heatmap(
@@ -138,6 +138,18 @@ impl HistoryHandler {
         now: Wall,
     ) -> Result<HistoryPage, Refusal> {
         nodes::latencies(&self.queries, query, now).await
+    }
+
+    /// The same as a response, made off the runtime's thread.
+    async fn response_of_nodes(
+        &self,
+        query: HistoryQuery,
+        now: Wall,
+        encoding: Encoding,
+    ) -> Result<Response, Refusal> {
+        let page = self.latencies_of_nodes(query, now).await?;
+        let response = spawn_blocking(move || encoded::response(&page, encoding));
+        response.await.map_err(|_| Refusal::failed("the answer cannot be written"))
     }
 
     /// The mesh and the file's reader, if a history is kept.

@@ -1,0 +1,6 @@
+//! Limits of the HTTP API that an aggregator and its clients must agree on.
+
+/// Bytes of an answer about the past. In MessagePack a point with its samples by bucket takes 5 KiB
+/// for 100 000 samples, and 48 KiB with a thousand in each of all buckets: 3 600 points fit. In
+/// JSON it takes up to 40 times as much.
+pub const HISTORY_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
