@@ -79,7 +79,7 @@ pub struct ReportArgs {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Report of a drill, as --json of a drill prints it; repeat it for several
+    /// Report of a drill, as --json of any but drill-sim prints it; repeat it for several
     #[arg(long, value_name = "FILE")]
     drill: Vec<PathBuf>,
     /// The aggregator that has the history
