@@ -94,7 +94,7 @@ fn lie(node: &str, request: &HistoryRequest) -> Option<(String, Vec<u8>)> {
         // As many readings as a message holds, and in each part others.
         "flood" => {
             let from = Wall(range.end.0 - request.step_ns);
-            let readings = (0..7_000).map(|n| reading(format!("{}_{n}", from.0)));
+            let readings = (0..5_500).map(|n| reading(format!("{}_{n}", from.0)));
             let begin_ns = from.0;
             let slot = HistorySlot { begin_ns, ..with_readings(readings.collect()) };
             HistoryResponse { from, ..of(vec![slot]) }
