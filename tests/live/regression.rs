@@ -4,14 +4,14 @@
 
 use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
+use plimsoll_clock::Clock;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions, bin_dir};
 use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Operation, Series};
-use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{Body, Header, Latency};
 use plimsoll_tests::publisher::Publisher;
 use plimsoll_tests::rng::SeededRng;
@@ -22,7 +22,6 @@ use crate::hostile::forgery::{header, message};
 
 /// One comparison a minute, after one that the change of the rules starts.
 const WAIT: Duration = Duration::from_secs(90);
-const SECOND: u64 = 1_000_000_000;
 const NODE: &str = "trainer";
 /// Slots of 10 s that have samples, up to now.
 const SLOTS: u64 = 60;
@@ -31,7 +30,7 @@ const VALUES: u64 = 200;
 /// The job as its node reports it, for ten minutes: each latency so many times, in percent of the
 /// usual one.
 async fn publish(publisher: &mut Publisher, phase: u64, times: u64, percent: u64) {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs();
+    let now = Clock::start().now().wall;
     let mut rng = SeededRng::new(7);
     for slot in 0..SLOTS {
         let mut samples = Histogram::default();
@@ -42,7 +41,7 @@ async fn publish(publisher: &mut Publisher, phase: u64, times: u64, percent: u64
         let series = Series::plain(Operation::new("fetch").unwrap());
         let histograms = vec![(series, samples)];
         let seq = phase * SLOTS + slot + 1;
-        let start = Wall((now - 10 * (SLOTS - slot)) * SECOND);
+        let start = now.minus(Duration::from_secs(10 * (SLOTS - slot)));
         let header = Header { start, ..header(NODE, 1, seq, seq * VALUES * 1_000_000) };
         let body = Body::Latency(Latency { histograms, ..Latency::default() });
         let subject = format!("plimsoll.v1.local.normal.{NODE}.latency");
@@ -110,10 +109,9 @@ async fn a_slower_job_alerts_beside_its_baseline_until_it_is_as_fast_as_before()
     let evidence = serde_json::to_value(fired.evidence.unwrap()).unwrap();
     let value = evidence["value"].as_f64().unwrap();
     assert!((0.15..0.25).contains(&value), "{evidence}");
-    let samples = format!("{once}/{}", 1_001 * once);
     let text = evidence.to_string();
     for part in ["quantile", "low", "high", "samples"] {
-        assert!(text.contains(part), "{part} is not in {text} ({samples})");
+        assert!(text.contains(part), "{part} is not in {text}");
     }
 
     // One in a thousand is slow, whatever the quantile.

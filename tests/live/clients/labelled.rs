@@ -22,7 +22,7 @@ async fn statistics(mesh: &SingleNodeMesh, query: &str) -> (u16, String) {
 async fn labels_of_a_job_are_groups_without_any_settings() {
     let dir = tempfile::tempdir().unwrap();
     let own_past = dir.path().join("own-past").display().to_string();
-    let flags = ["--label", "role=trainer", "--history", &own_past];
+    let flags = ["--label", "role=trainer", "--history", own_past.as_str()];
     let mesh = SingleNodeMesh::start_node_with(dir.path(), &flags).await.unwrap();
     let mut command = script("labelled_client.py");
     command.env("PLIMSOLL_SOCKET", mesh.node.socket());

@@ -2,7 +2,7 @@
 //! reason, and nothing of it is merged.
 
 use std::collections::BTreeMap;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_bus::{Messenger, UnacknowledgedMessage};
@@ -17,7 +17,7 @@ use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::history::{
     HistoryOf, HistoryRequest, HistoryResponse, HistorySlot, ReadingRange,
 };
-use plimsoll_schemas::wire::{Body, Bus, Header};
+use plimsoll_schemas::wire::{Body, Bus};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::process::{await_summary, node_row};
@@ -26,7 +26,7 @@ use plimsoll_tests::rng::SeededRng;
 use serde_json::from_str;
 use tokio::time::sleep;
 
-use super::forgery::{header, message};
+use super::forgery::{header_of_now, message};
 use crate::history::{await_samples, query};
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -46,7 +46,7 @@ const LIARS: [(&str, &str, &str); 13] = [
     ("unasked", "readings is out of bounds", "samples is out of bounds"),
     ("disorder", "readings is out of bounds", "readings is out of bounds"),
     ("flood", "readings is out of bounds", "more than 65536 points of readings"),
-    ("late", "but 1 to other requests", "but 1 to other requests"),
+    ("late", "to other requests", "to other requests"),
     ("number", "but 2 to other requests", "but 2 to other requests"),
     ("name", "no answer: the node is away", "no answer: the node is away"),
     ("refuses", "refused is out of bounds", "refused is out of bounds"),
@@ -132,11 +132,8 @@ async fn serve(messenger: Messenger) {
 
 /// Publishes a message of each liar, so that the aggregator knows it.
 async fn introduce(stack: &Stack, publisher: &mut Publisher) {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap();
-    let start = Wall(u64::try_from(now.as_nanos()).unwrap() - 1_000_000_000);
     for (name, ..) in LIARS {
-        let header = Header { start, ..header(name, 1, 1, 0) };
-        let payload = message(header, Body::Bus(Bus::default()));
+        let payload = message(header_of_now(name), Body::Bus(Bus::default()));
         let subject = format!("plimsoll.v1.local.normal.{name}.bus");
         publisher.publish(&subject, payload).await.unwrap();
     }
@@ -191,7 +188,8 @@ async fn a_node_that_answers_with_what_is_no_answer_is_named_and_changes_nothing
     assert_eq!(counts(&after), counts(&before));
     let completeness = after.points.iter().filter_map(|point| point.completeness);
     let most = completeness.fold(0.0, f64::max);
-    assert!(most < 0.3, "sixteen nodes are expected, three answer: {most}");
+    // Two intervals of a node may end in one second.
+    assert!(most < 0.5, "sixteen nodes are expected, three answer: {most}");
 
     let path = format!("/api/v1/hardware/history?{range}");
     let page: HardwareHistoryPage = from_str(&stack.api().get(&path).await.unwrap()).unwrap();
@@ -201,13 +199,17 @@ async fn a_node_that_answers_with_what_is_no_answer_is_named_and_changes_nothing
     let of_liars = page.nodes.iter().filter(|node| of_hardware(&node.of.node).is_some());
     assert_eq!(of_liars.map(|node| node.readings.len()).sum::<usize>(), 0);
 
-    let page = MetricsPage::of(stack.api()).await.unwrap();
-    let counted: BTreeMap<String, f64> = page.by_label(COUNTS, "result");
-    // In each query nine are invalid (eight where the flood is cut), three get no answer, and five
-    // responses are to other requests: of `number` and `name` two each, and the first of `late`.
+    // In each query three liars get no answer, and five responses or more are to other requests: of
+    // `number` and `name` two each, and one or two of `late`. The others are invalid, except that
+    // the flood of readings is cut.
+    let counted = async || {
+        let counted = MetricsPage::of(stack.api()).await.ok()?.by_label(COUNTS, "result");
+        let has = |result: &str, least: f64| counted.get(result).is_some_and(|n| *n >= least);
+        let least = [("invalid", 19.0), ("missing", 6.0), ("unexpected", 10.0), ("answered", 6.0)];
+        least.iter().all(|(result, least)| has(result, *least)).then_some(counted)
+    };
+    let counted: BTreeMap<String, f64> = until("all is counted", WAIT, counted).await.unwrap();
     assert_eq!(counted["invalid"], 19.0, "{counted:?}");
-    assert_eq!(counted["missing"], 6.0, "{counted:?}");
-    assert!(counted["unexpected"] >= 10.0 && counted["answered"] >= 6.0, "{counted:?}");
     stack.check_alive().unwrap();
     assert!(!stack.aggregator_log().contains("panicked"), "{}", stack.aggregator_log());
     serving.abort();
