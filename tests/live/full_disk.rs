@@ -1,5 +1,6 @@
-//! Histories on a disk that is full: nodes and aggregator count what they cannot write, no sample is
-//! late or lost, what was written can still be queried, and both write again once there is room.
+//! Histories on a disk that is full: nodes and aggregator count what they cannot write, and no
+//! sample is late or lost. What the aggregator wrote can still be queried, and all write again once
+//! there is room.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};

@@ -1,4 +1,4 @@
-//! Default labels of a client reach the roll-ups that need no settings, now and in the past, and one
+//! Default labels of a client reach the roll-ups that need no settings, now and in the past. One
 //! operation's statistics are those that the client has itself.
 
 use plimsoll_mesh::child::until;

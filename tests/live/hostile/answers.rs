@@ -2,6 +2,7 @@
 //! reason, and nothing of it is merged.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -112,7 +113,7 @@ fn lie(node: &str, request: &HistoryRequest) -> Option<(String, Vec<u8>)> {
 async fn serve(messenger: Messenger) {
     let mesh = MeshName::new("local").unwrap();
     let mut requests = messenger.listen("plimsoll.v1.local.ask.*".to_owned());
-    let messenger = std::sync::Arc::new(messenger);
+    let messenger = Arc::new(messenger);
     while let Some(received) = requests.next().await {
         let node = received.subject.rsplit('.').next().unwrap().to_owned();
         let request = HistoryRequest::decode(&received.payload).unwrap();
@@ -120,14 +121,17 @@ async fn serve(messenger: Messenger) {
         let subject = answer_subject(&mesh, &NodeName::new(name).unwrap(), &request.asker);
         let (headers, payload) = (Vec::new(), Bytes::from(payload));
         let outgoing = UnacknowledgedMessage { subject, headers, payload };
-        let messenger = std::sync::Arc::clone(&messenger);
-        tokio::spawn(async move {
-            if node == "late" {
-                sleep(LATE).await;
-            }
+        if node == "late" {
+            tokio::spawn(publish_past_the_deadline(Arc::clone(&messenger), outgoing));
+        } else {
             messenger.publish(outgoing).unwrap();
-        });
+        }
     }
+}
+
+async fn publish_past_the_deadline(messenger: Arc<Messenger>, outgoing: UnacknowledgedMessage) {
+    sleep(LATE).await;
+    messenger.publish(outgoing).unwrap();
 }
 
 /// Publishes a message of each liar, so that the aggregator knows it.

@@ -63,8 +63,9 @@ pub enum Format {
   drill-faults --json > drill.json; plimsoll report --drill drill.json --output report.html
 
 Without --format, the ending of --output decides: .html, .md or .json. Ranges are widened to whole
-slots of the history; a run has its own, from begin to end (`plimsoll runs` lists them). Alerts and events are those that the aggregator still has of the range; the
-ledger is of all time. Times without a time zone are those of this machine ($TZ).")]
+slots of the history; a run has its own, from begin to end (`plimsoll runs` lists them). Alerts and
+events are those that the aggregator still has of the range; the ledger is of all time. Times
+without a time zone are those of this machine ($TZ).")]
 pub struct ReportArgs {
     /// run:NAME; without it, the fleet in a range
     subject: Option<String>,
