@@ -34,7 +34,8 @@ const LISTED_MAX: usize = 20;
 
 Runs and ranges have slots of at least 10 s: they need some four minutes for a verdict. Times of
 ranges are written as those of `plimsoll query --from`. SHIFT is B over A, less 1. FLOOR is the
-noise floor: 99 of 100 comparisons of a side with itself stay below it, so smaller shifts are no verdict.
+noise floor: 99 of 100 comparisons of a side with itself stay below it, so smaller shifts are no
+verdict.
 
 The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
 pub struct CompareArgs {
