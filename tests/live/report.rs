@@ -6,12 +6,19 @@ use std::process::{Command, Output};
 use std::time::Duration;
 
 use plimsoll_mesh::child::until;
-use plimsoll_mesh::stack::{Stack, bin_dir};
+use plimsoll_mesh::stack::{Stack, StackOptions, bin_dir};
+use plimsoll_schemas::hardware::{LOAD1, Reading};
+use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::summary::RunsPage;
+use plimsoll_schemas::wire::{Body, Hardware};
+use plimsoll_tests::drill::{MISSED, run_drill};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
+use plimsoll_tests::publisher::Publisher;
 use serde_json::{Value, from_str};
 
 use crate::history::{JOBS, await_samples, query};
+use crate::hostile::forgery::{header_of_now, message};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -26,8 +33,7 @@ fn read_json(path: impl AsRef<Path>) -> Value {
 
 /// The row of an operation in a report's JSON.
 fn figures<'a>(report: &'a Value, operation: &str) -> &'a Value {
-    let rows = report["operations"].as_array().unwrap();
-    rows.iter().find(|row| row["operation"] == operation).unwrap()
+    figures_if_any(report, operation).unwrap()
 }
 
 #[tokio::test]
@@ -108,6 +114,42 @@ async fn a_report_has_the_figures_of_the_api_for_the_same_range() {
     assert!(json["notes"].to_string().contains("There are no samples in this range."), "{json}");
 }
 
+/// A drill's own report, with an expectation that was met and one that was missed, in each form.
+#[tokio::test]
+async fn a_drill_that_ran_is_in_a_report_as_it_judged() {
+    let dir = tempfile::tempdir().unwrap();
+    let stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let run = run_drill("drill-load", &["--count", "200", "--plant-miss"]).await.unwrap();
+    assert_eq!(run.output.code, MISSED, "{}", run.output.stderr);
+    assert!(!run.expectations("met").is_empty() && !run.expectations("missed").is_empty());
+    let drill = dir.path().join("drill.json").display().to_string();
+    std::fs::write(&drill, &run.output.stdout).unwrap();
+    await_samples(&stack, 1).await;
+    let of_format = |format: &str| {
+        let output = report(&stack, &["--last", "10m", "--drill", &drill, "--format", format]);
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let json: Value = from_str(&of_format("json")).unwrap();
+    let found = &json["drills"][0];
+    for field in ["drill", "passed", "seconds"] {
+        assert_same(&found[field], &run.report[field]);
+    }
+    let (shown, judged) = (&found["expectations"], &run.report["expectations"]);
+    assert_eq!(shown.as_array().unwrap().len(), judged.as_array().unwrap().len());
+    for (shown, judged) in shown.as_array().unwrap().iter().zip(judged.as_array().unwrap()) {
+        for field in ["name", "expected", "seen", "took_seconds", "verdict"] {
+            assert_same(&shown[field], &judged[field]);
+        }
+    }
+    for text in [of_format("html"), of_format("markdown")] {
+        for name in run.expectations("met").iter().chain(&run.expectations("missed")) {
+            assert!(text.contains(name), "{name} is not in {text}");
+        }
+        assert!(text.contains("drill-load") && text.contains("missed"), "{text}");
+    }
+}
+
 /// Runs of a few seconds have too few slots to be judged, which has an exit code of its own.
 #[tokio::test]
 async fn two_reports_of_runs_are_compared() {
@@ -140,6 +182,80 @@ async fn two_reports_of_runs_are_compared() {
     let text = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
     assert_eq!(output.status.code(), Some(9), "{text}");
     assert!(text.contains("fetch: not enough data") && text.contains("200 samples"), "{text}");
+}
+
+/// More nodes than one page of `/api/v1/hardware` has.
+const MACHINES: usize = 70;
+
+#[tokio::test]
+async fn a_run_is_reported_from_its_begin_to_its_end_with_the_machines_of_all_nodes() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = StackOptions { nodes: 1, ..StackOptions::new(dir.path()) };
+    let mut stack = Stack::start(options).await.unwrap();
+    let mut publisher = Publisher::connect(stack.broker().url()).await.unwrap();
+    for n in 0..MACHINES {
+        let (node, readings) =
+            (format!("machine-{n:02}"), vec![Reading::ok(&LOAD1, Labels::default(), 1.0)]);
+        let payload = message(header_of_now(&node), Body::Hardware(Hardware::all(readings)));
+        let subject = format!("plimsoll.v1.local.normal.{node}.hardware");
+        publisher.publish(&subject, payload).await.unwrap();
+    }
+    let socket = &stack.stations()[0].socket;
+    for run in ["v42", "quiet"] {
+        let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
+        command.args(["run", "--name", run, "--socket"]).arg(socket);
+        // Longer than a slot of the history, of which its samples are a small part.
+        let running = command.args(["--", "sleep", "12"]).spawn().unwrap();
+        if run == "v42" {
+            let client = UnixDatagram::unbound().unwrap();
+            client.connect(socket).unwrap();
+            (1..=50).for_each(|ms| {
+                client.send(format!("fetch:{ms}|ms|#run:v42").as_bytes()).unwrap();
+            });
+        }
+        assert!(running.wait_with_output().unwrap().status.success());
+    }
+    let ended = async || {
+        let page: RunsPage = from_str(&stack.api().get("/api/v1/runs").await.ok()?).ok()?;
+        let ends = page.runs.iter().filter(|run| run.ended_seconds.is_some()).count();
+        (ends == 2).then_some(page.runs)
+    };
+    let runs = until("both runs have ended", WAIT, ended).await.unwrap();
+    for (name, is_of_fleet) in [("v42", false), ("quiet", true)] {
+        let whole = async || {
+            let subject = format!("run:{name}");
+            let output = report(&stack, &[&subject, "--format", "json"]);
+            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+            let machines = json["hardware"]["nodes"].as_object().unwrap();
+            let last = machines.contains_key("machine-69");
+            let count = figures_if_any(&json, "fetch")?["count"].as_u64()?;
+            (last && count == 50).then_some(json)
+        };
+        // The fleet's samples in the range of `quiet` are those of no job.
+        let json = match is_of_fleet {
+            false => until("the report of the run", WAIT, whole).await.unwrap(),
+            true => {
+                let output = report(&stack, &["run:quiet", "--format", "json"]);
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                serde_json::from_slice(&output.stdout).unwrap()
+            }
+        };
+        let run = runs.iter().find(|run| run.name.as_str() == name).unwrap();
+        let range = &json["range"];
+        let (from, to) = (&range["requested_from_seconds"], &range["requested_to_seconds"]);
+        let (from, to) = (from.as_f64().unwrap(), to.as_f64().unwrap());
+        // Slots of 10 s with samples may reach beyond both.
+        assert!(from <= run.begun_seconds && run.begun_seconds - from < 15.0, "{from} {run:?}");
+        let end = run.ended_seconds.unwrap();
+        assert!(end <= to && to - end < 20.0, "{to} {run:?}");
+        let notes = json["notes"].to_string();
+        assert_eq!(notes.contains("No sample has the label run=quiet"), is_of_fleet, "{notes}");
+    }
+}
+
+fn figures_if_any<'a>(report: &'a Value, operation: &str) -> Option<&'a Value> {
+    report["operations"].as_array()?.iter().find(|row| row["operation"] == operation)
 }
 
 /// Equal but for the last digit of numbers, which a reader of JSON may round.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use bytes::Bytes;
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Publish, Ticket};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Messenger, Publish, Ticket};
 use plimsoll_schemas::ids::MeshName;
 use tokio::time::timeout;
 
@@ -29,6 +29,12 @@ impl Publisher {
         let mut publisher = Self { bus, events, sent: 0 };
         publisher.await_event(|event| matches!(event, BusEvent::Connected { .. })).await?;
         Ok(publisher)
+    }
+
+    /// Publishes and subscribes without streams.
+    #[must_use]
+    pub fn messenger(&self) -> Messenger {
+        self.bus.messenger()
     }
 
     async fn await_event(&mut self, fits: impl Fn(&BusEvent) -> bool) -> Result<BusEvent> {

@@ -65,7 +65,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll statistics --operation fetch   mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same of any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
-  plimsoll report --last 1h -o report.html budgets, heatmaps, alerts, where the time goes
+  plimsoll report --last 1h -o r.html     budgets, heatmaps, alerts, where the time goes
   plimsoll nodes --presence silent        nodes whose messages do not arrive
   plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node

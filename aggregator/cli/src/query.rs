@@ -28,8 +28,12 @@ const OPERATIONS: &str = "/api/v1/operations";
 
 Ranges are widened to whole slots of 10 s, 1 min, 10 min or 1 h: those of the finest history that
 still keeps the beginning. With --node, nodes are asked for their own histories (plimsoll-node
---history), which have every second; what a node does not answer is stated. A sample belongs to the time at which its node's interval ended.
-Times without a time zone are those of this machine ($TZ).")]
+--history), which have every second; what a node does not answer is stated. A sample belongs to the
+time at which its node's interval ended. A time of day that is still to come is yesterday's; times
+without a time zone are those of this machine ($TZ). COMPLETE is the share of the nodes' time that
+was received.
+
+Roll-ups that need no settings: run, rank and role, each by the label of its name.")]
 pub struct QueryArgs {
     /// The operation; without it, the operations that the history has
     operation: Option<String>,
@@ -38,13 +42,13 @@ pub struct QueryArgs {
     /// Length of a point, such as 1m; without it, one point
     #[arg(long, value_name = "SPAN")]
     step: Option<String>,
-    /// Quantiles, 0 to 1, separated by commas
+    /// Quantiles, 0 to 1, separated by commas [default: 0.5,0.9,0.99,0.999]
     #[arg(long, value_name = "LIST")]
     quantiles: Option<String>,
     /// Limits over which samples are counted, such as 18ms,25ms
     #[arg(long, value_name = "LIST")]
     over: Option<String>,
-    /// The roll-up; without it, the fleet
+    /// The roll-up, such as run; without it, the fleet
     #[arg(long, value_name = "NAME", requires = "value")]
     rollup: Option<String>,
     /// Value of a label of the roll-up; repeat it for each label, in their order

@@ -22,7 +22,8 @@ const PATH: &str = "/api/v1/runs";
   plimsoll runs --limit 1000 --json | jq '.runs[] | select(.exit_code > 0) | .name'
 
 A run begins and ends with the commands of `plimsoll run`, or over HTTP. One of which nothing was
-received for an hour, and of which no end was reported, is `no_end`.")]
+received for an hour, and of which no end was reported, is `no_end`. To go on with runs:
+`plimsoll compare run:A run:B` and `plimsoll report run:A`.")]
 pub struct RunsArgs {
     /// Only runs in this state: running, ended or no_end
     #[arg(long)]

@@ -123,6 +123,25 @@ fn a_baseline_is_kept_and_judges_a_later_run() {
 }
 
 #[test]
+fn two_baselines_of_other_units_or_other_buckets_are_not_comparable() {
+    let desk = Desk::new();
+    desk.outcome(&["compare", "--baseline", "save", "v1", "a.hlog"]);
+    let own = std::fs::read_to_string(desk.path("data/plimsoll/baselines/v1.json")).unwrap();
+    for (was, is, words) in [
+        ("\"unit_ns\":1,", "\"unit_ns\":1000,", "in units of 1000 ns"),
+        ("\"digits\":3", "\"digits\":2", "B has 2 digits"),
+    ] {
+        let other = own.replace(was, is);
+        assert_ne!(other, own, "{was} is not in the file");
+        std::fs::write(desk.path("own.json"), &own).unwrap();
+        std::fs::write(desk.path("other.json"), other).unwrap();
+        let (code, text, _) = desk.outcome(&["compare", "own.json", "other.json"]);
+        assert_eq!(code, 8, "{text}");
+        assert!(text.contains(words), "{text}");
+    }
+}
+
+#[test]
 fn the_picture_names_the_verdict_and_is_well_formed() {
     let desk = Desk::new();
     desk.outcome(&["compare", "a.hlog", "slow.hlog", "--svg", "shift.svg"]);

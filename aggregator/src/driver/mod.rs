@@ -417,6 +417,7 @@ impl Driver {
         view.own.checkpoints = self.checkpointer.stats().clone();
         let unkept = self.checkpointer.stats().history_dropped;
         view.own.history_dropped = self.core.history().dropped().map(|pending| pending + unkept);
+        view.own.asks = self.asker.counts();
         view.own.rule_files = self.rules.stats().clone();
         view.own.confirmations = self.confirmations.stats();
         view.own.task_restarts = self.supervisor.restarts();

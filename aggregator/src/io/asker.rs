@@ -1,7 +1,9 @@
 //! Requests of nodes' own histories, over the broker: one message there, one back.
 //!
 //! A response is found by its number and its subject, which only its node may publish to; anything
-//! else is dropped. A request without a response in time is sent once more, under another number.
+//! else is dropped and counted. Bytes without a number that can be read end the node's oldest
+//! request, so that its asker learns what is wrong with them. A request without a response in time
+//! is sent once more, under another number.
 //!
 //! DESIGN A88.
 
@@ -20,7 +22,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
-use crate::limits::{ASK_ATTEMPTS, ASK_PENDING_MAX, ASK_WAIT};
+use crate::core::view::AskCounts;
+use crate::limits::{ASK_ALL_WAIT, ASK_ATTEMPTS, ASK_PENDING_MAX, ASK_WAIT};
 
 /// Why there is no response.
 #[derive(Debug, Error, PartialEq)]
@@ -31,6 +34,29 @@ pub enum AskError {
          plimsoll.v1.<mesh>.ask.<node> or plimsoll.v1.<mesh>.answer.<node>.*"
     )]
     Silent,
+    /// None came in time, but others did.
+    #[error(
+        "no answer in time, but {others} to other requests: the node takes more than {ASK_WAIT:?}, \
+         or answers under wrong numbers"
+    )]
+    Unexpected {
+        /// So many.
+        others: u64,
+    },
+    /// The query ended before.
+    #[error(
+        "no time was left: one query has {ASK_ALL_WAIT:?}; name fewer nodes, or a shorter range"
+    )]
+    OutOfTime,
+    /// More than an answer has room for.
+    #[error(
+        "it answers with more than {points} points of readings: name a sensor, fewer nodes, a \
+         longer step or a shorter range"
+    )]
+    TooMuch {
+        /// What one node may add.
+        points: usize,
+    },
     /// Too many requests are under way.
     #[error("too many requests are under way; try again")]
     Busy,
@@ -68,7 +94,16 @@ struct Pending(Mutex<Numbered>);
 #[derive(Debug, Default)]
 struct Numbered {
     last: u64,
-    waiting: BTreeMap<u64, (NodeName, oneshot::Sender<Bytes>)>,
+    waiting: BTreeMap<u64, Waiting>,
+    counts: AskCounts,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    node: NodeName,
+    answer: oneshot::Sender<Bytes>,
+    /// Responses of the node to other requests, meanwhile.
+    others: u64,
 }
 
 /// The task that receives responses; it ends with its owner.
@@ -85,6 +120,13 @@ impl Drop for Receiver {
 struct Registered<'p> {
     pending: &'p Pending,
     number: u64,
+}
+
+impl Registered<'_> {
+    /// Responses of its node to other requests, meanwhile.
+    fn others(&self) -> u64 {
+        self.pending.lock().waiting.get(&self.number).map_or(0, |waiting| waiting.others)
+    }
 }
 
 impl Drop for Registered<'_> {
@@ -107,6 +149,12 @@ impl Asker {
     #[must_use]
     pub fn handle(self: &Arc<Self>) -> AskHandle {
         AskHandle(Arc::downgrade(self))
+    }
+
+    /// What became of requests so far.
+    #[must_use]
+    pub fn counts(&self) -> AskCounts {
+        self.pending.lock().counts
     }
 
     fn publish(&self, node: &NodeName, request: &HistoryRequest) -> Result<(), AskError> {
@@ -146,20 +194,46 @@ impl Pending {
         let (answer, answered) = oneshot::channel();
         numbered.last += 1;
         let number = numbered.last;
-        numbered.waiting.insert(number, (node.clone(), answer));
+        numbered.waiting.insert(number, Waiting { node: node.clone(), answer, others: 0 });
         Ok((Registered { pending: self, number }, answered))
     }
 
     fn on_received(&self, received: ReceivedMessage) {
-        let Some(number) = HistoryResponse::number_in(&received.payload) else { return };
-        let Some(node) = answering_node(&received.subject) else { return };
+        let node = answering_node(&received.subject);
+        let number = HistoryResponse::number_in(&received.payload);
         let mut numbered = self.lock();
-        if numbered.waiting.get(&number).is_some_and(|(asked, _)| *asked == node)
-            && let Some((_, answer)) = numbered.waiting.remove(&number)
-        {
+        match node.and_then(|node| numbered.take(&node, number)) {
             // The asker may have given up.
-            let _sent = answer.send(received.payload);
+            Some(answer) => drop(answer.send(received.payload)),
+            None => numbered.counts.unexpected += 1,
         }
+    }
+
+    fn count(&self, result: &Result<HistoryResponse, AskError>) {
+        let counts = &mut self.lock().counts;
+        match result {
+            Ok(_) => counts.answered += 1,
+            Err(AskError::Refused(_)) => counts.refused += 1,
+            Err(AskError::Invalid(_)) => counts.invalid += 1,
+            Err(_) => counts.missing += 1,
+        }
+    }
+}
+
+impl Numbered {
+    /// The request that a node's response with this number is for.
+    fn take(&mut self, node: &NodeName, number: Option<u64>) -> Option<oneshot::Sender<Bytes>> {
+        let is_of_node = |(_, waiting): &(&u64, &Waiting)| waiting.node == *node;
+        let mut of_node = self.waiting.iter().filter(is_of_node).map(|(of, _)| *of);
+        let found = match number {
+            Some(number) => of_node.find(|of| *of == number),
+            None => of_node.next(),
+        };
+        if found.is_none() {
+            let of_node = self.waiting.values_mut().filter(|waiting| waiting.node == *node);
+            of_node.for_each(|waiting| waiting.others += 1);
+        }
+        self.waiting.remove(&found?).map(|waiting| waiting.answer)
     }
 }
 
@@ -176,7 +250,19 @@ impl AskHandle {
         let asker = self.0.upgrade().ok_or(AskError::Ending)?;
         let (pending, token) = (Arc::clone(&asker.pending), asker.token.clone());
         drop(asker);
-        let mut request = HistoryRequest { asker: token, ..request };
+        let response = self.ask_under(&pending, node, HistoryRequest { asker: token, ..request });
+        let response = response.await;
+        pending.count(&response);
+        response
+    }
+
+    async fn ask_under(
+        &self,
+        pending: &Pending,
+        node: &NodeName,
+        mut request: HistoryRequest,
+    ) -> Result<HistoryResponse, AskError> {
+        let mut others = 0;
         for _ in 0..ASK_ATTEMPTS {
             let (registered, answered) = pending.register(node)?;
             request.number = registered.number;
@@ -190,8 +276,9 @@ impl AskHandle {
                     false => Err(AskError::Refused(response.refused)),
                 };
             }
+            others += registered.others();
         }
-        Err(AskError::Silent)
+        Err(if others == 0 { AskError::Silent } else { AskError::Unexpected { others } })
     }
 }
 
@@ -214,12 +301,26 @@ mod tests {
         for (node, number) in [("n2", 1), ("n1", 2), ("n1", 3), ("*", 1)] {
             pending.on_received(received(node, number));
         }
-        pending.on_received(ReceivedMessage { payload: Bytes::from("x"), ..received("n1", 1) });
         assert!(answered.try_recv().is_err() && other.try_recv().is_err());
+        assert_eq!((first.others(), second.others()), (2, 1));
         pending.on_received(received("n1", 1));
         assert_eq!(answered.try_recv(), Ok(payload(1)));
+        assert_eq!(pending.lock().counts.unexpected, 4);
         drop((first, second));
         assert!(pending.lock().waiting.is_empty());
+    }
+
+    #[test]
+    fn bytes_without_a_number_end_the_oldest_request_of_their_node() {
+        let pending = Pending::default();
+        let [n1, n2] = ["n1", "n2"].map(|name| NodeName::new(name).unwrap());
+        let (_other, mut of_other) = pending.register(&n2).unwrap();
+        let (_first, mut first) = pending.register(&n1).unwrap();
+        let (_second, mut second) = pending.register(&n1).unwrap();
+        let (subject, payload) = ("plimsoll.v1.m.answer.n1.a".to_owned(), Bytes::from("x"));
+        pending.on_received(ReceivedMessage { subject, payload: payload.clone() });
+        assert_eq!(first.try_recv(), Ok(payload));
+        assert!(second.try_recv().is_err() && of_other.try_recv().is_err());
     }
 
     #[test]

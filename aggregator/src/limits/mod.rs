@@ -204,6 +204,9 @@ pub const ASK_WAIT: Duration = Duration::from_secs(2);
 pub const ASK_ATTEMPTS: usize = 2;
 /// Time for all requests of one query; nodes that have not answered by then are missing.
 pub const ASK_ALL_WAIT: Duration = Duration::from_secs(20);
+/// Points of readings in one answer, in equal shares for the nodes that are asked: 256 nodes may
+/// each answer with as many readings as a message holds, in one point. Some 64 bytes each.
+pub const READING_POINTS_MAX: usize = 1 << 20;
 /// Requests to nodes under way, of all queries.
 pub const ASK_PENDING_MAX: usize = 64;
 /// Nodes on one page of `/api/v1/nodes`: less than 1 KiB each with the labels that nodes have.

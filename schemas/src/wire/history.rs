@@ -18,8 +18,8 @@ use super::messagepack;
 use crate::histogram::Packed;
 use crate::ids::{Labels, Operation};
 use crate::limits::wire::{
-    HISTORY_REQUEST_BYTES_MAX, HISTORY_RESPONSE_BYTES_MAX, HISTORY_SLOTS_MAX, INTERVAL_NS_MAX,
-    TOKEN_BYTES_MAX,
+    COUNT_MAX, HISTORY_REQUEST_BYTES_MAX, HISTORY_RESPONSE_BYTES_MAX, HISTORY_SLOTS_MAX,
+    INTERVAL_NS_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX,
 };
 use crate::time::Wall;
 
@@ -93,7 +93,7 @@ pub struct HistorySlot {
     pub readings: Vec<ReadingRange>,
 }
 
-/// Values of one reading in a slot; finite.
+/// Values of one reading in a slot; finite, at least one, and the least is not above the greatest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadingRange {
     /// A [`Sensor::name`](crate::hardware::Sensor::name).
@@ -235,16 +235,14 @@ impl HistoryResponse {
         slots.sort_by_key(|slot| slot.begin_ns);
         let is_distinct = slots.windows(2).all(|pair| pair[0].begin_ns < pair[1].begin_ns);
         let is_within = |slot: &HistorySlot| {
-            let finite =
-                |of: &ReadingRange| [of.min, of.mean, of.max].iter().all(|v| v.is_finite());
             (from_ns..range.end.0).contains(&slot.begin_ns)
                 && slot.begin_ns.is_multiple_of(request.step_ns)
                 && slot.covered_ns <= request.step_ns.saturating_add(INTERVAL_NS_MAX)
-                && slot.readings.iter().all(finite)
         };
         if !is_distinct || !slots.iter().all(is_within) {
             return Err(WireError::Bounds { field: "slots" });
         }
+        slots.iter().try_for_each(|slot| slot.check(&request.of))?;
         let kept_from = kept_from_ns.map(Wall);
         Ok(Self { number, from, kept_from, missing, slots, refused: refused.into_owned() })
     }
@@ -258,6 +256,31 @@ impl HistoryResponse {
         }
         let mut rest = bytes.get(..bytes.len().min(HISTORY_RESPONSE_BYTES_MAX))?;
         messagepack::read::<Numbered>(&mut rest).ok().map(|of| of.number)
+    }
+}
+
+impl HistorySlot {
+    /// Refuses what was not requested, and numbers that no node counts.
+    fn check(&self, of: &HistoryOf) -> Result<(), WireError> {
+        let may_sample = matches!(of, HistoryOf::Latency { .. });
+        let is_sound = |samples: &Packed| may_sample && samples.exact().count <= COUNT_MAX;
+        if !self.samples.as_ref().is_none_or(is_sound) {
+            return Err(WireError::Bounds { field: "samples" });
+        }
+        let is_sound = |reading: &ReadingRange| {
+            let ReadingRange { sensor, labels: _, min, mean, max, count } = reading;
+            let is_wanted = match of {
+                HistoryOf::Hardware { sensor: Some(wanted) } => sensor == wanted,
+                HistoryOf::Hardware { sensor: None } => sensor.len() <= OPERATION_BYTES_MAX,
+                HistoryOf::Latency { .. } => false,
+            };
+            let is_finite = [min, mean, max].iter().all(|value| value.is_finite());
+            is_wanted && is_finite && min <= max && (1..=COUNT_MAX).contains(count)
+        };
+        if !self.readings.iter().all(is_sound) {
+            return Err(WireError::Bounds { field: "readings" });
+        }
+        Ok(())
     }
 }
 
@@ -306,23 +329,29 @@ mod tests {
         }
     }
 
-    fn slot(begin: u64) -> HistorySlot {
+    fn hardware(sensor: Option<&str>) -> HistoryRequest {
+        let of = HistoryOf::Hardware { sensor: sensor.map(str::to_owned) };
+        HistoryRequest { of, ..request() }
+    }
+
+    fn samples(count: u64) -> Option<Packed> {
         let mut samples = Histogram::default();
-        samples.record_n(12_000_000, 3);
-        let readings = vec![ReadingRange {
-            sensor: "cpu_usage_ratio".to_owned(),
-            labels: Labels::default(),
-            min: 0.1,
-            mean: 0.2,
-            max: 0.4,
-            count: 3,
-        }];
-        HistorySlot {
-            begin_ns: begin * SECOND,
-            covered_ns: SECOND,
-            samples: Some(Packed::from(&samples)),
-            readings,
-        }
+        samples.record_n(12_000_000, count);
+        Some(Packed::from(&samples))
+    }
+
+    fn slot(begin: u64) -> HistorySlot {
+        let (begin_ns, covered_ns) = (begin * SECOND, SECOND);
+        HistorySlot { begin_ns, covered_ns, samples: samples(3), readings: Vec::new() }
+    }
+
+    fn usage() -> ReadingRange {
+        let (sensor, labels) = ("cpu_usage_ratio".to_owned(), Labels::default());
+        ReadingRange { sensor, labels, min: 0.1, mean: 0.2, max: 0.4, count: 3 }
+    }
+
+    fn slot_of(reading: ReadingRange) -> HistorySlot {
+        HistorySlot { samples: None, readings: vec![reading], ..slot(30) }
     }
 
     fn response(slots: Vec<HistorySlot>) -> HistoryResponse {
@@ -332,13 +361,15 @@ mod tests {
 
     #[test]
     fn requests_and_responses_come_back_as_they_were() {
-        let hardware = HistoryOf::Hardware { sensor: Some("gpu_power_watts".to_owned()) };
-        for of in [request().of, hardware, HistoryOf::Hardware { sensor: None }] {
-            let request = HistoryRequest { of, ..request() };
+        for request in [request(), hardware(Some("gpu_power_watts")), hardware(None)] {
             assert_eq!(HistoryRequest::decode(&request.encode()), Ok(request));
         }
         let response = response(vec![slot(20), slot(59)]);
         assert_eq!(HistoryResponse::decode(&request(), &response.encode()), Ok(response.clone()));
+        let of_usage = self::response(vec![slot_of(usage())]);
+        for request in [hardware(None), hardware(Some("cpu_usage_ratio"))] {
+            assert_eq!(HistoryResponse::decode(&request, &of_usage.encode()), Ok(of_usage.clone()));
+        }
         assert_eq!(HistoryResponse::number_in(&response.encode()), Some(7));
         let refusal = HistoryResponse::refusal(7, "no history is kept");
         assert_eq!(HistoryResponse::decode(&request(), &refusal.encode()), Ok(refusal));
@@ -355,13 +386,34 @@ mod tests {
         assert!(of(vec![slot(60)]).contains("slots"));
         let long = HistorySlot { covered_ns: u64::MAX, ..slot(30) };
         assert!(of(vec![long]).contains("slots"));
-        let mut infinite = slot(30);
-        infinite.readings[0].max = f64::INFINITY;
-        assert!(of(vec![infinite]).contains("slots"));
+        let many = HistorySlot { samples: samples(COUNT_MAX + 1), ..slot(30) };
+        assert!(of(vec![many]).contains("samples"));
+        assert!(of(vec![slot_of(usage())]).contains("readings"), "not asked for");
         assert!(refused(HistoryResponse { number: 8, ..response(vec![]) }).contains("number"));
         // One that claims to cover nothing would be asked for ever.
         let from = Wall(60 * SECOND);
         assert!(refused(HistoryResponse { from, ..response(vec![]) }).contains("from_ns"));
+    }
+
+    #[test]
+    fn a_reading_has_at_least_one_value_in_an_orderly_range_and_is_of_the_requested_sensor() {
+        let refused = |request: HistoryRequest, slot: HistorySlot| {
+            let bytes = response(vec![slot]).encode();
+            HistoryResponse::decode(&request, &bytes).unwrap_err().to_string()
+        };
+        for wrong in [
+            ReadingRange { max: f64::INFINITY, ..usage() },
+            ReadingRange { mean: f64::NAN, ..usage() },
+            ReadingRange { min: 0.5, ..usage() },
+            ReadingRange { count: 0, ..usage() },
+            ReadingRange { count: COUNT_MAX + 1, ..usage() },
+            ReadingRange { sensor: "x".repeat(OPERATION_BYTES_MAX + 1), ..usage() },
+        ] {
+            assert!(refused(hardware(None), slot_of(wrong)).contains("readings"));
+        }
+        let other = refused(hardware(Some("load1")), slot_of(usage()));
+        assert!(other.contains("readings"), "{other}");
+        assert!(refused(hardware(None), slot(30)).contains("samples"), "not asked for");
     }
 
     #[test]

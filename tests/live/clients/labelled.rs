@@ -1,8 +1,8 @@
-//! Default labels of a client reach the roll-ups that need no settings, and one operation's
-//! statistics are those that the client has itself.
+//! Default labels of a client reach the roll-ups that need no settings, now and in the past. One
+//! operation's statistics are those that the client has itself.
 
 use plimsoll_mesh::child::until;
-use plimsoll_schemas::summary::{StatisticsPage, SummaryStats};
+use plimsoll_schemas::summary::{HistoryPage, StatisticsPage, SummaryStats};
 use plimsoll_tests::metrics_page::await_value;
 use plimsoll_tests::program::run;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
@@ -21,7 +21,8 @@ async fn statistics(mesh: &SingleNodeMesh, query: &str) -> (u16, String) {
 #[tokio::test]
 async fn labels_of_a_job_are_groups_without_any_settings() {
     let dir = tempfile::tempdir().unwrap();
-    let flags = ["--label", "role=trainer"];
+    let own_past = dir.path().join("own-past").display().to_string();
+    let flags = ["--label", "role=trainer", "--history", own_past.as_str()];
     let mesh = SingleNodeMesh::start_node_with(dir.path(), &flags).await.unwrap();
     let mut command = script("labelled_client.py");
     command.env("PLIMSOLL_SOCKET", mesh.node.socket());
@@ -39,6 +40,24 @@ async fn labels_of_a_job_are_groups_without_any_settings() {
     let loader = "plimsoll_latency_samples_total{scope=\"rollup\",rollup=\"role\",\
                   operation=\"step\",role=\"loader\"}";
     await_value(mesh.stack.api(), loader, 600.0).await.unwrap();
+
+    // The same in the past of the fleet, and in the node's own: a sample's own label comes first.
+    for (scope, samples) in [
+        ("rollup=role&value=trainer", 400),
+        ("rollup=role&value=loader", 600),
+        ("node=fed&label=role%3Dtrainer", 400),
+        ("node=fed&label=role%3Dloader", 600),
+        ("node=fed&label=role%3Dtrainer&label=rank%3D3", 400),
+        ("node=fed&label=run%3Dr7", 1_000),
+    ] {
+        let path = format!("/api/v1/query?operation=step&last=1h&{scope}");
+        let all = async || {
+            let page = mesh.stack.api().get(&path).await.ok()?;
+            let page: HistoryPage = serde_json::from_str(&page).ok()?;
+            (page.points[0].count == samples).then_some(())
+        };
+        until(&format!("{samples} samples of {scope}"), WAIT, all).await.unwrap();
+    }
 
     for query in ["", "&window=1h", "&node=fed", "&window=total&node=fed"] {
         let (status, text) = statistics(&mesh, &format!("?operation=step{query}")).await;

@@ -1,7 +1,9 @@
 //! Messages that are almost snapshots, each with the reason for which it must be refused.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+use plimsoll_clock::Clock;
 use plimsoll_schemas::hardware::{LOAD1, Reading};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
@@ -41,6 +43,12 @@ pub(crate) fn header(node: &str, incarnation: u64, seq: u64, recorded: u64) -> H
         successor: None,
         labels: Labels::default(),
     }
+}
+
+/// The header of a node's first message, which it sends now.
+pub(crate) fn header_of_now(node: &str) -> Header {
+    let start = Clock::start().now().wall.minus(Duration::from_secs(1));
+    Header { start, ..header(node, 1, 1, 0) }
 }
 
 fn plain(operation: &str) -> Series {

@@ -1,7 +1,8 @@
 //! Invalid and hostile input to the broker and the node, in a mesh that continues to count.
 
+mod answers;
 mod bus;
-mod forgery;
+pub(crate) mod forgery;
 mod labels;
 mod lines;
 mod traffic;

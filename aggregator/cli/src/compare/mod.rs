@@ -32,6 +32,11 @@ const LISTED_MAX: usize = 20;
   plimsoll compare --baseline save v1.4 run:v41
   plimsoll compare --baseline check v1.4 after.hlog --operation fetch --json
 
+Runs and ranges have slots of at least 10 s: they need some four minutes for a verdict. Times of
+ranges are written as those of `plimsoll query --from`. SHIFT is B over A, less 1. FLOOR is the
+noise floor: 99 of 100 comparisons of a side with itself stay below it, so smaller shifts are no
+verdict.
+
 The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
 pub struct CompareArgs {
     /// A: run:NAME or range:FROM/TO of an aggregator's history, an interval log (.hlog), a

@@ -9,25 +9,28 @@ use plimsoll_mesh::api::Api;
 use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::{is_of_aggregators, is_own};
-use plimsoll_schemas::summary::{HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, Summary};
+use plimsoll_schemas::summary::{
+    HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, RunRow, RunsPage, Summary,
+};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::document::{DrillResult, Subject};
 use super::limits::{
-    BANDS_MAX, BUCKETS_MAX, COLUMNS_MAX, NODES_ASKED_MAX, OPERATIONS_ASKED_MAX, OPERATIONS_MAX,
-    QUERY_LIST_MAX, REQUEST_SLOTS, SLOTS_MAX,
+    BANDS_MAX, BUCKETS_MAX, COLUMNS_MAX, HARDWARE_PAGES_MAX, NODES_ASKED_MAX, OPERATIONS_ASKED_MAX,
+    OPERATIONS_MAX, QUERY_LIST_MAX, REQUEST_SLOTS, SLOTS_MAX,
 };
+use super::machines::HardwarePage;
 use super::material::{Material, NodePoint, OperationPages};
-use super::wanted::{Wanted, extent};
+use super::wanted::{RunTimes, SLOT_MIN, Wanted, extent};
 use crate::targets::with_parameters;
 
 /// The quantiles of every operation; those of budgets are added.
 const QUANTILES: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
 /// Operations that an error lists.
 const LISTED_MAX: usize = 20;
-/// The shortest slots of a history, in seconds.
-const SLOT_MIN: f64 = 10.0;
+/// Runs that one answer has: all that an aggregator keeps.
+const RUNS_MAX: usize = 1_000;
 /// Answers until a run's extent is as exact as the history: each is some thousand times as exact.
 const NARROWINGS_MAX: usize = 4;
 
@@ -46,17 +49,20 @@ impl Request<'_> {
     ///
     /// # Errors
     /// When the aggregator does not answer, keeps no history, or does not know what is named.
-    pub(super) async fn send(&self, drills: Vec<DrillResult>) -> Result<Material> {
+    pub(super) async fn send(mut self, drills: Vec<DrillResult>) -> Result<Material> {
         let known: OperationsPage = self.get("/api/v1/operations").await?;
+        let (subject, run) = match &self.wanted {
+            Wanted::Run(name) => (Subject::Run(name.clone()), self.run(name).await),
+            Wanted::Range(..) => (Subject::Fleet, None),
+        };
+        let is_of_fleet = self.read_fleet_of(run, &known);
         let names = self.operations(&known)?;
-        let range = self.range(&names, known.kept_from_seconds).await?;
+        let range = self.range(&names, run, known.kept_from_seconds).await?;
         let summary: Summary = self.get("/metrics/summary").await?;
         let mut material = Material {
             asked_at: seconds_now(),
-            subject: match &self.wanted {
-                Wanted::Run(name) => Subject::Run(name.clone()),
-                Wanted::Range(..) => Subject::Fleet,
-            },
+            subject,
+            is_of_fleet,
             range,
             operations: Vec::new(),
             empty: None,
@@ -66,7 +72,7 @@ impl Request<'_> {
             events: self.get("/api/v1/events").await?,
             ledger: self.get("/api/v1/ledger").await?,
             // An aggregator that has no such page answers with an error.
-            hardware: self.get("/api/v1/hardware").await.ok(),
+            hardware: self.hardware().await.ok(),
             nodes: Vec::new(),
             nodes_silent: BTreeMap::new(),
             summary,
@@ -88,6 +94,34 @@ impl Request<'_> {
         serde_json::from_str(&text).with_context(|| format!("{page} has an unexpected form"))
     }
 
+    /// When a run was; `None` if the aggregator does not know it, although its history may.
+    async fn run(&self, name: &str) -> Option<RunTimes> {
+        let page: RunsPage = self.get(&format!("/api/v1/runs?limit={RUNS_MAX}")).await.ok()?;
+        let row = page.runs.iter().find(|run: &&RunRow| run.name.as_str() == name)?;
+        Some(RunTimes::of(row, seconds_now()))
+    }
+
+    /// Where no sample has the label of a run that was, its report is of the fleet meanwhile.
+    fn read_fleet_of(&mut self, run: Option<RunTimes>, known: &OperationsPage) -> bool {
+        let range = run.and_then(|run| run.with(None));
+        let is_of_fleet = range.is_some() && self.wanted.operations(known).is_err();
+        if let (true, Some((from, to))) = (is_of_fleet, range) {
+            self.wanted = Wanted::Range(from, to);
+        }
+        is_of_fleet
+    }
+
+    /// The readings of all nodes, page by page.
+    async fn hardware(&self) -> Result<HardwarePage> {
+        let mut all: HardwarePage = self.get("/api/v1/hardware").await?;
+        for _ in 1..HARDWARE_PAGES_MAX {
+            let Some(after) = all.next.clone() else { break };
+            let parameters = [("after", &Some(after))];
+            all.add(self.get(&with_parameters("/api/v1/hardware", &parameters)).await?);
+        }
+        Ok(all)
+    }
+
     /// The names of all operations, jobs' before the system's own.
     fn operations(&self, known: &OperationsPage) -> Result<Vec<String>> {
         let mut names = self.wanted.operations(known)?;
@@ -103,18 +137,30 @@ impl Request<'_> {
         Ok(names)
     }
 
-    async fn range(&self, names: &[String], since: f64) -> Result<(f64, f64)> {
+    async fn range(
+        &self,
+        names: &[String],
+        run: Option<RunTimes>,
+        since: f64,
+    ) -> Result<(f64, f64)> {
         if let Wanted::Range(from, to) = self.wanted {
             return Ok((from, to));
         }
         let now = seconds_now();
+        let searched = run.map_or((since.min(now - SLOT_MIN), now), |run| run.searched(now));
         let mut whole: Option<(f64, f64)> = None;
         for name in names {
-            let (from, to) = self.extent(name, (since.min(now - SLOT_MIN), now)).await?;
-            let (first, last) = whole.unwrap_or((from, to));
-            whole = Some((first.min(from), last.max(to)));
+            let found = match self.extent(name, searched).await {
+                Ok(found) => found,
+                // It may have samples of an earlier run with the same name.
+                Err(_) if run.is_some() => continue,
+                Err(error) => return Err(error),
+            };
+            let (first, last) = whole.unwrap_or(found);
+            whole = Some((first.min(found.0), last.max(found.1)));
         }
-        whole.context("the run has no operation")
+        let whole = run.map_or(whole, |run| run.with(whole));
+        whole.context("the run has no samples")
     }
 
     /// From when until when the run has samples of an operation. Points of two years are hours

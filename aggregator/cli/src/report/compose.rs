@@ -36,6 +36,8 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
     let operations: Vec<OperationResult> =
         material.operations.iter().filter_map(|pages| operation(material, pages)).collect();
     let hardware = Machines::of(material.hardware.as_ref(), &material.alerts.alerts);
+    let ranking = ranking(material, &operations, &hardware, zone);
+    let hardware = hardware.shown_beside(&ranking.nodes);
     let range = range(material);
     let active = (range.from_seconds, range.to_seconds);
     let epochs = epochs(material);
@@ -52,7 +54,7 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
         plimsoll_version: env!("CARGO_PKG_VERSION"),
         notes: notes(material, &range, &operations),
         budgets: budgets(material),
-        where_the_time_goes: ranking(material, &operations, &hardware, zone),
+        where_the_time_goes: ranking,
         range,
         operations,
         hardware,
@@ -107,6 +109,15 @@ fn notes(material: &Material, range: &Range, operations: &[OperationResult]) -> 
     let mut notes = Vec::new();
     let mut note = |is: bool, words: String| notes.extend(is.then_some(words));
     note(operations.is_empty(), "There are no samples in this range.".to_owned());
+    if let (true, Subject::Run(name)) = (material.is_of_fleet, &material.subject) {
+        note(
+            true,
+            format!(
+                "No sample has the label run={name}: these are all samples of the fleet between \
+                 begin and end of the run."
+            ),
+        );
+    }
     match range.completeness {
         Some(share) => note(
             share < COMPLETE,

@@ -194,7 +194,7 @@ pub(super) struct RankedOperation {
 }
 
 /// The part of one node in the samples over limits.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 pub(super) struct RankedNode {
     pub(super) node: String,
     pub(super) samples: u64,

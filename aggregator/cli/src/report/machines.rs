@@ -1,13 +1,13 @@
 //! The latest known state of each machine: what `/api/v1/hardware` has, or else what alerts
 //! recorded about the worst nodes when they fired.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::alert::AlertRow;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::document::Machines;
+use super::document::{Machines, RankedNode};
 use super::limits::{NODES_MAX, READINGS_MAX};
 
 /// Sensors whose newest reading is a state. A counter's is a sum since the machine started.
@@ -36,6 +36,17 @@ const STATES: [&str; 18] = [
 #[derive(Deserialize)]
 pub(super) struct HardwarePage {
     nodes: Vec<NodeHardware>,
+    /// The value of `after` for the next page.
+    #[serde(default)]
+    pub(super) next: Option<String>,
+}
+
+impl HardwarePage {
+    /// Adds the page after this one.
+    pub(super) fn add(&mut self, next: Self) {
+        self.nodes.extend(next.nodes);
+        self.next = next.next;
+    }
 }
 
 #[derive(Deserialize)]
@@ -58,10 +69,13 @@ impl Machines {
     /// The state of machines from what an aggregator has.
     pub(super) fn of(hardware: Option<&HardwarePage>, alerts: &[AlertRow]) -> Self {
         if let Some(page) = hardware {
-            let nodes = page.nodes.iter().take(NODES_MAX);
-            let nodes = nodes.map(|row| (row.node.clone(), states(&row.readings)));
+            let nodes = page.nodes.iter().map(|row| (row.node.clone(), states(&row.readings)));
             let nodes = nodes.filter(|(_, readings)| !readings.is_empty()).collect();
-            return Self { source: "/api/v1/hardware, when the report was made".to_owned(), nodes };
+            let mut source = "/api/v1/hardware, when the report was made".to_owned();
+            if page.next.is_some() {
+                source += &format!("; of the first {} nodes by name", page.nodes.len());
+            }
+            return Self { source, nodes };
         }
         let nodes = of_alerts(alerts);
         let source = match nodes.is_empty() {
@@ -72,6 +86,26 @@ impl Machines {
             }
         };
         Self { source: source.to_owned(), nodes }
+    }
+}
+
+impl Machines {
+    /// As many as a report shows: those of the ranked nodes first, then by name.
+    pub(super) fn shown_beside(mut self, ranked: &[RankedNode]) -> Self {
+        let all = self.nodes.len();
+        if all <= NODES_MAX {
+            return self;
+        }
+        let ranked: BTreeSet<&str> = ranked.iter().map(|of| of.node.as_str()).collect();
+        let is_ranked = |name: &str| ranked.contains(name);
+        let mut left = NODES_MAX - self.nodes.keys().filter(|name| is_ranked(name)).count();
+        self.nodes.retain(|name, _| {
+            let is_shown = is_ranked(name) || left > 0;
+            left -= usize::from(is_shown && !is_ranked(name));
+            is_shown
+        });
+        self.source += &format!("; {NODES_MAX} of {all} nodes, those of the ranking first");
+        self
     }
 }
 
@@ -155,9 +189,14 @@ mod tests {
             node: n.to_string(),
             readings: (0..1_000).map(reading).collect(),
         };
-        let page = HardwarePage { nodes: (0..200).map(node).collect() };
-        let machines = Machines::of(Some(&page), &[]);
+        let mut page = HardwarePage { nodes: (0..100).map(node).collect(), next: None };
+        page.add(HardwarePage { nodes: (100..200).map(node).collect(), next: Some("199".into()) });
+        let ranked = RankedNode { node: "99".to_owned(), ..RankedNode::default() };
+        let machines = Machines::of(Some(&page), &[]).shown_beside(&[ranked]);
         assert_eq!(machines.nodes.len(), NODES_MAX);
+        assert!(machines.nodes.contains_key("99"), "the last by name, and the first by rank");
+        let source = &machines.source;
+        assert!(source.contains("first 200 nodes") && source.contains("100 of 200"), "{source}");
         assert!(machines.nodes.values().all(|readings| readings.len() == READINGS_MAX));
     }
 }

@@ -15,6 +15,9 @@ pub(super) struct Material {
     pub(super) asked_at: f64,
     /// What it is of.
     pub(super) subject: Subject,
+    /// Whether a run's samples are those of the fleet between its begin and its end, since none has
+    /// its label.
+    pub(super) is_of_fleet: bool,
     /// The requested range, in seconds since 1970.
     pub(super) range: (f64, f64),
     /// Each operation with samples.

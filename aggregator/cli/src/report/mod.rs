@@ -63,8 +63,9 @@ pub enum Format {
   drill-faults --json > drill.json; plimsoll report --drill drill.json --output report.html
 
 Without --format, the ending of --output decides: .html, .md or .json. Ranges are widened to whole
-slots of the history. Alerts and events are those that the aggregator still has of the range; the
-ledger is of all time. Times without a time zone are those of this machine ($TZ).")]
+slots of the history; a run has its own, from begin to end (`plimsoll runs` lists them). Alerts and
+events are those that the aggregator still has of the range; the ledger is of all time. Times
+without a time zone are those of this machine ($TZ).")]
 pub struct ReportArgs {
     /// run:NAME; without it, the fleet in a range
     subject: Option<String>,
@@ -79,7 +80,7 @@ pub struct ReportArgs {
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Report of a drill, as --json of a drill prints it; repeat it for several
+    /// Report of a drill, as --json of any but drill-sim prints it; repeat it for several
     #[arg(long, value_name = "FILE")]
     drill: Vec<PathBuf>,
     /// The aggregator that has the history

@@ -115,6 +115,7 @@ fn material(operation: &str, name: &str) -> Material {
     Material {
         asked_at: 1_000.0,
         subject: Subject::Run(name.to_owned()),
+        is_of_fleet: false,
         range: (901.0, 919.0),
         operations: vec![pages(operation)],
         empty: None,

@@ -1,8 +1,12 @@
 //! What a report is of: a run, or a range of the fleet; and how a query names it.
 
 use anyhow::{Context, Result, bail};
-use plimsoll_schemas::summary::{HistoryPage, OperationsPage};
+use plimsoll_schemas::summary::{HistoryPage, OperationsPage, RunRow, RunState};
 
+/// How far from its begin and end a run's samples are searched, in seconds; as on its page.
+const MARGIN: f64 = 60.0;
+/// The shortest slots of a history, in seconds.
+pub(super) const SLOT_MIN: f64 = 10.0;
 /// The roll-up of the label that `plimsoll run` sets.
 const RUN: &str = "run";
 
@@ -13,6 +17,37 @@ pub(super) enum Wanted {
     Run(String),
     /// The fleet from when until when, in seconds since 1970.
     Range(f64, f64),
+}
+
+/// From when until when a run was, in seconds since 1970.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct RunTimes {
+    pub(super) begun: f64,
+    /// `None` if no end was reported and nothing has been received of it for long.
+    pub(super) ended: Option<f64>,
+}
+
+impl RunTimes {
+    /// What the list of runs has of one, now.
+    pub(super) fn of(run: &RunRow, now: f64) -> Self {
+        let running = (run.state == RunState::Running).then_some(now);
+        Self { begun: run.begun_seconds, ended: run.ended_seconds.or(running) }
+    }
+
+    /// Where samples with its label may be. Clocks differ, and the last interval ends after it.
+    pub(super) fn searched(&self, now: f64) -> (f64, f64) {
+        let end = self.ended.map_or(now, |ended| (ended + MARGIN).min(now));
+        let begin = self.begun - MARGIN;
+        (begin, end.max(begin + SLOT_MIN))
+    }
+
+    /// All of it, and what lies beside it.
+    pub(super) fn with(&self, found: Option<(f64, f64)>) -> Option<(f64, f64)> {
+        let own = self.ended.map(|ended| (self.begun, ended.max(self.begun + SLOT_MIN)));
+        let both = own.zip(found);
+        let joined = both.map(|(own, found)| (own.0.min(found.0), own.1.max(found.1)));
+        joined.or(own).or(found.map(|(from, to)| (from.min(self.begun), to)))
+    }
 }
 
 impl Wanted {
@@ -61,6 +96,20 @@ mod tests {
     use plimsoll_schemas::summary::HistoryGroup;
 
     use super::*;
+
+    #[test]
+    fn a_runs_range_is_from_its_begin_to_its_end_and_what_has_its_label_beside_them() {
+        let ended = RunTimes { begun: 1_000.0, ended: Some(2_000.0) };
+        assert_eq!(ended.searched(9_000.0), (940.0, 2_060.0));
+        assert_eq!(ended.searched(2_010.0), (940.0, 2_010.0));
+        assert_eq!(ended.with(Some((1_200.0, 1_300.0))), Some((1_000.0, 2_000.0)));
+        assert_eq!(ended.with(Some((990.0, 2_010.0))), Some((990.0, 2_010.0)));
+        assert_eq!(ended.with(None), Some((1_000.0, 2_000.0)));
+        let no_end = RunTimes { begun: 1_000.0, ended: None };
+        assert_eq!(no_end.searched(9_000.0), (940.0, 9_000.0));
+        assert_eq!(no_end.with(Some((1_200.0, 1_300.0))), Some((1_000.0, 1_300.0)));
+        assert_eq!(no_end.with(None), None);
+    }
 
     #[test]
     fn a_run_that_is_not_there_is_named_with_those_that_are() {

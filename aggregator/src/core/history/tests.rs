@@ -258,4 +258,12 @@ fn a_range_that_cannot_be_answered_is_refused_with_the_fix() {
     let error = layout(query(0, 100_000, 10)).unwrap_err().to_string();
     assert!(error.contains("10000 points") && error.contains("step=28s or more"), "{error}");
     assert!(layout(query(0, 100_000, 30)).is_ok());
+    let seconds = |from: u64, to: u64, step: u64| {
+        Layout::of_nodes(&(at(from)..at(to)), Some(Duration::from_secs(step)), at(100_000))
+    };
+    assert_eq!(seconds(50, 50, 1), Err(NoHistory::Inverted));
+    assert_eq!(seconds(100_000, 100_010, 1), Err(NoHistory::Future));
+    let error = seconds(0, 100_000, 1).unwrap_err().to_string();
+    assert!(error.contains("100000 points") && error.contains("step=28s or more"), "{error}");
+    assert_eq!(seconds(0, 18_000_000_000, 28).map(|of| of.range.end), Ok(at(100_000)));
 }

@@ -35,7 +35,7 @@ pub use alerts::AlertView;
 pub use hardware_page::HardwareQuery;
 pub use nodes::{NodeView, Nodes};
 pub use nodes_page::NodesQuery;
-pub use own_counts::OwnCounts;
+pub use own_counts::{AskCounts, OwnCounts};
 pub use read_view::{ReadView, UnknownNode};
 pub use rows::Total;
 pub use statistics::{NoStatistics, StatisticsQuery};

@@ -34,10 +34,27 @@ pub struct OwnCounts {
     pub checkpoints: CheckpointStats,
     /// Samples that the history had no room for; `None` when none is kept.
     pub history_dropped: Option<u64>,
+    /// What became of requests of nodes' own histories.
+    pub asks: AskCounts,
     /// What became of confirmations.
     pub confirmations: ConfirmationStats,
     /// What became of the files that rules come from.
     pub rule_files: RuleFileStats,
     /// Restarts of tasks and threads, by task.
     pub task_restarts: BTreeMap<&'static str, u64>,
+}
+
+/// What became of requests of nodes' own histories.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AskCounts {
+    /// Answered.
+    pub answered: u64,
+    /// Refused by the node.
+    pub refused: u64,
+    /// Answered with what is no answer to the request.
+    pub invalid: u64,
+    /// Not answered in time, or not sent.
+    pub missing: u64,
+    /// Responses to no request, or to one that was given up.
+    pub unexpected: u64,
 }

@@ -16,7 +16,7 @@ use plimsoll_schemas::time::Wall;
 use thiserror::Error;
 
 use super::alert_counts::AlertCounts;
-use super::own_counts::OwnCounts;
+use super::own_counts::{AskCounts, OwnCounts};
 use crate::core::alerting::Alerting;
 use crate::core::durable::{CheckpointStats, ConfirmationStats};
 use crate::core::fleet::{Fleet, Node, Operations, Rollups};
@@ -115,6 +115,7 @@ impl ReadView {
                 recoveries: ingest.recoveries(),
                 checkpoints: CheckpointStats::default(),
                 history_dropped: None,
+                asks: AskCounts::default(),
                 confirmations: ConfirmationStats::default(),
                 rule_files: RuleFileStats::default(),
                 task_restarts: BTreeMap::new(),

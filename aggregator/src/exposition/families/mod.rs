@@ -10,6 +10,7 @@ mod budgets;
 mod checkpoints;
 mod events;
 mod external_numbers;
+mod history_requests;
 mod ingest;
 mod jobs;
 mod latencies;
@@ -78,6 +79,7 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>, options:
 pub(super) fn write_aggregator(writer: &mut Writer, view: &View, serving: &ServingStats) {
     ingest::write(writer, view);
     checkpoints::write(writer, view);
+    history_requests::write(writer, view);
     rule_files::write(writer, view);
     serving::write(writer, serving);
     receivers::write(writer, view);

@@ -304,7 +304,10 @@ impl Files {
         if is_resting {
             return Ok(None);
         }
-        self.failing = None;
+        if self.failing.take().is_some() {
+            // The operator may have moved or removed the file meanwhile.
+            store.close();
+        }
         // redb panics on some damage.
         let written = catch_unwind(AssertUnwindSafe(|| store.write(batch)));
         let failed = match written {
@@ -313,6 +316,8 @@ impl Files {
             Err(_) => "the history file is damaged".to_owned(),
         };
         store.close();
+        // What is on a full disk can still be queried. What panics here stays closed.
+        let _reopened = catch_unwind(AssertUnwindSafe(|| store.open_for_readers()));
         self.failing = Some(Stopwatch::start());
         Err(failed)
     }

@@ -72,9 +72,13 @@ impl Meta {
     }
 
     pub(super) fn of_bytes(bytes: &[u8]) -> Result<Self, Damaged> {
-        let meta: Self = unpack(bytes)?;
-        match meta.version {
-            VERSION => Ok(meta),
+        #[derive(Deserialize)]
+        struct Versioned {
+            version: u16,
+        }
+        // First, since another version may have other fields.
+        match unpack::<Versioned>(bytes)?.version {
+            VERSION => unpack(bytes),
             other => Err(Damaged(format!("its version is {other}; this program reads {VERSION}"))),
         }
     }

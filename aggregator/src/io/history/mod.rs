@@ -151,6 +151,12 @@ impl HistoryStore {
         *self.database.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// Opens a closed file for readers, if that is possible. Close it again before the next write.
+    pub fn open_for_readers(&mut self) {
+        let opened = builder().create(&self.path).ok();
+        *self.database.write().unwrap_or_else(PoisonError::into_inner) = opened;
+    }
+
     fn try_write(&mut self, batch: &HistoryBatch) -> Result<HistoryWritten, redb::Error> {
         let transaction = self.begin()?;
         // An attempt before may have been written although its answer was an error.

@@ -357,6 +357,62 @@ fn a_damaged_file_is_quarantined_and_another_meshs_is_refused() {
     assert!(kept.path.exists());
 }
 
+/// Something bad that happens to a file, and what the log must state of it.
+type Damage<'a> = (&'a str, &'a dyn Fn(&Path));
+
+#[test]
+fn a_file_of_another_version_or_a_truncated_one_is_set_aside_and_a_new_one_is_used() {
+    let of_version = |path: &Path, version: u16| {
+        #[derive(serde::Serialize)]
+        struct Head {
+            version: u16,
+            fields_of_that_version: u8,
+        }
+        let transaction = builder().create(path).unwrap().begin_write().unwrap();
+        let head = pack(&Head { version, fields_of_that_version: 1 });
+        transaction.open_table(META).unwrap().insert(meta::KEY, head.as_slice()).unwrap();
+        transaction.commit().unwrap();
+    };
+    let cut = |path: &Path, part: u64| {
+        let file = std::fs::File::options().write(true).open(path).unwrap();
+        file.set_len(file.metadata().unwrap().len() * part / 8).unwrap();
+    };
+    let damages: [Damage<'_>; 5] = [
+        ("its version is 2; this program reads 1", &|path| of_version(path, 2)),
+        ("its version is 0; this program reads 1", &|path| of_version(path, 0)),
+        ("", &|path| cut(path, 1)),
+        ("", &|path| cut(path, 4)),
+        ("", &|path| cut(path, 7)),
+    ];
+    for (words, damage) in damages {
+        let mut kept = Kept::new(default_bounds());
+        kept.add(50, 7);
+        kept.write(60, true);
+        kept.store = None;
+        damage(&kept.path);
+        let bounds = default_bounds();
+        let opened = HistoryStore::open(&kept.path, &mesh(), bounds, (Some(1), at(61))).unwrap();
+        let (why, moved_to) = opened.quarantined.unwrap();
+        assert!(why.contains(words), "{why}");
+        assert!(moved_to.is_file(), "{why}");
+        kept.history = History::kept(opened.stored);
+        kept.store = Some(opened.store);
+        kept.add(70, 7);
+        kept.write(80, true);
+        let (_, points) = kept.answer(&query(0..100, None), 100);
+        assert_eq!(points[0].count, 1, "the new file has what came since");
+    }
+}
+
+#[test]
+fn a_file_of_another_process_is_refused_with_its_key() {
+    let kept = Kept::new(default_bounds());
+    let error = HistoryStore::open(&kept.path, &mesh(), default_bounds(), (Some(0), at(1)));
+    let error = error.unwrap_err().to_string();
+    assert!(error.starts_with("history.path: "), "{error}");
+    assert!(error.ends_with("history.redb is in use by another process"), "{error}");
+}
+
 #[test]
 fn a_damaged_slot_fails_the_query_and_no_write() {
     let mut kept = Kept::new(default_bounds());

@@ -11,7 +11,7 @@ use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 
 use super::*;
 use crate::core::durable::RECORD_VERSION;
-use crate::core::runs::RunCommand;
+use crate::core::runs::{RunCommand, RunsQuery};
 use crate::core::tests::events::{check, event};
 use crate::core::tests::thresholds::world::World as Machine;
 
@@ -182,4 +182,36 @@ fn the_layout_of_stored_records_changes_with_their_version_alone() {
         layout, LAYOUT,
         "raise the version of records with each change of their layout; the shapes are\n{shapes}"
     );
+}
+
+/// A record as it was before a field with a default was added.
+fn before_runs(mut record: Vec<u8>) -> Vec<u8> {
+    const FRAME: usize = 6;
+    // The field is the last one, and has a field of the same name.
+    let mark = b"\xa4runs\x82\xa4runs";
+    let at = record.windows(mark.len()).rposition(|found| found == mark).unwrap();
+    record.truncate(at);
+    // The map's first byte holds its length.
+    record[FRAME] -= 1;
+    let checksum = crc32fast::hash(&record[FRAME..]);
+    record[2..FRAME].copy_from_slice(&checksum.to_be_bytes());
+    record
+}
+
+#[test]
+fn a_checkpoint_from_before_there_were_runs_is_read_with_all_else_in_it() {
+    let restored = |stored: &StoredRecords| {
+        let mesh = MeshName::new("m").unwrap();
+        Core::restore(mesh, shipped(), start(), stored.read().unwrap())
+    };
+    let (new, mut stored) = (example(), example());
+    let rest = stored.0.remove("rest").unwrap();
+    stored.0.insert("rest".to_owned(), before_runs(rest));
+    let (new, old) = (restored(&new), restored(&stored));
+    let runs = |core: &Core| core.runs_page(start().wall, &RunsQuery::default()).runs.len();
+    assert_eq!((runs(&new), runs(&old)), (2, 0));
+    let alerts = |core: &Core| core.alerts_page(start().wall, &AlertsQuery::default()).alerts;
+    assert_eq!(alerts(&old), alerts(&new));
+    assert!(!alerts(&old).is_empty());
+    assert_eq!(old.node_names(), new.node_names());
 }

@@ -25,7 +25,7 @@ use crate::core::history::{Accumulator, AskedNodes, HistoryQuery, Layout};
 use crate::io::asker::{AskError, AskHandle};
 use crate::io::http::near::near;
 use crate::io::http::query::{Query, QuerySender};
-use crate::limits::{ASK_ALL_WAIT, ASK_NODES_AT_ONCE, HISTORY_NODES_MAX};
+use crate::limits::{ASK_ALL_WAIT, ASK_NODES_AT_ONCE, HISTORY_NODES_MAX, READING_POINTS_MAX};
 
 /// The requests of one query.
 struct Requests<'q> {
@@ -62,9 +62,11 @@ pub(super) async fn latencies(
     let rows = requests.ask_all(&names, |row, slots| {
         let mut answer = answer.lock().unwrap_or_else(PoisonError::into_inner);
         for slot in slots {
-            row.samples += slot.samples.as_ref().map_or(0, |samples| samples.exact().count);
+            let count = slot.samples.as_ref().map_or(0, |samples| samples.exact().count);
+            row.samples = row.samples.saturating_add(count);
             answer.add_of_node(&slot);
         }
+        Ok(())
     });
     let rows = rows.await;
     let answer = answer.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -98,20 +100,30 @@ pub(super) async fn hardware(
     let Asked { mesh, names, handle } = asked_nodes(queries, names).await?;
     let of = HistoryOf::Hardware { sensor: query.sensor };
     let found = Mutex::new(BTreeMap::new());
+    let room = READING_POINTS_MAX / names.len().max(1);
     let requests = Requests { handle: &handle, of, layout: &layout, begun: Stopwatch::start() };
     let rows = requests.ask_all(&names, |row, slots| {
         let mut found = found.lock().unwrap_or_else(PoisonError::into_inner);
         let of_node: &mut Readings = found.entry(row.node.clone()).or_default();
+        let mut points_of_node: usize = of_node.values().map(BTreeMap::len).sum();
         for slot in slots {
             let Some(place) = layout.point_of(Wall(slot.begin_ns)) else { continue };
             for reading in slot.readings {
-                row.samples += reading.count;
                 let key = (reading.sensor.clone(), reading.labels.clone());
                 let points = of_node.entry(key).or_default();
+                points_of_node += usize::from(!points.contains_key(&place));
+                if points_of_node > room {
+                    // All of it or none: what is left would look whole.
+                    found.remove(&row.node);
+                    row.samples = 0;
+                    return Err(AskError::TooMuch { points: room });
+                }
+                row.samples = row.samples.saturating_add(reading.count);
                 let point = points.entry(place).or_insert_with(|| Values::of(&reading));
                 point.add(&reading);
             }
         }
+        Ok(())
     });
     let rows = rows.await;
     let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -199,7 +211,7 @@ impl Requests<'_> {
     async fn ask_all(
         &self,
         names: &[NodeName],
-        take: impl Fn(&mut NodeHistory, Vec<HistorySlot>),
+        take: impl Fn(&mut NodeHistory, Vec<HistorySlot>) -> Result<(), AskError>,
     ) -> Vec<NodeHistory> {
         let rows = stream::iter(names.to_vec()).map(|node| self.ask(node, &take));
         let mut rows: Vec<NodeHistory> = rows.buffer_unordered(ASK_NODES_AT_ONCE).collect().await;
@@ -211,7 +223,7 @@ impl Requests<'_> {
     async fn ask(
         &self,
         node: NodeName,
-        take: impl Fn(&mut NodeHistory, Vec<HistorySlot>),
+        take: impl Fn(&mut NodeHistory, Vec<HistorySlot>) -> Result<(), AskError>,
     ) -> NodeHistory {
         let mut left = self.layout.range.clone();
         let mut row = NodeHistory {
@@ -232,14 +244,17 @@ impl Requests<'_> {
             };
             let left_of_all = ASK_ALL_WAIT.saturating_sub(self.begun.elapsed());
             let response = timeout(left_of_all, self.handle.ask(&node, request)).await;
-            let response = match response.unwrap_or(Err(AskError::Silent)) {
+            let taken = response.unwrap_or(Err(AskError::OutOfTime)).and_then(|mut response| {
+                take(&mut row, std::mem::take(&mut response.slots))?;
+                Ok(response)
+            });
+            let response = match taken {
                 Ok(response) => response,
                 Err(error) => {
                     row.error = Some(error.to_string());
                     return row;
                 }
             };
-            take(&mut row, response.slots);
             left.end = response.from;
             row.kept_from_seconds = response.kept_from.map(|at| seconds(at.0));
             row.missing = response.missing;

@@ -1,0 +1,23 @@
+//! Requests of nodes' own histories.
+//!
+//! DESIGN A88.
+
+use crate::core::view::{AskCounts, View};
+use crate::exposition::writer::{Family, Value, Writer};
+
+pub(super) fn write(writer: &mut Writer, view: &View) {
+    let AskCounts { answered, refused, invalid, missing, unexpected } = view.own.asks;
+    let rows = [
+        ("answered", answered),
+        ("refused", refused),
+        ("invalid", invalid),
+        ("missing", missing),
+        ("unexpected", unexpected),
+    ];
+    let help = "Requests of nodes' own histories, and responses to none of them, by result";
+    writer.by_label(
+        Family::counter("plimsoll_aggregator_history_requests_total", help),
+        "result",
+        rows.map(|(result, n)| (result, Value::Count(n))),
+    );
+}
