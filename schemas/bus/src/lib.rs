@@ -12,7 +12,7 @@
 //! `connection.rs` first, then `reconnects.rs` for when it is tried again, `link.rs` for what
 //! follows a connect, `publish.rs` and `replies.rs` for publishing with an acknowledgement,
 //! `cursor.rs` for reading, and `unacknowledged.rs` for messages that are sent once and may be
-//! lost.
+//! lost. `probe.rs` looks at a broker once, for people.
 //!
 //! The client logs every connection event at `INFO`: filter with `async_nats=warn`.
 
@@ -32,6 +32,7 @@ mod link;
 mod listener;
 mod liveness;
 mod messenger;
+mod probe;
 mod publish;
 mod pull;
 mod reader;
@@ -50,6 +51,9 @@ pub use error::BusError;
 pub use event::BusEvents;
 pub use listener::{Listener, ReceivedMessage};
 pub use messenger::Messenger;
+pub use probe::{
+    BrokerReport, Denial, JetStreamState, ProbeError, ProbePlan, StreamReport, StreamState, probe,
+};
 // What passes between the bus and the cores is part of the vocabulary.
 pub use plimsoll_schemas::transport::{BusEvent, Delivered, Delivery, Publish, Refusal, Ticket};
 pub use unacknowledged::UnacknowledgedMessage;

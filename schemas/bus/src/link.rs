@@ -81,7 +81,7 @@ pub(crate) fn connect_failed(event: &Event) -> Option<BusEvent> {
 
 /// A connect error as one short line. The client names only its kind, so the kinds that say little
 /// are explained.
-fn cause(text: &str) -> String {
+pub(crate) fn cause(text: &str) -> String {
     match text {
         "IO error" => "connection refused or closed (IO error)".to_owned(),
         "DNS error" => "host name cannot be resolved (DNS error)".to_owned(),

@@ -8,6 +8,7 @@ mod closing;
 mod credentials;
 mod nodes;
 mod outage;
+mod probing;
 mod publishing;
 mod reading;
 mod streams;
