@@ -29,5 +29,6 @@ mod restart;
 mod runs;
 mod scrape;
 mod simulation;
+mod top;
 mod up;
 mod up_ends;

@@ -13,6 +13,7 @@ use crate::report::ReportArgs;
 use crate::run::RunArgs;
 use crate::runs::RunsArgs;
 use crate::statistics::StatisticsArgs;
+use crate::top::TopArgs;
 use crate::up::UpArgs;
 
 /// Run a local mesh; query statistics and the past; compare runs; show, silence and acknowledge
@@ -30,6 +31,8 @@ pub struct Cli {
 pub enum Command {
     /// Run a broker, an aggregator and nodes with jobs on this machine
     Up(UpArgs),
+    /// Watch budgets, nodes and alerts in the terminal
+    Top(TopArgs),
     /// Run a command as a named run: its samples have the label `run`
     Run(RunArgs),
     /// List the runs that an aggregator keeps
@@ -60,6 +63,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll up                             run three nodes; Ctrl-C drains and ends
   plimsoll up --seconds 30 --json         run for 30 s, report as JSON
   plimsoll up --nodes 5 --dir ./run       keep logs, raw samples and streams
+  plimsoll top                            budgets, worst nodes and alerts, live
   plimsoll run --name v42 -- ./train      samples with the label run=v42
   plimsoll alerts --state firing          firing alerts with their summaries
   plimsoll statistics --operation fetch   mean and percentiles of the fleet

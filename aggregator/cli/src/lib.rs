@@ -4,7 +4,7 @@
 //! end; [`alerts`], [`statistics`], [`query`], [`nodes`], [`runs`] and [`ledger`] send requests to
 //! running aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges
 //! one run by another; [`interval_log`] and [`hlog`] read and write the logs that it takes.
-//! [`report`] writes what an aggregator has of a run or a range as a page.
+//! [`report`] writes what an aggregator has of a run or a range as a page. [`top`] shows a mesh
 
 pub mod alerts;
 pub mod args;
@@ -20,6 +20,8 @@ pub mod runs;
 pub mod statistics;
 pub mod table;
 pub mod targets;
+mod terminal_text;
 pub mod time_range;
+pub mod top;
 pub mod up;
 pub mod up_report;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::compare::compare;
@@ -14,6 +14,7 @@ use plimsoll_cli::report::report;
 use plimsoll_cli::run::run;
 use plimsoll_cli::runs::runs;
 use plimsoll_cli::statistics::statistics;
+use plimsoll_cli::top::top;
 use plimsoll_cli::up::up;
 use plimsoll_runtime::block_on;
 use plimsoll_runtime::exit::{Exit, fail};
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
         let exit = match Cli::parse().command {
             Command::Run(args) => return run(&args).await,
             Command::Up(args) => up(&args).await,
+            Command::Top(args) => top(&args).await,
             Command::Runs(args) => runs(&args).await,
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,

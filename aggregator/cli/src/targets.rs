@@ -49,6 +49,11 @@ impl Targets {
         }
     }
 
+    /// Whether JSON is wanted.
+    pub(crate) fn is_json(&self) -> bool {
+        self.json
+    }
+
     /// Whether there are several.
     pub(crate) fn has_several(&self) -> bool {
         self.url.len() > 1

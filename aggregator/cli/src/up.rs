@@ -1,4 +1,5 @@
-//! `plimsoll up`: runs a local mesh, shows its table, drains it and prints the ledger.
+//! `plimsoll up`: runs a local mesh, shows it in the terminal or as a table, drains it and prints
+//! the ledger.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -14,6 +15,7 @@ use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_schemas::summary::Summary;
 
 use crate::table::table;
+use crate::top::{self, Watched};
 use crate::up_report::Report;
 
 /// Interval at which the processes are polled, and the timeout of a summary request.
@@ -24,6 +26,10 @@ const PRINT_EVERY: Duration = Duration::from_secs(5);
 
 /// Run a broker, an aggregator and nodes with jobs on this machine
 #[derive(Args, Clone, Debug)]
+#[command(
+    after_help = "In a terminal it shows the screen of `plimsoll top`: q or Ctrl-C drains and \
+ends, ? lists the keys."
+)]
 pub struct UpArgs {
     /// End after this many seconds [default: run until Ctrl-C]
     #[arg(long, value_name = "N")]
@@ -41,6 +47,9 @@ pub struct UpArgs {
     /// Keep logs, raw samples and streams in this directory [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
+    /// Show a table in the terminal, not the screen of `plimsoll top`
+    #[arg(long)]
+    no_top: bool,
 }
 
 /// Runs a mesh until the time is over or a signal arrives.
@@ -75,7 +84,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     }
 }
 
-/// Draws the table until the time is over or a signal arrives.
+/// Shows the mesh until the time is over, a signal arrives or the operator quits.
 async fn watch_mesh(
     args: &UpArgs,
     stack: &mut Stack,
@@ -83,6 +92,15 @@ async fn watch_mesh(
     watch: &Stopwatch,
 ) -> Result<()> {
     let end = args.seconds.map(|seconds| Deadline::within(Duration::from_secs(seconds)));
+    if !args.json && !args.no_top && top::is_terminal() {
+        let api = stack.api().clone();
+        return top::watch(&[api], signals, || {
+            stack.check_all_alive()?;
+            let is_over = end.is_some_and(|end| end.has_passed());
+            Ok(if is_over { Watched::Over } else { Watched::Running })
+        })
+        .await;
+    }
     let live = !args.json && std::io::stdout().is_terminal();
     let mut screen = Screen::new(live);
     while end.is_none_or(|end| !end.has_passed()) {

@@ -1,0 +1,142 @@
+//! What a frame shows, at any size and of any text.
+
+use proptest::prelude::*;
+use ratatui::style::Color;
+use serde_json::json;
+
+use super::mesh::{cells, large, names, node, press, read, shown, small, text};
+
+#[test]
+fn a_frame_of_80_columns_shows_budgets_nodes_and_alerts() {
+    let frame = text(&shown(&small()));
+    let expected = "\
+plimsoll top  mesh m  http://a:9900                             broker jetstream
+nodes 2 up, 1 silent, 0 left   alerts 1 firing, 1 pending   depth 8
+samples 30 recorded = 20 merged + 6 held + 0 unread + 4 lost
+BUDGET         SCOPE              LIMIT ms   P50 ms   P99 ms HEADROOM STATE
+epoch_hook     node-2            p99 18.00        -        -   -100 % FIRING
+epoch_hook     fleet             p99 18.00     0.41    27.00    -50 % FIRING
+kernel_fetch   fleet             p99 10.00     0.41    27.00     95 % within
+
+NODE             STATE  SEEN HEADROOM  DEPTH    MAX REROUTE  DROPS   HELD   LOST
+node-2           silent   1s   -100 %      7      8       0      0      2      0
+node-1           up       1s     50 %      0      1       0      0      2      0
+node-3           up       1s        -      1      2       0      0      2      0
+
+ALERT            STATE      SEVERITY SCOPE           FOR SUMMARY
+epoch_hook       firing     critical fleet           60s p99 is above its limit
+node_silent      pending    critical fleet            2s p99 is above its limit";
+    let (lists, status) = frame.trim_end().rsplit_once('\n').unwrap();
+    assert_eq!(lists.trim_end(), expected, "{frame}");
+    assert_eq!(status, "? help  Tab list  s sort  / filter  q quit");
+    assert_eq!(frame.lines().count(), 24);
+}
+
+#[test]
+fn no_name_or_text_sends_anything_to_the_terminal() {
+    let (mut summary, mut alerts) = small();
+    let hostile = "\u{1b}]0;x\u{7}\u{1b}[2J\u{9b}31m\u{202e}\r\nevil";
+    summary["nodes"][0]["node"] = json!(hostile);
+    summary["mesh"] = json!(hostile);
+    summary["budgets"][0]["budget"] = json!(hostile);
+    summary["rules_error"] = json!(hostile);
+    alerts["alerts"][0]["summary"] = json!(hostile);
+    let state = shown(&(summary.clone(), alerts.clone()));
+    let frame = text(&state);
+    assert!(frame.contains('\u{FFFD}') && !frame.contains('\u{202e}'), "{frame:?}");
+    assert!(!frame.chars().any(|c| c.is_control() && c != '\n'), "{frame:?}");
+    assert_eq!(frame.lines().count(), 24, "{frame}");
+    // Names that become scopes are checked ones.
+    summary["budgets"][2]["scope"] = json!({"node": hostile});
+    let error = read(&(summary, alerts)).unwrap_err().to_string();
+    assert!(error.starts_with("/metrics/summary has an unexpected form"), "{error}");
+}
+
+#[test]
+fn an_operation_of_256_characters_is_cut_and_marked() {
+    let (mut summary, alerts) = small();
+    summary["budgets"][0]["budget"] = json!("o".repeat(256));
+    let frame = text(&shown(&(summary, alerts)));
+    assert!(frame.contains(&format!("{}… fleet", "o".repeat(13))), "{frame}");
+}
+
+#[test]
+fn of_ten_thousand_nodes_a_frame_has_those_that_fit() {
+    let mut state = shown(&large(10_000));
+    let frame = text(&state);
+    assert_eq!(names(&frame, "NODE")[..2], ["node-0", "node-1"]);
+    assert!(frame.contains("NODE (+9986)"), "{frame}");
+    // Sorting and filtering reach all of them.
+    press(&mut state, "/node-9999");
+    assert_eq!(names(&text(&state), "NODE"), ["node-9999"]);
+}
+
+#[test]
+fn nodes_that_are_not_listed_are_counted() {
+    let (mut summary, alerts) = large(100);
+    summary["presence"] = json!({"up": 1_000, "silent": 9_000});
+    let frame = text(&shown(&(summary, alerts)));
+    assert!(frame.contains("worst 100 of 10000 nodes"), "{frame}");
+    assert!(frame.contains("nodes 1000 up, 9000 silent"), "{frame}");
+}
+
+#[test]
+fn a_mesh_without_nodes_is_shown_and_no_answer_at_all_too() {
+    let (mut summary, mut alerts) = small();
+    for key in ["nodes", "budgets", "operations"] {
+        summary[key] = json!([]);
+    }
+    summary["presence"] = json!({});
+    alerts["alerts"] = json!([]);
+    let frame = text(&shown(&(summary, alerts)));
+    assert_eq!(names(&frame, "BUDGET"), ["none"]);
+    let waiting = super::super::state::State::new(vec!["http://a:9900".to_owned()]);
+    assert!(text(&waiting).contains("waiting for http://a:9900"));
+}
+
+#[test]
+fn what_an_operator_must_know_first_takes_the_status_line() {
+    let (mut summary, alerts) = small();
+    summary["unmatched"] = json!(["checkpoint"]);
+    let frame = text(&shown(&(summary.clone(), alerts.clone())));
+    assert!(frame.contains("budget checkpoint matches no samples"), "{frame}");
+    summary["ready"] = json!(false);
+    let frame = text(&shown(&(summary.clone(), alerts.clone())));
+    assert!(frame.contains("still reads the streams' backlog"), "{frame}");
+    summary["rules_error"] = json!("rules.toml: limit is missing");
+    let frame = text(&shown(&(summary, alerts)));
+    assert!(frame.contains("rules: rules.toml: limit is missing"), "{frame}");
+}
+
+#[test]
+fn colours_are_an_addition_to_words() {
+    let state = shown(&small());
+    let of = |has_colour| {
+        let buffer = cells(&state, has_colour, (80, 24));
+        let coloured = buffer.content.iter().filter(|cell| cell.fg != Color::Reset);
+        coloured.map(|cell| cell.symbol().to_owned()).collect::<String>()
+    };
+    assert_eq!(of(false), "");
+    assert!(of(true).contains("FIRINGFIRINGwithin"), "{}", of(true));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    /// Any size, also one that changes between two frames, and any keys.
+    #[test]
+    fn no_size_and_no_keys_are_too_much(
+        sizes in prop::collection::vec((1_u16..200, 1_u16..60), 1..4),
+        keys in "[a-zA-Z/?+ ]{0,20}",
+        nodes in 0_usize..40,
+    ) {
+        let (mut summary, alerts) = large(nodes);
+        summary["nodes"].as_array_mut().unwrap().push(node("日本語のノード", "left", u64::MAX));
+        let mut state = shown(&(summary, alerts));
+        press(&mut state, &keys);
+        for size in sizes {
+            let buffer = cells(&state, true, size);
+            prop_assert_eq!(buffer.area.width, size.0);
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The screen without a terminal: pages as an aggregator sends them, keys, and the frame.
+
+mod connection;
+mod frames;
+mod keys;
+mod mesh;
