@@ -9,6 +9,7 @@ mod checkpoint;
 mod clients;
 mod core_nats;
 mod dead_letters;
+mod doctor;
 mod drills;
 mod exact;
 mod faults;

@@ -5,6 +5,7 @@ use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
 use crate::compare::CompareArgs;
+use crate::doctor::DoctorArgs;
 use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
 use crate::nodes::NodesArgs;
@@ -33,6 +34,8 @@ pub enum Command {
     Up(UpArgs),
     /// Watch budgets, nodes and alerts in the terminal
     Top(TopArgs),
+    /// Check the mesh and this machine: what is wrong, and what mends it
+    Doctor(DoctorArgs),
     /// Run a command as a named run: its samples have the label `run`
     Run(RunArgs),
     /// List the runs that an aggregator keeps
@@ -64,6 +67,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll up --seconds 30 --json         run for 30 s, report as JSON
   plimsoll up --nodes 5 --dir ./run       keep logs, raw samples and streams
   plimsoll top                            budgets, worst nodes and alerts, live
+  plimsoll doctor                         what is wrong, and what mends it
   plimsoll run --name v42 -- ./train      samples with the label run=v42
   plimsoll alerts --state firing          firing alerts with their summaries
   plimsoll statistics --operation fetch   mean and percentiles of the fleet

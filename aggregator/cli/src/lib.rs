@@ -9,6 +9,7 @@
 pub mod alerts;
 pub mod args;
 pub mod compare;
+pub mod doctor;
 pub mod hlog;
 pub mod interval_log;
 pub mod ledger;

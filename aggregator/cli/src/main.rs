@@ -6,6 +6,7 @@ use clap::{CommandFactory, Parser};
 use plimsoll_cli::alerts::{acknowledge, alerts, silence};
 use plimsoll_cli::args::{Cli, Command};
 use plimsoll_cli::compare::compare;
+use plimsoll_cli::doctor::doctor;
 use plimsoll_cli::hlog::hlog;
 use plimsoll_cli::ledger::ledger;
 use plimsoll_cli::nodes::nodes;
@@ -25,6 +26,7 @@ fn main() -> ExitCode {
             Command::Run(args) => return run(&args).await,
             Command::Up(args) => up(&args).await,
             Command::Top(args) => top(&args).await,
+            Command::Doctor(args) => doctor(&args).await,
             Command::Runs(args) => runs(&args).await,
             Command::Alerts(args) => alerts(&args).await,
             Command::Statistics(args) => statistics(&args).await,

@@ -38,18 +38,23 @@ pub struct NodesArgs {
 /// When an aggregator does not respond or rejects the request.
 pub async fn nodes(args: &NodesArgs) -> Result<Exit> {
     for api in args.at.apis()? {
-        let page = all_pages(&api, args).await?;
+        let page = all_pages(&api, &args.node, &args.presence).await?;
         args.at.print(&serde_json::to_string(&page)?, || table(&page));
     }
     Ok(Exit::Success)
 }
 
-/// The nodes of all pages on one. It ends, since each page begins after the one before.
-async fn all_pages(api: &Api, args: &NodesArgs) -> Result<NodesPage> {
+/// The nodes of all pages on one, or those of a name or a state. It ends, since each page begins
+/// after the one before.
+pub(crate) async fn all_pages(
+    api: &Api,
+    node: &Option<String>,
+    presence: &Option<String>,
+) -> Result<NodesPage> {
     let mut whole: Option<NodesPage> = None;
     loop {
         let after = whole.as_ref().and_then(|page| page.next.clone());
-        let parameters = [("node", &args.node), ("presence", &args.presence), ("after", &after)];
+        let parameters = [("node", node), ("presence", presence), ("after", &after)];
         let text = api.request("GET", &with_parameters(PATH, &parameters), None).await?;
         let mut page: NodesPage = serde_json::from_str(&text)
             .with_context(|| format!("{PATH} has an unexpected form"))?;

@@ -28,6 +28,8 @@ pub enum Exit {
     NotComparable = 8,
     /// A comparison with too few samples or intervals for a verdict.
     NotEnoughData = 9,
+    /// `plimsoll doctor` found an error.
+    Unsound = 10,
 }
 
 /// The table, as `--help` prints it.
@@ -41,7 +43,8 @@ pub const TABLE: &str = "Exit codes:
   6  an expectation of a drill, or a target of a benchmark, was missed
   7  a comparison found a latency that is worse
   8  a comparison of what was not measured alike
-  9  a comparison without enough data for a verdict";
+  9  a comparison without enough data for a verdict
+  10 plimsoll doctor found an error";
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {

@@ -1,0 +1,292 @@
+//! Checks of the broker: reachable, its version, JetStream, permissions, streams.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use plimsoll_bus::{BrokerReport, Denial, JetStreamState, StreamReport, StreamState};
+use plimsoll_schemas::summary::Presence;
+
+use super::super::advisories;
+use super::super::finding::{Finding, Report};
+use super::super::limits::{NAMES_MAX, STREAM_HOLDS_MIN, STREAM_RATE_MIN, STREAM_USED_MAX};
+use super::super::mesh::{AggregatorFacts, BrokerFacts};
+
+/// Checks each program's way to its broker.
+pub(in super::super) fn check(
+    brokers: &[BrokerFacts],
+    aggregators: &[AggregatorFacts],
+    report: &mut Report,
+) {
+    let up = aggregators
+        .iter()
+        .filter_map(|facts| facts.pages.as_ref().ok())
+        .map(|pages| pages.summary.presence.get(&Presence::Up).copied().unwrap_or_default());
+    let nodes = up.max().unwrap_or_default();
+    let mut looked_at: Vec<&str> = Vec::new();
+    for BrokerFacts { program, url, report: of } in brokers {
+        report.add("broker", Ok(reachable(program, url, of)));
+        let Ok(broker) = of else {
+            for name in ["advisories", "jetstream", "permissions", "streams"] {
+                report.add(name, Err(format!("the broker {url} does not answer")));
+            }
+            continue;
+        };
+        report.add("permissions", permissions(program, url, broker));
+        // Both programs of a machine have one broker as a rule.
+        if !looked_at.contains(&url.as_str()) {
+            report.add("advisories", known_advisories(url, &broker.version));
+            report.add("jetstream", Ok(jetstream(url, broker.jetstream)));
+        }
+        if *program == "aggregator" {
+            report.add("streams", streams(broker, nodes));
+        }
+        looked_at.push(url);
+    }
+    if !brokers.iter().any(|facts| facts.program == "aggregator") {
+        let reason = "only an aggregator may look at streams: give --aggregator-config";
+        report.add("streams", Err(reason.to_owned()));
+    }
+}
+
+fn reachable(program: &str, url: &str, of: &Result<BrokerReport, String>) -> Vec<Finding> {
+    let Err(error) = of else { return Vec::new() };
+    let mend = if error.contains("authorization") {
+        format!("set the {program}'s credentials in [bus], such as bus.credentials_file")
+    } else {
+        "start nats-server, or correct bus.url (--nats)".to_owned()
+    };
+    vec![Finding::error(url, format!("the broker does not answer: {error}"), &mend)]
+}
+
+fn known_advisories(url: &str, version: &str) -> Result<Vec<Finding>, String> {
+    let found = advisories::of(version)
+        .ok_or_else(|| format!("{url} has the version {version:?}, which is none"))?;
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let any: Vec<&str> =
+        found.iter().filter(|note| note.needs == "all").map(|note| note.id).collect();
+    let mut needs: Vec<&str> =
+        found.iter().map(|note| note.needs).filter(|needs| *needs != "all").collect();
+    needs.sort_unstable();
+    needs.dedup();
+    let mut what = format!("nats-server {version} has {} published advisories", found.len());
+    if !any.is_empty() {
+        what += &format!(", whatever is configured: {}", listed(&any));
+    }
+    if !needs.is_empty() {
+        what += &format!("; others matter with {}", needs.join(", "));
+    }
+    let mend = format!("install nats-server {} or newer", advisories::SOUND);
+    Ok(vec![Finding::warning(url, what, &mend)])
+}
+
+fn jetstream(url: &str, state: JetStreamState) -> Vec<Finding> {
+    match state {
+        JetStreamState::Enabled => Vec::new(),
+        JetStreamState::Absent => vec![Finding::error(
+            url,
+            "JetStream is off: messages of an absent aggregator are lost".to_owned(),
+            "start nats-server with --jetstream --store_dir DIR, or set jetstream \
+             { store_dir: .. } in its configuration",
+        )],
+        JetStreamState::Silent => vec![Finding::error(
+            url,
+            "JetStream does not answer these credentials".to_owned(),
+            "permit publishing to $JS.API.> and subscribing to _INBOX.>",
+        )],
+    }
+}
+
+fn permissions(program: &str, url: &str, of: &BrokerReport) -> Result<Vec<Finding>, String> {
+    let denied = |Denial { is_publish, subject }: &Denial| {
+        let verb = if *is_publish { "publish to" } else { "subscribe to" };
+        let key = if *is_publish { "publish" } else { "subscribe" };
+        let what = format!("the {program} may not {verb} {subject}");
+        let mend = format!("add {subject:?} to permissions.{key} of its user, or a wildcard of it");
+        Finding::error(url, what, &mend)
+    };
+    // A node works without the JetStream API.
+    let is_needed = |of: &&Denial| program != "node" || !of.subject.starts_with("$JS.API");
+    let findings: Vec<Finding> = of.denied.iter().filter(is_needed).map(denied).collect();
+    if findings.is_empty() && of.jetstream != JetStreamState::Enabled {
+        return Err("publishing is tried only where JetStream rejects the message".to_owned());
+    }
+    Ok(findings)
+}
+
+fn streams(of: &BrokerReport, nodes: u64) -> Result<Vec<Finding>, String> {
+    if of.jetstream != JetStreamState::Enabled {
+        return Err("there is no JetStream".to_owned());
+    }
+    if of.streams.is_empty() {
+        return Err("their state may not be read: permit $JS.API.STREAM.INFO.*".to_owned());
+    }
+    Ok(of.streams.iter().filter_map(|report| stream(report, nodes)).collect())
+}
+
+fn stream(StreamReport { name, state }: &StreamReport, nodes: u64) -> Option<Finding> {
+    let Some(state) = state else {
+        let what = "the stream is missing".to_owned();
+        return Some(Finding::error(name, what, "start the aggregator, which creates it"));
+    };
+    let more = format!("nats stream edit {name} --max-bytes=SIZE");
+    if state.refuses_when_full && used(state) > STREAM_USED_MAX {
+        let what = format!("{:.0} % full, and it refuses messages then", used(state) * 100.0);
+        return Some(Finding::error(name, what, &format!("{more}, or --discard=old")));
+    }
+    let holds = holds(state).filter(|holds| *holds < STREAM_HOLDS_MIN)?;
+    let minutes = holds.as_secs() / 60;
+    let what = format!(
+        "holds {minutes} min of the messages of {nodes} nodes at their present rate; what an \
+         absent aggregator has not read by then is lost"
+    );
+    Some(Finding::warning(name, what, &format!("{more} and --max-age=24h")))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
+fn used(state: &StreamState) -> f64 {
+    if state.bytes_max > 0 { state.bytes as f64 / state.bytes_max as f64 } else { 0.0 }
+}
+
+/// How long a stream holds messages, by bytes at the rate of those in it, or by their age.
+/// Unknown while it has few.
+#[expect(clippy::cast_precision_loss, reason = "a span for people")]
+fn holds(state: &StreamState) -> Option<Duration> {
+    let time = |text: &str| text.parse::<Timestamp>().ok();
+    let span = time(&state.last_at)?.duration_since(time(&state.first_at)?);
+    let span = Duration::try_from(span).ok().filter(|span| *span >= STREAM_RATE_MIN)?;
+    let by_bytes = (state.bytes_max > 0 && state.bytes > 0)
+        .then(|| span.as_secs_f64() * (state.bytes_max as f64 / state.bytes as f64))
+        .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let by_age = (state.age_max_ns > 0).then(|| Duration::from_nanos(state.age_max_ns));
+    by_bytes.into_iter().chain(by_age).min()
+}
+
+fn listed(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    let rest = names.len().saturating_sub(NAMES_MAX);
+    if rest > 0 { format!("{shown} and {rest} more") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Severity;
+
+    const URL: &str = "nats://h:4222";
+
+    fn healthy() -> BrokerReport {
+        BrokerReport {
+            version: "2.14.3".to_owned(),
+            requires_tls: false,
+            requires_credentials: false,
+            jetstream: JetStreamState::Enabled,
+            streams: vec![StreamReport { name: "S".to_owned(), state: Some(state(1 << 20, 60)) }],
+            denied: Vec::new(),
+        }
+    }
+
+    /// Bytes that were stored within so many seconds, of a stream of 1 GiB.
+    fn state(bytes: u64, seconds: i64) -> StreamState {
+        let at = |seconds| Timestamp::from_second(1_700_000_000 + seconds).unwrap().to_string();
+        StreamState {
+            messages: 10,
+            bytes,
+            first_at: at(0),
+            last_at: at(seconds),
+            last_seq: 10,
+            bytes_max: 1 << 30,
+            age_max_ns: 86_400_000_000_000,
+            refuses_when_full: false,
+        }
+    }
+
+    fn checked(of: BrokerReport) -> Report {
+        let mut report = Report::default();
+        let facts = BrokerFacts { program: "aggregator", url: URL.to_owned(), report: Ok(of) };
+        check(&[facts], &[], &mut report);
+        report
+    }
+
+    fn only(report: &Report) -> (&'static str, Severity, String) {
+        let [found] = report.findings() else { panic!("{}", report.words()) };
+        (found.check, found.severity, format!("{}: {} | {}", found.place, found.what, found.mend))
+    }
+
+    #[test]
+    fn a_healthy_broker_has_no_finding() {
+        let report = checked(healthy());
+        assert_eq!((report.findings(), report.skipped()), (&[][..], vec![]));
+    }
+
+    #[test]
+    fn a_broker_that_does_not_answer_leaves_its_checks_skipped() {
+        let mut report = Report::default();
+        let absent = Err("connection refused".to_owned());
+        let facts = BrokerFacts { program: "aggregator", url: URL.to_owned(), report: absent };
+        check(&[facts], &[], &mut report);
+        let (check, severity, text) = only(&report);
+        assert_eq!((check, severity), ("broker", Severity::Error));
+        assert!(text.contains("connection refused") && text.contains("bus.url"), "{text}");
+        assert_eq!(report.skipped(), ["advisories", "jetstream", "permissions", "streams"]);
+    }
+
+    #[test]
+    fn an_old_server_has_its_advisories_by_what_they_need() {
+        let report = checked(BrokerReport { version: "2.9.10".to_owned(), ..healthy() });
+        let (check, severity, text) = only(&report);
+        assert_eq!((check, severity), ("advisories", Severity::Warning));
+        for part in ["2.9.10 has 29 published", "CVE-2026-33223", "with accounts,", "2.12.12"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+        assert_eq!(
+            checked(BrokerReport { version: "?".to_owned(), ..healthy() }).skipped().len(),
+            1
+        );
+    }
+
+    #[test]
+    fn jetstream_that_is_off_or_silent_is_an_error_with_its_mend() {
+        for (jetstream, mend) in
+            [(JetStreamState::Absent, "--jetstream"), (JetStreamState::Silent, "$JS.API.>")]
+        {
+            let report = checked(BrokerReport { jetstream, ..healthy() });
+            let (check, severity, text) = only(&report);
+            assert_eq!((check, severity), ("jetstream", Severity::Error));
+            assert!(text.contains(mend), "{text}");
+            assert_eq!(report.skipped(), ["permissions", "streams"]);
+        }
+    }
+
+    #[test]
+    fn a_missing_permission_names_the_key_that_grants_it() {
+        let denied = vec![Denial { is_publish: true, subject: "a.b".to_owned() }];
+        let (check, severity, text) = only(&checked(BrokerReport { denied, ..healthy() }));
+        assert_eq!((check, severity), ("permissions", Severity::Error));
+        let expected = "the aggregator may not publish to a.b | add \"a.b\" to permissions.publish";
+        assert!(text.contains(expected), "{text}");
+        // A node needs no JetStream API.
+        let denied = vec![Denial { is_publish: true, subject: "$JS.API.INFO".to_owned() }];
+        let of_node = permissions("node", URL, &BrokerReport { denied, ..healthy() });
+        assert_eq!(of_node, Ok(Vec::new()));
+    }
+
+    #[test]
+    fn streams_are_judged_by_the_rate_of_the_fleet() {
+        let of = |state| StreamReport { name: "S".to_owned(), state };
+        let text = |state| stream(&of(state), 400).map(|found| found.what).unwrap_or_default();
+        assert_eq!(text(None), "the stream is missing");
+        // 1 MiB a minute fills 1 GiB in 17 h; ten times that in 102 min.
+        assert_eq!(text(Some(state(1 << 20, 60))), "");
+        assert!(
+            text(Some(state(10 << 20, 60))).starts_with("holds 102 min of the messages of 400")
+        );
+        // A rate does not follow from some seconds.
+        assert_eq!(text(Some(state(10 << 20, 59))), "");
+        let short = StreamState { age_max_ns: 3_600_000_000_000, ..state(1, 60) };
+        assert!(text(Some(short)).starts_with("holds 60 min"));
+        let full = StreamState { refuses_when_full: true, ..state(900 << 20, 86_400) };
+        assert_eq!(text(Some(full)), "88 % full, and it refuses messages then");
+    }
+}

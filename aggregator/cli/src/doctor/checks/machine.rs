@@ -1,0 +1,232 @@
+//! Checks of this machine: sockets, drops of the kernel, buffers, disks, files with secrets.
+
+use plimsoll_node::limits::SOCKET_RECEIVE_BYTES;
+
+use super::super::finding::{Finding, Report};
+use super::super::limits::{DISK_FREE_MIN, DISK_FREE_SHARE};
+use super::super::machine::{
+    DiskFacts, MachineFacts, Room, SecretFacts, SocketFacts, SocketState, UdpFacts,
+};
+
+/// The mode that a node gives its sockets: every user may send to it, as to a UDP port.
+const SOCKET_MODE: u32 = 0o666;
+const MIB: u64 = 1024 * 1024;
+
+/// Checks all facts.
+pub(in super::super) fn check(facts: &MachineFacts, report: &mut Report) {
+    report.add("sockets", each(&facts.sockets, socket));
+    let rmem_max = facts.rmem_max.as_ref().copied();
+    report.add("kernel_drops", facts.udp.as_ref().map(udp).map_err(Clone::clone));
+    report.add("rmem_max", rmem_max.map(buffers).map_err(Clone::clone));
+    report.add("disk", each(&facts.disks, disk));
+    report.add("secrets", each(&facts.secrets, secret));
+}
+
+fn each<T>(
+    facts: &Result<Vec<T>, String>,
+    check: impl Fn(&T) -> Option<Finding>,
+) -> Result<Vec<Finding>, String> {
+    match facts {
+        Ok(facts) if facts.is_empty() => Err("the settings name none".to_owned()),
+        Ok(facts) => Ok(facts.iter().filter_map(check).collect()),
+        Err(reason) => Err(reason.clone()),
+    }
+}
+
+fn socket(SocketFacts { key, path, state }: &SocketFacts) -> Option<Finding> {
+    let place = path.display().to_string();
+    let error = |what: String, mend: &str| Some(Finding::error(&place, what, mend));
+    let warning = |what: String, mend: &str| Some(Finding::warning(&place, what, mend));
+    match state {
+        SocketState::Missing(reason) => error(
+            format!("{key} is not there: {reason}"),
+            "start plimsoll-node, or correct the key",
+        ),
+        SocketState::NoSocket => {
+            error(format!("{key} is not a socket"), "remove the file, or set another path")
+        }
+        SocketState::Socket { refused: Some(reason), .. } => {
+            error(format!("nothing listens on {key}: {reason}"), "start plimsoll-node")
+        }
+        SocketState::Socket { mode, .. } if mode & !SOCKET_MODE != 0 => warning(
+            format!("{key} has mode {mode:04o}; a node makes it {SOCKET_MODE:04o}"),
+            &format!("chmod {SOCKET_MODE:04o} {place}"),
+        ),
+        // Anyone may then put another socket in its place.
+        SocketState::Socket { directory_mode, .. } if directory_mode & 0o1002 == 0o002 => warning(
+            format!("the directory of {key} may be written by every user ({directory_mode:04o})"),
+            &format!("chmod o-w {}", path.parent().unwrap_or(path).display()),
+        ),
+        SocketState::Socket { owner, directory_owner, .. }
+            if owner != directory_owner && *directory_owner != 0 && *owner != 0 =>
+        {
+            warning(
+                format!("{key} is owned by user {owner}, its directory by {directory_owner}"),
+                "run one node per socket, as the user who owns the directory",
+            )
+        }
+        SocketState::Socket { .. } => None,
+    }
+}
+
+fn udp(UdpFacts { of_port, buffer_errors }: &UdpFacts) -> Vec<Finding> {
+    let mend = format!(
+        "sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES} and restart the node; or use \
+         listen.unix, where senders wait"
+    );
+    match of_port {
+        Some((port, Some(drops))) if *drops > 0 => {
+            let what = format!("the kernel dropped {drops} datagrams of the node");
+            vec![Finding::error(&format!("UDP port {port}"), what, &mend)]
+        }
+        Some((port, None)) => {
+            let what = "nothing listens on listen.udp".to_owned();
+            let mend = "start plimsoll-node, or correct listen.udp";
+            vec![Finding::error(&format!("UDP port {port}"), what, mend)]
+        }
+        Some((_, Some(_))) => Vec::new(),
+        // Whose they were is not known.
+        None if *buffer_errors > 0 => {
+            let what = format!("the kernel dropped {buffer_errors} datagrams of some program");
+            vec![Finding::warning("/proc/net/snmp", what, &mend)]
+        }
+        None => Vec::new(),
+    }
+}
+
+fn buffers(rmem_max: u64) -> Vec<Finding> {
+    if rmem_max >= SOCKET_RECEIVE_BYTES as u64 {
+        return Vec::new();
+    }
+    let what = format!(
+        "receive buffers are limited to {rmem_max} bytes; a node that is not root asks for \
+         {SOCKET_RECEIVE_BYTES}"
+    );
+    let mend = format!(
+        "sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES}, and the same line in /etc/sysctl.d"
+    );
+    vec![Finding::warning("net.core.rmem_max", what, &mend)]
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share, not a count")]
+fn disk(DiskFacts { key, path, room }: &DiskFacts) -> Option<Finding> {
+    let place = path.display().to_string();
+    let Room { free, total } = match room {
+        Ok(room) => *room,
+        Err(reason) => {
+            let what = format!("the disk of {key} cannot be read: {reason}");
+            return Some(Finding::warning(&place, what, "check that it is mounted"));
+        }
+    };
+    let what = format!("{} MiB of {} are free for {key}", free / MIB, total / MIB);
+    let mend = format!("free some, or set {key} to a larger disk");
+    if free < DISK_FREE_MIN {
+        return Some(Finding::error(&place, what, &mend));
+    }
+    let is_low = (free as f64) < DISK_FREE_SHARE * total as f64;
+    is_low.then(|| Finding::warning(&place, what, &mend))
+}
+
+fn secret(SecretFacts { key, path, mode }: &SecretFacts) -> Option<Finding> {
+    let place = path.display().to_string();
+    match mode {
+        Ok(mode) if mode & 0o077 != 0 => {
+            let what = format!("{key} may be read by other users (mode {mode:04o})");
+            Some(Finding::warning(&place, what, &format!("chmod 600 {place}")))
+        }
+        Ok(_) => None,
+        Err(reason) => {
+            let what = format!("{key} cannot be read: {reason}");
+            Some(Finding::error(&place, what, "correct the path, or its owner"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Severity;
+
+    fn of_socket(state: SocketState) -> Option<(Severity, String, String)> {
+        let facts = SocketFacts { key: "listen.unix", path: "/run/p/s".into(), state };
+        socket(&facts).map(|found| (found.severity, found.what, found.mend))
+    }
+
+    fn listening(mode: u32, owner: u32, directory_mode: u32, refused: Option<&str>) -> SocketState {
+        let refused = refused.map(str::to_owned);
+        SocketState::Socket { mode, owner, directory_mode, directory_owner: 7, refused }
+    }
+
+    #[test]
+    fn a_socket_is_judged_by_mode_owner_directory_and_listener() {
+        for (state, expected) in [
+            (listening(0o666, 7, 0o755, None), None),
+            (listening(0o660, 0, 0o1777, None), None),
+            (listening(0o777, 7, 0o755, None), Some("mode 0777; a node makes it 0666")),
+            (listening(0o666, 7, 0o777, None), Some("written by every user (0777)")),
+            (listening(0o666, 8, 0o755, None), Some("owned by user 8, its directory by 7")),
+            (listening(0o666, 7, 0o755, Some("refused")), Some("nothing listens on listen.unix")),
+            (SocketState::NoSocket, Some("is not a socket")),
+            (SocketState::Missing("No such file".to_owned()), Some("is not there: No such file")),
+        ] {
+            let found = of_socket(state);
+            match expected {
+                None => assert_eq!(found, None),
+                Some(part) => assert!(found.as_ref().unwrap().1.contains(part), "{found:?}"),
+            }
+        }
+        assert_eq!(of_socket(listening(0o777, 7, 0o755, None)).unwrap().2, "chmod 0666 /run/p/s");
+    }
+
+    #[test]
+    fn drops_of_the_node_are_an_error_and_those_of_others_a_warning() {
+        let of = |of_port, buffer_errors| {
+            let found = udp(&UdpFacts { of_port, buffer_errors });
+            found.into_iter().map(|of| (of.severity, of.what)).next()
+        };
+        let dropped = "the kernel dropped 17 datagrams of the node".to_owned();
+        assert_eq!(of(Some((8125, Some(17))), 20), Some((Severity::Error, dropped)));
+        assert_eq!(of(Some((8125, Some(0))), 20), None);
+        assert_eq!(of(Some((8125, None)), 0).unwrap().1, "nothing listens on listen.udp");
+        assert_eq!(of(None, 20).unwrap().0, Severity::Warning);
+        assert_eq!(of(None, 0), None);
+    }
+
+    #[test]
+    fn a_small_receive_buffer_has_the_command_that_enlarges_it() {
+        assert_eq!(buffers(4 * 1024 * 1024), []);
+        let found = buffers(212_992);
+        assert!(found[0].mend.starts_with("sysctl -w net.core.rmem_max=4194304"), "{found:?}");
+    }
+
+    #[test]
+    fn a_disk_is_judged_by_bytes_and_by_share() {
+        let of = |free, total| {
+            let room = Ok(Room { free, total });
+            disk(&DiskFacts { key: "spool.path", path: "/s".into(), room }).map(|of| of.severity)
+        };
+        assert_eq!(of(500 * MIB, 1_000 * MIB), None);
+        assert_eq!(of(99 * MIB, 1_000 * MIB), Some(Severity::Warning));
+        assert_eq!(of(63 * MIB, 100 * MIB), Some(Severity::Error));
+        let room = Err("no such device".to_owned());
+        let unknown = disk(&DiskFacts { key: "spool.path", path: "/s".into(), room });
+        assert!(unknown.unwrap().what.contains("no such device"));
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_is_named() {
+        let of = |mode| {
+            let key = "http.token_file".to_owned();
+            secret(&SecretFacts { key, path: "/t".into(), mode }).map(|found| found.mend)
+        };
+        assert_eq!(of(Ok(0o600)), None);
+        assert_eq!(of(Ok(0o640)).as_deref(), Some("chmod 600 /t"));
+        assert_eq!(of(Err("denied".into())).as_deref(), Some("correct the path, or its owner"));
+    }
+
+    #[test]
+    fn what_settings_do_not_name_is_skipped() {
+        let none: Result<Vec<DiskFacts>, String> = Ok(Vec::new());
+        assert_eq!(each(&none, disk), Err("the settings name none".to_owned()));
+    }
+}

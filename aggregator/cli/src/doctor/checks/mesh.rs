@@ -1,0 +1,281 @@
+//! Checks of what aggregators report: they answer, rules match, clocks and versions agree.
+
+use std::collections::BTreeMap;
+
+use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::summary::{BudgetRow, NodeStatus, Summary, Verdict};
+
+use super::super::finding::{Finding, Report};
+use super::super::limits::{CLOCK_SECONDS, CLOCK_SHARE, NAMES_MAX};
+use super::super::mesh::{AggregatorFacts, Pages};
+use super::super::settings::Local;
+
+/// Checks each aggregator and the nodes that it reports.
+pub(in super::super) fn check(aggregators: &[AggregatorFacts], local: &Local, report: &mut Report) {
+    for AggregatorFacts { url, pages } in aggregators {
+        report.add("aggregator", Ok(answers(url, pages)));
+        match pages {
+            Ok(Pages { summary, nodes }) => {
+                let wanted = local.mesh().map(MeshName::as_str);
+                report.add("mesh", mesh(url, &summary.mesh, wanted));
+                report.add("rules", Ok(rules(url, summary)));
+                report.add("clocks", clocks(nodes));
+                report.add("versions", Ok(versions(&summary.version, nodes)));
+            }
+            Err(_) => {
+                for name in ["mesh", "rules", "clocks", "versions"] {
+                    report.add(name, Err(format!("the aggregator {url} does not answer")));
+                }
+            }
+        }
+    }
+}
+
+fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
+    let summary = match pages {
+        Ok(pages) => &pages.summary,
+        Err(error) => {
+            let mend = "start plimsoll-aggregator, or give its address with --url";
+            return vec![Finding::error(url, format!("does not answer: {error}"), mend)];
+        }
+    };
+    let mut found = Vec::new();
+    if summary.broker == "disconnected" {
+        let mend = "start the broker, or correct the aggregator's bus.url";
+        found.push(Finding::error(url, "is not connected to its broker".to_owned(), mend));
+    }
+    if !summary.ready {
+        let what = "still reads the streams' backlog, so nothing is judged".to_owned();
+        found.push(Finding::warning(url, what, "wait; with --state a restart reads far less"));
+    }
+    found
+}
+
+fn mesh(url: &str, serves: &str, wanted: Option<&str>) -> Result<Vec<Finding>, String> {
+    let wanted = wanted.ok_or("no settings or --mesh name a mesh")?;
+    if serves == wanted {
+        return Ok(Vec::new());
+    }
+    let what = format!("serves the mesh {serves:?}; this machine's settings name {wanted:?}");
+    Ok(vec![Finding::error(url, what, "set mesh to the same name everywhere")])
+}
+
+fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
+    let mut found = Vec::new();
+    if let Some(error) = &summary.rules.rules_error {
+        let what = format!("the rule files are refused, the previous rules stay active: {error}");
+        let mend = "plimsoll-aggregator --rules FILE --check-config names the key";
+        found.push(Finding::error(url, what, mend));
+    }
+    // Before jobs send anything no budget can match.
+    let has_samples = summary.samples.is_some_and(|samples| samples.jobs > 0);
+    let is_seen = |operation: &str| summary.operations.iter().any(|of| of.operation == operation);
+    let never = |row: &&BudgetRow| {
+        let is_fleets = row.scope == Scope::Fleet && row.verdict == Verdict::NoData;
+        is_fleets && has_samples && !is_shipped(&row.budget) && !is_seen(&row.operation)
+    };
+    let mut budgets: BTreeMap<&str, String> = summary
+        .budgets
+        .iter()
+        .filter(never)
+        .map(|row| (row.budget.as_str(), format!("of operation {:?} ", row.operation)))
+        .collect();
+    for name in &summary.rules.unmatched {
+        budgets.entry(name).or_default();
+    }
+    for (budget, of) in budgets {
+        let what = format!("no sample {of}has ever matched the budget");
+        let mend = format!(
+            "correct operation, labels or node_labels of [[budget]] {budget:?}, or set enabled = \
+             false; plimsoll query lists operations"
+        );
+        found.push(Finding::warning(&format!("budget {budget}"), what, &mend));
+    }
+    for budget in &summary.rules.insufficient {
+        let what = "has too few samples to be judged, some of them over the limit".to_owned();
+        let mend = "set a longer window or a lower quantile";
+        found.push(Finding::warning(&format!("budget {budget}"), what, mend));
+    }
+    found
+}
+
+/// A mesh may lack the operations of the budgets that ship.
+fn is_shipped(budget: &str) -> bool {
+    plimsoll_schemas::budget::BUILT_IN.contains(&format!("name = {budget:?}"))
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a share of nodes")]
+fn clocks(nodes: &[NodeStatus]) -> Result<Vec<Finding>, String> {
+    let known: Vec<(&str, f64)> = nodes
+        .iter()
+        .filter_map(|node| Some((node.row.node.as_str(), node.clock_ahead_seconds?)))
+        .collect();
+    if known.is_empty() {
+        return Err("no node is up whose clock's offset is known".to_owned());
+    }
+    let off: Vec<(&str, f64)> =
+        known.iter().copied().filter(|(_, ahead)| ahead.abs() >= CLOCK_SECONDS).collect();
+    let Some((_, worst)) = off.iter().copied().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
+    else {
+        return Ok(Vec::new());
+    };
+    let is_brokers = known.len() > 1 && off.len() as f64 >= CLOCK_SHARE * known.len() as f64;
+    let names: Vec<&str> = off.iter().map(|(node, _)| *node).collect();
+    let place = if is_brokers { "broker's machine".to_owned() } else { listed(&names) };
+    let what = format!(
+        "{} of {} clocks differ from the broker's by up to {worst:+.1} s",
+        off.len(),
+        known.len()
+    );
+    let mend = "chronyc makestep there, and keep NTP running: timedatectl set-ntp true";
+    Ok(vec![Finding::warning(&place, what, mend)])
+}
+
+fn versions(aggregator: &str, nodes: &[NodeStatus]) -> Vec<Finding> {
+    let mut others: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for node in nodes {
+        let (name, version) = (node.row.node.as_str(), node.row.version.as_str());
+        if !version.is_empty() && version != aggregator {
+            others.entry(version).or_default().push(name);
+        }
+    }
+    let finding = |(version, names): (&str, Vec<&str>)| {
+        let what =
+            format!("{} run version {version}, the aggregator {aggregator}", count(names.len()));
+        let mend = format!("install {aggregator} there; aggregators are upgraded first");
+        Finding::warning(&listed(&names), what, &mend)
+    };
+    others.into_iter().map(finding).collect()
+}
+
+fn count(nodes: usize) -> String {
+    if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") }
+}
+
+fn listed(names: &[&str]) -> String {
+    let shown = names.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+    let rest = names.len().saturating_sub(NAMES_MAX);
+    if rest > 0 { format!("{shown} and {rest} more") } else { shown }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::summary::{NodeRow, Presence, SampleTotals};
+    use serde_json::json;
+
+    use super::*;
+
+    fn summary() -> Summary {
+        let text = json!({"mesh": "m", "version": "0.2.0", "at_seconds": 0.0, "ready": true,
+            "broker": "jetstream", "nodes": [], "operations": [], "budgets": [], "changes": [],
+            "samples": {"jobs": 10, "own": 1}});
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn budget(name: &str, operation: &str, verdict: Verdict) -> BudgetRow {
+        let text = json!({"budget": name, "operation": operation, "scope": "fleet",
+            "quantile": 0.99, "limit_ns": 1, "window": "1m", "samples": 0, "value_ns": null,
+            "lower_ns": null, "verdict": verdict, "alert": "inactive"});
+        serde_json::from_value(text).unwrap()
+    }
+
+    fn node(name: &str, version: &str, ahead: Option<f64>) -> NodeStatus {
+        NodeStatus {
+            row: NodeRow {
+                node: name.to_owned(),
+                presence: Presence::Up,
+                last_seen_seconds: 0.0,
+                ledger: Default::default(),
+                gap_samples: 0,
+                outbox_depth: 0,
+                outbox_depth_max: 0,
+                rerouted: 0,
+                dropped: 0,
+                version: version.to_owned(),
+                suspect_units: 0,
+            },
+            labels: Default::default(),
+            samples: SampleTotals::default(),
+            newest_sample_seconds: None,
+            clock_ahead_seconds: ahead,
+            round_trip_seconds: None,
+            delay_seconds: None,
+            incarnations: Vec::new(),
+            troubles: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn an_aggregator_that_answers_nothing_and_one_that_is_cut_off_are_errors() {
+        let absent = Err("Connection refused".to_owned());
+        assert!(answers("u", &absent)[0].mend.contains("--url"));
+        let of = |summary| answers("u", &Ok(Pages { summary, nodes: Vec::new() }));
+        assert_eq!(of(summary()), []);
+        let cut_off = Summary { broker: "disconnected".to_owned(), ..summary() };
+        assert_eq!(of(cut_off)[0].what, "is not connected to its broker");
+        assert!(of(Summary { ready: false, ..summary() })[0].what.contains("backlog"));
+    }
+
+    #[test]
+    fn settings_of_another_mesh_are_found() {
+        assert_eq!(mesh("u", "m", Some("m")), Ok(Vec::new()));
+        assert!(mesh("u", "m", Some("lab")).unwrap()[0].what.contains("\"lab\""));
+        assert!(mesh("u", "m", None).is_err());
+    }
+
+    #[test]
+    fn a_budget_that_nothing_matches_is_named_with_its_operation() {
+        let budgets = vec![
+            budget("checkpoint", "chekpoint", Verdict::NoData),
+            // Shipped, with samples, and not yet judged.
+            budget("kernel_fetch", "kernel_fetch", Verdict::NoData),
+            budget("fetch", "fetch", Verdict::Within),
+            budget("load", "load", Verdict::Insufficient),
+        ];
+        let mut of = Summary { budgets, ..summary() };
+        let found = rules("u", &of);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].place, "budget checkpoint");
+        assert_eq!(
+            found[0].what,
+            "no sample of operation \"chekpoint\" has ever matched the budget"
+        );
+        assert!(found[0].mend.contains("[[budget]] \"checkpoint\""), "{}", found[0].mend);
+        // The aggregator's own list has those of labels; each is named once.
+        of.rules.unmatched = vec!["checkpoint".to_owned(), "fetch".to_owned()];
+        assert_eq!(rules("u", &of).len(), 2);
+        of.rules.rules_error = Some("rules.toml: limit".to_owned());
+        of.rules.insufficient = vec!["load".to_owned()];
+        assert_eq!(rules("u", &of).len(), 4);
+        // Without samples of jobs nothing can be said.
+        let samples = Some(SampleTotals::default());
+        let quiet = Summary { samples, budgets: of.budgets.clone(), ..summary() };
+        assert_eq!(rules("u", &quiet), []);
+    }
+
+    #[test]
+    fn a_clock_that_is_off_is_the_nodes_and_half_of_them_are_the_brokers() {
+        let nodes = |ahead: &[f64]| -> Vec<NodeStatus> {
+            let named = (1..).zip(ahead).map(|(n, ahead)| node(&format!("n{n}"), "", Some(*ahead)));
+            named.collect()
+        };
+        assert_eq!(clocks(&nodes(&[0.1, -4.9])), Ok(Vec::new()));
+        let one = clocks(&nodes(&[0.0, -7.25, 0.0])).unwrap();
+        assert_eq!(one[0].place, "n2");
+        assert_eq!(one[0].what, "1 of 3 clocks differ from the broker's by up to -7.2 s");
+        assert_eq!(clocks(&nodes(&[60.0, 60.0, 0.0])).unwrap()[0].place, "broker's machine");
+        assert_eq!(clocks(&nodes(&[60.0])).unwrap()[0].place, "n1");
+        assert!(clocks(&[node("n", "", None)]).is_err());
+    }
+
+    #[test]
+    fn nodes_of_other_versions_are_grouped() {
+        let nodes = [node("a", "0.2.0", None), node("b", "0.1.0", None), node("c", "0.1.0", None)];
+        let found = versions("0.2.0", &nodes);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].place, "b, c");
+        assert_eq!(found[0].what, "2 nodes run version 0.1.0, the aggregator 0.2.0");
+        assert_eq!(versions("0.2.0", &nodes[..1]), []);
+    }
+}

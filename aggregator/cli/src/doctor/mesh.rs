@@ -1,0 +1,102 @@
+//! Facts from aggregators and brokers.
+
+use anyhow::{Context, Result};
+use plimsoll_bus::{BrokerReport, ProbePlan, probe};
+use plimsoll_mesh::api::Api;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::subject::{Lane, PREFIX, ask_subject, confirm_subject, dead_subject};
+use plimsoll_schemas::summary::{NodeStatus, Summary};
+
+use super::settings::{Identity, Local};
+use crate::nodes::all_pages;
+
+/// A node that no node is named after: what is sent to it is received by none.
+const NONE: &str = "plimsoll_doctor";
+
+/// What one aggregator answers.
+pub(super) struct AggregatorFacts {
+    pub(super) url: String,
+    /// Its answers, or why there are none.
+    pub(super) pages: Result<Pages, String>,
+}
+
+/// The pages of one aggregator.
+pub(super) struct Pages {
+    pub(super) summary: Summary,
+    pub(super) nodes: Vec<NodeStatus>,
+}
+
+/// What one program's credentials find at its broker.
+pub(super) struct BrokerFacts {
+    pub(super) program: &'static str,
+    /// Without secrets.
+    pub(super) url: String,
+    /// The report, or why there is none.
+    pub(super) report: Result<BrokerReport, String>,
+}
+
+/// Asks every aggregator.
+pub(super) async fn aggregators(apis: &[Api]) -> Vec<AggregatorFacts> {
+    let mut facts = Vec::new();
+    for api in apis {
+        let pages = pages(api).await.map_err(|error| cause(&error));
+        facts.push(AggregatorFacts { url: api.url().to_owned(), pages });
+    }
+    facts
+}
+
+/// What the system says of a connection; of an answer the whole error.
+fn cause(error: &anyhow::Error) -> String {
+    let root = error.root_cause();
+    if root.is::<std::io::Error>() { root.to_string() } else { format!("{error:#}") }
+}
+
+async fn pages(api: &Api) -> Result<Pages> {
+    let text = api.request("GET", "/metrics/summary", None).await?;
+    let summary = serde_json::from_str(&text).context("/metrics/summary has an unexpected form")?;
+    let nodes = all_pages(api, &None, &None).await?.nodes;
+    Ok(Pages { summary, nodes })
+}
+
+/// Looks at the broker of every program on this machine.
+pub(super) async fn brokers(local: &Local) -> Vec<BrokerFacts> {
+    let mut facts = Vec::new();
+    for identity in local.identities() {
+        facts.push(match identity {
+            Ok(identity) => broker(&identity).await,
+            Err(reason) => {
+                BrokerFacts { program: "", url: "bus.url".to_owned(), report: Err(reason) }
+            }
+        });
+    }
+    facts
+}
+
+async fn broker(identity: &Identity) -> BrokerFacts {
+    let report = probe(&identity.bus, &plan(identity)).await;
+    BrokerFacts {
+        program: identity.program,
+        url: identity.bus.url_without_secrets(),
+        report: report.map_err(|error| error.to_string()),
+    }
+}
+
+/// The subjects that the program needs, as the README lists them.
+fn plan(Identity { bus, node, has_history, .. }: &Identity) -> ProbePlan {
+    let mesh = &bus.mesh;
+    if let Some(node) = node {
+        let lane = |lane: Lane| format!("{PREFIX}.{mesh}.{}.{node}.latency", lane.as_str());
+        let mut subscribe = vec![confirm_subject(mesh, node)];
+        if *has_history {
+            subscribe.push(ask_subject(mesh, node));
+        }
+        let publish = Lane::ALL.map(lane).into_iter().chain([dead_subject(mesh, node)]).collect();
+        return ProbePlan { subscribe, publish, has_streams: false };
+    }
+    let none = NodeName::new(NONE).expect("a constant name of plain letters");
+    ProbePlan {
+        subscribe: vec![format!("{PREFIX}.{mesh}.>")],
+        publish: vec![confirm_subject(mesh, &none), ask_subject(mesh, &none)],
+        has_streams: true,
+    }
+}

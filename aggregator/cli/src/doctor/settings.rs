@@ -1,0 +1,153 @@
+//! The settings of the node and the aggregator on this machine, read as these programs read them.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use plimsoll_aggregator::config::Config as AggregatorConfig;
+use plimsoll_bus::{BusConfig, ConnectionRole};
+use plimsoll_node::config::Config as NodeConfig;
+use plimsoll_runtime::settings::{BusSettings, SettingsArgs};
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use serde::de::DeserializeOwned;
+
+use super::finding::{Finding, Report};
+
+const CHECK: &str = "settings";
+const NODE: &str = "/etc/plimsoll/node.toml";
+const AGGREGATOR: &str = "/etc/plimsoll/aggregator.toml";
+
+/// Where the settings are, and what overrides them.
+#[derive(Args, Clone, Debug)]
+pub(super) struct SettingsFlags {
+    /// Settings file of the node on this machine [default: /etc/plimsoll/node.toml if it is there]
+    #[arg(long, value_name = "FILE")]
+    node_config: Option<PathBuf>,
+    /// Settings file of the aggregator on this machine [default: /etc/plimsoll/aggregator.toml if
+    /// it is there]
+    #[arg(long, value_name = "FILE")]
+    aggregator_config: Option<PathBuf>,
+    /// Broker, over what the settings have
+    #[arg(long, value_name = "URL")]
+    nats: Option<String>,
+    /// Name of the mesh, over what the settings have
+    #[arg(long)]
+    mesh: Option<MeshName>,
+}
+
+/// What runs on this machine, by its settings.
+pub(super) struct Local {
+    /// The node's, or why there are none.
+    pub(super) node: Result<NodeConfig, String>,
+    /// The aggregator's, or why there are none.
+    pub(super) aggregator: Result<AggregatorConfig, String>,
+    /// The broker without settings of an aggregator: that of the flags, or the default one.
+    fallback: (BusSettings, MeshName),
+    /// The mesh of the flags.
+    mesh: Option<MeshName>,
+}
+
+/// One program's way to the broker.
+pub(super) struct Identity {
+    /// `node` or `aggregator`.
+    pub(super) program: &'static str,
+    /// Address and credentials.
+    pub(super) bus: BusConfig,
+    /// The node's name.
+    pub(super) node: Option<NodeName>,
+    /// Whether the node keeps a history, from which aggregators ask.
+    pub(super) has_history: bool,
+}
+
+/// Reads both. What cannot be read is a finding.
+pub(super) fn load(args: &SettingsFlags, report: &mut Report) -> Local {
+    let mesh = args.mesh.as_ref().map(|mesh| mesh.as_str().to_owned());
+    let flags = [("bus.url", args.nats.clone()), ("mesh", mesh)];
+    let node = one::<NodeConfig>(
+        ("--node-config", args.node_config.as_deref(), NODE),
+        "PLIMSOLL_NODE_",
+        &flags,
+        NodeConfig::check,
+        report,
+    );
+    let aggregator = one::<AggregatorConfig>(
+        ("--aggregator-config", args.aggregator_config.as_deref(), AGGREGATOR),
+        "PLIMSOLL_AGGREGATOR_",
+        &flags,
+        AggregatorConfig::check,
+        report,
+    );
+    let defaults = AggregatorConfig::default();
+    let url = args.nats.clone().unwrap_or(defaults.bus.url.clone());
+    let fallback_mesh = args.mesh.clone().unwrap_or(defaults.mesh);
+    let fallback = (BusSettings { url, ..defaults.bus }, fallback_mesh);
+    Local { node, aggregator, fallback, mesh: args.mesh.clone() }
+}
+
+fn one<T: DeserializeOwned>(
+    (flag, given, default): (&str, Option<&Path>, &str),
+    prefix: &str,
+    flags: &[(&str, Option<String>)],
+    check: impl Fn(&T) -> Result<(), String>,
+    report: &mut Report,
+) -> Result<T, String> {
+    let found = || Some(PathBuf::from(default)).filter(|path| path.exists());
+    let Some(path) = given.map(Path::to_owned).or_else(found) else {
+        return Err(format!("no settings file: give {flag}"));
+    };
+    let args = SettingsArgs { config: Some(path.clone()), ..SettingsArgs::default() };
+    let loaded = args.load::<T>(prefix, flags).map_err(|error| error.to_string());
+    let checked = loaded.and_then(|resolved| {
+        check(&resolved.value).map_err(|problem| resolved.located(&problem).to_string())?;
+        Ok(resolved.value)
+    });
+    let place = path.display().to_string();
+    match checked {
+        Ok(config) => {
+            report.add(CHECK, Ok(Vec::new()));
+            Ok(config)
+        }
+        Err(error) => {
+            let mend = "correct the key; --check-config of the program checks the file";
+            report.add(CHECK, Ok(vec![Finding::error(&place, error, mend)]));
+            Err(format!("{place} cannot be used"))
+        }
+    }
+}
+
+impl Local {
+    /// The mesh that the settings are about, if they are about one.
+    pub(super) fn mesh(&self) -> Option<&MeshName> {
+        let of_aggregator = self.aggregator.as_ref().ok().map(|config| &config.mesh);
+        let of_node = self.node.as_ref().ok().map(|config| &config.mesh);
+        self.mesh.as_ref().or(of_aggregator).or(of_node)
+    }
+
+    /// Each program's way to the broker; without settings of any, the one of the flags. What cannot
+    /// be used is the reason.
+    pub(super) fn identities(&self) -> Vec<Result<Identity, String>> {
+        let mut identities = Vec::new();
+        if let Ok(node) = &self.node {
+            identities.push(node.node_name().and_then(|name| {
+                let bus = bus(&node.bus, &node.mesh)?;
+                let has_history = node.history.path.is_some();
+                Ok(Identity { program: "node", bus, node: Some(name), has_history })
+            }));
+        }
+        let aggregator = |settings: &BusSettings, mesh: &MeshName| {
+            let bus = bus(settings, mesh)?;
+            Ok(Identity { program: "aggregator", bus, node: None, has_history: false })
+        };
+        match &self.aggregator {
+            Ok(config) => identities.push(aggregator(&config.bus, &config.mesh)),
+            Err(_) if identities.is_empty() => {
+                identities.push(aggregator(&self.fallback.0, &self.fallback.1));
+            }
+            Err(_) => {}
+        }
+        identities
+    }
+}
+
+fn bus(settings: &BusSettings, mesh: &MeshName) -> Result<BusConfig, String> {
+    settings.to_config(mesh, "plimsoll-doctor", ConnectionRole::Few)
+}
