@@ -8,6 +8,7 @@ use crate::compare::CompareArgs;
 use crate::doctor::DoctorArgs;
 use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
+use crate::manual::{CompletionsArgs, ManArgs};
 use crate::nodes::NodesArgs;
 use crate::query::QueryArgs;
 use crate::report::ReportArgs;
@@ -60,6 +61,10 @@ pub enum Command {
     Silence(SilenceArgs),
     /// Acknowledge an alert: receivers are notified only of its end
     Acknowledge(AcknowledgeArgs),
+    /// Print shell completions
+    Completions(CompletionsArgs),
+    /// Print the manual page, or write those of all programs and subcommands
+    Man(ManArgs),
 }
 
 const EXAMPLES: &str = "Examples:

@@ -5,6 +5,7 @@
 //! running aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges
 //! one run by another; [`interval_log`] and [`hlog`] read and write the logs that it takes.
 //! [`report`] writes what an aggregator has of a run or a range as a page. [`top`] shows a mesh
+//! live, [`doctor`] finds what is wrong with it, [`manual`] prints completions and manual pages.
 
 pub mod alerts;
 pub mod args;
@@ -13,6 +14,7 @@ pub mod doctor;
 pub mod hlog;
 pub mod interval_log;
 pub mod ledger;
+pub mod manual;
 pub mod nodes;
 pub mod query;
 pub mod report;

@@ -9,6 +9,7 @@ use plimsoll_cli::compare::compare;
 use plimsoll_cli::doctor::doctor;
 use plimsoll_cli::hlog::hlog;
 use plimsoll_cli::ledger::ledger;
+use plimsoll_cli::manual::{completions, man};
 use plimsoll_cli::nodes::nodes;
 use plimsoll_cli::query::query;
 use plimsoll_cli::report::report;
@@ -38,6 +39,8 @@ fn main() -> ExitCode {
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,
+            Command::Completions(args) => completions(&args, &Cli::command()),
+            Command::Man(args) => man(&args, &Cli::command()),
         };
         exit.map(ExitCode::from)
     });
