@@ -51,10 +51,12 @@ interface Props {
   children?: ComponentChildren;
 }
 
-const LEFT = 68;
+/** Of the letters on an axis; on a wall they grow as all others do. */
+const letters = 0.8 * parseFloat(getComputedStyle(document.documentElement).fontSize);
+export const LEFT = 5.7 * letters;
 const RIGHT = 10;
 const TOP = 8;
-const BOTTOM = 24;
+const BOTTOM = 2 * letters;
 
 function colours(of: Element): Colours {
   const style = getComputedStyle(of);
@@ -108,7 +110,7 @@ function axes(
   { from, to, scale, format }: Props,
   of: Colours,
 ) {
-  context.font = "12px system-ui, sans-serif";
+  context.font = `${letters}px system-ui, sans-serif`;
   context.lineWidth = 1;
   context.strokeStyle = of.grid;
   context.fillStyle = of.muted;
@@ -116,7 +118,7 @@ function axes(
   context.textAlign = "right";
   const right = at.width - RIGHT;
   const bottom = at.height - BOTTOM;
-  for (const value of ticks(scale, Math.max(2, (bottom - TOP) / 34))) {
+  for (const value of ticks(scale, Math.max(2, (bottom - TOP) / (2.8 * letters)))) {
     const y = Math.round(at.y(value)) + 0.5;
     context.beginPath();
     context.moveTo(LEFT, y);
@@ -127,9 +129,9 @@ function axes(
   context.textAlign = "center";
   context.textBaseline = "top";
   const withDays = to - from > 86_400;
-  for (const time of timeTicks(from, to, (right - LEFT) / 84)) {
+  for (const time of timeTicks(from, to, (right - LEFT) / (7 * letters))) {
     const x = Math.round(at.x(time)) + 0.5;
-    if (x < LEFT + 24 || x > right - 20) continue;
+    if (x < LEFT + 2 * letters || x > right - 2 * letters) continue;
     context.beginPath();
     context.moveTo(x, bottom);
     context.lineTo(x, bottom + 4);

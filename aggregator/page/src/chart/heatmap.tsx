@@ -4,7 +4,7 @@
 import { useCallback, useMemo } from "preact/hooks";
 import type { Heatmap } from "../model";
 import { count, latency, when } from "../units";
-import { Frame, type Colours, type Geometry } from "./frame";
+import { Frame, LEFT, type Colours, type Geometry } from "./frame";
 import { logScale } from "./scale";
 
 /** Cividis (Nuñez, Anderton, Renslow 2018), from dark to light. */
@@ -148,7 +148,7 @@ export function limitLines(
       context.lineTo(at.width, y);
       context.stroke();
       context.beginPath();
-      context.arc(84, y, 6, 0, 2 * Math.PI);
+      context.arc(LEFT + 14, y, 6, 0, 2 * Math.PI);
       context.stroke();
     }
   }

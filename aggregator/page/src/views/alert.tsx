@@ -234,7 +234,7 @@ function BeforeDuring({ before, during, evidence }: BarsProps) {
     <Table
       caption="Samples before and during the alert, by latency"
       words={[1, 3]}
-      head={["latency", "before", "", "during", ""]}
+      head={["latency", "share before", "samples before", "share during", "samples during"]}
       rows={rows.map((row) => [
         <span class={row.isOver ? "bad" : undefined}>
           {row.name}

@@ -109,7 +109,7 @@ function Silences() {
         <Table
           caption="Silences"
           numbers={9}
-          head={["number", "of", "by", "comment", "ends", ""]}
+          head={["number", "of", "by", "comment", "ends", "change"]}
           rows={silences.map((of) => [
             of.id,
             matched(of),

@@ -7,7 +7,8 @@ import { Ago, Count, LabelList, Loading, Nanos, Problem, State, To } from "../pa
 import { count, percent } from "../units";
 import { href, useUrl } from "../url";
 
-const ROW = 34;
+/** The height of a row, as in the style. */
+const ROW = 2.25 * parseFloat(getComputedStyle(document.documentElement).fontSize);
 /** Rows beyond the edges, so that scrolling shows no gaps. */
 const BEYOND = 10;
 

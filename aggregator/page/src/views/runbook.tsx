@@ -65,9 +65,13 @@ function Block({ of }: { of: string }) {
   const heading = /^(#{1,6}) (.*)/.exec(of);
   if (heading) {
     const rest = of.slice(heading[0].length).trim();
+    const title = inline(heading[2]!);
+    // The first heading of the file is that of the view.
+    const depth = heading[1]!.length;
     return (
       <>
-        <h3>{inline(heading[2]!)}</h3>
+        {depth === 2 && <h2>{title}</h2>}
+        {depth > 2 && <h3>{title}</h3>}
         {rest && <Block of={rest} />}
       </>
     );
@@ -90,7 +94,8 @@ function Block({ of }: { of: string }) {
 function Grid({ of }: { of: string }) {
   const rows = of.split("\n").map((line) => line.replace(/^\||\|$/g, "").split("|"));
   const [head = [], , ...body] = rows.map((row) => row.map((cell) => inline(cell.trim())));
-  return <Table caption="Commands" head={head} rows={body} numbers={99} />;
+  const caption = `Table: ${of.split("\n", 1)[0]!.replace(/[|`*]/g, " ").trim()}`;
+  return <Table caption={caption} head={head} rows={body} numbers={99} />;
 }
 
 /** Code, bold text and links; everything else is text. */
@@ -98,14 +103,22 @@ function inline(text: string): ComponentChildren[] {
   return text.split(/(`[^`]+`|\*\*[^*]+\*\*|\[[^\]]+\]\([^)]+\))/).map((part, n) => {
     if (part.startsWith("`")) return <code key={n}>{part.slice(1, -1)}</code>;
     if (part.startsWith("**")) return <strong key={n}>{part.slice(2, -2)}</strong>;
-    const link = /^\[([^\]]+)\]\(([^)]+)\)$/.exec(part);
-    if (!link) return part;
-    return /^https?:\/\//.test(link[2]!) ? (
-      <a key={n} href={link[2]} rel="noreferrer">
-        {link[1]}
-      </a>
-    ) : (
-      link[1]
-    );
+    const [, name = "", to = ""] = /^\[([^\]]+)\]\(([^)]+)\)$/.exec(part) ?? [];
+    const text = name.replaceAll("`", "");
+    if (to.startsWith("#")) {
+      return (
+        <To key={n} view="runbook" section={to.slice(1)}>
+          {text}
+        </To>
+      );
+    }
+    if (/^https?:\/\//.test(to)) {
+      return (
+        <a key={n} href={to} rel="noreferrer">
+          {text}
+        </a>
+      );
+    }
+    return text || part;
   });
 }

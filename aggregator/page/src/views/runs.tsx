@@ -208,7 +208,14 @@ function Shifts({ operation, of, names }: ShiftsProps) {
         <Table
           caption={`Shifts of ${operation} from ${a} to ${b}`}
           words={[3]}
-          head={["quantile", a, b, `faster ← shift up to ${percent(most)} → slower`, "shift", ""]}
+          head={[
+            "quantile",
+            a,
+            b,
+            `faster ← shift up to ${percent(most)} → slower`,
+            "shift",
+            "verdict",
+          ]}
           rows={of.shifts.map(({ quantile, a_ns, b_ns, change }) => [
             `p${Number((quantile * 100).toPrecision(6))}`,
             <Nanos ns={a_ns} />,
