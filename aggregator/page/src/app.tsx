@@ -145,7 +145,7 @@ function Notices({ live }: { live: Live }) {
       )}
       {pulse && Math.abs(ahead) > CLOCK_SECONDS && (
         <p class="notice">
-          This browser's clock is {span(ahead)} {ahead > 0 ? "behind" : "ahead of"} the
+          This browser's clock is {span(Math.abs(ahead))} {ahead > 0 ? "behind" : "ahead of"} the
           aggregator's. Times here are the aggregator's.
         </p>
       )}
