@@ -29,6 +29,8 @@ STRICTER = [
     "/api/v1/silences",
     "/api/v1/alerts/acknowledge",
 ]
+# A stream of events has no end.
+ENDLESS = "/api/v1/stream"
 EXAMPLES_MAX = 12
 WAIT_SECONDS = 90
 STATUSES = "PLIMSOLL_OPENAPI_STATUSES"
@@ -43,6 +45,8 @@ def main():
     with urllib.request.urlopen(f"{url}/api/v1/nodes?limit=1") as response:
         node = json.load(response)["nodes"][0]["node"]
     document["components"]["parameters"]["node"]["example"] = node
+    document["paths"]["/api/v1/nodes/{node}"]["get"]["parameters"][0]["example"] = node
+    del document["paths"][ENDLESS]
     close(document)
     with tempfile.TemporaryDirectory() as folder:
         found, answered = run(pathlib.Path(folder), url, token, document)

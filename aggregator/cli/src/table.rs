@@ -320,6 +320,7 @@ mod tests {
             since_limit: None,
             objective: None,
             budget_remaining: None,
+            burns: Vec::new(),
             alert: AlertState::Firing,
         };
         let row = OperationRow {

@@ -17,9 +17,10 @@ use plimsoll_schemas::limits::rules::TIME_SCALE_MAX;
 use plimsoll_schemas::rule::Rules;
 use serde::Deserialize;
 use toml::Table;
+use url::Url;
 
 use crate::core::fleet::Definition;
-use crate::limits::DECODE_THREADS_MAX;
+use crate::limits::{DECODE_THREADS_MAX, PAGE_URL_BYTES_MAX};
 
 pub use history::HistorySettings;
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
@@ -77,11 +78,16 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
-    /// Address of `/metrics`, `/metrics/nodes`, `/metrics/summary`, `/api/v1/ledger`,
-    /// `/api/v1/statistics`, `/api/v1/events`, `/api/v1/alerts`, `/api/v1/alerts/undeliverable`,
-    /// `/api/v1/silences`, `/healthz` and `/readyz`. Loopback by default, since reading needs no
-    /// token.
+    /// Address of the page for people, of `/metrics` and of the API. Loopback by default, since
+    /// reading needs no token.
     pub address: SocketAddr,
+    /// Where people reach the page, if not at `address`: the beginning of links in notifications,
+    /// `http://` or `https://`. Its host is one of `hosts` too.
+    pub url: Option<String>,
+    /// Names under which clients may reach this aggregator beside its addresses, names without a
+    /// dot and those below `localhost`. A request for another name is rejected, since it may come
+    /// from a page of another site (DNS rebinding). None by default.
+    pub hosts: Vec<String>,
     /// The token that silencing, acknowledging and runs need; at least 16 bytes. Without it and
     /// without `token_file` such requests are rejected. Prefer `token_file`, which keeps the secret
     /// out of the settings.
@@ -188,7 +194,7 @@ impl Default for Metrics {
 impl Default for Http {
     fn default() -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], 9900));
-        Self { address, token: None, token_file: None }
+        Self { address, url: None, hosts: Vec::new(), token: None, token_file: None }
     }
 }
 
@@ -199,6 +205,44 @@ impl Http {
     /// Names the key and the fix, without the secret.
     pub fn token(&self) -> Result<Option<Token>, String> {
         Token::configured(self.token.as_ref(), self.token_file.as_deref())
+    }
+
+    /// Where people reach the page of an aggregator that is bound to this address, without a `/`
+    /// at its end.
+    ///
+    /// # Errors
+    /// Names the key and what is wrong with its value.
+    pub fn page_url(&self, bound: SocketAddr) -> Result<String, String> {
+        let Some(text) = &self.url else { return Ok(format!("http://{bound}")) };
+        let wrong = |why: String| format!("http.url is {text:?}; {why}");
+        let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
+        let is_web = ["http", "https"].contains(&url.scheme());
+        if !is_web || url.query().is_some() || url.fragment().is_some() {
+            return Err(wrong("it must be http:// or https://, a host, and a path or none".into()));
+        }
+        let text = url.as_str().trim_end_matches('/').to_owned();
+        match text.len() {
+            ..=PAGE_URL_BYTES_MAX => Ok(text),
+            bytes => Err(wrong(format!("its {bytes} bytes are more than {PAGE_URL_BYTES_MAX}"))),
+        }
+    }
+
+    /// The names of this aggregator: those of `hosts`, and that of `url`.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        let url = self.url.as_deref().and_then(|url| Url::parse(url).ok());
+        let of_url = url.and_then(|url| url.host_str().map(str::to_owned));
+        self.hosts.iter().cloned().chain(of_url).collect()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.page_url(self.address)?;
+        let is_name = |host: &&String| {
+            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
+            !host.is_empty() && host.bytes().all(plain)
+        };
+        let Some(wrong) = self.hosts.iter().find(|host| !is_name(host)) else { return Ok(()) };
+        Err(format!("http.hosts has {wrong:?}; each must be a name, without a scheme and a port"))
     }
 }
 
@@ -232,11 +276,12 @@ impl Config {
         }
         self.bus.check(&self.mesh)?;
         self.http.token()?;
+        self.http.check()?;
         self.log.check()?;
         self.windows.check()?;
         self.rules.check()?;
         self.history.check(self.state.path.is_some())?;
-        self.notifications.dashboard(self.http.address)?;
+        self.notifications.dashboard(&self.http.page_url(self.http.address)?)?;
         Definition::check_all(&self.rollups()).map_err(|error| error.to_string())
     }
 
@@ -333,6 +378,10 @@ mod tests {
             ("decode_threads = 65", "decode_threads is 65; it must be 1 to 64"),
             ("[http]\ntoken = 'short'", "http.token: "),
             ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
+            ("[http]\nurl = 'plimsoll.example'", "http.url is \"plimsoll.example\"; "),
+            ("[http]\nurl = 'ftp://h'", "http.url is \"ftp://h\"; it must be http:// or https://"),
+            ("[http]\nurl = 'http://h/?a=b'", "http.url is \"http://h/?a=b\"; it must be"),
+            ("[http]\nhosts = ['h:80']", "http.hosts has \"h:80\"; each must be a name"),
             ("[rules]\ntime_scale = 0", "rules.time_scale is 0; it must be 1 to 259200"),
             ("[rules]\nfile = 'a.toml'", "rules.file"),
             ("[log]\nfilter = 'x=loud'", "log.filter"),
@@ -342,6 +391,19 @@ mod tests {
             let error = read(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn the_page_is_at_the_bound_address_unless_a_url_is_set_whose_host_is_a_name_of_ours() {
+        let http = |url: Option<&str>| Http { url: url.map(str::to_owned), ..Http::default() };
+        let bound = SocketAddr::from(([127, 0, 0, 1], 9900));
+        assert_eq!(http(None).page_url(bound).unwrap(), "http://127.0.0.1:9900");
+        let set = Http { hosts: vec!["a.b".to_owned()], ..http(Some("https://p.example/mesh/")) };
+        assert_eq!(set.page_url(bound).unwrap(), "https://p.example/mesh");
+        assert_eq!(set.names(), ["a.b", "p.example"]);
+        let long = format!("http://{}", "h".repeat(PAGE_URL_BYTES_MAX));
+        let error = http(Some(&long)).page_url(bound).unwrap_err();
+        assert!(error.ends_with("its 135 bytes are more than 128"), "{error}");
     }
 
     #[test]

@@ -35,7 +35,7 @@ use plimsoll_schemas::transport::{BusEvent, Delivered, Refusal, Ticket};
 
 use alerting::{
     AlertCommand, Alerting, Answer, CommandError, CommandResult, Dashboard, Notifications, Post,
-    Receiver, Situation, Undeliverable,
+    Receiver, RunbookPage, Situation, Undeliverable,
 };
 use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
@@ -131,8 +131,8 @@ impl Core {
 
     /// The same core whose alerts link to these pages.
     #[must_use]
-    pub fn linking(mut self, dashboard: Dashboard) -> Self {
-        self.alerting.link_to(dashboard);
+    pub fn linking(mut self, dashboard: Dashboard, runbook_page: RunbookPage) -> Self {
+        self.alerting.link_to(dashboard, runbook_page);
         self
     }
 

@@ -5,7 +5,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::limits::wire::MESH_NODES_MAX;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::summary::{EventsPage, LedgerPage, RunsPage};
+use plimsoll_schemas::summary::{EventsPage, LedgerPage, Pulse, RunsPage};
 use plimsoll_schemas::time::{Mono, Wall, seconds};
 
 use super::Core;
@@ -143,6 +143,22 @@ impl Core {
             at_seconds: seconds(now.0),
             ready: self.is_ready(),
             events: self.fleet.events(query),
+        }
+    }
+
+    /// What pages that stay open need to know once a second. `broker` is the state of the
+    /// connection.
+    #[must_use]
+    pub fn pulse(&self, now: Wall, broker: &str) -> Pulse {
+        let count =
+            |wanted| self.alerting.alerts().active().filter(|(_, of)| *of == wanted).count();
+        Pulse {
+            at_seconds: seconds(now.0),
+            ready: self.is_ready(),
+            broker: broker.to_owned(),
+            firing: count(AlertState::Firing) as u64,
+            pending: count(AlertState::Pending) as u64,
+            changed_at_seconds: self.alerting.changes().last().map(|last| last.at_seconds),
         }
     }
 

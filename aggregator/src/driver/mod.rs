@@ -35,8 +35,8 @@ use tokio::sync::mpsc;
 
 use crate::config::Config;
 use crate::core::Core;
-use crate::core::alerting::CommandError;
 use crate::core::alerting::{AlertCommand, CommandResult};
+use crate::core::alerting::{CommandError, RunbookPage};
 use crate::core::ingest::{Decoded, Position};
 use crate::core::rules::Judged;
 use crate::io::asker::Asker;
@@ -130,15 +130,17 @@ impl Driver {
             .map_err(fail(Exit::Configuration))?;
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let token = config.http.token().map_err(fail(Exit::Configuration))?;
-        let (routes, queries) = http::routes(&config.metrics, token);
+        let (routes, queries) = http::routes(&config.metrics, token, &config.http.names());
         let server = Server::start("http.address", config.http.address, routes, &supervisor)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
         let (checkpointer, core) = restore(config, rules, clock.now())?;
-        let dashboard = config.notifications.dashboard(server.address());
-        let core = core.linking(dashboard.map_err(fail(Exit::Configuration))?);
+        let page_url = config.http.page_url(server.address()).map_err(fail(Exit::Configuration))?;
+        let dashboard = config.notifications.dashboard(&page_url);
+        let dashboard = dashboard.map_err(fail(Exit::Configuration))?;
+        let core = core.linking(dashboard, RunbookPage::at(&page_url));
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
         let core = core.with_receivers(clock.now(), receivers, clock.now().wall.0);
         let broker =
@@ -388,6 +390,10 @@ impl Driver {
             Query::Asker(answer) => {
                 let source = (self.mesh.clone(), self.core.node_names(), self.asker.handle());
                 drop(answer.send(source));
+            }
+            Query::Pulse(answer) => {
+                let pulse = self.core.pulse(self.clock.now().wall, self.broker.state());
+                drop(answer.send(pulse));
             }
             Query::UnstoredPools(answer) => drop(answer.send(self.core.history().pools())),
             Query::Readiness(answer) => drop(answer.send(Readiness {

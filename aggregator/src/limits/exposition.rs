@@ -11,3 +11,13 @@ pub const VIEW_AGE_MAX: Duration = Duration::from_millis(25);
 /// Nodes whose rows and text are rendered as one part of the page of all nodes: with three
 /// operations each, 2 MiB of text and some more of rows.
 pub const NODES_PART: usize = 256;
+/// Rows of nodes on `/api/v1/backpressure`, half a KiB each.
+pub const OUTBOXES_MAX: usize = 100;
+/// Streams of pages that are open at once: some people on call with some tabs each, and half of
+/// the connections of one address left for what the pages ask. Each costs the driver one question
+/// a second.
+pub const STREAMS_MAX: usize = 64;
+/// Time between two events of a stream: rules are judged as often.
+pub const PULSE_EVERY: Duration = Duration::from_secs(1);
+/// When a client without a stream may ask for one again.
+pub const STREAM_RETRY_SECONDS: &str = "10";

@@ -209,6 +209,9 @@ pub const ASK_ALL_WAIT: Duration = Duration::from_secs(20);
 pub const READING_POINTS_MAX: usize = 1 << 20;
 /// Requests to nodes under way, of all queries.
 pub const ASK_PENDING_MAX: usize = 64;
+/// Bytes of `http.url`, with which links in notifications begin: they have room for the longest
+/// names beside it.
+pub const PAGE_URL_BYTES_MAX: usize = 128;
 /// Nodes on one page of `/api/v1/nodes`: less than 1 KiB each with the labels that nodes have.
 pub const NODES_PAGE_MAX: usize = 1_000;
 /// Nodes on one page of `/api/v1/hardware`. 200 readings take 25 KiB; as many as a message can hold

@@ -112,6 +112,7 @@ mod tests {
             since_limit: None,
             objective: None,
             budget_remaining: None,
+            burns: Vec::new(),
         };
         Summary {
             mesh: "drill".into(),

@@ -5,6 +5,7 @@
 //! with raw samples exactly; those of the statistics and history pages are seconds, as in the
 //! Python client.
 
+mod backpressure;
 mod distribution;
 mod history;
 mod ledger;
@@ -14,6 +15,7 @@ mod rules;
 mod runs;
 mod statistics;
 
+pub use backpressure::{BackpressurePage, NodeOutbox, OutboxRow};
 pub use distribution::BucketCount;
 pub use history::{
     Band, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint, HistoryTier,
@@ -21,10 +23,13 @@ pub use history::{
     ReadingHistory, ReadingPoint,
 };
 pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
-pub use nodes::{HardwarePage, NodeHardware, NodeStatus, NodesPage, ReadingRow};
+pub use nodes::{
+    HardwarePage, HeadroomPage, HeadroomRow, LeastHeadroom, NodeHardware, NodePage, NodeStatus,
+    NodesPage, ReadingRow,
+};
 pub use page::{
-    BudgetRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, QuantileBounds, Quantiles,
-    RollupRow, SampleTotals, Summary, Verdict, WindowRow,
+    BudgetRow, BurnRow, EventRow, EventsPage, NodeRow, OperationRow, Presence, Pulse,
+    QuantileBounds, Quantiles, RollupRow, SampleTotals, Summary, Verdict, WindowRow,
 };
 pub use rules::RulesState;
 pub use runs::{OverBudget, RunOperation, RunOrigin, RunPage, RunRow, RunState, RunsPage};

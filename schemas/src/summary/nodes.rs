@@ -3,7 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::page::{NodeRow, Presence, SampleTotals};
+use super::backpressure::NodeOutbox;
+use super::ledger::NodeLedger;
+use super::page::{BudgetRow, NodeRow, OperationRow, Presence, SampleTotals, Verdict};
+use crate::alert::AlertState;
 use crate::hardware::SensorState;
 use crate::ids::Labels;
 
@@ -94,4 +97,83 @@ pub struct ReadingRow {
     pub value: Option<f64>,
     /// Why there is no value, if the node states it.
     pub reason: Option<String>,
+}
+
+/// One node: its state, its latencies, its budgets and its ledger entry.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct NodePage {
+    /// The mesh.
+    pub mesh: String,
+    /// Time of the page, in seconds since 1970.
+    pub at_seconds: f64,
+    /// False during the catch-up after a start.
+    pub ready: bool,
+    /// Its state.
+    pub status: NodeStatus,
+    /// Its operations, with all windows that are kept.
+    pub operations: Vec<OperationRow>,
+    /// The budgets that are evaluated on it.
+    pub budgets: Vec<BudgetRow>,
+    /// Its outbox.
+    pub outbox: NodeOutbox,
+    /// Its ledger entry by incarnation.
+    pub entry: NodeLedger,
+}
+
+/// How much room each node has below its limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeadroomPage {
+    /// The mesh.
+    pub mesh: String,
+    /// Time of the page, in seconds since 1970.
+    pub at_seconds: f64,
+    /// False during the catch-up after a start.
+    pub ready: bool,
+    /// By name.
+    pub nodes: Vec<HeadroomRow>,
+}
+
+/// One node among all.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HeadroomRow {
+    /// Its name.
+    pub node: String,
+    /// Whether it reports.
+    pub presence: Presence,
+    /// Its labels.
+    pub labels: Labels,
+    /// When its newest message was received, in seconds since 1970.
+    pub last_seen_seconds: f64,
+    /// Messages in its outbox.
+    pub outbox_depth: u64,
+    /// Messages it rerouted, ever.
+    pub rerouted: u64,
+    /// Messages it dropped, ever.
+    pub dropped: u64,
+    /// What is wrong with it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub troubles: Vec<String>,
+    /// The worst state of its alerts.
+    pub alert: AlertState,
+    /// The budget with the least headroom; `None` without samples in the window of one.
+    pub least: Option<LeastHeadroom>,
+}
+
+/// The budget of a node that is nearest to its limit, or farthest above it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LeastHeadroom {
+    /// The budget.
+    pub budget: String,
+    /// Its operation.
+    pub operation: String,
+    /// Its limit.
+    pub limit_ns: u64,
+    /// The value of its quantile over its window.
+    pub value_ns: u64,
+    /// The free share of the limit: 1 is all, 0 none; below 0 the value is above the limit.
+    pub headroom: f64,
+    /// Samples in its window.
+    pub samples: u64,
+    /// Its verdict.
+    pub verdict: Verdict,
 }

@@ -234,6 +234,15 @@ pub struct QuantileBounds {
     pub p99_ns: (u64, u64),
 }
 
+/// The burn rate of an error budget over one window.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BurnRow {
+    /// The window.
+    pub window: Window,
+    /// The rate; 1 spends all of the budget in thirty days. `None` without samples.
+    pub rate: Option<f64>,
+}
+
 /// One budget judged in one scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetRow {
@@ -287,6 +296,10 @@ pub struct BudgetRow {
     /// and what is left of that, 1 being all and below 0 overdrawn; of the fleet alone.
     #[serde(default)]
     pub budget_remaining: Option<f64>,
+    /// How many times as fast as it may be the error budget is spent, over each window that an
+    /// alert watches, the shortest first; of the fleet alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub burns: Vec<BurnRow>,
     /// The verdict.
     pub verdict: Verdict,
     /// State of the alert.
@@ -325,4 +338,21 @@ impl Verdict {
             Self::Breach => "breach",
         }
     }
+}
+
+/// What pages that stay open need to know once a second: whether to request more.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Pulse {
+    /// Time of the aggregator, in seconds since 1970.
+    pub at_seconds: f64,
+    /// False during the catch-up after a start.
+    pub ready: bool,
+    /// State of the connection to the broker.
+    pub broker: String,
+    /// Alerts that fire.
+    pub firing: u64,
+    /// Alerts that are pending.
+    pub pending: u64,
+    /// When an alert last changed; `None` if none has.
+    pub changed_at_seconds: Option<f64>,
 }

@@ -1,4 +1,5 @@
-//! Links from alerts to pages that show their time: a template, checked once, filled for each.
+//! Links from alerts to pages: one that shows their time, a template, checked once, filled for each;
+//! and the section of the runbook.
 
 use std::fmt::Write;
 use std::str::FromStr;
@@ -13,6 +14,31 @@ use thiserror::Error;
 
 /// A link's time reaches so far to either side of the alert's, or twice its window before it.
 const AROUND: Duration = Duration::from_secs(15 * 60);
+
+/// What runbooks of shipped rules begin with: a file of this repository.
+const SHIPPED_RUNBOOK: &str = "deploy/RUNBOOK.md#";
+
+/// The URL of the page that shows the runbook, if there is one.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunbookPage(Option<String>);
+
+impl RunbookPage {
+    /// The runbook on the aggregator's page at this URL.
+    #[must_use]
+    pub fn at(page_url: &str) -> Self {
+        Self(Some(format!("{page_url}/?view=runbook&section=")))
+    }
+
+    /// Where a rule's runbook is: a section of the shipped one is on the page, others are where
+    /// the rule states.
+    #[must_use]
+    pub fn link(&self, runbook: Option<String>) -> Option<String> {
+        runbook.map(|text| match (&self.0, text.strip_prefix(SHIPPED_RUNBOOK)) {
+            (Some(page), Some(name)) => format!("{page}{name}"),
+            _ => text,
+        })
+    }
+}
 
 /// A link with placeholders for an alert's names and times.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -183,6 +209,18 @@ mod tests {
         };
         let mesh = MeshName::new("m").unwrap();
         assert_eq!(Dashboard::default().link(&mesh, &key, Wall(1), AROUND), None);
+    }
+
+    #[test]
+    fn a_section_of_the_shipped_runbook_is_on_the_page_and_others_stay_where_they_are() {
+        let page = RunbookPage::at("http://p");
+        let own = || Some("deploy/RUNBOOK.md#disk_full".to_owned());
+        let expected = "http://p/?view=runbook&section=disk_full";
+        assert_eq!(page.link(own()).as_deref(), Some(expected));
+        let other = Some("https://wiki/RUNBOOK.md#disk_full".to_owned());
+        assert_eq!(page.link(other.clone()), other);
+        assert_eq!(page.link(None), None);
+        assert_eq!(RunbookPage::default().link(own()), own());
     }
 
     #[test]

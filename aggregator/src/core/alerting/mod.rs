@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 
 pub use alert::{AlertEntry, Alerts, Change, Ending, displayed};
 pub use commands::{AlertCommand, AlertsQuery, CommandResult};
-pub use dashboard::{Dashboard, DashboardError};
+pub use dashboard::{Dashboard, DashboardError, RunbookPage};
 pub use delivery::{
     Answer, Body, Deliveries, Post, Receiver, ReceiverCounts, ReceiverKind, ReceiverStats,
     Undeliverable, Waits, fields, template,
@@ -67,6 +67,7 @@ pub struct Alerting {
     notifications: Notifications,
     deliveries: Deliveries,
     dashboard: Dashboard,
+    runbook_page: RunbookPage,
     changed: bool,
     /// As of the last checkpoint.
     counts_saved: NotificationCounts,
@@ -97,6 +98,7 @@ impl Alerting {
             notifications: Notifications::default(),
             deliveries: Deliveries::default(),
             dashboard: Dashboard::default(),
+            runbook_page: RunbookPage::default(),
             changed: false,
             counts_saved: NotificationCounts::default(),
         }
@@ -118,8 +120,8 @@ impl Alerting {
     }
 
     /// Alerts link to these pages from now on.
-    pub fn link_to(&mut self, dashboard: Dashboard) {
-        self.dashboard = dashboard;
+    pub fn link_to(&mut self, dashboard: Dashboard, runbook_page: RunbookPage) {
+        (self.dashboard, self.runbook_page) = (dashboard, runbook_page);
     }
 
     /// These receivers are notified from now on, at once of what fires already. The seed is for
@@ -361,7 +363,7 @@ impl Alerting {
             Notification::new(self.mesh.clone(), key, moved, seconds(at.0), evidence);
         notification.severity = severity;
         notification.routes = about.routes;
-        notification.runbook = about.runbook;
+        notification.runbook = self.runbook_page.link(about.runbook);
         notification.summary = about.summary.unwrap_or_else(|| notification.description());
         notification.firing_since_seconds = entry.firing_since.map(|since| seconds(since.0));
         notification.acknowledged_by = suppression.acknowledged_by;
@@ -461,7 +463,7 @@ impl Alerting {
             firing_since_seconds: entry.firing_since.map(|since| seconds(since.0)),
             severity,
             summary: last.map(|last| last.summary.clone()).unwrap_or_default(),
-            runbook: about.runbook,
+            runbook: self.runbook_page.link(about.runbook),
             data: entry.data,
             flaps: entry.flaps,
             acknowledged: self.silences.acknowledged(now, key).cloned(),

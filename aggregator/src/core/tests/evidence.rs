@@ -22,6 +22,7 @@ use plimsoll_schemas::time::{Now, seconds};
 use plimsoll_schemas::wire::{Body, Bus, Hardware};
 
 use super::*;
+use crate::core::alerting::RunbookPage;
 
 /// Runs a core for some seconds; returns its notifications.
 fn live(
@@ -249,7 +250,8 @@ fn the_longest_names_and_labels_make_a_notification_that_is_small_enough() {
     let mesh = MeshName::new(long(TOKEN_BYTES_MAX, 'm')).unwrap();
     let core = Core::new(mesh, vec![budget], start());
     let places = "{from_ms}{to_ms}{mesh}{rule}{node}{operation}{operation}{node}{node}";
-    let mut core = core.linking(format!("http://g/{places}").parse().unwrap());
+    let mut core =
+        core.linking(format!("http://g/{places}").parse().unwrap(), RunbookPage::default());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     let names = (0..9).map(|n| name(&format!("{n}{}", long(TOKEN_BYTES_MAX - 1, 'n'))));
     let mut fleet: Vec<Speaker> =

@@ -16,6 +16,7 @@ mod evidence;
 mod expiry;
 mod flood;
 mod gaps;
+mod headroom;
 mod latency_high;
 mod ledger_page;
 mod message_delivery;

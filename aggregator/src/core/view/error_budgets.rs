@@ -2,7 +2,7 @@
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::Budget;
-use plimsoll_schemas::summary::BudgetRow;
+use plimsoll_schemas::summary::{BudgetRow, BurnRow};
 
 use super::read_view::ReadView;
 use crate::core::rules::ErrorBudget;
@@ -21,5 +21,7 @@ pub(super) fn fill(rows: &mut [(usize, BudgetRow)], error_budgets: &[ErrorBudget
     for (_, row) in rows.iter_mut().filter(|(_, row)| row.scope == Scope::Fleet) {
         let of = error_budgets.iter().find(|of| of.budget == row.budget);
         row.budget_remaining = of.and_then(|of| of.remaining);
+        let burns = of.into_iter().flat_map(|of| &of.burns);
+        row.burns = burns.map(|(window, rate)| BurnRow { window: *window, rate: *rate }).collect();
     }
 }

@@ -1,26 +1,19 @@
 //! The page `/api/v1/ledger`: every node, every incarnation, and which numbers are missing.
 
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::{Ledger, LedgerPage, NodeLedger};
 use plimsoll_schemas::time::seconds;
 
 use super::read_view::ReadView;
+use crate::core::fleet::Node;
 
 /// Every ledger entry. Takes a while for many nodes, and is made only on request.
 pub(super) fn ledger_page(view: &ReadView) -> LedgerPage {
     let mut fleet = Ledger::default();
     let nodes = view.nodes.iter().map(|(name, node)| {
-        let account = &node.account;
-        let ledger = account.ledger();
-        fleet.add(&ledger);
-        NodeLedger {
-            node: name.to_string(),
-            ledger,
-            gap_samples: view.gap_samples(name),
-            duplicates: account.duplicates(),
-            duplicate_names: account.conflicts(),
-            runs: account.runs().map(|(name, run, ended)| run.row(name, ended)).collect(),
-            past: account.past().clone(),
-        }
+        let entry = entry(view, name, node);
+        fleet.add(&entry.ledger);
+        entry
     });
     let nodes = nodes.collect();
     LedgerPage {
@@ -30,5 +23,19 @@ pub(super) fn ledger_page(view: &ReadView) -> LedgerPage {
         behind: view.behind,
         fleet,
         nodes,
+    }
+}
+
+/// One node's.
+pub(super) fn entry(view: &ReadView, name: &NodeName, node: &Node) -> NodeLedger {
+    let account = &node.account;
+    NodeLedger {
+        node: name.to_string(),
+        ledger: account.ledger(),
+        gap_samples: view.gap_samples(name),
+        duplicates: account.duplicates(),
+        duplicate_names: account.conflicts(),
+        runs: account.runs().map(|(name, run, ended)| run.row(name, ended)).collect(),
+        past: account.past().clone(),
     }
 }

@@ -5,13 +5,17 @@
 //! nothing and changes nothing.
 //!
 //! Interface: [`ReadView::of`] freezes; [`ReadView::view`], [`ReadView::statistics`],
-//! [`ReadView::nodes_page`], [`ReadView::hardware_page`] and [`ReadView::ledger_page`] compute.
+//! [`ReadView::nodes_page`], [`ReadView::node_page`], [`ReadView::headroom_page`],
+//! [`ReadView::backpressure_page`], [`ReadView::hardware_page`] and [`ReadView::ledger_page`]
+//! compute.
 
 mod alert_counts;
 mod alerts;
+mod backpressure;
 mod error_budgets;
 mod fleet_sums;
 mod hardware_page;
+mod headroom;
 mod ledger_page;
 mod nodes;
 mod nodes_page;
@@ -27,7 +31,9 @@ use std::sync::Arc;
 
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::{LedgerPage, Presence, RulesState, Summary};
+use plimsoll_schemas::summary::{
+    BackpressurePage, HeadroomPage, LedgerPage, Presence, RulesState, Summary,
+};
 use plimsoll_schemas::time::{Wall, seconds};
 
 pub use alert_counts::AlertCounts;
@@ -164,6 +170,18 @@ impl ReadView {
     #[must_use]
     pub fn ledger_page(&self) -> LedgerPage {
         ledger_page::ledger_page(self)
+    }
+
+    /// How much room each node has below its limits. Takes a while for many nodes.
+    #[must_use]
+    pub fn headroom_page(&self) -> HeadroomPage {
+        headroom::headroom_page(self)
+    }
+
+    /// What waits on its way from nodes to the aggregator. Takes a while for many nodes.
+    #[must_use]
+    pub fn backpressure_page(&self) -> BackpressurePage {
+        backpressure::backpressure_page(self)
     }
 
     fn rules_state(&self) -> RulesState {

@@ -1,13 +1,17 @@
-//! The page `/api/v1/nodes`: the state of each node, by name. Rows, counts and troubles are those
-//! of the summary and of `/metrics/nodes`.
+//! The pages `/api/v1/nodes`, the state of each node by name, and `/api/v1/nodes/<name>`, one node
+//! with all that is known of it now. Rows, counts and troubles are those of the summary and of
+//! `/metrics/nodes`.
 
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::summary::{NodeRow, NodeStatus, NodesPage, Presence};
+use plimsoll_schemas::summary::{NodePage, NodeRow, NodeStatus, NodesPage, Presence};
 use plimsoll_schemas::time::seconds;
 
+use super::backpressure;
+use super::ledger_page;
 use super::read_view::{ReadView, UnknownNode};
+use super::rows::Rows;
 use crate::core::fleet::Node;
 
 /// Which nodes a client requests.
@@ -39,6 +43,27 @@ impl ReadView {
             ready: self.ready,
             nodes: nodes.into_iter().map(|(name, node)| self.node_status(name, node)).collect(),
             next,
+        })
+    }
+
+    /// One node with its latencies, its budgets and its ledger entry.
+    ///
+    /// # Errors
+    /// When there is no node of the name.
+    pub fn node_page(&self, name: &NodeName) -> Result<NodePage, UnknownNode> {
+        let node = self.node(name)?;
+        let mut rows = Rows::new(self, (false, &[(name, node)]), false);
+        rows.add_node(name, node);
+        rows.budgets.sort_by_key(|(budget, _)| *budget);
+        Ok(NodePage {
+            mesh: self.mesh.to_string(),
+            at_seconds: seconds(self.at.0),
+            ready: self.ready,
+            status: self.node_status(name, node),
+            operations: rows.operations,
+            budgets: rows.budgets.into_iter().map(|(_, row)| row).collect(),
+            outbox: backpressure::node_outbox(self, name, node),
+            entry: ledger_page::entry(self, name, node),
         })
     }
 

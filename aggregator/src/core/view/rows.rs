@@ -102,6 +102,16 @@ impl<'s> Rows<'s> {
         }
     }
 
+    /// The budgets of a node alone, which costs one window for each of them.
+    pub(super) fn add_budgets(&mut self, name: &NodeName, node: &Node) {
+        let scope = Scope::Node(name.clone());
+        for (number, budget) in self.view.rules.budgets.iter().enumerate() {
+            let Some(windows) = node.operations.judged(budget) else { continue };
+            let completeness = Completeness::default();
+            self.add_apart(&scope, (number, budget), Some(windows), &completeness);
+        }
+    }
+
     fn add(
         &mut self,
         scope: Scope,
@@ -205,6 +215,7 @@ fn budget_row(
         since_limit: since_limit.map(|(samples, over)| (samples, over.over)),
         objective: budget.objective,
         budget_remaining: None,
+        burns: Vec::new(),
         verdict: judgement.verdict(state),
         alert: displayed(state, judgement.finding),
     }

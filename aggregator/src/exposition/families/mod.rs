@@ -31,7 +31,7 @@ use super::labelled_view::LabelledView;
 use super::writer::{Family, Value, Writer};
 use crate::core::view::View;
 
-pub use serving::{PageStats, ReadViewStats, ServingStats};
+pub use serving::{PageStats, ReadViewStats, ServingStats, StreamStats};
 
 /// What a page holds beside a view's own rows.
 #[derive(Clone, Copy, Debug)]

@@ -17,8 +17,19 @@ pub struct ServingStats {
     pub connections: ServerStats,
     /// By page and format.
     pub pages: BTreeMap<(&'static str, &'static str), PageStats>,
+    /// Streams of pages that stay open.
+    pub streams: StreamStats,
     /// Responses by page, format and encoding.
     pub responses: BTreeMap<(&'static str, &'static str, &'static str), u64>,
+}
+
+/// The streams of `/api/v1/stream`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamStats {
+    /// Open now.
+    pub open: usize,
+    /// Refused because there were too many.
+    pub refused: u64,
 }
 
 /// What read views have cost the driver's task.
@@ -47,6 +58,7 @@ pub(super) fn write(writer: &mut Writer, serving: &ServingStats) {
     write_views(writer, serving.views);
     write_pages(writer, serving);
     write_connections(writer, &serving.connections);
+    write_streams(writer, serving.streams);
 }
 
 fn write_views(writer: &mut Writer, views: ReadViewStats) {
@@ -99,4 +111,13 @@ fn write_connections(writer: &mut Writer, connections: &ServerStats) {
     let help = "Unsent bytes of HTTP responses";
     let unsent = Value::Count(connections.unsent_bytes);
     writer.single(Family::gauge("plimsoll_aggregator_unsent_response_bytes", help), unsent);
+}
+
+fn write_streams(writer: &mut Writer, streams: StreamStats) {
+    let help = "Open event streams of pages that people look at";
+    let open = Value::Count(streams.open as u64);
+    writer.single(Family::gauge("plimsoll_aggregator_streams", help), open);
+    let help = "Event streams refused because too many were open";
+    let refused = Value::Count(streams.refused);
+    writer.single(Family::counter("plimsoll_aggregator_streams_refused_total", help), refused);
 }

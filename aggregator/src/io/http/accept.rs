@@ -57,6 +57,12 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
     gzip.is_some_and(|quality| quality > 0.0 && quality >= plain)
 }
 
+/// Whether a browser asks for a page to show: HTML is named and accepted.
+pub(super) fn prefers_html(headers: &HeaderMap) -> bool {
+    let all = elements(headers, &header::ACCEPT);
+    all.iter().any(|of| of.name.eq_ignore_ascii_case("text/html") && of.quality > 0.0)
+}
+
 fn elements<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Vec<Element<'a>> {
     let texts = headers.get_all(name).into_iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(',')).map(Element::parse).collect()

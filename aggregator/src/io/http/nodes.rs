@@ -1,12 +1,12 @@
-//! The state of nodes and their newest sensor readings over HTTP: `/api/v1/nodes` and
-//! `/api/v1/hardware`. Pages are computed from the read view on a thread of their own, one request
+//! The state of nodes and their newest sensor readings over HTTP: `/api/v1/nodes`,
+//! `/api/v1/nodes/<name>` and `/api/v1/hardware`. Pages are computed from the read view on a thread of their own, one request
 //! at a time, as statistics are.
 //!
 //! DESIGN A84.
 
 use std::sync::Arc;
 
-use axum::extract::{Query as Parameters, State};
+use axum::extract::{Path, Query as Parameters, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -37,6 +37,7 @@ pub(super) fn routes(queries: QuerySender) -> Router {
     let handler = NodesHandler { queries, turn: Arc::default() };
     Router::new()
         .route("/api/v1/nodes", get(show_nodes))
+        .route("/api/v1/nodes/{node}", get(show_node))
         .route("/api/v1/hardware", get(show_hardware))
         .with_state(handler)
 }
@@ -46,6 +47,14 @@ type Pairs = Parameters<Vec<(String, String)>>;
 async fn show_nodes(State(handler): State<NodesHandler>, Parameters(pairs): Pairs) -> Response {
     match parse_nodes(&pairs) {
         Ok(query) => handler.page(move |view| view.nodes_page(&query)).await,
+        Err(error) => refuse(StatusCode::BAD_REQUEST, &error),
+    }
+}
+
+async fn show_node(State(handler): State<NodesHandler>, Path(text): Path<String>) -> Response {
+    match name("node", Some(&text)) {
+        Ok(Some(name)) => handler.page(move |view| view.node_page(&name)).await,
+        Ok(None) => refuse(StatusCode::NOT_FOUND, "there is no such page"),
         Err(error) => refuse(StatusCode::BAD_REQUEST, &error),
     }
 }

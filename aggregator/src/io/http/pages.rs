@@ -22,6 +22,7 @@ use tokio::task::spawn_blocking;
 
 use super::parts;
 use super::query::PageSource;
+use super::stream::Streams;
 use crate::config::Metrics;
 use crate::core::view::{Nodes, ViewQuery};
 use crate::exposition::{Format, PageOptions, ServingStats, page};
@@ -35,15 +36,24 @@ pub(super) enum Page {
     Nodes(Format),
     /// `/metrics/summary`.
     Summary,
+    /// `/metrics/summary?nodes=0`.
+    FleetSummary,
     /// `/api/v1/ledger`.
     Ledger,
+    /// `/api/v1/headroom`.
+    Headroom,
+    /// `/api/v1/backpressure`.
+    Backpressure,
 }
 
 impl Page {
+    const JSON: [Self; 5] =
+        [Self::Summary, Self::FleetSummary, Self::Ledger, Self::Headroom, Self::Backpressure];
+
     fn all() -> impl Iterator<Item = Self> {
         let formats = Format::ALL.into_iter();
         let pages = formats.flat_map(|format| [Self::Metrics(format), Self::Nodes(format)]);
-        pages.chain([Self::Summary, Self::Ledger])
+        pages.chain(Self::JSON)
     }
 
     /// Page and format as labels.
@@ -52,14 +62,21 @@ impl Page {
             Self::Metrics(format) => ("metrics", format.as_str()),
             Self::Nodes(format) => ("nodes", format.as_str()),
             Self::Summary => ("summary", "json"),
+            Self::FleetSummary => ("fleet_summary", "json"),
             Self::Ledger => ("ledger", "json"),
+            Self::Headroom => ("headroom", "json"),
+            Self::Backpressure => ("backpressure", "json"),
         }
     }
 
     pub(super) const fn content_type(self) -> &'static str {
         match self {
             Self::Metrics(format) | Self::Nodes(format) => format.content_type(),
-            Self::Summary | Self::Ledger => "application/json",
+            Self::Summary
+            | Self::FleetSummary
+            | Self::Ledger
+            | Self::Headroom
+            | Self::Backpressure => "application/json",
         }
     }
 }
@@ -86,15 +103,17 @@ pub(super) struct Pages {
     clock: Clock,
     rendered: BTreeMap<Page, Turn<Option<Rendered>>>,
     stats: Mutex<ServingStats>,
+    streams: Arc<Streams>,
 }
 
 impl Pages {
-    pub(super) fn new(settings: &Metrics) -> Self {
+    pub(super) fn new(settings: &Metrics, streams: Arc<Streams>) -> Self {
         Self {
             settings: settings.clone(),
             clock: Clock::start(),
             rendered: Page::all().map(|page| (page, Turn::default())).collect(),
             stats: Mutex::default(),
+            streams,
         }
     }
 
@@ -158,7 +177,13 @@ impl Pages {
             Page::Summary => {
                 json(&state.view(ViewQuery { fleet: true, nodes, native: false }).summary)
             }
+            Page::FleetSummary => {
+                let nodes = Nodes::Worst(0);
+                json(&state.view(ViewQuery { fleet: true, nodes, native: false }).summary)
+            }
             Page::Ledger => json(&state.ledger_page()),
+            Page::Headroom => json(&state.headroom_page()),
+            Page::Backpressure => json(&state.backpressure_page()),
         };
         drop(spawn_blocking(move || drop(source)));
         let spent = self.clock.now().mono.since(begun);
@@ -173,7 +198,7 @@ impl Pages {
     fn serving(&self, source: &PageSource) -> ServingStats {
         let (views, connections) = (source.views, source.connections.clone());
         let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        ServingStats { views, connections, ..stats }
+        ServingStats { views, connections, streams: self.streams.stats(), ..stats }
     }
 
     fn count(&self, page: Page, encoding: &'static str) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::summary::{EventsPage, RunRow, RunsPage};
+use plimsoll_schemas::summary::{EventsPage, Pulse, RunRow, RunsPage};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::core::alerting::CommandError;
@@ -46,6 +46,8 @@ pub enum Query {
     UnstoredPools(oneshot::Sender<Vec<Pool>>),
     /// The mesh, its nodes, and what asks them for their own histories.
     Asker(oneshot::Sender<(MeshName, Vec<NodeName>, AskHandle)>),
+    /// What pages that stay open need to know once a second.
+    Pulse(oneshot::Sender<Pulse>),
     /// Whether the aggregator is ready.
     Readiness(oneshot::Sender<Readiness>),
 }

@@ -16,6 +16,7 @@ use plimsoll_schemas::summary::{MESSAGEPACK, Presence, Verdict};
 use plimsoll_schemas::wire::{AlertType, EventSource};
 use serde_json::{Value, json};
 
+use super::index::INDEX;
 use super::*;
 use crate::core::fleet::Trouble;
 use crate::core::history::Resolution;
@@ -61,7 +62,7 @@ async fn methods(router: Router, path: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_document_has_every_route_with_its_methods_and_no_other() {
-    let (router, _queries) = routes(&Metrics::default(), None);
+    let (router, _queries) = routes(&Metrics::default(), None, &[]);
     let mut served = Methods::new();
     for path in paths(&router) {
         let methods = methods(router.clone(), &path).await;

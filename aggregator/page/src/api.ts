@@ -1,0 +1,129 @@
+// Requests to the aggregator: the same API that scripts use. Times are the aggregator's; the
+// browser's clock may be wrong, and is used for differences only.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { useLive } from "./live";
+
+/** A response that is not a success, with the reason in words. */
+export class Failure extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+  ) {
+    super(message);
+  }
+}
+
+let ahead = 0;
+
+/** Seconds since 1970 on the aggregator's clock. */
+export const now = (): number => Date.now() / 1000 + ahead;
+
+/** How far the aggregator's clock is ahead of this browser's, in seconds. */
+export const clockAhead = (): number => ahead;
+
+export function noteTime(atSeconds: number): void {
+  ahead = atSeconds - Date.now() / 1000;
+}
+
+export type Query = Record<string, string | number | string[] | undefined>;
+
+/** A path with its parameters; those that are undefined are left out. */
+export function path(base: string, query: Query = {}): string {
+  const pairs = new URLSearchParams();
+  for (const [key, value] of Object.entries(query)) {
+    for (const one of Array.isArray(value) ? value : [value]) {
+      if (one !== undefined && one !== "") pairs.append(key, String(one));
+    }
+  }
+  const text = pairs.toString();
+  return text ? `${base}?${text}` : base;
+}
+
+/** Names of runs are numbers above 2^53: those are kept as text where the browser can. */
+function exact(_key: string, value: unknown, context?: { source?: string }): unknown {
+  const isInexact = typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER;
+  return isInexact ? (context?.source ?? value) : value;
+}
+
+const parse = JSON.parse as (text: string, reviver?: typeof exact) => unknown;
+
+export async function get<T>(url: string, signal?: AbortSignal): Promise<T> {
+  const response = await fetch(url, { signal, headers: { accept: "application/json" } });
+  const text = await response.text();
+  if (!response.ok) throw new Failure(response.status, text.trim() || response.statusText);
+  if (!response.headers.get("content-type")?.startsWith("application/json")) return text as T;
+  const page = (/\d{16}/.test(text) ? parse(text, exact) : parse(text)) as { at_seconds?: number };
+  if (page.at_seconds) noteTime(page.at_seconds);
+  return page as T;
+}
+
+/** A change, with the token that is held in memory alone. */
+export async function change(
+  method: "POST" | "DELETE",
+  url: string,
+  token: string,
+  body?: unknown,
+): Promise<void> {
+  const headers: Record<string, string> = { authorization: `Bearer ${token}` };
+  if (body !== undefined) headers["content-type"] = "application/json";
+  const response = await fetch(url, { method, headers, body: JSON.stringify(body) });
+  const text = await response.text();
+  if (!response.ok) throw new Failure(response.status, text.trim() || response.statusText);
+}
+
+export interface Loaded<T> {
+  data?: T;
+  error?: Error;
+  /** Whether `data` is that of the wanted request, and not of the one before. */
+  isCurrent: boolean;
+  reload: () => void;
+}
+
+/** After so many pulses a request that failed is made again, if its answer does not get old. */
+const RETRY = 5;
+
+/**
+ * What a URL answers, requested again after so many pulses of the aggregator; 0 means once. A
+ * response that takes long makes the next one wait as long. With `keep`, the answer to the URL
+ * before stays until there is one to the new URL.
+ */
+export function useData<T>(url: string | null, every = 1, keep = false): Loaded<T> {
+  const { tick } = useLive();
+  const [state, setState] = useState<{ url?: string; data?: T; error?: Error }>({});
+  const [asked, setAsked] = useState(0);
+  const busy = useRef<AbortController | null>(null);
+  const last = useRef({ url: "", asked: 0, tick: -1, took: 0 });
+  const isCurrent = state.url === url;
+  const error = isCurrent ? state.error : undefined;
+
+  useEffect(() => {
+    if (url === null) return;
+    const before = last.current;
+    const isNew = before.url !== url || before.asked !== asked;
+    const pulses = every || (error ? RETRY : Infinity);
+    const wait = Math.max(pulses, Math.ceil(before.took / 500));
+    if (!isNew && (busy.current || tick - before.tick < wait)) return;
+    busy.current?.abort();
+    const request = new AbortController();
+    busy.current = request;
+    const begun = performance.now();
+    last.current = { url, asked, tick, took: isNew ? 0 : before.took };
+    get<T>(url, request.signal)
+      .then((data) => setState({ url, data }))
+      .catch((error: Error) => {
+        if (request.signal.aborted) return;
+        // What was shown stays, unless it was about something else.
+        setState((old) => (old.url === url ? { ...old, error } : { url, error }));
+      })
+      .finally(() => {
+        if (busy.current !== request) return;
+        busy.current = null;
+        last.current.took = performance.now() - begun;
+      });
+  }, [url, every, tick, asked]);
+  useEffect(() => () => busy.current?.abort(), []);
+
+  const reload = () => setAsked((n) => n + 1);
+  return { data: isCurrent || keep ? state.data : undefined, error, isCurrent, reload };
+}

@@ -1,0 +1,154 @@
+// The frame of all views: names of views, state of the connection, and the view that the URL names.
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { clockAhead } from "./api";
+import { LiveContext, type Live, useStream } from "./live";
+import { State, To } from "./parts";
+import { TokenContext, useTokenState } from "./token";
+import { count, span, when } from "./units";
+import { UrlContext, useAddress } from "./url";
+import { Alert } from "./views/alert";
+import { Alerts } from "./views/alerts";
+import { Backpressure } from "./views/backpressure";
+import { Budgets } from "./views/budgets";
+import { Drills } from "./views/drills";
+import { Latency } from "./views/latency";
+import { Node } from "./views/node";
+import { Nodes } from "./views/nodes";
+import { Runbook } from "./views/runbook";
+import { Compare, Run, Runs } from "./views/runs";
+
+/** Each view with the tab that it is under. */
+const VIEWS: Record<string, [string, () => ComponentChildren]> = {
+  budgets: ["budgets", Budgets],
+  latency: ["latency", Latency],
+  nodes: ["nodes", Nodes],
+  node: ["nodes", Node],
+  backpressure: ["backpressure", Backpressure],
+  alerts: ["alerts", Alerts],
+  alert: ["alerts", Alert],
+  runbook: ["alerts", Runbook],
+  runs: ["runs", Runs],
+  run: ["runs", Run],
+  compare: ["runs", Compare],
+  drills: ["drills", Drills],
+};
+const TABS = ["budgets", "latency", "nodes", "backpressure", "alerts", "runs", "drills"];
+/** A difference that makes times confusing. */
+const CLOCK_SECONDS = 5;
+
+export function App() {
+  const url = useAddress();
+  const [isPaused, setPaused] = useState(false);
+  const live = useStream(isPaused);
+  const token = useTokenState();
+  const name = VIEWS[url.params.view ?? ""] ? url.params.view! : "budgets";
+  const [tab, View] = VIEWS[name]!;
+  useEffect(() => {
+    const about = url.params.rule ?? url.params.node ?? url.params.operation ?? url.params.run;
+    const firing = live.pulse?.firing ? `(${live.pulse.firing}) ` : "";
+    document.title = `${firing}${about ? `${about} · ` : ""}${name} · Plimsoll`;
+  }, [url.params, name, live.pulse?.firing]);
+  return (
+    <UrlContext.Provider value={url}>
+      <LiveContext.Provider value={live}>
+        <TokenContext.Provider value={token}>
+          <a class="skip" href="#main">
+            Skip to the content
+          </a>
+          <header class="top">
+            <a class="brand" href="?">
+              <svg viewBox="0 0 32 32" aria-hidden="true">
+                <circle cx="16" cy="16" r="9" />
+                <path d="M2 16h28" />
+              </svg>
+              Plimsoll
+            </a>
+            <nav aria-label="Views">
+              {TABS.map((of) => (
+                <To key={of} view={of} current={of === tab}>
+                  {of}
+                  {of === "alerts" && <Badge live={live} />}
+                </To>
+              ))}
+            </nav>
+            <Connection live={live} isPaused={isPaused} onPause={() => setPaused(!isPaused)} />
+          </header>
+          <main id="main">
+            <Notices live={live} />
+            <View />
+          </main>
+        </TokenContext.Provider>
+      </LiveContext.Provider>
+    </UrlContext.Provider>
+  );
+}
+
+function Badge({ live }: { live: Live }) {
+  const { firing = 0, pending = 0 } = live.pulse ?? {};
+  if (firing + pending === 0) return null;
+  return (
+    <span class={`badge ${firing ? "bad" : "warn"}`}>
+      {firing ? `${count(firing)} firing` : `${count(pending)} pending`}
+    </span>
+  );
+}
+
+interface ConnectionProps {
+  live: Live;
+  isPaused: boolean;
+  onPause: () => void;
+}
+
+function Connection({ live, isPaused, onPause }: ConnectionProps) {
+  const { state, pulse } = live;
+  const words = {
+    live: "live",
+    connecting: "connecting",
+    lost: "no stream, asking again",
+    paused: "paused",
+  };
+  return (
+    <div class="connection">
+      <span class={state === "live" ? "good" : "warn"}>
+        <span aria-hidden="true">{state === "live" ? "●" : "◆"}</span> {words[state]}
+      </span>
+      <time class="clock">{pulse ? when(pulse.at_seconds).slice(11) : ""}</time>
+      <button type="button" aria-pressed={isPaused} onClick={onPause}>
+        {isPaused ? "Go on" : "Pause"}
+      </button>
+    </div>
+  );
+}
+
+function Notices({ live }: { live: Live }) {
+  const { pulse, state } = live;
+  const ahead = clockAhead();
+  return (
+    <div role="status">
+      {state === "lost" && (
+        <p class="notice">
+          The aggregator does not answer, as during a restart. What is shown is as old as the clock
+          above states; this page asks again by itself.
+        </p>
+      )}
+      {pulse && !pulse.ready && (
+        <p class="notice">
+          The aggregator is reading what it missed; figures of the fleet are not whole yet.
+        </p>
+      )}
+      {pulse && pulse.broker !== "jetstream" && (
+        <p class="notice">
+          Broker: <State of={pulse.broker === "core" ? "warning" : "failed"} /> {pulse.broker}.
+        </p>
+      )}
+      {pulse && Math.abs(ahead) > CLOCK_SECONDS && (
+        <p class="notice">
+          This browser's clock is {span(Math.abs(ahead))} {ahead > 0 ? "behind" : "ahead of"} the
+          aggregator's. Times here are the aggregator's.
+        </p>
+      )}
+    </div>
+  );
+}

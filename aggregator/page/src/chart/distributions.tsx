@@ -1,0 +1,113 @@
+// Two distributions over one axis of latency: the share of samples in each band, and the table.
+
+import { useMemo, useState } from "preact/hooks";
+import { Count, Figures } from "../parts";
+import { latency, percent } from "../units";
+import { logScale, position, ticks, valueAt } from "./scale";
+
+export interface Bucket {
+  lower: number;
+  upper: number;
+  count: number;
+}
+
+interface Props {
+  label: string;
+  names: [string, string];
+  buckets: [Bucket[], Bucket[]];
+  limits: number[];
+}
+
+const BANDS = 48;
+const [WIDTH, HEIGHT, BOTTOM] = [960, 180, 22];
+
+export function Distributions({ label, names, buckets, limits }: Props) {
+  const [isOpen, setOpen] = useState(false);
+  const all = buckets.flat();
+  const scale = useMemo(
+    () => logScale([...all.flatMap((of) => [of.lower, of.upper]), ...limits]),
+    [buckets],
+  );
+  const sums = useMemo(
+    () =>
+      buckets.map((of) => {
+        const bands = new Array<number>(BANDS).fill(0);
+        for (const { lower, upper, count } of of) {
+          const middle = Math.sqrt(Math.max(lower, scale.min) * upper);
+          const band = Math.floor(position(scale, middle) * BANDS);
+          bands[Math.min(Math.max(band, 0), BANDS - 1)]! += count;
+        }
+        return bands;
+      }),
+    [buckets, scale],
+  );
+  const totals = sums.map((bands) => bands.reduce((sum, n) => sum + n, 0) || 1);
+  const shares = sums.map((bands, n) => bands.map((count) => count / totals[n]!));
+  const most = Math.max(...shares.flat(), 1e-6);
+  const x = (value: number) => position(scale, value) * WIDTH;
+  const y = (share: number) => (1 - share / most) * (HEIGHT - BOTTOM - 8) + 8;
+  const steps = (of: number[]) =>
+    of
+      .map(
+        (share, n) =>
+          `${n ? "L" : "M"}${(n / BANDS) * WIDTH} ${y(share)}H${((n + 1) / BANDS) * WIDTH}`,
+      )
+      .join("");
+  const ends = Array.from({ length: BANDS + 1 }, (_, n) => valueAt(scale, n / BANDS));
+  return (
+    <figure class="chart">
+      <svg class="distributions" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
+        {ticks(scale, 10).map((value) => (
+          <g key={value}>
+            <line class="axis" x1={x(value)} x2={x(value)} y1="0" y2={HEIGHT - BOTTOM} />
+            <text x={x(value)} y={HEIGHT - 5}>
+              {latency(value)}
+            </text>
+          </g>
+        ))}
+        {limits.map((limit) => (
+          <line key={limit} class="limit" x1={x(limit)} x2={x(limit)} y1="0" y2={HEIGHT - BOTTOM} />
+        ))}
+        {shares.map((of, n) => (
+          <path
+            key={n}
+            class={`series-${n + 1}`}
+            d={steps(of)}
+            stroke-dasharray={n ? "7 3" : undefined}
+          />
+        ))}
+      </svg>
+      <p class="legend">
+        {names.map((name, n) => (
+          <span key={name}>
+            <svg class="key" viewBox="0 0 24 8" aria-hidden="true">
+              <line
+                x2="24"
+                y1="4"
+                y2="4"
+                class={`series-${n + 1}`}
+                stroke-dasharray={n ? "7 3" : undefined}
+              />
+            </svg>
+            {name}
+          </span>
+        ))}
+        <span>share of samples, at most {percent(most)} in a band</span>
+      </p>
+      <Figures
+        open={isOpen}
+        onOpen={setOpen}
+        caption={label}
+        head={["latency", ...names]}
+        rows={ends.slice(0, -1).map((lower, n) => [
+          `${latency(lower)} to ${latency(ends[n + 1])}`,
+          ...sums.map((bands, of) => (
+            <>
+              <Count of={bands[n]!} /> ({percent(bands[n]! / totals[of]!, 2)})
+            </>
+          )),
+        ])}
+      />
+    </figure>
+  );
+}

@@ -1,0 +1,182 @@
+// Small pieces that views share.
+
+import type { ComponentChildren } from "preact";
+import type { Failure } from "./api";
+import type { AlertState, Labels, Presence, Verdict } from "./model";
+import { count, latency, nanos, span } from "./units";
+import { href } from "./url";
+
+/** A link to another view. */
+export function To({
+  children,
+  current,
+  ...to
+}: { children: ComponentChildren; current?: boolean } & Record<string, unknown>) {
+  return (
+    <a href={href(to as Record<string, string>)} aria-current={current ? "page" : undefined}>
+      {children}
+    </a>
+  );
+}
+
+/** A latency with its exact value. */
+export const Nanos = ({ ns }: { ns: number | null }) =>
+  ns === null ? <span>–</span> : <data value={String(ns)}>{nanos(ns)}</data>;
+
+export const Seconds = ({ of }: { of: number | null | undefined }) =>
+  of === null || of === undefined ? <span>–</span> : <data value={String(of)}>{latency(of)}</data>;
+
+export const Count = ({ of }: { of: number | string }) => (
+  <data value={String(of)}>{count(of)}</data>
+);
+
+/** A confidence interval, which few samples leave open at one end. */
+export const Between = ({ low, high }: { low: ComponentChildren; high: ComponentChildren }) =>
+  high ? (
+    <>
+      {low} to {high}
+    </>
+  ) : (
+    <>above {low}</>
+  );
+
+type Word = Verdict | AlertState | Presence | string;
+
+/** Shape and word first, colour last: each state is known without colours. */
+const SIGNS: Record<string, [string, string]> = {
+  breach: ["▲", "bad"],
+  firing: ["▲", "bad"],
+  critical: ["▲", "bad"],
+  open: ["▲", "bad"],
+  worse: ["▲", "bad"],
+  failed: ["▲", "bad"],
+  uncertain: ["◆", "warn"],
+  pending: ["◆", "warn"],
+  warning: ["◆", "warn"],
+  silent: ["◆", "warn"],
+  half_open: ["◆", "warn"],
+  not_enough_data: ["○", "none"],
+  not_comparable: ["○", "none"],
+  insufficient: ["○", "none"],
+  no_data: ["○", "none"],
+  left: ["○", "none"],
+  no_end: ["○", "none"],
+  inactive: ["○", "none"],
+  info: ["○", "none"],
+};
+
+export function State({ of, children }: { of: Word; children?: ComponentChildren }) {
+  const [sign, tone] = SIGNS[of] ?? ["●", "good"];
+  return (
+    <span class={`state ${tone}`}>
+      <span aria-hidden="true">{sign}</span> {of.replaceAll("_", " ")}
+      {children}
+    </span>
+  );
+}
+
+export function Problem({ error, what }: { error?: Error; what: string }) {
+  if (!error) return null;
+  const status = (error as Failure).status;
+  const text = status
+    ? error.message
+    : "the aggregator does not answer; this page asks again by itself";
+  return (
+    <p class="problem" role="alert">
+      {what}: {text}
+    </p>
+  );
+}
+
+export const Loading = ({ what }: { what: string }) => (
+  <p class="muted" aria-busy="true">
+    Loading {what}…
+  </p>
+);
+
+export const LabelList = ({ of }: { of: Labels }) => (
+  <>
+    {Object.entries(of).map(([key, value]) => (
+      <span class="label" key={key}>
+        {key}={value}
+      </span>
+    ))}
+  </>
+);
+
+export const Ago = ({ at, now }: { at: number; now: number }) => (
+  <span>{now - at < 2 ? "now" : `${span(now - at)} ago`}</span>
+);
+
+interface TableProps {
+  caption: string;
+  head: ComponentChildren[];
+  rows: ComponentChildren[][];
+  /** Columns from this one on are numbers. */
+  numbers?: number;
+  /** Of these, columns of words. */
+  words?: number[];
+}
+
+export function Table({ caption, head, rows, numbers = 1, words = [] }: TableProps) {
+  const kind = (n: number) => (n >= numbers && !words.includes(n) ? "number" : undefined);
+  return (
+    <div class="scroll" tabIndex={0} role="region" aria-label={caption}>
+      <table>
+        <caption class="unseen">{caption}</caption>
+        <thead>
+          <tr>
+            {head.map((cell, n) => (
+              <th key={n} scope="col" class={kind(n)}>
+                {cell}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {rows.map((row, n) => (
+            <tr key={n}>
+              {row.map((cell, of) => (
+                <td key={of} class={kind(of)}>
+                  {cell}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+/** The figures of a chart; made only when someone opens it. */
+export function Figures({
+  open,
+  onOpen,
+  ...table
+}: TableProps & { open: boolean; onOpen: (open: boolean) => void }) {
+  return (
+    <details
+      class="figures"
+      open={open}
+      onToggle={(event) => onOpen((event.currentTarget as HTMLDetailsElement).open)}
+    >
+      <summary>Table</summary>
+      {open && <Table {...table} />}
+    </details>
+  );
+}
+
+/** Names with what belongs to them. */
+export function Facts({ of }: { of: [string, ComponentChildren][] }) {
+  return (
+    <dl class="facts">
+      {of.map(([name, value]) => (
+        <div key={name}>
+          <dt>{name}</dt>
+          <dd>{value}</dd>
+        </div>
+      ))}
+    </dl>
+  );
+}

@@ -1,0 +1,41 @@
+// The token that changes need. It is in this tab's memory, goes nowhere but into the header of a
+// change, and is gone when the tab is closed or loaded again.
+
+import { createContext } from "preact";
+import { useContext, useId, useState } from "preact/hooks";
+import { change } from "./api";
+
+interface Token {
+  value: string;
+  set: (value: string) => void;
+  send: (method: "POST" | "DELETE", url: string, body?: unknown) => Promise<void>;
+}
+
+const Context = createContext<Token>({ value: "", set: () => {}, send: async () => {} });
+export const useToken = (): Token => useContext(Context);
+export const TokenContext = Context;
+
+export function useTokenState(): Token {
+  const [value, set] = useState("");
+  return { value, set, send: (method, url, body) => change(method, url, value, body) };
+}
+
+/** Asks for the token where something is to be changed. */
+export function Change({ what }: { what: string }) {
+  const token = useToken();
+  const id = useId();
+  const onSubmit = (event: Event) => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    token.set(String(new FormData(form).get("token") ?? "").trim());
+    form.reset();
+  };
+  return (
+    <form class="token" onSubmit={onSubmit}>
+      <label for={id}>{what}, enter the token of http.token_file</label>
+      <input id={id} name="token" type="password" autocomplete="off" required />
+      <button>Use it</button>
+      <span class="muted">It stays in this tab's memory.</span>
+    </form>
+  );
+}

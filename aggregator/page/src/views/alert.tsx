@@ -1,0 +1,343 @@
+// One alert: what was found, which nodes are to blame, how the samples were before and are now, what
+// to do about it; and acknowledging and silencing it.
+
+import type { ComponentChildren } from "preact";
+import { useState } from "preact/hooks";
+import { now, path, useData } from "../api";
+import { type Alert as Row, type Bar, nodeOf, type Worst } from "../model";
+import { Ago, Between, Count, Facts, LabelList, Loading, Problem, Seconds, State } from "../parts";
+import { Table, To } from "../parts";
+import { Change, useToken } from "../token";
+import { latency, percent, reading, span, when } from "../units";
+import { useUrl } from "../url";
+import { Section, sectionOf } from "./runbook";
+
+export function Alert() {
+  const { params } = useUrl();
+  const { rule = "", node = "", operation = "" } = params;
+  const url = path("api/v1/alerts", { rule, node: node || undefined });
+  const { data, error, reload } = useData<{ alerts: Row[] }>(rule ? url : null, 2);
+  const alert = data?.alerts.find(
+    (of) => nodeOf(of.scope) === node && (!operation || of.operation === operation),
+  );
+  const about = node || "the fleet";
+  return (
+    <>
+      <h1 tabIndex={-1}>
+        {rule} <span class="muted">of {about}</span>
+      </h1>
+      <Problem error={error} what={data ? "This is old" : "The alert"} />
+      {!data && !error && <Loading what="the alert" />}
+      {data && !alert && (
+        <p>
+          This alert is not active: it has ended, or has not begun. The links below lead to its time
+          and to what to do about it.
+        </p>
+      )}
+      {alert && <Active alert={alert} reload={reload} />}
+      <Links alert={alert} />
+      <Runbook runbook={alert ? alert.runbook : `#${rule}`} rule={rule} />
+    </>
+  );
+}
+
+/** Links to the time of the alert, which its own link has. */
+function Links({ alert }: { alert?: Row }) {
+  const { params } = useUrl();
+  const { node, operation } = params;
+  const since = alert?.firing_since_seconds ?? alert?.since_seconds;
+  const around = since !== undefined && {
+    from: Math.round((since - 900) * 1000),
+    to: Math.round(Math.max(since + 900, Math.min(now(), since + 7_200)) * 1000),
+  };
+  const time = params.from ? { from: params.from, to: params.to } : around || {};
+  const isLatency = operation && !/^(sensor|counter|gauge):/.test(operation) && operation !== "-";
+  return (
+    <p class="fleet">
+      {isLatency && (
+        <To view="latency" operation={operation} {...time}>
+          {operation} of the fleet at that time
+        </To>
+      )}
+      {node && (
+        <To view="node" node={node} operation={isLatency ? operation : undefined} {...time}>
+          {node} at that time
+        </To>
+      )}
+    </p>
+  );
+}
+
+function Active({ alert, reload }: { alert: Row; reload: () => void }) {
+  const { context } = alert;
+  const since = alert.firing_since_seconds ?? alert.since_seconds;
+  return (
+    <>
+      <p class="judged">
+        <State of={alert.state} /> <State of={alert.severity} /> {alert.summary}
+      </p>
+      <Facts
+        of={[
+          [
+            "since",
+            <>
+              {when(since)} (<Ago at={since} now={now()} />)
+            </>,
+          ],
+          ["operation", alert.operation],
+          ...evidence(alert),
+          ["data", alert.data.replaceAll("_", " ")],
+          ...(alert.flaps > 0 ? ([["fired again", `${alert.flaps} times`]] as Fact[]) : []),
+          ...(alert.acknowledged
+            ? ([
+                [
+                  "acknowledged",
+                  `by ${alert.acknowledged.by} until ${when(alert.acknowledged.until_seconds)}` +
+                    (alert.acknowledged.comment && `: ${alert.acknowledged.comment}`),
+                ],
+              ] as Fact[])
+            : []),
+          ...(alert.silenced_by.length > 0
+            ? ([["silenced", `by silence ${alert.silenced_by.join(", ")}`]] as Fact[])
+            : []),
+        ]}
+      />
+      <Act alert={alert} reload={reload} />
+      {context && context.worst.length > 0 && (
+        <section>
+          <h2>Worst nodes{context.worst_window && ` over ${context.worst_window}`}</h2>
+          <Worsts worst={context.worst} />
+        </section>
+      )}
+      {context && context.during.length > 0 && (
+        <section>
+          <h2>Samples before and during</h2>
+          <BeforeDuring {...context} evidence={alert.evidence} />
+        </section>
+      )}
+    </>
+  );
+}
+
+type Fact = [string, ComponentChildren];
+
+/** The figures on which it was judged, by the kind of rule. */
+function evidence({ evidence: of }: Row): Fact[] {
+  if (!of) return [];
+  const n = (key: string) => of[key] as number;
+  if ("value_seconds" in of) {
+    const facts: Fact[] = [
+      [
+        `p${Number((n("quantile") * 100).toPrecision(6))} over ${of.window}`,
+        <Seconds of={n("value_seconds")} />,
+      ],
+      ["limit", <Seconds of={n("limit_seconds")} />],
+      [
+        "lies within",
+        <Between
+          low={<Seconds of={n("lower_seconds")} />}
+          high={of.upper_seconds !== null && <Seconds of={of.upper_seconds as number} />}
+        />,
+      ],
+      [
+        "over the limit",
+        <>
+          <Count of={n("over")} /> of <Count of={n("samples")} /> samples
+        </>,
+      ],
+    ];
+    const stretch = of.stretch as { seconds: number; samples: number; over: number } | undefined;
+    if (stretch) {
+      const { seconds, samples, over } = stretch;
+      facts.push(["shown by", `${over} of ${samples} samples over it in ${span(seconds)}`]);
+    }
+    return facts;
+  }
+  if ("long_burn" in of) {
+    return [
+      ["objective", percent(n("objective"), 2)],
+      [`burn rate over ${of.long}`, Number(n("long_burn").toPrecision(3))],
+      [`burn rate over ${of.short}`, Number(n("short_burn").toPrecision(3))],
+      ["fires at", n("factor")],
+      ["error budget left", percent(n("remaining"))],
+    ];
+  }
+  if ("gap_samples" in of) return [["samples missing", <Count of={n("gap_samples")} />]];
+  const metric = String(of.metric);
+  const unit = /_(bytes|ratio|seconds|celsius|hertz|watts)(_total)?$/.exec(metric)?.[1] ?? null;
+  return [
+    [metric, <data value={String(of.value)}>{reading(n("value"), unit)}</data>],
+    ["fires if", `${of.comparison} than ${reading(n("threshold"), unit)}`],
+    ["labels", <LabelList of={of.labels as Record<string, string>} />],
+  ];
+}
+
+function Worsts({ worst }: { worst: Worst[] }) {
+  const machine = ({ hardware }: Worst) =>
+    Object.entries(hardware)
+      .filter(([, value]) => value !== null && value !== false && value !== 0)
+      .map(([key, value]) => {
+        const unit = key.endsWith("celsius") ? "celsius" : "ratio";
+        const name = key.replace(/_(ratio|celsius)$/, "").replaceAll("_", " ");
+        return value === true ? name : `${name} ${reading(value as number, unit)}`;
+      })
+      .join(", ");
+  return (
+    <Table
+      caption="Worst nodes"
+      words={[4]}
+      head={["node", "share", "over", "samples", "machine", "depth", "rerouted", "round trip"]}
+      rows={worst.map((of) => [
+        <>
+          <To view="node" node={of.node}>
+            {of.node}
+          </To>{" "}
+          <LabelList of={of.labels} />
+        </>,
+        percent(of.share),
+        <Count of={of.over} />,
+        <Count of={of.samples} />,
+        machine(of) || "no reading",
+        <Count of={of.bus.outbox_depth} />,
+        <Count of={of.bus.rerouted} />,
+        <Seconds of={of.bus.round_trip_seconds} />,
+      ])}
+    />
+  );
+}
+
+interface BarsProps {
+  before: Bar[];
+  during: Bar[];
+  evidence: Row["evidence"];
+}
+
+/** Two histograms with the same bars: shares, since the numbers of samples differ. */
+function BeforeDuring({ before, during, evidence }: BarsProps) {
+  const limit = evidence?.limit_seconds as number | undefined;
+  const sum = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.samples, 0) || 1;
+  const [all, now] = [sum(before), sum(during)];
+  const share = (bars: Bar[], n: number, of: number) => (bars[n]?.samples ?? 0) / of;
+  const rows = during.map((bar, n) => ({
+    name: `${n > 0 ? latency(during[n - 1]!.up_to) : "0"} to ${latency(bar.up_to)}`,
+    isOver: limit !== undefined && n > 0 && during[n - 1]!.up_to >= limit,
+    before: share(before, n, all),
+    during: share(during, n, now),
+    counts: [before[n]?.samples ?? 0, bar.samples],
+  }));
+  const bar = (of: number, kind: string) => (
+    <svg viewBox="0 0 100 10" preserveAspectRatio="none" aria-hidden="true" class="share">
+      <rect class={kind} width={of * 100} height="10" />
+    </svg>
+  );
+  return (
+    <Table
+      caption="Samples before and during the alert, by latency"
+      words={[1, 3]}
+      head={["latency", "share before", "samples before", "share during", "samples during"]}
+      rows={rows.map((row) => [
+        <span class={row.isOver ? "bad" : undefined}>
+          {row.name}
+          {row.isOver && " ▲ over the limit"}
+        </span>,
+        bar(row.before, "before"),
+        <>
+          <Count of={row.counts[0]!} /> ({percent(row.before)})
+        </>,
+        bar(row.during, row.isOver ? "during over" : "during"),
+        <>
+          <Count of={row.counts[1]!} /> ({percent(row.during)})
+        </>,
+      ])}
+    />
+  );
+}
+
+/** Acknowledging and silencing. */
+function Act({ alert, reload }: { alert: Row; reload: () => void }) {
+  const token = useToken();
+  const [failed, setFailed] = useState<Error>();
+  const [done, setDone] = useState("");
+  if (!token.value) return <Change what="To acknowledge or silence it" />;
+
+  const node = nodeOf(alert.scope);
+  const { rule, operation } = alert;
+  const act = (what: string, sent: Promise<void>) => {
+    setFailed(undefined);
+    sent.then(() => {
+      setDone(what);
+      reload();
+    }, setFailed);
+  };
+  const onSubmit = (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = new FormData(event.currentTarget as HTMLFormElement);
+    const text = (name: string) => String(form.get(name) ?? "");
+    const said = { by: text("by"), comment: text("comment"), for: text("for") };
+    if ((event.submitter as HTMLButtonElement).value === "silence") {
+      const match = { rule, operation, ...(node && { node }) };
+      act("Silenced.", token.send("POST", "api/v1/silences", { match, ...said }));
+    } else {
+      const of = { rule, operation, ...(node && { node }), ...said };
+      act("Acknowledged.", token.send("POST", "api/v1/alerts/acknowledge", of));
+    }
+  };
+  const unacknowledge = () => {
+    const url = path("api/v1/alerts/acknowledge", { rule, operation, node: node || undefined });
+    act("The acknowledgement is removed.", token.send("DELETE", url));
+  };
+  return (
+    <form class="act" onSubmit={onSubmit} aria-label="Acknowledge or silence">
+      <label>
+        Your name <input name="by" required maxLength={64} autocomplete="username" />
+      </label>
+      <label>
+        Comment <input name="comment" maxLength={512} />
+      </label>
+      <label>
+        For{" "}
+        <select name="for">
+          {["30m", "2h", "8h", "1d", "7d"].map((of) => (
+            <option key={of} selected={of === "2h"}>
+              {of}
+            </option>
+          ))}
+        </select>
+      </label>
+      <button value="acknowledge">Acknowledge</button>
+      <button value="silence">Silence</button>
+      {alert.acknowledged && (
+        <button type="button" onClick={unacknowledge}>
+          Remove acknowledgement
+        </button>
+      )}
+      <button type="button" onClick={() => token.set("")}>
+        Forget the token
+      </button>
+      <output aria-live="polite">{done}</output>
+      <Problem error={failed} what="Nothing was changed" />
+    </form>
+  );
+}
+
+function Runbook({ runbook, rule }: { runbook: string | null; rule: string }) {
+  const section = sectionOf(runbook);
+  return (
+    <section>
+      <h2>Runbook</h2>
+      {section ? (
+        <Section name={section} />
+      ) : runbook && /^https?:\/\//.test(runbook) ? (
+        <p>
+          <a href={runbook} rel="noreferrer">
+            {runbook}
+          </a>
+        </p>
+      ) : (
+        <p class="muted">
+          The rule {rule} names none{runbook && `: ${runbook}`}.
+        </p>
+      )}
+    </section>
+  );
+}

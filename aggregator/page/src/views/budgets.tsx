@@ -1,0 +1,220 @@
+// Budgets: one load line each. What is nearest to its limit, or above it, comes first.
+
+import type { ComponentChildren } from "preact";
+import { useData } from "../api";
+import type { Budget, Summary, WindowRow } from "../model";
+import { Between, Count, Facts, Loading, Nanos, Problem, State, To } from "../parts";
+import { count, nanos, percent } from "../units";
+
+const URGENT = ["breach", "uncertain", "within", "insufficient", "no_data"];
+
+export const headroom = (of: Budget): number | null =>
+  of.value_ns === null ? null : 1 - of.value_ns / of.limit_ns;
+
+export function inOrder(budgets: Budget[]): Budget[] {
+  const rank = (of: Budget) => URGENT.indexOf(of.verdict) - (of.alert === "firing" ? 10 : 0);
+  return [...budgets].sort((a, b) => rank(a) - rank(b) || (headroom(a) ?? 2) - (headroom(b) ?? 2));
+}
+
+export function Budgets() {
+  const { data, error } = useData<Summary>("metrics/summary?nodes=0");
+  if (!data) return error ? <Problem error={error} what="Budgets" /> : <Loading what="budgets" />;
+  const budgets = inOrder(data.budgets.filter((of) => of.scope === "fleet"));
+  const of = (budget: Budget) =>
+    data.operations.find((row) => row.operation === budget.operation && row.scope === "fleet")
+      ?.windows[budget.window];
+  return (
+    <>
+      <h1 tabIndex={-1}>Budgets</h1>
+      <Problem error={error} what="These figures are old" />
+      <FleetLine summary={data} />
+      {data.rules_error && (
+        <p class="problem" role="alert">
+          Rule files: {data.rules_error}. The rules before stay in force.
+        </p>
+      )}
+      {budgets.length === 0 && <p>No budget is configured.</p>}
+      <div class="cards">
+        {budgets.map((budget) => (
+          <BudgetCard
+            key={budget.budget}
+            budget={budget}
+            window={of(budget)}
+            unmatched={data.unmatched.includes(budget.budget)}
+          />
+        ))}
+      </div>
+    </>
+  );
+}
+
+/** The fleet in one line. */
+function FleetLine({ summary }: { summary: Summary }) {
+  const { up = 0, silent = 0, left = 0 } = summary.presence;
+  const { recorded, merged } = summary.ledger;
+  return (
+    <p class="fleet">
+      <To view="nodes">
+        <Count of={up} /> nodes up
+      </To>
+      {silent > 0 && (
+        <To view="nodes" presence="silent">
+          <State of="silent">: {count(silent)}</State>
+        </To>
+      )}
+      {left > 0 && <span>{count(left)} left in good order</span>}
+      <To view="backpressure">
+        <Count of={merged} /> of <Count of={recorded} /> samples merged
+      </To>
+      {up + silent + left === 0 && (
+        <strong>No node has sent a message yet. Start plimsoll-node with the same broker.</strong>
+      )}
+    </p>
+  );
+}
+
+interface CardProps {
+  budget: Budget;
+  window?: WindowRow;
+  unmatched?: boolean;
+  node?: string;
+}
+
+export function BudgetCard({ budget, window, unmatched, node }: CardProps) {
+  const room = headroom(budget);
+  const quantile = `p${Number((budget.quantile * 100).toPrecision(6))}`;
+  const [nodes, expected] = budget.completeness;
+  const shortest = budget.burns?.[0];
+  const bounds = (key: "p50_ns" | "p99_ns") => {
+    const of = window?.approximate?.[key];
+    return of && of[0] !== of[1] ? ` (${nanos(of[0])} to ${nanos(of[1])})` : "";
+  };
+  const facts: [string, ComponentChildren][] = [
+    ["limit", <Nanos ns={budget.limit_ns} />],
+    ["headroom", <data value={String(room)}>{percent(room)}</data>],
+    [
+      "p50",
+      window ? (
+        <>
+          <Nanos ns={window.p50_ns} />
+          {bounds("p50_ns")}
+        </>
+      ) : (
+        "–"
+      ),
+    ],
+    [
+      "p99",
+      window ? (
+        <>
+          <Nanos ns={window.p99_ns} />
+          {bounds("p99_ns")}
+        </>
+      ) : (
+        "–"
+      ),
+    ],
+    [
+      `${quantile} lies within`,
+      <Between
+        low={<Nanos ns={budget.lower_ns} />}
+        high={budget.upper_ns !== null && <Nanos ns={budget.upper_ns} />}
+      />,
+    ],
+    [
+      "over the limit",
+      <>
+        <Count of={budget.over} /> of <Count of={budget.samples} /> samples
+      </>,
+    ],
+  ];
+  if (!node) {
+    const late = budget.nodes_late > 0 ? `, ${count(budget.nodes_late)} late` : "";
+    facts.push(["nodes with samples", `${count(nodes)} of ${count(expected)}${late}`]);
+  }
+  if (budget.objective !== null && !node) {
+    facts.push(["error budget left", percent(budget.budget_remaining)]);
+    facts.push([
+      `burn rate over ${shortest?.window ?? "–"}`,
+      shortest?.rate === null || !shortest ? "–" : Number(shortest.rate.toPrecision(3)),
+    ]);
+  }
+  return (
+    <article class={`card ${budget.verdict}`} aria-label={budget.budget}>
+      <header>
+        <h2>{budget.budget}</h2>
+        <State of={budget.verdict} />
+      </header>
+      <p class="judged">
+        <strong class="big">
+          <Nanos ns={budget.value_ns} />
+        </strong>{" "}
+        {quantile} of{" "}
+        {node ? (
+          budget.operation
+        ) : (
+          <To view="latency" operation={budget.operation}>
+            {budget.operation}
+          </To>
+        )}{" "}
+        over {budget.window}
+      </p>
+      <LoadLine budget={budget} window={window} />
+      <Facts of={facts} />
+      <footer>
+        {["firing", "pending", "resolved"].includes(budget.alert) && (
+          <To view="alert" rule={budget.budget} node={node} operation={budget.operation}>
+            alert <State of={budget.alert} />
+          </To>
+        )}
+        {budget.verdict === "within" && room !== null && room < 0 && (
+          <span class="muted">above the limit, by no more samples than chance explains</span>
+        )}
+        {unmatched && <span class="warn">no sample has matched it for minutes</span>}
+      </footer>
+    </article>
+  );
+}
+
+/**
+ * The load line: how deep the load is below the limit, which is drawn as the mark on a hull. The
+ * bar is the judged quantile, the bracket its confidence, the ticks p50 and p99.
+ */
+function LoadLine({ budget, window }: { budget: Budget; window?: WindowRow }) {
+  const { limit_ns: limit, value_ns: value, lower_ns: lower, upper_ns: upper } = budget;
+  const most = Math.max(limit * 1.25, (value ?? 0) * 1.05, (window?.p99_ns ?? 0) * 1.02);
+  const share = (ns: number) => (Math.min(ns, most) / most) * 100;
+  // In shares of the width, so that nothing is stretched.
+  const x = (ns: number) => `${share(ns)}%`;
+  const across = (ns: number, top: number, bottom: number) => (
+    <line x1={x(ns)} x2={x(ns)} y1={top} y2={bottom} />
+  );
+  const tick = (ns: number | null | undefined, name: string) =>
+    ns && (
+      <g class="tick">
+        {across(ns, 9, 31)}
+        <title>{`${name} ${nanos(ns)}`}</title>
+      </g>
+    );
+  const text = value === null ? "no samples" : `${nanos(value)} of a limit of ${nanos(limit)}`;
+  return (
+    <svg class="load" role="img" aria-label={text}>
+      <rect class="track" y="14" width="100%" height="12" />
+      <rect class="over" x={x(limit)} y="14" width={`${100 - share(limit)}%`} height="12" />
+      {value !== null && <rect class="bar" y="14" width={x(value)} height="12" />}
+      {lower !== null && upper !== null && (
+        <g class="bounds">
+          {across(lower, 16, 24)}
+          <line x1={x(lower)} x2={x(upper)} y1="20" y2="20" />
+          {across(upper, 16, 24)}
+        </g>
+      )}
+      {tick(window?.p50_ns, "p50")}
+      {tick(window?.p99_ns, "p99")}
+      <g class="mark">
+        {across(limit, 2, 38)}
+        <circle cx={x(limit)} cy="20" r="7" />
+      </g>
+    </svg>
+  );
+}

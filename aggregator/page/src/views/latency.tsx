@@ -1,0 +1,239 @@
+// One operation over time: exact counts as a heatmap, quantiles and samples below it.
+
+import { useMemo, useRef, useState } from "preact/hooks";
+import { now, path, useData } from "../api";
+import { HeatmapChart } from "../chart/heatmap";
+import { Lines, type Series } from "../chart/lines";
+import type { Heatmap, HistoryPage, OperationsPage, Point, Summary } from "../model";
+import { Count, Figures, Loading, Problem, Seconds } from "../parts";
+import { RangePicker, useRange } from "../range";
+import { count, latency, percent, when } from "../units";
+import { useUrl } from "../url";
+
+const QUANTILES = [0.5, 0.9, 0.99];
+/** The finest slots of the fleet's history. */
+const SLOT = 10;
+
+export function Latency() {
+  const { params, set } = useUrl();
+  const range = useRange("1h");
+  const known = useData<OperationsPage>("api/v1/operations", 30);
+  const summary = useData<Summary>("metrics/summary?nodes=0", 10);
+  const operation = params.operation ?? known.data?.operations[0];
+  const group = params.rollup && params.value ? { rollup: params.rollup, value: params.value } : {};
+  const budgets = summary.data?.budgets.filter((of) => of.operation === operation) ?? [];
+  const limits = [...new Set(budgets.map((of) => of.limit_ns))];
+  const asked = operation
+    ? { operation, ...range.query, ...group, step: range.step(SLOT) }
+    : undefined;
+  const over = limits.map((ns) => `${ns}ns`).join(",") || undefined;
+  const quantiles = QUANTILES.join(",");
+  const map = useData<Heatmap>(
+    asked ? path("api/v1/heatmap", { ...asked, bands: 60 }) : null,
+    range.every,
+    true,
+  );
+  const page = useData<HistoryPage>(
+    asked ? path("api/v1/query", { ...asked, quantiles, over }) : null,
+    range.every,
+    true,
+  );
+  // Both of one range, and until they are there those of the range before.
+  const held = useRef<{ about: string; map: Heatmap; page: HistoryPage } | null>(null);
+  const about = JSON.stringify([operation, group]);
+  if (map.isCurrent && page.isCurrent && map.data && page.data) {
+    held.current = { about, map: map.data, page: page.data };
+  }
+  const shown = held.current?.about === about ? held.current : undefined;
+  const error = known.error ?? map.error ?? page.error;
+  const names = known.data?.operations ?? [];
+  const groups = known.data?.groups.filter((of) => of.operation === operation) ?? [];
+  const choose = (text: string) => {
+    const at = text.indexOf("\u0000");
+    const of = at < 0 ? {} : { rollup: text.slice(0, at), value: text.slice(at + 1) };
+    set({ rollup: undefined, value: undefined, ...of });
+  };
+  return (
+    <>
+      <h1 tabIndex={-1}>Latency{operation ? ` of ${operation}` : ""}</h1>
+      <div class="controls">
+        <label>
+          Operation{" "}
+          <select
+            value={operation}
+            onChange={(event) =>
+              set({ operation: event.currentTarget.value, rollup: undefined, value: undefined })
+            }
+          >
+            {operation && !names.includes(operation) && <option>{operation}</option>}
+            {names.map((name) => (
+              <option key={name}>{name}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Of{" "}
+          <select
+            value={params.rollup ? `${params.rollup}\u0000${params.value}` : ""}
+            onChange={(event) => choose(event.currentTarget.value)}
+          >
+            <option value="">the fleet</option>
+            {groups
+              .filter((of) => of.values.length === 1)
+              .map(({ rollup, values: [value] }) => (
+                <option key={`${rollup} ${value}`} value={`${rollup}\u0000${value}`}>
+                  {rollup} {value || "(none)"}
+                </option>
+              ))}
+          </select>
+        </label>
+        <RangePicker range={range} />
+      </div>
+      <Problem error={error} what="The past" />
+      {known.data && names.length === 0 && !operation && (
+        <p>
+          No operation has been stored yet: the first ten seconds are stored when they are over.
+        </p>
+      )}
+      {shown && (
+        <Charts
+          map={shown.map}
+          page={shown.page}
+          limits={limits.map((ns) => ns / 1e9)}
+          zoom={range.zoom}
+        />
+      )}
+      {asked && !error && !shown && <Loading what="the past" />}
+    </>
+  );
+}
+
+interface ChartsProps {
+  map: Heatmap;
+  page: HistoryPage;
+  limits: number[];
+  zoom: (from: number, to: number) => void;
+}
+
+function Charts({ map, page, limits, zoom }: ChartsProps) {
+  const [cursor, setCursor] = useState<number | null>(null);
+  const [isOpen, setOpen] = useState(false);
+  const points = useMemo(() => byColumn(map, page), [map, page]);
+  const columns = useMemo(
+    () => points.map(({ from, to }) => ({ from, to: Math.min(to, page.to_seconds) })),
+    [points],
+  );
+  const total = points.reduce((sum, of) => sum + (of.point?.count ?? 0), 0);
+  const series = useMemo(() => quantileSeries(points.map((of) => of.point)), [points]);
+  const samples = useMemo<Series[]>(
+    () => [
+      {
+        name: "samples a second",
+        colour: 4,
+        values: points.map(({ point, from, to }) => {
+          // The newest column is not over yet.
+          const length = Math.min(to, now()) - from;
+          return point && length > 1 ? point.count / length : null;
+        }),
+      },
+    ],
+    [points],
+  );
+  const more = (n: number) => {
+    const point = points[n]?.point;
+    return point ? ` · ${inWords(point)}` : "";
+  };
+  const time = { from: map.from_seconds, to: map.to_seconds, cursor, onCursor: setCursor };
+  return (
+    <>
+      <p class="muted">
+        <Count of={total} /> samples in columns of {map.step_seconds} s, exact
+        {total === 0 && ": no sample lies in this range"}. History begins{" "}
+        {when(page.kept_from_seconds)}.
+      </p>
+      <HeatmapChart
+        map={map}
+        label={`Heatmap of ${page.operation} by time and latency`}
+        title="Samples by time and latency"
+        limits={limits}
+        more={more}
+        cursor={cursor}
+        onCursor={setCursor}
+        onZoom={zoom}
+      />
+      <Lines
+        {...time}
+        label={`Quantiles of ${page.operation} over time`}
+        title="Quantiles"
+        columns={columns}
+        series={series}
+        kind="log"
+        format={latency}
+        limits={limits}
+        onZoom={zoom}
+      />
+      <Lines
+        {...time}
+        label={`Samples of ${page.operation} a second over time`}
+        title="Samples a second"
+        columns={columns}
+        series={samples}
+        format={(value) => String(Number(value.toPrecision(3)))}
+        height={100}
+        onZoom={zoom}
+      />
+      <Figures
+        open={isOpen}
+        onOpen={setOpen}
+        caption={`${page.operation} by time`}
+        head={["from", "samples", "p50", "p90", "p99", "greatest", "over the limit", "complete"]}
+        rows={points.map(({ from, point }) => [
+          when(from),
+          <Count of={point?.count ?? 0} />,
+          ...QUANTILES.map((q) => <Seconds of={quantileOf(point, q)} />),
+          <Seconds of={point?.max} />,
+          point?.over.map((of) => count(of.over)).join(", ") || "–",
+          percent(point?.completeness),
+        ])}
+      />
+    </>
+  );
+}
+
+export const quantileOf = (point: Point | undefined, quantile: number): number | null =>
+  point?.quantiles.find((of) => of.quantile === quantile)?.value ?? null;
+
+const DASHES: (number[] | undefined)[] = [undefined, [6, 3], [2, 2]];
+
+export function quantileSeries(points: (Point | undefined)[]): Series[] {
+  const lines = QUANTILES.map((quantile, n) => ({
+    name: `p${quantile * 100}`,
+    colour: n,
+    dash: DASHES[n],
+    values: points.map((point) => quantileOf(point, quantile)),
+  }));
+  const greatest = points.map((point) => point?.max ?? null);
+  return [...lines, { name: "greatest", colour: 3, dash: [1, 3], values: greatest }];
+}
+
+export function inWords(point: Point): string {
+  const quantiles = point.quantiles.map((of) => `p${of.quantile * 100} ${latency(of.value)}`);
+  const over = point.over.map((of) => `${count(of.over)} over ${latency(of.limit)}`);
+  return [...quantiles, ...over].join(" · ");
+}
+
+interface Slot {
+  from: number;
+  to: number;
+  point?: Point;
+}
+
+/** The points of a query by the columns of a heatmap: a column without samples has none. */
+function byColumn(map: Heatmap, page: HistoryPage): Slot[] {
+  const { from_seconds: begin, step_seconds: step } = map;
+  const found = new Map(page.points.map((point) => [Math.round(point.from_seconds * 10), point]));
+  return map.counts.map((_, n) => {
+    const from = begin + n * step;
+    return { from, to: from + step, point: found.get(Math.round(from * 10)) };
+  });
+}

@@ -1,0 +1,297 @@
+// Runs, one of them, and two compared: how far each quantile has shifted, with its interval.
+
+import { useMemo, useState } from "preact/hooks";
+import { now, path, useData } from "../api";
+import { type Bucket, Distributions } from "../chart/distributions";
+import type { Change, Comparison, HistoryPage, RunPage, RunRow } from "../model";
+import { Ago, Count, Facts, LabelList, Loading, Nanos, Problem, Seconds, State } from "../parts";
+import { Table, To } from "../parts";
+import { count, percent, span, when } from "../units";
+import { href, useUrl } from "../url";
+
+export function Runs() {
+  const { params } = useUrl();
+  const { data, error } = useData<{ runs: RunRow[] }>("api/v1/runs", 3);
+  const [a, setA] = useState(params.a ?? "");
+  const [b, setB] = useState(params.b ?? "");
+  const runs = data?.runs ?? [];
+  const [newest, before] = runs;
+  const pick = (label: string, value: string, set: (name: string) => void) => (
+    <label>
+      {label}{" "}
+      <select value={value} onChange={(event) => set(event.currentTarget.value)}>
+        {runs.map((run) => (
+          <option key={run.name}>{run.name}</option>
+        ))}
+      </select>
+    </label>
+  );
+  const [from, to] = [a || before?.name || "", b || newest?.name || ""];
+  return (
+    <>
+      <h1 tabIndex={-1}>Runs</h1>
+      <Problem error={error} what={data ? "These runs are old" : "Runs"} />
+      {!data && !error && <Loading what="runs" />}
+      {data && runs.length === 0 && (
+        <p>
+          No run has begun. <code>plimsoll run begin NAME</code> begins one, and so does a client
+          that names its run.
+        </p>
+      )}
+      {runs.length > 1 && (
+        <div class="controls">
+          {pick("Compare", from, setA)}
+          {pick("with", to, setB)}
+          <a class="button" href={href({ view: "compare", a: from, b: to })}>
+            Compare
+          </a>
+        </div>
+      )}
+      {runs.length > 0 && (
+        <Table
+          caption="Runs"
+          numbers={6}
+          head={["run", "state", "begun", "took", "by", "labels", "exit code", "nodes"]}
+          rows={runs.map((run) => [
+            <To view="run" run={run.name}>
+              {run.name}
+            </To>,
+            <State of={run.state === "ended" && run.exit_code ? "failed" : run.state} />,
+            when(run.begun_seconds),
+            span((run.ended_seconds ?? now()) - run.begun_seconds),
+            run.by ?? "a job",
+            <LabelList of={run.labels} />,
+            run.exit_code ?? "–",
+            `${count(run.nodes.length)}${run.has_more_nodes ? " or more" : ""}`,
+          ])}
+        />
+      )}
+    </>
+  );
+}
+
+export function Run() {
+  const { params } = useUrl();
+  const name = params.run ?? "last";
+  const { data, error } = useData<RunPage>(`api/v1/runs/${encodeURIComponent(name)}`, 5);
+  if (!data) return error ? <Problem error={error} what="The run" /> : <Loading what="the run" />;
+  const end = data.ended_seconds ?? now();
+  const range = { from: Math.floor(data.begun_seconds * 1000), to: Math.ceil(end * 1000) };
+  const at = (of: RunPage["operations"][number], quantile: number) =>
+    of.quantiles.find((found) => found.quantile === quantile)?.value;
+  const group = data.by_label ? { rollup: "run", value: data.name } : {};
+  return (
+    <>
+      <h1 tabIndex={-1}>Run {data.name}</h1>
+      <Problem error={error} what="These figures are old" />
+      <Facts
+        of={[
+          ["state", <State of={data.state} />],
+          [
+            "begun",
+            <>
+              {when(data.begun_seconds)} (<Ago at={data.begun_seconds} now={now()} />)
+            </>,
+          ],
+          ["took", span(end - data.begun_seconds)],
+          ["exit code", data.exit_code ?? "–"],
+          ["begun by", data.by ?? "a job"],
+          ["samples", data.by_label ? "those with its name as label" : "all between its ends"],
+          ["complete", percent(data.completeness)],
+          ["labels", <LabelList of={data.labels} />],
+        ]}
+      />
+      {data.no_history && <p class="problem">{data.no_history}</p>}
+      <Table
+        caption={`Operations of ${data.name}`}
+        head={[
+          "operation",
+          "samples",
+          "mean",
+          "p50",
+          "p90",
+          "p99",
+          "p99.9",
+          "greatest",
+          "over budget",
+        ]}
+        rows={data.operations.map((of) => [
+          <To view="latency" operation={of.operation} {...range} {...group}>
+            {of.operation}
+          </To>,
+          <Count of={of.count} />,
+          <Seconds of={of.mean} />,
+          ...[0.5, 0.9, 0.99, 0.999].map((quantile) => <Seconds of={at(of, quantile)} />),
+          <Seconds of={of.max} />,
+          of.over_budget.map((over) => `${percent(over.share, 2)} of ${over.budget}`).join(", ") ||
+            "–",
+        ])}
+      />
+      {data.operations_omitted > 0 && <p>{count(data.operations_omitted)} more operations.</p>}
+      <h2>Nodes</h2>
+      <p class="fleet">
+        {data.nodes.map((node) => (
+          <To key={node} view="node" node={node} {...range}>
+            {node}
+          </To>
+        ))}
+        {data.has_more_nodes && "and more"}
+      </p>
+    </>
+  );
+}
+
+export function Compare() {
+  const { params } = useUrl();
+  const { a = "", b = "" } = params;
+  const url = a && b ? path("api/v1/runs/compare", { a, b }) : null;
+  const { data, error, reload } = useData<Comparison>(url, 0);
+  if (!url) return <p class="problem">The address names no two runs, a and b.</p>;
+  return (
+    <>
+      <h1 tabIndex={-1}>
+        {a} and {b}
+      </h1>
+      <Problem error={error} what="The comparison" />
+      {!data && !error && <Loading what="the comparison" />}
+      {data && (
+        <>
+          <p class="fleet">
+            <State of={data.verdict} />
+            <span>
+              {percent(data.confidence, 0)} intervals; changes below {percent(data.tolerance)} are
+              no change
+            </span>
+            <To view="run" run={a}>
+              {a}
+            </To>
+            <To view="run" run={b}>
+              {b}
+            </To>
+            <a href={href({ view: "compare", a: b, b: a })}>the other way round</a>
+            <button type="button" onClick={reload}>
+              Again
+            </button>
+          </p>
+          {Object.entries(data.operations).map(([operation, of]) => (
+            <Shifts key={operation} operation={operation} of={of} names={[a, b]} />
+          ))}
+        </>
+      )}
+    </>
+  );
+}
+
+interface ShiftsProps {
+  operation: string;
+  of: Comparison["operations"][string];
+  names: [string, string];
+}
+
+/** The shift of each quantile with its interval; right of the middle is slower. */
+function Shifts({ operation, of, names }: ShiftsProps) {
+  const [a, b] = names;
+  const changes = of.shifts.flatMap(({ change }) => (change ? [change] : []));
+  const widest = changes.flatMap((of) => [Math.abs(of.low), Math.abs(of.high), of.floor]);
+  const most = Math.max(0.05, ...widest);
+  const samples = (extent: { samples: number } | null) => count(extent?.samples ?? 0);
+  return (
+    <section>
+      <h2>
+        {operation} <State of={of.verdict} />
+      </h2>
+      <p class="muted">
+        {samples(of.a)} samples of {a}, {samples(of.b)} of {b}
+        {of.reason && `: ${of.reason}`}
+      </p>
+      {of.shifts.length > 0 && (
+        <Table
+          caption={`Shifts of ${operation} from ${a} to ${b}`}
+          words={[3]}
+          head={[
+            "quantile",
+            a,
+            b,
+            `faster ← shift up to ${percent(most)} → slower`,
+            "shift",
+            "verdict",
+          ]}
+          rows={of.shifts.map(({ quantile, a_ns, b_ns, change }) => [
+            `p${Number((quantile * 100).toPrecision(6))}`,
+            <Nanos ns={a_ns} />,
+            <Nanos ns={b_ns} />,
+            change ? <Whisker of={change} most={most} /> : "",
+            change ? `${sign(change.estimate)} (${sign(change.low)} to ${sign(change.high)})` : "–",
+            <State of={change?.verdict ?? "not_enough_data"} />,
+          ])}
+        />
+      )}
+      <Both operation={operation} names={names} limit={of.over_limit?.limit_ns} />
+      {of.over_limit && (
+        <p>
+          Over the limit: {percent(of.over_limit.a, 2)} before, {percent(of.over_limit.b, 2)} after
+          {of.over_limit.change && (
+            <>
+              {" "}
+              <State of={of.over_limit.change.verdict} />
+            </>
+          )}
+        </p>
+      )}
+    </section>
+  );
+}
+
+/** The samples of both runs, each from its begin to its end. */
+function Both({
+  operation,
+  names,
+  limit,
+}: {
+  operation: string;
+  names: [string, string];
+  limit?: number;
+}) {
+  const [a, b] = [useSamples(operation, names[0]), useSamples(operation, names[1])];
+  const buckets = useMemo<[Bucket[], Bucket[]] | null>(() => (a && b ? [a, b] : null), [a, b]);
+  if (!buckets) return null;
+  return (
+    <Distributions
+      label={`Distributions of ${operation} in ${names[0]} and ${names[1]}`}
+      names={names}
+      buckets={buckets}
+      limits={limit ? [limit / 1e9] : []}
+    />
+  );
+}
+
+function useSamples(operation: string, name: string): Bucket[] | undefined {
+  const run = useData<RunPage>(`api/v1/runs/${encodeURIComponent(name)}`, 0).data;
+  const of = run?.operations.find((row) => row.operation === operation);
+  const asked = run &&
+    of && {
+      operation,
+      ...(run.by_label && { rollup: "run", value: name }),
+      from: of.from_seconds,
+      to: of.to_seconds,
+      step: `${Math.max(10, Math.ceil(of.to_seconds - of.from_seconds))}s`,
+      distribution: "true",
+    };
+  const page = useData<HistoryPage>(asked ? path("api/v1/query", asked) : null, 0).data;
+  return useMemo(() => page?.points.flatMap((point) => point.distribution ?? []), [page]);
+}
+
+const sign = (ratio: number) => `${ratio > 0 ? "+" : ""}${percent(ratio)}`;
+
+/** The interval as a line, the estimate as a dot, the noise floor as a shade around no change. */
+function Whisker({ of, most }: { of: Change; most: number }) {
+  const x = (ratio: number) => 100 + (ratio / most) * 98;
+  return (
+    <svg class={`whisker ${of.verdict}`} viewBox="0 0 200 16" aria-hidden="true">
+      <rect class="floor" x={x(-of.floor)} width={x(of.floor) - x(-of.floor)} height="16" />
+      <line class="zero" x1="100" x2="100" y1="0" y2="16" />
+      <line x1={x(of.low)} x2={x(of.high)} y1="8" y2="8" />
+      <circle cx={x(of.estimate)} cy="8" r="4" />
+    </svg>
+  );
+}

@@ -1,0 +1,92 @@
+//! The page `/api/v1/headroom`: of every node the budget that is nearest to its limit, in few bytes,
+//! so that thousands of nodes are sorted and filtered by whoever looks at them.
+//!
+//! DESIGN A103.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::summary::{BudgetRow, HeadroomPage, HeadroomRow, LeastHeadroom};
+use plimsoll_schemas::time::seconds;
+
+use super::read_view::ReadView;
+use super::rows::Rows;
+use crate::core::fleet::Node;
+
+/// All nodes that are shown. Takes a while for many nodes.
+pub(super) fn headroom_page(view: &ReadView) -> HeadroomPage {
+    let shown: Vec<_> = view.shown().collect();
+    let mut rows = Rows::new(view, (false, &shown), false);
+    let alerts = worst_alerts(view);
+    let nodes = shown.iter().map(|(name, node)| {
+        rows.budgets.clear();
+        rows.add_budgets(name, node);
+        let least = rows.budgets.iter().filter_map(|(_, row)| headroom(row));
+        let least = least.min_by(|a, b| a.headroom.total_cmp(&b.headroom));
+        let alert = alerts.get(name.as_str()).copied().unwrap_or_default();
+        row(view, (name, node), alert, least)
+    });
+    HeadroomPage {
+        mesh: view.mesh.to_string(),
+        at_seconds: seconds(view.at.0),
+        ready: view.ready,
+        nodes: nodes.collect(),
+    }
+}
+
+fn row(
+    view: &ReadView,
+    (name, node): (&NodeName, &Arc<Node>),
+    alert: AlertState,
+    least: Option<LeastHeadroom>,
+) -> HeadroomRow {
+    let bus = &node.bus.value;
+    let troubles = node.troubles(view.at, view.gap_samples(name));
+    HeadroomRow {
+        node: name.to_string(),
+        presence: node.presence(view.at),
+        labels: node.labels.value.clone(),
+        last_seen_seconds: seconds(node.last_seen.0),
+        outbox_depth: bus.outbox_depth,
+        rerouted: bus.rerouted,
+        dropped: bus.dropped,
+        troubles: troubles.map(|trouble| trouble.as_str().to_owned()).collect(),
+        alert,
+        least,
+    }
+}
+
+/// `None` without samples.
+#[expect(clippy::cast_precision_loss, reason = "a share for people")]
+fn headroom(row: &BudgetRow) -> Option<LeastHeadroom> {
+    let value_ns = row.value_ns?;
+    Some(LeastHeadroom {
+        budget: row.budget.clone(),
+        operation: row.operation.clone(),
+        limit_ns: row.limit_ns,
+        value_ns,
+        headroom: 1.0 - value_ns as f64 / row.limit_ns as f64,
+        samples: row.samples,
+        verdict: row.verdict,
+    })
+}
+
+/// The worst state of the alerts about each node.
+fn worst_alerts(view: &ReadView) -> BTreeMap<&str, AlertState> {
+    let rank = |state: AlertState| match state {
+        AlertState::Inactive | AlertState::Insufficient | AlertState::NoData => 0,
+        AlertState::Resolved => 1,
+        AlertState::Pending => 2,
+        AlertState::Firing => 3,
+    };
+    let mut worst = BTreeMap::new();
+    for (key, state) in &view.alerts {
+        let of_node = worst.entry(key.scope.node()).or_insert(*state);
+        if rank(*state) > rank(*of_node) {
+            *of_node = *state;
+        }
+    }
+    worst
+}

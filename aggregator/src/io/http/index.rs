@@ -1,0 +1,61 @@
+//! The list of all paths with their parameters, for people who use curl.
+
+/// One path a line; a test compares it with the OpenAPI document.
+pub(super) const INDEX: &str = "plimsoll-aggregator
+/                  the page for people, in a browser; this list for other clients
+/api/v1            this list
+/page.js, /page.css
+                   the page's script and style
+/runbook           what to do about each alert, as Markdown
+/metrics           for Prometheus, as text, OpenMetrics or protobuf: the fleet, the worst nodes
+/metrics/nodes     the same for all nodes, without the fleet
+/metrics/summary   JSON: nodes, ledger, operations, budgets, alert changes
+                   ?nodes=0 without rows of nodes
+/api/v1/nodes      JSON: the state of each node, by name
+                   ?node=, presence=up|silent|left, after=, limit=1..1000
+/api/v1/nodes/<name>
+                   JSON: one node with its operations, budgets and ledger entry
+/api/v1/headroom   JSON: of every node the budget that is nearest to its limit
+/api/v1/backpressure
+                   JSON: what waits in outboxes and streams, and the ledger's sums
+/api/v1/hardware   JSON: the newest sensor readings of each node, by name
+/api/v1/hardware/history
+                   JSON: readings at any past time, from nodes' own histories
+                   ?node=, sensor=, from=, to=, last=, step=
+                   ?node=, sensor=, after=, limit=1..64
+/api/v1/ledger     JSON: the full ledger by node and incarnation, with sequence gaps
+/api/v1/statistics JSON: count, mean, std, min, max and percentiles of one operation, in seconds
+                   ?operation=, node=, window=10s|1m|5m|30m|1h|2h|6h|1d|3d|30d|total
+/api/v1/query      JSON: the past of one operation from exact counts, in seconds
+                   ?operation=, rollup=, value=, from=, to=, last=2h, step=1m,
+                   quantiles=0.5,0.99, over=18ms, distribution=true
+                   `Accept: application/vnd.msgpack` for less than a twentieth of it
+/api/v1/heatmap    JSON: the same by time and latency, ?bands=48 beside these
+/api/v1/operations JSON: the operations and groups of which a history is kept
+/api/v1/runs       JSON: the runs, newest first
+                   ?state=running|ended|no_end, limit=1..1000
+                   POST {name, labels, by}; POST /api/v1/runs/<name>/stop {exit_code}
+/api/v1/runs/<name>
+                   JSON: one run with the latencies from its begin to its end; last: the newest
+/api/v1/runs/last  JSON: the same of the run that began last
+/api/v1/runs/compare
+                   JSON: shifts from one run to another, ?a=, b=, operation=
+/api/v1/events     JSON: the newest events and service checks, newest first
+                   ?limit=1..256, node=, source=event|service_check,
+                   alert_type=info|success|warning|error
+/api/v1/alerts     JSON: the active alerts with evidence, silences and acknowledgements
+                   ?state=firing|pending|resolved, rule=, node=
+/api/v1/alerts/acknowledge
+                   POST {rule, node, operation, by, comment, for}; DELETE ?rule=, node=, operation=
+/api/v1/silences   JSON: the silences that are active or begin later
+                   POST {match: {rule, node, operation, severity}, by, comment, for}
+                   DELETE /api/v1/silences/<id>
+                   POST and DELETE need `Authorization: Bearer <token>` with the http.token_file
+/api/v1/alerts/undeliverable
+                   JSON: the newest undeliverable notifications, oldest first
+/api/v1/openapi.json
+                   JSON: the OpenAPI document of all of these
+/api/v1/stream     server-sent events: time, readiness and counts of alerts, once a second
+/healthz           200 while the process runs
+/readyz            200 while the broker is connected and the streams' backlog has been read
+";

@@ -1,0 +1,557 @@
+"""The page at `/` in Chromium, on a real mesh: every view, live updates, the past by link, alerts
+with evidence, changes with the token, hostile names, the keyboard, axe-core, and that page and API
+agree.
+
+    python -m unittest discover --start-directory tests/python/page
+
+Needs chromium, the built programs and `npm ci` in aggregator/page (for axe-core). Environment:
+PLIMSOLL_PROGRAMS is the folder with the programs, by default target/debug; PLIMSOLL_SHOTS a folder
+for screenshots, by default none.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import tempfile
+import threading
+import time
+import unittest
+
+from playwright.sync_api import expect, sync_playwright
+
+from mesh import TOKEN, Mesh, until
+
+ROOT = pathlib.Path(__file__).resolve().parents[3]
+PROGRAMS = pathlib.Path(os.environ.get("PLIMSOLL_PROGRAMS", ROOT / "target/debug"))
+SHOTS = os.environ.get("PLIMSOLL_SHOTS")
+AXE = ROOT / "aggregator/page/node_modules/axe-core/axe.min.js"
+# As long as a name of an operation may be.
+LONG = "o" * 128
+HOSTILE = "<img/src=x/onerror=alert(1)>"
+VIEWS = {
+    "budgets": "?",
+    "latency": "?view=latency&operation=epoch_hook&last=5m",
+    "nodes": "?view=nodes&group=rack",
+    "node": "?view=node&node=node-2&last=5m",
+    "backpressure": "?view=backpressure",
+    "alerts": "?view=alerts",
+    "alert": "?view=alert&rule=epoch_hook&node=node-2&operation=epoch_hook",
+    "runbook": "?view=runbook",
+    "runs": "?view=runs",
+    "run": "?view=run&run=train-v42",
+    "compare": "?view=compare&a=train-v41&b=train-v42",
+    "drills": "?view=drills",
+}
+DRILL = {
+    "drill": "latency",
+    "version": "0.1.0",
+    "passed": False,
+    "seconds": 41.5,
+    "expectations": [
+        {"name": "fires", "expected": "<b>in 5 s</b>", "seen": "2.1 s", "took_seconds": 2.1,
+         "verdict": "met"},
+        {"name": "resolves", "expected": "in 9 s", "seen": "nothing", "took_seconds": 9,
+         "verdict": "missed"},
+    ],
+    "notifications": [],
+}
+
+
+class Feed(threading.Thread):
+    """Jobs: node-2 is slow, and an operation has the longest name that there may be."""
+
+    def __init__(self, mesh):
+        super().__init__(daemon=True)
+        self.mesh, self.run_name, self.ended = mesh, "train-v41", threading.Event()
+
+    def run(self):
+        while not self.ended.wait(0.25):
+            tags = f"|#run:{self.run_name}"
+            for node in list(self.mesh.sockets):
+                slow = 45 if node == "node-2" else 10
+                with contextlib.suppress(OSError):
+                    self.mesh.latencies(node, "epoch_hook", slow, 20, tags)
+                    self.mesh.latencies(node, "kernel_fetch", 4, 20, tags)
+                    self.mesh.send(node, f"{LONG}:3|ms", "checkpoint:90|ms")
+
+
+class PageTest(unittest.TestCase):
+    """One mesh and one browser for all tests; each test has a context of its own."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cleanup = contextlib.ExitStack()
+        cls.addClassCleanup(cls.cleanup.close)
+        folder = cls.cleanup.enter_context(tempfile.TemporaryDirectory())
+        cls.mesh = cls.cleanup.enter_context(Mesh(PROGRAMS, folder))
+        for name, rack in (("node-1", "r1"), ("node-2", "r1"), ("node-3", "r2")):
+            cls.mesh.start_node(name, [f"rack={rack}"])
+        cls.feed = Feed(cls.mesh)
+        cls.feed.start()
+        cls.cleanup.callback(cls.feed.join)
+        cls.cleanup.callback(cls.feed.ended.set)
+        cls.run_of("train-v41", 35)
+        cls.run_of("train-v42", 25)
+        until("node-2's alert fires", 60, lambda: cls.alert("epoch_hook", "node-2"))
+        playwright = cls.cleanup.enter_context(sync_playwright())
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        cls.browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        cls.cleanup.callback(cls.browser.close)
+
+    @classmethod
+    def run_of(cls, name, seconds):
+        """A run that lasts for some seconds."""
+        cls.feed.run_name = name
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        body = {"name": name, "by": "ann"}
+        assert cls.mesh.request("/api/v1/runs", "POST", body, headers)[0] == 201
+        end = time.monotonic() + seconds
+        until(f"{name} ends", seconds + 5, lambda: time.monotonic() > end)
+        stop = f"/api/v1/runs/{name}/stop"
+        assert cls.mesh.request(stop, "POST", {"exit_code": 0}, headers)[0] == 200
+
+    @classmethod
+    def alert(cls, rule, node):
+        """A firing alert of a node."""
+        alerts = cls.mesh.get(f"/api/v1/alerts?rule={rule}&state=firing")["alerts"]
+        return next((of for of in alerts if of["scope"] == {"node": node}), None)
+
+    def open(self, where, ready="h1", before=None, **options):
+        """A page in a context of its own. What goes wrong in it fails the test."""
+        options = {"viewport": {"width": 1360, "height": 900}, **options}
+        context = self.browser.new_context(**options)
+        self.addCleanup(context.close)
+        page = context.new_page()
+        self.wrong = []
+        page.on("pageerror", lambda error: self.wrong.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: self.wrong.append(f"dialog: {dialog.message}"))
+        page.on("console", lambda line: line.type == "error" and self.wrong.append(line.text))
+        page.on("request", lambda request: self.check_origin(request.url))
+        if before:
+            before(context, page)
+        page.goto(self.mesh.url + "/" + where)
+        page.wait_for_selector(ready)
+        return page
+
+    def check_origin(self, url):
+        if not url.startswith((self.mesh.url, "data:", "blob:")):
+            self.wrong.append(f"request to {url}")
+
+    def shot(self, page, name):
+        if SHOTS:
+            page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+
+    def test_every_view_is_shown_and_axe_finds_nothing(self):
+        for scheme in ("light", "dark"):
+            # The policy of the page would not let axe-core in; nothing else runs in this context.
+            page = self.open("?", color_scheme=scheme, bypass_csp=True)
+            page.add_script_tag(path=AXE)
+            for view, where in VIEWS.items():
+                with self.subTest(view=view, scheme=scheme):
+                    page.evaluate("to => { history.pushState(null, '', to); "
+                                  "dispatchEvent(new PopStateEvent('popstate')); }", where)
+                    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=15000)
+                    expect(page.locator("h1")).to_be_visible()
+                    found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+                    text = [
+                        f"{of['id']}: {node['html'][:120]} {node['failureSummary']}"
+                        for of in found["violations"] for node in of["nodes"][:3]
+                    ]
+                    self.assertEqual(text, [])
+                    self.assertEqual(page.locator(".problem").all_inner_texts(), [])
+                    self.shot(page, f"{view}-{scheme}")
+            self.assertEqual(self.wrong, [])
+
+    def test_a_phone_shows_every_view_without_scrolling_sideways(self):
+        page = self.open("?", viewport={"width": 390, "height": 844}, device_scale_factor=2)
+        for view, where in VIEWS.items():
+            with self.subTest(view=view):
+                page.goto(self.mesh.url + "/" + where)
+                expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=15000)
+                width = page.evaluate("document.documentElement.scrollWidth")
+                self.assertLessEqual(width, 390)
+                self.shot(page, f"{view}-phone")
+
+    def test_the_page_is_live_and_a_hidden_tab_closes_its_stream(self):
+        page = self.open("?")
+        merged = page.locator(".fleet a", has_text="samples merged").locator("data").first
+        first = int(merged.get_attribute("value"))
+        until("more samples", 20, lambda: int(merged.get_attribute("value")) > first + 100)
+        self.assertEqual(self.streams(), 1)
+        hide = """hidden => {
+            Object.defineProperty(document, "hidden", { value: hidden, configurable: true });
+            document.dispatchEvent(new Event("visibilitychange"));
+        }"""
+        page.evaluate(hide, True)
+        until("the stream is closed", 10, lambda: self.streams() == 0)
+        expect(page.locator(".connection")).to_contain_text("paused")
+        frozen = merged.get_attribute("value")
+        page.evaluate(hide, False)
+        until("it is live again", 20, lambda: merged.get_attribute("value") != frozen)
+        self.assertEqual(self.wrong, [])
+
+    def streams(self):
+        found = re.search(r"^plimsoll_aggregator_streams (\d+)", self.mesh.get("/metrics"), re.M)
+        return int(found[1])
+
+    def test_page_and_api_agree_to_the_digit(self):
+        """Figures of the past do not change: each is compared with a request of its own."""
+        run = self.mesh.get("/api/v1/runs/train-v41")
+        page = self.open("?view=run&run=train-v41", "tbody tr")
+        for of in run["operations"]:
+            link = page.get_by_role("link", name=of["operation"], exact=True)
+            row = page.locator("tbody tr").filter(has=link)
+            shown = [cell.get_attribute("value") for cell in row.locator("data").all()]
+            wanted = [of["count"], of["mean"], *(q["value"] for q in of["quantiles"]), of["max"]]
+            self.assertEqual([float(value) for value in shown], wanted)
+        # Slots that ended long ago: the newest one grows between two requests.
+        of = next(of for of in run["operations"] if of["operation"] == "epoch_hook")
+        begin, end = of["from_seconds"], of["to_seconds"]
+        query = f"operation=epoch_hook&from={begin:.3f}&to={end:.3f}&step=10s"
+        past = self.mesh.get(f"/api/v1/query?{query}&quantiles=0.5,0.9,0.99&over=18ms")
+        heatmap = self.mesh.get(f"/api/v1/heatmap?{query}&bands=60")
+        link = f"?view=latency&operation=epoch_hook&from={begin * 1000:.0f}&to={end * 1000:.0f}"
+        page = self.open(link, ".readout")
+        page.get_by_text("Table", exact=True).click()
+        rows = page.locator(".figures tbody tr").all()
+        self.assertEqual(len(rows), len(heatmap["counts"]))
+        for row, column in zip(rows, heatmap["counts"]):
+            self.assertEqual(int(row.locator("data").first.get_attribute("value")), sum(column))
+        shown = [
+            [float(cell.get_attribute("value")) for cell in row.locator("data").all()]
+            for row in rows[: len(past["points"])]
+        ]
+        wanted = [
+            [point["count"], *(q["value"] for q in point["quantiles"]), point["max"]]
+            for point in past["points"]
+        ]
+        # What is not there has a dash.
+        wanted = [[value for value in row if value is not None] for row in wanted]
+        self.assertEqual(shown, wanted)
+        over = sum(point["over"][0]["over"] for point in past["points"])
+        texts = [row.locator("td").nth(6).inner_text() for row in rows]
+        self.assertEqual(sum(int(text.replace(",", "")) for text in texts if text != "–"), over)
+        self.assertEqual(self.wrong, [])
+
+    def test_a_link_opens_a_past_range_and_the_keyboard_reads_and_zooms_it(self):
+        run = self.mesh.get("/api/v1/runs/train-v41")
+        begin, end = run["begun_seconds"] // 10 * 10, run["ended_seconds"] // 10 * 10
+        link = f"?view=latency&operation=epoch_hook&from={begin * 1000:.0f}&to={end * 1000:.0f}"
+        page = self.open(link, ".readout")
+        before = page.url
+        chart = page.get_by_role("application", name="Heatmap of epoch_hook")
+        query = f"operation=epoch_hook&from={begin:.3f}&to={end:.3f}&step=10s&bands=60"
+        column = self.mesh.get(f"/api/v1/heatmap?{query}")["counts"][1]
+        band = column.index(max(column))
+        chart.focus()
+        page.keyboard.press("Home")
+        page.keyboard.press("ArrowRight")
+        for _ in range(band + 1):
+            page.keyboard.press("ArrowUp")
+        readout = page.locator(".chart").first.locator("output")
+        self.assertEqual(readout.get_attribute("aria-live"), "polite")
+        self.assertGreater(column[band], 1)
+        expect(readout).to_contain_text(f": {column[band]:,} of {sum(column):,} samples")
+        expect(readout).to_contain_text("p99")
+        page.keyboard.press("Shift+ArrowRight")
+        page.keyboard.press("Enter")
+        expect(page).not_to_have_url(before)
+        found = re.findall(r"(from|to)=(\d+)", page.url)
+        zoomed = {key: float(value) / 1000 for key, value in found}
+        self.assertEqual(zoomed, {"from": begin + 10, "to": begin + 30})
+        page.go_back()
+        expect(page).to_have_url(before)
+        expect(page.get_by_role("application", name="Heatmap of epoch_hook")).to_be_visible()
+        self.assertEqual(self.wrong, [])
+
+    def test_the_mouse_zooms_by_dragging(self):
+        page = self.open(VIEWS["latency"], ".plot canvas")
+        box = page.locator(".plot").first.bounding_box()
+        y = box["y"] + 100
+        page.mouse.move(box["x"] + 0.5 * box["width"], y)
+        page.mouse.down()
+        page.mouse.move(box["x"] + 0.9 * box["width"], y, steps=4)
+        page.mouse.up()
+        expect(page).to_have_url(re.compile(r"from=\d+&to=\d+"))
+        self.assertEqual(self.wrong, [])
+
+    def test_the_link_of_an_alert_opens_its_evidence(self):
+        alert = self.alert("epoch_hook", "node-2")
+        link = alert["context"]["dashboard"]
+        self.assertTrue(link.startswith(f"{self.mesh.url}/?view=alert&rule=epoch_hook&node=node-2"))
+        page = self.open(link.removeprefix(self.mesh.url + "/"), ".facts")
+        evidence = alert["evidence"]
+        values = [data.get_attribute("value") for data in page.locator(".facts data").all()]
+        for key in ("value_seconds", "limit_seconds", "lower_seconds", "over", "samples"):
+            self.assertIn(evidence[key], map(float, values))
+        worst = page.get_by_role("region", name="Worst nodes")
+        expect(worst.get_by_role("link", name="node-2")).to_be_visible()
+        bars = page.get_by_role("region", name="Samples before and during the alert")
+        during = bars.locator("tbody tr td:nth-child(5) data").all()
+        wanted = [bar["samples"] for bar in alert["context"]["during"]]
+        self.assertEqual([int(of.get_attribute("value")) for of in during], wanted)
+        expect(page.locator(".prose")).to_contain_text("move the job off a slow machine")
+        self.assertEqual(alert["runbook"], f"{self.mesh.url}/?view=runbook&section=epoch_hook")
+        page.get_by_role("link", name="node-2 at that time").click()
+        expect(page.locator("h1")).to_have_text("Node node-2")
+        chart = page.get_by_role("application", name="Quantiles of epoch_hook on node-2")
+        expect(chart).to_be_visible(timeout=15000)
+        expect(page.get_by_role("application", name="Memory of node-2")).to_be_visible()
+        self.assertEqual(self.wrong, [])
+
+    def test_changes_need_the_token_which_stays_in_memory(self):
+        page = self.open(VIEWS["alert"], ".token")
+        self.assertEqual(page.get_by_role("button", name="Silence").count(), 0)
+        self.enter_token(page, "a-token-that-is-wrong")
+        self.silence(page, "ann")
+        expect(page.locator(".act .problem")).to_contain_text("Nothing was changed")
+        self.assertEqual(self.mesh.get("/api/v1/silences")["silences"], [])
+        page.get_by_role("button", name="Forget the token").click()
+        self.enter_token(page, TOKEN)
+        self.silence(page, HOSTILE)
+        expect(page.locator(".act output")).to_have_text("Silenced.")
+        [silence] = self.mesh.get("/api/v1/silences")["silences"]
+        match = {"rule": "epoch_hook", "operation": "epoch_hook", "node": "node-2"}
+        self.assertEqual({key: of for key, of in silence["match"].items() if of}, match)
+        expect(page.locator(".facts")).to_contain_text(f"by silence {silence['id']}")
+        page.get_by_label("Your name").fill("bob")
+        page.get_by_role("button", name="Acknowledge", exact=True).click()
+        expect(page.locator(".act output")).to_have_text("Acknowledged.")
+        acknowledged = self.alert("epoch_hook", "node-2")["acknowledged"]
+        self.assertEqual(acknowledged["by"], "bob")
+        page.get_by_role("button", name="Remove acknowledgement").click()
+        until("it is removed", 10, lambda: not self.alert("epoch_hook", "node-2")["acknowledged"])
+        kept = page.evaluate("JSON.stringify([{...localStorage}, {...sessionStorage}, "
+                             "document.cookie, location.href, history.state])")
+        self.assertNotIn(TOKEN, kept)
+        # Within the tab it is still there; the list shows what was entered as text.
+        page.get_by_role("link", name="alerts", exact=False).first.click()
+        row = page.get_by_role("region", name="Silences").locator("tbody tr")
+        expect(row).to_contain_text(HOSTILE)
+        row.get_by_role("button").click()
+        until("the silence ends", 10, lambda: not self.mesh.get("/api/v1/silences")["silences"])
+        page.reload()
+        page.goto(self.mesh.url + "/" + VIEWS["alert"])
+        expect(page.locator(".token")).to_be_visible()
+        rejected = [line for line in self.wrong if "401" not in line]
+        self.assertEqual(rejected, [])
+
+    def enter_token(self, page, token):
+        page.locator(".token input").fill(token)
+        page.locator(".token button").click()
+
+    def silence(self, page, by):
+        page.get_by_label("Your name").fill(by)
+        page.get_by_role("button", name="Silence", exact=True).click()
+
+    def test_requests_of_other_sites_and_names_are_rejected(self):
+        status, headers, _ = self.mesh.request("/", headers={"Accept": "text/html"})
+        policy = headers["content-security-policy"]
+        self.assertEqual(status, 200)
+        self.assertIn("default-src 'none'", policy)
+        self.assertNotIn("unsafe", policy)
+        status, _, body = self.mesh.request("/api/v1/alerts", headers={"Host": "evil.example"})
+        self.assertEqual(status, 421)
+        self.assertIn(b"http.hosts", body)
+        allowed = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "application/json"}
+        body = {"match": {"rule": "x"}, "by": "ann", "for": "1m"}
+        crossed = {**allowed, "Origin": "http://evil.example"}
+        self.assertEqual(self.mesh.request("/api/v1/silences", "POST", body, crossed)[0], 403)
+        self.assertEqual(self.mesh.request("/api/v1/silences", "POST", body, {})[0], 401)
+        plain = self.mesh.get("/")
+        self.assertTrue(plain.startswith("plimsoll-aggregator\n"), plain[:80])
+
+    def test_hostile_and_long_names_are_text(self):
+        page = self.open("?view=alerts", "tbody tr")
+        row = page.locator("tbody tr", has_text="has_memory").first
+        expect(row).to_contain_text("<script>alert(1)</script> It has memory.")
+        page.goto(f"{self.mesh.url}/?view=latency&operation={LONG}&last=5m")
+        expect(page.locator("h1")).to_have_text(f"Latency of {LONG}")
+        expect(page.get_by_role("application", name=f"Heatmap of {LONG}")).to_be_visible()
+        self.assertLessEqual(page.evaluate("document.documentElement.scrollWidth"), 1360)
+        page.goto(f"{self.mesh.url}/?view=latency&operation={2 * LONG}")
+        expect(page.locator(".problem")).to_contain_text("256 bytes, more than 128")
+        for view in ("node", "alert", "latency", "run", "runbook"):
+            where = f"?view={view}&node={HOSTILE}&rule={HOSTILE}&operation={HOSTILE}"
+            page.goto(f"{self.mesh.url}/{where}&run={HOSTILE}&section={HOSTILE}")
+            page.wait_for_selector("h1, .problem")
+            self.assertEqual(page.locator("main img, main script").count(), 0, view)
+        page.goto(f"{self.mesh.url}/?view=drills")
+        drill = {"name": "drill.json", "mimeType": "application/json",
+                 "buffer": json.dumps(DRILL).encode()}
+        page.get_by_label("Open reports of drills").set_input_files(drill)
+        expect(page.get_by_role("region", name="Expectations of latency")).to_contain_text(
+            "<b>in 5 s</b>")
+        expect(page.locator("h2")).to_contain_text("failed")
+        broken = {**drill, "buffer": b"[1]"}
+        page.get_by_label("Open reports of drills").set_input_files(broken)
+        expect(page.locator(".problem")).to_contain_text("drill.json is no report of a drill")
+        dialogs = [line for line in self.wrong if not line.startswith("Failed to load resource")]
+        self.assertEqual(dialogs, [])
+
+    def test_the_keyboard_reaches_everything_and_focus_is_seen(self):
+        page = self.open("?", ".card")
+        page.keyboard.press("Tab")
+        self.assertEqual(page.evaluate("document.activeElement.textContent"), "Skip to the content")
+        for view, where in VIEWS.items():
+            page.goto(self.mesh.url + "/" + where)
+            expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=15000)
+            reached = []
+            for _ in range(60):
+                page.keyboard.press("Tab")
+                at = page.evaluate("""() => {
+                    const of = document.activeElement, style = getComputedStyle(of);
+                    return of === document.body ? null : [of.tagName, of.textContent.slice(0, 40),
+                        of.getAttribute("aria-label"), style.outlineStyle, style.outlineWidth];
+                }""")
+                if at is None:
+                    break
+                reached.append(at)
+            with self.subTest(view=view):
+                self.assertEqual([at for at in reached if at[3] == "none" or at[4] == "0px"], [])
+                names = " ".join(str(at) for at in reached)
+                for tab in ("budgets", "latency", "nodes", "backpressure", "runs", "drills"):
+                    self.assertIn(tab, names)
+        page.goto(self.mesh.url + "/?view=nodes")
+        page.get_by_role("button", name="node", exact=True).focus()
+        page.keyboard.press("Enter")
+        expect(page).to_have_url(re.compile("sort=node"))
+        expect(page.locator("tbody tr").first).to_contain_text("node-1")
+        page.keyboard.press("Enter")
+        expect(page.locator("tbody tr").first).to_contain_text("node-3")
+        self.assertEqual(self.wrong, [])
+
+    def test_a_wrong_clock_of_the_browser_is_stated_and_changes_no_figure(self):
+        shift = "const now = Date.now; Date.now = () => now() + 86400e3;"
+        page = self.open("?view=nodes", "tbody tr", lambda of, _: of.add_init_script(shift))
+        expect(page.locator(".notice")).to_contain_text("This browser's clock is 24 h ahead of")
+        row = page.locator("tbody tr", has_text="node-1")
+        expect(row).to_contain_text(re.compile(r"now|\d s ago"))
+        page.goto(self.mesh.url + "/" + VIEWS["latency"])
+        page.wait_for_selector(".readout")
+        total = page.locator("main p data").first
+        self.assertGreater(int(total.get_attribute("value")), 0)
+        self.assertEqual(self.wrong, [])
+
+    def test_a_range_without_samples_and_unknown_names_are_stated(self):
+        page = self.open("?view=latency&operation=epoch_hook&from=1000000000000&to=1000000600000",
+                         "main p")
+        expect(page.locator("main")).to_contain_text(re.compile("no sample lies|before|history"))
+        page.goto(self.mesh.url + "/?view=node&node=absent")
+        expect(page.locator(".problem")).to_contain_text('node "absent" is unknown')
+        page.goto(self.mesh.url + "/?view=alert&rule=absent")
+        expect(page.locator("main")).to_contain_text("This alert is not active")
+
+    def test_ten_thousand_nodes_of_which_nine_thousand_are_silent(self):
+        """The answer of the API is made here: a fleet of this size is measured elsewhere."""
+        answer = json.dumps({"at_seconds": time.time(), "nodes": [fake(n) for n in range(10_000)]})
+        page = self.open("?view=nodes&group=rack", "tbody tr", lambda _, page: page.route(
+            "**/api/v1/headroom", lambda route: route.fulfill(
+                body=answer, content_type="application/json")))
+        rows = page.get_by_role("region", name="Nodes", exact=True).locator("tbody tr")
+        expect(page.locator(".controls output")).to_have_text("10,000 of 10,000 nodes")
+        self.assertLess(rows.count(), 100)
+        expect(rows.first).to_contain_text("n00999")
+        self.shot(page, "nodes-10000")
+        table = page.get_by_role("region", name="Nodes", exact=True)
+        table.focus()
+        page.keyboard.press("End")
+        expect(rows.last).to_contain_text("n09999")
+        page.get_by_label("State").select_option("up")
+        expect(page.locator(".controls output")).to_have_text("1,000 of 10,000 nodes")
+        page.get_by_label("Find").fill("rack=r7 n0")
+        expect(page.locator(".controls output")).to_have_text("100 of 10,000 nodes")
+        expect(page).to_have_url(re.compile("find=rack%3Dr7"))
+        self.assertEqual(self.wrong, [])
+
+    def test_a_tab_that_is_open_for_long_keeps_its_size(self):
+        page = self.open("?", ".card")
+        client = page.context.new_cdp_session(page)
+        client.send("Performance.enable")
+
+        def size():
+            for _ in range(3):
+                client.send("HeapProfiler.collectGarbage")
+            metrics = client.send("Performance.getMetrics")["metrics"]
+            of = {metric["name"]: metric["value"] for metric in metrics}
+            return of["JSHeapUsedSize"], of["Nodes"], of["JSEventListeners"]
+
+        def walk(times):
+            for _ in range(times):
+                for where in VIEWS.values():
+                    page.evaluate("to => { history.pushState(null, '', to); "
+                                  "dispatchEvent(new PopStateEvent('popstate')); }", where)
+                    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=15000)
+            page.evaluate("history.pushState(null, '', '?'); "
+                          "dispatchEvent(new PopStateEvent('popstate'))")
+            expect(page.locator(".card").first).to_be_visible()
+
+        walk(2)
+        heap, nodes, listeners = size()
+        walk(6)
+        later = size()
+        self.assertLess(later[0], heap * 1.25 + 500_000)
+        self.assertLess(later[1], nodes * 1.25 + 200)
+        self.assertLess(later[2], listeners * 1.25 + 20)
+
+
+class RestartTest(unittest.TestCase):
+    """A mesh of its own, without nodes at first, whose aggregator is killed."""
+
+    def test_no_data_one_node_and_a_restart(self):
+        with contextlib.ExitStack() as stack:
+            folder = stack.enter_context(tempfile.TemporaryDirectory())
+            mesh = stack.enter_context(Mesh(PROGRAMS, folder))
+            playwright = stack.enter_context(sync_playwright())
+            chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+            stack.callback(browser.close)
+            page = browser.new_page()
+            texts = {
+                "?": "No node has sent a message yet",
+                "?view=nodes": "No node has sent a message yet",
+                "?view=latency": "No operation has been stored yet",
+                "?view=alerts": "No alert is active",
+                "?view=runs": "No run has begun",
+                "?view=backpressure": "adds up exactly",
+            }
+            for where, text in texts.items():
+                page.goto(mesh.url + "/" + where)
+                expect(page.locator("main")).to_contain_text(text, timeout=10000)
+            mesh.start_node("only")
+            mesh.latencies("only", "epoch_hook", 10, 50)
+            page.goto(mesh.url + "/?view=nodes")
+            expect(page.locator("tbody tr")).to_contain_text("only", timeout=15000)
+            mesh.kill("aggregator")
+            expect(page.locator(".notice")).to_contain_text("does not answer", timeout=20000)
+            expect(page.locator("tbody tr")).to_contain_text("only")
+            mesh.start_aggregator()
+            expect(page.locator(".connection")).to_contain_text("live", timeout=40000)
+            expect(page.locator(".notice")).to_have_count(0)
+
+
+def fake(n):
+    """A node as the API has it: the first thousand are up, and the later the slower."""
+    up = n < 1000
+    limit = 18_000_000
+    value = limit * (n + 1) // 900
+    least = {
+        "budget": "epoch_hook", "operation": "epoch_hook", "limit_ns": limit, "value_ns": value,
+        "headroom": 1 - value / limit, "samples": 500,
+        "verdict": "breach" if value > limit else "within",
+    }
+    return {
+        "node": f"n{n:05}", "presence": "up" if up else "silent",
+        "labels": {"rack": f"r{n % 10}"}, "last_seen_seconds": time.time() - (1 if up else 600),
+        "outbox_depth": n % 4, "rerouted": 0, "dropped": 0,
+        "alert": "firing" if up and value > limit else "inactive", "least": least if up else None,
+    }
+
+
+if __name__ == "__main__":
+    unittest.main()
