@@ -40,7 +40,7 @@ def main():
         with sync_playwright() as playwright:
             chromium = shutil.which("chromium") or shutil.which("chromium-browser")
             browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            page = browser.new_page(viewport={"width": 1200, "height": 870})
+            page = browser.new_page(viewport={"width": 1200, "height": 900})
             end = time.time()
             span = f"from={(end - 60 * MINUTES + 20) * 1000:.0f}&to={end * 1000:.0f}"
             page.goto(f"{mesh.url}/?view=latency&operation=epoch_hook&{span}")

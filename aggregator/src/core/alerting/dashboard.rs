@@ -1,5 +1,5 @@
-//! Links from alerts to pages: one that shows their time, a template, checked once, filled for each;
-//! and the section of the runbook.
+//! Links from alerts to pages: to one that shows their time, a template that is checked once and
+//! filled for each, and to the section of the runbook.
 
 use std::fmt::Write;
 use std::str::FromStr;

@@ -1,5 +1,5 @@
-//! The page `/api/v1/headroom`: of every node the budget that is nearest to its limit, in few bytes,
-//! so that thousands of nodes are sorted and filtered by whoever looks at them.
+//! The page `/api/v1/headroom`: of every node the budget that is nearest to its limit, in few
+//! bytes, so that a browser sorts and filters thousands of nodes.
 //!
 //! DESIGN A103.
 

@@ -1,6 +1,6 @@
 //! The state of nodes and their newest sensor readings over HTTP: `/api/v1/nodes`,
-//! `/api/v1/nodes/<name>` and `/api/v1/hardware`. Pages are computed from the read view on a thread of their own, one request
-//! at a time, as statistics are.
+//! `/api/v1/nodes/<name>` and `/api/v1/hardware`. Pages are computed from the read view on a thread
+//! of their own, one request at a time, as statistics are.
 //!
 //! DESIGN A84.
 

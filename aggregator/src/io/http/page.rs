@@ -33,7 +33,8 @@ impl File {
         let written = gzip.write_all(plain).and_then(|()| gzip.finish());
         let gzip = written.unwrap_or_default().into();
         let etag = format!("\"{:08x}\"", crc32fast::hash(plain));
-        let etag = HeaderValue::from_str(&etag).expect("a quoted number in hexadecimal");
+        // Cannot fail: a number in hexadecimal, in quotes.
+        let etag = HeaderValue::from_str(&etag).expect("plain ASCII");
         Self { content_type, plain, gzip, etag }
     }
 
