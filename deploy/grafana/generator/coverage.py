@@ -65,6 +65,8 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_agent_truncated_event_texts_total",
         "plimsoll_agent_unsupported_total",
         "plimsoll_aggregator_history_requests_total",
+        "plimsoll_aggregator_streams",
+        "plimsoll_aggregator_streams_refused_total",
         "plimsoll_aggregator_unsent_response_bytes",
         "plimsoll_latency_high_events_published_total",
         "plimsoll_latency_high_events_raised_total",

@@ -113,6 +113,19 @@ async fn signals_and_ctrl_c_leave_the_terminal_in_order() {
 }
 
 #[tokio::test]
+async fn top_ends_with_its_terminal() {
+    let scratch = ScratchDir::new().unwrap();
+    let token = scratch.path().join("token");
+    std::fs::write(&token, "0123456789abcdef").unwrap();
+    let port = free_port().unwrap();
+    let arguments = format!("top --token-file {} --url http://127.0.0.1:{port}", token.display());
+    let Some(tmux) = Tmux::run(&scratch.path(), &plimsoll(&arguments)) else { return };
+    tmux.await_text("no answer", |text| text.contains("no answer for")).await.unwrap();
+    drop(tmux);
+    await_no_processes(&token).await.unwrap();
+}
+
+#[tokio::test]
 async fn up_in_a_terminal_shows_top_and_drains_when_the_operator_quits() {
     let scratch = ScratchDir::new().unwrap();
     let mesh = scratch.path().join("mesh");

@@ -16,6 +16,8 @@ pub(super) const RETRY_MAX: Duration = Duration::from_secs(30);
 pub(super) const TICK: Duration = Duration::from_millis(250);
 /// Longest wait of the input thread before it checks whether it should end.
 pub(super) const INPUT_POLL: Duration = Duration::from_millis(100);
+/// Longest wait for that thread at the end.
+pub(super) const INPUT_END: Duration = Duration::from_secs(1);
 /// Keys that wait to be handled; a paste of more is dropped.
 pub(super) const KEYS_MAX: usize = 256;
 /// Characters of the filter.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
+use plimsoll_clock::Stopwatch;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste};
@@ -17,7 +18,7 @@ use ratatui::{DefaultTerminal, Terminal};
 use tokio::sync::mpsc;
 
 use super::draw::{Theme, draw};
-use super::limits::{INPUT_POLL, KEYS_MAX, SIZE};
+use super::limits::{INPUT_END, INPUT_POLL, KEYS_MAX, SIZE};
 use super::state::{Event, State};
 
 /// The terminal while it shows frames.
@@ -76,12 +77,26 @@ impl Screen {
     }
 }
 
+impl Screen {
+    /// Ends the thread that reads keys. Of a terminal that is gone its read never returns; then the
+    /// thread ends with the process.
+    fn end_input(&mut self) {
+        let Some(input) = self.input.take() else { return };
+        let begun = Stopwatch::start();
+        while !input.is_finished() {
+            if begun.elapsed() > INPUT_END {
+                return;
+            }
+            std::thread::sleep(INPUT_POLL / 10);
+        }
+        let _panicked = input.join();
+    }
+}
+
 impl Drop for Screen {
     fn drop(&mut self) {
         self.ends.store(true, Ordering::Relaxed);
-        if let Some(input) = self.input.take() {
-            let _panicked = input.join();
-        }
+        self.end_input();
         // A terminal that is gone needs none of it.
         let _gone = execute!(io::stdout(), DisableBracketedPaste);
         ratatui::restore();
