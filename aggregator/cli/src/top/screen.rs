@@ -6,10 +6,10 @@
 use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 
 use anyhow::{Context, Result};
-use plimsoll_clock::Stopwatch;
 use ratatui::backend::TestBackend;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::crossterm::event::{self, DisableBracketedPaste, EnableBracketedPaste};
@@ -27,7 +27,8 @@ pub(super) struct Screen {
     theme: Theme,
     events: mpsc::Receiver<Event>,
     ends: Arc<AtomicBool>,
-    input: Option<JoinHandle<()>>,
+    /// The thread that reads keys, and what hangs up when it ends.
+    input: Option<(JoinHandle<()>, Receiver<()>)>,
 }
 
 /// Whether a person looks at the output and can press keys.
@@ -50,7 +51,12 @@ impl Screen {
         let mut screen = Self { terminal, theme, events, ends: ends.clone(), input: None };
         execute!(io::stdout(), EnableBracketedPaste)?;
         let input = std::thread::Builder::new().name("keys".to_owned());
-        screen.input = Some(input.spawn(move || read_keys(&ends, &keys))?);
+        let (running, ended) = channel();
+        let input = input.spawn(move || {
+            let _running: Sender<()> = running;
+            read_keys(&ends, &keys);
+        });
+        screen.input = Some((input?, ended));
         Ok(screen)
     }
 
@@ -81,13 +87,9 @@ impl Screen {
     /// Ends the thread that reads keys. Of a terminal that is gone its read never returns; then the
     /// thread ends with the process.
     fn end_input(&mut self) {
-        let Some(input) = self.input.take() else { return };
-        let begun = Stopwatch::start();
-        while !input.is_finished() {
-            if begun.elapsed() > INPUT_END {
-                return;
-            }
-            std::thread::sleep(INPUT_POLL / 10);
+        let Some((input, ended)) = self.input.take() else { return };
+        if ended.recv_timeout(INPUT_END) == Err(RecvTimeoutError::Timeout) {
+            return;
         }
         let _panicked = input.join();
     }
