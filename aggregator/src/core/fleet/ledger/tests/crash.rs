@@ -338,7 +338,8 @@ proptest! {
                     let lost_by_reason = BTreeMap::from([(reason, lost)]);
                     let totals = Totals { recorded: *carried + lost, lost: lost_by_reason };
                     let successor = Some(name(successor));
-                    take(&mut account, &(Header { totals, last: true, successor, ..header }, bus), 0);
+                    let header = Header { totals, last: true, successor, ..header };
+                    take(&mut account, &(header, bus), 0);
                 }
                 Arrival::Closed => {
                     let waiting: Vec<_> = account.awaiting_close().collect();
