@@ -99,7 +99,9 @@ pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Ne
             HeaderValue::from_static("same-origin"),
         ),
     ];
-    response.headers_mut().extend(set);
+    for (name, value) in set {
+        response.headers_mut().insert(name, value);
+    }
     response
 }
 

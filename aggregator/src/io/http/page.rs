@@ -53,7 +53,10 @@ impl File {
             (header::VARY, HeaderValue::from_static("accept, accept-encoding")),
             (header::ETAG, self.etag.clone()),
         ];
-        response.headers_mut().extend(set);
+        // Each instead of the one that the body brought, if it brought one.
+        for (name, value) in set {
+            response.headers_mut().insert(name, value);
+        }
         response
     }
 }
@@ -133,5 +136,9 @@ mod tests {
         let compressed = STYLE.response(&header(header::ACCEPT_ENCODING, &gzip));
         assert_eq!(compressed.headers()[header::CONTENT_ENCODING], gzip);
         assert_eq!(compressed.headers()[header::ETAG], other.headers()[header::ETAG]);
+        for response in [other, compressed] {
+            let kinds: Vec<_> = response.headers().get_all(header::CONTENT_TYPE).iter().collect();
+            assert_eq!(kinds, [STYLE.content_type]);
+        }
     }
 }
