@@ -72,7 +72,8 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
         started = Stack::start(options) => started?,
         _ = signals.next() => bail!("interrupted while the mesh was starting"),
     };
-    eprintln!("{}/metrics (summary as JSON: /metrics/summary)", stack.api().url());
+    let url = stack.api().url();
+    eprintln!("running; open {url} in a browser (/metrics for Prometheus, /api/v1 for scripts)");
     let watch = Stopwatch::start();
     watch_mesh(args, &mut stack, &mut signals, &watch).await?;
     // The draining future owns the mesh: dropped, it kills every process.
