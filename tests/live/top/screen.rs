@@ -21,7 +21,9 @@ fn plimsoll(arguments: &str) -> String {
 
 /// The terminal is as it was: the cursor is shown, lines are edited, keys are echoed.
 async fn assert_left_in_order(tmux: &Tmux, code: i32) {
-    let ended = |text: &str| text.contains(&format!("ended {code}")) && text.contains("icanon");
+    // The modes are the last lines.
+    let has_modes = |text: &str| text.lines().any(|line| line.ends_with("echo"));
+    let ended = |text: &str| text.contains(&format!("ended {code}")) && has_modes(text);
     let text = tmux.await_text("the terminal is the shell's again", ended).await.unwrap();
     let modes: Vec<&str> = text.lines().filter(|line| line.contains("icanon")).collect();
     assert_eq!(modes, ["icanon"], "{text}");

@@ -175,10 +175,20 @@ impl HistoryHandler {
         let computed = spawn_blocking(move || {
             // A client that leaves does not begin another one's turn.
             let _turn = turn;
-            let answer = accumulate(&query.pool, layout, &reading, &unstored)?;
-            Ok(page(&Answered { mesh, query, reading, answer }))
+            Ok(match accumulate(&query.pool, layout, &reading, &unstored)? {
+                Some(answer) => Ok(page(&Answered { mesh, query, reading, answer })),
+                None => Err(query.pool),
+            })
         });
-        computed.await.map_err(|_| Refusal::failed("the query cannot be computed"))?
+        let computed: Result<_, Refusal> =
+            computed.await.map_err(|_| Refusal::failed("the query cannot be computed"))?;
+        match computed? {
+            Ok(page) => Ok(page),
+            Err(pool) => {
+                let (_, _, known) = self.pools().await?;
+                Err(unknown(&pool, &known))
+            }
+        }
     }
 
     /// A reading of the file, and what is to be added to just this reading.
@@ -256,20 +266,20 @@ impl Answered {
     }
 }
 
-/// All samples of a query, stored and not stored yet.
+/// All samples of a query, stored and not stored yet; `None` if there never were any.
 fn accumulate(
     pool: &Pool,
     layout: Layout,
     reading: &Reading,
     unstored: &Unstored,
-) -> Result<Accumulator, Refusal> {
+) -> Result<Option<Accumulator>, Refusal> {
     let mut answer = Accumulator::new(layout);
     let is_known = reading.add_to(&mut answer, pool)?;
     if !is_known && unstored.samples.pools.is_empty() {
-        return Err(unknown(pool, &reading.pools()?));
+        return Ok(None);
     }
     answer.add_unstored(unstored);
-    Ok(answer)
+    Ok(Some(answer))
 }
 
 /// The samples point by point.
