@@ -29,6 +29,9 @@ PROGRAMS = pathlib.Path(os.environ.get("PLIMSOLL_PROGRAMS", ROOT / "target/debug
 SHOTS = os.environ.get("PLIMSOLL_SHOTS")
 AXE = ROOT / "aggregator/page/node_modules/axe-core/axe.min.js"
 # As long as a name of an operation may be.
+# After the end of a slot its last samples have arrived.
+SETTLE_SECONDS = 8
+
 LONG = "o" * 128
 HOSTILE = "<img/src=x/onerror=alert(1)>"
 VIEWS = {
@@ -209,9 +212,11 @@ class PageTest(unittest.TestCase):
             shown = [cell.get_attribute("value") for cell in row.locator("data").all()]
             wanted = [of["count"], of["mean"], *(q["value"] for q in of["quantiles"]), of["max"]]
             self.assertEqual([float(value) for value in shown], wanted)
-        # Slots that ended long ago: the newest one grows between two requests.
         of = next(of for of in run["operations"] if of["operation"] == "epoch_hook")
         begin, end = of["from_seconds"], of["to_seconds"]
+        # The newest slot grows between two requests.
+        settled = -(-end // 10) * 10 + SETTLE_SECONDS
+        time.sleep(max(0.0, settled - time.time()))
         query = f"operation=epoch_hook&from={begin:.3f}&to={end:.3f}&step=10s"
         past = self.mesh.get(f"/api/v1/query?{query}&quantiles=0.5,0.9,0.99&over=18ms")
         heatmap = self.mesh.get(f"/api/v1/heatmap?{query}&bands=60")
