@@ -45,7 +45,7 @@ pub(super) async fn aggregators(apis: &[Api]) -> Vec<AggregatorFacts> {
     facts
 }
 
-/// What the system says of a connection; of an answer the whole error.
+/// The system's error of a connection; of an answer the whole error.
 fn cause(error: &anyhow::Error) -> String {
     let root = error.root_cause();
     if root.is::<std::io::Error>() { root.to_string() } else { format!("{error:#}") }

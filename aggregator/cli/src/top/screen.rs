@@ -106,7 +106,7 @@ impl Drop for Screen {
     }
 }
 
-/// Reads keys until it should end; keys that nobody takes are dropped.
+/// Reads keys until it should end; keys beyond the bound are dropped.
 fn read_keys(ends: &AtomicBool, keys: &mpsc::Sender<Event>) {
     while !ends.load(Ordering::Relaxed) {
         let read = match event::poll(INPUT_POLL) {

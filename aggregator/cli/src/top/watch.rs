@@ -91,7 +91,7 @@ async fn timed(api: Api) -> Event {
     Event::Answer(page.map(Box::new).map_err(|error| cause(&error)), watch.elapsed())
 }
 
-/// The last cause says what the operator can change; URLs of the ones before are on the screen.
+/// The last cause names what the operator can change; URLs of the ones before are on the screen.
 fn cause(error: &anyhow::Error) -> String {
     error.root_cause().to_string()
 }

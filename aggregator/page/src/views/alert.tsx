@@ -273,12 +273,12 @@ function Act({ alert, reload }: { alert: Row; reload: () => void }) {
     event.preventDefault();
     const form = new FormData(event.currentTarget as HTMLFormElement);
     const text = (name: string) => String(form.get(name) ?? "");
-    const said = { by: text("by"), comment: text("comment"), for: text("for") };
+    const entered = { by: text("by"), comment: text("comment"), for: text("for") };
     if ((event.submitter as HTMLButtonElement).value === "silence") {
       const match = { rule, operation, ...(node && { node }) };
-      act("Silenced.", token.send("POST", "api/v1/silences", { match, ...said }));
+      act("Silenced.", token.send("POST", "api/v1/silences", { match, ...entered }));
     } else {
-      const of = { rule, operation, ...(node && { node }), ...said };
+      const of = { rule, operation, ...(node && { node }), ...entered };
       act("Acknowledged.", token.send("POST", "api/v1/alerts/acknowledge", of));
     }
   };

@@ -248,7 +248,7 @@ mod tests {
         of.rules.rules_error = Some("rules.toml: limit".to_owned());
         of.rules.insufficient = vec!["load".to_owned()];
         assert_eq!(rules("u", &of).len(), 4);
-        // Without samples of jobs nothing can be said.
+        // Without samples of jobs there is no finding.
         let samples = Some(SampleTotals::default());
         let quiet = Summary { samples, budgets: of.budgets.clone(), ..summary() };
         assert_eq!(rules("u", &quiet), []);
