@@ -28,10 +28,12 @@ ROOT = pathlib.Path(__file__).resolve().parents[3]
 PROGRAMS = pathlib.Path(os.environ.get("PLIMSOLL_PROGRAMS", ROOT / "target/debug"))
 SHOTS = os.environ.get("PLIMSOLL_SHOTS")
 AXE = ROOT / "aggregator/page/node_modules/axe-core/axe.min.js"
-# As long as a name of an operation may be.
 # After the end of a slot its last samples have arrived.
 SETTLE_SECONDS = 8
+# A slow machine needs longer than Playwright's five seconds.
+expect.set_options(timeout=15_000)
 
+# As long as a name of an operation may be.
 LONG = "o" * 128
 HOSTILE = "<img/src=x/onerror=alert(1)>"
 VIEWS = {
@@ -158,7 +160,7 @@ class PageTest(unittest.TestCase):
                 with self.subTest(view=view, scheme=scheme):
                     page.evaluate("to => { history.pushState(null, '', to); "
                                   "dispatchEvent(new PopStateEvent('popstate')); }", where)
-                    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=15000)
+                    expect(page.locator("[aria-busy=true]")).to_have_count(0)
                     expect(page.locator("h1")).to_be_visible()
                     found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
                     text = [
@@ -175,7 +177,7 @@ class PageTest(unittest.TestCase):
         for view, where in VIEWS.items():
             with self.subTest(view=view):
                 page.goto(self.mesh.url + "/" + where)
-                expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=15000)
+                expect(page.locator("[aria-busy=true]")).to_have_count(0)
                 width = page.evaluate("document.documentElement.scrollWidth")
                 self.assertLessEqual(width, 390)
                 self.shot(page, f"{view}-phone")
@@ -223,8 +225,9 @@ class PageTest(unittest.TestCase):
         link = f"?view=latency&operation=epoch_hook&from={begin * 1000:.0f}&to={end * 1000:.0f}"
         page = self.open(link, ".readout")
         page.get_by_text("Table", exact=True).click()
-        rows = page.locator(".figures tbody tr").all()
-        self.assertEqual(len(rows), len(heatmap["counts"]))
+        rows = page.locator(".figures tbody tr")
+        expect(rows).to_have_count(len(heatmap["counts"]))
+        rows = rows.all()
         for row, column in zip(rows, heatmap["counts"]):
             self.assertEqual(int(row.locator("data").first.get_attribute("value")), sum(column))
         shown = [
@@ -405,7 +408,7 @@ class PageTest(unittest.TestCase):
         self.assertEqual(page.evaluate("document.activeElement.textContent"), "Skip to the content")
         for view, where in VIEWS.items():
             page.goto(self.mesh.url + "/" + where)
-            expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=15000)
+            expect(page.locator("[aria-busy=true]")).to_have_count(0)
             reached = []
             for _ in range(60):
                 page.keyboard.press("Tab")
@@ -491,7 +494,7 @@ class PageTest(unittest.TestCase):
                 for where in VIEWS.values():
                     page.evaluate("to => { history.pushState(null, '', to); "
                                   "dispatchEvent(new PopStateEvent('popstate')); }", where)
-                    expect(page.locator("[aria-busy=true]")).to_have_count(0, timeout=15000)
+                    expect(page.locator("[aria-busy=true]")).to_have_count(0)
             page.evaluate("history.pushState(null, '', '?'); "
                           "dispatchEvent(new PopStateEvent('popstate'))")
             expect(page.locator(".card").first).to_be_visible()
@@ -531,7 +534,7 @@ class RestartTest(unittest.TestCase):
             mesh.start_node("only")
             mesh.latencies("only", "epoch_hook", 10, 50)
             page.goto(mesh.url + "/?view=nodes")
-            expect(page.locator("tbody tr")).to_contain_text("only", timeout=15000)
+            expect(page.locator("tbody tr")).to_contain_text("only")
             mesh.kill("aggregator")
             expect(page.locator(".notice")).to_contain_text("does not answer", timeout=20000)
             expect(page.locator("tbody tr")).to_contain_text("only")

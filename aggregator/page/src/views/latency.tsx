@@ -23,7 +23,9 @@ export function Latency() {
   const group = params.rollup && params.value ? { rollup: params.rollup, value: params.value } : {};
   const budgets = summary.data?.budgets.filter((of) => of.operation === operation) ?? [];
   const limits = [...new Set(budgets.map((of) => of.limit_ns))];
-  const asked = operation
+  // Without the limits the first query would not count what is over them.
+  const isReady = operation && (summary.data ?? summary.error);
+  const asked = isReady
     ? { operation, ...range.query, ...group, step: range.step(SLOT) }
     : undefined;
   const over = limits.map((ns) => `${ns}ns`).join(",") || undefined;
@@ -103,7 +105,7 @@ export function Latency() {
           zoom={range.zoom}
         />
       )}
-      {asked && !error && !shown && <Loading what="the past" />}
+      {operation && !error && !shown && <Loading what="the past" />}
     </>
   );
 }
