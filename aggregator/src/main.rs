@@ -1,5 +1,6 @@
 //! `plimsoll-aggregator`: reads arguments, settings and rules, starts logging, and runs the driver.
 
+use plimsoll_runtime::stdout::{print, print_line};
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -24,11 +25,11 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.settings.print_config {
-        print!("{EXAMPLE}");
+        print(EXAMPLE);
         return Exit::Success.into();
     }
     if args.print_rules {
-        print!("{BUILT_IN}\n{DEFAULTS}");
+        print(format_args!("{BUILT_IN}\n{DEFAULTS}"));
         return Exit::Success.into();
     }
     let sources = Sources::new(args.settings.clone(), args.flags());
@@ -41,10 +42,10 @@ fn main() -> ExitCode {
     if args.settings.check_config {
         print_origins(&resolved);
         for advice in config.advice(&rules) {
-            println!("warning: {advice}");
+            print_line(format_args!("warning: {advice}"));
         }
         for budget in &rules.budgets {
-            println!("{}", Judge::new(budget).reach());
+            print_line(Judge::new(budget).reach());
         }
         return Exit::Success.into();
     }

@@ -1,5 +1,6 @@
 //! `plimsoll-node`: reads arguments and settings, starts logging, runs the driver.
 
+use plimsoll_runtime::stdout::print;
 use std::process::ExitCode;
 
 use clap::Parser;
@@ -15,7 +16,7 @@ const PROGRAM: &str = "plimsoll-node";
 fn main() -> ExitCode {
     let args = Args::parse();
     if args.settings.print_config {
-        print!("{EXAMPLE}");
+        print(EXAMPLE);
         return Exit::Success.into();
     }
     let resolved = match args.settings.load::<Config>("PLIMSOLL_NODE_", &args.flags()) {

@@ -18,7 +18,7 @@ use crate::clients::python;
 
 const TOKEN: &str = "the-token-of-the-test";
 const WAIT: Duration = Duration::from_secs(30);
-const CHECK_WAIT: Duration = Duration::from_secs(120);
+const CHECK_WAIT: Duration = Duration::from_secs(140);
 /// A budget and a threshold that are violated, so that alerts with evidence are on the pages.
 const RULES: &str = r#"
 [[budget]]

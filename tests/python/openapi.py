@@ -32,7 +32,7 @@ STRICTER = [
 # A stream of events has no end.
 ENDLESS = "/api/v1/stream"
 EXAMPLES_MAX = 12
-WAIT_SECONDS = 90
+WAIT_SECONDS = 130
 STATUSES = "PLIMSOLL_OPENAPI_STATUSES"
 
 

@@ -39,7 +39,7 @@ fn main() -> ExitCode {
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,
-            Command::Completions(args) => completions(&args, &Cli::command()),
+            Command::Completions(args) => Ok(completions(&args, &Cli::command())),
             Command::Man(args) => man(&args, &Cli::command()),
         };
         exit.map(ExitCode::from)

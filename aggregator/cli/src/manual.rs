@@ -1,7 +1,6 @@
 //! `plimsoll completions` and `plimsoll man`: what shells and `man` show of the three programs,
 //! generated from their command lines.
 
-use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -10,6 +9,7 @@ use clap_complete::Generator;
 use clap_complete::shells::{Bash, Fish, Zsh};
 use clap_mangen::Man;
 use plimsoll_runtime::exit::Exit;
+use plimsoll_runtime::stdout::print;
 
 /// Print shell completions
 #[derive(Args, Clone, Debug)]
@@ -67,12 +67,11 @@ impl Program {
 }
 
 /// Prints the completions of one program for one shell.
-///
-/// # Errors
-/// When standard output is closed.
-pub fn completions(args: &CompletionsArgs, plimsoll: &Command) -> Result<Exit> {
-    io::stdout().write_all(&generated(args.shell, args.program.command(plimsoll)))?;
-    Ok(Exit::Success)
+#[must_use]
+pub fn completions(args: &CompletionsArgs, plimsoll: &Command) -> Exit {
+    let text = generated(args.shell, args.program.command(plimsoll));
+    print(String::from_utf8_lossy(&text));
+    Exit::Success
 }
 
 fn generated(shell: Shell, command: Command) -> Vec<u8> {
@@ -97,7 +96,7 @@ fn written(shell: impl Generator, mut command: Command) -> Vec<u8> {
 pub fn man(args: &ManArgs, plimsoll: &Command) -> Result<Exit> {
     match &args.dir {
         Some(dir) => write_all(dir, plimsoll)?,
-        None => io::stdout().write_all(&page(plimsoll.clone())?.1)?,
+        None => print(String::from_utf8_lossy(&page(plimsoll.clone())?.1)),
     }
     Ok(Exit::Success)
 }

@@ -1,5 +1,6 @@
 //! The aggregators that a subcommand sends its requests to, and how a request is written.
 
+use plimsoll_runtime::stdout::{print, print_line};
 use std::fmt::Write;
 use std::path::PathBuf;
 
@@ -43,9 +44,9 @@ impl Targets {
     /// Prints the answer as JSON, or these words for people.
     pub(crate) fn print(&self, json: &str, words: impl FnOnce() -> String) {
         if self.json {
-            println!("{}", json.trim_end());
+            print_line(json.trim_end());
         } else {
-            print!("{}", words());
+            print(words());
         }
     }
 

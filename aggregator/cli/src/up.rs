@@ -2,7 +2,7 @@
 //! the ledger.
 
 use std::collections::BTreeMap;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -12,6 +12,7 @@ use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
+use plimsoll_runtime::stdout::{print, print_line};
 use plimsoll_schemas::summary::Summary;
 
 use crate::table::table;
@@ -155,9 +156,8 @@ impl Screen {
         if self.live {
             let url = stack.api().url();
             let heading = format!("plimsoll up, {seconds} s, {url}, Ctrl-C drains and ends");
-            print!("\x1b[H\x1b[J{heading}\n\n{table}");
+            print(format_args!("\x1b[H\x1b[J{heading}\n\n{table}"));
             // If the terminal is gone, SIGHUP ends this process.
-            let _shown = std::io::stdout().flush();
         } else {
             eprintln!("after {seconds} s\n{table}");
         }
@@ -183,7 +183,7 @@ async fn finish(args: &UpArgs, mut stack: Stack, watch: &Stopwatch) -> Result<Ex
     if args.json {
         let json =
             serde_json::to_string_pretty(&report).context("cannot write the report as JSON")?;
-        println!("{json}");
+        print_line(json);
     }
     if let Some(dir) = &args.dir {
         eprintln!("logs, raw samples and streams are in {}", dir.display());

@@ -6,6 +6,7 @@ use clap::Parser;
 use plimsoll_drills::live::faults::{FaultsArgs, faults, list};
 use plimsoll_drills::live::frame::{FrameArgs, run};
 use plimsoll_runtime::exit::TABLE;
+use plimsoll_runtime::stdout::print_line;
 
 const EXAMPLES: &str = "Examples:
   drill-faults                                 every scenario, one after the other; minutes
@@ -27,7 +28,7 @@ struct Cli {
 fn main() -> ExitCode {
     let Cli { faults: args, frame } = Cli::parse();
     if args.list {
-        println!("{}", list());
+        print_line(list());
         return ExitCode::SUCCESS;
     }
     run("drill-faults", &frame, async |dir| faults(&args, &dir).await)

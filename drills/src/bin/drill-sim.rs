@@ -9,6 +9,7 @@ use plimsoll_drills::sim::campaign::{Campaign, Failure, Findings, run};
 use plimsoll_drills::sim::plan::Plan;
 use plimsoll_drills::sim::report::{Report, words};
 use plimsoll_runtime::exit::{Exit, TABLE};
+use plimsoll_runtime::stdout::print_line;
 
 const EXAMPLES: &str = "Examples:
   drill-sim --seeds 10000                 ten thousand schedules of 200 events
@@ -77,11 +78,15 @@ fn trace(seed: u64, steps: usize) -> Exit {
             return Exit::Failure;
         }
     }
-    println!("ended at {} after {} events", Shown(outcome.ended_at), outcome.events);
+    print_line(format_args!(
+        "ended at {} after {} events",
+        Shown(outcome.ended_at),
+        outcome.events
+    ));
     match outcome.broken {
         None => Exit::Success,
         Some(broken) => {
-            println!("BROKEN: {}: {}", broken.invariant, broken.what);
+            print_line(format_args!("BROKEN: {}: {}", broken.invariant, broken.what));
             Exit::Missed
         }
     }
@@ -102,11 +107,11 @@ fn conclude(campaign: &Campaign, findings: &Findings, json: bool) -> Exit {
     if json {
         eprintln!("{text}");
         match serde_json::to_string_pretty(&report) {
-            Ok(json) => println!("{json}"),
+            Ok(json) => print_line(json),
             Err(_) => return Exit::Failure,
         }
     } else {
-        println!("{text}");
+        print_line(text);
     }
     if let Some(Failure { trace, .. }) = &findings.failure {
         let first = trace.len().saturating_sub(TRACE_LINES_MAX);

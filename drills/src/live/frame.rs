@@ -1,6 +1,7 @@
 //! What all live drills share: flags, a directory, signals, the report's outputs, an exit code. It
 //! ends the mesh in every case except when it is killed.
 
+use plimsoll_runtime::stdout::print_line;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -68,9 +69,9 @@ fn publish(args: &FrameArgs, drill_dir: DrillDir, report: &Report) -> Result<Exi
     }
     if args.json {
         eprintln!("{}", report.words());
-        println!("{}", serde_json::to_string_pretty(report)?);
+        print_line(serde_json::to_string_pretty(report)?);
     } else {
-        println!("{}", report.words());
+        print_line(report.words());
     }
     drill_dir.leave(report.passed);
     Ok(if report.passed { Exit::Success } else { Exit::Missed })

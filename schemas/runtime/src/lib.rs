@@ -3,7 +3,8 @@
 //! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of
 //! exit codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`http`] is the HTTP
 //! server with limits, [`page`] writes metrics about the process, [`process`] reads what it uses,
-//! [`supervision`] restarts tasks. Nothing here depends on samples, nodes or budgets.
+//! [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on samples, nodes or
+//! budgets.
 
 pub mod absence;
 pub mod exit;
@@ -15,6 +16,7 @@ pub mod priority;
 pub mod process;
 pub mod settings;
 pub mod signals;
+pub mod stdout;
 pub mod supervision;
 
 /// Runs a process's driver to its end on a runtime of one thread.

@@ -13,6 +13,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use thiserror::Error;
 
+use crate::stdout::print_line;
+
 /// Flags that every process takes.
 #[derive(Args, Clone, Debug, Default)]
 pub struct SettingsArgs {
@@ -87,11 +89,11 @@ fn file_layer(path: &Path) -> Result<Layer, LoadError> {
 
 /// The output of `--check-config` for a valid configuration.
 pub fn print_origins<T>(resolved: &Resolved<T>) {
-    println!("configuration is valid");
+    print_line("configuration is valid");
     for (key, origin) in &resolved.origins {
-        println!("  {key}: set by {origin}");
+        print_line(format_args!("  {key}: set by {origin}"));
     }
-    println!("  everything else: default");
+    print_line("  everything else: default");
 }
 
 /// Values of `bus.reconnect_max_ms`: below, an absent broker costs CPU; above, an hour is lost.

@@ -10,6 +10,7 @@ use plimsoll_tests::program::{ProgramOutput, program, run};
 const WAIT: Duration = Duration::from_secs(20);
 const NODE: &str = "plimsoll-node";
 const AGGREGATOR: &str = "plimsoll-aggregator";
+const CLI: &str = "plimsoll";
 
 fn command(name: &str, arguments: &[&str]) -> Command {
     let mut command = program(name).unwrap();
@@ -49,6 +50,23 @@ async fn a_taken_address_is_named_with_its_key_and_exit_code_4() {
     }
     let arguments = [&quiet[..], &["--udp", "", "--unix", unix]].concat();
     refused(&outcome(NODE, &arguments).await, 4, &["listen.unix", unix, "another process"]);
+}
+
+/// As `head` does, which leaves when it has read enough.
+#[test]
+fn a_reader_that_closes_standard_output_is_no_failure() {
+    for (name, arguments) in [
+        (NODE, &["--check-config", "--name", "n"][..]),
+        (AGGREGATOR, &["--print-rules"]),
+        (CLI, &["completions", "bash"]),
+    ] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let output = command(name, arguments).stdout(writer).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{name}: {}: {text}", output.status);
+        assert_eq!(text, "", "{name}");
+    }
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod aggregator;
 mod baselines;
 mod source;
 
+use plimsoll_runtime::stdout::{print, print_line};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
@@ -113,7 +114,7 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
         }
         (Some(Request::Save(name)), None) => {
             let path = baselines()?.save(&name, &side(args, &args.a).await?)?;
-            println!("saved {}", path.display());
+            print_line(format_args!("saved {}", path.display()));
             return Ok(Exit::Success);
         }
         (None, None) => return Ok(usage("name two sides, or use --baseline check NAME")),
@@ -164,9 +165,9 @@ fn show(args: &CompareArgs, comparison: &Comparison, a: &Side, b: &Side) -> Resu
         std::fs::write(path, svg).with_context(|| format!("--svg {}", path.display()))?;
     }
     if args.json {
-        println!("{}", serde_json::to_string(comparison)?);
+        print_line(serde_json::to_string(comparison)?);
     } else {
-        print!("{}", table::table(comparison));
+        print(table::table(comparison));
     }
     Ok(())
 }

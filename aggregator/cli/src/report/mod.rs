@@ -24,6 +24,7 @@ mod time_over;
 mod wanted;
 mod words;
 
+use plimsoll_runtime::stdout::print;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
@@ -116,7 +117,7 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
     let text = rendered(&material, &now, format)?;
     match &args.output {
         Some(path) => write(path, &text)?,
-        None => print!("{text}"),
+        None => print(text),
     }
     Ok(Exit::Success)
 }

@@ -23,6 +23,7 @@ use clap::Args;
 use plimsoll_mesh::api::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::Signals;
+use plimsoll_runtime::stdout::{print, print_line};
 use serde::Serialize;
 
 use crate::targets::Targets;
@@ -66,12 +67,12 @@ pub async fn top(args: &TopArgs) -> Result<Exit> {
     let apis = args.at.apis()?;
     if args.at.is_json() {
         let (url, page) = first_answer(&apis).await?;
-        println!("{}", serde_json::to_string(&Printed { url: &url, page: &page })?);
+        print_line(serde_json::to_string(&Printed { url: &url, page: &page })?);
     } else if args.once || !is_terminal() {
         let (url, page) = first_answer(&apis).await?;
         let mut state = State::new(vec![url]);
         state.on_event(Event::Answer(Ok(Box::new(page)), Default::default()), Default::default());
-        print!("{}", screen::plain(&state, screen::size())?);
+        print(screen::plain(&state, screen::size())?);
     } else {
         let mut signals = Signals::listen()?;
         watch(&apis, &mut signals, || Ok(Watched::Running)).await?;

@@ -128,7 +128,7 @@ export function BudgetCard({ budget, window, unmatched, node }: CardProps) {
       </>,
     ],
   ];
-  if (!node) {
+  if (!node && expected > 0) {
     const late = budget.nodes_late > 0 ? `, ${count(budget.nodes_late)} late` : "";
     facts.push(["nodes with samples", `${count(nodes)} of ${count(expected)}${late}`]);
   }

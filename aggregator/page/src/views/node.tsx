@@ -159,6 +159,7 @@ function Past({ node }: { node: NodePage }) {
               onZoom={range.zoom}
             />
           ))}
+          {!hardware.data && !hardware.error && <Loading what="the machine's past" />}
           <Figures
             open={isOpen}
             onOpen={setOpen}
