@@ -3,8 +3,8 @@ time of the aggregator for each open page.
 
     python tests/python/page/figures.py http://127.0.0.1:9900 [PAGES]
 
-Measure on a fleet: `drill-fleet --nodes 10000 --seconds 300 --settings FILE`, where FILE has
-`[http]` and `address = "127.0.0.1:9900"`. Prints one line of JSON.
+Measure on a fleet: `drill-fleet --nodes 10000 --seconds 200 --dir DIR`; the aggregator's address is
+in the first lines of DIR/aggregator.log. Prints one line of JSON.
 """
 
 import json
