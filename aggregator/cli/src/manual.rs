@@ -1,6 +1,7 @@
 //! `plimsoll completions` and `plimsoll man`: what shells and `man` show of the three programs,
 //! generated from their command lines.
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
