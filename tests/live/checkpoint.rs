@@ -1,6 +1,9 @@
 //! An aggregator that is killed restores its state from its own file, not from the streams.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -11,6 +14,11 @@ use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
 use plimsoll_tests::process::{self, operation_row};
+use plimsoll_tests::single_node::SingleNodeMesh;
+use plimsoll_tests::statsd::StatsdSender;
+use plimsoll_tests::webhook::WebhookReceiver;
+use redb::ReadableTable as _;
+use serde_json::{Value, json};
 
 const WAIT: Duration = Duration::from_secs(30);
 /// The header of a store, before its first page.
@@ -137,4 +145,107 @@ fn a_state_that_cannot_be_kept_where_it_should_be_is_refused_at_the_start() {
     let words = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{words}");
     assert!(words.contains("state.path: ") && words.contains("absent"), "{words}");
+}
+
+/// Evaluates a short window.
+const BUDGET: &str = "
+[[budget]]
+name = 'epoch_hook'
+window = '10s'
+fire_after = 1
+clear_after = 1
+";
+/// The version of a record that no program has written yet.
+const LATER_VERSION: [u8; 2] = [0, 99];
+const TOKEN: &str = "the-token-of-the-test";
+
+/// Puts the record that holds positions, alerts and silences under a later version.
+fn upgrade_rest(path: &Path) {
+    let records = redb::TableDefinition::<&str, &[u8]>::new("records");
+    let database = redb::Database::open(path).unwrap();
+    let transaction = database.begin_write().unwrap();
+    {
+        let mut table = transaction.open_table(records).unwrap();
+        let mut rest = table.get("rest").unwrap().unwrap().value().to_vec();
+        rest[..2].copy_from_slice(&LATER_VERSION);
+        table.insert("rest", rest.as_slice()).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+fn overwrite(path: &Path) {
+    let mut bytes = std::fs::read(path).unwrap();
+    bytes[STORE_HEADER_BYTES..].fill(0xa5);
+    std::fs::write(path, bytes).unwrap();
+}
+
+/// The states of the fleet's alert that the receiver was sent.
+fn sent(webhook: &WebhookReceiver) -> Vec<Value> {
+    let sent = webhook.bodies().into_iter().map(|mut body| body["notification"].take());
+    let of_fleet = |of: &Value| of["rule"] == "epoch_hook" && of["scope"] == "fleet";
+    sent.filter(of_fleet).map(|of| of["state"].clone()).collect()
+}
+
+#[tokio::test]
+async fn a_receiver_of_a_begin_is_sent_the_end_although_the_state_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let webhook = WebhookReceiver::accepting().await.unwrap();
+    let token = dir.path().join("token");
+    std::fs::write(&token, TOKEN).unwrap();
+    std::fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+    let settings = format!(
+        "{BUDGET}[[webhook]]\nname = 'pager'\nurl = '{}'\n[http]\ntoken_file = {token:?}\n",
+        webhook.url()
+    );
+    let mut mesh = SingleNodeMesh::start_with(dir.path(), settings).await.unwrap();
+    let sender = StatsdSender::unix(mesh.node.socket()).unwrap();
+    let send = |ms: u32| {
+        let values = format!(":{ms}").repeat(60);
+        sender.send(format!("epoch_hook{values}|ms")).unwrap();
+    };
+    let state = dir.path().join("state.redb");
+    let mut until_now = Vec::new();
+    for reason in ["newer_version", "damaged"] {
+        until_now.push(json!("firing"));
+        until("the receiver is sent the begin", WAIT, async || {
+            send(60);
+            (sent(&webhook) == until_now).then_some(())
+        })
+        .await
+        .unwrap();
+        if reason == "newer_version" {
+            let silence = json!({"match": {"rule": "other"}, "by": "a", "for": "1h"});
+            let api = mesh.stack.api().clone().with_token(Some(TOKEN.to_owned()));
+            api.request("POST", "/api/v1/silences", Some(&silence)).await.unwrap();
+        }
+        checkpointed(&mesh.stack).await;
+        let before = mesh.stack.api().summary().await.unwrap();
+        mesh.stack.kill_aggregator();
+        match reason {
+            "newer_version" => upgrade_rest(&state),
+            _ => overwrite(&state),
+        }
+        mesh.stack.restart_aggregator().await.unwrap();
+        let failures =
+            format!("plimsoll_aggregator_checkpoint_failures_total{{reason=\"{reason}\"}}");
+        assert_eq!(mesh.stack.api().metric(&failures).await.unwrap(), Some(1.0));
+        let after = mesh.stack.api().summary().await.unwrap();
+        assert!(fires(&after), "{reason}: {:#?}", after.budgets);
+        let merged = |summary: &Summary| merged(summary, "", "epoch_hook");
+        assert!(merged(&after) >= merged(&before), "the error budget stays");
+        until_now.push(json!("resolved"));
+        until("the receiver is sent the end", WAIT, async || {
+            send(1);
+            (sent(&webhook) == until_now).then_some(())
+        })
+        .await
+        .unwrap();
+        let page = mesh.stack.api().get("/api/v1/silences").await.unwrap();
+        let page: Value = serde_json::from_str(&page).unwrap();
+        assert_eq!(page["silences"].as_array().map(Vec::len), Some(1), "{reason}: {page}");
+    }
+    let summary = mesh.drain_node().await.unwrap();
+    let ledger = &summary.nodes[0].ledger;
+    assert!(ledger.lost.is_empty(), "{ledger:?}");
+    assert_eq!(ledger.recorded, ledger.merged, "nothing is merged twice or missing: {ledger:?}");
 }

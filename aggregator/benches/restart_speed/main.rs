@@ -45,12 +45,12 @@ fn write(path: &Path, core: &mut Core, now: Now) -> Result<()> {
         let before = resident("VmRSS")?;
         let changes = timed("taken", || all(core, now))?;
         let confirmations = timed("confirmed", || changes.confirmations(now.mono));
-        let bytes = timed("written", || store.write(changes))?;
+        let stored = timed("written", || store.write(changes))?;
         let (size, peak) = (std::fs::metadata(path)?.len(), resident("VmHWM")?);
         println!(
             "{} confirmations, {:.1} MiB of records, file of {:.1} MiB, {} MiB more memory",
             confirmations.len(),
-            bytes as f64 / MEBIBYTE,
+            stored.bytes as f64 / MEBIBYTE,
             size as f64 / MEBIBYTE,
             peak.saturating_sub(before),
         );

@@ -34,8 +34,8 @@ use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 use plimsoll_schemas::transport::{BusEvent, Delivered, Refusal, Ticket};
 
 use alerting::{
-    AlertCommand, Alerting, Answer, CommandError, CommandResult, Dashboard, Notifications, Post,
-    Receiver, RunbookPage, Situation, Undeliverable,
+    AlertCommand, Alerting, AlertsRecord, Answer, CommandError, CommandResult, Dashboard,
+    Notifications, Post, Receiver, RunbookPage, Situation, Undeliverable,
 };
 use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{Definition, Fleet};
@@ -64,7 +64,10 @@ impl Core {
     /// An aggregator that has read nothing yet.
     #[must_use]
     pub fn new(mesh: MeshName, rules: impl Into<Rules>, now: Now) -> Self {
-        let rules = Arc::new(rules.into());
+        Self::with_rules(mesh, Arc::new(rules.into()), now)
+    }
+
+    fn with_rules(mesh: MeshName, rules: Arc<Rules>, now: Now) -> Self {
         Self {
             ingest: Ingest::new(now),
             fleet: Fleet::new(&rules),
@@ -89,12 +92,18 @@ impl Core {
         checkpoint: Checkpoint,
     ) -> Self {
         let rules = Arc::new(rules.into());
+        let is_whole = checkpoint.is_whole();
         let (nodes, pools, rest) = checkpoint.into_parts();
+        let durable = if is_whole { Durable::restored(pools.clone()) } else { Durable::default() };
+        let Some(rest) = rest else {
+            let fleet = Fleet::restore(&rules, nodes, pools, None);
+            return Self { durable, fleet, ..Self::with_rules(mesh, rules, now) };
+        };
         let judged_at = rest.evaluator.judged_at;
         Self {
             ingest: Ingest::restore(now, rest.ingest, judged_at.unwrap_or(rest.at)),
-            durable: Durable::restored(pools.clone()),
-            fleet: Fleet::restore(&rules, nodes, pools, rest.fleet),
+            durable,
+            fleet: Fleet::restore(&rules, nodes, pools, Some(rest.fleet)),
             evaluator: Evaluator::restore(rules, now.mono, rest.evaluator),
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
             history: History::paused(rest.history_generation),
@@ -103,6 +112,12 @@ impl Core {
             task_restarts: 0,
             mesh,
         }
+    }
+
+    /// The same core with the alerts that receivers are owed, of a checkpoint that lacks them.
+    #[must_use]
+    pub fn with_alerts(self, record: AlertsRecord) -> Self {
+        Self { alerting: Alerting::restore_owed(self.mesh.clone(), record), ..self }
     }
 
     /// The same core where nodes keep windows up to this one, and samples are grouped so; a
@@ -422,6 +437,8 @@ impl Core {
         self.evaluator.on_checkpoint_taken(now);
         let positions = Lane::ALL.map(|lane| (lane, self.ingest.position(lane))).into();
         let history = self.history.take(now, positions);
+        let is_owed = self.durable.needs_alerts_record() || self.alerting.has_changed();
+        let alerts = is_owed.then(|| self.alerting.record(now));
         let parts = Parts {
             at: now,
             read_up_to: self.ingest.read_up_to(),
@@ -429,6 +446,7 @@ impl Core {
             ingest: self.ingest.checkpoint(),
             fleet: self.fleet.checkpoint(self.durable.needs_everything()),
             alerting: self.alerting.checkpoint(self.evaluator.rules()),
+            alerts,
             history: (history, self.history.generation()),
             runs: self.runs.checkpoint(),
         };

@@ -490,10 +490,14 @@ fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Cor
     };
     let opened = Checkpointer::open(&files, &mesh, now.wall)
         .map_err(|error| StartError { exit: Exit::Configuration, message: error.to_string() })?;
-    let OpenedState { checkpointer, checkpoint, history } = opened;
+    let OpenedState { checkpointer, checkpoint, alerts, history } = opened;
     let core = match checkpoint {
         Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
         None => Core::new(mesh, rules, now),
+    };
+    let core = match alerts {
+        Some(record) => core.with_alerts(record),
+        None => core,
     };
     let core = match history {
         Some(stored) => core.with_history(stored),

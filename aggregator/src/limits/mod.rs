@@ -7,6 +7,9 @@ pub mod runs;
 
 use std::time::Duration;
 
+/// Bytes of the alerts record beside the state file: 16 384 alerts that fire, with their last
+/// notification of 1 KiB and one that waits for each of two receivers.
+pub const ALERTS_RECORD_BYTES_MAX: u64 = 64 << 20;
 /// Roll-ups in one configuration: the three of `rollup_labels` by default and sixteen of a site's
 /// own.
 pub const ROLLUPS_MAX: usize = 19;

@@ -18,6 +18,7 @@ mod dashboard;
 mod delivery;
 mod latency_high;
 mod notifications;
+mod record;
 mod silences;
 mod situation;
 
@@ -44,6 +45,7 @@ pub use delivery::{
     Undeliverable, Waits, fields, template,
 };
 pub use notifications::{DueNotification, NotificationCounts, Notifications};
+pub use record::AlertsRecord;
 pub use silences::{CommandError, Silences, Suppression};
 pub use situation::Situation;
 
@@ -115,6 +117,32 @@ impl Alerting {
             counts_saved: stored.notifications.counts(),
             notifications: stored.notifications,
             deliveries: stored.deliveries,
+            ..Self::new(mesh)
+        }
+    }
+
+    /// What receivers are owed.
+    #[must_use]
+    pub fn record(&self, at: Wall) -> AlertsRecord {
+        AlertsRecord {
+            version: AlertsRecord::VERSION,
+            mesh: self.mesh.clone(),
+            at,
+            firing: self.alerts.firing(),
+            silencing: self.silences.record(),
+            receivers: self.deliveries.record(),
+        }
+    }
+
+    /// As far as receivers are owed it. Alerts whose rules are gone end as after any restart.
+    #[must_use]
+    pub fn restore_owed(mesh: MeshName, record: AlertsRecord) -> Self {
+        Self {
+            alerts: Alerts::restored(record.firing),
+            rule_labels_before: Some(RuleLabels::new()),
+            silences: Silences::restored(record.silencing),
+            deliveries: Deliveries::restored(record.receivers),
+            changed: true,
             ..Self::new(mesh)
         }
     }

@@ -8,6 +8,7 @@ use plimsoll_schemas::time::{Mono, Wall};
 use super::confirmations::PendingConfirmation;
 use super::record::{Content, Record};
 use super::rest::Rest;
+use crate::core::alerting::AlertsRecord;
 use crate::core::fleet::{Node, Pool, Pools};
 use crate::core::history::HistoryBatch;
 use crate::core::ingest::ReadUpTo;
@@ -22,6 +23,7 @@ pub struct Changes {
     pub(super) pools_before: Option<Arc<Pools>>,
     pub(super) rest: Rest,
     pub(super) history: Option<Arc<HistoryBatch>>,
+    pub(super) alerts: Option<AlertsRecord>,
 }
 
 impl Changes {
@@ -41,6 +43,11 @@ impl Changes {
     #[must_use]
     pub fn history(&self) -> Option<&HistoryBatch> {
         self.history.as_deref()
+    }
+
+    /// What receivers are owed, to be kept beside the records, if it has changed.
+    pub fn take_alerts(&mut self) -> Option<AlertsRecord> {
+        self.alerts.take()
     }
 
     /// The same where the history could not be written: its state is that of the batch before.

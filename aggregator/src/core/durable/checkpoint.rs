@@ -1,5 +1,18 @@
-//! A whole state, put together from records as they are read one after the other. None of them is
-//! used before it is checked.
+//! A state, put together from records as they are read one after the other. None of them is used
+//! before it is checked. One that cannot be used costs its own part of the state:
+//!
+//! | record | without it |
+//! |---|---|
+//! | a tier of a pool | the pool lacks the samples of that tier's slots |
+//! | a pool | the pool begins empty; what is merged already is not merged into it again |
+//! | a node | it begins anew; what it sends again may be in pools twice |
+//! | the rest | the streams are read from their beginning, of which ledger entries of nodes admit |
+//! | | nothing twice; alerts come from the alerts record; roll-ups and runs begin empty |
+//!
+//! Without the rest and without any node there is no state: pools alone would count twice all that
+//! the streams hold.
+//!
+//! DESIGN A21.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,12 +26,13 @@ use super::record::{Part, Record, Unusable, damaged, unpack};
 use super::rest::Rest;
 use crate::core::fleet::{Node, Operations, Pool, Pools, Rollups, Windows};
 
-/// A whole state, read and checked.
+/// A state, read and checked.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     nodes: BTreeMap<NodeName, Arc<Node>>,
     pools: Pools,
-    rest: Rest,
+    rest: Option<Rest>,
+    is_whole: bool,
 }
 
 /// A state of which some records have been read.
@@ -29,14 +43,27 @@ pub struct Partial {
     /// Tiers of pools that have not been read yet.
     missing: BTreeSet<Part>,
     rest: Option<Rest>,
+    unusable: Vec<Unusable>,
+}
+
+/// What records come to.
+#[derive(Clone, Debug)]
+pub struct Readout {
+    /// The state; `None` if too little can be used.
+    pub checkpoint: Option<Checkpoint>,
+    /// Records that cannot be used, and those that are missing.
+    pub unusable: Vec<Unusable>,
 }
 
 impl Partial {
     /// Reads one more record, kept under `name`.
-    ///
-    /// # Errors
-    /// When it is damaged or of another version.
-    pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), Unusable> {
+    pub fn add(&mut self, name: &str, bytes: &[u8]) {
+        if let Err(unusable) = self.try_add(name, bytes) {
+            self.unusable.push(unusable);
+        }
+    }
+
+    fn try_add(&mut self, name: &str, bytes: &[u8]) -> Result<(), Unusable> {
         let part = Part::named(name)?;
         match &part {
             Part::Pool(pool) => {
@@ -51,84 +78,115 @@ impl Partial {
                 windows.restore_tier(*number, unpack(&part, bytes)?);
             }
             Part::Node(node) => {
+                if self.nodes.len() >= NODES_MAX {
+                    return Err(damaged(&part, "there are more nodes than there can be"));
+                }
                 self.nodes.insert(node.clone(), Arc::new(unpack(&part, bytes)?));
             }
-            Part::Rest => self.rest = Some(unpack(&part, bytes)?),
-        }
-        if self.nodes.len() > NODES_MAX {
-            return Err(damaged(&"node", "more than there can be"));
+            Part::Rest => {
+                let rest: Rest = unpack(&part, bytes)?;
+                if rest.alerting.changes.len() > ALERT_HISTORY_MAX {
+                    return Err(damaged(&part, "more changes than there can be"));
+                }
+                self.rest = Some(rest);
+            }
         }
         Ok(())
     }
 
-    /// The whole state, once all records have been read.
-    ///
-    /// # Errors
-    /// When one is missing.
-    pub fn whole(self) -> Result<Checkpoint, Unusable> {
-        let Self { nodes, pools, missing, rest } = self;
-        let rest = rest.ok_or_else(|| damaged(&Part::Rest, "it is missing"))?;
-        if rest.alerting.changes.len() > ALERT_HISTORY_MAX {
-            return Err(damaged(&Part::Rest, "more changes than there can be"));
+    /// The state, once all records have been read.
+    #[must_use]
+    pub fn finish(self) -> Readout {
+        let Self { nodes, pools, missing, rest, mut unusable } = self;
+        let missing = missing.iter().map(|part| damaged(part, "it is missing"));
+        unusable.extend(missing);
+        match &rest {
+            Some(rest) => {
+                let unread = unusable.iter().filter(|of| of.record().starts_with("node ")).count();
+                if nodes.len() + unread < rest.fleet.nodes {
+                    unusable.push(damaged(&"node", "some are missing"));
+                }
+            }
+            None if unusable.iter().any(|of| of.record() == "rest") => {}
+            None => unusable.push(damaged(&Part::Rest, "it is missing")),
         }
-        if nodes.len() != rest.fleet.nodes {
-            return Err(damaged(&"node", "some are missing"));
-        }
-        if let Some(part) = missing.into_iter().next() {
-            return Err(damaged(&part, "it is missing"));
-        }
-        let pools = united(pools, &rest)?;
-        Ok(Checkpoint { nodes, pools, rest })
+        let pools = united(pools, rest.as_ref(), &mut unusable);
+        let is_whole = unusable.is_empty();
+        let is_usable = rest.is_some() || !nodes.is_empty();
+        let checkpoint = is_usable.then_some(Checkpoint { nodes, pools, rest, is_whole });
+        Readout { checkpoint, unusable }
     }
 }
 
-/// Fleet and roll-ups, of as many pools as there must be.
-fn united(read: BTreeMap<Pool, Windows>, rest: &Rest) -> Result<Pools, Unusable> {
+/// Fleet and roll-ups. Only the rest holds the definitions of roll-ups.
+fn united(
+    read: BTreeMap<Pool, Windows>,
+    rest: Option<&Rest>,
+    unusable: &mut Vec<Unusable>,
+) -> Pools {
     let mut fleet = Operations::default();
-    let definitions = rest.fleet.rollups.iter().map(|(definition, _)| definition.clone());
-    let mut rollups = Rollups::default().redefined(&definitions.collect::<Vec<_>>());
+    let definitions = rest.into_iter().flat_map(|rest| &rest.fleet.rollups);
+    let definitions: Vec<_> = definitions.map(|(definition, _)| definition.clone()).collect();
+    let mut rollups = Rollups::default().redefined(&definitions);
+    let mut is_undefined = false;
     for (pool, windows) in read {
         match pool {
             Pool::Fleet(operation) => fleet.restore(operation, windows),
             Pool::Selected(budget) => fleet.restore_selected(budget, windows),
             Pool::Group(rollup, group) => {
-                if !rollups.restore(&rollup, group, windows) {
-                    return Err(damaged(&rollup, "there is no such roll-up"));
-                }
+                is_undefined |= !rollups.restore(&rollup, group, windows);
             }
         }
     }
-    let pools_of_fleet = (fleet.iter().count(), fleet.selected().count());
-    if pools_of_fleet != (rest.fleet.operations, rest.fleet.selected_operations)
-        || rollups.sizes() != rest.fleet.rollups
-    {
-        return Err(damaged(&"fleet", "some operations or groups are missing"));
+    if is_undefined {
+        unusable.push(damaged(&"rollup", "the definition of its roll-up cannot be read"));
     }
-    Ok(Pools { operations: Arc::new(fleet), rollups })
+    let of_fleet = (fleet.iter().count(), fleet.selected().count());
+    let is_complete = |rest: &Rest| {
+        of_fleet == (rest.fleet.operations, rest.fleet.selected_operations)
+            && rollups.sizes() == rest.fleet.rollups
+    };
+    // Missing ones beside unusable ones would change nothing about what is done.
+    if unusable.is_empty() && !rest.is_some_and(is_complete) {
+        unusable.push(damaged(&"fleet", "some operations or groups are missing"));
+    }
+    Pools { operations: Arc::new(fleet), rollups }
 }
 
 impl Checkpoint {
-    /// The mesh it is about.
+    /// The mesh it is about, if the rest could be read.
     #[must_use]
-    pub fn mesh(&self) -> &MeshName {
-        &self.rest.mesh
+    pub fn mesh(&self) -> Option<&MeshName> {
+        Some(&self.rest.as_ref()?.mesh)
     }
 
-    /// When it was taken.
+    /// When it was taken, if the rest could be read.
     #[must_use]
-    pub fn at(&self) -> Wall {
-        self.rest.at
+    pub fn at(&self) -> Option<Wall> {
+        Some(self.rest.as_ref()?.at)
     }
 
-    /// The history's latest batch when it was taken.
+    /// The history's latest batch when it was taken, if the rest could be read.
     #[must_use]
-    pub fn history_generation(&self) -> u64 {
-        self.rest.history_generation
+    pub fn history_generation(&self) -> Option<u64> {
+        Some(self.rest.as_ref()?.history_generation)
+    }
+
+    /// Whether it holds alerts and silences.
+    #[must_use]
+    pub fn has_alerts(&self) -> bool {
+        self.rest.is_some()
+    }
+
+    /// Whether every record could be read.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.is_whole
     }
 
     /// What each room is restored from.
     #[must_use]
-    pub fn into_parts(self) -> (BTreeMap<NodeName, Arc<Node>>, Pools, Rest) {
+    pub fn into_parts(self) -> (BTreeMap<NodeName, Arc<Node>>, Pools, Option<Rest>) {
         (self.nodes, self.pools, self.rest)
     }
 
@@ -168,10 +226,18 @@ impl StoredRecords {
     /// # Errors
     /// When one cannot be used.
     pub fn read(&self) -> Result<Checkpoint, Unusable> {
-        let mut partial = Partial::default();
-        for (name, bytes) in &self.0 {
-            partial.add(name, bytes)?;
+        let Readout { checkpoint, unusable } = self.read_usable();
+        match unusable.into_iter().next() {
+            None => checkpoint.ok_or_else(|| damaged(&"rest", "it is missing")),
+            Some(unusable) => Err(unusable),
         }
-        partial.whole()
+    }
+
+    /// Reads back what can be used.
+    #[must_use]
+    pub fn read_usable(&self) -> Readout {
+        let mut partial = Partial::default();
+        self.0.iter().for_each(|(name, bytes)| partial.add(name, bytes));
+        partial.finish()
     }
 }

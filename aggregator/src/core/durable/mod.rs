@@ -26,15 +26,15 @@ use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 
 pub use changes::Changes;
-pub use checkpoint::{Checkpoint, Partial, StoredRecords};
+pub use checkpoint::{Checkpoint, Partial, Readout, StoredRecords};
 pub use confirmations::{CommonTerms, PendingConfirmation};
 #[cfg(test)]
-pub(in crate::core) use record::VERSION as RECORD_VERSION;
+pub(in crate::core) use record::{NODE_VERSION, POOL_VERSION, REST_VERSION};
 pub use record::{Part, Record, Unusable};
 pub use rest::Rest;
 pub use stats::{CheckpointStats, ConfirmationStats};
 
-use super::alerting::StoredAlerting;
+use super::alerting::{AlertsRecord, StoredAlerting};
 use super::fleet::{FleetChanges, Pools};
 use super::history::HistoryBatch;
 use super::ingest::{ReadUpTo, StoredIngest};
@@ -48,6 +48,8 @@ pub struct Durable {
     everything: bool,
     /// The pools as they were when the last checkpoint was taken, if that is what is stored.
     pools: Option<Arc<Pools>>,
+    /// Whether the alerts record has been written by this process: a former program may not have.
+    has_alerts_record: bool,
 }
 
 /// The part of each room in a checkpoint.
@@ -65,6 +67,8 @@ pub struct Parts {
     pub fleet: FleetChanges,
     /// Of `alerting`.
     pub alerting: StoredAlerting,
+    /// What receivers are owed, if it is to be written.
+    pub alerts: Option<AlertsRecord>,
     /// What the history adds, and the generation that it then has.
     pub history: (Option<Arc<HistoryBatch>>, u64),
     /// Of `runs`.
@@ -73,7 +77,7 @@ pub struct Parts {
 
 impl Default for Durable {
     fn default() -> Self {
-        Self { everything: true, pools: None }
+        Self { everything: true, pools: None, has_alerts_record: false }
     }
 }
 
@@ -81,7 +85,7 @@ impl Durable {
     /// A store that holds what was restored.
     #[must_use]
     pub fn restored(pools: Pools) -> Self {
-        Self { everything: false, pools: Some(Arc::new(pools)) }
+        Self { everything: false, pools: Some(Arc::new(pools)), has_alerts_record: false }
     }
 
     /// Whether the next checkpoint has to write everything.
@@ -90,18 +94,26 @@ impl Durable {
         self.everything
     }
 
+    /// Whether the next checkpoint has to write the alerts record whether or not it has changed.
+    #[must_use]
+    pub fn needs_alerts_record(&self) -> bool {
+        !self.has_alerts_record
+    }
+
     /// Counts everything as stored, without a checkpoint.
     pub fn clear(&mut self) {
-        *self = Self { everything: false, pools: None };
+        *self = Self { everything: false, ..Self::default() };
     }
 
     /// What has changed since this was last called.
     pub fn checkpoint(&mut self, mesh: MeshName, parts: Parts) -> Changes {
-        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, history, runs } = parts;
+        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, alerts, history, runs } =
+            parts;
         let (history, history_generation) = history;
         let pools = Arc::new(fleet.pools);
         let pools_before = self.pools.replace(Arc::clone(&pools));
         self.everything = false;
+        self.has_alerts_record |= alerts.is_some();
         Changes {
             everything: fleet.everything,
             read_up_to,
@@ -119,6 +131,7 @@ impl Durable {
                 runs,
             },
             history,
+            alerts,
         }
     }
 

@@ -1,7 +1,12 @@
 //! One record of a checkpoint: which part of the state it holds, and its bytes.
 //!
 //! A record is two bytes of version, four of CRC-32, and named MessagePack. The checksum is the
-//! record's own: that what is read is what was written does not hang on the store.
+//! record's own: that what is read is what was written does not hang on the store. So is the
+//! version: pools, nodes and the rest each have one. A field with a default may be added under the
+//! same version. Any other change of a layout raises its version, and [`unpack`] then converts what
+//! the version before it wrote.
+//!
+//! DESIGN A21.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,9 +19,12 @@ use thiserror::Error;
 use super::rest::Rest;
 use crate::core::fleet::{Node, Pool, Pools};
 
-/// Version of the records; another one is not read, since the streams still hold what they were
-/// made of.
-pub(in crate::core) const VERSION: u16 = 12;
+/// Version of a pool's record and of those of its tiers: error budgets are judged by them.
+pub(in crate::core) const POOL_VERSION: u16 = 12;
+/// Version of a node's record.
+pub(in crate::core) const NODE_VERSION: u16 = 12;
+/// Version of the record of everything else.
+pub(in crate::core) const REST_VERSION: u16 = 12;
 const FRAME_BYTES: usize = 6;
 
 /// A part of the state that is written as a whole.
@@ -48,11 +56,23 @@ pub(super) enum Content {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Unusable {
     /// A later program wrote them.
-    #[error("its records are of version {0}; this program reads {VERSION}")]
-    Newer(u16),
+    #[error("record {record:?} is of version {version}; this program reads {reads}")]
+    Newer {
+        /// Which one.
+        record: String,
+        /// Its version.
+        version: u16,
+        /// The version that is read.
+        reads: u16,
+    },
     /// A former program wrote them.
-    #[error("its records are of version {0}, which this program does not read any more")]
-    Older(u16),
+    #[error("record {record:?} is of version {version}, which this program does not read any more")]
+    Older {
+        /// Which one.
+        record: String,
+        /// Its version.
+        version: u16,
+    },
     /// They are not what was written.
     #[error("record {record:?} is damaged: {what}")]
     Damaged {
@@ -76,7 +96,38 @@ impl fmt::Display for Part {
     }
 }
 
+impl Unusable {
+    /// Why, as a label.
+    #[must_use]
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Newer { .. } => "newer_version",
+            Self::Older { .. } => "older_version",
+            Self::Damaged { .. } => "damaged",
+        }
+    }
+
+    /// The record's name.
+    #[must_use]
+    pub fn record(&self) -> &str {
+        match self {
+            Self::Newer { record, .. }
+            | Self::Older { record, .. }
+            | Self::Damaged { record, .. } => record,
+        }
+    }
+}
+
 impl Part {
+    /// The version of its record.
+    pub(in crate::core) const fn version(&self) -> u16 {
+        match self {
+            Self::Pool(_) | Self::PoolTier(..) => POOL_VERSION,
+            Self::Node(_) => NODE_VERSION,
+            Self::Rest => REST_VERSION,
+        }
+    }
+
     /// The part that a store keeps under `name`.
     ///
     /// # Errors
@@ -113,24 +164,24 @@ impl Record {
     /// The record's bytes, made in `buffer`; `None` for a part that is gone.
     pub fn bytes<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match &self.0 {
-            Content::Pool(pool, pools) => pack(&pools.get(pool)?.head(), buffer),
+            Content::Pool(pool, pools) => pack(POOL_VERSION, &pools.get(pool)?.head(), buffer),
             Content::PoolTier(pool, tier, pools) => {
-                pack(&pools.get(pool)?.tier(*tier)?, buffer);
+                pack(POOL_VERSION, &pools.get(pool)?.tier(*tier)?, buffer);
             }
-            Content::Node(_, node) => pack(&**node.as_ref()?, buffer),
-            Content::Rest(rest) => pack(&**rest, buffer),
+            Content::Node(_, node) => pack(NODE_VERSION, &**node.as_ref()?, buffer),
+            Content::Rest(rest) => pack(REST_VERSION, &**rest, buffer),
         }
         Some(buffer)
     }
 }
 
-fn pack<T: Serialize>(value: &T, buffer: &mut Vec<u8>) {
+fn pack<T: Serialize>(version: u16, value: &T, buffer: &mut Vec<u8>) {
     buffer.clear();
     buffer.resize(FRAME_BYTES, 0);
     rmp_serde::encode::write_named(buffer, value)
         .expect("the state holds only maps, numbers and text, which MessagePack can express");
     let checksum = crc32fast::hash(&buffer[FRAME_BYTES..]);
-    buffer[..2].copy_from_slice(&VERSION.to_be_bytes());
+    buffer[..2].copy_from_slice(&version.to_be_bytes());
     buffer[2..FRAME_BYTES].copy_from_slice(&checksum.to_be_bytes());
 }
 
@@ -144,11 +195,12 @@ pub(super) fn unpack<T: DeserializeOwned>(part: &Part, bytes: &[u8]) -> Result<T
     if crc32fast::hash(body).to_be_bytes() != frame[2..] {
         return Err(damaged(part, "its checksum does not fit"));
     }
+    let (record, reads) = (part.to_string(), part.version());
     match version {
-        VERSION => rmp_serde::from_slice(body).map_err(|e| damaged(part, &e.to_string())),
         0 => Err(damaged(part, "its version was never in use")),
-        1..VERSION => Err(Unusable::Older(version)),
-        _ => Err(Unusable::Newer(version)),
+        _ if version < reads => Err(Unusable::Older { record, version }),
+        _ if version > reads => Err(Unusable::Newer { record, version, reads }),
+        _ => rmp_serde::from_slice(body).map_err(|e| damaged(part, &e.to_string())),
     }
 }
 

@@ -201,18 +201,21 @@ impl Fleet {
         }
     }
 
-    /// The fleet as a checkpoint holds it.
+    /// The fleet as a checkpoint holds it. Without the rest of it, what was kept apart for budgets
+    /// counts as what they select now.
     #[must_use]
     pub fn restore(
         rules: &Rules,
         nodes: BTreeMap<NodeName, Arc<Node>>,
         pools: Pools,
-        rest: StoredFleet,
+        rest: Option<StoredFleet>,
     ) -> Self {
         let Pools { operations, rollups } = pools;
-        let counts = rest.counts;
-        let mut fleet = Self { nodes, operations, rollups, counts, ..Self::new(rules) };
-        fleet.drop_other_selections(&rest.selected);
+        let mut fleet = Self { nodes, operations, rollups, ..Self::new(rules) };
+        if let Some(StoredFleet { counts, selected, .. }) = rest {
+            fleet.counts = counts;
+            fleet.drop_other_selections(&selected);
+        }
         fleet
     }
 
@@ -647,7 +650,11 @@ impl Fleet {
             }
         };
         if let Scope::Node(name) = scope {
-            return of_node(self.nodes.get(name)?);
+            // Its record may have been lost, so that it will never expire.
+            let Some(node) = self.nodes.get(name) else {
+                return Some(AlertEndReason::NodeForgotten);
+            };
+            return of_node(node);
         }
         if budget.is_some_and(|budget| is_of_aggregators(&budget.operation)) {
             // No node has samples of it, and without nodes nothing is delivered.

@@ -21,15 +21,19 @@ use plimsoll_schemas::time::{Mono, Wall};
 use tokio::sync::mpsc;
 
 use super::history::{HistoryReader, HistoryStore, HistoryWritten, OpenedHistory};
-use super::store::{Opened, Quarantined, Store, StoreError};
+use super::store::{Opened, Quarantined, Store, StoreError, StoredBytes};
 use crate::core::Core;
+use crate::core::alerting::AlertsRecord;
 use crate::core::durable::PendingConfirmation;
 use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
 use crate::core::history::{Bounds, StoredHistory};
 use plimsoll_runtime::priority::give_way;
 
 /// Label values of the counter of failures.
-const FAILURES: [&str; 5] = ["damaged", "history", "newer_version", "older_version", "write"];
+const FAILURES: [&str; 6] =
+    ["alerts", "damaged", "history", "newer_version", "older_version", "write"];
+/// Records that cannot be used that the log names.
+const UNUSABLE_LOGGED_MAX: usize = 20;
 
 /// The result of one write.
 #[derive(Debug)]
@@ -50,6 +54,8 @@ struct Stored {
     history: Option<HistoryWritten>,
     /// Why the history was not written, if it was not.
     history_error: Option<String>,
+    /// Why the alerts record was not written, if it was not.
+    alerts_error: Option<String>,
 }
 
 /// The driver's end of the writing thread.
@@ -83,6 +89,8 @@ pub struct OpenedState {
     pub checkpointer: Checkpointer,
     /// The latest checkpoint, if there was one.
     pub checkpoint: Option<Checkpoint>,
+    /// What receivers are owed, where the checkpoint lacks it.
+    pub alerts: Option<AlertsRecord>,
     /// What the history holds, if one is kept.
     pub history: Option<StoredHistory>,
 }
@@ -119,17 +127,19 @@ impl Checkpointer {
                 "state.path is not set: state is kept in memory, and a restart reads the streams \
                  from their beginning"
             );
-            return Ok(OpenedState { checkpointer, checkpoint: None, history: None });
+            let (checkpoint, alerts, history) = (None, None, None);
+            return Ok(OpenedState { checkpointer, checkpoint, alerts, history });
         };
-        let Opened { store, checkpoint, quarantined } = Store::open(path, mesh, now)?;
+        let Opened { store, checkpoint, alerts, quarantined } = Store::open(path, mesh, now)?;
         log_opened(path, checkpoint.as_ref(), quarantined.as_ref());
         checkpointer.stats.kept = true;
-        checkpointer.stats.at = checkpoint.as_ref().map(Checkpoint::at);
+        checkpointer.stats.at = checkpoint.as_ref().and_then(Checkpoint::at);
         checkpointer.stats.failures = BTreeMap::from(FAILURES.map(|reason| (reason, 0)));
-        if let Some(quarantined) = quarantined {
-            checkpointer.count_failure(quarantined.reason);
+        for (reason, _) in quarantined.iter().flat_map(|quarantined| &quarantined.faults) {
+            checkpointer.count_failure(reason);
         }
-        let generation = checkpoint.as_ref().map(Checkpoint::history_generation);
+        let alerts = checkpointer.usable_alerts(path, alerts);
+        let generation = checkpoint.as_ref().and_then(Checkpoint::history_generation);
         let (history, stored) = match files.history {
             Some((path, bounds)) => {
                 let opened = HistoryStore::open(path, mesh, bounds, (generation, now))?;
@@ -144,7 +154,36 @@ impl Checkpointer {
                 StoreError::Inaccessible { key: "state.path", path: path.to_owned(), source }
             })?;
         checkpointer.thread = Some(thread);
-        Ok(OpenedState { checkpointer, checkpoint, history: stored })
+        Ok(OpenedState { checkpointer, checkpoint, alerts, history: stored })
+    }
+
+    fn usable_alerts(
+        &mut self,
+        path: &Path,
+        alerts: Result<Option<AlertsRecord>, String>,
+    ) -> Option<AlertsRecord> {
+        let path = path.display();
+        match alerts {
+            Ok(alerts) => {
+                if let Some(AlertsRecord { at, firing, silencing, .. }) = &alerts {
+                    let (firing, silences) = (firing.len(), silencing.silences.len());
+                    tracing::warn!(
+                        %path, firing, silences, taken_at_seconds = %at,
+                        "alerts and silences restored from the alerts record beside the state file"
+                    );
+                }
+                alerts
+            }
+            Err(why) => {
+                tracing::error!(
+                    %path, why,
+                    "alerts record cannot be read: receivers are not notified that alerts of \
+                     before have ended"
+                );
+                self.count_failure("alerts");
+                None
+            }
+        }
     }
 
     /// Reads the history while it is written; `None` when none is kept.
@@ -210,7 +249,8 @@ impl Checkpointer {
             return;
         };
         match outcome {
-            Ok((Stored { bytes, took, history, history_error }, confirmed)) => {
+            Ok((stored, confirmed)) => {
+                let Stored { bytes, took, history, history_error, alerts_error } = stored;
                 self.confirmed.extend(confirmed);
                 self.stats.at = Some(began.1);
                 self.stats.bytes = bytes;
@@ -221,6 +261,10 @@ impl Checkpointer {
                 if let Some(error) = history_error {
                     tracing::error!(error, "history not written; it is tried again with the next");
                     self.count_failure("history");
+                }
+                if let Some(error) = alerts_error {
+                    tracing::error!(error, "alerts record not written; it is tried again");
+                    self.count_failure("alerts");
                 }
                 self.next_at = began.0.plus(next_after);
             }
@@ -290,8 +334,10 @@ impl Files {
             Err(error) => (None, Some(error)),
         };
         let watch = Stopwatch::start();
-        let bytes = self.state.write(changes)? + history.unwrap_or_default().bytes;
-        Ok(Stored { bytes, took: watch.elapsed(), history, history_error })
+        let StoredBytes { bytes, alerts_error } = self.state.write(changes)?;
+        let bytes = bytes + history.unwrap_or_default().bytes;
+        let alerts_error = alerts_error.map(|error| error.to_string());
+        Ok(Stored { bytes, took: watch.elapsed(), history, history_error, alerts_error })
     }
 
     /// `None` when there is nothing to write, or a failure was not long ago.
@@ -378,17 +424,29 @@ fn log_history(path: &Path, opened: &OpenedHistory, now: Wall) {
 
 fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<&Quarantined>) {
     let path = path.display();
-    if let Some(Quarantined { reason, why, moved_to }) = quarantined {
-        let moved_to = moved_to.display();
-        tracing::error!(
-            %path, reason, why, %moved_to,
-            "state file cannot be used and was quarantined; the streams are read from their beginning"
-        );
+    if let Some(Quarantined { faults, kept_at }) = quarantined {
+        for (reason, why) in faults.iter().take(UNUSABLE_LOGGED_MAX) {
+            tracing::error!(%path, reason, why, "state cannot be read");
+        }
+        let (count, kept_at) = (faults.len(), kept_at.display());
+        match checkpoint {
+            Some(_) => tracing::error!(
+                %path, count, %kept_at,
+                "records of the state file cannot be used; a copy was quarantined, and the others \
+                 are used"
+            ),
+            None => tracing::error!(
+                %path, %kept_at,
+                "state file cannot be used and was quarantined; the streams are read from their \
+                 beginning"
+            ),
+        }
     }
     match checkpoint {
         Some(checkpoint) => {
-            let (nodes, at) = (checkpoint.nodes(), checkpoint.at());
-            tracing::info!(%path, nodes, taken_at_seconds = %at, "state restored");
+            let nodes = checkpoint.nodes();
+            let at = checkpoint.at().map_or_else(|| "unknown".to_owned(), |at| at.to_string());
+            tracing::info!(%path, nodes, taken_at_seconds = at, "state restored");
         }
         None => {
             tracing::info!(%path, "state file is new: the streams are read from their beginning");

@@ -1,12 +1,17 @@
 //! The state file: each checkpoint is written in one transaction, and the file is read back whole.
 //!
-//! A file that cannot be used is quarantined under a new name and never deleted. What a new file
+//! A file that cannot be used is quarantined under a new name and never deleted. Of one in which
+//! some records cannot be used, a copy is quarantined and the others are used. What a new file
 //! would not fix (no permission, another process, another mesh) is a configuration error instead,
-//! since the file may be valid.
+//! since the file may be valid. Beside it is the alerts record.
 //!
-//! DESIGN A21.
+//! DESIGN A21, A104.
 
+mod alerts_file;
+
+use std::fs::{File, Permissions};
 use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::limits::STORE_CACHE_BYTES;
@@ -17,7 +22,8 @@ use redb::{
 };
 use thiserror::Error;
 
-use crate::core::durable::{Changes, Checkpoint, Partial, Unusable};
+use crate::core::alerting::AlertsRecord;
+use crate::core::durable::{Changes, Checkpoint, Partial, Readout, Unusable};
 
 /// The key of the settings that names the file.
 const KEY: &str = "state.path";
@@ -58,15 +64,13 @@ pub enum StoreError {
     },
 }
 
-/// A file that could not be used.
+/// A file that could not be used, or of which some records could not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Quarantined {
-    /// Why, as a label.
-    pub reason: &'static str,
-    /// The error text.
-    pub why: String,
-    /// Its new path.
-    pub moved_to: PathBuf,
+    /// Why, each as a label and a text: once for a file, otherwise for each record.
+    pub faults: Vec<(&'static str, String)>,
+    /// Where it is kept as it was.
+    pub kept_at: PathBuf,
 }
 
 /// An open store and what it contains.
@@ -76,7 +80,9 @@ pub struct Opened {
     pub store: Store,
     /// The checkpoint in it, if there was one.
     pub checkpoint: Option<Checkpoint>,
-    /// An unusable file that was moved away.
+    /// What receivers are owed, or why that cannot be read, where the checkpoint lacks it.
+    pub alerts: Result<Option<AlertsRecord>, String>,
+    /// A file of which not all could be used.
     pub quarantined: Option<Quarantined>,
 }
 
@@ -85,12 +91,23 @@ pub struct Opened {
 pub struct Store {
     path: PathBuf,
     database: Option<Database>,
+    /// What could not be written of the alerts record yet.
+    alerts: Option<AlertsRecord>,
+}
+
+/// What a write has stored.
+#[derive(Debug, Default)]
+pub struct StoredBytes {
+    /// Bytes of all records.
+    pub bytes: u64,
+    /// Why the alerts record was not replaced, if it was not. It is tried again with the next.
+    pub alerts_error: Option<io::Error>,
 }
 
 enum Fault {
     Inaccessible(io::Error),
     InUse,
-    Unusable { reason: &'static str, why: String },
+    Unusable(Vec<(&'static str, String)>),
 }
 
 impl Store {
@@ -99,59 +116,65 @@ impl Store {
     /// # Errors
     /// When a new file would not help; see [`StoreError`].
     pub fn open(path: &Path, mesh: &MeshName, now: Wall) -> Result<Opened, StoreError> {
-        let (fault, quarantined) = match inspect(path) {
-            Ok((database, checkpoint)) => {
+        let inaccessible = |source| Fault::Inaccessible(source).at(path);
+        let (database, checkpoint, quarantined) = match inspect(path) {
+            Ok((database, Readout { checkpoint, unusable })) => {
                 check_mesh(path, mesh, checkpoint.as_ref())?;
-                let store = Self { path: path.to_owned(), database: Some(database) };
-                return Ok(Opened { store, checkpoint, quarantined: None });
+                let faults: Vec<_> = unusable.iter().map(labelled).collect();
+                if faults.is_empty() {
+                    (database, checkpoint, None)
+                } else {
+                    // The next checkpoint replaces all records.
+                    let kept_at = copy_beside(path, now).map_err(inaccessible)?;
+                    (database, checkpoint, Some(Quarantined { faults, kept_at }))
+                }
             }
-            Err(Fault::Unusable { reason, why }) => match quarantine(path, now) {
-                Ok(moved_to) => (None, Some(Quarantined { reason, why, moved_to })),
-                Err(source) => (Some(Fault::Inaccessible(source)), None),
-            },
-            Err(fault) => (Some(fault), None),
+            Err(Fault::Unusable(faults)) => {
+                let kept_at = quarantine(path, now).map_err(inaccessible)?;
+                let (database, _) = inspect(path).map_err(|fault| fault.at(path))?;
+                (database, None, Some(Quarantined { faults, kept_at }))
+            }
+            Err(fault) => return Err(fault.at(path)),
         };
-        let reopened = match fault {
-            Some(fault) => Err(fault),
-            None => inspect(path),
+        let alerts = match &checkpoint {
+            Some(checkpoint) if checkpoint.has_alerts() => Ok(None),
+            _ => alerts_file::read(&alerts_file::path_beside(path), mesh),
         };
-        let path = path.to_owned();
-        match reopened {
-            Ok((database, checkpoint)) => {
-                let store = Self { path, database: Some(database) };
-                Ok(Opened { store, checkpoint, quarantined })
-            }
-            Err(Fault::InUse) => Err(StoreError::InUse { key: KEY, path }),
-            Err(Fault::Inaccessible(source)) => {
-                Err(StoreError::Inaccessible { key: KEY, path, source })
-            }
-            Err(Fault::Unusable { why, .. }) => {
-                let source = io::Error::other(why);
-                Err(StoreError::Inaccessible { key: KEY, path, source })
-            }
-        }
+        let store = Self { path: path.to_owned(), database: Some(database), alerts: None };
+        Ok(Opened { store, checkpoint, alerts, quarantined })
     }
 
     /// A store that opens its file at the first write.
     #[cfg(test)]
     pub(crate) fn closed(path: &Path) -> Self {
-        Self { path: path.to_owned(), database: None }
+        Self { path: path.to_owned(), database: None, alerts: None }
     }
 
-    /// Writes `changes` in one transaction and returns the bytes of their records once they are on
-    /// the disk. It encodes one record at a time.
+    /// Writes `changes` in one transaction, and the alerts record after it. Returns the bytes of
+    /// their records once they are on the disk. It encodes one record at a time.
     ///
     /// # Errors
     /// When the write may not have happened; the previous state stays. The next write must then
     /// contain everything.
-    pub fn write(&mut self, changes: Changes) -> Result<u64, redb::Error> {
+    pub fn write(&mut self, mut changes: Changes) -> Result<StoredBytes, redb::Error> {
+        let alerts = changes.take_alerts();
         let database = match self.database.take() {
             Some(database) => database,
-            None => builder().create(&self.path)?,
+            None => create(&self.path)?,
         };
         let bytes = write(&database, changes)?;
         self.database = Some(database);
-        Ok(bytes)
+        self.alerts = alerts.or(self.alerts.take());
+        let Some(alerts) = &self.alerts else {
+            return Ok(StoredBytes { bytes, alerts_error: None });
+        };
+        match alerts_file::write(&alerts_file::path_beside(&self.path), alerts) {
+            Ok(more) => {
+                self.alerts = None;
+                Ok(StoredBytes { bytes: bytes + more, alerts_error: None })
+            }
+            Err(error) => Ok(StoredBytes { bytes, alerts_error: Some(error) }),
+        }
     }
 }
 
@@ -160,7 +183,7 @@ fn check_mesh(
     ours: &MeshName,
     checkpoint: Option<&Checkpoint>,
 ) -> Result<(), StoreError> {
-    match checkpoint.map(Checkpoint::mesh).filter(|theirs| *theirs != ours) {
+    match checkpoint.and_then(Checkpoint::mesh).filter(|theirs| *theirs != ours) {
         None => Ok(()),
         Some(theirs) => Err(StoreError::OtherMesh {
             key: KEY,
@@ -178,21 +201,42 @@ fn builder() -> Builder {
     builder
 }
 
+/// Opens the file, or creates one that only its owner may read.
+fn create(path: &Path) -> Result<Database, DatabaseError> {
+    own(path)?;
+    builder().create(path)
+}
+
+/// Creates the file for its owner alone. One that was created for anyone to read is so no more.
+pub(in crate::io) fn own(path: &Path) -> io::Result<()> {
+    let mut options = File::options();
+    let file = options.write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    let permissions = file.metadata()?.permissions();
+    match permissions.mode() & 0o007 {
+        0 => Ok(()),
+        _ => file.set_permissions(Permissions::from_mode(permissions.mode() & 0o770)),
+    }
+}
+
 /// Opens and reads a file, on a thread of its own since redb panics on some damage.
-fn inspect(path: &Path) -> Result<(Database, Option<Checkpoint>), Fault> {
+fn inspect(path: &Path) -> Result<(Database, Readout), Fault> {
     let path = path.to_owned();
     let inspector = std::thread::Builder::new().name("inspect-state".to_owned());
     let inspected = inspector.spawn(move || {
-        let database = builder().create(path)?;
-        let checkpoint = read(&database)?;
-        Ok((database, checkpoint))
+        let database = create(&path)?;
+        let readout = read(&database)?;
+        Ok((database, readout))
     });
     let inspected = inspected.map_err(Fault::Inaccessible)?;
     inspected.join().unwrap_or_else(|_| Err(damaged("its structure is invalid")))
 }
 
 fn damaged(why: &str) -> Fault {
-    Fault::Unusable { reason: "damaged", why: why.to_owned() }
+    Fault::Unusable(vec![("damaged", why.to_owned())])
+}
+
+fn labelled(unusable: &Unusable) -> (&'static str, String) {
+    (unusable.reason(), unusable.to_string())
 }
 
 /// Renames a file of a store to a free name.
@@ -213,6 +257,20 @@ pub(in crate::io) fn quarantine_beside(
 
 /// Renames the file to a free name.
 fn quarantine(path: &Path, now: Wall) -> io::Result<PathBuf> {
+    let name = free_name(path, now)?;
+    std::fs::rename(path, &name)?;
+    Ok(name)
+}
+
+/// Copies the file under a free name, so that a crash before the next checkpoint costs nothing.
+fn copy_beside(path: &Path, now: Wall) -> io::Result<PathBuf> {
+    let name = free_name(path, now)?;
+    std::fs::copy(path, &name)?;
+    File::open(&name)?.sync_all()?;
+    Ok(name)
+}
+
+fn free_name(path: &Path, now: Wall) -> io::Result<PathBuf> {
     let seconds = now.0 / 1_000_000_000;
     let free = (0_u32..).map(|n| {
         let ending = if n == 0 { String::new() } else { format!("-{n}") };
@@ -222,7 +280,6 @@ fn quarantine(path: &Path, now: Wall) -> io::Result<PathBuf> {
     });
     for name in free.take(1_000) {
         if !name.try_exists()? {
-            std::fs::rename(path, &name)?;
             return Ok(name);
         }
     }
@@ -254,23 +311,45 @@ fn write(database: &Database, changes: Changes) -> Result<u64, redb::Error> {
     Ok(written)
 }
 
-/// The state from all records; `None` in a store that was never written.
-fn read(database: &Database) -> Result<Option<Checkpoint>, Fault> {
+/// The state from all records; nothing in a store that was never written.
+fn read(database: &Database) -> Result<Readout, Fault> {
     let transaction = database.begin_read().map_err(redb::Error::from)?;
     let records = match transaction.open_table(RECORDS) {
         Err(TableError::TableDoesNotExist(_)) => {
             let mut tables = transaction.list_tables().map_err(redb::Error::from)?;
             let is_new = tables.next().is_none();
-            return if is_new { Ok(None) } else { Err(damaged("it contains other tables")) };
+            let nothing = Readout { checkpoint: None, unusable: Vec::new() };
+            return if is_new { Ok(nothing) } else { Err(damaged("it contains other tables")) };
         }
         records => records.map_err(redb::Error::from)?,
     };
     let mut partial = Partial::default();
     for entry in records.iter().map_err(redb::Error::from)? {
         let (name, record) = entry.map_err(redb::Error::from)?;
-        partial.add(name.value(), record.value())?;
+        partial.add(name.value(), record.value());
     }
-    Ok(Some(partial.whole()?))
+    match partial.finish() {
+        Readout { checkpoint: None, unusable } => {
+            Err(Fault::Unusable(unusable.iter().map(labelled).collect()))
+        }
+        readout => Ok(readout),
+    }
+}
+
+impl Fault {
+    /// The error that it is about the file at `path`.
+    fn at(self, path: &Path) -> StoreError {
+        let (key, path) = (KEY, path.to_owned());
+        let source = match self {
+            Self::InUse => return StoreError::InUse { key, path },
+            Self::Inaccessible(source) => source,
+            Self::Unusable(faults) => {
+                let texts: Vec<_> = faults.into_iter().map(|(_, text)| text).collect();
+                io::Error::other(texts.join(", "))
+            }
+        };
+        StoreError::Inaccessible { key, path, source }
+    }
 }
 
 impl From<io::Error> for Fault {
@@ -300,17 +379,6 @@ impl From<redb::Error> for Fault {
             redb::Error::Io(error) => error.into(),
             error => damaged(&error.to_string()),
         }
-    }
-}
-
-impl From<Unusable> for Fault {
-    fn from(unusable: Unusable) -> Self {
-        let reason = match unusable {
-            Unusable::Newer(_) => "newer_version",
-            Unusable::Older(_) => "older_version",
-            Unusable::Damaged { .. } => "damaged",
-        };
-        Self::Unusable { reason, why: unusable.to_string() }
     }
 }
 

@@ -5,16 +5,22 @@ use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
+use flate2::read::GzDecoder;
+use plimsoll_schemas::alert::{AlertKey, AlertState, Scope, Silence};
 use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Now;
 use redb::StorageBackend;
 use tempfile::TempDir;
 
 use super::*;
 use crate::core::Core;
+use crate::core::alerting::{AlertCommand, AlertsQuery};
 use crate::core::durable::StoredRecords;
+use crate::core::history::default_bounds;
 use crate::core::tests::checkpoint::assert_same;
 use crate::core::tests::{MS, SECOND, Speaker, deliver, start};
+use crate::io::history::HistoryStore;
 
 fn mesh() -> MeshName {
     MeshName::new("m").unwrap()
@@ -79,7 +85,9 @@ fn writes_are_read_back_and_later_ones_replace_their_part() {
     let mut core = core_with(3);
     core.take_changes(start().wall).unwrap();
     deliver(&mut core, start(), &Speaker::new("c").send(start(), MS, 9));
-    let bytes = open(&path).store.write(core.take_changes(start().wall).unwrap()).unwrap();
+    let mut delta = core.take_changes(start().wall).unwrap();
+    assert_eq!(delta.take_alerts(), None, "no alert has changed");
+    let bytes = open(&path).store.write(delta).unwrap().bytes;
     let mixed = content(&path).unwrap();
     let changed = ["fleet epoch_hook", "fleet epoch_hook 0", "node c", "rest"];
     assert_eq!(bytes, changed.map(|name| mixed[name].len() as u64).iter().sum::<u64>());
@@ -105,11 +113,7 @@ type Damage<'a> = &'a dyn Fn(&Path);
 #[test]
 fn an_unusable_file_is_quarantined_and_a_new_one_created() {
     let of_version = |path: &Path, version: u8| {
-        let transaction = builder().create(path).unwrap().begin_write().unwrap();
-        let mut rest = records(3)["rest"].clone();
-        rest[1] = version;
-        transaction.open_table(RECORDS).unwrap().insert("rest", rest.as_slice()).unwrap();
-        transaction.commit().unwrap();
+        change(path, |_, record| record[1] = version);
     };
     let foreign = |path: &Path| {
         let transaction = builder().create(path).unwrap().begin_write().unwrap();
@@ -120,7 +124,7 @@ fn an_unusable_file_is_quarantined_and_a_new_one_created() {
     };
     let text = |path: &Path| fs::write(path, "these are notes of mine".repeat(999)).unwrap();
     let cut = |path: &Path, part: u64| {
-        let file = fs::File::options().write(true).open(path).unwrap();
+        let file = File::options().write(true).open(path).unwrap();
         file.set_len(file.metadata().unwrap().len() * part / 8).unwrap();
     };
     let damages: [(&str, Damage<'_>); 7] = [
@@ -135,15 +139,98 @@ fn an_unusable_file_is_quarantined_and_a_new_one_created() {
     for (reason, damage) in damages {
         let (dir, path) = good_file();
         damage(&path);
-        let Opened { mut store, checkpoint, quarantined } = open(&path);
+        let Opened { mut store, checkpoint, quarantined, .. } = open(&path);
         assert!(checkpoint.is_none());
-        let quarantined = quarantined.unwrap_or_else(|| panic!("{reason}: in use all the same"));
-        assert_eq!(quarantined.reason, reason, "{}", quarantined.why);
-        assert!(quarantined.moved_to.starts_with(dir.path()) && quarantined.moved_to.is_file());
+        let Quarantined { faults, kept_at } =
+            quarantined.unwrap_or_else(|| panic!("{reason}: in use all the same"));
+        assert!(faults.iter().any(|(label, _)| *label == reason), "{faults:?}");
+        assert!(kept_at.starts_with(dir.path()) && kept_at.is_file());
         store.write(changes(2)).unwrap();
         drop(store);
         assert_eq!(content(&path), Some(records(2)));
     }
+}
+
+/// Changes records in a file.
+fn change(path: &Path, change: impl Fn(&str, &mut Vec<u8>)) {
+    let mut records = content(path).unwrap();
+    let transaction = builder().create(path).unwrap().begin_write().unwrap();
+    for (name, record) in &mut records {
+        change(name, record);
+        let mut table = transaction.open_table(RECORDS).unwrap();
+        table.insert(name.as_str(), record.as_slice()).unwrap();
+    }
+    transaction.commit().unwrap();
+}
+
+#[test]
+fn a_record_that_cannot_be_read_costs_its_own_part_and_a_copy_is_quarantined() {
+    for name in records(3).keys() {
+        let (_dir, path) = good_file();
+        change(&path, |record, bytes| {
+            if record == name {
+                bytes[1] = 99;
+            }
+        });
+        let damaged = content(&path);
+        let Opened { mut store, checkpoint, quarantined, .. } = open(&path);
+        let Quarantined { faults, kept_at } = quarantined.unwrap();
+        assert_eq!(faults[0].0, "newer_version");
+        assert!(faults[0].1.contains(&format!("{name:?}")), "{name}: {faults:?}");
+        assert_eq!(content(&kept_at), damaged, "{name}");
+        let checkpoint = checkpoint.unwrap_or_else(|| panic!("nothing is left without {name}"));
+        let nodes = if name.starts_with("node ") { 1 } else { 2 };
+        assert_eq!((checkpoint.nodes(), checkpoint.has_alerts()), (nodes, name != "rest"));
+        let mut core = Core::restore(mesh(), effective(&[]).unwrap(), start(), checkpoint);
+        let view = core.view(start().wall, "test");
+        let mut rows = view.summary.operations.iter();
+        let merged = rows.find(|row| row.scope == Scope::Fleet).map(|row| row.total.count);
+        assert_eq!(merged, (name != "fleet epoch_hook").then_some(54), "{name}");
+        // The next checkpoint replaces all, so that the file is whole again.
+        Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+        let changes = core.take_changes(start().wall).unwrap();
+        assert!(changes.everything());
+        store.write(changes).unwrap();
+        drop(store);
+        assert_eq!(open(&path).quarantined, None, "{name}");
+    }
+}
+
+#[test]
+fn what_receivers_are_owed_outlives_a_state_file_that_is_lost() {
+    let (_dir, path) = good_file();
+    let silence = |core: &mut Core| {
+        let text = r#"{"match":{"rule":"r"},"by":"a","from_seconds":1.0,"until_seconds":9e9}"#;
+        let mut silence: Silence = serde_json::from_str(text).unwrap();
+        (silence.from, silence.until) = (start().wall, start().wall.plus(SECOND * 60));
+        core.on_order(start().wall, AlertCommand::Silence(silence)).unwrap();
+    };
+    let mut core = core_with(3);
+    silence(&mut core);
+    open(&path).store.write(core.take_changes(start().wall).unwrap()).unwrap();
+    assert_eq!(open(&path).alerts, Ok(None), "the state has them");
+    fs::write(&path, "no state").unwrap();
+    let record = open(&path).alerts.unwrap().unwrap();
+    assert_eq!(record.silencing.silences.len(), 1);
+    let restored = Core::new(mesh(), effective(&[]).unwrap(), start()).with_alerts(record);
+    assert_eq!(restored.silences_page().silences, core.silences_page().silences);
+    let file = alerts_file::path_beside(&path);
+    let mode = fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(
+        (mode & 0o777, fs::metadata(&path).unwrap().permissions().mode() & 0o777),
+        (0o600, 0o600)
+    );
+    for (text, why) in [
+        ("{", "EOF"),
+        (r#"{"version":2,"mesh":"m","at_ns":1}"#, "it is of version 2; this program reads 1"),
+        (r#"{"version":1,"mesh":"n","at_ns":1}"#, "it is of mesh n, not of m"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let error = open(&path).alerts.unwrap_err();
+        assert!(error.contains(why), "{error}");
+    }
+    fs::write(&file, r#"{"version":1,"mesh":"m","at_ns":1,"later":[1]}"#).unwrap();
+    assert_eq!(open(&path).alerts.unwrap().unwrap().firing, []);
 }
 
 #[test]
@@ -152,7 +239,11 @@ fn quarantined_files_never_replace_one_another() {
     for n in 1..=3 {
         fs::write(&path, "no store").unwrap();
         assert!(open(&path).quarantined.is_some());
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), n + 1);
+        let is_store = |entry: io::Result<fs::DirEntry>| {
+            !entry.unwrap().file_name().to_str().unwrap().ends_with(".alerts.json")
+        };
+        let files = fs::read_dir(dir.path()).unwrap().map(is_store);
+        assert_eq!(files.filter(|is_store| *is_store).count(), n + 1);
     }
 }
 
@@ -304,4 +395,38 @@ fn a_fleet_with_full_windows_comes_back_exactly() {
     let checkpoint = open(&path).checkpoint.unwrap();
     let mut restored = Core::restore(mesh(), effective(&[]).unwrap(), now, checkpoint);
     assert_same(&mut core, &mut restored);
+}
+
+/// A file of the previous version, see `tests/data/previous/README.md`.
+fn previous(dir: &Path, name: &str) -> PathBuf {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/previous");
+    let packed = File::open(data.join(format!("{name}.gz"))).unwrap();
+    let mut file = File::create(dir.join(name)).unwrap();
+    io::copy(&mut GzDecoder::new(packed), &mut file).unwrap();
+    dir.join(name)
+}
+
+#[test]
+fn state_and_history_of_the_previous_version_are_read_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let mesh = MeshName::new("default").unwrap();
+    let opened = Store::open(&previous(dir.path(), "state.redb"), &mesh, start().wall).unwrap();
+    assert_eq!(opened.quarantined, None);
+    let checkpoint = opened.checkpoint.unwrap();
+    assert!(checkpoint.is_whole());
+    let (generation, at) = (checkpoint.history_generation(), checkpoint.at().unwrap());
+    let path = previous(dir.path(), "history.redb");
+    let history = HistoryStore::open(&path, &mesh, default_bounds(), (generation, at)).unwrap();
+    assert_eq!((history.quarantined, history.has_diverged), (None, false));
+    let now = Now { wall: at, ..start() };
+    let core = Core::restore(mesh, effective(&[]).unwrap(), now, checkpoint);
+    let page = core.alerts_page(at, &AlertsQuery::default());
+    let fires = |key: &AlertKey| (key.rule.to_string(), key.scope == Scope::Fleet);
+    let firing = page.alerts.iter().filter(|row| row.state == AlertState::Firing);
+    let firing: Vec<_> = firing.map(|row| fires(&row.key)).collect();
+    assert!(firing.contains(&("epoch_hook".to_owned(), true)), "{firing:?}");
+    assert_eq!(core.silences_page().silences[0].silence.by, "golden");
+    let view = core.view(at, "test");
+    let ledger = &view.summary.nodes[0].ledger;
+    assert!(ledger.merged > 100 && ledger.lost.is_empty(), "{ledger:?}");
 }

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
 use crate::limits::SPOOL_BYTES_MAX;
+use flate2::read::GzDecoder;
 use plimsoll_schemas::ids::{Incarnation, Labels, Seq};
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::Totals;
@@ -438,4 +439,24 @@ fn a_note_that_cannot_be_written_has_its_reason_and_a_removed_one_is_written_ane
     assert!(failure.text.contains("n.note"), "{}", failure.text);
     fs::remove_dir(&path).unwrap();
     assert_eq!((file.write(&note), file.read()), (Ok(()), written));
+}
+
+#[test]
+fn a_spool_of_the_previous_version_is_read_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/data/previous");
+    for name in ["n1.spool", "n1.note"] {
+        let packed = File::open(data.join(format!("{name}.gz"))).unwrap();
+        let mut file = File::create(dir.path().join(name)).unwrap();
+        io::copy(&mut GzDecoder::new(packed), &mut file).unwrap();
+    }
+    let (mesh, node) = (MeshName::new("default").unwrap(), NodeName::new("n1").unwrap());
+    let identity = Identity { mesh, node, labels: Labels::default() };
+    let opened = Spool::open(dir.path(), &identity, true, now()).unwrap();
+    assert_eq!(opened.quarantined, None);
+    let RecoveredMessages { drafts, sealed, runs, uncertain_runs, damaged, .. } =
+        opened.recovered.unwrap();
+    assert_eq!((damaged, uncertain_runs), (None, Vec::new()));
+    assert!(drafts.len() + sealed.len() > 0, "what the broker did not get is in the file");
+    assert!(runs[0].totals.recorded > 100, "{runs:?}");
 }

@@ -24,6 +24,7 @@ use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use super::record::FiringAlert;
 use crate::core::rules::{Finding, Hysteresis};
 
 /// How long a resolved alert is shown as such.
@@ -133,6 +134,35 @@ impl Alerts {
             Some(Ending { change: Change { from: entry.state, to }, key, entry })
         };
         ended.filter_map(ending).collect()
+    }
+
+    /// Alerts that fire, as they are kept for receivers.
+    #[must_use]
+    pub fn firing(&self) -> Vec<FiringAlert> {
+        let firing = self.entries().filter(|(_, entry)| entry.state == AlertState::Firing);
+        let kept = firing.map(|(key, entry)| FiringAlert {
+            key: key.clone(),
+            since: entry.firing_since.unwrap_or(entry.since),
+            flaps: entry.flaps,
+            notification: entry.notified.clone(),
+        });
+        kept.collect()
+    }
+
+    /// Alerts that fired when they were kept; nothing is known of their data until they are judged.
+    #[must_use]
+    pub fn restored(firing: Vec<FiringAlert>) -> Self {
+        let entry = |of: FiringAlert| AlertEntry {
+            state: AlertState::Firing,
+            since: of.since,
+            firing_since: Some(of.since),
+            flaps: of.flaps,
+            data: DataStatus::NoData,
+            notified: of.notification,
+            ..AlertEntry::default()
+        };
+        let entries = firing.into_iter().map(|of| (of.key.clone(), entry(of)));
+        Self { entries: entries.collect(), changed: true }
     }
 
     /// Remembers an alert's last notification.

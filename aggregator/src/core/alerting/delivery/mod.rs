@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::limits::notifications::{ALERTS_REPORTED_MAX, RESOLVED_AGE_MAX};
+use crate::limits::notifications::{ALERTS_REPORTED_MAX, RECEIVERS_MAX, RESOLVED_AGE_MAX};
 use plimsoll_schemas::alert::{AlertEndReason, AlertKey, AlertState, Notification};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -33,6 +33,7 @@ pub use receiver::{Answer, Body, Post, Receiver, ReceiverKind, Waits};
 pub use stats::{ReceiverCounts, ReceiverStats};
 pub use undeliverable::Undeliverable;
 
+use super::record::ReceiverRecord;
 use crate::core::fleet::Shared;
 use alertmanager_alert::AlertmanagerAlert;
 use backoff::{Backoff, Jitter};
@@ -69,6 +70,22 @@ pub struct Deliveries {
 }
 
 impl Deliveries {
+    /// What each receiver is owed; of one that is owed nothing there is no entry.
+    #[must_use]
+    pub fn record(&self) -> BTreeMap<String, ReceiverRecord> {
+        let records = self.states.iter().map(|(name, state)| (name.clone(), state.queue.record()));
+        records.filter(|(_, record)| *record != ReceiverRecord::default()).collect()
+    }
+
+    /// As it was kept.
+    #[must_use]
+    pub fn restored(receivers: BTreeMap<String, ReceiverRecord>) -> Self {
+        let state = |record| ReceiverState { queue: Queue::restored(record), ..Default::default() };
+        let receivers = receivers.into_iter().take(RECEIVERS_MAX);
+        let states = receivers.map(|(name, record)| (name, state(record))).collect();
+        Self { states, ..Self::default() }
+    }
+
     /// The same, with these receivers from now on. What waits for others becomes undeliverable.
     #[must_use]
     pub fn with_receivers(mut self, now: Wall, receivers: Vec<Receiver>, seed: u64) -> Self {

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use super::receiver::Waits;
 use super::stats::ReceiverCounts;
+use crate::core::alerting::record::{ReceiverRecord, WaitingNotification};
 use crate::core::fleet::Shared;
 
 /// A notification that waits.
@@ -52,6 +53,40 @@ pub(super) struct Queue {
 }
 
 impl Queue {
+    /// What is owed, as it is kept for this receiver: not a begin whose alert has ended.
+    pub(super) fn record(&self) -> ReceiverRecord {
+        let waiting = self.waiting.values().flatten().filter(|waiting| !waiting.over);
+        let waiting = waiting.map(|of| WaitingNotification {
+            known_at: of.known_at,
+            notification: of.notification.clone(),
+        });
+        ReceiverRecord { notified: self.notified.clone(), waiting: waiting.collect() }
+    }
+
+    /// As it was kept; what waits is due at once.
+    pub(super) fn restored(ReceiverRecord { notified, waiting }: ReceiverRecord) -> Self {
+        let notified = notified.into_iter().take(ALERTS_REPORTED_MAX).collect();
+        let mut queue = Self { notified, ..Self::default() };
+        let waiting = waiting.into_iter().take(ALERTS_REPORTED_MAX + NOTIFICATIONS_WAITING_MAX);
+        for WaitingNotification { known_at, notification } in waiting {
+            queue.add(&notification, known_at);
+        }
+        queue
+    }
+
+    fn add(&mut self, notification: &Shared<Notification>, known_at: Wall) {
+        self.next += 1;
+        self.waiting.entry(notification.key.clone()).or_default().push(Waiting {
+            token: self.next,
+            notification: notification.clone(),
+            known_at,
+            attempts: 0,
+            over: false,
+            owed: false,
+            next_at: Mono(0),
+        });
+    }
+
     /// Whether the receiver may have received an alert's begin, or is being sent it.
     pub(super) fn is_notified(&self, key: &AlertKey) -> bool {
         let waiting = self.waiting.get(key).into_iter().flatten();
@@ -84,16 +119,7 @@ impl Queue {
             tally.count("superseded");
             return None;
         }
-        self.next += 1;
-        self.waiting.entry(key.clone()).or_default().push(Waiting {
-            token: self.next,
-            notification: notification.clone(),
-            known_at,
-            attempts: 0,
-            over: false,
-            owed: false,
-            next_at: Mono(0),
-        });
+        self.add(notification, known_at);
         let pushed_out = if ends { None } else { self.make_room() };
         pushed_out.map(|notification| (notification, "queue_full"))
     }

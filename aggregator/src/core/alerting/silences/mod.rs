@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::alert::Change;
+use super::record::{AcknowledgedAlert, SilencingRecord};
 
 /// All silences and acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -106,6 +107,37 @@ pub struct Suppression {
 }
 
 impl Silences {
+    /// As it is kept for receivers.
+    #[must_use]
+    pub fn record(&self) -> SilencingRecord {
+        let acknowledged = self.acknowledged.iter();
+        let acknowledged =
+            acknowledged.map(|(key, of)| AcknowledgedAlert { key: key.clone(), of: of.clone() });
+        SilencingRecord {
+            silences: self.rows(),
+            last_id: self.last_id,
+            acknowledged: acknowledged.collect(),
+            withheld: self.withheld.clone(),
+            again: self.again.clone(),
+        }
+    }
+
+    /// As it was kept.
+    #[must_use]
+    pub fn restored(record: SilencingRecord) -> Self {
+        let SilencingRecord { silences, last_id, acknowledged, withheld, again } = record;
+        let silences = silences.into_iter().take(SILENCES_MAX);
+        let acknowledged = acknowledged.into_iter().take(ACKNOWLEDGEMENTS_MAX);
+        Self {
+            silences: silences.map(|SilenceRow { id, silence }| (id, silence)).collect(),
+            last_id,
+            acknowledged: acknowledged.map(|of| (of.key, of.of)).collect(),
+            withheld,
+            again,
+            ..Self::default()
+        }
+    }
+
     /// Begins a silence; returns its row with its number.
     ///
     /// # Errors

@@ -214,8 +214,11 @@ fn records_of_another_version_differ_from_damaged_ones() {
         change(stored.0.get_mut("rest").unwrap());
         stored.read().unwrap_err()
     };
-    assert_eq!(refused(&|rest| rest[1] = 13), Unusable::Newer(13));
-    assert_eq!(refused(&|rest| rest[1] = 1), Unusable::Older(1));
+    let record = || "rest".to_owned();
+    let newer = Unusable::Newer { record: record(), version: 13, reads: 12 };
+    assert_eq!(refused(&|rest| rest[1] = 13), newer);
+    let older = Unusable::Older { record: record(), version: 1 };
+    assert_eq!(refused(&|rest| rest[1] = 1), older);
     let damaged = |record: &str, what: &str| Unusable::Damaged {
         record: record.to_owned(),
         what: what.to_owned(),

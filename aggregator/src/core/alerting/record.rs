@@ -1,0 +1,111 @@
+//! What receivers are owed, in a form of its own: alerts that fire, silences, acknowledgements,
+//! and for each webhook the begins that it was sent and the notifications that wait for it.
+//!
+//! A checkpoint holds all of this too, in the layout of the structs that it is made from. This is
+//! the copy for a program that cannot read that layout, or a file that is damaged. It is JSON.
+//! Fields are only added, each with a default, and a reader ignores those that it does not define.
+//! Only a change of a field's meaning raises the version.
+//!
+//! Alertmanagers are owed nothing here: an alert that they are not sent again ends by itself.
+//!
+//! DESIGN A104.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use plimsoll_schemas::alert::{Acknowledgement, AlertKey, Notification, SilenceRow};
+use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::time::Wall;
+use serde::{Deserialize, Serialize};
+
+use crate::core::fleet::Shared;
+
+/// What receivers of one aggregator are owed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AlertsRecord {
+    /// The version of the form.
+    pub version: u16,
+    /// The mesh it is about.
+    pub mesh: MeshName,
+    /// When it was taken, in nanoseconds since 1970, as all times here.
+    #[serde(rename = "at_ns")]
+    pub at: Wall,
+    /// Alerts that fire.
+    #[serde(default)]
+    pub firing: Vec<FiringAlert>,
+    /// Silences and acknowledgements.
+    #[serde(default)]
+    pub silencing: SilencingRecord,
+    /// By the name of a webhook.
+    #[serde(default)]
+    pub receivers: BTreeMap<String, ReceiverRecord>,
+}
+
+/// An alert that fires.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FiringAlert {
+    /// The alert.
+    #[serde(flatten)]
+    pub key: AlertKey,
+    /// Since when it fires.
+    #[serde(rename = "since_ns")]
+    pub since: Wall,
+    /// How often it fired again soon after it resolved.
+    #[serde(default)]
+    pub flaps: u32,
+    /// Its last notification, which its end repeats if nothing else is known of it.
+    #[serde(default)]
+    pub notification: Option<Arc<Notification>>,
+}
+
+/// Silences and acknowledgements.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct SilencingRecord {
+    /// Silences, by number.
+    pub silences: Vec<SilenceRow>,
+    /// The number of the latest silence.
+    pub last_id: u64,
+    /// Acknowledged alerts.
+    pub acknowledged: Vec<AcknowledgedAlert>,
+    /// Alerts that fire and of which no receiver has been notified.
+    pub withheld: BTreeSet<AlertKey>,
+    /// Alerts that fire and of which receivers are to be notified once more.
+    pub again: BTreeSet<AlertKey>,
+}
+
+/// An acknowledged alert.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AcknowledgedAlert {
+    /// The alert.
+    #[serde(flatten)]
+    pub key: AlertKey,
+    /// By whom and until when.
+    #[serde(flatten)]
+    pub of: Acknowledgement,
+}
+
+/// What one webhook is owed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ReceiverRecord {
+    /// Alerts whose begin it may have received, and whose end it has not.
+    pub notified: BTreeSet<AlertKey>,
+    /// What waits for it, of each alert the oldest first.
+    pub waiting: Vec<WaitingNotification>,
+}
+
+/// A notification that waits for a webhook.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitingNotification {
+    /// Since when its change is known.
+    #[serde(rename = "known_at_ns")]
+    pub known_at: Wall,
+    /// It.
+    pub notification: Shared<Notification>,
+}
+
+impl AlertsRecord {
+    /// The version that this program writes and reads.
+    pub const VERSION: u16 = 1;
+}

@@ -1,0 +1,73 @@
+//! The file of the alerts record, beside the state file: what receivers are owed outlives a state
+//! file that cannot be read. It is replaced as a whole, by a rename.
+//!
+//! DESIGN A104.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use plimsoll_schemas::ids::MeshName;
+
+use crate::core::alerting::AlertsRecord;
+use crate::limits::ALERTS_RECORD_BYTES_MAX;
+
+/// The file of the alerts record of this state file.
+pub(in crate::io) fn path_beside(state: &Path) -> PathBuf {
+    with_ending(state, ".alerts.json")
+}
+
+/// Reads the record; `None` if there is no file.
+///
+/// # Errors
+/// Names what is wrong with it.
+pub(in crate::io) fn read(path: &Path, mesh: &MeshName) -> Result<Option<AlertsRecord>, String> {
+    let text = match read_bounded(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.to_string()),
+    };
+    let record: AlertsRecord = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+    if record.version != AlertsRecord::VERSION {
+        let (version, reads) = (record.version, AlertsRecord::VERSION);
+        return Err(format!("it is of version {version}; this program reads {reads}"));
+    }
+    if record.mesh != *mesh {
+        return Err(format!("it is of mesh {}, not of {mesh}", record.mesh));
+    }
+    Ok(Some(record))
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(ALERTS_RECORD_BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > ALERTS_RECORD_BYTES_MAX {
+        let why = format!("it has more than {ALERTS_RECORD_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
+    }
+    Ok(text)
+}
+
+/// Replaces the record; returns its bytes once they are on the disk.
+///
+/// # Errors
+/// When it may not have been replaced; the one before it stays then.
+pub(in crate::io) fn write(path: &Path, record: &AlertsRecord) -> io::Result<u64> {
+    let text = serde_json::to_vec(record)?;
+    let new = with_ending(path, ".new");
+    let mut options = File::options();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    file.write_all(&text)?;
+    file.sync_data()?;
+    fs::rename(&new, path)?;
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
+    File::open(dir.unwrap_or(Path::new(".")))?.sync_all()?;
+    Ok(text.len() as u64)
+}
+
+fn with_ending(path: &Path, ending: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(ending);
+    PathBuf::from(name)
+}
