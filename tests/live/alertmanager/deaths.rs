@@ -14,7 +14,8 @@ fn of_scope<'a>(alerts: &'a [Value], scope: &str) -> &'a Value {
     alerts.iter().find(|alert| alert["labels"]["scope"] == scope).unwrap()
 }
 
-/// Since which second it fires: a time that is a float on its way may lose a part of a millisecond.
+/// Since which second it fires. The millisecond was once one less after the aggregator was restored;
+/// to an Alertmanager its labels make it the same alert.
 fn started(alert: &Value) -> &str {
     alert["startsAt"].as_str().unwrap().rsplit_once('.').unwrap().0
 }

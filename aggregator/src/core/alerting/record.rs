@@ -27,7 +27,8 @@ pub struct AlertsRecord {
     pub version: u16,
     /// The mesh it is about.
     pub mesh: MeshName,
-    /// When it was taken, in nanoseconds since 1970, as all times here.
+    /// When it was taken, in nanoseconds since 1970, as all fields that end with `_ns`; those that
+    /// end with `_seconds` are seconds since then.
     #[serde(rename = "at_ns")]
     pub at: Wall,
     /// Alerts that fire.

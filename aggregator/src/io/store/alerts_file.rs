@@ -42,19 +42,26 @@ pub(in crate::io) fn read(path: &Path, mesh: &MeshName) -> Result<Option<AlertsR
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     let mut text = Vec::new();
     File::open(path)?.take(ALERTS_RECORD_BYTES_MAX + 1).read_to_end(&mut text)?;
-    if text.len() as u64 > ALERTS_RECORD_BYTES_MAX {
-        let why = format!("it has more than {ALERTS_RECORD_BYTES_MAX} bytes");
-        return Err(io::Error::new(io::ErrorKind::InvalidData, why));
-    }
+    check_length(&text)?;
     Ok(text)
+}
+
+fn check_length(text: &[u8]) -> io::Result<()> {
+    if text.len() as u64 <= ALERTS_RECORD_BYTES_MAX {
+        return Ok(());
+    }
+    let why = format!("it has more than {ALERTS_RECORD_BYTES_MAX} bytes");
+    Err(io::Error::new(io::ErrorKind::InvalidData, why))
 }
 
 /// Replaces the record; returns its bytes once they are on the disk.
 ///
 /// # Errors
-/// When it may not have been replaced; the one before it stays then.
+/// When it may not have been replaced, as one that could not be read again is not; the one before
+/// it stays then.
 pub(in crate::io) fn write(path: &Path, record: &AlertsRecord) -> io::Result<u64> {
     let text = serde_json::to_vec(record)?;
+    check_length(&text)?;
     let new = with_ending(path, ".new");
     let mut options = File::options();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
@@ -70,4 +77,50 @@ fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     PathBuf::from(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mesh() -> MeshName {
+        MeshName::new("m").unwrap()
+    }
+
+    fn record() -> AlertsRecord {
+        serde_json::from_str(r#"{"version": 1, "mesh": "m", "at_ns": 7, "of_a_later_one": []}"#)
+            .unwrap()
+    }
+
+    #[test]
+    fn a_record_that_would_be_too_long_to_read_leaves_the_one_before() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = path_beside(&dir.path().join("state.redb"));
+        write(&path, &record()).unwrap();
+        let name = "x".repeat(usize::try_from(ALERTS_RECORD_BYTES_MAX).unwrap());
+        let long = format!(
+            r#"{{"version": 1, "mesh": "m", "at_ns": 8, "receivers": {{"{name}": {{}}}}}}"#
+        );
+        let long: AlertsRecord = serde_json::from_str(&long).unwrap();
+        let error = write(&path, &long).unwrap_err().to_string();
+        assert!(error.contains("67108864 bytes"), "{error}");
+        assert_eq!(read(&path, &mesh()), Ok(Some(record())));
+    }
+
+    #[test]
+    fn another_version_another_mesh_and_garbage_are_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("record");
+        assert_eq!(read(&path, &mesh()), Ok(None));
+        for (text, part) in [
+            (r#"{"version": 2, "mesh": "m", "at_ns": 7}"#, "version 2"),
+            (r#"{"version": 1, "mesh": "n", "at_ns": 7}"#, "mesh n"),
+            ("garbage", "expected value"),
+            ("", "EOF"),
+        ] {
+            fs::write(&path, text).unwrap();
+            let error = read(&path, &mesh()).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
 }
