@@ -98,9 +98,8 @@ mod tests {
         let path = path_beside(&dir.path().join("state.redb"));
         write(&path, &record()).unwrap();
         let name = "x".repeat(usize::try_from(ALERTS_RECORD_BYTES_MAX).unwrap());
-        let long = format!(
-            r#"{{"version": 1, "mesh": "m", "at_ns": 8, "receivers": {{"{name}": {{}}}}}}"#
-        );
+        let (begin, end) = (r#"{"version": 1, "mesh": "m", "at_ns": 8"#, r#"": {}}}"#);
+        let long = format!(r#"{begin}, "receivers": {{"{name}{end}"#);
         let long: AlertsRecord = serde_json::from_str(&long).unwrap();
         let error = write(&path, &long).unwrap_err().to_string();
         assert!(error.contains("67108864 bytes"), "{error}");
