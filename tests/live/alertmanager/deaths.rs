@@ -14,8 +14,8 @@ fn of_scope<'a>(alerts: &'a [Value], scope: &str) -> &'a Value {
     alerts.iter().find(|alert| alert["labels"]["scope"] == scope).unwrap()
 }
 
-/// Since which second it fires. The millisecond was once one less after the aggregator was restored;
-/// to an Alertmanager its labels make it the same alert.
+/// Since which second it fires. The millisecond was once one less after the aggregator was
+/// restored; to an Alertmanager its labels make it the same alert.
 fn started(alert: &Value) -> &str {
     alert["startsAt"].as_str().unwrap().rsplit_once('.').unwrap().0
 }
