@@ -22,6 +22,8 @@ pub mod limits;
 pub mod metric;
 pub mod own_operations;
 #[cfg(feature = "mesh")]
+pub mod permissions;
+#[cfg(feature = "mesh")]
 pub mod rule;
 #[cfg(feature = "mesh")]
 pub mod run;

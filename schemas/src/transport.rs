@@ -81,6 +81,42 @@ impl Delivery {
     }
 }
 
+/// Why an attempt to connect failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConnectFault {
+    /// Nobody listens there.
+    Refused,
+    /// The host name cannot be resolved.
+    Name,
+    /// A certificate of either side was rejected, or one of them does not use TLS.
+    Tls,
+    /// The broker rejected the credentials, or they cannot be read.
+    Credentials,
+    /// No answer in time.
+    Timeout,
+    /// Anything else.
+    Other,
+}
+
+impl ConnectFault {
+    /// All kinds.
+    pub const ALL: [Self; 6] =
+        [Self::Refused, Self::Name, Self::Tls, Self::Credentials, Self::Timeout, Self::Other];
+
+    /// The kind as a label.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Name => "name",
+            Self::Tls => "tls",
+            Self::Credentials => "credentials",
+            Self::Timeout => "timeout",
+            Self::Other => "other",
+        }
+    }
+}
+
 /// Something that happened to the connection or to a message handed over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BusEvent {
@@ -94,8 +130,10 @@ pub enum BusEvent {
     /// An attempt to connect failed; others follow. While events wait for their owner, some of
     /// these are left out.
     ConnectFailed {
-        /// Why, as one short line.
-        cause: String,
+        /// The kind of failure.
+        fault: ConnectFault,
+        /// The same as one short line, in the words of whoever found out.
+        text: String,
     },
     /// There no longer is a connection. Messages without an answer may or may not have arrived.
     Disconnected,

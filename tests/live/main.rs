@@ -31,5 +31,6 @@ mod runs;
 mod scrape;
 mod simulation;
 mod top;
+mod trust;
 mod up;
 mod up_ends;

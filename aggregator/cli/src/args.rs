@@ -9,6 +9,7 @@ use crate::doctor::DoctorArgs;
 use crate::hlog::HlogArgs;
 use crate::ledger::LedgerArgs;
 use crate::manual::{CompletionsArgs, ManArgs};
+use crate::nats_config::NatsConfigArgs;
 use crate::nodes::NodesArgs;
 use crate::query::QueryArgs;
 use crate::report::ReportArgs;
@@ -61,6 +62,8 @@ pub enum Command {
     Silence(SilenceArgs),
     /// Acknowledge an alert: receivers are notified only of its end
     Acknowledge(AcknowledgeArgs),
+    /// Print the users of a mesh for nats-server's configuration, and make their keys
+    NatsConfig(NatsConfigArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
     /// Print the manual page, or write those of all programs and subcommands
@@ -82,4 +85,5 @@ const EXAMPLES: &str = "Examples:
   plimsoll nodes --presence silent        nodes whose messages do not arrive
   plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
-  plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule";
+  plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule
+  plimsoll nats-config --keys ./keys n1   users and permissions for nats-server";

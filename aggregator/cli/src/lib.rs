@@ -5,7 +5,8 @@
 //! running aggregators ([`targets`]). [`run`] starts a command as a named run. [`compare`] judges
 //! one run by another; [`interval_log`] and [`hlog`] read and write the logs that it takes.
 //! [`report`] writes what an aggregator has of a run or a range as a page. [`top`] shows a mesh
-//! live, [`doctor`] finds what is wrong with it, [`manual`] prints completions and manual pages.
+//! live, [`doctor`] finds what is wrong with it, [`nats_config`] prints the broker's users,
+//! [`manual`] prints completions and manual pages.
 
 pub mod alerts;
 pub mod args;
@@ -15,6 +16,7 @@ pub mod hlog;
 pub mod interval_log;
 pub mod ledger;
 pub mod manual;
+pub mod nats_config;
 pub mod nodes;
 pub mod query;
 pub mod report;

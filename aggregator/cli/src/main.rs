@@ -10,6 +10,7 @@ use plimsoll_cli::doctor::doctor;
 use plimsoll_cli::hlog::hlog;
 use plimsoll_cli::ledger::ledger;
 use plimsoll_cli::manual::{completions, man};
+use plimsoll_cli::nats_config::nats_config;
 use plimsoll_cli::nodes::nodes;
 use plimsoll_cli::query::query;
 use plimsoll_cli::report::report;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
             Command::Ledger(args) => ledger(&args).await,
             Command::Silence(args) => silence(&args).await,
             Command::Acknowledge(args) => acknowledge(&args).await,
+            Command::NatsConfig(args) => nats_config(&args),
             Command::Completions(args) => Ok(completions(&args, &Cli::command())),
             Command::Man(args) => man(&args, &Cli::command()),
         };

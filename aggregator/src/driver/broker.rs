@@ -4,6 +4,7 @@
 use crate::core::Core;
 use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Delivery};
 use plimsoll_runtime::absence::Absence;
+use plimsoll_runtime::broker_faults::BrokerFaults;
 use plimsoll_schemas::time::Mono;
 
 pub(super) struct Broker {
@@ -13,12 +14,9 @@ pub(super) struct Broker {
     delivery: Option<Delivery>,
     /// True while a connected broker does not answer.
     unresponsive: bool,
-    /// True once a denial was logged on this connection.
-    denial_logged: bool,
     /// The broker's address without secrets, for the log.
     url: String,
-    /// Why the last attempt to connect failed; `None` while connected.
-    connect_error: Option<String>,
+    faults: BrokerFaults,
     absence: Absence,
 }
 
@@ -35,9 +33,8 @@ impl Broker {
             events,
             delivery: None,
             unresponsive: false,
-            denial_logged: false,
             url,
-            connect_error: None,
+            faults: BrokerFaults::default(),
             absence: Absence::since(now),
         })
     }
@@ -65,10 +62,9 @@ impl Broker {
         }
     }
 
-    /// Why the broker cannot be reached; `None` while connected, and before the first attempt has
-    /// ended.
-    pub(super) fn connect_error(&self) -> Option<&str> {
-        self.connect_error.as_deref()
+    /// What was wrong with the connection.
+    pub(super) fn faults(&self) -> &BrokerFaults {
+        &self.faults
     }
 
     /// Logs an event and passes it to the core.
@@ -77,9 +73,7 @@ impl Broker {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.delivery, self.unresponsive) = (Some(*delivery), false);
-                (self.connect_error, self.denial_logged) = (None, false);
             }
-            BusEvent::ConnectFailed { cause } => self.connect_error = Some(cause.clone()),
             BusEvent::Disconnected => {
                 tracing::warn!("broker disconnected");
                 (self.delivery, self.unresponsive) = (None, false);
@@ -93,23 +87,21 @@ impl Broker {
                     tracing::info!("broker answers again");
                 }
             }
-            BusEvent::Acknowledged { .. } => {}
+            BusEvent::Acknowledged { .. }
+            | BusEvent::ConnectFailed { .. }
+            | BusEvent::Denied { .. } => {}
             BusEvent::Refused { reason, .. } => {
                 tracing::debug!(%reason, "broker rejected a notification");
             }
-            BusEvent::Denied { text, .. } => {
-                if !std::mem::replace(&mut self.denial_logged, true) {
-                    tracing::warn!(text, "broker denied access; check this user's permissions");
-                }
-            }
         }
+        self.faults.on_event(event);
         core.on_bus_event(now, event);
     }
 
     /// Logs, seldom, that the broker is unreachable.
     pub(super) fn log_absence(&mut self, now: Mono) {
         let cause = match self.delivery {
-            None => self.connect_error.as_deref().unwrap_or("no answer"),
+            None => self.faults.connect_error().unwrap_or("no answer"),
             Some(_) if self.unresponsive => "no answer",
             Some(_) => return self.absence.on_present(),
         };

@@ -21,13 +21,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{MESSAGES_A_TURN_MAX, TURN_MAX};
-use plimsoll_bus::{Bus, BusEvent, ConnectionRole, Cursor, CursorEvent, UnacknowledgedMessage};
+use plimsoll_bus::{Bus, BusEvent, Cursor, CursorEvent, UnacknowledgedMessage};
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::Server;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::ids::{MeshName, RuleName};
+use plimsoll_schemas::permissions::BrokerUser;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{Lane, confirm_subject};
 use plimsoll_schemas::time::{Mono, Now};
@@ -126,7 +127,7 @@ impl Driver {
         let fail = |exit| move |message: String| StartError { exit, message };
         let bus_config = config
             .bus
-            .to_config(&config.mesh, "plimsoll-aggregator", ConnectionRole::Few)
+            .to_config(&config.mesh, "plimsoll-aggregator", BrokerUser::Aggregator)
             .map_err(fail(Exit::Configuration))?;
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let token = config.http.token().map_err(fail(Exit::Configuration))?;
@@ -398,7 +399,8 @@ impl Driver {
             Query::UnstoredPools(answer) => drop(answer.send(self.core.history().pools())),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker.state(),
-                connect_error: self.broker.connect_error().map(str::to_owned),
+                connect_error: self.broker.faults().connect_error().map(str::to_owned),
+                denied: self.broker.faults().denied().map(str::to_owned),
                 past_is_read: self.core.is_ready(),
                 pending: self.core.pending().iter().map(|(_, pending)| pending).sum(),
             })),
@@ -427,6 +429,8 @@ impl Driver {
         view.own.rule_files = self.rules.stats().clone();
         view.own.confirmations = self.confirmations.stats();
         view.own.task_restarts = self.supervisor.restarts();
+        view.own.broker_faults = self.broker.faults().counts().collect();
+        view.own.broker_advisories = self.broker.faults().advisories();
         let ended = self.clock.now().mono;
         let connections = self.server.stats();
         let source = |views| PageSource { view, views, connections };

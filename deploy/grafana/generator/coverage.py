@@ -23,6 +23,8 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_agent_suspect_unit_operations",
     ),
     "a detail for a search once another panel shows that something is wrong": (
+        "plimsoll_agent_broker_advisories",
+        "plimsoll_agent_broker_faults_total",
         "plimsoll_agent_clamped_samples_total",
         "plimsoll_agent_dead_letters_total",
         "plimsoll_agent_dropped_labels_total",
@@ -64,6 +66,8 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_agent_timestamped_values_total",
         "plimsoll_agent_truncated_event_texts_total",
         "plimsoll_agent_unsupported_total",
+        "plimsoll_aggregator_broker_advisories",
+        "plimsoll_aggregator_broker_faults_total",
         "plimsoll_aggregator_history_requests_total",
         "plimsoll_aggregator_streams",
         "plimsoll_aggregator_streams_refused_total",

@@ -6,6 +6,7 @@
 
 use plimsoll_bus::{BusConfig, BusError, BusEvent, Publish};
 use plimsoll_runtime::absence::Absence;
+use plimsoll_runtime::broker_faults::BrokerFaults;
 use plimsoll_runtime::supervision::{SupervisedTask, Supervisor};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::subject::answer_subject;
@@ -30,12 +31,9 @@ pub(super) struct Broker {
     /// Address of the broker without secrets, for logs.
     url: String,
     absence: Absence,
-    /// Why the last attempt to connect failed; `None` while connected.
-    connect_error: Option<String>,
+    faults: BrokerFaults,
     /// A refusal was logged on this connection; later ones are only counted.
     refusal_logged: bool,
-    /// A permission denial was logged on this connection.
-    denial_logged: bool,
     /// Dead letters sent, repetitions included.
     letters: u64,
     /// Nodes of the mesh, as an aggregator has stated; 0 while it is unknown. Outlives the link.
@@ -54,8 +52,6 @@ impl Broker {
         let url = config.url_without_secrets();
         let link = Link::open(config.clone(), (mesh, node), has_history)?;
         let absence = Absence::since(now);
-        let connect_error = None;
-        let (refusal_logged, denial_logged) = (false, false);
         Ok(Self {
             link,
             config,
@@ -67,9 +63,8 @@ impl Broker {
             restart_at: None,
             url,
             absence,
-            connect_error,
-            refusal_logged,
-            denial_logged,
+            faults: BrokerFaults::default(),
+            refusal_logged: false,
             letters: 0,
             mesh_nodes: 0,
         })
@@ -113,10 +108,8 @@ impl Broker {
         match event {
             BusEvent::Connected { delivery, server_version } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
-                self.connect_error = None;
-                (self.refusal_logged, self.denial_logged) = (false, false);
+                self.refusal_logged = false;
             }
-            BusEvent::ConnectFailed { cause } => self.connect_error = Some(cause.clone()),
             BusEvent::Disconnected => tracing::warn!("broker disconnected; messages wait"),
             BusEvent::Stalled => tracing::warn!("broker does not answer; messages wait"),
             BusEvent::RoundTrip(_) => {
@@ -124,28 +117,22 @@ impl Broker {
                     tracing::info!("broker answers again");
                 }
             }
-            BusEvent::Acknowledged { .. } => {}
+            BusEvent::Acknowledged { .. }
+            | BusEvent::ConnectFailed { .. }
+            | BusEvent::Denied { .. } => {}
             BusEvent::Refused { reason, .. } => {
                 if !std::mem::replace(&mut self.refusal_logged, true) {
                     tracing::warn!(%reason, "broker rejected a message");
                 }
             }
-            BusEvent::Denied { text, .. } => {
-                if !std::mem::replace(&mut self.denial_logged, true) {
-                    tracing::warn!(
-                        text,
-                        "broker denies permission; check the permissions of this user"
-                    );
-                }
-            }
         }
+        self.faults.on_event(event);
         core.on_bus_event(now, event);
     }
 
-    /// Why the broker cannot be reached; `None` while connected, and before the first attempt has
-    /// ended.
-    pub(super) fn connect_error(&self) -> Option<&str> {
-        self.connect_error.as_deref()
+    /// What was wrong with the connection.
+    pub(super) fn faults(&self) -> &BrokerFaults {
+        &self.faults
     }
 
     /// Passes a confirmation to the core; the number of nodes in it spreads later reconnects.
@@ -220,7 +207,7 @@ impl Broker {
         }
         if let Some(span) = self.absence.on_deadline(now) {
             let (url, seconds) = (&self.url, span.as_secs());
-            let cause = self.connect_error().unwrap_or("no answer");
+            let cause = self.faults.connect_error().unwrap_or("no answer");
             tracing::warn!(
                 url,
                 seconds,

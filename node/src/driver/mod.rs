@@ -14,12 +14,12 @@ mod inputs;
 mod spool;
 mod start;
 
-use plimsoll_bus::ConnectionRole;
 use plimsoll_clock::Clock;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::permissions::BrokerUser;
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
@@ -75,7 +75,7 @@ impl Driver {
         let node = config.node_name().map_err(invalid)?;
         let labels = config.identity.labels().map_err(invalid)?;
         let connection_name = format!("plimsoll-node {node}");
-        let bus = config.bus.to_config(&config.mesh, &connection_name, ConnectionRole::Node);
+        let bus = config.bus.to_config(&config.mesh, &connection_name, BrokerUser::Node(&node));
         let bus = bus.map_err(invalid)?;
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
         let supervisor = Supervisor::default();
@@ -189,7 +189,7 @@ impl Driver {
     fn stats(&self) -> AgentStats {
         AgentStats {
             status: self.core.status(),
-            connect_error: self.broker.connect_error().map(str::to_owned),
+            broker_faults: self.broker.faults().clone(),
             dropped: self.inputs.dropped(),
             connections: self.inputs.connections(),
             http: self.pages.stats(),

@@ -3,14 +3,19 @@
 //! Nothing here is ever printed with a secret in it.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::future::ready;
 use std::time::Duration;
 
 use async_nats::{ConnectOptions, ServerAddr};
 use plimsoll_schemas::ids::MeshName;
 
+use crate::credentials::Credentials;
 use crate::error::BusError;
 use crate::limits::RECONNECT_MAX;
+use crate::tls::TlsFiles;
+
+/// Where answers are received unless the configuration sets another place.
+const INBOX_PREFIX: &str = "_INBOX";
 
 /// All settings that [`Bus::connect`](crate::Bus::connect) needs.
 #[derive(Clone)]
@@ -29,6 +34,23 @@ pub struct BusConfig {
     pub role: ConnectionRole,
     /// Longest pause between two attempts to connect, such as `limits::RECONNECT_MAX`.
     pub reconnect_max: Duration,
+    /// Certificates.
+    pub tls: TlsFiles,
+    /// First tokens of the subjects on which this connection receives answers. Who may subscribe
+    /// below them reads the answers.
+    pub inbox_prefix: String,
+    /// Whose task the streams are.
+    pub streams: StreamOwner,
+}
+
+/// Who creates the streams of a mesh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum StreamOwner {
+    /// Whoever finds one missing.
+    #[default]
+    Mesh,
+    /// The broker's operator: this connection neither looks for streams nor creates any.
+    Operator,
 }
 
 /// What a connection is for, which decides what it may cost a broker.
@@ -51,40 +73,10 @@ impl fmt::Debug for BusConfig {
             .field("credentials", &self.credentials)
             .field("role", &self.role)
             .field("reconnect_max", &self.reconnect_max)
+            .field("tls", &self.tls)
+            .field("inbox_prefix", &self.inbox_prefix)
+            .field("streams", &self.streams)
             .finish()
-    }
-}
-
-/// Credentials for the broker.
-#[derive(Clone, Default)]
-pub enum Credentials {
-    /// None.
-    #[default]
-    None,
-    /// One secret shared by all.
-    Token(String),
-    /// A user and a password.
-    UserPassword {
-        /// The user.
-        user: String,
-        /// The password.
-        password: String,
-    },
-    /// The seed of a user's key; the key signs, the seed stays here.
-    Nkey(String),
-    /// A `.creds` file with a user's JWT and seed; read once, on connecting.
-    File(PathBuf),
-}
-
-impl fmt::Debug for Credentials {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::None => f.write_str("None"),
-            Self::Token(_) => f.write_str("Token(..)"),
-            Self::UserPassword { user, .. } => write!(f, "UserPassword({user:?}, ..)"),
-            Self::Nkey(_) => f.write_str("Nkey(..)"),
-            Self::File(path) => write!(f, "File({path:?})"),
-        }
     }
 }
 
@@ -92,8 +84,17 @@ impl BusConfig {
     /// A connection of a tool to a broker that needs no credentials.
     #[must_use]
     pub fn new(url: String, connection_name: String, mesh: MeshName) -> Self {
-        let (credentials, role) = (Credentials::None, ConnectionRole::Few);
-        Self { url, connection_name, mesh, credentials, role, reconnect_max: RECONNECT_MAX }
+        Self {
+            url,
+            connection_name,
+            mesh,
+            credentials: Credentials::None,
+            role: ConnectionRole::Few,
+            reconnect_max: RECONNECT_MAX,
+            tls: TlsFiles::default(),
+            inbox_prefix: INBOX_PREFIX.to_owned(),
+            streams: StreamOwner::Mesh,
+        }
     }
 
     /// The address as it may be shown.
@@ -106,9 +107,35 @@ impl BusConfig {
     /// Checks all that [`Bus::connect`](crate::Bus::connect) would before it connects.
     ///
     /// # Errors
-    /// When an address is malformed, or credentials are unreadable or invalid.
+    /// When an address is malformed, or credentials or certificates are unreadable or invalid.
     pub fn check(&self) -> Result<(), BusError> {
-        self.identification(&self.addresses()?).map(drop)
+        self.addresses()?;
+        self.check_inbox()?;
+        self.credentials.shown(b"")?;
+        self.tls.check()
+    }
+
+    fn check_inbox(&self) -> Result<(), BusError> {
+        let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '*' | '>');
+        let is_subject = self.inbox_prefix.split('.').all(|token| !token.is_empty());
+        match is_subject && self.inbox_prefix.chars().all(fits) {
+            true => Ok(()),
+            false => Err(BusError::InboxPrefix(self.inbox_prefix.clone())),
+        }
+    }
+
+    /// Whether the address has a user, a password or a token.
+    #[must_use]
+    pub fn url_has_credentials(&self) -> bool {
+        self.addresses().is_ok_and(|all| all.iter().any(ServerAddr::has_user_pass))
+    }
+
+    /// The hosts of the addresses.
+    ///
+    /// # Errors
+    /// When an address is malformed.
+    pub fn hosts(&self) -> Result<Vec<String>, BusError> {
+        Ok(self.addresses()?.iter().map(|address| address.host().to_owned()).collect())
     }
 
     /// The broker's addresses, at least one.
@@ -119,24 +146,19 @@ impl BusConfig {
     }
 
     /// Client options with our credentials, taken from `addresses` unless the configuration sets
-    /// others.
-    pub(crate) fn identification(
-        &self,
-        addresses: &[ServerAddr],
-    ) -> Result<ConnectOptions, BusError> {
-        let options = ConnectOptions::new();
-        Ok(match &self.credentials {
+    /// others, and certificates.
+    pub(crate) fn identification(&self, addresses: &[ServerAddr]) -> ConnectOptions {
+        let options = match self.credentials.clone() {
             Credentials::None => match addresses.iter().find(|address| address.has_user_pass()) {
-                Some(address) => identified_by_url(options, address),
-                None => options,
+                Some(address) => identified_by_url(ConnectOptions::new(), address),
+                None => ConnectOptions::new(),
             },
-            Credentials::Token(token) => options.token(token.trim().to_owned()),
-            Credentials::UserPassword { user, password } => {
-                options.user_and_password(user.clone(), password.clone())
-            }
-            Credentials::Nkey(seed) => options.nkey(checked_seed(seed)?),
-            Credentials::File(path) => identified_by_file(options, path)?,
-        })
+            credentials => ConnectOptions::with_auth_callback(move |nonce| {
+                // Small local files: reading them takes less than handing over to a thread.
+                ready(credentials.answer(&nonce))
+            }),
+        };
+        self.tls.applied(options).custom_inbox_prefix(&self.inbox_prefix)
     }
 }
 
@@ -165,21 +187,8 @@ fn identified_by_url(options: ConnectOptions, address: &ServerAddr) -> ConnectOp
     }
 }
 
-fn identified_by_file(options: ConnectOptions, path: &Path) -> Result<ConnectOptions, BusError> {
-    std::fs::read_to_string(path)
-        .and_then(|text| options.credentials(&text))
-        .map_err(|source| BusError::CredentialsFile { path: path.to_owned(), source })
-}
-
-/// The client would report a bad seed only as an endless row of failed connects.
-fn checked_seed(seed: &str) -> Result<String, BusError> {
-    let seed = seed.trim();
-    let base32 = |c: char| c.is_ascii_uppercase() || ('2'..='7').contains(&c);
-    let fits = seed.len() == 58 && seed.starts_with("SU") && seed.chars().all(base32);
-    if fits { Ok(seed.to_owned()) } else { Err(BusError::NkeySeed) }
-}
-
-fn without_secrets(url: &str) -> String {
+/// An address without what precedes its host.
+pub(crate) fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").map_or(("", url), |(scheme, rest)| (scheme, rest));
     let Some((_, host)) = rest.rsplit_once('@') else { return url.to_owned() };
     if scheme.is_empty() { format!("..@{host}") } else { format!("{scheme}://..@{host}") }
@@ -223,32 +232,30 @@ mod tests {
         assert!(matches!(check("nats://h", Credentials::None), Ok(())));
         assert!(matches!(check("", Credentials::None), Err(BusError::NoUrl)));
         assert!(matches!(check("ws://h", Credentials::None), Err(BusError::Url { .. })));
-        let seed = Credentials::Nkey("SUshort".to_owned());
+        let seed = Credentials::Nkey("SUshort".into());
         assert!(matches!(check("nats://h", seed), Err(BusError::NkeySeed)));
         let file = Credentials::File("/nowhere/x.creds".into());
-        assert!(matches!(check("nats://h", file), Err(BusError::CredentialsFile { .. })));
+        assert!(matches!(check("nats://h", file), Err(BusError::SecretFile { .. })));
+        for prefix in ["", "a..b", "a.", "a.*", "a b", "a.>"] {
+            let config = config("nats://h", Credentials::None);
+            let checked = BusConfig { inbox_prefix: prefix.to_owned(), ..config }.check();
+            assert!(matches!(checked, Err(BusError::InboxPrefix(_))), "{prefix:?}");
+        }
+        let tls = TlsFiles { ca_file: Some("/nowhere/ca.pem".into()), client: None };
+        let error = BusConfig { tls, ..config("nats://h", Credentials::None) }.check().unwrap_err();
+        assert!(error.to_string().starts_with("/nowhere/ca.pem: "), "{error}");
     }
 
     #[test]
     fn debug_output_hides_every_secret() {
         let user_password =
-            Credentials::UserPassword { user: "ann".to_owned(), password: "hush".to_owned() };
+            Credentials::UserPassword { user: "ann".to_owned(), password: "hush".into() };
         for credentials in
-            [Credentials::Token("hush".to_owned()), user_password, Credentials::Nkey("hush".into())]
+            [Credentials::Token("hush".into()), user_password, Credentials::Nkey("hush".into())]
         {
             let text = format!("{:?}", config("nats://x:hush@host,y:hush@host", credentials));
             assert!(!text.contains("hush"), "{text}");
             assert!(text.contains("nats://..@host,..@host"), "{text}");
         }
-    }
-
-    #[test]
-    fn unusable_credentials_are_found_before_connecting() {
-        let refused = |credentials| {
-            config("nats://h", credentials).identification(&[]).map(drop).unwrap_err().to_string()
-        };
-        assert!(refused(Credentials::Nkey("SUshort".into())).contains("begin with SU"));
-        let absent = refused(Credentials::File("/nowhere/x.creds".into()));
-        assert!(absent.contains("/nowhere/x.creds"), "{absent}");
     }
 }

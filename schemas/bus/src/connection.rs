@@ -9,12 +9,12 @@ use crate::limits::{
     CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY, PUBLISH_QUEUE_MAX,
     REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX, UNACKNOWLEDGED_MAX,
 };
-use async_nats::{Client, ConnectOptions};
+use async_nats::{Client, ConnectOptions, Server};
 use futures_util::FutureExt;
 use plimsoll_clock::Clock;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::transport::{BusEvent, Publish};
+use plimsoll_schemas::transport::{BusEvent, ConnectFault, Publish};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
@@ -23,6 +23,7 @@ use crate::cursor::Cursor;
 use crate::cursor_event::StartPosition;
 use crate::error::BusError;
 use crate::event::BusEvents;
+use crate::faults::{self, Faults};
 use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
 use crate::liveness::Liveness;
@@ -31,6 +32,7 @@ use crate::publish::Writer;
 use crate::reconnects::Reconnects;
 use crate::replies::Replies;
 use crate::task::AbortOnDrop;
+use crate::tls::TlsFiles;
 use crate::unacknowledged::{QueuedMessage, UnacknowledgedMessage, UnacknowledgedPublisher};
 use crate::window::Window;
 
@@ -73,9 +75,11 @@ impl Bus {
             reconnects.0.set_mesh_nodes(1);
         }
         let (signal_out, signal) = watch::channel(Signal::default());
-        let options = config.identification(&addresses)?;
+        config.check()?;
+        let options = config.identification(&addresses);
         let (events, events_out) = mpsc::channel(EVENTS_MAX);
-        let forwarder = EventForwarder { signal: signal_out, events: events.downgrade() };
+        let (role, weak) = (config.role, events.downgrade());
+        let forwarder = EventForwarder { signal: signal_out, events: weak, role };
         let options = options_of(options, &config, reconnects.0.clone(), forwarder);
         let client = options.connect(addresses).now_or_never();
         let client = client
@@ -96,7 +100,7 @@ impl Bus {
         let (asides, waiting) = mpsc::channel(UNACKNOWLEDGED_MAX);
         let (link_out, link) = watch::channel(Link::default());
         let (answers_out, answers_in) = watch::channel(0);
-        let BusConfig { mesh, role, .. } = config;
+        let BusConfig { mesh, role, streams, .. } = config;
         let inbox = client.new_inbox();
         let acknowledged = Arc::new(AtomicU64::new(0));
         let (missing, final_echo) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -109,6 +113,7 @@ impl Bus {
             missing: missing.clone(),
             acknowledged: acknowledged.clone(),
             role,
+            streams,
             gone: false,
         };
         let answers = Replies {
@@ -224,6 +229,11 @@ fn options_of(
     reconnects: Arc<Reconnects>,
     forwarder: EventForwarder,
 ) -> ConnectOptions {
+    let failures = FailureForwarder {
+        faults: Faults::default(),
+        tls: config.tls.clone(),
+        events: forwarder.events.clone(),
+    };
     options
         .name(&config.connection_name)
         .retry_on_initial_connect()
@@ -238,6 +248,11 @@ fn options_of(
             forwarder.on_event(&event);
             ready(())
         })
+        .reconnect_to_server_callback(move |servers, _| {
+            failures.on_attempt(&servers);
+            // The client chooses.
+            ready(None)
+        })
 }
 
 /// Where the client's own events go.
@@ -245,15 +260,40 @@ struct EventForwarder {
     signal: watch::Sender<Signal>,
     /// Weak, because a client that never had a connection outlives its owner for ever.
     events: mpsc::WeakSender<BusEvent>,
+    role: ConnectionRole,
 }
 
 impl EventForwarder {
     fn on_event(&self, event: &async_nats::Event) {
         self.signal.send_modify(|signal| signal.on_event(event));
-        let reported = link::denied(event).or_else(|| link::connect_failed(event));
+        let reported = link::denied(event, self.role).or_else(|| link::name_failed(event));
         if let Some((reported, events)) = reported.zip(self.events.upgrade()) {
             // Full: the owner does not read, and more of the same follow.
             let _ = events.try_send(reported);
+        }
+    }
+}
+
+/// Where failed attempts to connect go.
+struct FailureForwarder {
+    faults: Faults,
+    tls: TlsFiles,
+    events: mpsc::WeakSender<BusEvent>,
+}
+
+impl FailureForwarder {
+    /// Takes the client's servers as they are before its next attempt.
+    fn on_attempt(&self, servers: &[Server]) {
+        let Some((fault, mut text)) = self.faults.latest(servers) else { return };
+        if fault == ConnectFault::Tls
+            && let Err(error) = self.tls.check()
+        {
+            // The client does not name the file.
+            text = faults::one_line(&error.to_string());
+        }
+        if let Some(events) = self.events.upgrade() {
+            // Full: the owner does not read, and more of the same follow.
+            let _ = events.try_send(BusEvent::ConnectFailed { fault, text });
         }
     }
 }

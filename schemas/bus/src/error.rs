@@ -18,17 +18,34 @@ pub enum BusError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The credentials file cannot be read or holds no credentials.
-    #[error("bus credentials file {}: {source}", path.display())]
-    CredentialsFile {
+    /// A file with a secret cannot be read, or others can read it.
+    #[error("{}: {source}", path.display())]
+    SecretFile {
         /// The file.
         path: PathBuf,
         /// What went wrong.
         source: std::io::Error,
     },
+    /// The credentials file has no JWT or no seed of a user.
+    #[error("{}: it has no user JWT with a seed; `nsc generate creds` writes such files", path.display())]
+    NoCredentials {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A certificate or its key cannot be used.
+    #[error("{}: {reason}", path.display())]
+    TlsFile {
+        /// The file.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
     /// Not the seed of a user's key.
     #[error("bus nkey seed is not a user's seed; those have 58 characters and begin with SU")]
     NkeySeed,
+    /// Not the first tokens of a subject.
+    #[error("inbox prefix {0:?}: give words separated by dots, such as _INBOX.node1")]
+    InboxPrefix(String),
     /// The NATS client would not start.
     #[error("bus client did not start: {0}")]
     Client(String),

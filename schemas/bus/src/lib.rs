@@ -14,19 +14,23 @@
 //! `cursor.rs` for reading, and `unacknowledged.rs` for messages that are sent once and may be
 //! lost. `probe.rs` looks at a broker once, for people.
 //!
-//! The client logs every connection event at `INFO`: filter with `async_nats=warn`.
+//! The client logs every failed attempt to connect, twice a second; what it has to report comes out
+//! as events here, so filter with `async_nats=off`.
 
 mod acknowledgement;
+pub mod advisories;
 mod apart;
 mod api;
 mod backoff;
 mod config;
 mod connection;
 mod consumer;
+mod credentials;
 mod cursor;
 mod cursor_event;
 mod error;
 mod event;
+mod faults;
 pub mod limits;
 mod link;
 mod listener;
@@ -38,13 +42,16 @@ mod pull;
 mod reader;
 mod reconnects;
 mod replies;
+mod secret_file;
 mod streams;
 mod task;
+mod tls;
 mod unacknowledged;
 mod window;
 
-pub use config::{BusConfig, ConnectionRole, Credentials};
+pub use config::{BusConfig, ConnectionRole, StreamOwner};
 pub use connection::Bus;
+pub use credentials::{Credentials, Secret};
 pub use cursor::Cursor;
 pub use cursor_event::CursorEvent;
 pub use error::BusError;
@@ -55,5 +62,9 @@ pub use probe::{
     BrokerReport, Denial, JetStreamState, ProbeError, ProbePlan, StreamReport, StreamState, probe,
 };
 // What passes between the bus and the cores is part of the vocabulary.
-pub use plimsoll_schemas::transport::{BusEvent, Delivered, Delivery, Publish, Refusal, Ticket};
+pub use plimsoll_schemas::transport::{
+    BusEvent, ConnectFault, Delivered, Delivery, Publish, Refusal, Ticket,
+};
+pub use secret_file::read_secret;
+pub use tls::TlsFiles;
 pub use unacknowledged::UnacknowledgedMessage;

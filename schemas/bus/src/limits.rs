@@ -21,7 +21,7 @@ pub const PROBE_EVERY: Duration = Duration::from_secs(1);
 /// Silence after which a connected broker counts as stalled.
 pub const STALL_AFTER: Duration = Duration::from_secs(3);
 /// Characters of the text of a failed attempt to connect.
-pub const CAUSE_CHARS_MAX: usize = 120;
+pub const CAUSE_CHARS_MAX: usize = 240;
 /// Longest pause between two attempts to do something again, except connects.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Longest pause between two attempts to connect, unless the configuration sets another.
@@ -86,3 +86,7 @@ pub const ABSENCE_LOGGED_AFTER: Duration = Duration::from_secs(2);
 pub const ABSENCE_LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Time between two checks of how full a stream is: one request for each lane of an aggregator.
 pub const STREAM_USE_EVERY: Duration = Duration::from_secs(5);
+/// Bytes of a file with a secret.
+pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
+/// Bytes of a file with certificates or a key.
+pub const CERTIFICATE_BYTES_MAX: u64 = 1024 * 1024;

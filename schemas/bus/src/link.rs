@@ -7,18 +7,19 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::limits::{CAUSE_CHARS_MAX, REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST};
+use crate::limits::{REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST};
 use async_nats::{Client, ClientError, Event, ServerError};
 use futures_util::FutureExt;
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::transport::{BusEvent, Delivery};
+use plimsoll_schemas::transport::{BusEvent, ConnectFault, Delivery};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
 use crate::api::{self, ApiError};
 use crate::backoff;
-use crate::config::ConnectionRole;
+use crate::config::{ConnectionRole, StreamOwner};
+use crate::faults::{self, NAME_ERROR};
 use crate::streams;
 
 /// Start of the broker's error text for a denied permission, in lower case.
@@ -57,11 +58,15 @@ impl Signal {
     }
 }
 
-/// The permission that one of the client's events denies. Denied requests to JetStream are left
-/// out: the bus works without them.
-pub(crate) fn denied(event: &Event) -> Option<BusEvent> {
+/// The permission that one of the client's events denies, if its owner needs it: a node needs
+/// nothing of JetStream's API, and another process may have created a stream.
+pub(crate) fn denied(event: &Event, role: ConnectionRole) -> Option<BusEvent> {
     let Event::ServerError(ServerError::Other(text)) = event else { return None };
-    let denied = text.to_lowercase().starts_with(DENIAL) && !text.contains(api::PREFIX);
+    let needless = match role {
+        ConnectionRole::Node => api::PREFIX,
+        ConnectionRole::Few => "$JS.API.STREAM.CREATE.",
+    };
+    let denied = text.to_lowercase().starts_with(DENIAL) && !text.contains(needless);
     denied.then(|| BusEvent::Denied { publish: denied_publish(text), text: text.clone() })
 }
 
@@ -73,21 +78,12 @@ fn denied_publish(text: &str) -> Option<String> {
     is_publish.then(|| subject.trim_end_matches('"').to_owned())
 }
 
-/// The failed attempt to connect that one of the client's events reports.
-pub(crate) fn connect_failed(event: &Event) -> Option<BusEvent> {
+/// The failed attempt that one of the client's events reports, if only events report it: one at a
+/// name that cannot be resolved.
+pub(crate) fn name_failed(event: &Event) -> Option<BusEvent> {
     let Event::ClientError(ClientError::Other(text)) = event else { return None };
-    Some(BusEvent::ConnectFailed { cause: cause(text) })
-}
-
-/// A connect error as one short line. The client names only its kind, so the kinds that say little
-/// are explained.
-pub(crate) fn cause(text: &str) -> String {
-    match text {
-        "IO error" => "connection refused or closed (IO error)".to_owned(),
-        "DNS error" => "host name cannot be resolved (DNS error)".to_owned(),
-        "timed out" => "connection timed out".to_owned(),
-        _ => text.chars().filter(|c| !c.is_control()).take(CAUSE_CHARS_MAX).collect(),
-    }
+    let text = text.starts_with(NAME_ERROR).then(|| faults::explained(text))?;
+    Some(BusEvent::ConnectFailed { fault: ConnectFault::Name, text })
 }
 
 /// Whether messages may flow, and how.
@@ -111,6 +107,7 @@ pub(crate) struct Supervisor {
     /// How many messages a stream took.
     pub(crate) acknowledged: Arc<AtomicU64>,
     pub(crate) role: ConnectionRole,
+    pub(crate) streams: StreamOwner,
     /// True once it was logged that a broker has lost JetStream.
     pub(crate) gone: bool,
 }
@@ -231,6 +228,9 @@ impl Supervisor {
             if inspection == Inspection::Announcement && self.client.server_info().jetstream {
                 return Delivery::JetStream;
             }
+            if self.streams == StreamOwner::Operator {
+                return self.unmanaged();
+            }
             let mut watched = self.signal.clone();
             let denied = watched.wait_for(|now| now.denials != signal.denials);
             let outcome = tokio::select! {
@@ -281,26 +281,27 @@ mod tests {
             let event = Event::ServerError(ServerError::Other(text.to_owned()));
             let publish = publish.map(str::to_owned);
             let expected = BusEvent::Denied { publish, text: text.to_owned() };
-            assert_eq!(denied(&event), Some(expected), "{text}");
+            assert_eq!(denied(&event, ConnectionRole::Node), Some(expected), "{text}");
         }
     }
 
     #[test]
-    fn a_connect_error_is_one_short_line() {
-        let failed =
-            |text: &str| connect_failed(&Event::ClientError(ClientError::Other(text.to_owned())));
-        let cause = |text: &str| match failed(text) {
-            Some(BusEvent::ConnectFailed { cause }) => cause,
-            other => panic!("{other:?}"),
+    fn a_denied_request_to_jetstream_matters_to_those_who_read() {
+        let of = |subject: &str, role| {
+            let text = format!("Permissions Violation for Publish to \"$JS.API.{subject}\"");
+            denied(&Event::ServerError(ServerError::Other(text)), role).is_some()
         };
-        for kind in [ConnectErrorKind::Io, ConnectErrorKind::Dns, ConnectErrorKind::TimedOut] {
-            assert_ne!(cause(&kind.to_string()), kind.to_string(), "is explained");
-        }
-        assert_eq!(
-            cause(&ConnectErrorKind::AuthorizationViolation.to_string()),
-            "authorization violation"
-        );
-        assert_eq!(cause(&"é\n".repeat(1_000)), "é".repeat(CAUSE_CHARS_MAX));
-        assert_eq!(connect_failed(&Event::Disconnected), None);
+        assert!(!of("STREAM.INFO.s", ConnectionRole::Node));
+        assert!(of("STREAM.INFO.s", ConnectionRole::Few));
+        assert!(of("CONSUMER.CREATE.s", ConnectionRole::Few));
+        assert!(!of("STREAM.CREATE.s", ConnectionRole::Few));
+    }
+
+    #[test]
+    fn a_name_that_cannot_be_resolved_is_reported_by_an_event_alone() {
+        let of = |text: &str| name_failed(&Event::ClientError(ClientError::Other(text.to_owned())));
+        assert!(of(&ConnectErrorKind::Dns.to_string()).is_some());
+        assert_eq!(of(&ConnectErrorKind::Io.to_string()), None);
+        assert_eq!(name_failed(&Event::Disconnected), None);
     }
 }

@@ -20,8 +20,8 @@ use tokio::time::timeout;
 use crate::api::{self, ApiError, code};
 use crate::config::BusConfig;
 use crate::error::BusError;
+use crate::faults;
 use crate::limits::{EVENTS_MAX, REQUEST_WAIT};
-use crate::link;
 
 /// A stream of this name does not exist: a message that expects to be stored in it is rejected.
 const EXPECTED_STREAM: (&str, &str) = ("Nats-Expected-Stream", "PLIMSOLL_never_stored");
@@ -179,7 +179,8 @@ pub async fn probe(config: &BusConfig, plan: &ProbePlan) -> Result<BrokerReport,
 
 async fn connect(config: &BusConfig, events: mpsc::Sender<Denial>) -> Result<Client, ProbeError> {
     let addresses = config.addresses()?;
-    let options = config.identification(&addresses)?;
+    config.check()?;
+    let options = config.identification(&addresses);
     let options = options
         .name(&config.connection_name)
         .connection_timeout(REQUEST_WAIT)
@@ -193,9 +194,13 @@ async fn connect(config: &BusConfig, events: mpsc::Sender<Denial>) -> Result<Cli
         });
     match timeout(REQUEST_WAIT, options.connect(addresses)).await {
         Ok(Ok(client)) => Ok(client),
-        Ok(Err(error)) => Err(ProbeError::Unreachable(link::cause(&error.to_string()))),
-        Err(_) => Err(ProbeError::Unreachable(link::cause("timed out"))),
+        Ok(Err(error)) => Err(ProbeError::Unreachable(unreachable(&error.to_string()))),
+        Err(_) => Err(ProbeError::Unreachable(unreachable("timed out"))),
     }
+}
+
+fn unreachable(text: &str) -> String {
+    faults::one_line(&faults::explained(text))
 }
 
 fn denial(event: &Event) -> Option<Denial> {

@@ -1,12 +1,13 @@
 //! What every process of the mesh does the same way, so that an operator learns it once.
 //!
 //! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of
-//! exit codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`http`] is the HTTP
-//! server with limits, [`page`] writes metrics about the process, [`process`] reads what it uses,
-//! [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on samples, nodes or
-//! budgets.
+//! exit codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`broker_faults`]
+//! keeps what was wrong with the broker; [`http`] is the HTTP server with limits, [`page`] writes
+//! metrics about the process, [`process`] reads what it uses, [`supervision`] restarts tasks,
+//! [`stdout`] prints. Nothing here depends on samples, nodes or budgets.
 
 pub mod absence;
+pub mod broker_faults;
 pub mod exit;
 pub mod http;
 pub mod limits;

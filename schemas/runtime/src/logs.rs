@@ -23,15 +23,16 @@ pub enum LogFormat {
 pub struct LogSettings {
     /// `text` or `json`.
     pub format: LogFormat,
-    /// Log level, then levels of targets, as in `info,async_nats=warn`.
+    /// Log level, then levels of targets, as in `info,async_nats=debug`.
     pub filter: String,
 }
 
 impl Default for LogSettings {
     fn default() -> Self {
-        // The NATS client reports every slow-consumer event at INFO, which floods, and HTTP/2
-        // reports at WARN every connection on which a client resets its request.
-        let filter = "info,async_nats=warn,h2=error".to_owned();
+        // The NATS client reports each failed attempt to connect and each slow-consumer event,
+        // which floods; what matters of them is logged by its owner. HTTP/2 reports at WARN
+        // every connection on which a client resets its request.
+        let filter = "info,async_nats=off,h2=error".to_owned();
         Self { format: LogFormat::Text, filter }
     }
 }

@@ -1,13 +1,17 @@
 //! Settings from a file, the environment and flags, read into one checked configuration.
 
+use std::net::IpAddr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use plimsoll_bus::limits::RECONNECT_MAX;
-use plimsoll_bus::{BusConfig, BusError, ConnectionRole, Credentials};
+use plimsoll_bus::{
+    BusConfig, BusError, ConnectionRole, Credentials, Secret, StreamOwner, TlsFiles,
+};
 use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::permissions::{BrokerUser, inbox_prefix};
 use plimsoll_schemas::settings::{Layer, Resolved, SettingsError, resolve};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -107,16 +111,43 @@ pub struct BusSettings {
     pub url: String,
     /// A token; or
     pub token: Option<String>,
+    /// a file with one; or
+    pub token_file: Option<PathBuf>,
     /// a user with
     pub user: Option<String>,
-    /// a password; or
+    /// a password, or
     pub password: Option<String>,
+    /// a file with it; or
+    pub password_file: Option<PathBuf>,
     /// a file with an nkey seed; or
     pub nkey_seed_file: Option<PathBuf>,
     /// a `.creds` file.
     pub credentials_file: Option<PathBuf>,
+    /// Certificates of the authorities that the broker's certificate must come from.
+    pub ca_file: Option<PathBuf>,
+    /// The certificate that the broker demands, and
+    pub cert_file: Option<PathBuf>,
+    /// its key.
+    pub key_file: Option<PathBuf>,
+    /// First tokens of the subjects on which answers are received.
+    pub inbox_prefix: Option<String>,
+    /// Who creates the streams.
+    pub streams: StreamSettings,
+    /// Whether a broker on another machine may be used without credentials.
+    pub allow_open: bool,
     /// Longest pause between two attempts to connect, in milliseconds.
     pub reconnect_max_ms: u64,
+}
+
+/// Values of `bus.streams`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StreamSettings {
+    /// Created where they are missing.
+    #[default]
+    Auto,
+    /// Created by the broker's operator.
+    Managed,
 }
 
 impl Default for BusSettings {
@@ -124,80 +155,147 @@ impl Default for BusSettings {
         Self {
             url: "nats://127.0.0.1:4222".to_owned(),
             token: None,
+            token_file: None,
             user: None,
             password: None,
+            password_file: None,
             nkey_seed_file: None,
             credentials_file: None,
+            ca_file: None,
+            cert_file: None,
+            key_file: None,
+            inbox_prefix: None,
+            streams: StreamSettings::Auto,
+            allow_open: false,
             reconnect_max_ms: u64::try_from(RECONNECT_MAX.as_millis()).unwrap_or(u64::MAX),
         }
     }
 }
 
 impl BusSettings {
-    /// The bus configuration of a process with this connection name.
+    /// The bus configuration of `user` with this connection name.
     ///
     /// # Errors
-    /// When a value is out of bounds, more than one kind of credentials is set, or a seed cannot be
-    /// read.
+    /// When a value is out of bounds, more than one kind of credentials is set, or a broker on
+    /// another machine is to be used without any.
     pub fn to_config(
         &self,
         mesh: &MeshName,
         connection_name: &str,
-        role: ConnectionRole,
+        user: BrokerUser<'_>,
     ) -> Result<BusConfig, String> {
         if !RECONNECT_MAX_MS.contains(&self.reconnect_max_ms) {
             let (least, most) = (RECONNECT_MAX_MS.start(), RECONNECT_MAX_MS.end());
             return Err(format!("bus.reconnect_max_ms must be {least} to {most}"));
         }
-        Ok(BusConfig {
-            url: self.url.clone(),
-            connection_name: connection_name.to_owned(),
-            mesh: mesh.clone(),
+        let prefix = self.inbox_prefix.clone();
+        let config = BusConfig {
             credentials: self.credentials()?,
-            role,
+            role: match user {
+                BrokerUser::Node(_) => ConnectionRole::Node,
+                BrokerUser::Aggregator | BrokerUser::Operator => ConnectionRole::Few,
+            },
             reconnect_max: Duration::from_millis(self.reconnect_max_ms),
-        })
+            tls: self.tls()?,
+            inbox_prefix: prefix.unwrap_or_else(|| inbox_prefix(mesh, user)),
+            streams: match self.streams {
+                StreamSettings::Auto => StreamOwner::Mesh,
+                StreamSettings::Managed => StreamOwner::Operator,
+            },
+            ..BusConfig::new(self.url.clone(), connection_name.to_owned(), mesh.clone())
+        };
+        self.check_open(&config)?;
+        Ok(config)
     }
 
     /// Checks what can be checked without a connection: the address, and the presence and format of
-    /// the credentials.
+    /// credentials and certificates.
     ///
     /// # Errors
     /// Names the key and the problem, without secrets.
     pub fn check(&self, mesh: &MeshName) -> Result<(), String> {
-        self.to_config(mesh, "check", ConnectionRole::Few)?.check().map_err(|error| {
-            let key = match error {
-                BusError::NoUrl | BusError::Url { .. } => "bus.url",
-                BusError::CredentialsFile { .. } => "bus.credentials_file",
-                BusError::NkeySeed => "bus.nkey_seed_file",
-                BusError::Client(_) => "bus",
-            };
-            format!("{key}: {error}")
-        })
+        let config = self.to_config(mesh, "check", BrokerUser::Aggregator)?;
+        config.check().map_err(|error| format!("{}: {error}", self.key_of(&error)))
+    }
+
+    /// The key that an error is about.
+    fn key_of(&self, error: &BusError) -> &'static str {
+        let of_file = |path: &Path| {
+            let files = [
+                (&self.token_file, "bus.token_file"),
+                (&self.password_file, "bus.password_file"),
+                (&self.nkey_seed_file, "bus.nkey_seed_file"),
+                (&self.credentials_file, "bus.credentials_file"),
+                (&self.ca_file, "bus.ca_file"),
+                (&self.cert_file, "bus.cert_file"),
+                (&self.key_file, "bus.key_file"),
+            ];
+            let found = files.into_iter().find(|(file, _)| file.as_deref() == Some(path));
+            found.map_or("bus", |(_, key)| key)
+        };
+        match error {
+            BusError::NoUrl | BusError::Url { .. } => "bus.url",
+            BusError::SecretFile { path, .. }
+            | BusError::NoCredentials { path }
+            | BusError::TlsFile { path, .. } => of_file(path),
+            BusError::NkeySeed => "bus.nkey_seed_file",
+            BusError::InboxPrefix(_) => "bus.inbox_prefix",
+            BusError::Client(_) => "bus",
+        }
+    }
+
+    fn tls(&self) -> Result<TlsFiles, String> {
+        let client = match (&self.cert_file, &self.key_file) {
+            (Some(cert_file), Some(key_file)) => Some((cert_file.clone(), key_file.clone())),
+            (None, None) => None,
+            _ => return Err("bus.cert_file and bus.key_file belong together; set both".to_owned()),
+        };
+        Ok(TlsFiles { ca_file: self.ca_file.clone(), client })
+    }
+
+    /// Of a broker that admits everyone, everyone who reaches it can read and forge all messages.
+    fn check_open(&self, config: &BusConfig) -> Result<(), String> {
+        let is_identified = !matches!(config.credentials, Credentials::None)
+            || config.tls.client.is_some()
+            || config.url_has_credentials();
+        if self.allow_open || is_identified {
+            return Ok(());
+        }
+        // A malformed address is found by the check of addresses.
+        let hosts = config.hosts().unwrap_or_default();
+        match hosts.iter().find(|host| !is_this_machine(host)) {
+            Some(host) => Err(format!(
+                "bus.url: {host} is another machine and no credentials are set, so anyone who \
+                 reaches the broker could read and forge messages; set bus.nkey_seed_file, \
+                 bus.credentials_file or another kind, or bus.allow_open = true"
+            )),
+            None => Ok(()),
+        }
     }
 
     fn credentials(&self) -> Result<Credentials, String> {
-        let user = match (&self.user, &self.password) {
+        let secret = |text: &Option<String>, file: &Option<PathBuf>, name: &str| match (text, file)
+        {
+            (Some(_), Some(_)) => Err(format!("bus: set {name} or {name}_file, not both")),
+            (Some(text), None) => Ok(Some(Secret::Text(text.clone()))),
+            (None, file) => Ok(file.clone().map(Secret::File)),
+        };
+        let token = secret(&self.token, &self.token_file, "token")?;
+        let user = match (&self.user, secret(&self.password, &self.password_file, "password")?) {
             (Some(user), Some(password)) => {
-                Some(Credentials::UserPassword { user: user.clone(), password: password.clone() })
+                Some(Credentials::UserPassword { user: user.clone(), password })
             }
             (None, None) => None,
-            _ => return Err("bus.user and bus.password belong together; set both".to_owned()),
+            _ => {
+                return Err("bus.user and bus.password (or bus.password_file) belong together; \
+                             set both"
+                    .to_owned());
+            }
         };
-        let seed = self.nkey_seed_file.as_ref().map(|path| {
-            std::fs::read_to_string(path)
-                .map(|seed| Credentials::Nkey(seed.trim().to_owned()))
-                .map_err(|error| format!("bus.nkey_seed_file {}: {error}", path.display()))
-        });
-        let mut given: Vec<Credentials> = [
-            self.token.clone().map(Credentials::Token),
-            user,
-            seed.transpose()?,
-            self.credentials_file.clone().map(Credentials::File),
-        ]
-        .into_iter()
-        .flatten()
-        .collect();
+        let seed = self.nkey_seed_file.clone().map(|path| Credentials::Nkey(Secret::File(path)));
+        let file = self.credentials_file.clone().map(Credentials::File);
+        let given = [token.map(Credentials::Token), user, seed, file];
+        let mut given: Vec<Credentials> = given.into_iter().flatten().collect();
         match given.len() {
             0 => Ok(Credentials::None),
             1 => Ok(given.remove(0)),
@@ -208,9 +306,17 @@ impl BusSettings {
     }
 }
 
+/// Whether a host is this machine by its very name.
+fn is_this_machine(host: &str) -> bool {
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Write;
+
+    use plimsoll_schemas::ids::NodeName;
 
     use super::*;
 
@@ -263,11 +369,48 @@ mod tests {
             ..BusSettings::default()
         };
         let mesh = MeshName::new("m").unwrap();
-        assert!(
-            both.to_config(&mesh, "x", ConnectionRole::Few).unwrap_err().contains("not several")
-        );
+        let refused = |settings: BusSettings| {
+            settings.to_config(&mesh, "x", BrokerUser::Aggregator).map(drop).unwrap_err()
+        };
+        assert!(refused(both).contains("not several"));
         let half = BusSettings { user: Some("u".into()), ..BusSettings::default() };
-        assert!(half.to_config(&mesh, "x", ConnectionRole::Few).unwrap_err().contains("set both"));
+        assert!(refused(half).contains("set both"));
+        let token = || Some("t".to_owned());
+        let twice =
+            BusSettings { token: token(), token_file: Some("t".into()), ..BusSettings::default() };
+        assert!(refused(twice).contains("not both"));
+        let half = BusSettings { cert_file: Some("c".into()), ..BusSettings::default() };
+        assert!(refused(half).contains("bus.cert_file and bus.key_file belong together"));
+    }
+
+    #[test]
+    fn a_broker_elsewhere_that_admits_everyone_needs_leave() {
+        let mesh = MeshName::new("m").unwrap();
+        let check = |bus: BusSettings| bus.to_config(&mesh, "x", BrokerUser::Aggregator).map(drop);
+        let at = |url: &str| BusSettings { url: url.to_owned(), ..BusSettings::default() };
+        for url in ["nats://127.0.0.1:4222", "nats://127.9.9.9", "tls://localhost", "nats://[::1]"]
+        {
+            assert_eq!(check(at(url)), Ok(()), "{url}");
+        }
+        for url in ["nats://broker:4222", "tls://10.0.0.7", "nats://localhost,nats://[2001:db8::1]"]
+        {
+            let error = check(at(url)).unwrap_err();
+            assert!(error.starts_with("bus.url: ") && error.contains("allow_open"), "{error}");
+            assert_eq!(check(BusSettings { allow_open: true, ..at(url) }), Ok(()));
+            assert_eq!(check(BusSettings { token: Some("t".into()), ..at(url) }), Ok(()));
+        }
+        assert_eq!(check(at("nats://ann:hush@broker")), Ok(()));
+    }
+
+    #[test]
+    fn answers_are_received_where_no_other_user_may_subscribe() {
+        let (mesh, node) = (MeshName::new("m").unwrap(), NodeName::new("n1").unwrap());
+        let bus = BusSettings::default();
+        let config = bus.to_config(&mesh, "x", BrokerUser::Node(&node)).unwrap();
+        assert_eq!(config.inbox_prefix, "_INBOX.m.node.n1");
+        let other = BusSettings { inbox_prefix: Some("_INBOX_n1".into()), ..bus };
+        let config = other.to_config(&mesh, "x", BrokerUser::Node(&node)).unwrap();
+        assert_eq!(config.inbox_prefix, "_INBOX_n1");
     }
 
     #[test]
@@ -287,7 +430,7 @@ mod tests {
             ),
             (
                 BusSettings { credentials_file: Some("absent.creds".into()), ..bus() },
-                "bus.credentials_file: bus credentials file absent.creds: ",
+                "bus.credentials_file: absent.creds: ",
             ),
             (
                 BusSettings { nkey_seed_file: credentials_file(seed.path()), ..bus() },
@@ -295,7 +438,7 @@ mod tests {
             ),
             (
                 BusSettings { nkey_seed_file: Some("absent.nk".into()), ..bus() },
-                "bus.nkey_seed_file absent.nk: ",
+                "bus.nkey_seed_file: absent.nk: ",
             ),
         ] {
             let error = settings.check(&MeshName::new("m").unwrap()).unwrap_err();

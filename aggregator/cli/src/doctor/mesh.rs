@@ -4,6 +4,7 @@ use anyhow::{Context, Result};
 use plimsoll_bus::{BrokerReport, ProbePlan, probe};
 use plimsoll_mesh::api::Api;
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::permissions::{BrokerUser, Permissions};
 use plimsoll_schemas::subject::{Lane, PREFIX, ask_subject, confirm_subject, dead_subject};
 use plimsoll_schemas::summary::{NodeStatus, Summary};
 
@@ -95,7 +96,7 @@ fn plan(Identity { bus, node, has_history, .. }: &Identity) -> ProbePlan {
     }
     let none = NodeName::new(NONE).expect("a constant name of plain letters");
     ProbePlan {
-        subscribe: vec![format!("{PREFIX}.{mesh}.>")],
+        subscribe: Permissions::of(mesh, BrokerUser::Aggregator, false).subscribe,
         publish: vec![confirm_subject(mesh, &none), ask_subject(mesh, &none)],
         has_streams: true,
     }

@@ -7,7 +7,6 @@
 //!
 //! DESIGN A121.
 
-mod advisories;
 mod checks;
 mod finding;
 mod limits;

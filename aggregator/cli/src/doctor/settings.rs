@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use plimsoll_aggregator::config::Config as AggregatorConfig;
-use plimsoll_bus::{BusConfig, ConnectionRole};
+use plimsoll_bus::BusConfig;
 use plimsoll_node::config::Config as NodeConfig;
 use plimsoll_runtime::settings::{BusSettings, SettingsArgs};
 use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::permissions::BrokerUser;
 use serde::de::DeserializeOwned;
 
 use super::finding::{Finding, Report};
@@ -128,13 +129,13 @@ impl Local {
         let mut identities = Vec::new();
         if let Ok(node) = &self.node {
             identities.push(node.node_name().and_then(|name| {
-                let bus = bus(&node.bus, &node.mesh)?;
+                let bus = bus(&node.bus, &node.mesh, BrokerUser::Node(&name))?;
                 let has_history = node.history.path.is_some();
                 Ok(Identity { program: "node", bus, node: Some(name), has_history })
             }));
         }
         let aggregator = |settings: &BusSettings, mesh: &MeshName| {
-            let bus = bus(settings, mesh)?;
+            let bus = bus(settings, mesh, BrokerUser::Aggregator)?;
             Ok(Identity { program: "aggregator", bus, node: None, has_history: false })
         };
         match &self.aggregator {
@@ -148,6 +149,6 @@ impl Local {
     }
 }
 
-fn bus(settings: &BusSettings, mesh: &MeshName) -> Result<BusConfig, String> {
-    settings.to_config(mesh, "plimsoll-doctor", ConnectionRole::Few)
+fn bus(settings: &BusSettings, mesh: &MeshName, user: BrokerUser<'_>) -> Result<BusConfig, String> {
+    settings.to_config(mesh, "plimsoll-doctor", user)
 }

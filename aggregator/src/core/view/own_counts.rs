@@ -42,6 +42,10 @@ pub struct OwnCounts {
     pub rule_files: RuleFileStats,
     /// Restarts of tasks and threads, by task.
     pub task_restarts: BTreeMap<&'static str, u64>,
+    /// Faults of the connection to the broker, by cause.
+    pub broker_faults: BTreeMap<&'static str, u64>,
+    /// Published advisories about the version of the connected broker, if it is known.
+    pub broker_advisories: Option<usize>,
 }
 
 /// What became of requests of nodes' own histories.

@@ -119,6 +119,8 @@ impl ReadView {
                 confirmations: ConfirmationStats::default(),
                 rule_files: RuleFileStats::default(),
                 task_restarts: BTreeMap::new(),
+                broker_faults: BTreeMap::new(),
+                broker_advisories: None,
             },
             unmatched: evaluator.unmatched(),
             insufficient: evaluator.insufficient(),

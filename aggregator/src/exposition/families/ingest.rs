@@ -17,6 +17,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
         Family::gauge("plimsoll_aggregator_broker_connected", help),
         Value::flag(connected),
     );
+    write_faults(writer, view);
     let broker = view.own.broker;
     if let Some(round_trip) = broker.round_trip {
         let help = "Median of the round trips to the broker of the aggregator and all nodes";
@@ -37,6 +38,18 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
         all,
     );
     write_backlogs(writer, view);
+}
+
+fn write_faults(writer: &mut Writer, view: &View) {
+    let help = "Faults of the connection to the broker, by cause";
+    let faults = view.own.broker_faults.iter().map(|(cause, n)| (*cause, Value::Count(*n)));
+    let family = Family::counter("plimsoll_aggregator_broker_faults_total", help);
+    writer.by_label(family, "cause", faults);
+    if let Some(advisories) = view.own.broker_advisories {
+        let help = "Published advisories about the version of the connected broker";
+        let family = Family::gauge("plimsoll_aggregator_broker_advisories", help);
+        writer.single(family, Value::Count(advisories as u64));
+    }
 }
 
 fn write_counters(writer: &mut Writer, view: &View) {

@@ -166,17 +166,20 @@ async fn show_undeliverable(State(handler): State<Handler>) -> Response {
 
 async fn show_readiness(State(handler): State<Handler>) -> Response {
     let Some(readiness) = handler.queries.send(Query::Readiness).await else { return ending() };
-    let Readiness { broker, connect_error, past_is_read, pending } = readiness;
-    match (broker, past_is_read) {
-        ("disconnected", _) => {
+    let Readiness { broker, connect_error, denied, past_is_read, pending } = readiness;
+    match (broker, past_is_read, denied) {
+        ("disconnected", ..) => {
             let cause = connect_error.as_deref().unwrap_or("no answer");
             probe(false, format!("broker unreachable: {cause}"))
         }
-        ("silent", _) => probe(false, "the broker is connected and does not answer".to_owned()),
-        (_, false) => {
+        ("silent", ..) => probe(false, "the broker is connected and does not answer".to_owned()),
+        (_, false, Some(denied)) => {
+            probe(false, format!("the broker denies what reading needs: {denied}"))
+        }
+        (_, false, None) => {
             probe(false, format!("reading the streams' backlog: {pending} messages left"))
         }
-        (_, true) => probe(true, format!("ready, broker is {broker}")),
+        (_, true, _) => probe(true, format!("ready, broker is {broker}")),
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Readiness {
     pub broker: &'static str,
     /// Why the broker cannot be reached, if known.
     pub connect_error: Option<String>,
+    /// The first permission that the broker denied on this connection.
+    pub denied: Option<String>,
     /// True once everything that the streams held at the start has been read.
     pub past_is_read: bool,
     /// Unread messages in the streams.

@@ -94,16 +94,19 @@ async fn query(sender: &mpsc::Sender<StatsQuery>) -> Option<AgentStats> {
 
 async fn show_readiness(State(sender): State<mpsc::Sender<StatsQuery>>) -> Response {
     let Some(stats) = query(&sender).await else { return ending() };
-    let AgentStats { status, connect_error, .. } = stats;
+    let AgentStats { status, broker_faults, .. } = stats;
     let queued = status.bus.outbox_messages;
     if status.spool.stuck {
         return probe(false, format!("spool cannot be written; messages wait: {queued}"));
     }
     match (status.connected, status.breaker) {
         (true, BreakerState::Closed) => probe(true, "connected to the broker".to_owned()),
-        (true, _) => probe(false, format!("broker rejects messages; messages wait: {queued}")),
+        (true, _) => {
+            let why = broker_faults.denied().unwrap_or("see the log");
+            probe(false, format!("broker rejects messages: {why}; messages wait: {queued}"))
+        }
         (false, _) => {
-            let cause = connect_error.as_deref().unwrap_or("no answer");
+            let cause = broker_faults.connect_error().unwrap_or("no answer");
             probe(false, format!("broker unreachable: {cause}; messages wait: {queued}"))
         }
     }

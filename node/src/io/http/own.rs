@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use plimsoll_runtime::broker_faults::BrokerFaults;
 use plimsoll_runtime::http as server;
 use plimsoll_runtime::page::{Family, Page};
 use plimsoll_schemas::ids::Operation;
@@ -20,8 +21,8 @@ use crate::io::otlp::stats::OtlpStats;
 pub struct AgentStats {
     /// Status of the core.
     pub status: Status,
-    /// Why the broker cannot be reached, if known.
-    pub connect_error: Option<String>,
+    /// What was wrong with the connection to the broker.
+    pub broker_faults: BrokerFaults,
     /// Datagrams that the kernel dropped, per socket.
     pub dropped: [(&'static str, u64); 2],
     /// Connections to the stream socket.
@@ -61,6 +62,7 @@ pub(super) fn page(stats: &AgentStats) -> String {
     let restarts = stats.task_restarts.iter().map(|(task, n)| (*task, *n));
     let help = "Restarts of tasks and threads that ended or panicked, per task";
     counters_by(&page, "plimsoll_agent_task_restarts_total", help, &["task"], restarts);
+    add_broker(&page, &stats.broker_faults);
     add_outbox(&page, status);
     add_spool(&page, &status.spool);
     if let Some(history) = &stats.history {
@@ -290,6 +292,16 @@ fn add_history(page: &Page, history: &HistoryStats) {
     let requests = history.requests.iter().map(|(outcome, n)| (*outcome, *n));
     let help = "Requests of the history, per outcome";
     counters_by(page, "plimsoll_agent_history_requests_total", help, &["outcome"], requests);
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_broker(page: &Page, faults: &BrokerFaults) {
+    let help = "Faults of the connection to the broker, per cause";
+    counters_by(page, "plimsoll_agent_broker_faults_total", help, &["cause"], faults.counts());
+    if let Some(advisories) = faults.advisories() {
+        let help = "Published advisories about the version of the connected broker";
+        page.gauge("plimsoll_agent_broker_advisories", help, advisories as f64);
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]

@@ -66,6 +66,12 @@ impl Broker {
         self.spawn(&self.port.to_string());
     }
 
+    /// Starts it again with another configuration.
+    pub(crate) fn restart_with(&mut self, settings: &str) {
+        settings.clone_into(&mut self.settings);
+        self.restart();
+    }
+
     /// Deletes everything that it stored.
     pub(crate) fn wipe(&mut self) {
         self.kill();

@@ -1,6 +1,10 @@
 //! Authentication at a broker that requires it, and operation with few permissions.
 
-use plimsoll_bus::{BusConfig, BusEvent, Credentials, Delivery, Ticket};
+use std::fs::{Permissions, set_permissions, write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use plimsoll_bus::{BusConfig, BusEvent, ConnectFault, Credentials, Delivery, Secret, Ticket};
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;
@@ -20,15 +24,14 @@ async fn delivers(config: BusConfig) {
 #[tokio::test]
 async fn a_token_opens_the_door() {
     let broker = Broker::start(&format!("{STREAMS}, authorization: {{ token: hush }}")).await;
-    let credentials = Credentials::Token("hush\n".to_owned());
+    let credentials = Credentials::Token("hush\n".into());
     delivers(BusConfig { credentials, ..config(broker.url()) }).await;
 }
 
 #[tokio::test]
 async fn a_user_and_password_open_the_door_from_the_config_or_the_url() {
     let user = "authorization: { user: ann, password: hush }";
-    let credentials =
-        Credentials::UserPassword { user: "ann".to_owned(), password: "hush".to_owned() };
+    let credentials = Credentials::UserPassword { user: "ann".to_owned(), password: "hush".into() };
     let broker = Broker::start(&format!("{STREAMS}, {user}")).await;
     delivers(BusConfig { credentials, ..config(broker.url()) }).await;
     let broker = Broker::start(&format!("{STREAMS}, {user}")).await;
@@ -39,7 +42,7 @@ async fn a_user_and_password_open_the_door_from_the_config_or_the_url() {
 async fn a_key_opens_the_door() {
     let users = format!("authorization: {{ users: [{{ nkey: {PUBLIC_KEY} }}] }}");
     let broker = Broker::start(&format!("{STREAMS}, {users}")).await;
-    let credentials = Credentials::Nkey(SEED.to_owned());
+    let credentials = Credentials::Nkey(SEED.into());
     delivers(BusConfig { credentials, ..config(broker.url()) }).await;
 }
 
@@ -48,8 +51,34 @@ async fn missing_credentials_are_reported_as_the_cause() {
     let broker = Broker::start(&format!("{STREAMS}, authorization: {{ token: hush }}")).await;
     let mut talk = Talk::begin(config(broker.url()));
     let failed = talk.until(|event| matches!(event, BusEvent::ConnectFailed { .. })).await;
-    let cause = "authorization violation".to_owned();
-    assert_eq!(failed, BusEvent::ConnectFailed { cause });
+    let BusEvent::ConnectFailed { fault, text } = failed else { unreachable!("it fits") };
+    assert_eq!(fault, ConnectFault::Credentials);
+    assert!(text.contains("authorization violation"), "{text}");
+}
+
+#[tokio::test]
+async fn a_new_token_in_the_file_is_used_without_a_restart() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("token");
+    secret(&path, "first");
+    let settings = |token: &str| format!("{STREAMS}, authorization: {{ token: {token} }}");
+    let mut broker = Broker::start(&settings("first")).await;
+    let credentials = Credentials::Token(Secret::File(path.clone()));
+    let mut talk = Talk::begin(BusConfig { credentials, ..config(broker.url()) });
+    talk.until_connected().await;
+    broker.restart_with(&settings("second"));
+    let rejected = |event: &BusEvent| {
+        matches!(event, BusEvent::ConnectFailed { fault: ConnectFault::Credentials, .. })
+    };
+    talk.until(rejected).await;
+    secret(&path, "second");
+    talk.until_connected().await;
+    talk.publish(Lane::Normal, 1..=1).await;
+}
+
+fn secret(path: &Path, text: &str) {
+    write(path, text).unwrap();
+    set_permissions(path, Permissions::from_mode(0o600)).unwrap();
 }
 
 /// A node may publish under its own name and receive answers. It may neither read the state of

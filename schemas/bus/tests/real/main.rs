@@ -13,4 +13,5 @@ mod publishing;
 mod reading;
 mod streams;
 mod talk;
+mod tls;
 mod unacknowledged;

@@ -1,6 +1,6 @@
 //! What becomes of a connection and a cursor when the broker fails.
 
-use plimsoll_bus::{BusEvent, CursorEvent, Ticket};
+use plimsoll_bus::{BusEvent, ConnectFault, CursorEvent, Ticket};
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;
@@ -30,8 +30,16 @@ async fn a_stopped_broker_counts_as_stalled_and_answers_late_when_it_goes_on() {
 async fn a_broker_that_is_not_there_is_reported_with_the_cause() {
     let mut talk = Talk::begin(config("nats://127.0.0.1:1".to_owned()));
     let failed = talk.until(|event| matches!(event, BusEvent::ConnectFailed { .. })).await;
-    let cause = "connection refused or closed (IO error)".to_owned();
-    assert_eq!(failed, BusEvent::ConnectFailed { cause });
+    let text = "Connection refused (os error 111)".to_owned();
+    assert_eq!(failed, BusEvent::ConnectFailed { fault: ConnectFault::Refused, text });
+}
+
+#[tokio::test]
+async fn a_name_that_no_host_has_is_reported_as_such() {
+    let mut talk = Talk::begin(config("nats://broker.invalid:4222".to_owned()));
+    let failed = talk.until(|event| matches!(event, BusEvent::ConnectFailed { .. })).await;
+    let text = "the host name cannot be resolved".to_owned();
+    assert_eq!(failed, BusEvent::ConnectFailed { fault: ConnectFault::Name, text });
 }
 
 #[tokio::test]

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use plimsoll_bus::advisories;
 use plimsoll_bus::{BrokerReport, Denial, JetStreamState, StreamReport, StreamState};
 use plimsoll_schemas::summary::Presence;
 
-use super::super::advisories;
 use super::super::finding::{Finding, Report};
 use super::super::limits::{NAMES_MAX, STREAM_HOLDS_MIN, STREAM_RATE_MIN, STREAM_USED_MAX};
 use super::super::mesh::{AggregatorFacts, BrokerFacts};
@@ -93,7 +93,7 @@ fn jetstream(url: &str, state: JetStreamState) -> Vec<Finding> {
         JetStreamState::Silent => vec![Finding::error(
             url,
             "JetStream does not answer these credentials".to_owned(),
-            "permit publishing to $JS.API.> and subscribing to _INBOX.>",
+            "grant what `plimsoll nats-config` prints for this user",
         )],
     }
 }
@@ -103,7 +103,9 @@ fn permissions(program: &str, url: &str, of: &BrokerReport) -> Result<Vec<Findin
         let verb = if *is_publish { "publish to" } else { "subscribe to" };
         let key = if *is_publish { "publish" } else { "subscribe" };
         let what = format!("the {program} may not {verb} {subject}");
-        let mend = format!("add {subject:?} to permissions.{key} of its user, or a wildcard of it");
+        let mend = format!(
+            "add {subject:?} to permissions.{key} of its user; `plimsoll nats-config` prints all"
+        );
         Finding::error(url, what, &mend)
     };
     // A node works without the JetStream API.

@@ -5,17 +5,17 @@
 //! version of an older line without a fix of its own is affected.
 
 /// Date of the newest note that was considered.
-pub(super) const NEWEST: &str = "2026-06-29";
+pub const NEWEST: &str = "2026-06-29";
 
 /// A version as its first three numbers.
 type Version = (u32, u32, u32);
 
 /// One advisory.
-pub(super) struct Advisory {
+pub struct Advisory {
     /// Its CVE, or its GHSA where it has no CVE.
-    pub(super) id: &'static str,
+    pub id: &'static str,
     /// What must be configured for it to matter; `all` if nothing.
-    pub(super) needs: &'static str,
+    pub needs: &'static str,
     since: Version,
     /// The first fixed version of each line that has one, ascending.
     fixed: &'static [Version],
@@ -31,7 +31,7 @@ const fn note(
 }
 
 /// All, in the order in which they were published.
-pub(super) const ADVISORIES: [Advisory; 30] = [
+pub const ADVISORIES: [Advisory; 30] = [
     note("CVE-2023-47090", "accounts", (2, 2, 0), &[(2, 9, 23), (2, 10, 2)]),
     note("CVE-2023-46129", "auth callout", (2, 10, 0), &[(2, 10, 4)]),
     note("CVE-2025-30215", "accounts", (2, 2, 0), &[(2, 10, 27), (2, 11, 1)]),
@@ -79,7 +79,7 @@ impl Advisory {
 }
 
 /// The advisories that a version is affected by; `None` if it is no version.
-pub(super) fn of(version: &str) -> Option<Vec<&'static Advisory>> {
+pub fn of(version: &str) -> Option<Vec<&'static Advisory>> {
     let version = parse(version)?;
     Some(ADVISORIES.iter().filter(|advisory| advisory.affects(version)).collect())
 }
@@ -92,7 +92,7 @@ fn parse(version: &str) -> Option<Version> {
 }
 
 /// The least version that no advisory here affects, for a mend.
-pub(super) const SOUND: &str = "2.14.3 (or 2.12.12)";
+pub const SOUND: &str = "2.14.3 (or 2.12.12)";
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,163 @@
+//! `plimsoll nats-config`: the users of a mesh for nats-server's configuration, with what each
+//! needs and nothing more, and a key for each.
+
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use nkeys::KeyPair;
+use plimsoll_bus::read_secret;
+use plimsoll_runtime::exit::Exit;
+use plimsoll_runtime::stdout::print_line;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::permissions::{BrokerUser, Permissions};
+
+/// Bytes of a list of names: 100 000 names of the greatest length.
+const NAMES_BYTES_MAX: u64 = 8 * 1024 * 1024;
+
+/// Print the users of a mesh for nats-server's configuration, and make their keys
+#[derive(Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll nats-config --keys ./keys n1 n2 n3 > users.conf
+  plimsoll nats-config --keys ./keys --nodes-from nodes.txt --mesh lab > users.conf
+
+Include the output in nats-server's configuration (include \"users.conf\"), reload it, and give each
+process its seed: bus.nkey_seed_file = \"/etc/plimsoll/node.nk\". Seeds that are in the folder already
+are used again, so the command can be repeated when nodes are added; then reload nats-server with
+`nats-server --signal reload`. deploy/nats has a configuration with TLS to include it in.")]
+pub struct NatsConfigArgs {
+    /// Names of nodes
+    nodes: Vec<NodeName>,
+    /// Read further names of nodes from this file, one a line; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    nodes_from: Option<PathBuf>,
+    /// Folder of the seeds: aggregator.nk, operator.nk and node-NAME.nk; what is missing is made
+    #[arg(long, value_name = "DIR")]
+    keys: PathBuf,
+    /// Name of the mesh
+    #[arg(long, default_value_t = plimsoll_aggregator::config::Config::default().mesh)]
+    mesh: MeshName,
+    /// The operator creates the streams (bus.streams = "managed"): the aggregator may not
+    #[arg(long)]
+    managed_streams: bool,
+}
+
+/// Makes missing keys and prints the users.
+///
+/// # Errors
+/// When names or seeds cannot be read, or seeds not be written.
+pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
+    let mut nodes: BTreeSet<NodeName> = args.nodes.iter().cloned().collect();
+    if let Some(path) = &args.nodes_from {
+        nodes.extend(names(path)?);
+    }
+    if nodes.is_empty() {
+        bail!("name at least one node, or give --nodes-from FILE");
+    }
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&args.keys);
+    made.with_context(|| format!("--keys {}", args.keys.display()))?;
+    let mut text = format!(
+        "# Users of the mesh {}, each with what it needs and nothing more: from `plimsoll \
+         nats-config`.\nauthorization {{\n  users = [\n",
+        args.mesh
+    );
+    let others = [BrokerUser::Aggregator, BrokerUser::Operator];
+    for user in others.into_iter().chain(nodes.iter().map(BrokerUser::Node)) {
+        let name = match user {
+            BrokerUser::Node(node) => format!("node-{node}"),
+            BrokerUser::Aggregator => "aggregator".to_owned(),
+            BrokerUser::Operator => "operator".to_owned(),
+        };
+        let key = public_key(&args.keys.join(format!("{name}.nk")))?;
+        let Permissions { publish, subscribe } =
+            Permissions::of(&args.mesh, user, !args.managed_streams);
+        let (publish, subscribe) = (quoted(&publish), quoted(&subscribe));
+        write!(
+            text,
+            "    # {name}\n    {{ nkey: {key}, permissions: {{\n      publish: [{publish}]\n      \
+             subscribe: [{subscribe}]\n    }} }}\n"
+        )?;
+    }
+    text.push_str("  ]\n}");
+    print_line(text);
+    Ok(Exit::Success)
+}
+
+/// Names of a file, one a line; empty lines and those that begin with # are left out.
+fn names(path: &Path) -> Result<Vec<NodeName>> {
+    let mut text = String::new();
+    let read = match path.as_os_str() == "-" {
+        true => std::io::stdin().take(NAMES_BYTES_MAX).read_to_string(&mut text),
+        false => std::fs::File::open(path)
+            .and_then(|file| file.take(NAMES_BYTES_MAX).read_to_string(&mut text)),
+    };
+    read.with_context(|| format!("--nodes-from {}", path.display()))?;
+    let lines = text.lines().map(str::trim).enumerate();
+    lines
+        .filter(|(_, line)| !line.is_empty() && !line.starts_with('#'))
+        .map(|(at, line)| {
+            NodeName::new(line).with_context(|| format!("{}, line {}", path.display(), at + 1))
+        })
+        .collect()
+}
+
+/// The public key of the seed in `path`, which is made if there is none.
+fn public_key(path: &Path) -> Result<String> {
+    let place = || path.display().to_string();
+    let fresh = KeyPair::new_user();
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    match created {
+        Ok(mut file) => {
+            let seed = fresh.seed().with_context(place)?;
+            file.write_all(format!("{seed}\n").as_bytes()).with_context(place)?;
+            Ok(fresh.public_key())
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            let seed = read_secret(path).with_context(place)?;
+            Ok(KeyPair::from_seed(&seed).with_context(place)?.public_key())
+        }
+        Err(error) => Err(error).with_context(place),
+    }
+}
+
+fn quoted(subjects: &[String]) -> String {
+    let quoted: Vec<String> = subjects.iter().map(|subject| format!("{subject:?}")).collect();
+    quoted.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_names_may_have_blanks_and_notes() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("nodes");
+        std::fs::write(&path, "n1\n\n# the second rack\n  n2  \n").unwrap();
+        let names = names(&path).unwrap();
+        assert_eq!(names.iter().map(NodeName::as_str).collect::<Vec<_>>(), ["n1", "n2"]);
+        std::fs::write(&path, "n1\nn 2\n").unwrap();
+        let error = format!("{:#}", super::names(&path).unwrap_err());
+        assert!(error.contains("line 2"), "{error}");
+    }
+
+    #[test]
+    fn a_seed_is_made_once_and_only_its_owner_reads_it() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("node-n1.nk");
+        let first = public_key(&path).unwrap();
+        assert_eq!(public_key(&path).unwrap(), first);
+        assert!(first.starts_with('U'));
+        let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        std::fs::write(&path, "no seed").unwrap();
+        let error = format!("{:#}", public_key(&path).unwrap_err());
+        assert!(error.contains("node-n1.nk") && !error.contains("no seed"), "{error}");
+    }
+}
