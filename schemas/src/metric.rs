@@ -141,6 +141,9 @@ figures! {
         DuplicateNames "duplicate_names",
         /// Tasks and threads that it had to start again within the last ten minutes.
         TaskRestarts "task_restarts",
+        /// 1 while it has a spool that cannot be written, so that what it holds would not outlive
+        /// its process; 0 without a spool.
+        SpoolNotDurable "spool_not_durable",
         /// The latest round trip to the broker.
         RoundTripSeconds "round_trip_seconds",
         /// By how much its way to the broker is slower than that of half of the mesh: its latest

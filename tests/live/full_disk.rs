@@ -1,6 +1,6 @@
-//! Histories on a disk that is full: nodes and aggregator count what they cannot write, and no
-//! sample is late or lost. What the aggregator wrote can still be queried, and all write again once
-//! there is room.
+//! Spools and histories on a disk that is full: nodes and aggregator count what they cannot write,
+//! and no sample is late or lost. What the aggregator wrote can still be queried, and all write
+//! again once there is room. A spool that cannot be written fires an alert.
 
 use std::fs::File;
 use std::io::{ErrorKind, Write};
@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
-use plimsoll_mesh::stack::Stack;
+use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_schemas::alert::{AlertState, AlertsPage};
 use plimsoll_tests::capability::may_mount;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
@@ -141,4 +142,44 @@ async fn a_full_disk_costs_history_alone_and_it_is_written_again_when_there_is_r
         };
         until("the history has all samples", WAIT, whole).await.unwrap();
     }
+}
+
+/// The state of the alert that a node cannot write its spool.
+async fn spool_alert(stack: &Stack) -> Option<AlertState> {
+    let page = stack.api().get("/api/v1/alerts").await.ok()?;
+    let page: AlertsPage = serde_json::from_str(&page).unwrap();
+    let mut rows = page.alerts.iter();
+    rows.find(|row| row.key.rule.as_str() == "spool_not_durable").map(|row| row.state)
+}
+
+#[tokio::test]
+async fn a_spool_on_a_full_disk_fires_until_it_can_be_written_again() {
+    if !may_mount() {
+        return eprintln!("SKIPPED: mounting a small file system requires CAP_SYS_ADMIN");
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let disk = SmallDisk::mount(dir.path().join("small"));
+    let spools = Some(disk.0.join("spools"));
+    let options = StackOptions { spools, nodes: 1, ..with_jobs(dir.path()) };
+    let mut stack = Stack::start(options).await.unwrap();
+    await_metric(&stack.stations()[0].api, "plimsoll_agent_spool_durable", 1.0).await;
+    await_samples(&stack, 20).await;
+    assert_eq!(spool_alert(&stack).await, None);
+
+    // A write that fails removes its file, which makes room for the next one.
+    let fires = async || {
+        disk.fill();
+        spool_alert(&stack).await.filter(|state| *state == AlertState::Firing)
+    };
+    until("the alert fires", WAIT, fires).await.unwrap();
+    let durable = stack.api().metric("plimsoll_node_spool_durable{node=\"node-1\"}").await;
+    assert_eq!(durable.unwrap(), Some(0.0));
+
+    std::fs::remove_file(disk.ballast()).unwrap();
+    let resolves =
+        async || spool_alert(&stack).await.filter(|state| *state == AlertState::Resolved);
+    until("the alert resolves", WAIT, resolves).await.unwrap();
+    let drained = stack.drain().await.unwrap();
+    let ledger = &drained.nodes[0].ledger;
+    assert!(ledger.is_settled() && ledger.lost.is_empty(), "{ledger:?}");
 }

@@ -530,6 +530,7 @@ def _bus() -> Row:
                 _sensor("rerouting", "rerouting"),
                 _sensor("dropping", "dropping"),
                 _sensor("conservative_mode", "conservative"),
+                _sensor("spool_durable", "spool durable"),
                 _sensor("breaker_state", "breaker {{state}}", "state"),
             ),
             lines(

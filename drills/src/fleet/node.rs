@@ -207,6 +207,7 @@ impl FleetNode {
             breaker_state: Some(BreakerState::Closed.as_number()),
             recorded: self.run.totals.recorded,
             spooled: Some(true),
+            spool_durable: Some(true),
             version: env!("CARGO_PKG_VERSION").into(),
             ..Bus::default()
         }

@@ -747,6 +747,7 @@ impl Core {
             recorded: self.ledger.totals().recorded,
             recorded_own: self.ledger.recorded_own(),
             spooled: Some(self.spool.outlives_process()),
+            spool_durable: self.spool.durable(),
             former: self.spool.orphans().into(),
             ended_operations: self.intake.ended_operations(),
             suspect_units: self.intake.suspect_units().len() as u64,

@@ -38,7 +38,14 @@ impl ReportedStates {
     pub(super) fn priority_of_bus(&mut self, bus: &Bus) -> Priority {
         let states = |bus: &Bus| {
             let delivery = (bus.breaker_state, bus.conservative, bus.rerouting, bus.dropping);
-            (delivery, bus.dropped, bus.refused, bus.kernel_dropped, bus.reconnects)
+            (
+                delivery,
+                bus.spool_durable,
+                bus.dropped,
+                bus.refused,
+                bus.kernel_dropped,
+                bus.reconnects,
+            )
         };
         let is_same = states(&std::mem::replace(&mut self.bus, bus.clone())) == states(bus);
         if is_same { Priority::Low } else { Priority::Normal }
@@ -111,6 +118,7 @@ mod tests {
             Bus { conservative: true, ..quiet.clone() },
             Bus { rerouting: true, ..quiet.clone() },
             Bus { dropping: true, ..quiet.clone() },
+            Bus { spool_durable: Some(false), ..quiet.clone() },
             Bus { dropped: 1, ..quiet.clone() },
             Bus { refused: 1, ..quiet.clone() },
             Bus { kernel_dropped: 1, ..quiet.clone() },

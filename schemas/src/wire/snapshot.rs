@@ -342,6 +342,10 @@ pub struct Bus {
     /// when the node does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spooled: Option<bool>,
+    /// Whether all that it holds would outlive its process: false while its spool, or the notes
+    /// beside it, cannot be written. Absent without a spool.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spool_durable: Option<bool>,
     /// What the node found noted of runs before it whose spool is gone, as after a full disk: no
     /// crash report can be made of them. At most `limits::wire::FORMER_RUNS_MAX`.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]

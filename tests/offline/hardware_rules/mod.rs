@@ -36,7 +36,7 @@ const LONG_INTERVAL: Duration = Duration::from_secs(10);
 const SAMPLES_MAX: u32 = 30;
 
 /// Figures of the agent and its connection. Every other figure of a node describes its machine.
-const OF_THE_AGENT: [NodeMetric; 20] = [
+const OF_THE_AGENT: [NodeMetric; 21] = [
     NodeMetric::OutboxDepth,
     NodeMetric::OutboxAgeSeconds,
     NodeMetric::SamplesLateSeconds,
@@ -57,6 +57,7 @@ const OF_THE_AGENT: [NodeMetric; 20] = [
     NodeMetric::LinkDelaySeconds,
     NodeMetric::TaskRestarts,
     NodeMetric::CrashedRuns,
+    NodeMetric::SpoolNotDurable,
 ];
 
 /// It comes from a system call, which neither a file nor the stub replaces. A test of the

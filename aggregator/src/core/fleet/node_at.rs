@@ -74,6 +74,9 @@ impl<'n> NodeAt<'n> {
                 of_bus(seconds(node.bus.value.outbox_age_ns)).filter(|_| node.has_jobs())
             }
             NodeMetric::OutboxPressure => of_bus(node.bus.value.outbox_pressure as f64 / 1e6),
+            NodeMetric::SpoolNotDurable => {
+                of_bus(f64::from(u8::from(node.bus.value.spool_durable == Some(false))))
+            }
             NodeMetric::RoundTripSeconds => {
                 node.bus.value.round_trip_ns.filter(|_| has_bus).map(seconds)
             }

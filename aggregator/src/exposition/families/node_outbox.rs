@@ -100,6 +100,8 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
     gauge("plimsoll_node_rerouting", help, |bus| Some(Value::flag(bus.rerouting)));
     let help = "1 while the node drops readings, and samples for which it has no room";
     gauge("plimsoll_node_dropping", help, |bus| Some(Value::flag(bus.dropping)));
+    let help = "1 while a node with a spool can write it, so that what it holds survives a crash";
+    gauge("plimsoll_node_spool_durable", help, |bus| bus.spool_durable.map(Value::flag));
     let help = "Latest round trip from the node to the broker";
     gauge("plimsoll_node_broker_round_trip_seconds", help, |bus| {
         bus.round_trip_ns.map(Value::nanos)

@@ -40,6 +40,8 @@ pub use wal::{Batch, HeldMessages, Wal};
 pub(super) struct Spool {
     /// `None` without a spool.
     wal: Option<Wal>,
+    /// Whether there is to be one, also after it could no longer be written.
+    is_wanted: bool,
     /// When the write that is under way started.
     write_started: Option<Mono>,
     /// When a failed write is retried.
@@ -56,6 +58,7 @@ impl Spool {
     /// Opens the spool; the first batch of `wal` starts the file.
     pub(super) fn open(&mut self, wal: Wal) {
         self.wal = Some(wal);
+        self.is_wanted = true;
     }
 
     /// The spool can no longer be written.
@@ -240,9 +243,13 @@ impl Spool {
         self.wal.is_some() && self.retry_at.is_none()
     }
 
+    /// Whether everything held would outlive the process; `None` if that was never wanted.
+    pub(super) fn durable(&self) -> Option<bool> {
+        self.is_wanted.then(|| self.stats.durable && !self.answers.has_failed())
+    }
+
     /// What became of it so far.
     pub(super) fn stats(&self) -> SpoolStats {
-        let durable = self.stats.durable && !self.answers.has_failed();
-        SpoolStats { durable, ..self.stats.clone() }
+        SpoolStats { durable: self.durable().unwrap_or_default(), ..self.stats.clone() }
     }
 }

@@ -29,6 +29,11 @@ const CASES: &[Case] = &[
     ("dropped", |w| w.bus.dropped += 1, |_| {}),
     ("breaker_open", |w| w.bus.breaker_state = Some(2), |w| w.bus.breaker_state = Some(0)),
     ("task_restarting", |w| w.bus.task_restarts += 1, |_| {}),
+    (
+        "spool_not_durable",
+        |w| w.bus.spool_durable = Some(false),
+        |w| w.bus.spool_durable = Some(true),
+    ),
     ("conservative_mode", |w| w.bus.conservative = true, |w| w.bus.conservative = false),
     ("link_slow", |w| w.bus.round_trip_ns = Some(1_900 * MS), |w| w.bus.round_trip_ns = Some(MS)),
     ("node_silent", |w| w.is_mute = true, |w| w.is_mute = false),

@@ -248,11 +248,15 @@ fn without_its_spool_a_node_goes_on_and_writes_it_anew_later() {
     world.spool(true);
     world.send(true);
     assert_eq!(world.arrived.len(), 1);
+    assert_eq!(world.core.status().bus.spool_durable, Some(false));
     assert!(world.core.next_spool_batch(world.now).is_none(), "a pause runs");
     world.pass(SPOOL_RETRY_PAUSE);
     world.spool(false);
     let figures = world.core.spool.stats().clone();
     assert_eq!((figures.durable, figures.failures), (true, 1));
+    assert_eq!(world.core.status().bus.spool_durable, Some(true));
+    world.core.close_spool();
+    assert_eq!(world.core.status().bus.spool_durable, Some(false));
 }
 
 #[test]
