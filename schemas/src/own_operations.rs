@@ -12,7 +12,7 @@ pub const NOTIFICATION_DELIVERY: &str = "notification_delivery";
 /// From a node's sending of a message until it is merged; the aggregator records it.
 pub const MESSAGE_DELIVERY: &str = "message_delivery";
 
-/// All of them. A job that sends samples under one of these names sends samples of the system.
+/// All of them. A node refuses samples of jobs under these names.
 pub const OWN_OPERATIONS: [&str; 3] = [PUBLISH, NOTIFICATION_DELIVERY, MESSAGE_DELIVERY];
 
 /// The reason under which lost samples of these operations are counted, whatever the cause was.

@@ -180,8 +180,8 @@ async fn planted_faults_are_found_each_with_its_mend() {
     let sockets = found(&report, "sockets");
     assert_eq!(sockets.len(), 1, "{report:#}");
     assert_eq!(sockets[0][1], place);
-    assert!(sockets[0][2].contains("0777") && sockets[0][3] == format!("chmod 0666 {place}"));
-    fs::set_permissions(&socket, Permissions::from_mode(0o666)).unwrap();
+    assert!(sockets[0][2].contains("0777") && sockets[0][3] == format!("chmod 0660 {place}"));
+    fs::set_permissions(&socket, Permissions::from_mode(0o660)).unwrap();
 
     let file = "doctor-aggregator.toml";
     let (_, report) = mesh.doctor_with(file, "http.address", "\"0.0.0.0:9900\"").await;

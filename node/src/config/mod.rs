@@ -3,7 +3,6 @@
 //! DESIGN N40.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits;
@@ -21,12 +20,13 @@ mod hardware;
 mod history;
 mod identity;
 mod intake;
+mod listen;
 mod optional;
 mod otlp;
 mod scrape;
 mod watch;
 
-use self::optional::{address_or_none, path_or_none};
+use self::optional::address_or_none;
 pub use delivery::{
     BreakerSettings, DeadLetterSettings, EmergencySettings, OutboxSettings, SpoolSettings,
 };
@@ -35,6 +35,7 @@ pub use hardware::HardwareSettings;
 pub use history::HistorySettings;
 pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
+pub use listen::{Listen, SocketAccess};
 pub use otlp::{OtlpSettings, SpanSettings};
 pub use scrape::ScrapeSettings;
 pub use watch::{By, Watch};
@@ -86,23 +87,6 @@ pub struct Config {
     pub log: LogSettings,
 }
 
-/// The `[listen]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Listen {
-    /// UDP address for DogStatsD; `""` disables it. Loopback, because any client that reaches it
-    /// can write metrics of this node.
-    #[serde(deserialize_with = "address_or_none")]
-    pub udp: Option<SocketAddr>,
-    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, disables it. A sender
-    /// blocks while the socket is full, so that no datagram is lost, unlike UDP.
-    #[serde(deserialize_with = "path_or_none")]
-    pub unix: Option<PathBuf>,
-    /// Path of a Unix stream socket for frames of the Rust client; `""`, the default, disables it.
-    #[serde(deserialize_with = "path_or_none")]
-    pub stream: Option<PathBuf>,
-}
-
 /// The `[http]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -148,12 +132,6 @@ impl Default for Config {
     }
 }
 
-impl Default for Listen {
-    fn default() -> Self {
-        Self { udp: Some(SocketAddr::from(([127, 0, 0, 1], 8125))), unix: None, stream: None }
-    }
-}
-
 impl Default for Http {
     fn default() -> Self {
         Self { address: Some(SocketAddr::from(([127, 0, 0, 1], 9901))) }
@@ -175,7 +153,7 @@ impl Config {
     /// Names the key and its valid values.
     pub fn check(&self) -> Result<(), String> {
         self.check_ranges()?;
-        self.check_sockets()?;
+        self.listen.check()?;
         self.spool.check()?;
         self.history.check()?;
         self.rules()?;
@@ -209,15 +187,6 @@ impl Config {
         match rules.find(|(_, right)| !right) {
             Some((problem, _)) => Err(problem.to_owned()),
             None => Ok(()),
-        }
-    }
-
-    fn check_sockets(&self) -> Result<(), String> {
-        match &self.listen {
-            Listen { unix: Some(unix), stream: Some(stream), .. } if unix == stream => {
-                Err("listen.stream must not be the path of listen.unix; choose another".to_owned())
-            }
-            _ => Ok(()),
         }
     }
 
@@ -297,6 +266,11 @@ mod tests {
             ("[interval]\nlength_ms = 5", "interval.length_ms"),
             ("[interval]\nseries_max = 0", "interval.series_max"),
             ("[listen]\nunix = 'a'\nstream = 'a'", "listen.stream"),
+            ("[listen]\nmode = '0888'", "listen.mode: \"0888\" is not an octal mode"),
+            ("[listen]\nmode = '1777'", "listen.mode"),
+            ("[listen]\ngroup = 'no such'", "listen.group: this machine has no group"),
+            ("[listen]\nudp = ''\nusers = ['no such']", "listen.users: this machine has no user"),
+            ("[listen]\nusers = ['0']", "set listen.udp = \"\""),
             ("[labels]\nallow = ['a b']", "labels.allow"),
             ("[labels]\ndrop = ['']", "labels.drop"),
             ("[labels]\nallow = ['a']\ndrop = ['b', 'a']", "\"a\" is in labels.allow too"),
@@ -393,7 +367,7 @@ mod tests {
     #[test]
     fn an_empty_address_or_path_switches_a_listener_off() {
         let listen = read("[listen]\nudp = ''\nunix = ''\nstream = ''").unwrap().listen;
-        assert_eq!(listen, Listen { udp: None, unix: None, stream: None });
+        assert_eq!(listen, Listen { udp: None, ..Listen::default() });
     }
 
     #[test]

@@ -206,6 +206,11 @@ impl Core {
         self.intake.take_unit_warnings()
     }
 
+    /// A datagram came from a user who may not send any.
+    pub fn on_datagram_refused(&mut self) {
+        self.intake.on_datagram_refused();
+    }
+
     /// A socket could not be read, which may have cost a datagram.
     pub fn on_read_error(&mut self) {
         self.intake.on_read_error();

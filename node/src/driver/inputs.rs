@@ -38,8 +38,9 @@ impl Inputs {
         otlp: &OtlpSettings,
         supervisor: &Supervisor,
     ) -> Result<Self, StartError> {
-        let sockets = Sockets::open(listen.udp, listen.unix.as_deref());
-        let frames = Frames::listen(listen.stream.as_deref());
+        let access = listen.access().map_err(|error| StartError::configuration(&error))?;
+        let sockets = Sockets::open(listen.udp, listen.unix.as_deref(), &access);
+        let frames = Frames::listen(listen.stream.as_deref(), &access);
         let otlp = OtlpServers::open(otlp, supervisor).await;
         Ok(Self {
             sockets: sockets.map_err(|error| StartError::listen(&error))?,
@@ -69,6 +70,7 @@ impl Inputs {
         self.check_answers(core, now);
         let datagrams = self.sockets.take(cost, |event| match event {
             SocketEvent::Datagram(datagram) => core.on_datagram(now, datagram),
+            SocketEvent::Refused => core.on_datagram_refused(),
             SocketEvent::Failed => core.on_read_error(),
             SocketEvent::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
         });

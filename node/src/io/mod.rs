@@ -8,6 +8,7 @@ pub mod http;
 pub mod link;
 pub mod listen;
 pub mod otlp;
+mod private_file;
 pub mod scrape;
 pub mod spool;
 mod unix_path;

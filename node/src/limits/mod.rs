@@ -110,6 +110,8 @@ pub const POINT_AHEAD_MAX: Duration = Duration::from_secs(10);
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
 /// Keys in each of a node's lists of labels.
 pub const LABEL_RULES_MAX: usize = 256;
+/// Users whom a node lists for its Unix sockets.
+pub const LISTEN_USERS_MAX: usize = 64;
 /// Labels of a node itself, which are in each of its messages with samples: at most 1.6 KB.
 pub const IDENTITY_LABELS_MAX: usize = 8;
 /// Suffixes of names that state a unit.

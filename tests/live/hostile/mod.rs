@@ -2,7 +2,9 @@
 
 mod answers;
 mod bus;
+mod files;
 pub(crate) mod forgery;
 mod labels;
 mod lines;
+mod senders;
 mod traffic;

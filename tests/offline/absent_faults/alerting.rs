@@ -149,7 +149,7 @@ fn every_metric_in_a_rule_is_produced() {
     let (aggregator, mut node) = (aggregator(), node("a", bounds));
     let mut aggregator = aggregator.with_receivers(start(), vec![pager()], 1);
     for second in 1..=30 {
-        node.on_datagram(start(), b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
+        node.on_datagram(start(), b"epoch_hook:1|ms\nkernel_fetch:1|ms");
         // More series than there is room for.
         for job in ["x", "y"] {
             let line = format!("{second:a>120}:1|ms|#job:{job:a>120}");
@@ -165,7 +165,7 @@ fn every_metric_in_a_rule_is_produced() {
     deliver(&mut aggregator, now, &send_all(&mut node, now));
     // Only now a message contains what was dropped.
     let now = now.after(SECOND);
-    node.on_datagram(now, b"epoch_hook:1|ms\nkernel_fetch:1|ms\npublish:1|ms");
+    node.on_datagram(now, b"epoch_hook:1|ms\nkernel_fetch:1|ms");
     node.on_deadline(now);
     deliver(&mut aggregator, now, &send_all(&mut node, now));
     // One with its times, from which its clock skew follows, and one that is unreadable.

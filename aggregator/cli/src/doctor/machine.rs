@@ -23,6 +23,8 @@ pub(super) struct MachineFacts {
 pub(super) struct SocketFacts {
     pub(super) key: &'static str,
     pub(super) path: PathBuf,
+    /// The mode that the settings give it.
+    pub(super) wanted_mode: u32,
     pub(super) state: SocketState,
 }
 
@@ -94,7 +96,10 @@ fn sockets(local: &Local) -> Result<Vec<SocketFacts>, String> {
     let listen = &local.node.as_ref().map_err(Clone::clone)?.listen;
     let all = [("listen.unix", &listen.unix), ("listen.stream", &listen.stream)];
     let given = all.into_iter().filter_map(|(key, path)| Some((key, path.clone()?)));
-    let facts = given.map(|(key, path)| SocketFacts { key, state: socket(key, &path), path });
+    let facts = given.map(|(key, path)| {
+        let state = socket(key, &path);
+        SocketFacts { key, path, wanted_mode: listen.mode, state }
+    });
     Ok(facts.collect())
 }
 
@@ -113,12 +118,14 @@ fn socket(key: &str, path: &Path) -> SocketState {
     } else {
         UnixDatagram::unbound().and_then(|socket| socket.connect(path))
     };
+    // A user whom the node does not admit learns nothing of who listens.
+    let refused = connected.err().filter(|error| error.kind() != io::ErrorKind::PermissionDenied);
     SocketState::Socket {
         mode: file.mode() & 0o7777,
         owner: file.uid(),
         directory_mode: directory.mode() & 0o7777,
         directory_owner: directory.uid(),
-        refused: connected.err().map(|error| error.to_string()),
+        refused: refused.map(|error| error.to_string()),
     }
 }
 

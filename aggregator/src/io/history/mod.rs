@@ -22,10 +22,11 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 use redb::{
-    Builder, Database, ReadableDatabase, ReadableTable, Table, TableError, WriteTransaction,
+    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, Table, TableError,
+    WriteTransaction,
 };
 
-use super::store::{StoreError, quarantine_beside};
+use super::store::{StoreError, own, quarantine_beside};
 use crate::core::history::{
     BatchId, Bounds, Coverage, HistoryBatch, Resolution, SlotSamples, StoredHistory, by_slot,
 };
@@ -153,7 +154,7 @@ impl HistoryStore {
 
     /// Opens a closed file for readers, if that is possible. Close it again before the next write.
     pub fn open_for_readers(&mut self) {
-        let opened = builder().create(&self.path).ok();
+        let opened = create(&self.path).ok();
         *self.database.write().unwrap_or_else(PoisonError::into_inner) = opened;
     }
 
@@ -182,7 +183,7 @@ impl HistoryStore {
             Some(database) => database,
             None => {
                 // The file may be another one by now, or hold what seemed to have failed.
-                let database = builder().create(&self.path)?;
+                let database = create(&self.path)?;
                 (self.meta, self.names) = read_head(&database, &self.meta.mesh)?;
                 database
             }
@@ -311,6 +312,12 @@ fn builder() -> Builder {
     builder
 }
 
+/// Opens the file, or creates one that only its owner may read.
+fn create(path: &Path) -> Result<Database, DatabaseError> {
+    own(path)?;
+    builder().create(path)
+}
+
 /// Why a file cannot be used as it is.
 enum Fault {
     Inaccessible(std::io::Error),
@@ -362,7 +369,7 @@ fn inspect(
     let (path, mesh) = (path.to_owned(), mesh.clone());
     let inspector = std::thread::Builder::new().name("inspect-history".to_owned());
     let inspected = inspector.spawn(move || {
-        let database = builder().create(&path).map_err(redb::Error::from)?;
+        let database = create(&path).map_err(redb::Error::from)?;
         let (meta, names) = read_head(&database, &mesh)?;
         if meta.mesh != mesh {
             return Err(Fault::OtherMesh(Box::new((meta.mesh, mesh))));

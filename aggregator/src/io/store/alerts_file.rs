@@ -64,7 +64,9 @@ pub(in crate::io) fn write(path: &Path, record: &AlertsRecord) -> io::Result<u64
     check_length(&text)?;
     let new = with_ending(path, ".new");
     let mut options = File::options();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
+    // What is there may be a link to another file.
+    let options = options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.custom_flags(libc::O_NOFOLLOW).open(&new)?;
     file.write_all(&text)?;
     file.sync_data()?;
     fs::rename(&new, path)?;

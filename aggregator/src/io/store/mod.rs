@@ -279,9 +279,11 @@ fn free_name(path: &Path, now: Wall) -> io::Result<PathBuf> {
         PathBuf::from(name)
     });
     for name in free.take(1_000) {
-        if !name.try_exists()? {
-            return Ok(name);
-        }
+        // A link that leads nowhere is there too.
+        match name.symlink_metadata() {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(name),
+            found => found?,
+        };
     }
     Err(io::Error::other("there are already a thousand quarantined files beside it"))
 }

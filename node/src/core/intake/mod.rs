@@ -127,6 +127,11 @@ impl Intake {
         self.recorder.set_source(None);
     }
 
+    /// A datagram came from a user who may not send any.
+    pub(super) fn on_datagram_refused(&mut self) {
+        self.recorder.reject(Reject::NotAllowed);
+    }
+
     fn on_sequence(&mut self, line: &[u8]) -> Result<(), Reject> {
         let sequence = Sequence::parse(line)?;
         let (client, missing) = self.clients.on_datagram(&sequence)?;

@@ -51,11 +51,15 @@ pub enum Reject {
     Counts,
     /// A point without temporality (delta or cumulative).
     Temporality,
+    /// A latency under a name that the system itself records under.
+    Reserved,
+    /// A datagram of a user who may not send any.
+    NotAllowed,
 }
 
 impl Reject {
     /// Every reason.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::TooLong,
         Self::Encoding,
         Self::Shape,
@@ -78,6 +82,8 @@ impl Reject {
         Self::Bounds,
         Self::Counts,
         Self::Temporality,
+        Self::Reserved,
+        Self::NotAllowed,
     ];
 
     /// The reason as a label.
@@ -106,6 +112,8 @@ impl Reject {
             Self::Bounds => "bounds",
             Self::Counts => "counts",
             Self::Temporality => "temporality",
+            Self::Reserved => "reserved",
+            Self::NotAllowed => "not_allowed",
         }
     }
 

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use crate::limits::{
@@ -22,14 +22,16 @@ use crate::limits::{
 };
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::socket::SockType;
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{SockType, getsockopt};
 use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::wire::frame::{Frame, FrameError};
 use thiserror::Error;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::unix_path;
+use super::unix_path::{self, log_refused};
+use crate::config::SocketAccess;
 use crate::core::departure::SocketPoll;
 use crate::core::spool::NoteNumber;
 use client::{Client, Ended};
@@ -50,6 +52,9 @@ pub struct Frames(Option<Open>);
 struct Open {
     listener: UnixListener,
     path: PathBuf,
+    access: SocketAccess,
+    /// Connections of users who may not connect.
+    refused: u64,
     ready: AsyncFd<PollSet>,
     clients: BTreeMap<u64, Client>,
     /// The number of the next client; [`LISTENER`] is none.
@@ -91,15 +96,15 @@ impl AsRawFd for PollSet {
 
 impl Frames {
     /// A stream socket, when there is a path for one. A socket file that a dead process left
-    /// behind is replaced; one that a living process listens on is not. Every user of the
-    /// machine may connect, as with the UDP socket; the folder's permissions can forbid it.
+    /// behind is replaced; one that a living process listens on is not. Those whom `access` admits
+    /// may connect.
     ///
     /// # Errors
     /// When the path is in use, is something other than a socket, or cannot be made.
-    pub fn listen(path: Option<&Path>) -> Result<Self, FramesError> {
+    pub fn listen(path: Option<&Path>, access: &SocketAccess) -> Result<Self, FramesError> {
         let Some(path) = path else { return Ok(Self::default()) };
         let fail = |source| FramesError { place: path.display().to_string(), source };
-        Open::on(path).map(|open| Self(Some(open))).map_err(fail)
+        Open::on(path, access).map(|open| Self(Some(open))).map_err(fail)
     }
 
     /// No socket at all.
@@ -189,6 +194,7 @@ impl Frames {
 
     /// Why clients were disconnected since the last time, other than by an error that was handed
     /// over: `truncated` (gone in the middle of a frame), `turned_away` (one too many),
+    /// `not_allowed` (of a user who may not connect),
     /// `no_descriptor` (the process has none to spare), `buffers_full`, `unread` (does not take
     /// its answers).
     pub fn drain_ended(&mut self) -> impl Iterator<Item = &'static str> {
@@ -197,14 +203,15 @@ impl Frames {
 }
 
 impl Open {
-    fn on(path: &Path) -> io::Result<Self> {
-        let listener = unix_path::bind(path, SockType::Stream, |path| UnixListener::bind(path))?;
-        listener.set_nonblocking(true)?;
+    fn on(path: &Path, access: &SocketAccess) -> io::Result<Self> {
+        let listener = UnixListener::from(unix_path::bind(path, SockType::Stream, access)?);
         let set = PollSet(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         set.0.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
         Ok(Self {
             listener,
             path: path.to_owned(),
+            access: access.clone(),
+            refused: 0,
             ready: register(set)?,
             clients: BTreeMap::new(),
             next: LISTENER + 1,
@@ -241,6 +248,9 @@ impl Open {
             // That of a client which is already gone.
             Err(_) => return,
         };
+        if !self.is_admitted(&stream) {
+            return self.ended.push("not_allowed");
+        }
         if self.clients.len() == CLIENT_CONNECTIONS_MAX {
             return self.ended.push("turned_away");
         }
@@ -250,6 +260,20 @@ impl Open {
             self.clients.insert(self.next, client);
             self.next += 1;
         }
+    }
+
+    /// Whether the user who connected may.
+    fn is_admitted(&mut self, stream: &UnixStream) -> bool {
+        if self.access.users.is_none() {
+            return true;
+        }
+        let user = getsockopt(stream, PeerCredentials).ok().map(|peer| peer.uid());
+        let is_admitted = user.is_some_and(|user| self.access.admits(user));
+        if !is_admitted {
+            self.refused += 1;
+            log_refused("listen.stream", user, self.refused);
+        }
+        is_admitted
     }
 
     /// Left where it is, a client that cannot be accepted would be announced again and again.

@@ -23,7 +23,9 @@ struct Place {
 impl Place {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let frames = Frames::listen(Some(&folder.path().join("s.stream"))).unwrap();
+        let frames =
+            Frames::listen(Some(&folder.path().join("s.stream")), &SocketAccess::default())
+                .unwrap();
         Self { folder, frames }
     }
 
@@ -325,13 +327,14 @@ async fn a_path_in_use_or_of_another_kind_is_refused_and_a_left_over_one_replace
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("s.stream");
     let refused = |part: &str| {
-        let error = Frames::listen(Some(&path)).err().unwrap().to_string();
+        let error =
+            Frames::listen(Some(&path), &SocketAccess::default()).err().unwrap().to_string();
         assert!(error.contains("listen.stream") && error.contains(part), "{error}");
     };
     let listening = UnixListener::bind(&path).unwrap();
     refused("another process listens");
     drop(listening);
-    let frames = Frames::listen(Some(&path)).unwrap();
+    let frames = Frames::listen(Some(&path), &SocketAccess::default()).unwrap();
     drop(frames);
     assert!(!path.exists(), "the socket file goes with its listener");
     let datagrams = std::os::unix::net::UnixDatagram::bind(&path).unwrap();
@@ -416,7 +419,7 @@ async fn a_closed_socket_still_answers_and_leaves_its_path_to_a_successor() {
     assert_eq!(place.frames.clients(), 2);
     place.frames.close();
     assert!(is_closed(&mut idle) && place.frames.clients() == 1);
-    let successor = Frames::listen(Some(&place.path())).unwrap();
+    let successor = Frames::listen(Some(&place.path()), &SocketAccess::default()).unwrap();
     place.frames.answer(NoteNumber::ALL);
     assert_eq!((answer(&mut waiting), place.frames.clients()), (1, 0));
     assert!(is_closed(&mut waiting) && place.path().exists());

@@ -8,6 +8,7 @@ use plimsoll_schemas::time::Wall;
 
 use super::error::HistoryError;
 use crate::core::history::{HistoryBounds, Record, SEGMENT_BEGIN, Segment, Segments, scan};
+use crate::io::private_file::{make_dir, open_to_write};
 
 const OPEN: &str = "open.segment";
 const UNREADABLE: &str = "unreadable.segment";
@@ -47,7 +48,7 @@ pub(super) struct Files {
 impl Files {
     /// Opens a directory. What a crash left open is closed, up to the last whole record.
     pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
-        fs::create_dir_all(dir)?;
+        make_dir(dir)?;
         let lock = lock(dir.join(LOCK))?;
         let mut found = Vec::new();
         for entry in fs::read_dir(dir)? {
@@ -78,7 +79,7 @@ impl Files {
             }
             return fs::remove_file(&path);
         };
-        let file = OpenOptions::new().write(true).open(&path)?;
+        let file = open_to_write(&path, &mut OpenOptions::new())?;
         file.set_len(valid as u64)?;
         let ends = records.iter().fold(None, |ends, record| Some(with(ends, record.end)));
         self.open = Some(OpenSegment { file, bytes: valid as u64, ends });
@@ -93,7 +94,7 @@ impl Files {
             empty => {
                 let path = self.dir.join(OPEN);
                 let mut file =
-                    OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+                    open_to_write(&path, OpenOptions::new().create(true).truncate(true))?;
                 file.write_all(&SEGMENT_BEGIN)?;
                 let bytes = SEGMENT_BEGIN.len() as u64;
                 empty.insert(OpenSegment { file, bytes, ends: None })
@@ -178,7 +179,7 @@ fn with(ends: Option<(Wall, Wall)>, end: Wall) -> (Wall, Wall) {
 }
 
 fn lock(path: PathBuf) -> Result<File, OpenError> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(&path)?;
+    let file = open_to_write(&path, OpenOptions::new().create(true).truncate(false))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(OpenError::InUse(HistoryError::InUse { path })),

@@ -9,6 +9,7 @@ mod batch;
 mod drops;
 mod readiness;
 mod rest;
+mod senders;
 
 use std::future::poll_fn;
 use std::io;
@@ -30,8 +31,10 @@ use self::batch::Batch;
 use self::drops::Drops;
 use self::readiness::watch;
 use self::rest::Rest;
+use self::senders::Senders;
 use super::cost::Cost;
 use super::unix_path;
+use crate::config::SocketAccess;
 use crate::core::departure::SocketPoll;
 
 /// A socket that cannot be opened.
@@ -49,6 +52,8 @@ pub struct ListenError {
 pub enum SocketEvent<'a> {
     /// A datagram; one longer than `DATAGRAM_BYTES_MAX` was cut, but is still longer than that.
     Datagram(&'a [u8]),
+    /// A datagram of a user who may not send any.
+    Refused,
     /// A read failed, which may have cost a datagram.
     Failed,
     /// The kernel dropped so many datagrams since the last read of its counter.
@@ -63,12 +68,16 @@ pub struct Sockets {
 }
 
 impl Sockets {
-    /// Opens what is configured; within a runtime.
+    /// Opens what is configured; within a runtime. `access` is that of the Unix socket.
     ///
     /// # Errors
     /// When an address or a path is in use or not ours.
-    pub fn open(udp: Option<SocketAddr>, unix: Option<&Path>) -> Result<Self, ListenError> {
-        let (udp, unix) = (Listener::udp(udp)?, Listener::unix(unix)?);
+    pub fn open(
+        udp: Option<SocketAddr>,
+        unix: Option<&Path>,
+        access: &SocketAccess,
+    ) -> Result<Self, ListenError> {
+        let (udp, unix) = (Listener::udp(udp)?, Listener::unix(unix, access)?);
         Ok(Self { udp, unix, batch: Batch::default() })
     }
 
@@ -141,6 +150,8 @@ impl Sockets {
 /// One socket, or none: reading from an absent one waits for ever.
 struct Listener {
     open: Option<Open>,
+    /// Who may send, if not anyone may.
+    senders: Option<Senders>,
     drops: Drops,
     is_empty: bool,
 }
@@ -254,7 +265,7 @@ impl Listener {
         Ok(Self::on(Some(open().map_err(fail)?)))
     }
 
-    fn unix(path: Option<&Path>) -> Result<Self, ListenError> {
+    fn unix(path: Option<&Path>, access: &SocketAccess) -> Result<Self, ListenError> {
         let Some(path) = path else { return Ok(Self::on(None)) };
         let fail = |source| ListenError {
             key: "listen.unix",
@@ -263,17 +274,16 @@ impl Listener {
             hint: "; choose another path or \"\" for none",
         };
         let open = || {
-            let socket =
-                unix_path::bind(path, SockType::Datagram, |path| UnixDatagram::bind(path))?;
-            Open::new(Socket::Unix(socket, path.to_owned()))
+            let socket = unix_path::bind(path, SockType::Datagram, access)?;
+            Open::new(Socket::Unix(socket.into(), path.to_owned()))
         };
         let open = open().map_err(fail)?;
         log_short_queue();
-        Ok(Self::on(Some(open)))
+        Ok(Self { senders: Senders::new(access), ..Self::on(Some(open)) })
     }
 
     fn on(open: Option<Open>) -> Self {
-        Self { open, drops: Drops::default(), is_empty: true }
+        Self { open, senders: None, drops: Drops::default(), is_empty: true }
     }
 
     async fn readable(&self) {
@@ -296,9 +306,12 @@ impl Listener {
         let Some(open) = &mut self.open else { return taken };
         let read = open.try_read(|| {
             while taken.datagrams < DATAGRAMS_PER_WAKE && taken.bytes < BYTES_PER_WAKE {
-                let left = BYTES_PER_WAKE - taken.bytes;
+                let (socket, left) = (open.socket.as_fd(), BYTES_PER_WAKE - taken.bytes);
                 let on_datagram = |datagram: &[u8]| on_event(SocketEvent::Datagram(datagram));
-                let read = batch.read(open.socket.as_fd(), left, cost, on_datagram)?;
+                let read = match &mut self.senders {
+                    Some(senders) => senders.read(socket, cost, &mut on_event)?,
+                    None => batch.read(socket, left, cost, on_datagram)?,
+                };
                 taken.datagrams += read.taken.datagrams;
                 taken.bytes += read.taken.bytes;
                 if read.is_last {

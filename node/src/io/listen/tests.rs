@@ -17,7 +17,7 @@ const UDP: Option<SocketAddr> =
 fn unix() -> (TempDir, Sockets, UnixDatagram) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
-    let sockets = Sockets::open(None, Some(&path)).unwrap();
+    let sockets = Sockets::open(None, Some(&path), &SocketAccess::default()).unwrap();
     let sender = UnixDatagram::unbound().unwrap();
     sender.connect(path).unwrap();
     sender.set_nonblocking(true).unwrap();
@@ -30,7 +30,7 @@ fn sizes(sockets: &mut Sockets) -> (Vec<usize>, u64) {
     let taken = sockets.take(&mut Cost::default(), |event| match event {
         SocketEvent::Datagram(datagram) => sizes.push(datagram.len()),
         SocketEvent::Dropped(datagrams) => dropped += datagrams,
-        SocketEvent::Failed => panic!("a read failed"),
+        SocketEvent::Failed | SocketEvent::Refused => panic!("a read failed"),
     });
     assert_eq!(taken, SocketPoll { datagrams: sizes.len(), bytes: sizes.iter().sum() });
     (sizes, dropped)
@@ -85,7 +85,7 @@ async fn one_turn_takes_a_bounded_number_of_bytes_however_small_datagrams_were_b
 
 #[tokio::test]
 async fn one_turn_reads_a_bounded_number_of_datagrams_and_reports_more() {
-    let mut sockets = Sockets::open(UDP, None).unwrap();
+    let mut sockets = Sockets::open(UDP, None, &SocketAccess::default()).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = sockets.udp_address().unwrap();
     for _datagram in 0..300 {
@@ -101,7 +101,7 @@ async fn one_turn_reads_a_bounded_number_of_datagrams_and_reports_more() {
 
 #[tokio::test]
 async fn what_was_sent_over_udp_was_read_or_dropped_to_the_last_datagram() {
-    let mut sockets = Sockets::open(UDP, None).unwrap();
+    let mut sockets = Sockets::open(UDP, None, &SocketAccess::default()).unwrap();
     let udp = &sockets.udp.open.as_ref().unwrap().socket;
     nix::sys::socket::setsockopt(udp, nix::sys::socket::sockopt::RcvBuf, &20_000).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -160,7 +160,7 @@ fn is_resting(listener: &Listener) -> bool {
 
 #[tokio::test]
 async fn a_socket_that_datagrams_keep_coming_to_rests_and_is_watched_again_once_they_stay_away() {
-    let mut sockets = Sockets::open(UDP, None).unwrap();
+    let mut sockets = Sockets::open(UDP, None, &SocketAccess::default()).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut rested = false;
     let patience = Deadline::within(Duration::from_secs(30));
@@ -184,7 +184,7 @@ async fn a_socket_that_datagrams_keep_coming_to_rests_and_is_watched_again_once_
 async fn a_unix_socket_is_read_while_the_other_rests_and_never_rests() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
-    let mut sockets = Sockets::open(UDP, Some(&path)).unwrap();
+    let mut sockets = Sockets::open(UDP, Some(&path), &SocketAccess::default()).unwrap();
     assert!(sockets.udp.open.as_mut().unwrap().rest.begin(Duration::from_secs(3_600)));
     sockets.udp.open.as_mut().unwrap().watch = None;
     let sender = UnixDatagram::unbound().unwrap();
@@ -198,7 +198,7 @@ async fn a_unix_socket_is_read_while_the_other_rests_and_never_rests() {
 
 #[tokio::test]
 async fn a_rest_that_is_ended_leaves_nothing_unread() {
-    let mut sockets = Sockets::open(UDP, None).unwrap();
+    let mut sockets = Sockets::open(UDP, None, &SocketAccess::default()).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     assert!(sockets.udp.open.as_mut().unwrap().rest.begin(Duration::from_secs(3_600)));
     sockets.udp.open.as_mut().unwrap().watch = None;
@@ -215,7 +215,7 @@ async fn a_rest_that_is_ended_leaves_nothing_unread() {
 
 #[tokio::test]
 async fn a_flood_that_begins_in_a_rest_finds_room() {
-    let mut sockets = Sockets::open(UDP, None).unwrap();
+    let mut sockets = Sockets::open(UDP, None, &SocketAccess::default()).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     let open = sockets.udp.open.as_mut().unwrap();
     // As many datagrams as may come in the longest rest that this socket's buffer allows.
@@ -239,7 +239,7 @@ async fn a_flood_that_begins_in_a_rest_finds_room() {
 
 #[tokio::test]
 async fn a_rest_cut_short_leaves_nothing_unread_and_others_follow() {
-    let mut sockets = Sockets::open(UDP, None).unwrap();
+    let mut sockets = Sockets::open(UDP, None, &SocketAccess::default()).unwrap();
     let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
     for _interval in 0..3 {
         assert!(sockets.udp.open.as_mut().unwrap().rest.begin(Duration::from_secs(3_600)));
@@ -256,12 +256,16 @@ async fn a_rest_cut_short_leaves_nothing_unread_and_others_follow() {
     assert_eq!(open.rest.on_read(1_000, true), room > 0);
 }
 
+fn unix_at(path: &Path) -> Result<Listener, ListenError> {
+    Listener::unix(Some(path), &SocketAccess::default())
+}
+
 #[tokio::test]
 async fn a_socket_of_another_type_is_refused_and_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
     let other = net::UnixListener::bind(&path).unwrap();
-    let error = Listener::unix(Some(&path)).err().unwrap().to_string();
+    let error = unix_at(&path).err().unwrap().to_string();
     for part in ["listen.unix", "may belong to another program", "choose another path"] {
         assert!(error.contains(part), "{part} is not in {error}");
     }
@@ -274,17 +278,17 @@ async fn a_socket_in_use_is_refused_and_a_left_over_one_replaced() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s.sock");
     let first = UnixDatagram::bind(&path).unwrap();
-    let error = Listener::unix(Some(&path)).err().unwrap().to_string();
+    let error = unix_at(&path).err().unwrap().to_string();
     assert!(error.contains("listen.unix") && error.contains("another process"), "{error}");
     drop(first);
-    assert!(Listener::unix(Some(&path)).is_ok());
+    assert!(unix_at(&path).is_ok());
     assert!(!path.exists(), "the socket file goes with its listener");
 }
 
 #[tokio::test]
 async fn a_file_that_is_no_socket_is_left_alone() {
     let file = tempfile::NamedTempFile::new().unwrap();
-    let error = Listener::unix(Some(file.path())).err().unwrap().to_string();
+    let error = unix_at(file.path()).err().unwrap().to_string();
     assert!(error.contains("not a socket"), "{error}");
     assert!(file.path().exists());
 }

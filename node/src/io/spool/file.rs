@@ -3,9 +3,9 @@
 //! An unusable file is quarantined under a new name and never deleted. But after a failed write the
 //! file is removed: otherwise the next start would send again what was already sent.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::limits::SPOOL_BYTES_MAX;
@@ -15,6 +15,7 @@ use super::error::{Quarantined, SpoolError, WriteFailure};
 use crate::core::Identity;
 use crate::core::spool::Batch;
 use crate::core::spool::{RecoveredMessages, UnusableFile, recover};
+use crate::io::private_file::{make_dir, open_to_write};
 
 /// Names the machine's present run.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -127,9 +128,8 @@ impl SpoolFile {
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
         make_dir(&self.dir)?;
-        let mut options = OpenOptions::new();
         let mut file =
-            options.write(true).create(true).truncate(true).mode(0o600).open(&self.new_path)?;
+            open_to_write(&self.new_path, OpenOptions::new().create(true).truncate(true))?;
         file.write_all(bytes)?;
         if self.sync {
             file.sync_all()?;
@@ -150,7 +150,7 @@ impl SpoolFile {
         self.file = None;
         let new_is_gone = remove(&self.new_path);
         if remove(&self.path).is_err() {
-            OpenOptions::new().write(true).truncate(true).open(&self.path)?.sync_all()?;
+            open_to_write(&self.path, OpenOptions::new().truncate(true))?.sync_all()?;
         }
         new_is_gone.and_then(|()| self.sync_dir())
     }
@@ -169,13 +169,8 @@ impl Drop for SpoolFile {
     }
 }
 
-fn make_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
-}
-
 fn lock(path: PathBuf) -> Result<File, SpoolError> {
-    let opened =
-        OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(&path);
+    let opened = open_to_write(&path, OpenOptions::new().create(true).truncate(false));
     let locked = opened.map_err(TryLockError::Error).and_then(|file| {
         file.try_lock()?;
         Ok(file)

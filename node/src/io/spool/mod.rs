@@ -9,7 +9,7 @@ mod file;
 mod note_file;
 mod thread;
 
-use std::fs;
+use std::fs::OpenOptions;
 use std::future::poll_fn;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -22,6 +22,7 @@ use plimsoll_schemas::wire::NotedRun;
 
 use crate::core::Identity;
 use crate::core::spool::{Batch, NOTES_BYTES, Notes, RecoveredMessages, Wal};
+use crate::io::private_file::open_to_write;
 pub use error::{Quarantined, SpoolError, WriteFailure};
 use file::SpoolFile;
 use note_file::NoteFile;
@@ -137,7 +138,7 @@ impl Spool {
     /// Erases the notes of a run that leaves nothing to be known of it; their room stays taken.
     /// What cannot be erased is reported once more, which changes no ledger that has this run.
     pub fn erase_notes(&self) {
-        let file = fs::OpenOptions::new().write(true).open(&self.notes_path);
+        let file = open_to_write(&self.notes_path, &mut OpenOptions::new());
         let _erased = file.and_then(|file| file.write_all_at(&[0; NOTES_BYTES], 0));
     }
 

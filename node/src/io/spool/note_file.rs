@@ -5,11 +5,12 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::PathBuf;
 
 use super::error::WriteFailure;
 use crate::core::spool::{NOTES_BYTES, Notes};
+use crate::io::private_file::open_to_write;
 
 /// The file, opened when it is first written.
 #[derive(Debug)]
@@ -69,8 +70,7 @@ impl NoteFile {
         if fs::symlink_metadata(&self.path).is_ok_and(|found| !found.is_file()) {
             return Err(io::Error::other("not a regular file"));
         }
-        let mut options = OpenOptions::new();
-        let file = options.write(true).create(true).truncate(false).mode(0o600).open(&self.path)?;
+        let file = open_to_write(&self.path, OpenOptions::new().create(true).truncate(false))?;
         file.set_len(NOTES_BYTES as u64)?;
         file.write_all_at(bytes, 0)?;
         self.file = Some(file);

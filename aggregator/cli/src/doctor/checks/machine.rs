@@ -8,8 +8,6 @@ use super::super::machine::{
     DiskFacts, MachineFacts, Room, SecretFacts, SocketFacts, SocketState, UdpFacts,
 };
 
-/// The mode that a node gives its sockets: every user may send to it, as to a UDP port.
-const SOCKET_MODE: u32 = 0o666;
 const MIB: u64 = 1024 * 1024;
 
 /// Checks all facts.
@@ -33,7 +31,7 @@ fn each<T>(
     }
 }
 
-fn socket(SocketFacts { key, path, state }: &SocketFacts) -> Option<Finding> {
+fn socket(SocketFacts { key, path, wanted_mode, state }: &SocketFacts) -> Option<Finding> {
     let place = path.display().to_string();
     let error = |what: String, mend: &str| Some(Finding::error(&place, what, mend));
     let warning = |what: String, mend: &str| Some(Finding::warning(&place, what, mend));
@@ -48,9 +46,9 @@ fn socket(SocketFacts { key, path, state }: &SocketFacts) -> Option<Finding> {
         SocketState::Socket { refused: Some(reason), .. } => {
             error(format!("nothing listens on {key}: {reason}"), "start plimsoll-node")
         }
-        SocketState::Socket { mode, .. } if mode & !SOCKET_MODE != 0 => warning(
-            format!("{key} has mode {mode:04o}; a node makes it {SOCKET_MODE:04o}"),
-            &format!("chmod {SOCKET_MODE:04o} {place}"),
+        SocketState::Socket { mode, .. } if mode & !wanted_mode != 0 => warning(
+            format!("{key} has mode {mode:04o}; listen.mode is {wanted_mode:04o}"),
+            &format!("chmod {wanted_mode:04o} {place}"),
         ),
         // Anyone may then put another socket in its place.
         SocketState::Socket { directory_mode, .. } if directory_mode & 0o1002 == 0o002 => warning(
@@ -148,7 +146,8 @@ mod tests {
     use crate::doctor::finding::Severity;
 
     fn of_socket(state: SocketState) -> Option<(Severity, String, String)> {
-        let facts = SocketFacts { key: "listen.unix", path: "/run/p/s".into(), state };
+        let path = "/run/p/s".into();
+        let facts = SocketFacts { key: "listen.unix", path, wanted_mode: 0o660, state };
         socket(&facts).map(|found| (found.severity, found.what, found.mend))
     }
 
@@ -160,12 +159,12 @@ mod tests {
     #[test]
     fn a_socket_is_judged_by_mode_owner_directory_and_listener() {
         for (state, expected) in [
-            (listening(0o666, 7, 0o755, None), None),
+            (listening(0o660, 7, 0o755, None), None),
             (listening(0o660, 0, 0o1777, None), None),
-            (listening(0o777, 7, 0o755, None), Some("mode 0777; a node makes it 0666")),
-            (listening(0o666, 7, 0o777, None), Some("written by every user (0777)")),
-            (listening(0o666, 8, 0o755, None), Some("owned by user 8, its directory by 7")),
-            (listening(0o666, 7, 0o755, Some("refused")), Some("nothing listens on listen.unix")),
+            (listening(0o777, 7, 0o755, None), Some("mode 0777; listen.mode is 0660")),
+            (listening(0o660, 7, 0o777, None), Some("written by every user (0777)")),
+            (listening(0o660, 8, 0o755, None), Some("owned by user 8, its directory by 7")),
+            (listening(0o660, 7, 0o755, Some("refused")), Some("nothing listens on listen.unix")),
             (SocketState::NoSocket, Some("is not a socket")),
             (SocketState::Missing("No such file".to_owned()), Some("is not there: No such file")),
         ] {
@@ -175,7 +174,7 @@ mod tests {
                 Some(part) => assert!(found.as_ref().unwrap().1.contains(part), "{found:?}"),
             }
         }
-        assert_eq!(of_socket(listening(0o777, 7, 0o755, None)).unwrap().2, "chmod 0666 /run/p/s");
+        assert_eq!(of_socket(listening(0o777, 7, 0o755, None)).unwrap().2, "chmod 0660 /run/p/s");
     }
 
     #[test]

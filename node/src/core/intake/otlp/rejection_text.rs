@@ -49,6 +49,9 @@ fn general(reason: Reject) -> String {
         Reject::Name => "the name is not a valid operation of at most 128 bytes; rename it with a \
                          view, or with otlp.operations here"
             .to_owned(),
+        Reject::Reserved => "the mesh records its own latencies under this name; rename it with a \
+                             view, or with otlp.operations here"
+            .to_owned(),
         Reject::TooLong => "the name is too long; rename it with a view".to_owned(),
         Reject::Negative => "a latency is below zero".to_owned(),
         Reject::SeriesCap => "there are too many series; raise interval.series_max here, or drop \

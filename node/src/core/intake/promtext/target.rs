@@ -63,6 +63,10 @@ impl Target {
                 "{target}: a page has more than {series_max} series, or the node has no room for \
                  them; list the names to read in allow of its [[scrape]], or raise series_max"
             ),
+            Reject::Reserved => format!(
+                "{target}: the mesh records its own latencies as {name:?}; rename the histogram in \
+                 the application, or leave the name out of allow"
+            ),
             _ if name.is_empty() => format!("{target}: a line was rejected: {}", reason.as_str()),
             _ => format!("{target}: {name:?} was rejected: {}", reason.as_str()),
         }

@@ -12,6 +12,7 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::histogram::layout::MAX_NS;
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
@@ -153,12 +154,16 @@ impl Interval {
     /// and whether it is the latter.
     ///
     /// # Errors
-    /// When it is a new gauge and the series cap is reached.
+    /// When it is a new gauge and the series cap is reached, or a latency that only the system
+    /// itself may record.
     pub(crate) fn slot(
         &mut self,
         series_type: SeriesType,
         series: Series,
     ) -> Result<(usize, bool), Reject> {
+        if series_type == SeriesType::Latency && is_own(&series.operation) {
+            return Err(Reject::Reserved);
+        }
         let key = (series_type, series);
         if self.capped < self.series_max || self.by_series.contains_key(&key) {
             return Ok((self.slot_of(key, true), false));
@@ -300,7 +305,7 @@ impl Interval {
     /// The slot of a series whose labels are filtered by the rules first.
     ///
     /// # Errors
-    /// When it is a new gauge and the series cap is reached.
+    /// As [`Self::slot`].
     pub(crate) fn slot_ref(
         &mut self,
         series_type: SeriesType,

@@ -87,3 +87,18 @@ fn labels_of_a_frame_are_under_the_rules_and_may_become_one_series() {
     assert_eq!((histograms.len(), histograms[0].1.count()), (1, 4));
     assert_eq!(histograms[0].0.to_string(), "a{k=v}");
 }
+
+#[test]
+fn what_the_system_records_itself_is_refused_from_jobs() {
+    let mut intake = intake();
+    let line = b"publish:1|ms\npublish:1:2|h|#k:v\nmessage_delivery:1|d\npublish:1|c\npublish:1|g";
+    assert_eq!(take(&mut intake, line), BTreeMap::from([("reserved", 3)]));
+    assert_eq!(take(&mut intake, line), BTreeMap::from([("reserved", 3)]), "never cached");
+    intake.on_frame(NOW.wall, frame(1, histograms(&[("publish", 4), ("a", 2)])));
+    assert_eq!(intake.stats().rejected, BTreeMap::from([(Reject::Reserved, 7)]));
+    assert!(intake.on_own_latency(&Operation::new("publish").unwrap(), 5_000_000));
+    let latency = intake.close(NOW).latency;
+    let counts = latency.histograms.iter().map(|(series, of)| (series.to_string(), of.count()));
+    assert_eq!(counts.collect::<Vec<_>>(), [("a".to_owned(), 2), ("publish".to_owned(), 1)]);
+    assert_eq!((latency.counters.len(), latency.gauges.len()), (1, 1));
+}

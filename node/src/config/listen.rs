@@ -1,0 +1,157 @@
+//! The `[listen]` section: sockets for samples, and who may send to them.
+//!
+//! DESIGN N71.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use nix::unistd::{Gid, Group, Uid, User};
+use serde::{Deserialize, Deserializer};
+
+use super::optional::{address_or_none, path_or_none};
+use crate::limits::LISTEN_USERS_MAX;
+
+/// Owner and group may send.
+const DEFAULT_MODE: u32 = 0o660;
+
+/// The `[listen]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Listen {
+    /// UDP address for DogStatsD; `""` disables it. Loopback, because any client that reaches it
+    /// can write metrics of this node.
+    #[serde(deserialize_with = "address_or_none")]
+    pub udp: Option<SocketAddr>,
+    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, disables it. A sender
+    /// blocks while the socket is full, so that no datagram is lost, unlike UDP.
+    #[serde(deserialize_with = "path_or_none")]
+    pub unix: Option<PathBuf>,
+    /// Path of a Unix stream socket for frames of the Rust client; `""`, the default, disables it.
+    #[serde(deserialize_with = "path_or_none")]
+    pub stream: Option<PathBuf>,
+    /// Mode of both Unix sockets, in octal.
+    #[serde(deserialize_with = "mode")]
+    pub mode: u32,
+    /// Group of both Unix sockets, by name or number; `""`, the default, is that of the process.
+    pub group: String,
+    /// Users who may send over the Unix sockets, by name or number; empty, the default, means all
+    /// whom the mode admits.
+    pub users: Vec<String>,
+}
+
+/// Who may send over Unix sockets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketAccess {
+    /// Mode of their files.
+    pub mode: u32,
+    /// Group of their files; `None` leaves that of the process.
+    pub group: Option<u32>,
+    /// The users who may send; `None` means all whom the mode admits.
+    pub users: Option<BTreeSet<u32>>,
+}
+
+impl Default for Listen {
+    fn default() -> Self {
+        Self {
+            udp: Some(SocketAddr::from(([127, 0, 0, 1], 8125))),
+            unix: None,
+            stream: None,
+            mode: DEFAULT_MODE,
+            group: String::new(),
+            users: Vec::new(),
+        }
+    }
+}
+
+impl Default for SocketAccess {
+    fn default() -> Self {
+        Self { mode: DEFAULT_MODE, group: None, users: None }
+    }
+}
+
+impl SocketAccess {
+    /// Whether this user may send.
+    #[must_use]
+    pub fn admits(&self, user: u32) -> bool {
+        self.users.as_ref().is_none_or(|users| users.contains(&user))
+    }
+}
+
+impl Listen {
+    /// Who may send over the Unix sockets.
+    ///
+    /// # Errors
+    /// Names the key and what to write instead.
+    pub fn access(&self) -> Result<SocketAccess, String> {
+        let group = (!self.group.is_empty()).then(|| group(&self.group)).transpose()?;
+        if self.users.len() > LISTEN_USERS_MAX {
+            return Err(format!("listen.users must have at most {LISTEN_USERS_MAX} users"));
+        }
+        let users = self.users.iter().map(|name| user(name)).collect::<Result<BTreeSet<_>, _>>()?;
+        let users = (!users.is_empty()).then_some(users);
+        Ok(SocketAccess { mode: self.mode, group, users })
+    }
+
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.unix.is_some() && self.unix == self.stream {
+            let text = "listen.stream must not be the path of listen.unix; choose another";
+            return Err(text.to_owned());
+        }
+        let SocketAccess { users, .. } = self.access()?;
+        match self.udp {
+            Some(udp) if users.is_some() => Err(format!(
+                "listen.users: any user may send to listen.udp = \"{udp}\", which shows no sender; \
+                 set listen.udp = \"\", or remove the list"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn group(text: &str) -> Result<u32, String> {
+    let named = Group::from_name(text).ok().flatten().map(|group| group.gid);
+    let found = named.map(Gid::as_raw).or_else(|| text.parse().ok());
+    found.ok_or_else(|| {
+        format!("listen.group: this machine has no group {text:?}; create it, or write its number")
+    })
+}
+
+fn user(text: &str) -> Result<u32, String> {
+    let named = User::from_name(text).ok().flatten().map(|user| user.uid);
+    let found = named.map(Uid::as_raw).or_else(|| text.parse().ok());
+    found.ok_or_else(|| {
+        format!("listen.users: this machine has no user {text:?}; create it, or write its number")
+    })
+}
+
+fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777);
+    mode.ok_or_else(|| {
+        serde::de::Error::custom(format!("{text:?} is not an octal mode such as \"0660\""))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_and_groups_are_named_or_numbered() {
+        let listen = Listen {
+            udp: None,
+            group: "root".to_owned(),
+            users: vec!["root".to_owned(), "12345".to_owned()],
+            ..Listen::default()
+        };
+        let access = listen.access().unwrap();
+        assert_eq!((access.mode, access.group), (0o660, Some(0)));
+        for (user, is_admitted) in [(0, true), (12_345, true), (7, false)] {
+            assert_eq!(access.admits(user), is_admitted, "{user}");
+        }
+        let any = Listen::default().access().unwrap();
+        assert_eq!(any, SocketAccess::default());
+        assert!(any.admits(7));
+    }
+}

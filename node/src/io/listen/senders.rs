@@ -1,0 +1,73 @@
+//! Takes datagrams one at a time, each with the user who sent it, and refuses those of others.
+//!
+//! Only for a socket with `SO_PASSCRED`, to which the kernel attaches the sender: a datagram without
+//! one is refused.
+//!
+//! DESIGN N71.
+
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+use nix::cmsg_space;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, UnixCredentials, recvmsg};
+
+use crate::config::SocketAccess;
+use crate::core::departure::SocketPoll;
+use crate::io::cost::{Cost, Stage};
+use crate::limits::DATAGRAM_BYTES_MAX;
+
+use super::SocketEvent;
+use super::batch::Read;
+use crate::io::unix_path::log_refused;
+
+/// Who may send, and room for one datagram.
+pub(super) struct Senders {
+    access: SocketAccess,
+    /// One byte more than allowed: the kernel cuts silently, so a full buffer shows a cut.
+    buffer: Box<[u8]>,
+    /// Room for the sender alone: descriptors that come with a datagram find none and are closed.
+    control: Vec<u8>,
+    refused: u64,
+}
+
+impl Senders {
+    /// `None` when anyone may send.
+    pub(super) fn new(access: &SocketAccess) -> Option<Self> {
+        access.users.as_ref()?;
+        Some(Self {
+            access: access.clone(),
+            buffer: vec![0; DATAGRAM_BYTES_MAX + 1].into(),
+            control: cmsg_space!(UnixCredentials),
+            refused: 0,
+        })
+    }
+
+    /// One call, which never waits.
+    pub(super) fn read(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        cost: &mut Cost,
+        mut on_event: impl FnMut(SocketEvent<'_>),
+    ) -> io::Result<Read> {
+        let Self { access, buffer, control, .. } = self;
+        let mut parts = [IoSliceMut::new(buffer)];
+        let (flags, fd) = (MsgFlags::MSG_DONTWAIT, socket.as_raw_fd());
+        let message = recvmsg::<()>(fd, &mut parts, Some(control), flags);
+        cost.end(Stage::Receive);
+        let message = message?;
+        let sender = message.cmsgs().ok().into_iter().flatten().find_map(|control| match control {
+            ControlMessageOwned::ScmCredentials(sender) => Some(sender.uid()),
+            _ => None,
+        });
+        let bytes = message.bytes;
+        if sender.is_some_and(|user| access.admits(user)) {
+            on_event(SocketEvent::Datagram(&self.buffer[..bytes]));
+        } else {
+            self.refused += 1;
+            log_refused("listen.unix", sender, self.refused);
+            on_event(SocketEvent::Refused);
+        }
+        cost.end(Stage::Intake);
+        Ok(Read { taken: SocketPoll { datagrams: 1, bytes }, is_last: false })
+    }
+}
