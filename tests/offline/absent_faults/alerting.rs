@@ -8,12 +8,14 @@ use plimsoll_aggregator::core::durable::CheckpointStats;
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::Bounds;
 use plimsoll_node::core::Core as Node;
+use plimsoll_node::core::spool::Wal;
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::transport::{BusEvent, Delivered};
 
 use super::mesh::{
-    SECOND, aggregator, connected, deliver, delivered, node, notifications, send_all, start, tight,
+    SECOND, aggregator, connected, deliver, delivered, identity, node, notifications, send_all,
+    start, tight,
 };
 
 /// Nodes that publish once a second. Returns the notifications. Each plan names a node and the
@@ -148,6 +150,9 @@ fn every_metric_in_a_rule_is_produced() {
     bounds.outbox.thresholds.bytes_max = 12_000;
     let (aggregator, mut node) = (aggregator(), node("a", bounds));
     let mut aggregator = aggregator.with_receivers(start(), vec![pager()], 1);
+    // Its spool could be written once.
+    node.open_spool(start(), Wal::new(identity("a"), None), None);
+    node.close_spool();
     for second in 1..=30 {
         node.on_datagram(start(), b"epoch_hook:1|ms\nkernel_fetch:1|ms");
         // More series than there is room for.

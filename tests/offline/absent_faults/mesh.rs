@@ -33,9 +33,11 @@ pub(crate) fn tight() -> Bounds {
 }
 
 pub(crate) fn node(name: &str, bounds: Bounds) -> Node {
-    let identity =
-        Identity { mesh: mesh(), node: NodeName::new(name).unwrap(), labels: Labels::default() };
-    Node::new(identity, bounds, start())
+    Node::new(identity(name), bounds, start())
+}
+
+pub(crate) fn identity(name: &str) -> Identity {
+    Identity { mesh: mesh(), node: NodeName::new(name).unwrap(), labels: Labels::default() }
 }
 
 /// An aggregator that judges epoch hooks over ten seconds, and has read everything.

@@ -9,7 +9,7 @@
 //! Refuses to do I/O, and to decide what may be sent: the outbox keeps a sealed message until its
 //! batch is on disk.
 //!
-//! DESIGN N3, N43.
+//! DESIGN N3, N43, N70.
 
 mod answers;
 mod frame;

@@ -309,7 +309,9 @@ impl Listener {
                 let (socket, left) = (open.socket.as_fd(), BYTES_PER_WAKE - taken.bytes);
                 let on_datagram = |datagram: &[u8]| on_event(SocketEvent::Datagram(datagram));
                 let read = match &mut self.senders {
-                    Some(senders) => senders.read(socket, cost, &mut on_event)?,
+                    Some(senders) => senders.read(socket, cost, |read| {
+                        on_event(read.map_or(SocketEvent::Refused, SocketEvent::Datagram));
+                    })?,
                     None => batch.read(socket, left, cost, on_datagram)?,
                 };
                 taken.datagrams += read.taken.datagrams;

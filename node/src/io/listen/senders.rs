@@ -1,6 +1,6 @@
 //! Takes datagrams one at a time, each with the user who sent it, and refuses those of others.
 //!
-//! Only for a socket with `SO_PASSCRED`, to which the kernel attaches the sender: a datagram without
+//! Only for a socket with `SO_PASSCRED`, for which the kernel states the sender: a datagram without
 //! one is refused.
 //!
 //! DESIGN N71.
@@ -16,7 +16,6 @@ use crate::core::departure::SocketPoll;
 use crate::io::cost::{Cost, Stage};
 use crate::limits::DATAGRAM_BYTES_MAX;
 
-use super::SocketEvent;
 use super::batch::Read;
 use crate::io::unix_path::log_refused;
 
@@ -42,12 +41,12 @@ impl Senders {
         })
     }
 
-    /// One call, which never waits.
+    /// One call, which never waits. Hands over a datagram, or that one was refused.
     pub(super) fn read(
         &mut self,
         socket: BorrowedFd<'_>,
         cost: &mut Cost,
-        mut on_event: impl FnMut(SocketEvent<'_>),
+        on_read: impl FnOnce(Option<&[u8]>),
     ) -> io::Result<Read> {
         let Self { access, buffer, control, .. } = self;
         let mut parts = [IoSliceMut::new(buffer)];
@@ -61,11 +60,11 @@ impl Senders {
         });
         let bytes = message.bytes;
         if sender.is_some_and(|user| access.admits(user)) {
-            on_event(SocketEvent::Datagram(&self.buffer[..bytes]));
+            on_read(Some(&self.buffer[..bytes]));
         } else {
             self.refused += 1;
             log_refused("listen.unix", sender, self.refused);
-            on_event(SocketEvent::Refused);
+            on_read(None);
         }
         cost.end(Stage::Intake);
         Ok(Read { taken: SocketPoll { datagrams: 1, bytes }, is_last: false })

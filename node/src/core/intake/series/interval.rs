@@ -4,7 +4,9 @@
 //! for the rest, so a flood of new names does not evict a series that is merely slow. Beyond the
 //! series cap, latencies and counters are folded into the series `other` and stay counted; a gauge
 //! cannot be folded and is rejected. So are samples beyond what a message may carry, because a
-//! reader would reject the whole message.
+//! reader would reject the whole message. What the system itself records has no slot for jobs.
+//!
+//! DESIGN N72.
 
 use std::collections::{BTreeMap, BTreeSet};
 
