@@ -20,9 +20,6 @@ pub const ROLLUP_LABELS_MAX: usize = 4;
 /// each limit of its operation's budgets: at most 41 000 for three roll-ups, and 53 for each group
 /// `other`, of which there is one for each operation.
 pub const ROLLUP_GROUPS_MAX: usize = 256;
-/// A group that got no samples for so long is evicted if another one needs its room: runs come and
-/// go, and one that pauses for a meal, a restart or a repair keeps its group.
-pub const ROLLUP_GROUP_IDLE: Duration = Duration::from_secs(6 * 60 * 60);
 /// Heap bytes of all roll-ups' samples, checked once a second, above which their windows accept no
 /// samples; exact counts continue. Without this limit, groups in which every bucket is in use could
 /// take 80 GiB. With ten thousand honest nodes of three operations, all groups of one roll-up take
@@ -59,6 +56,14 @@ pub const EVENTS_KEPT_MAX: usize = 256;
 pub const SERVICE_CHECKS_MAX: usize = 64;
 /// Operations of one node, and of the fleet.
 pub const OPERATIONS_MAX: usize = 256;
+/// Percent of a table's entries above which idle ones are evicted, and an alert fires.
+pub const TABLE_CROWDED_PERCENT: usize = 80;
+/// An operation or a group of a roll-up is idle once it got no samples for as long as it had got
+/// samples before: names of a burst after five minutes. One that pauses for a meal, a restart or a
+/// repair is kept
+pub const IDLE_AFTER_MIN: Duration = Duration::from_secs(300);
+/// for so long: runs come and go.
+pub const IDLE_AFTER_MAX: Duration = Duration::from_secs(6 * 3_600);
 /// Counter and gauge series of one node.
 pub const NODE_SERIES_MAX: usize = 2_048;
 /// Incarnations with a ledger per node; older ones are no longer merged.

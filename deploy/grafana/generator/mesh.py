@@ -236,6 +236,13 @@ def _broker() -> Row:
                 rule("stream_used_ratio"),
             ),
             lines(
+                "Fullest tables",
+                "Used share of each table of names; idle names are evicted above 80 %.",
+                "percentunit",
+                _gauge("table_used_ratio", "{{table}}", "table"),
+                rule("table_used_ratio"),
+            ),
+            lines(
                 "Confirmations",
                 "Confirmations for nodes per second, by outcome.",
                 "cps",

@@ -1,6 +1,11 @@
-//! Maps that take no more than a given number of entries.
+//! Tables that take no more than a given number of entries, and which of them make room.
 
 use std::collections::BTreeMap;
+
+use plimsoll_schemas::time::Wall;
+
+use super::window::Windows;
+use crate::limits::TABLE_CROWDED_PERCENT;
 
 /// The entry under `key`, made if there is room for it.
 pub(super) fn bounded_entry<'a, K: Ord + Clone, V: Default>(
@@ -12,4 +17,18 @@ pub(super) fn bounded_entry<'a, K: Ord + Clone, V: Default>(
         return None;
     }
     Some(map.entry(key.clone()).or_default())
+}
+
+/// Whether a table that takes `max` entries is so full that idle ones are evicted.
+pub(super) fn is_crowded(entries: usize, max: usize) -> bool {
+    entries * 100 > max * TABLE_CROWDED_PERCENT
+}
+
+/// Of some that may be evicted, the one that has been idle for longest; `None` if none is.
+pub(super) fn longest_idle<'a, K>(
+    now: Wall,
+    entries: impl Iterator<Item = (&'a K, &'a Windows)>,
+) -> Option<&'a K> {
+    let idle = entries.filter(|(_, windows)| windows.idle_from() <= now);
+    idle.min_by_key(|(_, windows)| windows.touched()).map(|(key, _)| key)
 }

@@ -30,6 +30,8 @@ mod pool;
 mod retention;
 mod rollup;
 mod shared;
+mod shares;
+mod tables;
 mod window;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,7 +51,7 @@ use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::run::RunReport;
 use plimsoll_schemas::summary::{EventRow, Presence};
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::{Events, Interval, Latency, Snapshot};
+use plimsoll_schemas::wire::{Events, Header, Interval, Latency, Snapshot};
 use serde::{Deserialize, Serialize};
 
 pub use buckets::{Buckets, Native, ends};
@@ -64,6 +66,7 @@ pub use operations::{OVERFLOW, Operations};
 pub use pool::{Pool, Pools};
 pub use rollup::{Definition, DefinitionError, Group, Rollup, Rollups};
 pub use shared::Shared;
+pub use tables::TablesUsed;
 pub use window::{
     Batch, Limits, Merged, Phase, Ranks, Retention, SlotCounts, Sums, Times, Windows,
 };
@@ -77,7 +80,7 @@ use events::RecentEvents;
 use gaps::Gaps;
 use message_delivery::MessageDelivery;
 use retention::{NODES_UP_TO, RetentionPlan, Selected, Selection};
-use rollup::GroupLosses;
+use shares::Shares;
 
 /// All nodes, and all of them together.
 #[derive(Debug)]
@@ -85,6 +88,7 @@ pub struct Fleet {
     /// Shared with a checkpoint while that is written; copied when it changes meanwhile.
     nodes: BTreeMap<NodeName, Arc<Node>>,
     operations: Arc<Operations>,
+    shares: Shares,
     rollups: Rollups,
     retention: RetentionPlan,
     gaps: Gaps,
@@ -101,6 +105,8 @@ pub struct Fleet {
     /// When any node was last seen, at that time.
     newest_seen: Wall,
     changed: ChangedNodes,
+    /// As of the latest [`Self::watch`].
+    tables: TablesUsed,
 }
 
 /// A snapshot that was merged.
@@ -164,6 +170,7 @@ impl Fleet {
         Self {
             nodes: BTreeMap::new(),
             operations: Arc::default(),
+            shares: Shares::default(),
             rollups: Rollups::default(),
             retention: RetentionPlan::new(rules, NODES_UP_TO),
             gaps: Gaps::default(),
@@ -176,6 +183,7 @@ impl Fleet {
             present: 0,
             newest_seen: Wall(0),
             changed: ChangedNodes::default(),
+            tables: TablesUsed::default(),
         }
     }
 
@@ -186,6 +194,7 @@ impl Fleet {
         Self {
             nodes: self.nodes.clone(),
             operations: Arc::clone(&self.operations),
+            shares: Shares::default(),
             rollups: Rollups::default(),
             retention: self.retention.clone(),
             gaps: self.gaps.clone(),
@@ -198,6 +207,7 @@ impl Fleet {
             present: self.present,
             newest_seen: self.newest_seen,
             changed: ChangedNodes::default(),
+            tables: self.tables.clone(),
         }
     }
 
@@ -359,8 +369,9 @@ impl Fleet {
         node.observe_jobs(self.retention.watched_counters(), &latency.counters);
         node.take_labels(from, &header.labels);
         let times = Times { shown: time.judged_up_to, now: time.arrived, taken };
-        let pools = (Arc::make_mut(&mut self.operations), &mut self.rollups, &mut self.counts);
-        merge_samples(times, &header.labels, &latency, node, pools, &self.retention);
+        let fleet = (Arc::make_mut(&mut self.operations), &mut self.shares);
+        let pools = (fleet, &mut self.rollups, &mut self.counts);
+        merge_samples(times, &header, &latency, node, pools, &self.retention);
         let samples = Some(MergedSamples { node_labels: header.labels, latency });
         Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples })
     }
@@ -415,11 +426,28 @@ impl Fleet {
                 evicted.push(name.clone());
             }
             expire_windows_of_silent(node, now);
+            while let Some(idle) = node.operations.idle(now, |of| self.retention.is_judged(of)) {
+                Arc::make_mut(node).operations.evict(&idle);
+                self.changed.touch(name);
+                self.counts.reject("node_operation", 1);
+            }
         }
         evicted.iter().for_each(|name| self.evict(name));
+        self.evict_idle_operations(now);
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
-        self.rollups.expire(now);
+        self.counts.reject("rollup_group", self.rollups.expire(now));
         expired
+    }
+
+    fn evict_idle_operations(&mut self, now: Wall) {
+        while let Some(idle) = self.operations.idle(now, |of| self.retention.is_judged(of)) {
+            Arc::make_mut(&mut self.operations).evict(&idle);
+            self.shares.on_evicted(&idle);
+            self.counts.reject("operation", 1);
+        }
+        if !self.operations.are_crowded() {
+            self.shares.clear();
+        }
     }
 
     /// How many nodes have not left and may reconnect, up to a second ago; 0 while that is unknown.
@@ -432,7 +460,7 @@ impl Fleet {
     /// Expires slots of all windows, and no node.
     pub fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
-        self.rollups.expire(now);
+        self.counts.reject("rollup_group", self.rollups.expire(now));
         self.nodes.values_mut().for_each(|node| expire_windows_of_silent(node, now));
     }
 
@@ -496,8 +524,8 @@ impl Fleet {
         }
     }
 
-    /// Closes crashed runs and detects sequence gaps, once a second. `read_up_to` is the time up to
-    /// which all lanes had been read. Returns the latest round trips to the broker of the nodes
+    /// Closes crashed runs, detects sequence gaps and looks at tables, once a second. `read_up_to` is
+    /// the time up to which all lanes had been read. Returns the latest round trips to the broker of the nodes
     /// that report.
     ///
     /// With thousands of nodes each pass waits for memory, so there is one.
@@ -515,6 +543,8 @@ impl Fleet {
                 round_trips.extend(node.round_trip());
             }
         }
+        let all = self.nodes.values().map(|node| &**node);
+        self.tables = TablesUsed::of(all, &self.operations, &self.rollups);
         // What was lost with a run that is closed now is no gap.
         for name in self.close_crashed_runs(now.mono, read_up_to, ended) {
             let node = self.nodes.get(&name).filter(|node| !node.hidden);
@@ -685,6 +715,12 @@ impl Fleet {
         &self.rollups
     }
 
+    /// How full tables were a second ago.
+    #[must_use]
+    pub fn tables(&self) -> &TablesUsed {
+        &self.tables
+    }
+
     /// Counts of what was merged and what was not.
     #[must_use]
     pub fn counts(&self) -> &MergeCounts {
@@ -757,15 +793,16 @@ fn expire_windows_of_silent(node: &mut Arc<Node>, now: Wall) {
 /// kept apart for budgets.
 fn merge_samples(
     times: Times,
-    node_labels: &Labels,
+    header: &Header,
     latency: &Latency<Packed>,
     node: &mut Node,
-    (fleet, rollups, counts): (&mut Operations, &mut Rollups, &mut MergeCounts),
+    (mut fleet, rollups, counts): ((&mut Operations, &mut Shares), &mut Rollups, &mut MergeCounts),
     plan: &RetentionPlan,
 ) {
+    let node_labels = &header.labels;
     let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
     let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
-    let mut in_rollups = GroupLosses::default();
+    let (mut in_rollups, mut evicted) = (0, 0);
     for (series, samples) in &latency.histograms {
         let operation = &series.operation;
         let retention = plan.of_node(operation);
@@ -777,22 +814,48 @@ fn merge_samples(
             without_room += samples.exact().count;
         }
         let retention = retention.of_fleet();
-        in_fleet += fleet.add(operation, &retention, times, &batch);
+        evicted += make_room(&header.node, (operation, &retention), &mut fleet, plan);
+        in_fleet += fleet.0.add(operation, &retention, times, &batch);
         let how = (&retention, times);
-        rollups.add(series, node_labels, how, &batch, &mut in_rollups);
+        in_rollups += rollups.add(series, node_labels, how, &batch);
         for Selection { budget, selector, retention } in plan.selections(operation) {
             if selector.selects(&series.labels, node_labels) {
                 let batch = Batch::new(samples, &retention.limits);
                 node.operations.select(budget, retention, times, &batch, has_room);
-                fleet.select(budget, &retention.of_fleet(), times, &batch, true);
+                fleet.0.select(budget, &retention.of_fleet(), times, &batch, true);
             }
         }
     }
     counts.reject("node_sample", in_node);
     counts.reject("node_window", without_room);
     counts.reject("fleet_sample", in_fleet);
-    counts.reject("rollup", in_rollups.samples);
-    counts.reject("rollup_group", in_rollups.groups);
+    counts.reject("operation", evicted);
+    counts.reject("rollup", in_rollups);
+}
+
+/// Where the fleet has no room for an operation that a node brings, evicts one of the node that has
+/// most of the room. Returns how many were evicted.
+fn make_room(
+    node: &NodeName,
+    (operation, retention): (&Operation, &Retention),
+    (fleet, shares): &mut (&mut Operations, &mut Shares),
+    plan: &RetentionPlan,
+) -> u64 {
+    if !fleet.are_crowded() {
+        return 0;
+    }
+    let mut evicted = 0;
+    // Those of budgets may be there beyond the bound.
+    while !fleet.has_room_for(operation, retention) {
+        let greatest = shares.greatest_beside(node);
+        let longest = fleet.longest_without_samples(greatest, |of| plan.is_judged(of));
+        let Some(longest) = longest else { return evicted };
+        fleet.evict(&longest);
+        shares.on_evicted(&longest);
+        evicted += 1;
+    }
+    shares.on_brought(node, operation);
+    evicted
 }
 
 #[cfg(test)]

@@ -2,7 +2,10 @@
 //! that a budget judges. What a budget with a selector is about is kept a second time, apart and
 //! under the budget's name: it is in no total and on no page but as that budget's figures.
 //!
-//! DESIGN A73.
+//! A table that is crowded evicts idle operations: their samples go to [`OVERFLOW`], in total and in
+//! each window, so that sums over all operations stay what they were.
+//!
+//! DESIGN A73, A150.
 
 use crate::limits::OPERATIONS_MAX;
 use litemap::LiteMap;
@@ -13,6 +16,7 @@ use plimsoll_schemas::summary::SampleTotals;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use super::bounded::{is_crowded, longest_idle};
 use super::window::{Batch, Phase, Retention, Times, Windows};
 
 /// The operation that takes what the bound leaves no room for.
@@ -37,19 +41,56 @@ impl Operations {
         times: Times,
         batch: &Batch,
     ) -> u64 {
-        if let Some(windows) = self.all.get_mut(operation) {
-            windows.add(times, batch);
-            return 0;
-        }
-        if retention.is_judged() || self.all.len() < OPERATIONS_MAX {
+        if self.has_room_for(operation, retention) {
             let windows = self.all.entry(operation.clone());
             windows.or_insert_with(|| Windows::new(retention)).add(times, batch);
             return 0;
         }
-        let other = Operation::new(OVERFLOW).expect("a constant name of plain letters");
-        let windows = self.all.entry(other).or_insert_with(|| Windows::new(retention));
+        let windows = self.all.entry(overflow()).or_insert_with(|| Windows::new(retention));
         windows.add(times, &batch.under(windows.limits()));
         batch.exact().count
+    }
+
+    /// Whether an operation that is kept in this way has a place, or would get one.
+    #[must_use]
+    pub fn has_room_for(&self, operation: &Operation, retention: &Retention) -> bool {
+        retention.is_judged() || self.all.len() < OPERATIONS_MAX || self.all.contains_key(operation)
+    }
+
+    /// Whether there are so many operations that idle ones are to be evicted.
+    #[must_use]
+    pub fn are_crowded(&self) -> bool {
+        is_crowded(self.all.len(), OPERATIONS_MAX)
+    }
+
+    /// While there are so many operations, the one that is idle for longest and is not judged;
+    /// `None` if none is to be evicted.
+    #[must_use]
+    pub fn idle(&self, now: Wall, is_judged: impl Fn(&Operation) -> bool) -> Option<Operation> {
+        let evictable = self.iter().filter(|(name, _)| is_evictable(name) && !is_judged(name));
+        let longest = self.are_crowded().then(|| longest_idle(now, evictable))?;
+        longest.cloned()
+    }
+
+    /// Of these operations, the one without samples for longest that is not judged.
+    #[must_use]
+    pub fn longest_without_samples<'o>(
+        &self,
+        of: impl Iterator<Item = &'o Operation>,
+        is_judged: impl Fn(&Operation) -> bool,
+    ) -> Option<Operation> {
+        let evictable = of.filter(|name| is_evictable(name) && !is_judged(name));
+        let known = evictable.filter_map(|name| Some((name, self.all.get(name)?)));
+        known.min_by_key(|(_, windows)| windows.touched()).map(|(name, _)| name.clone())
+    }
+
+    /// Removes an operation; its samples are among those of [`OVERFLOW`] from now on.
+    pub fn evict(&mut self, operation: &Operation) {
+        let Some(windows) = self.all.remove(operation) else { return };
+        match self.all.get_mut(&overflow()) {
+            Some(others) => others.absorb(&windows),
+            None => drop(self.all.insert(overflow(), windows)),
+        }
     }
 
     /// Adds samples to the exact figures alone, of an operation that is known.
@@ -123,7 +164,7 @@ impl Operations {
     }
 
     /// All operations in order of their names.
-    pub fn iter(&self) -> impl Iterator<Item = (&Operation, &Windows)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Operation, &Windows)> {
         self.all.iter()
     }
 
@@ -192,6 +233,15 @@ impl Operations {
     pub fn heap_bytes(&self) -> usize {
         self.windows().map(Windows::heap_bytes).sum()
     }
+}
+
+/// The system's own have their places for good.
+fn is_evictable(operation: &Operation) -> bool {
+    !is_own(operation) && operation.as_str() != OVERFLOW
+}
+
+fn overflow() -> Operation {
+    Operation::new(OVERFLOW).expect("a constant name of plain letters")
 }
 
 #[cfg(test)]

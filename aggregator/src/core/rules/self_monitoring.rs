@@ -98,6 +98,7 @@ impl SelfMonitoring {
                 inputs.broker.round_trip.map(|round_trip| round_trip.as_secs_f64())
             }
             AggregatorMetric::StreamUsedRatio => inputs.broker.stream_used,
+            AggregatorMetric::TableUsedRatio => return fullest_table(inputs),
             AggregatorMetric::OperationsAbsent => return Some(self.absent()),
         };
         value.map(|value| Value { value, labels: Labels::default() })
@@ -121,4 +122,11 @@ impl SelfMonitoring {
         self.stored_at = Some(taken_at);
         self.is_storing = false;
     }
+}
+
+/// How full the fullest table is, and which one it is.
+fn fullest_table(inputs: Inputs<'_>) -> Option<Value> {
+    let (table, value) = inputs.fleet.tables().fullest()?;
+    let labels = Labels::new([("table", table)]).expect("a table's name is a label's value");
+    Some(Value { value, labels })
 }

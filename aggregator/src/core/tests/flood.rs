@@ -1,11 +1,14 @@
 //! Nodes that send as much as messages can hold, and nodes that all come at once: memory stays
 //! bounded, what finds no room is counted, and no other node is harmed.
 
-use crate::limits::NODE_BYTES_MAX;
+use std::ops::Range;
+
+use crate::limits::{NODE_BYTES_MAX, OPERATIONS_MAX};
 use plimsoll_schemas::histogram::layout;
 use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
 use plimsoll_schemas::wire::Hardware;
 
+use super::checkpoint::restarted;
 use super::*;
 
 /// So many samples in as many different buckets as a message has room for, of 256 operations.
@@ -17,6 +20,89 @@ fn wide(round: usize) -> Latency {
         (Series::plain(Operation::new(format!("o{operation:03}")).unwrap()), histogram)
     });
     Latency { histograms: histograms.collect(), ..Latency::default() }
+}
+
+/// A node's first message, with a sample of each of so many operations.
+pub(super) fn names(node: &'static str, numbers: Range<usize>) -> (String, Vec<u8>) {
+    let mut one = Histogram::default();
+    one.record(MS);
+    let names: Vec<String> = numbers.map(|n| format!("name{n:06}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    Speaker::new(node).send_samples(start(), &names, &one)
+}
+
+/// Samples of all operations of the fleet, and those in buckets of windows and totals.
+fn samples(core: &Core) -> (u64, u64) {
+    let of = |(_, windows): (_, &Windows)| (windows.total_exact().count, windows.total().count());
+    let all = core.fleet.operations().iter().map(of);
+    all.fold((0, 0), |(exact, buckets), (n, m)| (exact + n, buckets + m))
+}
+
+#[test]
+fn after_two_hundred_thousand_names_a_new_operation_has_its_row_within_ten_minutes() {
+    let mut core = core();
+    let mut node = Speaker::new("a");
+    let mut one = Histogram::default();
+    one.record(MS);
+    for message in 0..100 {
+        let now = start().after(Duration::from_millis(70 * message));
+        let names: Vec<String> = (0..2_000).map(|n| format!("name{message:02}{n:04}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        deliver(&mut core, now, &node.send_samples(now, &names, &one));
+    }
+    let operation = Operation::new("eval_step").unwrap();
+    let (mut sent, mut placed) = (200_000, None);
+    for second in 8..=600 {
+        let now = start().after(SECOND * second);
+        deliver(&mut core, now, &node.send_samples(now, &["eval_step"], &one));
+        sent += 1;
+        core.on_deadline(now);
+        if second == 60 {
+            core = restarted(&mut core, now);
+            Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+        }
+        let row = core.fleet.operations().get(&operation).is_some();
+        placed = placed.or_else(|| row.then_some(second));
+    }
+    assert!(placed.is_some_and(|second| second > 60), "{placed:?}");
+    assert_eq!(samples(&core), (sent, sent));
+    let node = core.node(&NodeName::new("a").unwrap()).unwrap();
+    assert!(node.operations.get(&operation).is_some(), "in the node's own table too");
+    let of_node: u64 = node.operations.iter().map(|(_, of)| of.total_exact().count).sum();
+    assert_eq!((of_node, node.account.ledger().merged), (200_593, 200_593));
+    // A fifth of both tables is free again.
+    let evicted = |what: &str| core.fleet.counts().limited[what];
+    assert!(core.fleet.operations().iter().len() <= OPERATIONS_MAX * 4 / 5 + 1);
+    assert!(evicted("operation") > 50 && evicted("node_operation") > 50);
+}
+
+#[test]
+fn a_node_that_repeats_its_names_for_ever_keeps_no_other_from_its_own() {
+    let mut core = core();
+    let (mut hostile, mut honest) = (Speaker::new("a"), Speaker::new("b"));
+    let mut one = Histogram::default();
+    one.record(MS);
+    let names: Vec<String> = (0..300).map(|n| format!("name{n:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut sent = 0;
+    for second in 0..200_u32 {
+        let now = start().after(SECOND * second);
+        deliver(&mut core, now, &hostile.send_samples(now, &names, &one));
+        let own = format!("own{second:03}");
+        deliver(&mut core, now, &honest.send_samples(now, &[&own], &one));
+        sent += 301;
+        core.on_deadline(now);
+        if second < 100 {
+            let has_row = core.fleet.operations().get(&Operation::new(own).unwrap()).is_some();
+            assert!(has_row, "second {second}");
+        }
+    }
+    // Neither has more than the other, and what was evicted is in the sums.
+    let of = |prefix: &str| {
+        let all = core.fleet.operations().iter();
+        all.filter(|(name, _)| name.as_str().starts_with(prefix)).count()
+    };
+    assert_eq!((of("own").abs_diff(of("name")) <= 1, samples(&core)), (true, (sent, sent)));
 }
 
 #[test]

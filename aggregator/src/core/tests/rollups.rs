@@ -1,6 +1,6 @@
 //! Roll-ups as messages fill them, and as restarts find them again.
 
-use crate::limits::{ROLLUP_GROUP_IDLE, ROLLUP_GROUPS_MAX, ROLLUP_LABELS_MAX, ROLLUPS_MAX};
+use crate::limits::{IDLE_AFTER_MIN, ROLLUP_GROUPS_MAX, ROLLUP_LABELS_MAX, ROLLUPS_MAX};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
@@ -194,21 +194,29 @@ fn a_run_of_long_ago_makes_room_for_that_of_today_and_a_busy_one_never_does() {
     for number in 0..ROLLUP_GROUPS_MAX {
         runs(&mut core, number, start().after(SECOND * u32::try_from(number).unwrap()), SECOND);
     }
-    let before = start().after(ROLLUP_GROUP_IDLE - SECOND);
+    let before = start().after(IDLE_AFTER_MIN - SECOND);
     // Samples that waited in a spool are no silence: their group was not idle.
-    runs(&mut core, 0, before, ROLLUP_GROUP_IDLE);
+    runs(&mut core, 0, before, 6 * 3_600 * SECOND);
     runs(&mut core, 1_000, before, SECOND);
+    core.on_deadline(before);
     assert_eq!((of(&core, "other"), limited(&core)), (Some(2), (2, 0)));
-    let idle = start().after(ROLLUP_GROUP_IDLE + SECOND);
+    let idle = start().after(IDLE_AFTER_MIN + SECOND);
+    core.on_deadline(idle);
     runs(&mut core, 1_000, idle, SECOND);
     assert_eq!((of(&core, "0000"), of(&core, "0001"), of(&core, "1000")), (Some(4), None, Some(2)));
     assert_eq!((of(&core, "0002"), limited(&core)), (Some(2), (2, 1)));
     // The next one has not been idle for long enough yet.
     runs(&mut core, 1_001, idle, SECOND);
     assert_eq!((of(&core, "1001"), of(&core, "other")), (None, Some(4)));
+    // The longest idle ones make room until a fifth of it is free.
+    let later = start().after(2 * IDLE_AFTER_MIN);
+    core.on_deadline(later);
+    let evicted = ROLLUP_GROUPS_MAX - ROLLUP_GROUPS_MAX * 4 / 5 + 1;
+    assert_eq!((of(&core, "0000"), of(&core, "0200")), (Some(4), Some(2)));
+    assert_eq!(limited(&core), (4, u64::try_from(evicted).unwrap()));
     // A run that is back begins at zero, as a counter that was reset.
-    runs(&mut core, 1, start().after(ROLLUP_GROUP_IDLE + 3 * SECOND), SECOND);
-    assert_eq!((of(&core, "0001"), limited(&core)), (Some(2), (4, 2)));
+    runs(&mut core, 1, later, SECOND);
+    assert_eq!(of(&core, "0001"), Some(2));
 }
 
 #[test]
@@ -219,14 +227,16 @@ fn an_evicted_group_is_gone_from_the_next_checkpoint() {
     }
     let mut stored = StoredRecords::default();
     stored.write(core.take_changes(start().wall).unwrap());
-    let later = start().after(ROLLUP_GROUP_IDLE);
+    let later = start().after(IDLE_AFTER_MIN);
+    core.on_deadline(later);
     runs(&mut core, 1_000, later, SECOND);
     stored.write(core.take_changes(later.wall).unwrap());
     let group = |run: &str| stored.0.keys().any(|name| name.contains(&format!("[\"{run}\"]")));
     assert_eq!((group("0000"), group("1000")), (false, true));
     let before = groups(&core, 0);
     let core = restarted(&mut core, later).measuring(Window::FiveMinutes, &[]);
-    assert_eq!((before.len(), core.rollups().iter().count()), (ROLLUP_GROUPS_MAX, 0));
+    let kept = ROLLUP_GROUPS_MAX * 4 / 5;
+    assert_eq!((before.len(), core.rollups().iter().count()), (kept + 1, 0));
 }
 
 #[test]

@@ -46,7 +46,7 @@ pub use read_view::{ReadView, UnknownNode};
 pub use rows::Total;
 pub use statistics::{NoStatistics, StatisticsQuery};
 
-use super::fleet::{Node, Trouble};
+use super::fleet::{Node, TablesUsed, Trouble};
 use super::rules::ErrorBudget;
 use fleet_sums::FleetSums;
 use rows::Rows;
@@ -82,6 +82,8 @@ pub struct View {
     pub alert_counts: AlertCounts,
     /// How many nodes there are by their worst trouble, shown or not.
     pub troubles: BTreeMap<Trouble, u64>,
+    /// How full tables of names are; of a view with the fleet.
+    pub tables: TablesUsed,
     /// What is left of error budgets.
     pub error_budgets: Vec<ErrorBudget>,
     /// What is judged.
@@ -123,6 +125,9 @@ impl ReadView {
         let error_budgets =
             if query.fleet { error_budgets::error_budgets(self) } else { Vec::new() };
         error_budgets::fill(&mut budgets, &error_budgets);
+        let all = || self.nodes.iter().map(|(_, node)| &**node);
+        let tables = query.fleet.then(|| TablesUsed::of(all(), &self.fleet, &self.rollups));
+        let tables = tables.unwrap_or_default();
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
             node: Arc::clone(node),
@@ -156,6 +161,7 @@ impl ReadView {
                 AlertCounts::default()
             },
             troubles: sums.troubles,
+            tables,
             error_budgets,
             rules: Arc::clone(&self.rules),
             own: self.own.clone(),

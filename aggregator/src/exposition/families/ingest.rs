@@ -29,6 +29,10 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
         let name = "plimsoll_aggregator_stream_used_ratio";
         writer.single(Family::gauge(name, help), Value::Float(used));
     }
+    let tables = view.tables.iter().map(|(table, share)| (table, Value::Float(share)));
+    let help = "Used share of a table of names; of tables that each node has, of the fullest";
+    let family = Family::gauge("plimsoll_aggregator_table_used_ratio", help);
+    writer.by_label(family, "table", tables);
     let sent = view.own.confirmations;
     let all = [("sent", Value::Count(sent.sent)), ("unsent", Value::Count(sent.unsent))];
     let help = "Confirmations for nodes, by outcome: handed to the connection, or dropped before";

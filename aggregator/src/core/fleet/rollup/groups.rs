@@ -1,15 +1,15 @@
 //! The groups of one roll-up: those with values of their own, and those that take what finds no
-//! room. Both are bounded. When the first are full, the one that has been idle for longest makes
-//! room, once it has been so for [`ROLLUP_GROUP_IDLE`].
+//! room. Both are bounded. While the first are crowded, idle ones are evicted.
 //!
-//! DESIGN A62.
+//! DESIGN A62, A150.
 
 use std::collections::BTreeMap;
 
-use crate::limits::{ROLLUP_GROUP_IDLE, ROLLUP_GROUPS_MAX};
+use crate::limits::ROLLUP_GROUPS_MAX;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::time::Wall;
 
+use crate::core::fleet::bounded::{is_crowded, longest_idle};
 use crate::core::fleet::operations::OVERFLOW;
 use crate::core::fleet::window::{Phase, Retention, Windows};
 
@@ -25,29 +25,9 @@ pub struct Group {
 /// Groups with their windows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
-    own: BTreeMap<Group, Kept>,
+    own: BTreeMap<Group, Windows>,
     /// Groups whose values are all [`OVERFLOW`].
-    others: BTreeMap<Group, Kept>,
-    /// No group of `own` has been idle for long enough before this; 0 when that is not known.
-    full_until: Wall,
-}
-
-#[derive(Clone, Debug)]
-struct Kept {
-    windows: Windows,
-    /// When samples last arrived. Not stored: after a restart, when the newest one was taken.
-    touched: Wall,
-}
-
-/// Where samples went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Placed {
-    /// To a group of their own.
-    Own,
-    /// To a group of their own, for which another one was evicted.
-    AfterEviction,
-    /// To a group of others.
-    WithOthers,
+    others: BTreeMap<Group, Windows>,
 }
 
 impl Group {
@@ -61,16 +41,13 @@ impl Group {
 }
 
 impl Groups {
-    /// The windows to which samples of a group go that arrive at `now`.
-    pub(super) fn place(
-        &mut self,
-        group: Group,
-        now: Wall,
-        retention: &Retention,
-    ) -> (&mut Windows, Placed) {
-        let placed = self.placed(&group, now);
-        let group = if placed == Placed::WithOthers { group.overflow() } else { group };
-        let kept = if group.is_overflow() {
+    /// The windows to which samples of a group go, and whether they are the group's own.
+    pub(super) fn place(&mut self, group: Group, retention: &Retention) -> (&mut Windows, bool) {
+        let is_own = group.is_overflow()
+            || self.own.contains_key(&group)
+            || self.own.len() < ROLLUP_GROUPS_MAX;
+        let group = if is_own { group } else { group.overflow() };
+        let windows = if group.is_overflow() {
             // One for each operation, of which there are few; otherwise one for all.
             let has_room =
                 self.others.len() < ROLLUP_GROUPS_MAX || self.others.contains_key(&group);
@@ -80,39 +57,18 @@ impl Groups {
         } else {
             self.own.entry(group)
         };
-        let kept = kept.or_insert_with(|| Kept { windows: Windows::new(retention), touched: now });
-        kept.touched = kept.touched.max(now);
-        (&mut kept.windows, placed)
+        (windows.or_insert_with(|| Windows::new(retention)), is_own)
     }
 
-    fn placed(&mut self, group: &Group, now: Wall) -> Placed {
-        if group.is_overflow() || self.own.contains_key(group) {
-            return Placed::Own;
+    /// Evicts idle groups while there are many. Returns how many.
+    fn evict_idle(&mut self, now: Wall) -> u64 {
+        let mut evicted = 0;
+        while is_crowded(self.own.len(), ROLLUP_GROUPS_MAX) {
+            let Some(longest) = longest_idle(now, self.own.iter()).cloned() else { break };
+            self.own.remove(&longest);
+            evicted += 1;
         }
-        if self.own.len() < ROLLUP_GROUPS_MAX {
-            self.full_until = Wall(0);
-            return Placed::Own;
-        }
-        if self.evict_idle(now) { Placed::AfterEviction } else { Placed::WithOthers }
-    }
-
-    /// Evicts the group that has been idle for longest, if that is long enough. Any number of
-    /// values may come: all groups are searched only when that may help.
-    fn evict_idle(&mut self, now: Wall) -> bool {
-        if now < self.full_until {
-            return false;
-        }
-        let Some((longest, kept)) = self.own.iter().min_by_key(|(_, kept)| kept.touched) else {
-            return false;
-        };
-        let idle_from = kept.touched.plus(ROLLUP_GROUP_IDLE);
-        if now < idle_from {
-            self.full_until = idle_from;
-            return false;
-        }
-        let longest = longest.clone();
-        self.own.remove(&longest);
-        true
+        evicted
     }
 
     /// The group that samples of `group` went to when they were placed.
@@ -131,37 +87,41 @@ impl Groups {
     /// Takes a group's windows as they were stored.
     pub(super) fn restore(&mut self, group: Group, windows: Windows) {
         let map = if group.is_overflow() { &mut self.others } else { &mut self.own };
-        map.insert(group, Kept { touched: windows.newest(), windows });
+        map.insert(group, windows);
     }
 
     pub(super) fn get(&self, group: &Group) -> Option<&Windows> {
         let map = if group.is_overflow() { &self.others } else { &self.own };
-        map.get(group).map(|kept| &kept.windows)
+        map.get(group)
     }
 
     /// Those of their own in order, then the others.
     pub(super) fn iter(&self) -> impl Iterator<Item = (&Group, &Windows)> {
-        self.own.iter().chain(&self.others).map(|(group, kept)| (group, &kept.windows))
+        self.own.iter().chain(&self.others)
     }
 
     pub(super) fn len(&self) -> usize {
         self.own.len() + self.others.len()
     }
 
-    /// Advances windows, and drops groups without samples for as long as any window shows.
-    pub(super) fn expire(&mut self, now: Wall) {
-        for map in [&mut self.own, &mut self.others] {
-            map.retain(|_, kept| !kept.windows.is_passed(now));
-            map.values_mut().for_each(|kept| kept.windows.expire(now, Phase::NONE));
-        }
+    /// Groups with values of their own.
+    pub(super) fn own_len(&self) -> usize {
+        self.own.len()
     }
 
-    /// The clock was set back: nothing has arrived in the future.
-    pub(super) fn turn_back(&mut self, now: Wall) {
-        self.full_until = Wall(0);
-        for kept in self.own.values_mut().chain(self.others.values_mut()) {
-            kept.touched = kept.touched.min(now);
-            kept.windows.turn_back(now);
+    /// Advances windows, drops groups without samples for as long as any window shows, and evicts
+    /// idle ones while there are many. Returns how many were evicted.
+    pub(super) fn expire(&mut self, now: Wall) -> u64 {
+        for map in [&mut self.own, &mut self.others] {
+            map.retain(|_, windows| !windows.is_passed(now));
+            map.values_mut().for_each(|windows| windows.expire(now, Phase::NONE));
         }
+        self.evict_idle(now)
+    }
+
+    /// The clock was set back.
+    pub(super) fn turn_back(&mut self, now: Wall) {
+        let all = self.own.values_mut().chain(self.others.values_mut());
+        all.for_each(|windows| windows.turn_back(now));
     }
 }

@@ -15,7 +15,7 @@ pub use definition::{Definition, DefinitionError};
 pub use groups::Group;
 
 use crate::core::fleet::window::{Batch, Retention, Times, Windows};
-use groups::{Groups, Placed};
+use groups::Groups;
 
 /// All roll-ups, in the order of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -30,15 +30,6 @@ pub struct Rollups {
 pub struct Rollup {
     definition: Definition,
     groups: Groups,
-}
-
-/// What the bound of groups cost.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(in crate::core::fleet) struct GroupLosses {
-    /// Samples that found no room in a group of their own, over all roll-ups.
-    pub(in crate::core::fleet) samples: u64,
-    /// Idle groups that were evicted.
-    pub(in crate::core::fleet) groups: u64,
 }
 
 impl Rollups {
@@ -63,16 +54,16 @@ impl Rollups {
     }
 
     /// Adds samples of a series of a node to every roll-up that they belong to. A roll-up that
-    /// they do not belong to is not touched, so a copy that is still held stays shared.
+    /// they do not belong to is not touched, so a copy that is still held stays shared. Returns how
+    /// many found no room in a group of their own, over all roll-ups.
     pub(in crate::core::fleet) fn add(
         &mut self,
         series: &Series,
         of_node: &Labels,
         (retention, times): (&Retention, Times),
         batch: &Batch,
-        losses: &mut GroupLosses,
-    ) {
-        let arrived = times.now.max(times.shown);
+    ) -> u64 {
+        let mut without_room = 0;
         for rollup in &mut self.all {
             if !rollup.definition.takes(&series.operation) {
                 continue;
@@ -80,17 +71,17 @@ impl Rollups {
             let Some(values) = rollup.definition.values(&series.labels, of_node) else { continue };
             let group = Group { operation: series.operation.clone(), values };
             let groups = &mut Arc::make_mut(rollup).groups;
-            let (windows, placed) = groups.place(group, arrived, retention);
+            let (windows, is_own) = groups.place(group, retention);
             if self.is_full {
                 windows.add_figures(times, batch);
             } else {
                 windows.add(times, batch);
             }
-            if self.is_full || placed == Placed::WithOthers {
-                losses.samples += batch.exact().count;
+            if self.is_full || !is_own {
+                without_room += batch.exact().count;
             }
-            losses.groups += u64::from(placed == Placed::AfterEviction);
         }
+        without_room
     }
 
     /// The groups that samples of a series of a node are in, each under its roll-up's name.
@@ -107,12 +98,15 @@ impl Rollups {
         })
     }
 
-    /// Advances windows, and drops groups without samples for as long as any window shows.
-    pub(in crate::core::fleet) fn expire(&mut self, now: Wall) {
+    /// Advances windows, drops groups without samples for as long as any window shows, and evicts
+    /// idle ones from roll-ups that are crowded. Returns how many were evicted.
+    pub(in crate::core::fleet) fn expire(&mut self, now: Wall) -> u64 {
+        let mut evicted = 0;
         for rollup in self.all.iter_mut().filter(|rollup| rollup.groups.len() > 0) {
-            Arc::make_mut(rollup).groups.expire(now);
+            evicted += Arc::make_mut(rollup).groups.expire(now);
         }
         self.look_for_room(ROLLUPS_BYTES_MAX);
+        evicted
     }
 
     pub(in crate::core) fn look_for_room(&mut self, bytes_max: u64) {
@@ -155,6 +149,12 @@ impl Rollup {
     #[must_use]
     pub fn group(&self, group: &Group) -> Option<&Windows> {
         self.groups.get(group)
+    }
+
+    /// Groups with values of their own.
+    #[must_use]
+    pub(in crate::core::fleet) fn own_groups(&self) -> usize {
+        self.groups.own_len()
     }
 
     /// Its groups: those of their own in order, then those of others.

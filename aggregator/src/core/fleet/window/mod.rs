@@ -9,6 +9,7 @@
 //!
 //! DESIGN A17.
 
+mod activity;
 mod merged;
 mod phase;
 mod recent;
@@ -22,7 +23,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over};
+use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over, Packed};
 use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +35,7 @@ use stored::StoredTier;
 pub use tally::Limits;
 pub use times::Times;
 
+use activity::Activity;
 use recent::RecentCounts;
 use slot::Slot;
 use stored::{Stored, restored, stored};
@@ -85,6 +87,7 @@ pub struct Windows {
     /// Of samples that the last tier has passed, where the operation has a budget.
     recent: Arc<RecentCounts>,
     newest: Wall,
+    activity: Activity,
     limits: Limits,
     since: Since,
     /// The second up to which slots have been rolled over; nothing more can be within it.
@@ -112,6 +115,7 @@ impl Windows {
             tiers: Vec::new(),
             recent: Arc::default(),
             newest: Wall(0),
+            activity: Activity::default(),
             limits: retention.limits,
             since: Since::default(),
             expired: 0,
@@ -175,7 +179,31 @@ impl Windows {
         self.exact.merge(&batch.exact());
         self.since.add(batch.overs());
         self.newest = self.newest.max(times.taken);
+        self.activity.touch(times.now.max(times.shown));
         self.expire(times.shown, Phase::NONE);
+    }
+
+    /// Adds all samples of an operation that is evicted, each in the slot of its time.
+    pub fn absorb(&mut self, other: &Self) {
+        let batch_of = |slot: &Slot, limits| Batch::new(&slot.packed(), limits);
+        self.exact.merge(&other.exact);
+        self.newest = self.newest.max(other.newest);
+        if self.limits != Limits::default() {
+            let total = Packed::from(&other.total());
+            self.since.add(Batch::new(&total, &self.limits).overs());
+        }
+        self.settled.add(&batch_of(&other.settled, &self.limits));
+        for (number, tier) in other.tiers.iter().enumerate() {
+            for slot in tier.slots() {
+                let batch = batch_of(slot, &self.limits);
+                match self.tiers.get_mut(number).filter(|into| into.has_room(slot.number)) {
+                    Some(into) => Arc::make_mut(into).add(slot.number, &batch),
+                    // Later tiers' samples have settled already.
+                    None if number < SETTLED_FROM => self.settled.add(&batch),
+                    None => {}
+                }
+            }
+        }
     }
 
     /// Rolls slots that are older than their window over to longer ones, at the first call in each
@@ -215,6 +243,7 @@ impl Windows {
     /// in the future now, so it stays in the total alone.
     pub fn turn_back(&mut self, now: Wall) {
         self.newest = self.newest.min(now);
+        self.activity.turn_back(now);
         Arc::make_mut(&mut self.recent).turn_back(now);
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
             for slot in Arc::make_mut(&mut self.tiers[number]).give_after(window, now) {
@@ -431,6 +460,19 @@ impl Windows {
         self.newest
     }
 
+    /// When samples last arrived.
+    #[must_use]
+    pub fn touched(&self) -> Wall {
+        self.activity.touched()
+    }
+
+    /// From when on it is idle: after as long without samples as it got samples before, within
+    /// bounds.
+    #[must_use]
+    pub fn idle_from(&self) -> Wall {
+        self.activity.idle_from()
+    }
+
     /// Whether the latest sample lies in a window that ends now, be it kept here or not.
     #[must_use]
     pub fn newest_is_in(&self, now: Wall, window: Window) -> bool {
@@ -507,6 +549,7 @@ impl Windows {
             settled: self.settled.packed(),
             tiers: vec![Vec::new(); self.tiers.len()],
             newest: self.newest,
+            began: self.activity.began,
             limits: self.limits,
             since: self.since.clone(),
             recent: (*self.recent).clone(),
@@ -548,6 +591,7 @@ impl From<Stored> for Windows {
             tiers,
             recent: Arc::new(stored.recent),
             newest: stored.newest,
+            activity: Activity::restored(stored.began, stored.newest),
             limits: stored.limits,
             since: stored.since,
             expired: 0,

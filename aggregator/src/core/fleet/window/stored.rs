@@ -18,6 +18,9 @@ pub(super) struct Stored {
     pub(super) settled: Packed,
     pub(super) tiers: Vec<Vec<StoredSlot>>,
     pub(super) newest: Wall,
+    /// When samples first arrived; 0 if a former program stored it.
+    #[serde(default)]
+    pub(super) began: Wall,
     pub(super) limits: Limits,
     pub(super) since: Since,
     pub(super) recent: RecentCounts,

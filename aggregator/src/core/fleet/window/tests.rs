@@ -370,3 +370,53 @@ proptest! {
         }
     }
 }
+
+proptest! {
+    /// Nothing of an operation that is evicted is lost, in no window and for no limit.
+    #[test]
+    fn absorbing_an_operation_equals_having_added_its_samples(
+        steps in prop::collection::vec(
+            (0..40_u64, 0..400_u64, 1..40_000_000_u64, any::<bool>()), 1..60,
+        ),
+        is_judged in any::<bool>(), later in 0..4_000_u64,
+    ) {
+        let plain = Retention { up_to: Window::FiveMinutes, limits: Limits::default() };
+        let of_others = if is_judged { retention(Window::OneHour) } else { plain };
+        let (mut into, mut both) = (Windows::new(&of_others), Windows::new(&of_others));
+        let mut evicted = Windows::new(&plain);
+        let mut now = 1_000;
+        for (pause, age, value, is_evicted) in steps {
+            now += pause;
+            let times = times(at(now), at(now - age));
+            let value = value | 1;
+            add(&mut both, times, &[value]);
+            add(if is_evicted { &mut evicted } else { &mut into }, times, &[value]);
+        }
+        for of in [&mut into, &mut both, &mut evicted] {
+            of.expire(at(now), Phase::NONE);
+        }
+        into.absorb(&evicted);
+        for of in [&mut into, &mut both] {
+            of.expire(at(now + later), Phase::NONE);
+        }
+        prop_assert_eq!(into.total_exact(), both.total_exact());
+        prop_assert_eq!(into.total(), both.total());
+        for window in &Window::ALL[..into.tiers().min(3)] {
+            let shown = |of: &Windows| {
+                (of.exact(at(now + later), *window), of.merged(at(now + later), *window))
+            };
+            prop_assert_eq!(shown(&into), shown(&both), "{:?}", window);
+        }
+        for limit in LIMITS_NS {
+            let (Some((samples, over)), Some((of_both, exact))) =
+                (into.since_known(limit), both.since_known(limit))
+            else {
+                prop_assert!(!is_judged);
+                continue;
+            };
+            // Samples of one slot are less certain together.
+            let up_to = over.over + over.uncertain;
+            prop_assert!(samples == of_both && (over.over..=up_to).contains(&exact.over));
+        }
+    }
+}

@@ -18,6 +18,7 @@ use plimsoll_schemas::rule::{Comparison, Rules, Threshold};
 use plimsoll_schemas::subject::Lane;
 
 use super::*;
+use crate::core::tests::flood::names;
 use crate::core::tests::thresholds::world::World;
 
 /// What is done each second to make a rule fire, and once to repair it.
@@ -151,6 +152,7 @@ const CASES: &[Case] = &[
         |w| w.core.on_stream_used(Lane::Normal, 0.96),
         |w| w.core.on_stream_used(Lane::Normal, 0.5),
     ),
+    ("table_filling", |w| w.deliver(&names("flood", 0..250)), |_| {}),
     (
         "undecodable",
         |w| w.deliver(&("plimsoll.v1.m.normal.a.bus".to_owned(), vec![0xc1; 40])),
