@@ -66,6 +66,14 @@ pub const IDLE_AFTER_MIN: Duration = Duration::from_secs(300);
 pub const IDLE_AFTER_MAX: Duration = Duration::from_secs(6 * 3_600);
 /// Counter and gauge series of one node.
 pub const NODE_SERIES_MAX: usize = 2_048;
+/// How far ahead of the broker's time an incarnation may have begun, by its node's clock.
+pub const INCARNATION_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
+/// By how much a sequence number may be greater than the newest of its run: an hour of messages of
+/// one lane that overtakes the other,
+pub const SEQ_AHEAD_MAX: u64 = 4_096;
+/// and so many for each second since the end of the run's newest interval. A node that splits each
+/// interval of a second into messages of 480 KiB sends fewer.
+pub const SEQS_PER_SECOND_MAX: u64 = 64;
 /// Incarnations with a ledger per node; older ones are no longer merged.
 pub const INCARNATIONS_MAX: usize = 16;
 /// Incarnations per node of which only the identity is kept, so that none is merged twice.

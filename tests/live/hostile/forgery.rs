@@ -97,6 +97,7 @@ fn near_misses() -> Vec<Forgery> {
         forgery("bus", bus(header(GHOST, 0, 1, 0)), "bounds"),
         forgery("bus", bus(header(GHOST, 1, COUNT_MAX + 1, 0)), "bounds"),
         forgery("bus", bus(header(GHOST, 1, 1, COUNT_MAX + 1)), "bounds"),
+        forgery("bus", bus(header(GHOST, u64::MAX, 1, 0)), "incarnation"),
         forgery("bus", hardware(), "kind"),
         forgery("bus", latency(), "kind"),
         forgery("latency", bus(header(GHOST, 1, 1, 0)), "kind"),

@@ -293,6 +293,10 @@ impl Fleet {
             self.counts.reject("node", 1);
             return None;
         };
+        if node.account.is_far_ahead(&header, time.arrived) {
+            self.counts.reject("sequence", 1);
+            return None;
+        }
         let node = Arc::make_mut(node);
         let conflicts = node.account.conflicts();
         let decision = node.account.book(&header, body.samples());

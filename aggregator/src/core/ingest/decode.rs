@@ -2,10 +2,12 @@
 //!
 //! What is decoded depends on the message alone, so any thread may do it, in any order.
 //!
-//! DESIGN A66.
+//! DESIGN A66, A151.
 
+use crate::limits::INCARNATION_AHEAD_MAX;
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::{SnapshotSubject, SubjectError};
+use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::transport::Delivered;
 use plimsoll_schemas::wire::{self, Snapshot};
 
@@ -47,4 +49,18 @@ fn decode(message: &Delivered) -> Result<Snapshot<Packed>, Unreadable> {
         .map_err(|error: SubjectError| refuse("subject", error.to_string()))?;
     wire::decode_packed(&subject, &message.payload)
         .map_err(|error| refuse(error.reason(), error.to_string()))
+}
+
+/// Refuses a snapshot of an incarnation that begins far in the future: no older one is merged once
+/// its name has been folded, and each later one of its node is older.
+pub(super) fn plausible(
+    latest: Wall,
+    snapshot: Snapshot<Packed>,
+) -> Result<Snapshot<Packed>, Unreadable> {
+    let (node, began) = (&snapshot.header.node, Wall(snapshot.header.incarnation.0));
+    if began <= latest.plus(INCARNATION_AHEAD_MAX) {
+        return Ok(snapshot);
+    }
+    let text = format!("node {node} began more than a day in the future: check its clock");
+    Err(Unreadable { reason: "incarnation", text, count: 0 })
 }

@@ -132,6 +132,8 @@ impl Ingest {
         let mut time = EventTime::of(now.wall, &message, self.ready, judged_up_to);
         time.since_stored = time.since_stored.filter(|since| self.is_usual(now.mono, *since));
         self.update_readiness();
+        let latest = message.at.map_or(now.wall, |at| at.max(now.wall));
+        let snapshot = snapshot.and_then(|snapshot| decode::plausible(latest, snapshot));
         let snapshot = snapshot.map_err(|unreadable| {
             let count = self.undecodable.entry(unreadable.reason.into()).or_default();
             *count += 1;

@@ -1,8 +1,10 @@
 //! Nodes that are late, out of order, doubled, or wrong about the time: no sample is lost or
 //! counted twice, and the answers stay those of the aggregator's own clock.
 
+use crate::limits::{INCARNATION_AHEAD_MAX, SEQ_AHEAD_MAX};
 use plimsoll_schemas::wire::Bus;
 
+use super::checkpoint::restarted;
 use super::*;
 
 /// A node's own clock, so many seconds off.
@@ -133,4 +135,65 @@ fn crash_reports_are_no_news_even_if_the_run_is_new() {
     deliver(&mut core, start(), &after.message(start(), bus(2), false));
     let row = core.view(start().wall, "test").summary.nodes.remove(0);
     assert_eq!((row.outbox_depth, row.presence), (2, Presence::Up));
+}
+
+#[test]
+fn forged_incarnations_of_the_far_future_are_refused_and_make_nothing_real_old() {
+    let mut core = core();
+    let mut real = Speaker::new("a").of(start().wall.0);
+    deliver(&mut core, start(), &real.send(start(), 5 * MS, 10));
+    for n in 0..300 {
+        deliver(&mut core, start(), &Speaker::new("a").of(u64::MAX - n).send(start(), MS, 1));
+    }
+    deliver(&mut core, start(), &real.send(start(), 5 * MS, 10));
+    let mut core = restarted(&mut core, start());
+    let mut later = Speaker::new("a").of(start().after(SECOND).wall.0);
+    deliver(&mut core, start(), &later.send(start(), 5 * MS, 10));
+    let counts = core.fleet.counts();
+    assert_eq!((fleet_row(&core, start()).total.count, counts.of_evicted_runs), (30, 0));
+    assert_eq!(*core.ingest.undecodable(), BTreeMap::from([("incarnation".into(), 300)]));
+    // A clock that is a day ahead is borne, to the nanosecond.
+    let ahead = start().wall.plus(INCARNATION_AHEAD_MAX).0;
+    for (began, merged) in [(ahead, 31), (ahead + 1, 31)] {
+        deliver(&mut core, start(), &Speaker::new("b").of(began).send(start(), MS, 1));
+        assert_eq!(fleet_row(&core, start()).total.count, merged);
+    }
+}
+
+/// A node's message with a number and with totals of its own.
+fn numbered(now: Now, seq: u64, recorded: u64, outbox_depth: u64) -> (String, Vec<u8>) {
+    let header = Header {
+        node: NodeName::new("a").unwrap(),
+        incarnation: Incarnation(1),
+        seq: Seq(seq),
+        start: now.wall,
+        length_ns: 1,
+        totals: Totals { recorded, lost: BTreeMap::new() },
+        last: false,
+        successor: None,
+        labels: Labels::default(),
+    };
+    let body = Body::Bus(Bus { outbox_depth, ..Bus::default() });
+    let payload = wire::encode(&Snapshot { header, body });
+    ("plimsoll.v1.m.normal.a.bus".to_owned(), payload)
+}
+
+#[test]
+fn a_forged_sequence_number_far_ahead_does_not_win_over_the_real_ones() {
+    let mut core = core();
+    let row = |core: &Core| {
+        let row = core.view(start().wall, "test").summary.nodes.remove(0);
+        (row.outbox_depth, row.ledger.recorded, row.ledger.held)
+    };
+    deliver(&mut core, start(), &numbered(start(), 1, 0, 1));
+    for forged in [SEQ_AHEAD_MAX + 2, 1 << 40, 1 << 53] {
+        deliver(&mut core, start(), &numbered(start(), forged, 1 << 50, 999));
+        assert_eq!(row(&core), (1, 0, 0), "{forged}");
+    }
+    deliver(&mut core, start(), &numbered(start(), 2, 0, 2));
+    assert_eq!((row(&core), core.fleet.counts().limited["sequence"]), ((2, 0, 0), 3));
+    // After hours in which nothing was received as many may be missing.
+    let later = start().after(3_600 * SECOND);
+    deliver(&mut core, later, &numbered(later, 200_000, 7, 3));
+    assert_eq!((row(&core).0, core.fleet.counts().limited["sequence"]), (3, 3));
 }

@@ -88,6 +88,14 @@ impl LedgerEntry {
         Decision::Merge
     }
 
+    /// Whether a snapshot's number is so far ahead of its run's newest that the run cannot have sent
+    /// as many messages. Of a run that is received for the first time it may be any.
+    #[must_use]
+    pub fn is_far_ahead(&self, header: &Header, arrived: Wall) -> bool {
+        let run = self.runs.get(header.incarnation);
+        run.is_some_and(|run| run.is_far_ahead(header.seq, arrived))
+    }
+
     /// Counts samples of a message that was merged as those that the node took of itself.
     pub fn add_own(&mut self, incarnation: Incarnation, samples: u64) {
         if let Some(run) = self.runs.get_mut(incarnation) {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::LEDGER_HOLES_MAX;
+use crate::limits::{LEDGER_HOLES_MAX, SEQ_AHEAD_MAX, SEQS_PER_SECOND_MAX};
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
 use plimsoll_schemas::own_operations::OWN_LOST;
@@ -120,6 +120,14 @@ impl Run {
         if self.missing() == 0 {
             self.settled = self.newest;
         }
+    }
+
+    /// Whether it cannot have sent messages up to `seq` by then.
+    pub(super) fn is_far_ahead(&self, seq: Seq, arrived: Wall) -> bool {
+        let seconds = arrived.since(self.reported_until).as_secs();
+        let allowed = SEQ_AHEAD_MAX.saturating_add(seconds.saturating_mul(SEQS_PER_SECOND_MAX));
+        // Without a message it is known from what a successor found noted alone.
+        self.newest.0 > 0 && seq.0.saturating_sub(self.newest.0) > allowed
     }
 
     /// Counts samples of a message that was booked as those that the node took of itself.

@@ -159,6 +159,10 @@ impl Runs {
         self.newest().is_some_and(|(_, run)| run.left_in_order)
     }
 
+    pub(super) fn get(&self, incarnation: Incarnation) -> Option<&Run> {
+        self.by_name.get(&incarnation)
+    }
+
     pub(super) fn get_mut(&mut self, incarnation: Incarnation) -> Option<&mut Run> {
         self.by_name.get_mut(&incarnation)
     }
