@@ -169,6 +169,9 @@ pub const ABSENT_WITHIN: Duration = Duration::from_secs(3_600);
 pub const NODE_HIDE_AFTER: Duration = Duration::from_secs(3_600);
 /// Time after which a silent node expires: the streams no longer contain a message of it.
 pub const NODE_HIDE_SILENT_AFTER: Duration = Duration::from_secs(24 * 3_600);
+/// Shortest silence after which a node expires where the table of nodes is crowded: there it is as
+/// long as the node was known before, so that names of a burst go first.
+pub const NODE_HIDE_CROWDED_AFTER: Duration = Duration::from_secs(600);
 /// Time after which an expired node's ledger entry is evicted. Many times the age at which streams,
 /// spools and copies drop a message, since a message that arrives later is counted twice.
 pub const LEDGER_EVICT_AFTER: Duration = Duration::from_secs(7 * 24 * 3_600);

@@ -319,6 +319,9 @@ impl Fleet {
         node.account.add_own(header.incarnation, body.own_samples());
         self.changed.touch(&header.node);
         let (taken, timeliness) = time.taken(ended, node.skew);
+        if node.last_seen.0 == 0 {
+            node.first_seen = time.arrived;
+        }
         node.last_seen = node.last_seen.max(time.seen.unwrap_or(taken));
         node.hidden = false;
         node.see_clock(time.skew);
@@ -413,10 +416,11 @@ impl Fleet {
         let (mut expired, mut evicted) = (BTreeSet::new(), Vec::new());
         // Nodes that were seen with the newest one: in an outage that is all of them.
         let gone = self.newest_seen.minus(NODE_RETURNS_NO_MORE);
+        let is_crowded = bounded::is_crowded(self.nodes.len(), NODES_MAX);
         self.present = 0;
         for (name, node) in &mut self.nodes {
             self.newest_seen = self.newest_seen.max(node.last_seen.min(now));
-            if !node.hidden && node.may_be_hidden(now) {
+            if !node.hidden && node.may_be_hidden(now, is_crowded) {
                 *node = Arc::new(node.expired());
                 self.may_hold_expired = true;
                 self.gaps.evict(name);

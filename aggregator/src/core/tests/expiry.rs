@@ -128,7 +128,7 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
     for n in 0..NODES_MAX {
         // Two of them are older than all others, and the second is the oldest.
         let at = start().after(SECOND * [30, 0, 60][n.min(2)]);
-        deliver(&mut core, at, &Speaker::new(name(n)).final_message(at));
+        deliver(&mut core, at, &Speaker::new(name(n)).recorded(1).final_message(at));
     }
     core.on_deadline(start().after(SECOND * 61));
     deliver(&mut core, start(), &Speaker::new("new0").final_message(start()));
@@ -145,10 +145,11 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
             [0, 1, 2].map(|n| core.fleet.nodes().contains_key(&NodeName::new(name(n)).unwrap())),
         );
     }
-    assert_eq!(left, [[true, false, true], [false, false, true], [false, false, true]]);
+    // In a crowded table none of them stays for an hour.
+    assert_eq!(left, [[true, false, true], [false, false, true], [false; 3]]);
     assert_eq!(
         (core.fleet.counts().limited["account"], core.fleet.counts().limited["node"]),
-        (2, 2)
+        (3, 1)
     );
     assert_eq!(core.fleet.nodes().len(), NODES_MAX);
 }
@@ -223,4 +224,39 @@ fn what_was_taken_before_a_clock_was_set_back_does_not_come_up_again_when_it_get
         let (_, windows) = operations.iter().next().unwrap();
         assert_eq!(windows.total().exact(), windows.total_exact());
     }
+}
+
+#[test]
+fn a_node_known_by_bus_messages_alone_is_gone_within_the_hour() {
+    let mut core = core();
+    let bus = || Body::Bus(Bus::default());
+    deliver(&mut core, start(), &Speaker::new("ghost").message(start(), bus(), false));
+    deliver(&mut core, start(), &Speaker::new("real").send(start(), MS, 5));
+    core.on_deadline(start().after(SECOND * 3_599));
+    assert_eq!(core.fleet.nodes().len(), 2);
+    core.on_deadline(hours(1));
+    let names: Vec<&str> = core.fleet.nodes().keys().map(NodeName::as_str).collect();
+    assert_eq!((names, view(&core, hours(1)).summary.nodes.len()), (vec!["real"], 1));
+}
+
+#[test]
+fn a_table_full_of_names_that_came_once_has_room_for_a_new_node_after_minutes() {
+    let mut core = core();
+    let mut old = Speaker::new("old");
+    deliver(&mut core, start(), &old.send(start(), MS, 5));
+    let burst = hours(1);
+    deliver(&mut core, burst, &old.send(burst, MS, 5));
+    for n in 0..NODES_MAX {
+        let name: &'static str = Box::leak(format!("n{n}").into_boxed_str());
+        let claims =
+            Speaker::new(name).recorded(7).message(burst, Body::Bus(Bus::default()), false);
+        deliver(&mut core, burst, &claims);
+    }
+    assert_eq!(core.fleet.counts().limited["node"], 1);
+    let later = burst.after(SECOND * 600);
+    core.on_deadline(later);
+    deliver(&mut core, later, &Speaker::new("new").send(later, MS, 5));
+    let shown: Vec<&str> = core.fleet.shown().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(shown, ["new", "old"], "what was known for an hour is not idle after minutes");
+    assert_eq!(core.fleet.nodes().len(), NODES_MAX);
 }

@@ -232,6 +232,12 @@ impl LedgerEntry {
         ledger
     }
 
+    /// Whether no run recorded or brought a sample.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.past == Ledger::default() && self.runs.iter().all(|(_, run)| run.is_empty())
+    }
+
     /// Samples of jobs that the node lost, over all incarnations.
     #[must_use]
     pub fn lost_of_jobs(&self) -> u64 {

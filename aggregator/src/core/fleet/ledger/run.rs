@@ -130,6 +130,11 @@ impl Run {
         self.newest.0 > 0 && seq.0.saturating_sub(self.newest.0) > allowed
     }
 
+    /// Whether it neither recorded nor brought a sample.
+    pub(super) fn is_empty(&self) -> bool {
+        self.totals.recorded == 0 && self.merged == 0 && self.reported == 0
+    }
+
     /// Counts samples of a message that was booked as those that the node took of itself.
     pub(super) fn add_own(&mut self, samples: u64) {
         self.merged_own = self.merged_own.saturating_add(samples);

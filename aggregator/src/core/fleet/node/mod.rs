@@ -16,8 +16,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits::{
-    ENDED_MAX, LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX,
-    NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
+    ENDED_MAX, LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_CROWDED_AFTER,
+    NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
 };
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
@@ -53,6 +53,9 @@ pub struct Node {
     pub account: LedgerEntry,
     /// When it was last seen, on the aggregator's clock.
     pub last_seen: Wall,
+    /// When its first message arrived; 0 if a former program stored it.
+    #[serde(default)]
+    pub first_seen: Wall,
     /// True once it has expired and is not shown any more. Its ledger entry stays.
     pub hidden: bool,
     /// Its labels.
@@ -97,28 +100,39 @@ impl Node {
     }
 
     /// True once a node has been gone for so long that it is not shown: soon after its final
-    /// message, otherwise when the streams no longer hold anything of it.
+    /// message or if it is known by bus messages alone, otherwise when the streams no longer hold
+    /// anything of it. Where the table of nodes is crowded, after as long as it was known before.
     #[must_use]
-    pub fn may_be_hidden(&self, now: Wall) -> bool {
-        let left = self.account.has_left();
-        let patience = if left { NODE_HIDE_AFTER } else { NODE_HIDE_SILENT_AFTER };
-        now.since(self.last_seen) >= patience
+    pub fn may_be_hidden(&self, now: Wall, is_crowded: bool) -> bool {
+        let silence = now.since(self.last_seen);
+        if silence < NODE_HIDE_CROWDED_AFTER {
+            return false;
+        }
+        let known_for = self.last_seen.since(self.first_seen).max(NODE_HIDE_CROWDED_AFTER);
+        let is_of_bus = self.account.is_empty() && self.readings.get().iter().next().is_none();
+        let goes_soon = self.account.has_left() || is_of_bus;
+        let patience = if goes_soon { NODE_HIDE_AFTER } else { NODE_HIDE_SILENT_AFTER };
+        silence >= if is_crowded { patience.min(known_for) } else { patience }
     }
 
-    /// True once nothing that was merged can come again, wherever it was kept.
+    /// True once nothing that was merged can come again, wherever it was kept; of a node that has
+    /// expired and never had a sample there is nothing.
     #[must_use]
     pub fn may_be_evicted(&self, now: Wall) -> bool {
-        now.since(self.last_seen) >= LEDGER_EVICT_AFTER
+        let is_old = now.since(self.last_seen) >= LEDGER_EVICT_AFTER;
+        is_old || self.hidden && self.account.is_empty()
     }
 
     /// What is kept of the node while it is not shown: its ledger entry, and when it was last seen.
     #[must_use]
     pub fn expired(&self) -> Self {
         let (mut account, last_seen) = (self.account.clone(), self.last_seen);
+        let first_seen = self.first_seen;
         account.on_expired();
         Self {
             account,
             last_seen,
+            first_seen,
             metrics: self.metrics.of_expired(),
             hidden: true,
             ..Self::default()
