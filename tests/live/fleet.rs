@@ -43,8 +43,17 @@ async fn a_restarted_broker_wrong_clocks_and_floods_cost_no_sample() {
 
 #[tokio::test]
 async fn each_of_forty_nodes_reconnects_by_itself_after_a_restart() {
+    check_reconnects(&[]).await;
+}
+
+#[tokio::test]
+async fn forty_nodes_reconnect_over_tls_each_with_its_own_key() {
+    check_reconnects(&["--secured"]).await;
+}
+
+async fn check_reconnects(more: &[&str]) {
     let flags = "--nodes 40 --connections 40 --seconds 12 --restart-broker 4s";
-    let flags: Vec<&str> = flags.split(' ').collect();
+    let flags: Vec<&str> = flags.split(' ').chain(more.iter().copied()).collect();
     let run = run_drill("drill-fleet", &flags).await.unwrap();
     let (report, stderr) = (&run.report, &run.output.stderr);
     assert_eq!(run.expectations("missed"), [""; 0], "{stderr}");

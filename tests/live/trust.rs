@@ -1,9 +1,7 @@
 //! A mesh on a broker with the shipped configuration: TLS, and for each process the permissions
 //! that `plimsoll nats-config` prints. Then an attack with one node's valid credentials.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
@@ -16,6 +14,7 @@ use plimsoll_clock::Deadline;
 use plimsoll_mesh::api::series_value;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::{free_port, until};
+use plimsoll_mesh::site::Site;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::permissions::{BrokerUser, inbox_prefix};
@@ -68,66 +67,24 @@ const SUBSCRIPTIONS: [&str; 9] = [
     "$JS.API.>",
 ];
 
-/// Keys, users and certificates in one directory.
-struct Site<'a>(&'a Path);
+/// A site with a key for each node.
+fn make_site(dir: &Path) -> Site {
+    Site::make(dir, &mesh(), &[ATTACKER, VICTIM].map(str::to_owned)).unwrap()
+}
 
-impl<'a> Site<'a> {
-    /// With a user for each node.
-    async fn make(dir: &'a Path, nodes: &[&str]) -> Self {
-        let site = Site(dir);
-        let mut command = program("plimsoll").unwrap();
-        command.args(["nats-config", "--mesh", "local", "--keys"]).arg(dir.join("keys"));
-        command.args(nodes);
-        let made = run(command, WAIT).await.unwrap();
-        assert_eq!(made.code, Some(0), "{}", made.stderr);
-        fs::write(dir.join("users.conf"), made.stdout).unwrap();
-        let script = "set -e
-            new() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \"$@\"; }
-            new -x509 -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
-            new -subj /CN=broker -keyout server.key -out server.csr
-            echo 'subjectAltName=IP:127.0.0.1' > server.ext
-            openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
-                -extfile server.ext -out server.pem";
-        let made = Command::new("bash").args(["-c", script]).current_dir(dir).output();
-        let made = made.expect("openssl is installed");
-        assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
-        site
-    }
+fn mesh() -> MeshName {
+    MeshName::new("local").unwrap()
+}
 
-    fn seed(&self, user: &str) -> PathBuf {
-        self.0.join(format!("keys/{user}.nk"))
-    }
-
-    fn ca_file(&self) -> PathBuf {
-        self.0.join("ca.pem")
-    }
-
-    /// The shipped configuration with this directory in the place of the system's.
-    fn broker_settings(&self) -> String {
-        let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/nats/plimsoll.conf");
-        let text = fs::read_to_string(shipped).unwrap();
-        let dir = self.0.to_str().unwrap();
-        let lines = text.lines().filter(|line| !line.starts_with("listen:"));
-        let text = lines.collect::<Vec<_>>().join("\n");
-        assert!(text.contains("/etc/nats/") && text.contains("/var/lib/nats"), "{text}");
-        text.replace("/etc/nats", dir).replace("/var/lib/nats", &format!("{dir}/nats"))
-    }
-
-    fn bus_settings(&self, user: &str) -> String {
-        let (seed, ca_file) = (self.seed(user), self.ca_file());
-        format!("[bus]\nnkey_seed_file = {seed:?}\nca_file = {ca_file:?}\n")
-    }
-
-    fn options(&self) -> StackOptions {
-        StackOptions {
-            nodes: 2,
-            // The shipped configuration has it.
-            jetstream: false,
-            broker_settings: self.broker_settings(),
-            aggregator_settings: self.bus_settings("aggregator"),
-            node_settings: self.bus_settings("node-{node}"),
-            ..with_jobs(self.0)
-        }
+fn options(dir: &Path, site: &Site) -> StackOptions {
+    StackOptions {
+        nodes: 2,
+        // The shipped configuration has it.
+        jetstream: false,
+        broker_settings: site.broker_settings().unwrap(),
+        aggregator_settings: site.bus_settings("aggregator"),
+        node_settings: site.bus_settings("node-{node}"),
+        ..with_jobs(dir)
     }
 }
 
@@ -138,9 +95,9 @@ struct Attacker {
 }
 
 impl Attacker {
-    async fn connect(site: &Site<'_>, url: String) -> Self {
-        let (mesh, node) = (MeshName::new("local").unwrap(), NodeName::new(ATTACKER).unwrap());
-        let seed = site.seed(&format!("node-{ATTACKER}"));
+    async fn connect(site: &Site, url: String) -> Self {
+        let (mesh, node) = (mesh(), NodeName::new(ATTACKER).unwrap());
+        let seed = site.seed_file(&format!("node-{ATTACKER}"));
         let config = BusConfig {
             credentials: Credentials::Nkey(Secret::File(seed)),
             tls: TlsFiles { ca_file: Some(site.ca_file()), client: None },
@@ -196,8 +153,8 @@ async fn poll_while_flooding(stack: &Stack, attacker: &Attacker) {
 #[tokio::test]
 async fn with_a_nodes_credentials_nothing_of_another_is_read_or_forged() {
     let dir = tempfile::tempdir().unwrap();
-    let site = Site::make(dir.path(), &[ATTACKER, VICTIM]).await;
-    let mut stack = Stack::start(site.options()).await.unwrap();
+    let site = make_site(dir.path());
+    let mut stack = Stack::start(options(dir.path(), &site)).await.unwrap();
     let hooks = |least: u64| move |summary: &Summary| fleet_samples(summary, "epoch_hook") >= least;
     await_summary(stack.api(), "the mesh works", hooks(30)).await.unwrap();
 

@@ -3,7 +3,7 @@
 //!
 //! `plimsoll up`, the drills and the end-to-end tests start their meshes here. [`stack`] starts
 //! the processes on free ports of loopback and ends them in the order in which no sample is lost;
-//! [`broker`] runs nats-server alone, [`jetstream`] administers its streams, [`proxy`] is a link
+//! [`broker`] runs nats-server alone, [`jetstream`] administers its streams, [`site`] gives it TLS and users, [`proxy`] is a link
 //! that is slow or breaks, [`child`] is one process, and [`api`] reads the HTTP pages of an
 //! aggregator or a node.
 //!
@@ -17,4 +17,5 @@ pub mod broker;
 pub mod child;
 pub mod jetstream;
 pub mod proxy;
+pub mod site;
 pub mod stack;

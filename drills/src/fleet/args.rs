@@ -23,6 +23,10 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N", default_value_t = 4,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(CONNECTIONS_MAX)))]
     pub connections: u32,
+    /// Start the broker as deploy/nats ships it: TLS, and a key with the permissions of
+    /// `plimsoll nats-config` for each node, so `--connections` must be as many as nodes
+    #[arg(long, conflicts_with = "url")]
+    pub secured: bool,
     /// Samples of each of three operations in an interval
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]

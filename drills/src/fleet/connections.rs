@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use plimsoll_clock::{Clock, Stopwatch};
+use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::{Now, nanos};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{MissedTickBehavior, interval};
@@ -56,16 +57,20 @@ impl Connections {
     ) -> Result<(Self, Stopwatch)> {
         let palette = Arc::new(Palette::new()?);
         let now = Clock::start().now();
-        let open = open(deployment, args, now).await?;
+        let mut numbers: BTreeMap<ConnectionRole, Vec<u64>> = BTreeMap::new();
+        for number in 0..u64::from(args.nodes) + 1 {
+            numbers.entry(role_of(args, number)).or_default().push(number);
+        }
+        let firsts = roles(args).into_iter().map(|role| {
+            let first = numbers.get(&role).and_then(|numbers| numbers.first());
+            Ok((role, load.node_name(first.copied().unwrap_or(0))?))
+        });
+        let open = open(deployment, firsts.collect::<Result<_>>()?, now).await?;
         let times = SharedTimes::default();
         let (mut connections, watch) = (
             Self { tasks: Vec::new(), shared: Vec::new(), times: times.clone() },
             Stopwatch::start(),
         );
-        let mut numbers: BTreeMap<ConnectionRole, Vec<u64>> = BTreeMap::new();
-        for number in 0..u64::from(args.nodes) + 1 {
-            numbers.entry(role_of(args, number)).or_default().push(number);
-        }
         for (role, clock, sender) in open {
             let plan = SendPlan {
                 palette: palette.clone(),
@@ -116,16 +121,16 @@ impl Connections {
     }
 }
 
-/// Opens all connections, at most [`OPENED_PER_SECOND`] a second.
+/// Opens all connections, each named by its first node, at most [`OPENED_PER_SECOND`] a second.
 async fn open(
     deployment: &Deployment,
-    args: &FleetArgs,
+    connections: Vec<(ConnectionRole, NodeName)>,
     now: Now,
 ) -> Result<Vec<(ConnectionRole, Clock, Sender)>> {
     let mut ticks = interval(Duration::from_secs(1) / OPENED_PER_SECOND);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let (mut opening, mut open) = (JoinSet::new(), Vec::new());
-    for role in roles(args) {
+    for (role, node) in connections {
         ticks.tick().await;
         if opening.len() >= OPENING_MAX
             && let Some(opened) = opening.join_next().await
@@ -133,7 +138,7 @@ async fn open(
             open.push(opened??);
         }
         let clock = role.clock(now);
-        let connection = deployment.connect(clock)?;
+        let connection = deployment.connect(clock, &node)?;
         opening.spawn(async move { Sender::open(connection).await.map(|one| (role, clock, one)) });
     }
     while let Some(opened) = opening.join_next().await {

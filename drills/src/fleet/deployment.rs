@@ -3,16 +3,19 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_bus::{Bus, BusConfig, BusEvents, ConnectionRole};
+use plimsoll_bus::{Bus, BusConfig, BusEvents, ConnectionRole, Credentials, Secret, TlsFiles};
 use plimsoll_clock::Clock;
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::free_port;
+use plimsoll_mesh::site::Site;
 use plimsoll_mesh::stack::{Stack, StackOptions};
-use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::permissions::{BrokerUser, inbox_prefix};
 
 use super::args::FleetArgs;
 use super::broker_monitor::BrokerMonitor;
 use super::figures::Processes;
+use super::load::Load;
 use super::pages;
 use super::processes::{Usage, thread_cpu_seconds, usage};
 use super::scrapers;
@@ -26,6 +29,8 @@ pub struct Deployment {
     /// The mesh's name.
     pub mesh: MeshName,
     url: String,
+    /// Keys and certificates; none of a broker that anyone may use.
+    site: Option<Site>,
     /// The broker's own pages; none of a broker that was started elsewhere.
     monitor: Option<BrokerMonitor>,
 }
@@ -35,7 +40,7 @@ impl Deployment {
     ///
     /// # Errors
     /// When one does not start or a named address is invalid.
-    pub async fn open(args: &FleetArgs, dir: &Path) -> Result<Self> {
+    pub async fn open(args: &FleetArgs, load: Load, dir: &Path) -> Result<Self> {
         let mesh = MeshName::new(args.mesh.as_deref().unwrap_or(MESH))?;
         if let Some(url) = &args.url {
             let address = args.aggregator.as_deref().context("--url needs --aggregator")?;
@@ -43,7 +48,14 @@ impl Deployment {
             if !api.is_ready().await {
                 bail!("the aggregator at {address} is not ready");
             }
-            return Ok(Self { stack: None, api, mesh, url: url.clone(), monitor: None });
+            return Ok(Self {
+                stack: None,
+                api,
+                mesh,
+                url: url.clone(),
+                site: None,
+                monitor: None,
+            });
         }
         eprintln!("starting a broker and an aggregator");
         let aggregator_settings = match &args.settings {
@@ -52,26 +64,45 @@ impl Deployment {
             None => String::new(),
         };
         let monitor = format!("127.0.0.1:{}", free_port()?);
+        let site = match args.secured {
+            true => Some(secured_site(args, load, dir, &mesh)?),
+            false => None,
+        };
+        let (mut broker_settings, mut aggregator_settings) =
+            (format!("http: \"{monitor}\"\n"), aggregator_settings);
+        if let Some(site) = &site {
+            broker_settings += &site.broker_settings()?;
+            aggregator_settings += &format!("\n{}", site.bus_settings("aggregator"));
+        }
         let options = StackOptions {
             mesh: mesh.clone(),
             nodes: 0,
             spools: None,
             aggregator_settings,
-            broker_settings: format!("http: \"{monitor}\"\n"),
+            broker_settings,
+            // The shipped configuration has it.
+            jetstream: site.is_none(),
             ..StackOptions::new(dir)
         };
         let mut stack = Stack::start(options).await?;
         let (api, url) = (stack.api().clone(), stack.broker().url());
         let monitor = Some(BrokerMonitor::at(&monitor)?);
-        Ok(Self { stack: Some(stack), api, mesh, url, monitor })
+        Ok(Self { stack: Some(stack), api, mesh, url, site, monitor })
     }
 
-    /// One more connection of nodes, on a machine with this clock.
+    /// One more connection of nodes, on a machine with this clock; `node` is its first, and the
+    /// only one at a broker with users.
     ///
     /// # Errors
     /// When the address is none.
-    pub fn connect(&self, clock: Clock) -> Result<(Bus, BusEvents)> {
-        let config = BusConfig { role: ConnectionRole::Node, ..self.bus_config() };
+    pub fn connect(&self, clock: Clock, node: &NodeName) -> Result<(Bus, BusEvents)> {
+        let mut config = BusConfig { role: ConnectionRole::Node, ..self.bus_config() };
+        if let Some(site) = &self.site {
+            let seed_file = site.seed_file(&format!("node-{node}"));
+            config.credentials = Credentials::Nkey(Secret::File(seed_file));
+            config.tls = TlsFiles { ca_file: Some(site.ca_file()), client: None };
+            config.inbox_prefix = inbox_prefix(&self.mesh, BrokerUser::Node(node));
+        }
         Ok(Bus::connect_at(config, clock)?)
     }
 
@@ -134,4 +165,15 @@ impl Deployment {
             None => Ok(()),
         }
     }
+}
+
+/// Keys for all nodes and the probe.
+fn secured_site(args: &FleetArgs, load: Load, dir: &Path, mesh: &MeshName) -> Result<Site> {
+    if !args.has_own_connections() || args.skewed > 0 {
+        bail!("--secured needs --connections {} and no --skewed", args.nodes);
+    }
+    eprintln!("making certificates and {} keys", args.nodes);
+    let names: Result<Vec<String>> =
+        (0..=u64::from(args.nodes)).map(|n| Ok(load.node_name(n)?.to_string())).collect();
+    Site::make(&dir.join("site"), mesh, &names?)
 }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_schemas::ids::{IdError, NodeName};
 use plimsoll_schemas::time::nanos;
 
 use super::limits::FAST_INTERVAL;
@@ -31,6 +32,14 @@ impl Load {
     #[must_use]
     pub fn prefix(&self) -> String {
         format!("fleet-{}", self.seed)
+    }
+
+    /// The name of node `number`.
+    ///
+    /// # Errors
+    /// None of a number that the options allow.
+    pub fn node_name(&self, number: u64) -> Result<NodeName, IdError> {
+        NodeName::new(format!("{}-{number:05}", self.prefix()))
     }
 
     /// When the probe's sample of one round is due: once an interval, at a random time, so that it

@@ -69,7 +69,7 @@ impl FleetNode {
         (offset_ns, started): (u64, Wall),
     ) -> Result<Self> {
         let mut rng = Rng::new(load.seed, number + 1);
-        let name = NodeName::new(format!("{}-{number:05}", load.prefix()))?;
+        let name = load.node_name(number)?;
         let labels = Labels::new([
             ("rack", format!("r{:03}", number / NODES_IN_A_RACK)),
             ("role", if number.is_multiple_of(4) { "serve" } else { "train" }.to_owned()),

@@ -44,7 +44,7 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     let load = load(&args)?;
     open_files::check(args.connections)?;
     let mut drill = Drill::begin("drill-fleet");
-    let mut deployment = Deployment::open(&args, dir).await?;
+    let mut deployment = Deployment::open(&args, load, dir).await?;
     let confirmations = match args.has_own_connections() {
         true => None,
         false => Some(ConfirmationCounter::open(&deployment)?),

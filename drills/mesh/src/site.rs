@@ -1,0 +1,106 @@
+//! A site as `deploy/nats` describes it: the shipped configuration of nats-server with TLS, a key
+//! for each process, and for each key the permissions that `plimsoll nats-config` prints. All of it
+//! lies in one directory.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use plimsoll_schemas::ids::MeshName;
+
+use crate::stack::bin_dir;
+
+/// What `deploy/nats` ships.
+const SHIPPED: &str = include_str!("../../../deploy/nats/plimsoll.conf");
+/// An authority and a certificate for 127.0.0.1, valid for two days.
+const CERTIFICATES: &str = "set -e
+new() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \"$@\"; }
+new -x509 -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
+new -subj /CN=broker -keyout server.key -out server.csr
+echo 'subjectAltName=IP:127.0.0.1' > server.ext
+openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \\
+    -extfile server.ext -out server.pem";
+
+/// Certificates, keys and users of one mesh.
+#[derive(Clone, Debug)]
+pub struct Site {
+    dir: PathBuf,
+}
+
+impl Site {
+    /// Makes certificates, and keys and users for an aggregator, an operator and these nodes.
+    ///
+    /// # Errors
+    /// When openssl or the program `plimsoll` is missing or fails; the text has what it printed.
+    pub fn make(dir: &Path, mesh: &MeshName, nodes: &[String]) -> Result<Self> {
+        let dir = std::path::absolute(dir)?;
+        fs::create_dir_all(&dir)?;
+        fs::write(dir.join("nodes.txt"), nodes.join("\n"))?;
+        let mut command = Command::new(bin_dir()?.join("plimsoll"));
+        command.args(["nats-config", "--mesh", mesh.as_str()]);
+        command.args(["--keys", "keys", "--nodes-from", "nodes.txt"]);
+        let users = output(command.current_dir(&dir), "plimsoll nats-config")?;
+        fs::write(dir.join("users.conf"), users)?;
+        let mut command = Command::new("bash");
+        command.args(["-c", CERTIFICATES]);
+        output(command.current_dir(&dir), "openssl")?;
+        Ok(Self { dir })
+    }
+
+    /// The seed of a user: `aggregator`, `operator` or `node-NAME`.
+    #[must_use]
+    pub fn seed_file(&self, user: &str) -> PathBuf {
+        self.dir.join(format!("keys/{user}.nk"))
+    }
+
+    /// The authority of the broker's certificate.
+    #[must_use]
+    pub fn ca_file(&self) -> PathBuf {
+        self.dir.join("ca.pem")
+    }
+
+    /// The shipped configuration of nats-server, with this site's directory in the place of the
+    /// system's and without an address. It has JetStream.
+    ///
+    /// # Errors
+    /// When the directory's name is no UTF-8.
+    pub fn broker_settings(&self) -> Result<String> {
+        let dir = self.dir.to_str().context("the directory's name is no UTF-8")?;
+        let lines: Vec<&str> =
+            SHIPPED.lines().filter(|line| !line.starts_with("listen:")).collect();
+        let text = lines.join("\n");
+        Ok(text.replace("/etc/nats", dir).replace("/var/lib/nats", &format!("{dir}/nats")))
+    }
+
+    /// Settings of a process for this broker, as TOML.
+    #[must_use]
+    pub fn bus_settings(&self, user: &str) -> String {
+        let (seed, ca_file) = (self.seed_file(user), self.ca_file());
+        format!("[bus]\nnkey_seed_file = {seed:?}\nca_file = {ca_file:?}\n")
+    }
+}
+
+/// What a command prints.
+fn output(command: &mut Command, name: &str) -> Result<Vec<u8>> {
+    let ended =
+        command.stdin(Stdio::null()).output().with_context(|| format!("{name} cannot be run"))?;
+    if !ended.status.success() {
+        bail!("{name} failed: {}", String::from_utf8_lossy(&ended.stderr).trim());
+    }
+    Ok(ended.stdout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shipped_configuration_is_used_below_one_directory() {
+        let site = Site { dir: PathBuf::from("/site") };
+        let settings = site.broker_settings().unwrap();
+        assert!(settings.contains("cert_file: \"/site/server.pem\""), "{settings}");
+        assert!(settings.contains("store_dir: \"/site/nats\""), "{settings}");
+        assert!(!settings.contains("/etc/") && !settings.contains("\nlisten"), "{settings}");
+    }
+}
