@@ -213,8 +213,8 @@ figures! {
         /// Used share of the fullest lane's stream, if that refuses messages when it is full; 0 if
         /// all drop their oldest messages.
         StreamUsedRatio "stream_used_ratio",
-        /// Used share of the fullest table of names: nodes, operations and numbers of one node and of
-        /// the fleet, groups of a roll-up.
+        /// Used share of the fullest table of names: nodes, operations and numbers of one node and
+        /// of the fleet, groups of a roll-up.
         TableUsedRatio "table_used_ratio",
         /// Operations of budgets without samples for five minutes and for three times the longest
         /// pause within the hour before, although nodes that sent such samples still send.

@@ -16,14 +16,23 @@ use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::{free_port, until};
 use plimsoll_mesh::site::Site;
 use plimsoll_mesh::stack::{Stack, StackOptions};
-use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::permissions::{BrokerUser, inbox_prefix};
 use plimsoll_schemas::summary::Summary;
+use plimsoll_schemas::wire::{Body, Bus as BusReport, Header, Latency};
 use plimsoll_tests::jobs::with_jobs;
-use plimsoll_tests::oracle::check_drained;
-use plimsoll_tests::process::{await_summary, fleet_samples, node_row};
-use plimsoll_tests::program::{RunningProgram, program, run};
+use plimsoll_tests::metrics_page::MetricsPage;
+use plimsoll_tests::oracle::{RawSamples, check_drained, check_station};
+use plimsoll_tests::process::{
+    MeshProcess, await_firing, await_summary, fleet_samples, node_row,
+};
+use plimsoll_tests::program::{RunningProgram, program};
+use plimsoll_tests::publisher::Publisher;
 use tokio::time::{sleep, timeout};
+
+use crate::hostile::forgery::{header_of_now, message};
 
 const WAIT: Duration = Duration::from_secs(20);
 /// What no other node may make a node later than.
@@ -33,9 +42,14 @@ const FLOOD: Duration = Duration::from_secs(8);
 
 const ATTACKER: &str = "node-1";
 const VICTIM: &str = "node-2";
+/// A node whose key an attacker has, and whose program does not run.
+const STRANGER: &str = "node-3";
+/// Messages of the stranger, and new names in each.
+const NAMES_MESSAGES: u64 = 400;
+const NAMES_IN_MESSAGE: u64 = 500;
 
 /// What forges, reads or destroys what is another's.
-const PUBLISHES: [&str; 18] = [
+const PUBLISHES: [&str; 20] = [
     "plimsoll.v1.local.normal.node-2.interval",
     "plimsoll.v1.local.emergency.node-2.latency",
     "plimsoll.v1.local.normal.other.interval",
@@ -54,6 +68,8 @@ const PUBLISHES: [&str; 18] = [
     "$JS.API.CONSUMER.CREATE.PLIMSOLL_local_normal",
     "_INBOX.local.node.node-2.x",
     "_INBOX.local.aggregator.x",
+    "$JS.ACK.PLIMSOLL_local_normal.a.1.1.1.1.1",
+    "$JS.FC.PLIMSOLL_local_normal.a.b",
 ];
 const SUBSCRIPTIONS: [&str; 9] = [
     ">",
@@ -69,7 +85,7 @@ const SUBSCRIPTIONS: [&str; 9] = [
 
 /// A site with a key for each node.
 fn make_site(dir: &Path) -> Site {
-    Site::make(dir, &mesh(), &[ATTACKER, VICTIM].map(str::to_owned)).unwrap()
+    Site::make(dir, &mesh(), &[ATTACKER, VICTIM, STRANGER].map(str::to_owned)).unwrap()
 }
 
 fn mesh() -> MeshName {
@@ -88,6 +104,18 @@ fn options(dir: &Path, site: &Site) -> StackOptions {
     }
 }
 
+/// How a node of the site connects.
+fn config(site: &Site, url: String, node: &str) -> BusConfig {
+    let (mesh, name) = (mesh(), NodeName::new(node).unwrap());
+    BusConfig {
+        credentials: Credentials::Nkey(Secret::File(site.seed_file(&format!("node-{node}")))),
+        tls: TlsFiles { ca_file: Some(site.ca_file()), client: None },
+        inbox_prefix: inbox_prefix(&mesh, BrokerUser::Node(&name)),
+        role: ConnectionRole::Node,
+        ..BusConfig::new(url, "attacker".to_owned(), mesh)
+    }
+}
+
 /// A client with the credentials of a node of the mesh.
 struct Attacker {
     bus: Bus,
@@ -96,16 +124,7 @@ struct Attacker {
 
 impl Attacker {
     async fn connect(site: &Site, url: String) -> Self {
-        let (mesh, node) = (mesh(), NodeName::new(ATTACKER).unwrap());
-        let seed = site.seed_file(&format!("node-{ATTACKER}"));
-        let config = BusConfig {
-            credentials: Credentials::Nkey(Secret::File(seed)),
-            tls: TlsFiles { ca_file: Some(site.ca_file()), client: None },
-            inbox_prefix: inbox_prefix(&mesh, BrokerUser::Node(&node)),
-            role: ConnectionRole::Node,
-            ..BusConfig::new(url, "attacker".to_owned(), mesh)
-        };
-        let (bus, events) = Bus::connect(config).unwrap();
+        let (bus, events) = Bus::connect(config(site, url, ATTACKER)).unwrap();
         let mut attacker = Self { bus, events };
         attacker.event(|event| matches!(event, BusEvent::Connected { .. })).await;
         attacker
@@ -144,10 +163,73 @@ async fn poll_while_flooding(stack: &Stack, attacker: &Attacker) {
     while !deadline.has_passed() {
         PUBLISHES.iter().for_each(|subject| attacker.publish(subject));
         sleep(Duration::from_millis(20)).await;
-        let row = node_row(&stack.api().summary().await.unwrap(), VICTIM).unwrap().clone();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
-        assert!(now - row.last_seen_seconds < LATE_MAX_SECONDS, "{now}: {row:?}");
+        check_victim_is_on_time(stack).await;
     }
+}
+
+async fn check_victim_is_on_time(stack: &Stack) {
+    let row = node_row(&stack.api().summary().await.unwrap(), VICTIM).unwrap().clone();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+    assert!(now - row.last_seen_seconds < LATE_MAX_SECONDS, "{now}: {row:?}");
+}
+
+fn subject(kind: &str) -> String {
+    format!("plimsoll.v1.local.normal.{STRANGER}.{kind}")
+}
+
+/// Message number `n` of the stranger: names that never came before, with a sample each.
+fn new_names(n: u64) -> Vec<u8> {
+    let mut histogram = Histogram::default();
+    histogram.record(1_000_000);
+    let name = |i| Series::plain(Operation::new(format!("stranger_{n}_{i}")).unwrap());
+    let histograms: Vec<_> = (0..NAMES_IN_MESSAGE).map(|i| (name(i), histogram.clone())).collect();
+    let mut header = header_of_now(STRANGER);
+    (header.seq, header.totals.recorded) = (Seq(n), n * NAMES_IN_MESSAGE);
+    message(header, Body::Latency(Latency { histograms, ..Latency::default() }))
+}
+
+/// What a node may publish are its own subjects. Whatever it sends there, the others stay exact
+/// and on time, and alerts name what it does.
+#[tokio::test]
+async fn whatever_a_node_sends_under_its_own_name_the_others_stay_exact_and_on_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let site = make_site(dir.path());
+    let mut stack = Stack::start(options(dir.path(), &site)).await.unwrap();
+    let hooks = |least: u64| move |summary: &Summary| fleet_samples(summary, "epoch_hook") >= least;
+    await_summary(stack.api(), "the mesh works", hooks(30)).await.unwrap();
+
+    let config = config(&site, stack.broker().url(), STRANGER);
+    let mut stranger = Publisher::connect_with(config).await.unwrap();
+    // As the victim; of the far future; and what is no message.
+    let bus = |header| message(header, Body::Bus(BusReport::default()));
+    let future = Header { incarnation: Incarnation(u64::MAX), ..header_of_now(STRANGER) };
+    for payload in [bus(header_of_now(VICTIM)), bus(future), b"forged".to_vec()] {
+        stranger.publish(&subject("bus"), payload).await.unwrap();
+    }
+    for n in 1..=NAMES_MESSAGES {
+        stranger.publish(&subject("latency"), new_names(n)).await.unwrap();
+        if n % 20 == 0 {
+            check_victim_is_on_time(&stack).await;
+        }
+    }
+    let ahead = Header { seq: Seq(COUNT_MAX), ..header_of_now(STRANGER) };
+    stranger.publish(&subject("bus"), bus(ahead)).await.unwrap();
+    let api = stack.api().clone();
+    await_firing(&api, &["undecodable", "table_filling"]).await.unwrap();
+    let page = MetricsPage::of(&api).await.unwrap();
+    let refused = page.by_label("plimsoll_aggregator_undecodable_messages_total", "reason");
+    for reason in ["node", "incarnation", "shape"] {
+        assert_eq!(refused.get(reason), Some(&1.0), "{refused:?}");
+    }
+    let drained = stack.drain().await.unwrap();
+    let raw = RawSamples::of_all(stack.stations()).unwrap();
+    for station in stack.stations() {
+        check_station(&drained, station).unwrap();
+    }
+    for name in ["epoch_hook", "kernel_fetch"] {
+        assert_eq!(fleet_samples(&drained, name), raw.count(name), "{name}");
+    }
+    stack.end().await.unwrap();
 }
 
 #[tokio::test]
@@ -159,18 +241,18 @@ async fn with_a_nodes_credentials_nothing_of_another_is_read_or_forged() {
     await_summary(stack.api(), "the mesh works", hooks(30)).await.unwrap();
 
     let mut attacker = Attacker::connect(&site, stack.broker().url()).await;
-    for subject in PUBLISHES.iter().filter(|subject| !subject.starts_with("$JS.API")) {
+    for subject in PUBLISHES.iter().filter(|subject| !subject.starts_with("$JS.")) {
         attacker.publish(subject);
         attacker.await_denial(subject).await;
     }
-    for subject in SUBSCRIPTIONS.iter().filter(|subject| !subject.starts_with("$JS.API")) {
+    for subject in SUBSCRIPTIONS.iter().filter(|subject| !subject.starts_with("$JS.")) {
         let _ended = attacker.bus.listen((*subject).to_owned());
         attacker.await_denial(subject).await;
     }
     // Denials about JetStream's API are no events of a node's: the broker's log has them.
     poll_while_flooding(&stack, &attacker).await;
     let log = stack.broker().log();
-    for subject in PUBLISHES.iter().filter(|subject| subject.starts_with("$JS.API")) {
+    for subject in PUBLISHES.iter().filter(|subject| subject.starts_with("$JS.")) {
         assert!(log.contains(&format!("Subject {subject:?}")), "{log}");
     }
     let drained = stack.drain().await.unwrap();
@@ -208,4 +290,22 @@ async fn an_aggregator_without_its_permissions_names_what_is_denied() {
     aggregator.signal(Signal::SIGTERM);
     let ended = aggregator.end(WAIT).await.unwrap();
     assert!(ended.stderr.contains(named), "{}", ended.stderr);
+}
+
+#[tokio::test]
+async fn rejected_credentials_are_counted_each_time_and_logged_rarely() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = "authorization: { token: right }".to_owned();
+    let broker = Broker::start_with(dir.path(), true, settings).await.unwrap();
+    let flags = ["--set", "bus.token=wrong"];
+    let node = MeshProcess::node_with("n1", dir.path(), &broker.url(), &flags).await.unwrap();
+    let series = "plimsoll_agent_broker_faults_total{cause=\"credentials\"}";
+    let rejected = until("it was rejected again and again", WAIT, async || {
+        let page = MetricsPage::of(&node.api).await.ok()?;
+        page.value(series).filter(|rejected| *rejected >= 5.0)
+    });
+    rejected.await.unwrap();
+    let log = node.log();
+    let lines = log.lines().filter(|line| line.to_lowercase().contains("authorization"));
+    assert_eq!(lines.count(), 1, "{log}");
 }

@@ -124,18 +124,26 @@ fn check_figures(what: &str, shown: &Quantiles, sorted: &[u64]) -> Result<()> {
 /// # Errors
 /// Names the first figure that differs.
 pub fn check_drained(summary: &Summary, stations: &[Station]) -> Result<()> {
-    for station in stations {
-        let raw = RawSamples::of(station)?;
-        ensure!(!raw.is_empty(), "the job of {} sent nothing", station.name);
-        raw.check(summary, &station.name)?;
-        let ledger = &node_row(summary, &station.name)?.ledger;
-        ensure!(ledger.is_settled(), "{} is not settled: {ledger:?}", station.name);
-        ensure!(ledger.lost.is_empty(), "{} lost samples: {ledger:?}", station.name);
-        let own = operation_row(summary, &station.name, PUBLISH).map_or(0, |row| row.total.count);
-        let all = raw.len() + own;
-        ensure!(ledger.merged == all, "{}: {all} samples, but {ledger:?}", station.name);
-    }
+    stations.iter().try_for_each(|station| check_station(summary, station))?;
     RawSamples::of_all(stations)?.check(summary, "")
+}
+
+/// Checks one node of a drained mesh: it shows exactly what its job sent, and its ledger has no
+/// open sample.
+///
+/// # Errors
+/// Names the first figure that differs.
+pub fn check_station(summary: &Summary, station: &Station) -> Result<()> {
+    let raw = RawSamples::of(station)?;
+    ensure!(!raw.is_empty(), "the job of {} sent nothing", station.name);
+    raw.check(summary, &station.name)?;
+    let ledger = &node_row(summary, &station.name)?.ledger;
+    ensure!(ledger.is_settled(), "{} is not settled: {ledger:?}", station.name);
+    ensure!(ledger.lost.is_empty(), "{} lost samples: {ledger:?}", station.name);
+    let own = operation_row(summary, &station.name, PUBLISH).map_or(0, |row| row.total.count);
+    let all = raw.len() + own;
+    ensure!(ledger.merged == all, "{}: {all} samples, but {ledger:?}", station.name);
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A single process of the mesh, on ports that it chooses itself; rows of a summary.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
@@ -9,6 +10,7 @@ use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{Child, log_field, until};
+use plimsoll_schemas::alert::{AlertState, AlertsPage};
 use plimsoll_schemas::summary::{NodeRow, OperationRow, Summary};
 
 use crate::program::program;
@@ -181,4 +183,19 @@ pub async fn await_summary(
     fits: impl Fn(&Summary) -> bool,
 ) -> Result<Summary> {
     until(what, START_WAIT, async || api.summary().await.ok().filter(|summary| fits(summary))).await
+}
+
+/// Waits until an alert of each of these rules fires.
+///
+/// # Errors
+/// When they do not fire in time; names those that do.
+pub async fn await_firing(api: &Api, rules: &[&str]) -> Result<()> {
+    let mut firing = BTreeSet::new();
+    let all = until("all rules fire", START_WAIT, async || {
+        let page: AlertsPage = serde_json::from_str(&api.get("/api/v1/alerts").await.ok()?).ok()?;
+        let rows = page.alerts.into_iter().filter(|row| row.state == AlertState::Firing);
+        firing = rows.map(|row| row.key.rule.to_string()).collect();
+        rules.iter().all(|rule| firing.contains(*rule)).then_some(())
+    });
+    all.await.with_context(|| format!("of {rules:?}; firing: {firing:?}"))
 }

@@ -23,8 +23,15 @@ impl Publisher {
     /// # Errors
     /// When there is no connection in time.
     pub async fn connect(url: String) -> Result<Self> {
-        let mesh = MeshName::new("local")?;
-        let config = BusConfig::new(url, "publisher".to_owned(), mesh);
+        Self::connect_with(BusConfig::new(url, "publisher".to_owned(), MeshName::new("local")?))
+            .await
+    }
+
+    /// Connects as somebody.
+    ///
+    /// # Errors
+    /// When there is no connection in time.
+    pub async fn connect_with(config: BusConfig) -> Result<Self> {
         let (bus, events) = Bus::connect(config)?;
         let mut publisher = Self { bus, events, sent: 0 };
         publisher.await_event(|event| matches!(event, BusEvent::Connected { .. })).await?;

@@ -40,12 +40,16 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(package).parent().expect("the package lies below the root").to_owned()
 }
 
-/// Paths of all files that git tracks or would track, and that exist.
+/// What others have written, and an update replaces.
+const OF_OTHERS: &str = "deploy/advisories/crates/";
+
+/// Paths of all files that git tracks or would track, and that exist, without those of others.
 pub(crate) fn paths() -> Vec<String> {
     let listed = stdout("git", &["ls-files", "-co", "--exclude-standard", "-z"]);
     let root = root();
     let present = listed.split_terminator('\0').filter(|path| root.join(path).is_file());
-    present.map(str::to_owned).collect()
+    let own = present.filter(|path| !path.starts_with(OF_OTHERS));
+    own.map(str::to_owned).collect()
 }
 
 /// The text of a file that is there.

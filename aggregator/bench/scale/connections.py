@@ -13,10 +13,11 @@ NOTHING_LOST = "no sample lost, every node's ledger exact"
 
 
 def section(programs, pinned, quick):
-    """A run with a restart of the broker, long enough for all to return."""
+    """Runs with a restart of the broker, long enough for all to return: without and with TLS."""
     nodes, seconds, restart = (1_000, 45, "10s") if quick else (MANY, 130, "30s")
     flags = ("--connections", str(nodes), "--restart-broker", restart, "--interval", INTERVAL)
-    return [fleet(programs, pinned, nodes, seconds, *flags, kept_every=1)]
+    kinds = [(), ("--secured",)]
+    return [fleet(programs, pinned, nodes, seconds, *flags, *kind, kept_every=1) for kind in kinds]
 
 
 def storm_cores(run):
@@ -36,11 +37,11 @@ def targets(runs):
         restart = run["restart"] or {"back_seconds": None, "connects_per_second_max": None}
         back, rate = restart["back_seconds"], restart["connects_per_second_max"]
         words = "never" if back is None else f"{back:.1f} s"
-        results.append(Result(BACK.name, words, BACK.is_met(back)))
+        results.append(Result(BACK.name + name(run), words, BACK.is_met(back)))
         words = "not measured" if rate is None else f"{rate:.0f}"
-        results.append(Result(RATE.name, words, RATE.is_met(rate)))
+        results.append(Result(RATE.name + name(run), words, RATE.is_met(rate)))
         words = f"{run['lost']} of {run['samples']} samples lost"
-        results.append(Result(NOTHING_LOST, words, run["ledger_exact"] and not run["lost"]))
+        results.append(Result(NOTHING_LOST + name(run), words, run["ledger_exact"] and not run["lost"]))
     return results
 
 
@@ -53,6 +54,10 @@ def tables(runs):
     return [*table(head, rows), "", *(result.line() for result in targets(runs))]
 
 
+def name(run):
+    return ", TLS and a key for each" if run.get("secured") else ""
+
+
 def row(run):
     costs, restart, storm = run.get("processes"), run["restart"] or {}, storm_cores(run)
     used = [f"{costs[name]['cores']:.2f}" if costs else "-" for name in PROCESSES]
@@ -61,7 +66,7 @@ def row(run):
     ]
     back = restart.get("back_seconds")
     return [
-        f"{run['connections']} for {run['seconds']:.0f} s",
+        f"{run['connections']} for {run['seconds']:.0f} s" + name(run),
         f"{run['messages_per_second']:.0f}",
         " / ".join(used),
         "-" if storm is None else f"{storm:.2f}",

@@ -13,7 +13,7 @@ CASES = {
     "one message of the largest size from every node at once": ("--largest", "8s"),
     "1 % of nodes send 100 times a second": ("--fast", "20"),
     "5 % of nodes hostile": ("--hostile", "100"),
-    "1 % of clocks off by years": ("--skewed", "20"),
+    "1 % of clocks off by hours or years": ("--skewed", "20"),
     "half of the fleet restarts at once": ("--restart-nodes", "8s"),
     "a scraper asks for all nodes ten times a second": ("--scrapers", "1"),
 }

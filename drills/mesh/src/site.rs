@@ -13,6 +13,7 @@ use crate::stack::bin_dir;
 
 /// What `deploy/nats` ships.
 const SHIPPED: &str = include_str!("../../../deploy/nats/plimsoll.conf");
+const INCLUDE: &str = "include \"users.conf\"";
 /// An authority and a certificate for 127.0.0.1, valid for two days.
 const CERTIFICATES: &str = "set -e
 new() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \"$@\"; }
@@ -64,12 +65,14 @@ impl Site {
     /// system's and without an address. It has JetStream.
     ///
     /// # Errors
-    /// When the directory's name is no UTF-8.
+    /// When the directory's name is no UTF-8, or the users cannot be read.
     pub fn broker_settings(&self) -> Result<String> {
         let dir = self.dir.to_str().context("the directory's name is no UTF-8")?;
+        // The server looks for it beside its own file.
+        let users = fs::read_to_string(self.dir.join("users.conf"))?;
         let lines: Vec<&str> =
             SHIPPED.lines().filter(|line| !line.starts_with("listen:")).collect();
-        let text = lines.join("\n");
+        let text = lines.join("\n").replace(INCLUDE, &users);
         Ok(text.replace("/etc/nats", dir).replace("/var/lib/nats", &format!("{dir}/nats")))
     }
 
@@ -97,10 +100,15 @@ mod tests {
 
     #[test]
     fn the_shipped_configuration_is_used_below_one_directory() {
-        let site = Site { dir: PathBuf::from("/site") };
-        let settings = site.broker_settings().unwrap();
-        assert!(settings.contains("cert_file: \"/site/server.pem\""), "{settings}");
-        assert!(settings.contains("store_dir: \"/site/nats\""), "{settings}");
+        let dir = std::env::temp_dir().join(format!("plimsoll-site-{}", std::process::id()));
+        fs::create_dir(&dir).unwrap();
+        fs::write(dir.join("users.conf"), "authorization { }").unwrap();
+        let settings = Site { dir: dir.clone() }.broker_settings();
+        fs::remove_dir_all(&dir).unwrap();
+        let (settings, dir) = (settings.unwrap(), dir.display());
+        assert!(settings.contains(&format!("cert_file: \"{dir}/server.pem\"")), "{settings}");
+        assert!(settings.contains(&format!("store_dir: \"{dir}/nats\"")), "{settings}");
+        assert!(settings.contains("\nauthorization { }"), "{settings}");
         assert!(!settings.contains("/etc/") && !settings.contains("\nlisten"), "{settings}");
     }
 }

@@ -51,7 +51,7 @@ pub struct FleetArgs {
     /// possible
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub hostile: u32,
-    /// Number of nodes with a wrong clock: a year ahead, every other one at 1970
+    /// Number of nodes with a wrong clock: 20 hours ahead, every other one at 1970
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub skewed: u32,
     /// Number of nodes with intervals of 10 ms, so that each sends 100 times a second

@@ -24,6 +24,8 @@ pub struct FleetStats {
     pub restarted: u64,
     /// Connections that they share.
     pub connections: u32,
+    /// Whether each is one of TLS with a key of its own.
+    pub secured: bool,
     /// Length of an interval.
     pub interval_seconds: f64,
     /// What everything was drawn from.

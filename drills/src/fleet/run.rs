@@ -251,6 +251,7 @@ fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetSta
         fast: args.fast,
         restarted: ended.nodes.iter().filter(|node| node.runs().count() > 1).count() as u64,
         connections: args.connections,
+        secured: args.secured,
         interval_seconds: args.interval.as_secs_f64(),
         seed: args.seed,
         seconds: f64::from(args.seconds),

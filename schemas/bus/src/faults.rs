@@ -72,6 +72,7 @@ pub(crate) fn explained(text: &str) -> String {
         "IO error" => "connection refused or closed".to_owned(),
         NAME_ERROR => "the host name cannot be resolved".to_owned(),
         "timed out" => "connection timed out".to_owned(),
+        _ if text.contains("Connection refused") => "connection refused".to_owned(),
         _ if text.contains("corrupt message") => {
             format!("the broker does not use TLS ({text})")
         }
@@ -104,7 +105,7 @@ mod tests {
         let latest = |failed, text| faults.latest(&[server("nats://a:1", failed, text)]);
         assert_eq!(latest(0, None), None);
         let refused = "IO error: Connection refused (os error 111)";
-        let expected = (ConnectFault::Refused, "Connection refused (os error 111)".to_owned());
+        let expected = (ConnectFault::Refused, "connection refused".to_owned());
         assert_eq!(latest(1, Some(refused)), Some(expected));
         assert_eq!(latest(1, Some(refused)), None);
         assert_eq!(latest(0, None), None);

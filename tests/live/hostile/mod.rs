@@ -6,5 +6,6 @@ mod files;
 pub(crate) mod forgery;
 mod labels;
 mod lines;
+mod open_broker;
 mod senders;
 mod traffic;

@@ -110,6 +110,11 @@ async fn a_checked_configuration_prints_the_origin_of_every_key() {
     node.args(["--set", "interval.series_max=9"]);
     node.env("PLIMSOLL_NODE_BUS__URL", "nats://elsewhere:4222");
     let outcome = run(node, WAIT).await.unwrap();
+    refused(&outcome, 3, &["bus.url", "no credentials", "bus.allow_open"]);
+    let mut node = command(NODE, &["--config", path, "--check-config", "--mesh", "above"]);
+    node.args(["--set", "interval.series_max=9", "--set", "bus.allow_open=true"]);
+    node.env("PLIMSOLL_NODE_BUS__URL", "nats://elsewhere:4222");
+    let outcome = run(node, WAIT).await.unwrap();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     for line in [
         "configuration is valid",

@@ -26,7 +26,11 @@ pub(in super::super) fn check(
     for BrokerFacts { program, url, report: of } in brokers {
         report.add("broker", Ok(reachable(program, url, of)));
         let Ok(broker) = of else {
-            for name in ["advisories", "jetstream", "permissions", "streams"] {
+            let names: &[&str] = match *program {
+                "aggregator" => &["advisories", "jetstream", "permissions", "streams"],
+                _ => &["advisories", "permissions"],
+            };
+            for name in names {
                 report.add(name, Err(format!("the broker {url} does not answer")));
             }
             continue;
@@ -35,16 +39,18 @@ pub(in super::super) fn check(
         // Both programs of a machine have one broker as a rule.
         if !looked_at.contains(&url.as_str()) {
             report.add("advisories", known_advisories(url, &broker.version));
-            report.add("jetstream", Ok(jetstream(url, broker.jetstream)));
         }
         if *program == "aggregator" {
+            report.add("jetstream", Ok(jetstream(url, broker.jetstream)));
             report.add("streams", streams(broker, nodes));
         }
         looked_at.push(url);
     }
     if !brokers.iter().any(|facts| facts.program == "aggregator") {
         let reason = "only an aggregator may look at streams: give --aggregator-config";
-        report.add("streams", Err(reason.to_owned()));
+        for name in ["jetstream", "streams"] {
+            report.add(name, Err(reason.to_owned()));
+        }
     }
 }
 
@@ -251,7 +257,7 @@ mod tests {
     #[test]
     fn jetstream_that_is_off_or_silent_is_an_error_with_its_mend() {
         for (jetstream, mend) in
-            [(JetStreamState::Absent, "--jetstream"), (JetStreamState::Silent, "$JS.API.>")]
+            [(JetStreamState::Absent, "--jetstream"), (JetStreamState::Silent, "nats-config")]
         {
             let report = checked(BrokerReport { jetstream, ..healthy() });
             let (check, severity, text) = only(&report);

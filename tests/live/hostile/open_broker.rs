@@ -1,0 +1,95 @@
+//! What anyone can do at a broker without users, beside a mesh that works: alerts name each attack,
+//! and no sample of a real node is lost or counted twice.
+
+use std::time::Duration;
+
+use plimsoll_mesh::child::until;
+use plimsoll_mesh::jetstream::JetStreamAdmin;
+use plimsoll_mesh::stack::Stack;
+use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::limits::wire::COUNT_MAX;
+use plimsoll_schemas::summary::LedgerPage;
+use plimsoll_schemas::wire::{Body, Bus, Header};
+use plimsoll_tests::jobs::with_jobs;
+use plimsoll_tests::metrics_page::MetricsPage;
+use plimsoll_tests::oracle::check_drained;
+use plimsoll_tests::process::{await_firing, await_summary, fleet_samples, node_row};
+use plimsoll_tests::publisher::Publisher;
+use serde_json::json;
+
+use super::forgery::{header_of_now, message};
+
+const WAIT: Duration = Duration::from_secs(20);
+const VICTIM: &str = "node-1";
+/// More incarnations than an aggregator keeps of a node.
+const INCARNATIONS: u32 = 300;
+/// Nodes that do not exist: more than 80 % of the table.
+const GHOSTS: u64 = 13_500;
+
+fn subject(node: &str) -> String {
+    format!("plimsoll.v1.local.normal.{node}.bus")
+}
+
+fn bus(header: Header) -> Vec<u8> {
+    message(header, Body::Bus(Bus::default()))
+}
+
+async fn present_incarnation(stack: &Stack) -> Incarnation {
+    let page = stack.api().get("/api/v1/ledger").await.unwrap();
+    let page: LedgerPage = serde_json::from_str(&page).unwrap();
+    let node = page.nodes.iter().find(|node| node.node == VICTIM).unwrap();
+    Incarnation(node.runs.iter().map(|run| run.incarnation).max().unwrap())
+}
+
+/// Waits until the aggregator has refused as many messages for this reason.
+async fn await_refused(stack: &Stack, reason: &str, count: f64) {
+    let series = format!("plimsoll_aggregator_undecodable_messages_total{{reason=\"{reason}\"}}");
+    let refused = until(&series, WAIT, async || {
+        let refused = MetricsPage::of(stack.api()).await.ok()?.value(&series)?;
+        (refused >= count).then_some(())
+    });
+    refused.await.unwrap();
+}
+
+#[tokio::test]
+async fn alerts_name_each_attack_at_an_open_broker_and_no_sample_is_lost() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
+    let enough = |least: u64| move |summary: &_| fleet_samples(summary, "epoch_hook") >= least;
+    await_summary(stack.api(), "the mesh works", enough(30)).await.unwrap();
+    let mut anyone = Publisher::connect(stack.broker().url()).await.unwrap();
+
+    // All that follows the real incarnation would look old.
+    for n in 0..INCARNATIONS {
+        let header =
+            Header { incarnation: Incarnation(u64::MAX - u64::from(n)), ..header_of_now(VICTIM) };
+        anyone.publish(&subject(VICTIM), bus(header)).await.unwrap();
+    }
+    await_refused(&stack, "incarnation", f64::from(INCARNATIONS)).await;
+    await_firing(stack.api(), &["undecodable"]).await.unwrap();
+
+    // Its totals would stand until the real numbers reached it.
+    let incarnation = present_incarnation(&stack).await;
+    let header = Header { incarnation, seq: Seq(COUNT_MAX), ..header_of_now(VICTIM) };
+    anyone.publish(&subject(VICTIM), bus(header)).await.unwrap();
+    await_refused(&stack, "sequence", 1.0).await;
+
+    for n in 0..GHOSTS {
+        let node = format!("ghost-{n}");
+        anyone.publish(&subject(&node), bus(header_of_now(&node))).await.unwrap();
+    }
+    await_firing(stack.api(), &["table_filling"]).await.unwrap();
+
+    let mut jetstream = JetStreamAdmin::connect(&stack.broker().url()).unwrap();
+    for stream in ["normal", "emergency"] {
+        let purge = format!("STREAM.PURGE.PLIMSOLL_local_{stream}");
+        let purged = jetstream.request(&purge, &json!({})).unwrap();
+        assert_eq!(purged["success"], true, "{purged}");
+    }
+    let before = fleet_samples(&stack.api().summary().await.unwrap(), "epoch_hook");
+    let summary = await_summary(stack.api(), "it goes on", enough(before + 60)).await.unwrap();
+    assert!(node_row(&summary, VICTIM).is_ok());
+    let drained = stack.drain().await.unwrap();
+    check_drained(&drained, stack.stations()).unwrap();
+    stack.end().await.unwrap();
+}
