@@ -41,6 +41,7 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   plimsoll-aggregator --nats nats://broker:4222 --alertmanager http://127.0.0.1:9093
   plimsoll-aggregator --config /etc/plimsoll/aggregator.toml --check-config
+  plimsoll-aggregator --set confirm.key_file=/etc/plimsoll/confirm.key  # sign confirmations
   PLIMSOLL_AGGREGATOR_HTTP__ADDRESS=0.0.0.0:9900 plimsoll-aggregator
   plimsoll-aggregator --print-config > aggregator.toml    # every key with its default
   plimsoll-aggregator --print-rules                       # the shipped budgets and thresholds

@@ -66,6 +66,7 @@ const EXAMPLES: &str = "Examples:
   plimsoll-node --otlp                                    # for jobs with an OpenTelemetry SDK
   plimsoll-node --spool /var/lib/plimsoll                 # unsent messages survive a crash
   plimsoll-node --history /var/lib/plimsoll/history       # its own past, by the second
+  plimsoll-node --set confirm.key_file=/etc/plimsoll/confirm.key  # refuse forged confirmations
   PLIMSOLL_NODE_BUS__URL=nats://broker:4222 plimsoll-node
   plimsoll-node --print-config > node.toml                # every key, its default and meaning
   echo 'epoch_hook:12.5|ms' > /dev/udp/127.0.0.1/8125     # one sample, from bash

@@ -161,6 +161,10 @@ checked_name!(
     NodeName, "node name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
 );
 checked_name!(
+    /// The name of one aggregator; unique within its mesh.
+    AggregatorName, "aggregator name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
+);
+checked_name!(
     /// The name of one rule or budget.
     RuleName, "rule name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
 );
@@ -185,13 +189,21 @@ impl NodeName {
     /// becomes `-`, and a name that is too long is cut. `None` when nothing is left.
     #[must_use]
     pub fn from_host(host: &str) -> Option<Self> {
-        let name: String = host
-            .chars()
-            .take(TOKEN_BYTES_MAX)
-            .map(|c| if token_char(c) { c } else { '-' })
-            .collect();
-        Self::new(name).ok()
+        Self::new(token_of_host(host)).ok()
     }
+}
+
+impl AggregatorName {
+    /// A host's name as an aggregator's name, as that of a node.
+    #[must_use]
+    pub fn from_host(host: &str) -> Option<Self> {
+        Self::new(token_of_host(host)).ok()
+    }
+}
+
+fn token_of_host(host: &str) -> String {
+    let allowed = |c| if token_char(c) { c } else { '-' };
+    host.chars().take(TOKEN_BYTES_MAX).map(allowed).collect()
 }
 
 /// Checks text that must be one token of a subject.

@@ -144,6 +144,12 @@ figures! {
         /// 1 while it has a spool that cannot be written, so that what it holds would not outlive
         /// its process; 0 without a spool.
         SpoolNotDurable "spool_not_durable",
+        /// Messages whose id someone else had used in a stream before the node did, within the last
+        /// five minutes.
+        TakenIds "taken_ids",
+        /// Confirmations that it refused within the last five minutes: without the signature of an
+        /// aggregator, sent once more, or of messages that it never sent.
+        ConfirmationsRefused "confirmations_refused",
         /// The latest round trip to the broker.
         RoundTripSeconds "round_trip_seconds",
         /// By how much its way to the broker is slower than that of half of the mesh: its latest

@@ -30,10 +30,10 @@ const NODE_WRITTEN: &str = "plimsoll_agent_history_messages_total";
 const FAILURES: &str = "plimsoll_aggregator_checkpoint_failures_total{reason=\"history\"}";
 
 /// A file system of 16 MiB.
-struct SmallDisk(PathBuf);
+pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 impl SmallDisk {
-    fn mount(at: PathBuf) -> Self {
+    pub(crate) fn mount(at: PathBuf) -> Self {
         std::fs::create_dir(&at).unwrap();
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", "size=16m", "tmpfs"]).arg(&at);
@@ -42,12 +42,12 @@ impl SmallDisk {
         Self(at)
     }
 
-    fn ballast(&self) -> PathBuf {
+    pub(crate) fn ballast(&self) -> PathBuf {
         self.0.join("ballast")
     }
 
     /// Leaves room for nothing.
-    fn fill(&self) {
+    pub(crate) fn fill(&self) {
         let mut file = File::options().create(true).append(true).open(self.ballast()).unwrap();
         loop {
             match file.write(&[7; 4_096]) {
@@ -67,7 +67,7 @@ impl Drop for SmallDisk {
 }
 
 /// Samples of many operations, which jobs have not sent before.
-fn send_others(socket: &Path) {
+pub(crate) fn send_others(socket: &Path) {
     let client = UnixDatagram::unbound().unwrap();
     client.connect(socket).unwrap();
     for operation in 0..OPERATIONS {

@@ -52,13 +52,14 @@ impl MeshProcess {
         Self::started(Child::start(name, dir, command)?, socket).await
     }
 
-    /// An aggregator of the mesh `local`.
+    /// An aggregator of the mesh `local` that confirms what it has in memory.
     ///
     /// # Errors
     /// When it does not start; the text holds its log.
     pub async fn aggregator(dir: &Path, broker: &str) -> Result<Self> {
         let mut command = program("plimsoll-aggregator")?;
         command.args(["--mesh", "local", "--nats", broker, "--http", "127.0.0.1:0"]);
+        command.args(["--set", "confirm.without_state=true"]);
         Self::started(Child::start("second-aggregator", dir, command)?, PathBuf::new()).await
     }
 

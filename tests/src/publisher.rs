@@ -61,9 +61,22 @@ impl Publisher {
     /// # Errors
     /// When the broker rejects it.
     pub async fn publish(&mut self, subject: &str, payload: Vec<u8>) -> Result<()> {
+        let message_id = format!("publisher-{}", self.sent + 1);
+        self.publish_as(subject, message_id, payload).await
+    }
+
+    /// The same under an id of the caller's choice.
+    ///
+    /// # Errors
+    /// When the broker rejects it.
+    pub async fn publish_as(
+        &mut self,
+        subject: &str,
+        message_id: String,
+        payload: Vec<u8>,
+    ) -> Result<()> {
         self.sent += 1;
         let token = self.sent;
-        let message_id = format!("publisher-{token}");
         let payload = Bytes::from(payload);
         let outgoing = Publish {
             ticket: Ticket(token),

@@ -1,6 +1,7 @@
 //! Aggregator settings and their defaults. Only files that the settings name for secrets are read
 //! here; receivers are checked by `io::notify`.
 
+mod confirm;
 mod history;
 mod notifications;
 mod notify;
@@ -22,6 +23,7 @@ use url::Url;
 use crate::core::fleet::Definition;
 use crate::limits::{DECODE_THREADS_MAX, PAGE_URL_BYTES_MAX};
 
+pub use confirm::ConfirmSettings;
 pub use history::HistorySettings;
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
@@ -66,6 +68,8 @@ pub struct Config {
     pub metrics: Metrics,
     /// Content of notifications.
     pub notifications: Notifications,
+    /// Confirmations to nodes.
+    pub confirm: ConfirmSettings,
     /// The state file.
     pub state: State,
     /// The history file.
@@ -127,8 +131,8 @@ pub struct WindowSpans {
 pub struct State {
     /// State file, created if it is missing; its directory must exist. Without it the state is
     /// kept in memory, a restart reads the streams from their beginning, nodes get confirmations
-    /// for state in memory, and breaches between two runs raise no alert. Costs a write of all
-    /// changes, at most once a second.
+    /// only with `confirm.without_state`, and breaches between two runs raise no alert. Costs a
+    /// write of all changes, at most once a second.
     pub path: Option<PathBuf>,
 }
 
@@ -162,6 +166,7 @@ impl Default for Config {
             webhook: Vec::new(),
             metrics: Metrics::default(),
             notifications: Notifications::default(),
+            confirm: ConfirmSettings::default(),
             state: State::default(),
             history: HistorySettings::default(),
             log: LogSettings::default(),
@@ -278,6 +283,7 @@ impl Config {
         self.http.token()?;
         self.http.check()?;
         self.log.check()?;
+        self.confirm.check()?;
         self.windows.check()?;
         self.rules.check()?;
         self.history.check(self.state.path.is_some())?;
@@ -323,6 +329,7 @@ impl Config {
             webhook,
             metrics,
             notifications,
+            confirm,
             state,
             history,
             log,
@@ -337,6 +344,7 @@ impl Config {
             ("webhook", *webhook == other.webhook),
             ("metrics", *metrics == other.metrics),
             ("notifications", *notifications == other.notifications),
+            ("confirm", *confirm == other.confirm),
             ("state", *state == other.state),
             ("history", *history == other.history),
             ("log", *log == other.log),

@@ -12,8 +12,9 @@ use std::ops::Bound::{Excluded, Unbounded};
 use crate::limits::{CONFIRM_PAUSE, CONFIRMATIONS_AT_ONCE_MAX};
 use bytes::Bytes;
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::time::{Mono, Now};
 
+use super::issuer::Issuer;
 use crate::core::durable::{CommonTerms, ConfirmationStats, PendingConfirmation};
 
 /// Pending confirmations; no more than there are nodes.
@@ -46,16 +47,18 @@ impl Confirmations {
     /// Sends a batch if it is due; `send` returns false when the connection accepts no more.
     pub(super) fn send_batch(
         &mut self,
-        now: Mono,
+        now: Now,
         common: &CommonTerms,
+        issuer: &mut Issuer,
         mut send: impl FnMut(&NodeName, Bytes) -> bool,
     ) {
-        if now < self.next_at || self.pending.is_empty() {
+        if now.mono < self.next_at || self.pending.is_empty() {
             return;
         }
-        self.next_at = now.plus(CONFIRM_PAUSE);
+        self.next_at = now.mono.plus(CONFIRM_PAUSE);
+        issuer.refresh(now.mono);
         let mut room = CONFIRMATIONS_AT_ONCE_MAX;
-        self.send_while(now, common, |node, payload| {
+        self.send_while(now, common, issuer, |node, payload| {
             let sent = room > 0 && send(node, payload);
             room -= usize::from(sent);
             sent
@@ -64,12 +67,14 @@ impl Confirmations {
 
     fn send_while(
         &mut self,
-        now: Mono,
+        now: Now,
         common: &CommonTerms,
+        issuer: &mut Issuer,
         mut send: impl FnMut(&NodeName, Bytes) -> bool,
     ) {
         while let Some(next) = self.next() {
-            if !send(&next.node, Bytes::from(next.encode(now, common))) {
+            let bytes = issuer.encode(next.confirmation(now.mono, common), now);
+            if !send(&next.node, bytes) {
                 return;
             }
             let node = next.node.clone();
@@ -125,7 +130,8 @@ mod tests {
     /// Sends as many as there is room for at second 10: node and age of each.
     fn send(confirmations: &mut Confirmations, mut room: usize) -> Vec<(String, u64)> {
         let mut sent = Vec::new();
-        confirmations.send_while(at(10), &CommonTerms::default(), |node, payload| {
+        let (now, issuer) = (Now { mono: at(10), ..start() }, &mut Issuer::unsigned());
+        confirmations.send_while(now, &CommonTerms::default(), issuer, |node, payload| {
             let takes = room > 0;
             room -= usize::from(takes);
             if takes {

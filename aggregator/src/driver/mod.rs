@@ -11,6 +11,7 @@
 mod broker;
 mod confirmations;
 mod evaluations;
+mod issuer;
 mod notifications;
 mod orders;
 mod read_views;
@@ -50,6 +51,7 @@ use crate::io::rules::{Found, Watch};
 use broker::Broker;
 use confirmations::Confirmations;
 use evaluations::Evaluations;
+use issuer::Issuer;
 use notifications::Notifications;
 use read_views::ReadViews;
 use regressions::Regressions;
@@ -81,6 +83,7 @@ struct Driver {
     lanes: Lanes,
     checkpointer: Checkpointer,
     confirmations: Confirmations,
+    issuer: Issuer,
     notifications: Notifications,
     rules: RuleReload,
     views: ReadViews,
@@ -137,6 +140,7 @@ impl Driver {
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
+        let issuer = Issuer::of(config).map_err(fail(Exit::Configuration))?;
         let (checkpointer, core) = restore(config, rules, clock.now())?;
         let page_url = config.http.page_url(server.address()).map_err(fail(Exit::Configuration))?;
         let dashboard = config.notifications.dashboard(&page_url);
@@ -156,6 +160,7 @@ impl Driver {
             rules: RuleReload::new(watch, clock.now().wall),
             notifications: Notifications::new(config.mesh.clone(), notifier),
             confirmations: Confirmations::default(),
+            issuer,
             views: ReadViews::default(),
             evaluations: Evaluations::default(),
             regressions: Regressions::default(),
@@ -208,7 +213,7 @@ impl Driver {
         let reader = || self.checkpointer.history().cloned();
         self.regressions.start_if_due(now, self.core.rules(), reader);
         self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
-        self.confirm(now.mono);
+        self.confirm(now);
         self.notifications.send(&mut self.core, &self.broker, now);
         self.on_ready();
         self.views.drop_stale(now.mono);
@@ -221,7 +226,7 @@ impl Driver {
     async fn end(mut self) {
         let now = self.clock.now();
         self.checkpointer.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
-        self.confirm(Mono(u64::MAX));
+        self.confirm(Now { mono: Mono(u64::MAX), ..now });
         self.notifications.end().await;
         drop(self.asker);
         // A broker that does not answer is not waited for: its streams hold what counts.
@@ -305,14 +310,14 @@ impl Driver {
     }
 
     /// Confirms to nodes what is stored.
-    fn confirm(&mut self, now: Mono) {
+    fn confirm(&mut self, now: Now) {
         self.confirmations.offer(self.checkpointer.take_confirmations());
         if !self.broker.is_connected() {
             return self.confirmations.discard();
         }
         let (bus, mesh) = (self.broker.bus(), &self.mesh);
         let common = self.core.common_terms();
-        self.confirmations.send_batch(now, &common, |node, payload| {
+        self.confirmations.send_batch(now, &common, &mut self.issuer, |node, payload| {
             let subject = confirm_subject(mesh, node);
             bus.publish_unacknowledged(UnacknowledgedMessage {
                 subject,
@@ -491,6 +496,7 @@ fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Cor
     let files = StateFiles {
         state: config.state.path.as_deref(),
         history: history.map(|path| (path, config.history.bounds())),
+        confirms_memory: config.confirm.without_state,
     };
     let opened = Checkpointer::open(&files, &mesh, now.wall)
         .map_err(|error| StartError { exit: Exit::Configuration, message: error.to_string() })?;

@@ -125,9 +125,10 @@ impl Aggregator {
     async fn start(dir: &Path, broker: &Broker, state: Option<&Path>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll-aggregator"));
         command.args(["--mesh", "m", "--nats", &broker.url(), "--http", "127.0.0.1:0"]);
-        if let Some(state) = state {
-            command.arg("--state").arg(state);
-        }
+        match state {
+            Some(state) => command.arg("--state").arg(state),
+            None => command.args(["--set", "confirm.without_state=true"]),
+        };
         let log = format!("aggregator-{}", std::fs::read_dir(dir).unwrap().count());
         let child = Child::start(&log, dir, command).unwrap();
         let http = until("it logs its address", WAIT, async || {

@@ -21,6 +21,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_agent_rerouting",
         "plimsoll_agent_suspect_unit_info",
         "plimsoll_agent_suspect_unit_operations",
+        "plimsoll_agent_taken_message_ids_total",
     ),
     "a detail for a search once another panel shows that something is wrong": (
         "plimsoll_agent_broker_advisories",
@@ -105,6 +106,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_aggregator_backlog_seconds_total",
         "plimsoll_aggregator_backlogs_total",
         "plimsoll_aggregator_checkpoints_total",
+        "plimsoll_aggregator_confirming",
         "plimsoll_aggregator_pages_total",
         "plimsoll_aggregator_views_total",
         "plimsoll_budget_value_high_seconds",

@@ -541,6 +541,13 @@ def _bus() -> Row:
                 _sensor("rejected_lines_total", "{{reason}}", "reason"),
             ),
             lines(
+                "Messages distrusted",
+                "Ids of its messages that someone else had used, and confirmations that it refused.",
+                "none",
+                _sensor("taken_message_ids_total", "ids taken"),
+                _sensor("refused_confirmations_total", "confirmations: {{reason}}", "reason"),
+            ),
+            lines(
                 "Restarted tasks",
                 "Tasks and threads of the node that ended and were started again.",
                 "none",

@@ -120,7 +120,8 @@ class Programs:
     def aggregator(self, stack, folder, url):
         """An aggregator behind that broker, which confirms the messages of nodes."""
         http = f"127.0.0.1:{free_port(socket.SOCK_STREAM)}"
-        command = [str(self.target / "release/plimsoll-aggregator"), "--nats", url, "--http", http]
+        command = [str(self.target / "release/plimsoll-aggregator"), "--nats", url, "--http", http,
+                   "--set", "confirm.without_state=true"]
         process = Process(stack, folder / "aggregator.log", command)
         process.wait_until(lambda: answers(f"http://{http}/readyz"))
 

@@ -64,6 +64,8 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
         limits,
         mesh_nodes: 0,
         readings_missing: false,
+        withheld: false,
+        issue: None,
     };
     assert_eq!(core.on_confirmation(now, &confirmation::encode(&given)), Ok(()));
     (core, now)

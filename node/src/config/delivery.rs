@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::limits;
 use serde::Deserialize;
 
+use super::confirm::ConfirmSettings;
 use crate::core::outbox::OutboxBounds;
 use crate::core::outbox::Thresholds;
 use crate::core::outbox::UnconfirmedBounds;
@@ -230,6 +231,7 @@ pub(super) fn spool_checks(
 /// The outbox's bounds.
 pub(super) fn bounds(
     outbox: &OutboxSettings,
+    confirm: &ConfirmSettings,
     emergency: &EmergencySettings,
     breaker: &BreakerSettings,
     dead_letter: &DeadLetterSettings,
@@ -254,6 +256,7 @@ pub(super) fn bounds(
         unconfirmed: UnconfirmedBounds {
             messages: outbox.unconfirmed_messages,
             bytes: outbox.unconfirmed_bytes,
+            required: confirm.required,
         },
         ttl: (outbox.ttl_seconds > 0).then(|| Duration::from_secs(outbox.ttl_seconds)),
     }

@@ -14,6 +14,7 @@ use serde::Deserialize;
 use crate::core::Bounds;
 use crate::core::intake::Rules;
 
+mod confirm;
 mod delivery;
 mod endpoint;
 mod hardware;
@@ -27,6 +28,7 @@ mod scrape;
 mod watch;
 
 use self::optional::address_or_none;
+pub use confirm::ConfirmSettings;
 pub use delivery::{
     BreakerSettings, DeadLetterSettings, EmergencySettings, OutboxSettings, SpoolSettings,
 };
@@ -77,6 +79,8 @@ pub struct Config {
     pub breaker: BreakerSettings,
     /// When a refused message becomes a dead letter.
     pub dead_letter: DeadLetterSettings,
+    /// Which confirmations are believed, and how many it takes.
+    pub confirm: ConfirmSettings,
     /// Spool on disk.
     pub spool: SpoolSettings,
     /// History on disk.
@@ -124,6 +128,7 @@ impl Default for Config {
             emergency: EmergencySettings::default(),
             breaker: BreakerSettings::default(),
             dead_letter: DeadLetterSettings::default(),
+            confirm: ConfirmSettings::default(),
             spool: SpoolSettings::default(),
             history: HistorySettings::default(),
             hardware: HardwareSettings::default(),
@@ -154,6 +159,7 @@ impl Config {
     pub fn check(&self) -> Result<(), String> {
         self.check_ranges()?;
         self.listen.check()?;
+        self.confirm.check()?;
         self.spool.check()?;
         self.history.check()?;
         self.rules()?;
@@ -222,6 +228,7 @@ impl Config {
             rules: self.rules().unwrap_or_default(),
             outbox: delivery::bounds(
                 &self.outbox,
+                &self.confirm,
                 &self.emergency,
                 &self.breaker,
                 &self.dead_letter,
@@ -312,6 +319,9 @@ mod tests {
             ("[breaker]\nopen_seconds = 0", "breaker.open_seconds"),
             ("[dead_letter]\nrefusals = 0", "dead_letter.refusals"),
             ("[dead_letter]\nevery_seconds = 0", "dead_letter.every_seconds"),
+            ("[confirm]\nrequired = 0", "confirm.required must lie between 1 and 4"),
+            ("[confirm]\nrequired = 5", "confirm.required"),
+            ("[confirm]\nkey_file = 'absent.key'", "confirm.key_file: absent.key: "),
             ("[hardware]\nroot = 'host'", "hardware.root"),
             ("[hardware]\ninterval_ms = 99", "hardware.interval_ms must lie between 100"),
             ("[hardware]\ninterval_ms = 60001", "hardware.interval_ms must lie between 100"),

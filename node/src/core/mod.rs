@@ -5,7 +5,7 @@
 //! turns what was recorded into drafts for the [`outbox`]; `seal` encodes a draft when the outbox
 //! may send it; the [`spool`] keeps what the outbox holds on disk, and the [`history`] what was
 //! sealed. The `ledger` counts what was recorded, sealed and lost. [`departure`] bounds the
-//! shutdown and is used by the driver.
+//! shutdown and is used by the driver. `confirmers` decides which confirmations are believed.
 //!
 //! The driver calls an `on_*` method for each event, then takes what is to be done:
 //! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_note`],
@@ -17,6 +17,7 @@
 
 mod bounds;
 mod clock_steps;
+mod confirmers;
 pub mod departure;
 pub mod history;
 mod identity;
@@ -44,10 +45,12 @@ use plimsoll_schemas::time::{Mono, Now, nanos};
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 use plimsoll_schemas::wire::confirmation::{self, Confirmation, ConfirmedIncarnation};
 use plimsoll_schemas::wire::frame::Frame;
+use plimsoll_schemas::wire::signature::ConfirmKey;
 use plimsoll_schemas::wire::{Body, Bus, NotedRun};
 
 pub use bounds::Bounds;
 use clock_steps::ClockSteps;
+use confirmers::Confirmers;
 use history::Record;
 pub use identity::Identity;
 use intake::otlp::{Encoding, Malformed, Outcome, Signal};
@@ -57,7 +60,8 @@ use intake::{ClosedInterval, Intake, Reject};
 use ledger::{Ledger, SampleCount};
 use open_readings::OpenReadings;
 use outbox::{
-    DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, Outbox, Priority, SealedMessage,
+    DeadLetter, DeadLetterReason, Draft, ForgedConfirmation, MessageNonce, Outbox, Priority,
+    SealedMessage,
 };
 use priority::ReportedStates;
 use seal::Sealer;
@@ -87,6 +91,7 @@ pub struct Core {
     sent_readings: SentReadings,
     /// States in the latest messages.
     reported: ReportedStates,
+    confirmers: Confirmers,
     confirmations: ConfirmationStats,
     connections: u64,
     denials: u64,
@@ -128,6 +133,7 @@ impl Core {
             hardware: OpenReadings::default(),
             sent_readings: SentReadings::default(),
             reported: ReportedStates::default(),
+            confirmers: Confirmers::default(),
             confirmations: ConfirmationStats::default(),
             connections: 0,
             denials: 0,
@@ -143,6 +149,14 @@ impl Core {
             leaving: false,
             emptied: None,
         }
+    }
+
+    /// Sets what makes the ids of this incarnation's messages unpredictable, before anything of it
+    /// is sealed. Without it they are not.
+    #[must_use]
+    pub fn with_nonce(mut self, nonce: MessageNonce) -> Self {
+        self.sealer.set_nonce(nonce);
+        self
     }
 
     /// Records one datagram of newline-separated DogStatsD lines. A bad line is rejected alone; a
@@ -248,7 +262,9 @@ impl Core {
                 self.outbox.on_disconnected();
             }
             BusEvent::RoundTrip(span) => self.on_round_trip(*span),
-            BusEvent::Acknowledged { ticket, .. } => self.on_acknowledged(now, *ticket),
+            BusEvent::Acknowledged { ticket, duplicate } => {
+                self.on_acknowledged(now, *ticket, *duplicate);
+            }
             BusEvent::Refused { ticket, reason } => self.on_refused(now, *ticket, reason),
             BusEvent::Denied { publish, .. } => {
                 self.denials += 1;
@@ -305,15 +321,24 @@ impl Core {
     /// The time from the outbox to the acknowledgement is itself recorded as a latency, unless the
     /// node is leaving: then no later snapshot could carry it. What was enqueued before the present
     /// connection was made is not recorded: a broker that restarts is no slow publishing.
-    fn on_acknowledged(&mut self, now: Now, ticket: Ticket) {
+    fn on_acknowledged(&mut self, now: Now, ticket: Ticket, duplicate: bool) {
         let given_up = self.outbox.on_letter_stored(ticket);
         self.on_given_up(given_up);
-        let Some(enqueued) = self.outbox.on_acknowledged(now.mono, ticket) else { return };
+        let enqueued = match duplicate {
+            true => self.outbox.on_duplicate(now.mono, ticket),
+            false => self.outbox.on_acknowledged(now.mono, ticket),
+        };
+        let Some(enqueued) = enqueued else { return };
         if !self.leaving && enqueued >= self.connected_at {
             let latency_ns = nanos(now.mono.since(enqueued));
             let is_recorded = self.intake.on_own_latency(&self.publish_operation, latency_ns);
             self.own_open += u64::from(is_recorded);
         }
+    }
+
+    /// From here on only confirmations with this key count.
+    pub fn set_confirm_key(&mut self, key: ConfirmKey) {
+        self.confirmers.set_key(key);
     }
 
     /// Applies a confirmation of an aggregator: what is stored, and over which limits samples are
@@ -324,6 +349,7 @@ impl Core {
     pub fn on_confirmation(&mut self, now: Now, payload: &[u8]) -> Result<(), &'static str> {
         let decoded = confirmation::decode(self.sealer.node(), payload);
         let applied = decoded.map_err(|error| error.reason()).and_then(|confirmation| {
+            self.confirmers.check(now.mono, self.sealer.mesh(), payload, &confirmation)?;
             let confirmed = self.outbox.on_confirmation(now.mono, &confirmation);
             confirmed.map_err(|ForgedConfirmation| FORGED)?;
             self.intake.on_limits(now.mono, &confirmation.limits);
@@ -332,6 +358,9 @@ impl Core {
             }
             if confirmation.readings_missing {
                 self.sent_readings.on_missing();
+            }
+            if confirmation.withheld {
+                return Ok(());
             }
             if self.are_orphans_confirmed(&confirmation) {
                 self.spool.set_orphans(Vec::new());
@@ -699,6 +728,12 @@ impl Core {
         self.leaving
     }
 
+    /// Times that the id of a message was found to be taken.
+    #[must_use]
+    pub fn taken_ids(&self) -> u64 {
+        self.outbox.taken_ids()
+    }
+
     /// Whether messages can be sent.
     #[must_use]
     pub fn is_connected(&self) -> bool {
@@ -751,6 +786,7 @@ impl Core {
             rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
             recorded: self.ledger.totals().recorded,
             recorded_own: self.ledger.recorded_own(),
+            confirmations_refused: self.confirmations.by_reason(),
             spooled: Some(self.spool.outlives_process()),
             spool_durable: self.spool.durable(),
             former: self.spool.orphans().into(),

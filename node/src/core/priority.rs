@@ -45,6 +45,8 @@ impl ReportedStates {
                 bus.refused,
                 bus.kernel_dropped,
                 bus.reconnects,
+                bus.taken_ids,
+                bus.confirmations_refused_sum(),
             )
         };
         let is_same = states(&std::mem::replace(&mut self.bus, bus.clone())) == states(bus);
@@ -122,6 +124,7 @@ mod tests {
             Bus { dropped: 1, ..quiet.clone() },
             Bus { refused: 1, ..quiet.clone() },
             Bus { kernel_dropped: 1, ..quiet.clone() },
+            Bus { taken_ids: 1, ..quiet.clone() },
             Bus { reconnects: 1, ..quiet.clone() },
         ] {
             assert_eq!(reported.priority_of_bus(&changed), Priority::Normal, "{changed:?}");

@@ -1,32 +1,40 @@
 //! Turns a draft into a message: subject, header and encoded bytes. Owns the identity and the
 //! incarnation that every message of this process states; numbers and totals are its caller's.
 //!
-//! DESIGN N13, N16.
+//! DESIGN N13, N16, N80.
 
 use bytes::Bytes;
-use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
+use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Seq};
 use plimsoll_schemas::subject::{Lane, SnapshotKind, SnapshotSubject, dead_subject};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::{self, Body, Header, Totals};
 
 use super::identity::Identity;
-use super::outbox::{DeadLetter, DeadLetterReason, Draft, SealedMessage};
+use super::outbox::{
+    DeadLetter, DeadLetterReason, Draft, IdOf, MessageNonce, SealedMessage, message_id,
+};
 
 /// Seals the messages of one incarnation.
 pub(super) struct Sealer {
     identity: Identity,
     incarnation: Incarnation,
+    nonce: MessageNonce,
 }
 
 impl Sealer {
     pub(super) fn new(identity: Identity, incarnation: Incarnation) -> Self {
-        Self { identity, incarnation }
+        Self { identity, incarnation, nonce: MessageNonce::default() }
     }
 
     /// The incarnation that it seals for.
     pub(super) fn incarnation(&self) -> Incarnation {
         self.incarnation
+    }
+
+    /// The mesh's name.
+    pub(super) fn mesh(&self) -> &MeshName {
+        &self.identity.mesh
     }
 
     /// The node's name.
@@ -46,6 +54,11 @@ impl Sealer {
     /// Changes the incarnation before anything of it was sealed.
     pub(super) fn set_incarnation(&mut self, incarnation: Incarnation) {
         self.incarnation = incarnation;
+    }
+
+    /// Sets what makes the ids of its messages unpredictable.
+    pub(super) fn set_nonce(&mut self, nonce: MessageNonce) {
+        self.nonce = nonce;
     }
 
     /// The message with number `seq`; the caller uses each number once and in order.
@@ -81,6 +94,7 @@ impl Sealer {
             produced: draft.produced,
             last: draft.last,
             sealed_at: now,
+            nonce: self.nonce,
         }
     }
 
@@ -116,6 +130,7 @@ impl Sealer {
             produced: 1,
             last: true,
             sealed_at: now,
+            nonce: self.nonce,
         }
     }
 
@@ -143,7 +158,7 @@ impl Sealer {
             _ => message.payload,
         };
         // The same for every attempt, so that a stream keeps one letter of a message.
-        let message_id = format!("{node}-{incarnation}-{seq}-dead");
+        let message_id = message_id(node.as_str(), (incarnation, seq), IdOf::Letter, message.nonce);
         Publish { ticket, subject: self.dead_subject(), message_id, headers, payload }
     }
 

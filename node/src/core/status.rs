@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::ids::{LossReason, Operation};
 use plimsoll_schemas::wire::{Bus, Totals};
 
 use super::intake::IntakeStats;
@@ -17,6 +17,14 @@ pub struct ConfirmationStats {
     pub accepted: u64,
     /// Confirmations that could not be read or cannot be true, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
+}
+
+impl ConfirmationStats {
+    /// Those that were rejected, as a bus message has them.
+    pub(super) fn by_reason(&self) -> BTreeMap<LossReason, u64> {
+        let reason = |reason| LossReason::new(reason).expect("a constant of letters");
+        self.rejected.iter().map(|(of, n)| (reason(of), *n)).collect()
+    }
 }
 
 /// A node's statistics at one time.

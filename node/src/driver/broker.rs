@@ -127,7 +127,9 @@ impl Broker {
             }
         }
         self.faults.on_event(event);
+        let taken = core.taken_ids();
         core.on_bus_event(now, event);
+        log_taken_id(taken, core.taken_ids());
     }
 
     /// What was wrong with the connection.
@@ -220,6 +222,17 @@ impl Broker {
     /// Begins to close the connection, once.
     pub(super) fn close(&mut self) {
         self.link.close();
+    }
+}
+
+/// Any client that may publish can cause this: the 1st, 2nd, 4th, 8th ... is logged.
+fn log_taken_id(before: u64, count: u64) {
+    if count > before && count.is_power_of_two() {
+        tracing::error!(
+            count,
+            "a stream has the id of a message that was never sent under it: someone else used the \
+             id; the message is sent again under another one; check who may publish to the broker"
+        );
     }
 }
 

@@ -15,12 +15,14 @@ mod spool;
 mod start;
 
 use plimsoll_clock::Clock;
+use plimsoll_runtime::confirm_key::ConfirmKeyFile;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::Reading;
 use plimsoll_schemas::permissions::BrokerUser;
 use plimsoll_schemas::time::{Mono, Now};
+use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
@@ -31,6 +33,7 @@ use self::spool::SpoolWriter;
 pub use self::start::StartError;
 use crate::config::Config;
 use crate::core::departure::{Departure, Step};
+use crate::core::outbox::MessageNonce;
 use crate::core::{Core, Identity};
 use crate::io::cost::{Cost, Stage};
 use crate::io::hardware::Sampler;
@@ -41,6 +44,8 @@ use crate::io::scrape::{Scraped, Scraper};
 struct Driver {
     clock: Clock,
     core: Core,
+    /// The key of confirmations, if there is to be one.
+    confirm_key: Option<ConfirmKeyFile>,
     broker: Broker,
     spool: SpoolWriter,
     history: HistoryKeeper,
@@ -69,6 +74,13 @@ pub async fn run(config: &Config) -> Result<Exit, StartError> {
     Ok(driver.finish().await)
 }
 
+fn message_nonce() -> Result<MessageNonce, StartError> {
+    let mut nonce = MessageNonce::default();
+    let filled = SystemRandom::new().fill(&mut nonce.0);
+    filled.map_err(|_| StartError::new(Exit::Failure, &"the system has no random numbers"))?;
+    Ok(nonce)
+}
+
 impl Driver {
     async fn start(config: &Config) -> Result<Self, StartError> {
         let invalid = |message: String| StartError::configuration(&message);
@@ -90,7 +102,10 @@ impl Driver {
         let (sampler, readings) = Sampler::start(&config.hardware, &supervisor);
         let scraper = Scraper::start(&node, config.endpoints(), &supervisor);
         let identity = Identity { mesh: config.mesh.clone(), node, labels };
-        let mut core = Core::new(identity.clone(), config.bounds(), clock.now());
+        let core = Core::new(identity.clone(), config.bounds(), clock.now());
+        let mut core = core.with_nonce(message_nonce()?);
+        let confirm_key = config.confirm.key().map_err(invalid)?;
+        confirm_key.iter().for_each(|file| core.set_confirm_key(file.key().clone()));
         let history = HistoryKeeper::open(&config.history, &identity, &mut core, clock)
             .map_err(|error| StartError::configuration(&error))?;
         let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
@@ -99,6 +114,7 @@ impl Driver {
         Ok(Self {
             clock,
             core,
+            confirm_key,
             broker,
             spool,
             history,
@@ -210,6 +226,11 @@ impl Driver {
         match event {
             LinkEvent::Bus(event) => self.broker.on_event(&mut self.core, now, &event),
             LinkEvent::Confirmation(payload) => {
+                if let Some(file) = &mut self.confirm_key
+                    && file.refresh(now.mono)
+                {
+                    self.core.set_confirm_key(file.key().clone());
+                }
                 self.broker.on_confirmation(&mut self.core, now, &payload);
             }
             LinkEvent::HistoryRequest(payload) => self.history.request(payload),

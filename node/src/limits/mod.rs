@@ -2,6 +2,7 @@
 
 pub mod scrape;
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Length of an interval.
@@ -229,6 +230,17 @@ pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;
 pub const UNCONFIRMED_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Time for which nothing new is sealed once there are so many; then the oldest are evicted.
 pub const UNCONFIRMED_GRACE: Duration = Duration::from_secs(10);
+/// Aggregators of which a node keeps when they last confirmed, and what; of more it drops the one
+/// that has been silent for longest.
+pub const CONFIRMERS_MAX: usize = 16;
+/// Aggregators that the settings may require to confirm a message before its copy is removed.
+pub const CONFIRMATIONS_REQUIRED: RangeInclusive<u32> = 1..=4;
+/// Time after an aggregator's newest confirmation for which an earlier one is refused. Longer than
+/// any pause between two, and short enough for an aggregator whose clock was set back.
+pub const REPLAYS_REFUSED_FOR: Duration = Duration::from_secs(300);
+/// Ids of one message, and of its resends, that may be found to be taken before a duplicate counts
+/// as an acknowledgement: a broker that calls everything a duplicate must not cause a loop.
+pub const TAKEN_IDS_MAX: u32 = 3;
 /// Time after an acknowledgement from which on an aggregator that does not have the message
 /// is sent it again; it doubles with every repetition.
 pub const RESEND_AFTER: Duration = Duration::from_secs(5);
@@ -286,7 +298,7 @@ pub const SENSOR_STALE_SLACK: Duration = Duration::from_secs(4);
 pub const SENSOR_EVERY: Duration = Duration::from_secs(1);
 /// Bounds of that time in milliseconds: as often as a GPU is polled, and half the age at which an
 /// aggregator takes readings as stale.
-pub const SENSOR_EVERY_MS: std::ops::RangeInclusive<u64> = 100..=60_000;
+pub const SENSOR_EVERY_MS: RangeInclusive<u64> = 100..=60_000;
 /// Time between two samples for hardware that comes and goes: an NVML driver, hwmon chips.
 pub const SENSOR_RELIST_EVERY: Duration = Duration::from_secs(60);
 /// Time between two samples of a table that costs the kernel much and does not change.

@@ -2,12 +2,14 @@
 //!
 //! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of
 //! exit codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`broker_faults`]
-//! keeps what was wrong with the broker; [`http`] is the HTTP server with limits, [`page`] writes
-//! metrics about the process, [`process`] reads what it uses, [`supervision`] restarts tasks,
-//! [`stdout`] prints. Nothing here depends on samples, nodes or budgets.
+//! keeps what was wrong with the broker, [`confirm_key`] the key of confirmations; [`http`] is the
+//! HTTP server with limits, [`page`] writes metrics about the process, [`process`] reads what it
+//! uses, [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on samples, nodes
+//! or budgets.
 
 pub mod absence;
 pub mod broker_faults;
+pub mod confirm_key;
 pub mod exit;
 pub mod http;
 pub mod limits;

@@ -1,7 +1,9 @@
-//! Limits of every HTTP server of the mesh, and of the restarts of tasks.
+//! Limits of every HTTP server of the mesh, of the restarts of tasks, and of reading a key again.
 
 use std::time::Duration;
 
+/// Time after which the file of the key of confirmations is looked at again.
+pub const CONFIRM_KEY_CHECKED_EVERY: Duration = Duration::from_secs(5);
 /// Bytes of one request's body.
 pub const BODY_BYTES_MAX: usize = 64 * 1024;
 /// Time one request may take.

@@ -1,15 +1,22 @@
 //! CPU time, memory and file handles of this process, under the names that every client library
 //! uses. The `prometheus` crate reads them, but for the CPU time: it reports whole seconds, which
-//! hide what an agent costs between two scrapes.
+//! hide what an agent costs between two scrapes. And the name of the host that it runs on.
 
 use std::time::Duration;
 
+use nix::sys::utsname::uname;
 use nix::time::{ClockId, clock_gettime};
 use prometheus::core::Collector;
 use prometheus::process_collector::ProcessCollector;
 use prometheus::proto::MetricFamily;
 
 const CPU_SECONDS: &str = "process_cpu_seconds_total";
+
+/// The name of this host, if it has one.
+#[must_use]
+pub fn host_name() -> Option<String> {
+    uname().ok()?.nodename().to_str().map(str::to_owned)
+}
 
 /// The metrics of this process as they are now.
 #[must_use]

@@ -11,6 +11,8 @@ pub mod rules;
 
 /// What one message may hold. Readers check these before they allocate.
 pub mod wire {
+    use std::ops::RangeInclusive;
+
     /// Bytes of one message. The broker's own default limit is 1 MiB; half of it leaves room
     /// for headers and for brokers that were set lower.
     pub const MESSAGE_BYTES_MAX: usize = 512 * 1024;
@@ -49,6 +51,10 @@ pub mod wire {
     /// Mean connects a second of a whole mesh after an outage. A broker on two cores accepts 500.
     /// Where both cores are busy for a second, its connects join those of the next.
     pub const RECONNECTS_PER_SECOND: u32 = 200;
+    /// Bytes of the key of confirmations: no less than a hash of it has, no more than is of use.
+    pub const CONFIRM_KEY_BYTES: RangeInclusive<usize> = 32..=128;
+    /// Bytes of the signature of a confirmation.
+    pub const SIGNATURE_BYTES: usize = 32;
     /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
     pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.

@@ -11,14 +11,21 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use serde_bytes::ByteArray;
+
 use super::error::{SCHEMA, WireError};
 use super::messagepack;
+#[cfg(feature = "mesh")]
+use super::signature::ConfirmKey;
 use crate::histogram::layout::MAX_NS;
-use crate::ids::{Incarnation, NodeName, Operation, Seq};
+#[cfg(feature = "mesh")]
+use crate::ids::MeshName;
+use crate::ids::{AggregatorName, Incarnation, NodeName, Operation, Seq};
 use crate::limits::wire::{
     CONFIRMATION_BYTES_MAX, CONFIRMED_LIMITS_MAX, CONFIRMED_RUNS_MAX, CONFIRMED_SPANS_MAX,
-    COUNT_MAX, LIMITS_MAX, MESH_NODES_MAX,
+    COUNT_MAX, LIMITS_MAX, MESH_NODES_MAX, SIGNATURE_BYTES,
 };
+use crate::time::Wall;
 
 /// What is stored of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +53,19 @@ pub struct Confirmation {
     /// True while the aggregator lacks the set of readings to which the node's changes refer: the
     /// node sends all of them.
     pub readings_missing: bool,
+    /// True from an aggregator that keeps no state and therefore confirms nothing: the rest holds.
+    pub withheld: bool,
+    /// Who issued it and when; `None` from versions before.
+    pub issue: Option<Issue>,
+}
+
+/// Who issued a confirmation and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Issue {
+    /// The aggregator: the same after a restart, another one than the other one's of a pair.
+    pub aggregator: AggregatorName,
+    /// By its clock, and later than all that it issued before.
+    pub at: Wall,
 }
 
 /// A limit that a budget sets: so many samples of an operation may exceed it, and no more.
@@ -109,6 +129,13 @@ struct Envelope {
     mesh_nodes: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     readings_missing: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    withheld: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    issue: Option<(AggregatorName, Wall)>,
+    /// The last field, see [`super::signature`]; the bytes that stand here are put in afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
+    signature: Option<ByteArray<SIGNATURE_BYTES>>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -125,6 +152,22 @@ struct Run {
 /// The bytes of a confirmation.
 #[must_use]
 pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
+    encode_with(confirmation, None)
+}
+
+/// The bytes of a confirmation with its signature.
+#[cfg(feature = "mesh")]
+#[must_use]
+pub fn encode_signed(confirmation: &Confirmation, mesh: &MeshName, key: &ConfirmKey) -> Vec<u8> {
+    let mut bytes = encode_with(confirmation, Some(ByteArray::new([0; SIGNATURE_BYTES])));
+    key.sign(mesh, &mut bytes);
+    bytes
+}
+
+fn encode_with(
+    confirmation: &Confirmation,
+    signature: Option<ByteArray<SIGNATURE_BYTES>>,
+) -> Vec<u8> {
     let run = |confirmed: &ConfirmedIncarnation| Run {
         incarnation: confirmed.incarnation.0,
         spans: confirmed.spans.iter().map(|(first, last)| (first.0, last.0)).collect(),
@@ -141,6 +184,9 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
         limits: confirmation.limits.iter().map(limit).collect(),
         mesh_nodes: confirmation.mesh_nodes,
         readings_missing: confirmation.readings_missing,
+        withheld: confirmation.withheld,
+        issue: confirmation.issue.clone().map(|issue| (issue.aggregator, issue.at)),
+        signature,
     })
     // Cannot fail: MessagePack expresses numbers and text.
     .expect("a confirmation holds only numbers and text, which MessagePack can express")
@@ -178,12 +224,23 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     let backlog = Duration::from_millis(envelope.backlog_ms);
     let age = Duration::from_millis(envelope.age_ms);
     let limits = check_limits(envelope.limits)?;
-    let Envelope { behind, mesh_nodes, readings_missing, .. } = envelope;
+    let Envelope { behind, mesh_nodes, readings_missing, withheld, issue, .. } = envelope;
     if mesh_nodes > MESH_NODES_MAX {
         return Err(WireError::Bounds { field: "mesh_nodes" });
     }
     let node = node.clone();
-    Ok(Confirmation { node, behind, backlog, age, runs, limits, mesh_nodes, readings_missing })
+    Ok(Confirmation {
+        node,
+        behind,
+        backlog,
+        age,
+        runs,
+        limits,
+        mesh_nodes,
+        readings_missing,
+        withheld,
+        issue: issue.map(|(aggregator, at)| Issue { aggregator, at }),
+    })
 }
 
 fn check_limits(limits: Vec<(String, u64, u32)>) -> Result<Vec<LatencyLimit>, WireError> {
@@ -227,6 +284,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::signature::SignatureError;
     use super::*;
 
     fn node() -> NodeName {
@@ -247,6 +305,8 @@ mod tests {
             limits,
             mesh_nodes: 9,
             readings_missing: true,
+            withheld: false,
+            issue: None,
         }
     }
 
@@ -334,6 +394,25 @@ mod tests {
         assert_eq!(decode(&node(), &[&bytes[..], &[0]].concat()), Err(WireError::Trailing(1)));
         let huge = vec![0; CONFIRMATION_BYTES_MAX + 1];
         assert_eq!(decode(&node(), &huge).unwrap_err().reason(), "too_large");
+    }
+
+    #[test]
+    fn a_signed_confirmation_is_read_as_an_unsigned_one_and_no_part_of_it_can_change() {
+        let key = ConfirmKey::from_hex(&"5a".repeat(32)).unwrap();
+        let mesh = MeshName::new("m").unwrap();
+        let aggregator = AggregatorName::new("a1").unwrap();
+        let issue = Some(Issue { aggregator, at: Wall(1_700_000_000_000_000_000) });
+        let got = Confirmation { issue, ..confirmation(vec![(1, 2)]) };
+        let bytes = encode_signed(&got, &mesh, &key);
+        assert_eq!(decode(&node(), &bytes), Ok(got.clone()));
+        assert_eq!(key.verify(&mesh, &bytes), Ok(()));
+        assert_eq!(key.verify(&mesh, &encode(&got)), Err(SignatureError::Unsigned));
+        let more = Confirmation { runs: confirmation(vec![(1, 3)]).runs, ..got };
+        let signature = &bytes[bytes.len() - SIGNATURE_BYTES..];
+        let mut forged = encode_signed(&more, &mesh, &key);
+        let place = forged.len() - SIGNATURE_BYTES;
+        forged[place..].copy_from_slice(signature);
+        assert_eq!(key.verify(&mesh, &forged), Err(SignatureError::Wrong));
     }
 
     proptest! {

@@ -333,6 +333,9 @@ fn check_bus(bus: Bus) -> Result<Bus, WireError> {
     if bus.rejected.len() > LOSS_REASONS_MAX {
         return Err(WireError::Bounds { field: "rejected" });
     }
+    if bus.confirmations_refused.len() > LOSS_REASONS_MAX {
+        return Err(WireError::Bounds { field: "confirmations_refused" });
+    }
     let is_sound = |former: &NotedRun| former.incarnation.0 > 0 && former.recorded <= COUNT_MAX;
     if bus.former.len() > FORMER_RUNS_MAX || !bus.former.iter().all(is_sound) {
         return Err(WireError::Bounds { field: "former" });

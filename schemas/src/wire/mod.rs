@@ -15,6 +15,8 @@ pub mod frame;
 pub mod history;
 mod latency;
 pub(crate) mod messagepack;
+#[cfg(feature = "mesh")]
+pub mod signature;
 mod snapshot;
 
 pub use envelope::{

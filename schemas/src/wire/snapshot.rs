@@ -318,6 +318,13 @@ pub struct Bus {
     /// Times that a published message was sent again because no aggregator had it.
     #[serde(skip_serializing_if = "is_zero")]
     pub resent: u64,
+    /// Times that a stream had the id of a message that the node had never sent under it, so that
+    /// someone else has used it; the message was sent again under another id.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub taken_ids: u64,
+    /// Confirmations that the node refused, by reason.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub confirmations_refused: BTreeMap<LossReason, u64>,
     /// Datagrams that the kernel dropped because a socket of the node was full.
     #[serde(skip_serializing_if = "is_zero")]
     pub kernel_dropped: u64,
@@ -369,6 +376,14 @@ pub struct Bus {
     /// node does not report it.
     #[serde(skip_serializing_if = "str::is_empty")]
     pub version: Box<str>,
+}
+
+impl Bus {
+    /// Confirmations refused for any reason.
+    #[must_use]
+    pub fn confirmations_refused_sum(&self) -> u64 {
+        self.confirmations_refused.values().fold(0, |sum, n| sum.saturating_add(*n))
+    }
 }
 
 /// What a run had noted when it ended: without its spool all that is known of it.

@@ -6,6 +6,7 @@ mod files;
 pub(crate) mod forgery;
 mod labels;
 mod lines;
+pub(crate) mod message_ids;
 mod open_broker;
 mod senders;
 mod traffic;

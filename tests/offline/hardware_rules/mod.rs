@@ -36,7 +36,7 @@ const LONG_INTERVAL: Duration = Duration::from_secs(10);
 const SAMPLES_MAX: u32 = 30;
 
 /// Figures of the agent and its connection. Every other figure of a node describes its machine.
-const OF_THE_AGENT: [NodeMetric; 21] = [
+const OF_THE_AGENT: [NodeMetric; 23] = [
     NodeMetric::OutboxDepth,
     NodeMetric::OutboxAgeSeconds,
     NodeMetric::SamplesLateSeconds,
@@ -58,6 +58,8 @@ const OF_THE_AGENT: [NodeMetric; 21] = [
     NodeMetric::TaskRestarts,
     NodeMetric::CrashedRuns,
     NodeMetric::SpoolNotDurable,
+    NodeMetric::TakenIds,
+    NodeMetric::ConfirmationsRefused,
 ];
 
 /// It comes from a system call, which neither a file nor the stub replaces. A test of the

@@ -41,6 +41,8 @@ pub struct PendingConfirmation {
     runs: Vec<ConfirmedIncarnation>,
     /// Whether the node's readings are missing.
     readings_missing: bool,
+    /// Whether the aggregator confirms nothing.
+    withheld: bool,
 }
 
 impl PendingConfirmation {
@@ -52,18 +54,26 @@ impl PendingConfirmation {
         let behind = as_of.is_none_or(|as_of| now.since(as_of) > READ_LATE_MAX);
         let backlog = as_of.map_or(READ_LATE_MAX, |as_of| now.since(as_of));
         let as_of = as_of.unwrap_or(now);
-        Self { node: name.clone(), as_of, behind, backlog, runs, readings_missing }
+        let (node, withheld) = (name.clone(), false);
+        Self { node, as_of, behind, backlog, runs, readings_missing, withheld }
     }
 
-    /// Its bytes now, with what holds for all nodes now. A node compares what it holds with a state
-    /// of some time ago, so the bytes carry the age of that state.
+    /// The same from an aggregator that keeps no state: it confirms nothing, and reports nothing
+    /// missing. To a node of an earlier version it seems far behind, and nothing is removed.
     #[must_use]
-    pub fn encode(&self, now: Mono, common: &CommonTerms) -> Vec<u8> {
+    pub fn withheld(self) -> Self {
+        Self { runs: Vec::new(), behind: true, withheld: true, ..self }
+    }
+
+    /// What is sent now, with what holds for all nodes now. A node compares what it holds with a
+    /// state of some time ago, so it has the age of that state.
+    #[must_use]
+    pub fn confirmation(&self, now: Mono, common: &CommonTerms) -> Confirmation {
         let CommonTerms { limits, mesh_nodes } = common.clone();
         let (node, runs) = (self.node.clone(), self.runs.clone());
         let age = now.since(self.as_of);
-        let Self { behind, backlog, readings_missing, .. } = *self;
-        encode(&Confirmation {
+        let Self { behind, backlog, readings_missing, withheld, .. } = *self;
+        Confirmation {
             node,
             behind,
             backlog,
@@ -72,7 +82,15 @@ impl PendingConfirmation {
             limits,
             mesh_nodes,
             readings_missing,
-        })
+            withheld,
+            issue: None,
+        }
+    }
+
+    /// The bytes of that, without issuer and signature.
+    #[must_use]
+    pub fn encode(&self, now: Mono, common: &CommonTerms) -> Vec<u8> {
+        encode(&self.confirmation(now, common))
     }
 }
 
@@ -81,7 +99,7 @@ impl PendingConfirmation {
     /// That nothing of a node is stored.
     pub(crate) fn of_nothing(node: NodeName) -> Self {
         let backlog = Duration::ZERO;
-        let (runs, readings_missing) = (Vec::new(), false);
-        Self { node, as_of: Mono(0), behind: false, backlog, runs, readings_missing }
+        let (runs, readings_missing, withheld) = (Vec::new(), false, false);
+        Self { node, as_of: Mono(0), behind: false, backlog, runs, readings_missing, withheld }
     }
 }

@@ -9,6 +9,8 @@ use plimsoll_schemas::time::Wall;
 pub struct CheckpointStats {
     /// Whether there is a store at all.
     pub kept: bool,
+    /// Whether nodes get confirmations: of what is in the store, or of what is in memory.
+    pub confirms: bool,
     /// When the latest one in the store was taken.
     pub at: Option<Wall>,
     /// Bytes of the records that the latest write wrote.

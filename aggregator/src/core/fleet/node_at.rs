@@ -67,6 +67,8 @@ impl<'n> NodeAt<'n> {
             NodeMetric::Dropped => of_bus(increase(Count::Dropped)),
             NodeMetric::KernelDropped => of_bus(increase(Count::KernelDropped)),
             NodeMetric::TaskRestarts => of_bus(increase(Count::TaskRestarts)),
+            NodeMetric::TakenIds => of_bus(increase(Count::TakenIds)),
+            NodeMetric::ConfirmationsRefused => of_bus(increase(Count::ConfirmationsRefused)),
             NodeMetric::OutboxDepth => of_bus(node.bus.value.outbox_depth as f64),
             NodeMetric::OutboxBytes => of_bus(node.bus.value.outbox_bytes as f64),
             NodeMetric::OutboxAgeSeconds => of_bus(seconds(node.bus.value.outbox_age_ns)),

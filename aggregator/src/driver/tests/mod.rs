@@ -179,7 +179,8 @@ async fn confirmations_for_ten_thousand_nodes_are_sent_in_batches() {
     // No await in between: nothing leaves the connection's queue.
     for round in 1..=3 {
         let now = Mono(0).plus(CONFIRM_PAUSE * round);
-        (0..5).for_each(|_| driver.confirm(now));
+        let started = driver.clock.now();
+        (0..5).for_each(|_| driver.confirm(Now { mono: now, ..started }));
         let sent = driver.confirmations.stats().sent;
         assert_eq!(sent, u64::from(round) * CONFIRMATIONS_AT_ONCE_MAX as u64);
         assert_eq!(

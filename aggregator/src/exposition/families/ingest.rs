@@ -41,6 +41,9 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
         "outcome",
         all,
     );
+    let help = "1 while nodes get confirmations, 0 without a state file and confirm.without_state";
+    let confirms = Value::flag(view.own.checkpoints.confirms);
+    writer.single(Family::gauge("plimsoll_aggregator_confirming", help), confirms);
     write_backlogs(writer, view);
 }
 

@@ -56,6 +56,21 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::Count(node.node.bus.value.task_restarts));
         }
     });
+    let help = "Messages of the node whose id someone else had used in a stream";
+    writer.family(Family::counter("plimsoll_node_taken_message_ids_total", help), |rows| {
+        for (labels, node) in page.nodes() {
+            rows.add(&[labels], Value::Count(node.node.bus.value.taken_ids));
+        }
+    });
+    let help = "Confirmations that the node refused, by reason";
+    writer.family(Family::counter("plimsoll_node_refused_confirmations_total", help), |rows| {
+        for (labels, node) in page.nodes() {
+            for (reason, n) in &node.node.bus.value.confirmations_refused {
+                let reason = rows.labels([("reason", reason.as_str())]);
+                rows.add(&[labels, &reason], Value::Count(*n));
+            }
+        }
+    });
     let help = "Lines that the node rejected, by reason";
     writer.family(Family::counter("plimsoll_node_rejected_lines_total", help), |rows| {
         for (labels, node) in page.nodes() {

@@ -65,6 +65,9 @@ pub struct Checkpointer {
     thread: Option<Thread>,
     in_progress: bool,
     next_at: Mono,
+    /// Without a thread: whether state in memory is confirmed, or only what else confirmations
+    /// state is sent.
+    confirms_memory: bool,
     /// Without a thread: nodes whose changes are not confirmed yet.
     changed: BTreeSet<NodeName>,
     /// Confirmations that the driver has not taken yet.
@@ -80,6 +83,8 @@ pub struct StateFiles<'p> {
     pub state: Option<&'p Path>,
     /// The history file and what each of its tiers keeps.
     pub history: Option<(&'p Path, Bounds)>,
+    /// Without a state file: whether nodes get confirmations of state in memory.
+    pub confirms_memory: bool,
 }
 
 /// An open checkpointer, and what its files held.
@@ -117,6 +122,7 @@ impl Checkpointer {
             thread: None,
             in_progress: false,
             next_at: Mono(0),
+            confirms_memory: files.confirms_memory,
             changed: BTreeSet::new(),
             confirmed: Vec::new(),
             stats: CheckpointStats::default(),
@@ -127,12 +133,19 @@ impl Checkpointer {
                 "state.path is not set: state is kept in memory, and a restart reads the streams \
                  from their beginning"
             );
+            if !files.confirms_memory {
+                tracing::warn!(
+                    "nothing is confirmed to nodes, which keep their copies: set state.path, or \
+                     confirm.without_state = true if a crash may lose what broker and memory held"
+                );
+            }
+            checkpointer.stats.confirms = files.confirms_memory;
             let (checkpoint, alerts, history) = (None, None, None);
             return Ok(OpenedState { checkpointer, checkpoint, alerts, history });
         };
         let Opened { store, checkpoint, alerts, quarantined } = Store::open(path, mesh, now)?;
         log_opened(path, checkpoint.as_ref(), quarantined.as_ref());
-        checkpointer.stats.kept = true;
+        (checkpointer.stats.kept, checkpointer.stats.confirms) = (true, true);
         checkpointer.stats.at = checkpoint.as_ref().and_then(Checkpoint::at);
         checkpointer.stats.failures = BTreeMap::from(FAILURES.map(|reason| (reason, 0)));
         for (reason, _) in quarantined.iter().flat_map(|quarantined| &quarantined.faults) {
@@ -201,15 +214,18 @@ impl Checkpointer {
         }
     }
 
-    /// Without a store, state in memory counts as stored. The number of nodes a turn is bounded, so
+    /// Without a store, state in memory counts as stored if the settings permit it; else nodes get
+    /// the rest of what a confirmation states. The number of nodes a turn is bounded, so
     /// that a large fleet does not block the driver.
     fn confirm_from_memory(&mut self, core: &mut Core, now: Mono) {
         if self.changed.is_empty() && now >= self.next_at {
             self.changed = core.take_changed_nodes();
             self.next_at = now.plus(CHECKPOINT_EVERY);
         }
+        let confirms = self.confirms_memory;
         let turn = std::iter::from_fn(|| self.changed.pop_first()).take(CONFIRMED_A_TURN_MAX);
-        self.confirmed.extend(turn.filter_map(|node| core.confirmation_from_memory(&node, now)));
+        let pending = turn.filter_map(|node| core.confirmation_from_memory(&node, now));
+        self.confirmed.extend(pending.map(|it| if confirms { it } else { it.withheld() }));
     }
 
     /// Whether another turn is needed soon, for nodes whose state in memory is not confirmed yet.

@@ -23,13 +23,14 @@ fn place() -> (TempDir, PathBuf) {
 }
 
 fn open(path: &Path) -> (Checkpointer, Option<Checkpoint>) {
-    let files = StateFiles { state: Some(path), history: None };
+    let files = StateFiles { state: Some(path), ..StateFiles::default() };
     let opened = Checkpointer::open(&files, &mesh(), start().wall).unwrap();
     (opened.checkpointer, opened.checkpoint)
 }
 
 fn in_memory() -> Checkpointer {
-    Checkpointer::open(&StateFiles::default(), &mesh(), start().wall).unwrap().checkpointer
+    let files = StateFiles { confirms_memory: true, ..StateFiles::default() };
+    Checkpointer::open(&files, &mesh(), start().wall).unwrap().checkpointer
 }
 
 /// Begins a write at `now` and waits for its end.
@@ -70,6 +71,19 @@ fn without_a_store_memory_is_confirmed_once_a_second() {
         got.extend(confirmed(&mut checkpointer));
     }
     assert_eq!(got, ["a"; 3]);
+}
+
+#[test]
+fn without_a_store_nothing_is_confirmed_unless_the_settings_permit_it() {
+    let opened = Checkpointer::open(&StateFiles::default(), &mesh(), start().wall).unwrap();
+    let (mut checkpointer, mut core) = (opened.checkpointer, core());
+    assert!(!checkpointer.stats().confirms && in_memory().stats().confirms);
+    deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 9));
+    checkpointer.write_if_due(&mut core, (Mono(0), start().wall));
+    let got = checkpointer.take_confirmations();
+    let sent = got[0].confirmation(Mono(0), &core.common_terms());
+    assert!(sent.withheld && sent.behind && sent.runs.is_empty(), "{sent:?}");
+    assert_eq!((sent.mesh_nodes, sent.limits.is_empty()), (1, false), "the rest is stated");
 }
 
 #[test]

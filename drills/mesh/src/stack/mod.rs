@@ -263,6 +263,8 @@ fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -
     if options.keep_state {
         command.arg("--state").arg(options.dir.join("state.redb"));
         command.arg("--history").arg(options.dir.join("history.redb"));
+    } else {
+        command.args(["--set", "confirm.without_state=true"]);
     }
     Child::start("aggregator", &options.dir, command)
 }

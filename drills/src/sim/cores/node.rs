@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_node::core::outbox::MessageNonce;
 use plimsoll_node::core::outbox::Thresholds;
 use plimsoll_node::core::outbox::UnconfirmedBounds;
 use plimsoll_node::core::spool::Wal;
@@ -93,7 +94,10 @@ impl NodeCore {
     /// A new incarnation.
     #[must_use]
     pub fn begin(node: &NodeName, depths: Depths, interval: Duration, now: Now) -> Self {
-        Self { core: Core::new(identity(node), bounds(depths, interval), now), adopted: 0 }
+        // Of each start another one, and the same in each repetition of the simulation.
+        let nonce = MessageNonce(u128::from(now.wall.0).to_be_bytes());
+        let core = Core::new(identity(node), bounds(depths, interval), now).with_nonce(nonce);
+        Self { core, adopted: 0 }
     }
 
     /// Takes over what a spool holds and writes one from now on. `boot` names the machine's present

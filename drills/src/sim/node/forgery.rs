@@ -29,6 +29,8 @@ pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: (u64, u64), lie: Li
         limits: Vec::new(),
         mesh_nodes: 0,
         readings_missing: false,
+        withheld: false,
+        issue: None,
     });
     if lie == Lie::Garbage {
         // Half of one, or one with a byte after it.

@@ -58,6 +58,7 @@ impl Default for OutboxBounds {
             unconfirmed: UnconfirmedBounds {
                 messages: limits::UNCONFIRMED_MESSAGES_MAX,
                 bytes: limits::UNCONFIRMED_BYTES_MAX,
+                required: *limits::CONFIRMATIONS_REQUIRED.start(),
             },
             ttl: None,
         }

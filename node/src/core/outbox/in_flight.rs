@@ -7,13 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::limits::{ACK_WAIT_MAX, ATTEMPTS_IN_A_ROW_MAX};
+use crate::limits::{ACK_WAIT_MAX, ATTEMPTS_IN_A_ROW_MAX, TAKEN_IDS_MAX};
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::confirmation::Confirmation;
 
+use super::message_id::IdOf;
 use super::sealed::SealedMessage;
 use super::window::acknowledgement_wait;
 
@@ -24,8 +25,11 @@ pub(super) struct OutgoingMessage {
     /// When its oldest part was enqueued.
     pub(super) enqueued: Mono,
     /// True for a message of a former incarnation.
-    adopted: bool,
+    pub(super) adopted: bool,
     attempts: u32,
+    /// Attempts under its present id, and ids of it that were found to be taken.
+    attempts_of_id: u32,
+    taken_ids: u32,
     /// Attempts on this connection that were not acknowledged in time; in a row, until it rests.
     overdue: u32,
     timeouts_in_a_row: u32,
@@ -171,6 +175,7 @@ impl InFlight {
         let ticket = self.add(message, now);
         if let Some(sent) = self.messages.get_mut(&ticket) {
             (sent.attempts, sent.adopted, sent.maybe_stored) = (1, true, true);
+            sent.attempts_of_id = 1;
             self.adopted.messages += 1;
             self.adopted.bytes += sent.message.payload.len();
             self.adopted.produced += sent.message.produced;
@@ -189,6 +194,8 @@ impl InFlight {
             enqueued,
             adopted: false,
             attempts: 0,
+            attempts_of_id: 0,
+            taken_ids: 0,
             overdue: 0,
             timeouts_in_a_row: 0,
             refusals: 0,
@@ -223,10 +230,11 @@ impl InFlight {
     ) -> Option<(&OutgoingMessage, Publish, bool)> {
         let sent = self.messages.get_mut(&ticket)?;
         sent.attempts += 1;
+        sent.attempts_of_id = sent.attempts_of_id.saturating_add(1);
         self.ready.remove(&ticket);
         self.retries.entry(sent.message.lane).or_default().remove(&ticket);
         let wait = acknowledgement_wait(ACK_WAIT, sent.overdue, ACK_WAIT_MAX);
-        let publish = sent.message.publish(ticket, 0);
+        let publish = sent.message.publish(ticket, IdOf::Message(sent.taken_ids));
         if is_windowed(sent) {
             self.unanswered_bytes += sent.message.payload.len();
         }
@@ -237,6 +245,23 @@ impl InFlight {
     /// When the attempt that is under way was sent.
     pub(super) fn sent_at(&self, ticket: Ticket) -> Option<Mono> {
         self.in_flight.get(&ticket).map(|attempt| attempt.sent)
+    }
+
+    /// The stream has the id of a message that is in flight. If this process had sent it under that
+    /// id once, and no other one before, someone else has used the id: the message gets another one
+    /// and waits to be sent again. False if the stream may well have the message itself, or after
+    /// `TAKEN_IDS_MAX` ids, when what aggregators confirm decides.
+    pub(super) fn rename_taken(&mut self, ticket: Ticket) -> bool {
+        let is_taken = |sent: &&mut OutgoingMessage| {
+            sent.attempts_of_id == 1 && !sent.adopted && sent.taken_ids < TAKEN_IDS_MAX
+        };
+        if !self.in_flight.contains_key(&ticket) {
+            return false;
+        }
+        let Some(sent) = self.messages.get_mut(&ticket).filter(is_taken) else { return false };
+        sent.taken_ids += 1;
+        sent.attempts_of_id = 0;
+        self.release(ticket)
     }
 
     /// Ends an attempt; false if none was under way.
@@ -272,6 +297,7 @@ impl InFlight {
         let Some(sent) = self.messages.get_mut(&ticket) else { return false };
         let was_retry = sent.attempts > 1;
         sent.attempts = sent.attempts.saturating_sub(1);
+        sent.attempts_of_id = sent.attempts_of_id.saturating_sub(1);
         was_retry
     }
 

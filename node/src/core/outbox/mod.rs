@@ -17,10 +17,12 @@
 
 mod bounds;
 mod breaker;
+mod confirmer_set;
 mod dead_letters;
 mod draft;
 mod drafts;
 mod in_flight;
+mod message_id;
 mod pressure;
 mod queue;
 mod sealed;
@@ -52,6 +54,7 @@ pub(super) use draft::tests::events as event_drafts;
 pub use draft::{Draft, DraftId, Priority};
 use drafts::{Drafts, SealedLoad};
 use in_flight::{InFlight, OutgoingMessage};
+pub use message_id::{IdOf, MessageNonce, message_id};
 pub use plimsoll_schemas::wire::BreakerState;
 pub use pressure::{OutboxLoad, Pressure, Thresholds};
 pub use sealed::SealedMessage;
@@ -621,6 +624,20 @@ impl Outbox {
         }
     }
 
+    /// The broker has the id of the message in a stream. Sends the message again under another id
+    /// if it cannot be the message that the stream has; else it is acknowledged.
+    ///
+    /// DESIGN N80.
+    pub fn on_duplicate(&mut self, now: Mono, ticket: Ticket) -> Option<Mono> {
+        let is_renamed = self.in_flight.rename_taken(ticket);
+        if is_renamed || self.unconfirmed.rename_taken(ticket) {
+            self.stats.taken_ids += 1;
+            self.breaker.on_success(ticket);
+            return None;
+        }
+        self.on_acknowledged(now, ticket)
+    }
+
     /// The broker stored the message. Returns when it was enqueued, or `None` if it was
     /// acknowledged before.
     pub fn on_acknowledged(&mut self, now: Mono, ticket: Ticket) -> Option<Mono> {
@@ -636,7 +653,7 @@ impl Outbox {
         self.breaker.on_success(ticket);
         self.stream_rest = NO_STREAM_REST;
         self.stats.published += 1;
-        self.unconfirmed.insert(now, ticket, sent.message);
+        self.unconfirmed.insert(now, ticket, sent.message, sent.adopted);
         Some(sent.enqueued)
     }
 
@@ -666,18 +683,21 @@ impl Outbox {
         }
         let is_behind = confirmation.backlog > BEHIND_AFTER;
         self.aggregator_behind_until = is_behind.then(|| now.plus(BEHIND_KEPT));
+        if confirmation.withheld {
+            return Ok(());
+        }
+        for ticket in self.in_flight.covered_by(confirmation) {
+            // Its acknowledgement was lost.
+            if let Some(sent) = self.remove(ticket) {
+                self.breaker.on_success(ticket);
+                self.stats.published += 1;
+                self.unconfirmed.insert(now, ticket, sent.message, sent.adopted);
+            }
+        }
         for ticket in self.unconfirmed.on_confirmation(now, confirmation) {
             // A resend of it may be in flight, whose acknowledgement then means nothing.
             self.breaker.on_released(ticket);
             self.stats.confirmed += 1;
-        }
-        for ticket in self.in_flight.covered_by(confirmation) {
-            // Its acknowledgement was lost.
-            if self.remove(ticket).is_some() {
-                self.breaker.on_success(ticket);
-                self.stats.published += 1;
-                self.stats.confirmed += 1;
-            }
         }
         Ok(())
     }
@@ -725,6 +745,12 @@ impl Outbox {
             unconfirmed: self.unconfirmed.messages() as u64,
             ..self.stats.clone()
         }
+    }
+
+    /// Times that the id of a message was found to be taken.
+    #[must_use]
+    pub fn taken_ids(&self) -> u64 {
+        self.stats.taken_ids
     }
 
     /// What became of dead letters.

@@ -6,6 +6,8 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::transport::{Publish, Ticket};
 
+use super::message_id::{IdOf, MessageNonce, message_id};
+
 /// A sealed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedMessage {
@@ -29,6 +31,8 @@ pub struct SealedMessage {
     pub last: bool,
     /// When it was sealed.
     pub sealed_at: Wall,
+    /// What makes its ids unpredictable.
+    pub nonce: MessageNonce,
 }
 
 impl SealedMessage {
@@ -38,17 +42,11 @@ impl SealedMessage {
         (self.incarnation, self.seq)
     }
 
-    /// The message for the broker. `resends` counts how often it was sent again *after* the broker
-    /// had acknowledged it: a broker that lost a message may still have its id and would discard
-    /// the same id as a duplicate.
+    /// The message for the broker, under its id as `of`.
     #[must_use]
-    pub fn publish(&self, ticket: Ticket, resends: u32) -> Publish {
+    pub fn publish(&self, ticket: Ticket, of: IdOf) -> Publish {
         let node = self.subject.rsplit('.').nth(1).unwrap_or_default();
-        let (incarnation, seq) = (self.incarnation, self.seq);
-        let message_id = match resends {
-            0 => format!("{node}-{incarnation}-{seq}"),
-            n => format!("{node}-{incarnation}-{seq}-r{n}"),
-        };
+        let message_id = message_id(node, self.key(), of, self.nonce);
         let (subject, payload) = (self.subject.clone(), self.payload.clone());
         Publish { ticket, subject, message_id, headers: Vec::new(), payload }
     }

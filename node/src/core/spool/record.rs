@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::run::RunState;
 use crate::core::identity::Identity;
-use crate::core::outbox::{Draft, DraftId, SealedMessage};
+use crate::core::outbox::{Draft, DraftId, MessageNonce, SealedMessage};
 
 /// Approximate bytes of names and numbers around one snapshot.
 pub(crate) const ENTRY_BYTES: usize = 48;
@@ -76,6 +76,9 @@ pub(crate) struct SealedRecord<'a> {
     produced: u64,
     #[serde(borrow)]
     payload: &'a serde_bytes::Bytes,
+    /// Absent before messages had one.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "serde_bytes")]
+    nonce: Option<[u8; 16]>,
 }
 
 fn one() -> u64 {
@@ -199,6 +202,7 @@ impl<'a> SealedRecord<'a> {
             samples: sealed.samples,
             produced: sealed.produced,
             payload: serde_bytes::Bytes::new(&sealed.payload),
+            nonce: (!sealed.nonce.is_none()).then_some(sealed.nonce.0),
         }
     }
 
@@ -227,6 +231,7 @@ impl<'a> SealedRecord<'a> {
             produced: self.produced.min(COUNT_MAX),
             last: header.last,
             sealed_at: self.at,
+            nonce: self.nonce.map(MessageNonce).unwrap_or_default(),
         })
     }
 }

@@ -258,6 +258,8 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
             limits: Vec::new(),
             mesh_nodes: u32::try_from(last).unwrap(),
             readings_missing: false,
+            withheld: false,
+            issue: None,
         })
     };
     assert_eq!(core.on_confirmation(now, &confirm(2)), Err("forged"));
@@ -290,6 +292,8 @@ fn a_leaving_node_waits_until_what_it_sent_again_is_confirmed() {
             limits: Vec::new(),
             mesh_nodes: 0,
             readings_missing: false,
+            withheld: false,
+            issue: None,
         })
     };
     core.on_datagram(start(), b"epoch_hook:1|ms");
@@ -332,6 +336,8 @@ fn a_leaving_node_waits_for_confirmations_where_there_are_any_and_not_for_long()
                 limits: Vec::new(),
                 mesh_nodes: 0,
                 readings_missing: false,
+                withheld: false,
+                issue: None,
             };
             core.on_confirmation(now, &confirmation::encode(&nothing)).unwrap();
         }

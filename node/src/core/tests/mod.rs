@@ -122,6 +122,8 @@ fn readings_are_sent_once_then_what_changes_and_all_of_them_to_an_aggregator_tha
         limits: Vec::new(),
         mesh_nodes: 0,
         readings_missing: true,
+        withheld: false,
+        issue: None,
     });
     core.on_confirmation(start().after(SECOND * 2), &asks).unwrap();
     assert_eq!(sent(&mut core, 3), (2, 2, vec![]));
@@ -432,6 +434,7 @@ proptest! {
     }
 }
 
+mod confirmers;
 mod intake;
 mod ledger;
 mod over;

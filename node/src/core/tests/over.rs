@@ -23,6 +23,8 @@ fn confirm(core: &mut Core, now: Now, limits: &[(&str, u64)]) {
         limits,
         mesh_nodes: 0,
         readings_missing: false,
+        withheld: false,
+        issue: None,
     };
     core.on_confirmation(now, &confirmation::encode(&got)).unwrap();
 }
@@ -146,6 +148,8 @@ fn broker_delay_is_counted_too_and_a_forged_confirmation_sets_no_limit() {
         limits,
         mesh_nodes: 0,
         readings_missing: false,
+        withheld: false,
+        issue: None,
     };
     assert_eq!(core.on_confirmation(start(), &confirmation::encode(&forged)), Err("forged"));
     core.on_deadline(start().after(SECOND));

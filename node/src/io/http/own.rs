@@ -105,6 +105,11 @@ fn add_samples(page: &Page, status: &Status) {
             status.denials,
         ),
         (
+            "plimsoll_agent_taken_message_ids_total",
+            "Messages whose id someone else had used in a stream, sent again under another one",
+            bus.taken_ids,
+        ),
+        (
             "plimsoll_agent_broker_reconnects_total",
             "Connections to the broker after the first one",
             bus.reconnects,

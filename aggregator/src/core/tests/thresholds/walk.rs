@@ -11,7 +11,7 @@ use plimsoll_schemas::hardware::{
     CLOCK_SYNCHRONIZED, CPU_THROTTLED, DISK_INODES_USED, FILE_HANDLES, GPU_ECC_ERRORS_TOTAL,
     GPU_FAULTS_TOTAL, GPUS_LOST, OOM_KILLS_TOTAL, PRESSURE_FULL_RATIO,
 };
-use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::ids::{LossReason, RuleName};
 use plimsoll_schemas::metric::{AggregatorMetric, Metric, NodeMetric};
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::rule::{Comparison, Rules, Threshold};
@@ -34,6 +34,15 @@ const CASES: &[Case] = &[
         "spool_not_durable",
         |w| w.bus.spool_durable = Some(false),
         |w| w.bus.spool_durable = Some(true),
+    ),
+    ("message_ids_taken", |w| w.bus.taken_ids += 1, |_| {}),
+    (
+        "confirmations_refused",
+        |w| {
+            let reason = LossReason::new("signature").unwrap();
+            *w.bus.confirmations_refused.entry(reason).or_default() += 1;
+        },
+        |_| {},
     ),
     ("conservative_mode", |w| w.bus.conservative = true, |w| w.bus.conservative = false),
     ("link_slow", |w| w.bus.round_trip_ns = Some(1_900 * MS), |w| w.bus.round_trip_ns = Some(MS)),

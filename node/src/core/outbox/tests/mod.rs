@@ -63,6 +63,7 @@ fn seal(seq: Seq, lane: Lane, draft: Draft) -> SealedMessage {
         produced: draft.produced,
         last: draft.last,
         sealed_at: Wall(1),
+        nonce: MessageNonce::default(),
     }
 }
 
@@ -100,6 +101,8 @@ fn confirm(first: u64, last: u64) -> Confirmation {
         limits: Vec::new(),
         mesh_nodes: 0,
         readings_missing: false,
+        withheld: false,
+        issue: None,
     }
 }
 
@@ -593,7 +596,7 @@ fn a_confirmation_of_an_unsent_message_is_rejected() {
 
 #[test]
 fn past_the_bound_of_copies_new_messages_wait_and_then_the_oldest_copies_go() {
-    let unconfirmed = UnconfirmedBounds { messages: 3, bytes: 1 << 20 };
+    let unconfirmed = UnconfirmedBounds { messages: 3, bytes: 1 << 20, required: 1 };
     let mut outbox = filled(OutboxBounds { unconfirmed, ..bounds() }, 5);
     outbox.on_connected();
     let sent = send_all(&mut outbox, at(0));
@@ -696,3 +699,4 @@ fn a_copy_that_is_older_than_any_aggregator_remembers_is_evict_oldest() {
 mod events;
 mod properties;
 mod refusals;
+mod taken_ids;

@@ -3,7 +3,8 @@
 //! A broker may lose what it acknowledged. So a copy is kept until an aggregator confirms that it
 //! is stored, and sent again when the aggregator reports it missing, or when no confirmation
 //! arrives for a long time. The number of copies is bounded: at the bound nothing new is sealed
-//! for a grace time, and then the oldest copies are evicted and counted.
+//! for a grace time, and then the oldest copies are evicted and counted. Where more than one
+//! aggregator must confirm, a copy stays until as many different ones have.
 //!
 //! DESIGN N1, N2.
 
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use crate::limits::{
     CONFIRMATION_PROBE_MAX, LEAVE_PROBE_AFTER, RESEND_AFTER, RESEND_AFTER_MAX, SPOOL_AGE_MAX,
-    UNCONFIRMED_GRACE,
+    TAKEN_IDS_MAX, UNCONFIRMED_GRACE,
 };
 use plimsoll_schemas::limits::delivery::{ACK_WAIT, CONFIRMATION_PROBE_AFTER};
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
@@ -21,6 +22,8 @@ use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
+use super::confirmer_set::{ConfirmerSet, ConfirmerTable};
+use super::message_id::IdOf;
 use super::sealed::SealedMessage;
 
 /// Bounds of the copies.
@@ -30,6 +33,8 @@ pub struct UnconfirmedBounds {
     pub messages: usize,
     /// Their bytes.
     pub bytes: usize,
+    /// How many aggregators must confirm a message before its copy is removed.
+    pub required: u32,
 }
 
 /// One copy.
@@ -37,16 +42,21 @@ pub struct UnconfirmedBounds {
 struct UnconfirmedCopy {
     /// The message.
     message: SealedMessage,
+    /// A former incarnation sealed it, and may have sent it again as this one does.
+    adopted: bool,
     acknowledged: Mono,
     resends: u32,
     /// Not sent again before this time.
     rests_until: Mono,
+    /// Which aggregators have confirmed it.
+    confirmed_by: ConfirmerSet,
 }
 
 /// All copies.
 #[derive(Debug)]
 pub(super) struct Unconfirmed {
     bounds: UnconfirmedBounds,
+    confirmers: ConfirmerTable,
     copies: BTreeMap<Ticket, UnconfirmedCopy>,
     bytes: usize,
     samples: u64,
@@ -68,6 +78,7 @@ impl Unconfirmed {
     pub(super) fn new(bounds: UnconfirmedBounds) -> Self {
         Self {
             bounds,
+            confirmers: ConfirmerTable::default(),
             copies: BTreeMap::new(),
             bytes: 0,
             samples: 0,
@@ -137,20 +148,33 @@ impl Unconfirmed {
     }
 
     /// The broker has acknowledged a message for the first time.
-    pub(super) fn insert(&mut self, now: Mono, ticket: Ticket, message: SealedMessage) {
+    pub(super) fn insert(
+        &mut self,
+        now: Mono,
+        ticket: Ticket,
+        message: SealedMessage,
+        adopted: bool,
+    ) {
         if self.copies.is_empty() && !self.has_confirmation {
             self.probe_at = now.plus(self.probe_pause);
         }
         self.bytes += message.payload.len();
         self.samples = self.samples.saturating_add(message.samples);
         let rests_until = if self.leaving { now } else { now.plus(RESEND_AFTER) };
-        self.copies.insert(
-            ticket,
-            UnconfirmedCopy { message, acknowledged: now, resends: 0, rests_until },
-        );
+        let confirmed_by = ConfirmerSet::default();
+        let copy = UnconfirmedCopy {
+            message,
+            adopted,
+            acknowledged: now,
+            resends: 0,
+            rests_until,
+            confirmed_by,
+        };
+        self.copies.insert(ticket, copy);
     }
 
-    /// Removes what is stored and returns its tickets; schedules what is missing for a resend.
+    /// Notes what is stored. Removes what as many aggregators as required have confirmed, and
+    /// returns its tickets; schedules what is missing for a resend.
     pub(super) fn on_confirmation(
         &mut self,
         now: Mono,
@@ -158,15 +182,25 @@ impl Unconfirmed {
     ) -> Vec<Ticket> {
         (self.has_confirmation, self.probe_pause) = (true, CONFIRMATION_PROBE_AFTER);
         self.probe_at = now.plus(self.probe_pause);
+        let name = confirmation.issue.as_ref().map(|issue| &issue.aggregator);
+        let (confirmer, replaced) = self.confirmers.place(name, now);
         let run_of = |copy: &UnconfirmedCopy| -> Option<&ConfirmedIncarnation> {
             confirmation.runs.iter().find(|run| run.incarnation == copy.message.incarnation)
         };
         // A list of full length may have been cut: a run that is absent may be stored all the same.
         let names_all = confirmation.runs.len() < CONFIRMED_RUNS_MAX;
         let (mut stored, mut missing) = (Vec::new(), Vec::new());
-        for (ticket, copy) in &self.copies {
+        for (ticket, copy) in &mut self.copies {
+            if replaced {
+                copy.confirmed_by.remove(confirmer);
+            }
             match run_of(copy) {
-                Some(run) if run.covers(copy.message.seq) => stored.push(*ticket),
+                Some(run) if run.covers(copy.message.seq) => {
+                    copy.confirmed_by.add(confirmer);
+                    if copy.confirmed_by.len() >= self.bounds.required {
+                        stored.push(*ticket);
+                    }
+                }
                 Some(run) if !confirmation.behind && !run.is_unknown(copy.message.seq) => {
                     missing.push(*ticket);
                 }
@@ -202,7 +236,20 @@ impl Unconfirmed {
         copy.rests_until = now.plus(rest);
         self.due.entry(copy.message.lane).or_default().remove(&ticket);
         self.in_flight.insert(ticket, now);
-        Some(copy.message.publish(ticket, copy.resends))
+        Some(copy.message.publish(ticket, IdOf::Copy(copy.resends)))
+    }
+
+    /// The stream has the id of a resend, which only this process has used and once: someone else
+    /// has used it. The next resend, which has another id, is due at once; false if a former
+    /// incarnation may have used it, or after `TAKEN_IDS_MAX` resends.
+    pub(super) fn rename_taken(&mut self, ticket: Ticket) -> bool {
+        let Some(copy) = self.copies.get(&ticket) else { return false };
+        let is_taken = !copy.adopted && copy.resends <= TAKEN_IDS_MAX;
+        if !is_taken || self.in_flight.remove(&ticket).is_none() {
+            return false;
+        }
+        self.due.entry(copy.message.lane).or_default().insert(ticket);
+        true
     }
 
     /// A resend was answered, whatever the answer; false if none was in flight. It is sent again

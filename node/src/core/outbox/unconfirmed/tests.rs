@@ -6,8 +6,9 @@ use plimsoll_schemas::time::Wall;
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::outbox::MessageNonce;
 
-const BOUNDS: UnconfirmedBounds = UnconfirmedBounds { messages: 8, bytes: 1_000 };
+const BOUNDS: UnconfirmedBounds = UnconfirmedBounds { messages: 8, bytes: 1_000, required: 1 };
 
 fn sealed(seq: u64) -> SealedMessage {
     SealedMessage {
@@ -21,6 +22,7 @@ fn sealed(seq: u64) -> SealedMessage {
         produced: 1,
         last: false,
         sealed_at: Wall(1),
+        nonce: MessageNonce::default(),
     }
 }
 
@@ -30,7 +32,7 @@ fn at(seconds: u64) -> Mono {
 
 fn holding(seqs: std::ops::RangeInclusive<u64>) -> Unconfirmed {
     let mut unconfirmed = Unconfirmed::new(BOUNDS);
-    seqs.for_each(|seq| unconfirmed.insert(at(0), Ticket(seq), sealed(seq)));
+    seqs.for_each(|seq| unconfirmed.insert(at(0), Ticket(seq), sealed(seq), false));
     unconfirmed
 }
 
@@ -46,6 +48,8 @@ fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
         limits: Vec::new(),
         mesh_nodes: 0,
         readings_missing: false,
+        withheld: false,
+        issue: None,
     }
 }
 
@@ -72,7 +76,7 @@ fn what_is_stored_is_let_go_and_what_is_not_goes_again_under_another_id() {
 fn a_leaving_node_sends_again_at_once_what_a_confirmation_leaves_out() {
     let mut unconfirmed = holding(1..=2);
     unconfirmed.on_leave(at(1));
-    unconfirmed.insert(at(2), Ticket(3), sealed(3));
+    unconfirmed.insert(at(2), Ticket(3), sealed(3), false);
     // The checkpoint was taken before the third message was acknowledged.
     let of_1 = Confirmation { age: Duration::from_secs(1), ..confirm(false, &[(2, 2)]) };
     unconfirmed.on_confirmation(at(2), &of_1);
@@ -97,9 +101,11 @@ fn a_leaving_node_sends_its_newest_message_again_when_nothing_is_confirmed() {
 fn what_was_acknowledged_while_a_checkpoint_was_written_is_not_taken_for_missing() {
     let mut unconfirmed = Unconfirmed::new(BOUNDS);
     // One message each second; the checkpoint is of second 20 and known to be stored at 50.
-    (10..=14).for_each(|second| unconfirmed.insert(at(second), Ticket(second), sealed(second)));
+    (10..=14)
+        .for_each(|second| unconfirmed.insert(at(second), Ticket(second), sealed(second), false));
     let of_20 = Confirmation { age: Duration::from_secs(30), ..confirm(false, &[(10, 13)]) };
-    (30..=33).for_each(|second| unconfirmed.insert(at(second), Ticket(second), sealed(second)));
+    (30..=33)
+        .for_each(|second| unconfirmed.insert(at(second), Ticket(second), sealed(second), false));
     assert_eq!(unconfirmed.on_confirmation(at(50), &of_20).len(), 4);
     assert_eq!(resent(&mut unconfirmed, at(50)), [(14, "n-1-14-r1".to_owned())]);
     // What was sent again at 50 rests for 10 s, seen from when a checkpoint was taken.
@@ -204,7 +210,7 @@ proptest! {
             now = now.plus(Duration::from_secs(1));
             match step {
                 0 => {
-                    unconfirmed.insert(now, Ticket(next), sealed(next));
+                    unconfirmed.insert(now, Ticket(next), sealed(next), false);
                     model.insert(next, sealed(next).samples);
                     next += 1;
                 }

@@ -217,6 +217,8 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_run_reports_the_last
         limits: Vec::new(),
         mesh_nodes: 0,
         readings_missing: false,
+        withheld: false,
+        issue: None,
     };
     world.core.on_confirmation(world.now, &confirmation::encode(&confirmation)).unwrap();
     assert_eq!(*world.core.status().bus.former, [], "an aggregator has them");

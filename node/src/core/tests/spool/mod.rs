@@ -226,6 +226,37 @@ fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
 }
 
 #[test]
+fn a_message_keeps_its_id_over_a_crash() {
+    let sent = |world: &mut World| -> BTreeMap<(u64, u64), String> {
+        let sent = std::iter::from_fn(|| world.core.next_publish(world.now));
+        let named = sent.map(|publish| {
+            let subject: SnapshotSubject = publish.subject.parse().unwrap();
+            let header = wire::decode(&subject, &publish.payload).unwrap().header;
+            ((header.incarnation.0, header.seq.0), publish.message_id)
+        });
+        named.collect()
+    };
+    let mut world = World::new();
+    world.core = Core::new(identity(), bounds(), world.now).with_nonce(MessageNonce([7; 16]));
+    world.core.open_spool(world.now, Wal::new(identity(), None), None);
+    world.core.on_bus_event(world.now, &connected());
+    world.spool(false);
+    world.pass(SECOND);
+    let before = world.core.next_publish(world.now);
+    assert_eq!(before, None, "it waits for the spool");
+    world.spool(false);
+    let before = sent(&mut world);
+    assert_eq!(before.len(), 1);
+    let (key, id) = before.first_key_value().unwrap();
+    assert!(id.len() > format!("n-{}-{}-", key.0, key.1).len(), "{id}");
+    world.crash(false);
+    world.core.on_bus_event(world.now, &connected());
+    world.spool(false);
+    let after = sent(&mut world);
+    assert_eq!(after.get(key), Some(id));
+}
+
+#[test]
 fn a_clock_that_was_set_back_does_not_give_a_name_twice() {
     let mut world = World::new();
     world.core.on_datagram(world.now, b"a:1|ms");

@@ -40,9 +40,15 @@ pub(in crate::core::fleet) enum Count {
     TaskRestarts,
     /// See [`NodeMetric::CrashedRuns`].
     CrashedRuns,
+    /// See [`NodeMetric::TakenIds`].
+    TakenIds,
+    /// See [`NodeMetric::ConfirmationsRefused`].
+    ConfirmationsRefused,
 }
 
 const COUNTS: usize = 8;
+/// Counts that records of earlier versions lack, the last ones of [`Count`].
+const LATER_COUNTS: usize = 2;
 
 /// Beside those of sensors: an open breaker, and conservative mode.
 const PEAKS: usize = SENSED + 2;
@@ -64,6 +70,8 @@ pub struct NodeMetrics {
     sensed: [Option<f64>; SENSED],
     sensed_at: Wall,
     counted: [CounterIncrease; COUNTS],
+    #[serde(default)]
+    counted_later: [CounterIncrease; LATER_COUNTS],
     sensor_counters: SensorCounters,
     /// Whether its ledger entry and its bus were ever counted. If a run is older than a span when
     /// it is first received, its first values are not an increase within that span.
@@ -86,6 +94,7 @@ impl Count {
     const fn span(self) -> Duration {
         match self {
             Self::SamplesLost | Self::Unaccounted | Self::CrashedRuns => LOSSES_WITHIN,
+            Self::TakenIds | Self::ConfirmationsRefused => LOSSES_WITHIN,
             Self::TaskRestarts => RESTARTS_WITHIN,
             _ => COUNTED_WITHIN,
         }
@@ -124,12 +133,17 @@ impl Peaks {
 impl NodeMetrics {
     /// What a counter grew by within its span.
     pub(in crate::core::fleet) fn increase(&self, at: Wall, what: Count) -> f64 {
-        self.counted[what as usize].within(at, what.span())
+        self.counter(what).within(at, what.span())
+    }
+
+    fn counter(&self, what: Count) -> &CounterIncrease {
+        let place = what as usize;
+        self.counted.get(place).unwrap_or_else(|| &self.counted_later[place - COUNTS])
     }
 
     /// When a counter last grew.
     pub(super) fn last_increase(&self, what: Count) -> Option<Wall> {
-        self.counted[what as usize].last()
+        self.counter(what).last()
     }
 
     pub(in crate::core::fleet) fn peak(&self, at: Wall, index: usize) -> Option<f64> {
@@ -161,7 +175,7 @@ impl NodeMetrics {
         ledger: [(Count, u64); 4],
         bus: Option<&Bus>,
     ) {
-        let Self { counted, known: [account_known, bus_known], .. } = self;
+        let Self { counted, counted_later, known: [account_known, bus_known], .. } = self;
         let is_old = |what: Count| at.since(Wall(run.0)) > what.span();
         for (what, stand) in ledger {
             let counted = &mut counted[what as usize];
@@ -177,8 +191,12 @@ impl NodeMetrics {
             (Count::Dropped, bus.dropped),
             (Count::KernelDropped, bus.kernel_dropped),
             (Count::TaskRestarts, bus.task_restarts),
+            (Count::TakenIds, bus.taken_ids),
+            (Count::ConfirmationsRefused, bus.confirmations_refused_sum()),
         ] {
-            let counted = &mut counted[what as usize];
+            let place = what as usize;
+            let counted =
+                counted.get_mut(place).unwrap_or_else(|| &mut counted_later[place - COUNTS]);
             match *bus_known || !is_old(what) {
                 true => counted.count(at, what.span(), stand),
                 false => *counted = CounterIncrease::constant(stand),
@@ -244,7 +262,8 @@ impl NodeMetrics {
     /// is not a new increase when it reports again.
     pub(super) fn of_expired(&self) -> Self {
         let sensor_counters = self.sensor_counters.clone();
-        Self { counted: self.counted, known: self.known, sensor_counters, ..Self::default() }
+        let Self { counted, counted_later, known, .. } = *self;
+        Self { counted, counted_later, known, sensor_counters, ..Self::default() }
     }
 
     /// What a watched counter of a job grew by within the last minute.

@@ -10,6 +10,7 @@ use plimsoll_schemas::wire::{self, Body, Bus, Hardware, Header, Latency};
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::outbox::MessageNonce;
 use crate::core::outbox::event_drafts;
 use crate::core::spool::recovery::{RecoveredMessages, recover};
 
@@ -286,5 +287,6 @@ pub(crate) fn sealed(lane: Lane, draft: &Draft, run: &RunState) -> SealedMessage
         produced: draft.produced,
         last: draft.last,
         sealed_at,
+        nonce: MessageNonce::default(),
     }
 }

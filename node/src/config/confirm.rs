@@ -1,0 +1,46 @@
+//! Settings of confirmations: which are believed, and how many it takes.
+
+use std::path::PathBuf;
+
+use plimsoll_runtime::confirm_key::ConfirmKeyFile;
+use serde::Deserialize;
+
+use crate::limits::CONFIRMATIONS_REQUIRED;
+
+/// The `[confirm]` section.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct ConfirmSettings {
+    /// File with the key that aggregators sign confirmations with: at least 64 hexadecimal digits,
+    /// which others than its owner and group may not read. With it, confirmations without the
+    /// right signature are refused. Default none: each is believed. Read again when it changes.
+    pub key_file: Option<PathBuf>,
+    /// How many different aggregators must confirm a message before its copy is removed, 1 to 4.
+    /// Default 1. Above, each must have a name of its own.
+    pub required: u32,
+}
+
+impl Default for ConfirmSettings {
+    fn default() -> Self {
+        Self { key_file: None, required: *CONFIRMATIONS_REQUIRED.start() }
+    }
+}
+
+impl ConfirmSettings {
+    /// Checks the bounds, and that the file holds a key.
+    pub(super) fn check(&self) -> Result<(), String> {
+        let (least, most) = (CONFIRMATIONS_REQUIRED.start(), CONFIRMATIONS_REQUIRED.end());
+        if !CONFIRMATIONS_REQUIRED.contains(&self.required) {
+            return Err(format!("confirm.required must lie between {least} and {most}"));
+        }
+        self.key().map(drop)
+    }
+
+    /// The key, if there is to be one.
+    ///
+    /// # Errors
+    /// Names the key of the settings and the fix.
+    pub fn key(&self) -> Result<Option<ConfirmKeyFile>, String> {
+        self.key_file.as_deref().map(ConfirmKeyFile::open).transpose()
+    }
+}
