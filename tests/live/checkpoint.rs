@@ -1,7 +1,5 @@
 //! An aggregator that is killed restores its state from its own file, not from the streams.
 
-use std::fs::Permissions;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::process::Command;
@@ -11,6 +9,7 @@ use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, Station, bin_dir};
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::summary::Summary;
+use plimsoll_tests::certificates::write_secret;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
 use plimsoll_tests::process::{self, operation_row};
@@ -191,8 +190,7 @@ async fn a_receiver_of_a_begin_is_sent_the_end_although_the_state_cannot_be_read
     let dir = tempfile::tempdir().unwrap();
     let webhook = WebhookReceiver::accepting().await.unwrap();
     let token = dir.path().join("token");
-    std::fs::write(&token, TOKEN).unwrap();
-    std::fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
+    write_secret(&token, TOKEN).unwrap();
     let settings = format!(
         "{BUDGET}[[webhook]]\nname = 'pager'\nurl = '{}'\n[http]\ntoken_file = {token:?}\n",
         webhook.url()

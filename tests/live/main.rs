@@ -25,6 +25,7 @@ mod otlp;
 mod outage_start;
 mod paging;
 mod prometheus;
+mod protection;
 mod regression;
 mod report;
 mod restart;

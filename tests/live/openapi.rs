@@ -9,6 +9,7 @@ use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions, bin_dir};
 use plimsoll_schemas::alert::{AlertState, AlertsPage};
 use plimsoll_schemas::summary::{HardwarePage, NodesPage, OperationsPage};
+use plimsoll_tests::certificates::write_secret;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::program::run;
 use plimsoll_tests::statsd::StatsdSender;
@@ -37,7 +38,7 @@ summary = "It has memory."
 /// One node with jobs, an event, alerts of both kinds, readings, and a history.
 async fn start(dir: &std::path::Path) -> Stack {
     let token_file = dir.join("token");
-    std::fs::write(&token_file, TOKEN).unwrap();
+    write_secret(&token_file, TOKEN).unwrap();
     let token_file = token_file.display().to_string();
     let aggregator_settings = format!("[http]\ntoken_file = {token_file:?}\n{RULES}");
     let options = StackOptions { nodes: 1, aggregator_settings, ..with_jobs(dir) };

@@ -4,14 +4,29 @@ use plimsoll_runtime::stdout::{print, print_line};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use clap::Args;
+use plimsoll_bus::read_secret;
 use plimsoll_mesh::api::Api;
+use plimsoll_runtime::trust::trust;
+
+/// How aggregators are reached.
+#[derive(Args, Clone, Debug, Default)]
+pub struct Access {
+    /// File with a token of the aggregator: that of http.token_file for changes, that of
+    /// http.reader_token_file or http.token_file for all else [default: $PLIMSOLL_TOKEN]
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// File with the authorities (PEM) that an https address must have its certificate from
+    /// [default: $PLIMSOLL_CA_FILE, or those of the system]
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+}
 
 /// The aggregators, and the token for them.
 #[derive(Args, Clone, Debug)]
 pub struct Targets {
-    /// URL of an aggregator; repeat it for both of a pair
+    /// URL of an aggregator, http:// or https://; repeat it for both of a pair
     #[arg(
         long,
         value_name = "URL",
@@ -19,26 +34,43 @@ pub struct Targets {
         value_parser = Api::check_url
     )]
     url: Vec<String>,
-    /// File with the token of the aggregator's http.token_file [default: $PLIMSOLL_TOKEN]
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
+    #[command(flatten)]
+    access: Access,
     /// Print JSON
     #[arg(long)]
     json: bool,
 }
 
+impl Access {
+    /// A client of the aggregator at a URL.
+    ///
+    /// # Errors
+    /// Names the file that cannot be used.
+    pub(crate) fn api(&self, url: &str) -> Result<Api> {
+        let api = Api::of_url(url)?.with_token(self.token()?);
+        if !api.has_tls() {
+            return Ok(api);
+        }
+        let of_variable = || std::env::var_os("PLIMSOLL_CA_FILE").map(PathBuf::from);
+        let ca_file = self.ca_file.clone().or_else(of_variable);
+        let trust = trust("--ca-file", ca_file.as_deref());
+        Ok(api.with_trust(trust.map_err(Error::msg)?))
+    }
+
+    fn token(&self) -> Result<Option<String>> {
+        let Some(path) = &self.token_file else {
+            let token = std::env::var("PLIMSOLL_TOKEN").ok();
+            return Ok(token.map(|token| token.trim().to_owned()));
+        };
+        let read = read_secret(path);
+        read.map(Some).with_context(|| format!("--token-file {}", path.display()))
+    }
+}
+
 impl Targets {
     /// A client of each.
     pub(crate) fn apis(&self) -> Result<Vec<Api>> {
-        let token = match &self.token_file {
-            Some(path) => {
-                let read = std::fs::read_to_string(path);
-                Some(read.with_context(|| format!("--token-file {}", path.display()))?)
-            }
-            None => std::env::var("PLIMSOLL_TOKEN").ok(),
-        };
-        let token = token.map(|token| token.trim().to_owned());
-        self.url.iter().map(|url| Ok(Api::of_url(url)?.with_token(token.clone()))).collect()
+        self.url.iter().map(|url| self.access.api(url)).collect()
     }
 
     /// Prints the answer as JSON, or these words for people.
@@ -63,7 +95,7 @@ impl Targets {
     /// Aggregators without a token.
     #[cfg(test)]
     pub(crate) fn of_urls(url: Vec<String>) -> Self {
-        Self { url, token_file: None, json: false }
+        Self { url, access: Access::default(), json: false }
     }
 }
 

@@ -5,13 +5,14 @@ mod confirm;
 mod history;
 mod notifications;
 mod notify;
-mod token;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use plimsoll_runtime::http::{Protection, ProtectionFiles};
 use plimsoll_runtime::logs::LogSettings;
 use plimsoll_runtime::settings::BusSettings;
+use plimsoll_runtime::token::Token;
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::limits::rules::TIME_SCALE_MAX;
@@ -28,7 +29,6 @@ pub use history::HistorySettings;
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
 pub use notifications::Notifications;
-pub use token::Token;
 
 /// A settings file with every key at its default, as `--print-config` prints it.
 pub const EXAMPLE: &str = include_str!("../../aggregator.toml");
@@ -82,8 +82,9 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
-    /// Address of the page for people, of `/metrics` and of the API. Loopback by default, since
-    /// reading needs no token.
+    /// Address of the page for people, of `/metrics` and of the API. Loopback by default. Beyond
+    /// this machine set `certificate_file`, `key_file` and `reader_token_file`: without them a
+    /// warning is logged and `plimsoll_aggregator_http_exposed` is 1.
     pub address: SocketAddr,
     /// Where people reach the page, if not at `address`: the beginning of links in notifications,
     /// `http://` or `https://`. Its host is one of `hosts` too.
@@ -96,8 +97,17 @@ pub struct Http {
     /// without `token_file` such requests are rejected. Prefer `token_file`, which keeps the secret
     /// out of the settings.
     pub token: Option<Token>,
-    /// File with the token, read at the start.
+    /// File with the token, read at the start; others than its owner and group may not read it.
     pub token_file: Option<PathBuf>,
+    /// File with the token that reading needs, as `token_file`: `Authorization: Bearer`, or in a
+    /// browser the password, with any user name. `/healthz` and `/readyz` need none. The token of
+    /// changes is enough to read, too. Without it anyone may read.
+    pub reader_token_file: Option<PathBuf>,
+    /// Certificate of the server with its chain (PEM); with `key_file`, pages are served over TLS
+    /// alone. Both are read again within seconds after they have changed.
+    pub certificate_file: Option<PathBuf>,
+    /// Key of the certificate (PEM); others than its owner and group may not read it.
+    pub key_file: Option<PathBuf>,
 }
 
 /// The `[metrics]` section.
@@ -199,7 +209,16 @@ impl Default for Metrics {
 impl Default for Http {
     fn default() -> Self {
         let address = SocketAddr::from(([127, 0, 0, 1], 9900));
-        Self { address, url: None, hosts: Vec::new(), token: None, token_file: None }
+        Self {
+            address,
+            url: None,
+            hosts: Vec::new(),
+            token: None,
+            token_file: None,
+            reader_token_file: None,
+            certificate_file: None,
+            key_file: None,
+        }
     }
 }
 
@@ -209,7 +228,26 @@ impl Http {
     /// # Errors
     /// Names the key and the fix, without the secret.
     pub fn token(&self) -> Result<Option<Token>, String> {
-        Token::configured(self.token.as_ref(), self.token_file.as_deref())
+        match (&self.token, &self.token_file) {
+            (None, None) => Ok(None),
+            (Some(_), Some(_)) => Err("http: set token or token_file, not both".to_owned()),
+            (Some(token), None) => token.clone().checked("http.token").map(Some),
+            (None, Some(path)) => Token::of_file("http.token_file", path).map(Some),
+        }
+    }
+
+    /// Who may read, and over what.
+    ///
+    /// # Errors
+    /// Names the key and the fix, without the secret.
+    pub fn protection(&self) -> Result<Protection, String> {
+        let files = ProtectionFiles {
+            certificate: self.certificate_file.as_deref(),
+            key: self.key_file.as_deref(),
+            reader_token: self.reader_token_file.as_deref(),
+        };
+        let protection = Protection::of_hosts(self.names()).with_files(files)?;
+        Ok(protection.with_token(self.token()?))
     }
 
     /// Where people reach the page of an aggregator that is bound to this address, without a `/`
@@ -218,7 +256,8 @@ impl Http {
     /// # Errors
     /// Names the key and what is wrong with its value.
     pub fn page_url(&self, bound: SocketAddr) -> Result<String, String> {
-        let Some(text) = &self.url else { return Ok(format!("http://{bound}")) };
+        let scheme = if self.certificate_file.is_some() { "https" } else { "http" };
+        let Some(text) = &self.url else { return Ok(format!("{scheme}://{bound}")) };
         let wrong = |why: String| format!("http.url is {text:?}; {why}");
         let url = Url::parse(text).map_err(|error| wrong(error.to_string()))?;
         let is_web = ["http", "https"].contains(&url.scheme());
@@ -233,8 +272,7 @@ impl Http {
     }
 
     /// The names of this aggregator: those of `hosts`, and that of `url`.
-    #[must_use]
-    pub fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let url = self.url.as_deref().and_then(|url| Url::parse(url).ok());
         let of_url = url.and_then(|url| url.host_str().map(str::to_owned));
         self.hosts.iter().cloned().chain(of_url).collect()
@@ -242,12 +280,8 @@ impl Http {
 
     fn check(&self) -> Result<(), String> {
         self.page_url(self.address)?;
-        let is_name = |host: &&String| {
-            let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._".contains(&byte);
-            !host.is_empty() && host.bytes().all(plain)
-        };
-        let Some(wrong) = self.hosts.iter().find(|host| !is_name(host)) else { return Ok(()) };
-        Err(format!("http.hosts has {wrong:?}; each must be a name, without a scheme and a port"))
+        Protection::check_hosts(&self.hosts)?;
+        self.protection().map(drop)
     }
 }
 
@@ -280,7 +314,6 @@ impl Config {
             ));
         }
         self.bus.check(&self.mesh)?;
-        self.http.token()?;
         self.http.check()?;
         self.log.check()?;
         self.confirm.check()?;
@@ -386,6 +419,14 @@ mod tests {
             ("decode_threads = 65", "decode_threads is 65; it must be 1 to 64"),
             ("[http]\ntoken = 'short'", "http.token: "),
             ("[http]\ntoken_file = 'absent'", "http.token_file absent: "),
+            ("[http]\ntoken = 'x'\ntoken_file = 'y'", "set token or token_file, not both"),
+            ("[http]\nreader_token_file = 'absent'", "http.reader_token_file absent: "),
+            ("[http]\ncertificate_file = 'absent'", "http.certificate_file needs http.key_file"),
+            ("[http]\nkey_file = 'absent'", "http.key_file needs http.certificate_file"),
+            (
+                "[http]\ncertificate_file = 'absent'\nkey_file = 'absent'",
+                "http.certificate_file absent: ",
+            ),
             ("[http]\nurl = 'plimsoll.example'", "http.url is \"plimsoll.example\"; "),
             ("[http]\nurl = 'ftp://h'", "http.url is \"ftp://h\"; it must be http:// or https://"),
             ("[http]\nurl = 'http://h/?a=b'", "http.url is \"http://h/?a=b\"; it must be"),
@@ -406,6 +447,8 @@ mod tests {
         let http = |url: Option<&str>| Http { url: url.map(str::to_owned), ..Http::default() };
         let bound = SocketAddr::from(([127, 0, 0, 1], 9900));
         assert_eq!(http(None).page_url(bound).unwrap(), "http://127.0.0.1:9900");
+        let tls = Http { certificate_file: Some("c".into()), ..http(None) };
+        assert_eq!(tls.page_url(bound).unwrap(), "https://127.0.0.1:9900");
         let set = Http { hosts: vec!["a.b".to_owned()], ..http(Some("https://p.example/mesh/")) };
         assert_eq!(set.page_url(bound).unwrap(), "https://p.example/mesh");
         assert_eq!(set.names(), ["a.b", "p.example"]);

@@ -134,10 +134,13 @@ impl Driver {
             .map_err(fail(Exit::Configuration))?;
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let token = config.http.token().map_err(fail(Exit::Configuration))?;
-        let (routes, queries) = http::routes(&config.metrics, token, &config.http.names());
-        let server = Server::start("http.address", config.http.address, routes, &supervisor)
+        let protection = config.http.protection().map_err(fail(Exit::Configuration))?;
+        let (routes, queries) = http::routes(&config.metrics, token);
+        let (key, address) = ("http.address", config.http.address);
+        let server = Server::start(key, address, &protection, routes, &supervisor)
             .await
             .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
+        protection.warn_if_exposed(server.address());
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
         let issuer = Issuer::of(config).map_err(fail(Exit::Configuration))?;

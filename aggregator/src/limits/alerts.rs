@@ -21,5 +21,3 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 pub const BY_BYTES_MAX: usize = 64;
 /// Bytes of its comment.
 pub const COMMENT_BYTES_MAX: usize = 512;
-/// Minimum bytes of the token that changes over HTTP need: 16 random letters cannot be guessed.
-pub const TOKEN_BYTES_MIN: usize = 16;

@@ -3,9 +3,11 @@
 //! DESIGN N40.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits;
+use plimsoll_runtime::http::{Protection, ProtectionFiles};
 use plimsoll_runtime::logs::LogSettings;
 use plimsoll_runtime::settings::BusSettings;
 use plimsoll_schemas::ids::{MeshName, NodeName};
@@ -98,6 +100,18 @@ pub struct Http {
     /// Address of `/metrics`, `/healthz` and `/readyz`; `""` disables them.
     #[serde(deserialize_with = "address_or_none")]
     pub address: Option<SocketAddr>,
+    /// Names under which clients may reach these pages and `otlp.http`, beside addresses, names
+    /// without a dot and those below `localhost`. A request for another name is rejected, since
+    /// it may come from a page of another site (DNS rebinding). None by default.
+    pub hosts: Vec<String>,
+    /// File with the token that `/metrics` needs, at least 16 bytes, read at the start; others
+    /// than its owner and group may not read it. Without it anyone may read.
+    pub reader_token_file: Option<PathBuf>,
+    /// Certificate of the pages with its chain (PEM); with `key_file`, they are served over TLS
+    /// alone. Both are read again within seconds after they have changed.
+    pub certificate_file: Option<PathBuf>,
+    /// Key of the certificate (PEM); others than its owner and group may not read it.
+    pub key_file: Option<PathBuf>,
 }
 
 /// The `[interval]` section.
@@ -139,7 +153,28 @@ impl Default for Config {
 
 impl Default for Http {
     fn default() -> Self {
-        Self { address: Some(SocketAddr::from(([127, 0, 0, 1], 9901))) }
+        Self {
+            address: Some(SocketAddr::from(([127, 0, 0, 1], 9901))),
+            hosts: Vec::new(),
+            reader_token_file: None,
+            certificate_file: None,
+            key_file: None,
+        }
+    }
+}
+
+impl Http {
+    /// Who may read the pages, and over what.
+    ///
+    /// # Errors
+    /// Names the key and the fix, without the secret.
+    pub fn protection(&self) -> Result<Protection, String> {
+        Protection::check_hosts(&self.hosts)?;
+        Protection::of_hosts(self.hosts.clone()).with_files(ProtectionFiles {
+            certificate: self.certificate_file.as_deref(),
+            key: self.key_file.as_deref(),
+            reader_token: self.reader_token_file.as_deref(),
+        })
     }
 }
 
@@ -160,6 +195,7 @@ impl Config {
         self.check_ranges()?;
         self.listen.check()?;
         self.confirm.check()?;
+        self.http.protection()?;
         self.spool.check()?;
         self.history.check()?;
         self.rules()?;
@@ -263,6 +299,9 @@ mod tests {
         for (text, part) in [
             ("name = 'a b'", "name"),
             ("[listen]\nudp = 'here'", "listen.udp"),
+            ("[http]\nhosts = ['h:80']", "http.hosts has \"h:80\"; each must be a name"),
+            ("[http]\nreader_token_file = 'absent'", "http.reader_token_file absent: "),
+            ("[http]\nkey_file = 'absent'", "http.key_file needs http.certificate_file"),
             ("[listen]\nudpp = ''", "listen.udpp"),
             ("[identity]\nlabels = 'rack=r7'", "identity.labels"),
             ("[identity]\nlabels = ['rack']", "identity.labels: \"rack\" must be key=value"),

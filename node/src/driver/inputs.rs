@@ -10,11 +10,12 @@ use std::net::SocketAddr;
 use std::pin::pin;
 use std::task::Poll;
 
+use plimsoll_runtime::http::Protection;
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::time::Now;
 
 use super::start::StartError;
-use crate::config::{Listen, OtlpSettings};
+use crate::config::Config;
 use crate::core::Core;
 use crate::core::departure::SocketPoll;
 use crate::io::cost::{Cost, Stage};
@@ -33,15 +34,13 @@ pub(super) struct Inputs {
 
 impl Inputs {
     /// Opens the configured sockets.
-    pub(super) async fn open(
-        listen: &Listen,
-        otlp: &OtlpSettings,
-        supervisor: &Supervisor,
-    ) -> Result<Self, StartError> {
+    pub(super) async fn open(config: &Config, supervisor: &Supervisor) -> Result<Self, StartError> {
+        let listen = &config.listen;
         let access = listen.access().map_err(|error| StartError::configuration(&error))?;
         let sockets = Sockets::open(listen.udp, listen.unix.as_deref(), &access);
         let frames = Frames::listen(listen.stream.as_deref(), &access);
-        let otlp = OtlpServers::open(otlp, supervisor).await;
+        let hosts = Protection::of_hosts(config.http.hosts.clone());
+        let otlp = OtlpServers::open(&config.otlp, &hosts, supervisor).await;
         Ok(Self {
             sockets: sockets.map_err(|error| StartError::listen(&error))?,
             frames: frames.map_err(|error| StartError::listen(&error))?,

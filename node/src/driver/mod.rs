@@ -91,8 +91,9 @@ impl Driver {
         let bus = bus.map_err(invalid)?;
         let signals = Signals::listen().map_err(|error| StartError::new(Exit::Failure, &error))?;
         let supervisor = Supervisor::default();
-        let inputs = Inputs::open(&config.listen, &config.otlp, &supervisor).await?;
-        let pages = Pages::start(config.http.address, &supervisor).await;
+        let protection = config.http.protection().map_err(invalid)?;
+        let inputs = Inputs::open(config, &supervisor).await?;
+        let pages = Pages::start(config.http.address, &protection, &supervisor).await;
         let pages = pages.map_err(|error| StartError::listen(&error))?;
         let clock = Clock::start();
         let has_history = config.history.path.is_some();

@@ -12,6 +12,7 @@ use plimsoll_node::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use plimsoll_node::core::spool::NoteNumber;
 use plimsoll_node::io::otlp::OtlpServers;
 use plimsoll_node::io::otlp::stats::OtlpStats;
+use plimsoll_runtime::http::Protection;
 use plimsoll_runtime::supervision::Supervisor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -46,7 +47,8 @@ impl Fixture {
     pub(crate) async fn open() -> Self {
         let any = Some(SocketAddr::from(([127, 0, 0, 1], 0)));
         let settings = OtlpSettings { http: any, grpc: any, ..OtlpSettings::default() };
-        let servers = OtlpServers::open(&settings, &Supervisor::default()).await.unwrap();
+        let (open, supervisor) = (Protection::default(), Supervisor::default());
+        let servers = OtlpServers::open(&settings, &open, &supervisor).await.unwrap();
         let (http, grpc) = (servers.http_address().unwrap(), servers.grpc_address().unwrap());
         Self { servers, http, grpc, came: Vec::new() }
     }

@@ -105,6 +105,24 @@ async fn each_refusal_has_its_status_and_states_the_fix() {
 }
 
 #[tokio::test]
+async fn a_post_under_a_foreign_name_is_refused_and_records_nothing() {
+    let mut fixture = Fixture::open().await;
+    let named = |host: &str| {
+        let text = String::from_utf8(post("/v1/metrics", JSON, "", b"{}")).unwrap();
+        text.replace("host: h\r\n", &format!("host: {host}\r\n")).into_bytes()
+    };
+    let evil = answer(&mut fixture, named("evil.example")).await;
+    assert_eq!((evil.status, fixture.came.len()), (421, 0));
+    assert!(String::from_utf8_lossy(&evil.body).contains("http.hosts"), "{evil:?}");
+    // A page whose name leads here, and one of another site that sends a body as its own form.
+    let crossed = post("/v1/metrics", JSON, "origin: http://evil.example\r\n", b"{}");
+    assert_eq!(answer(&mut fixture, crossed).await.status, 403);
+    assert_eq!(answer(&mut fixture, named("127.0.0.1:4318")).await.status, 200);
+    let refused = fixture.stats().connections[0].1.refused().map(|(_, n)| n);
+    assert_eq!((refused, fixture.came.len()), ([1, 1, 0], 1));
+}
+
+#[tokio::test]
 async fn a_chunked_body_on_a_kept_connection_is_taken_like_any_other() {
     let mut fixture = Fixture::open().await;
     let chunked = "POST /v1/metrics HTTP/1.1\r\nhost: h\r\ncontent-type: application/json\r\n\

@@ -66,5 +66,5 @@ pub use plimsoll_schemas::transport::{
     BusEvent, ConnectFault, Delivered, Delivery, Publish, Refusal, Ticket,
 };
 pub use secret_file::read_secret;
-pub use tls::TlsFiles;
+pub use tls::{TlsFiles, certificates, private_key};
 pub use unacknowledged::UnacknowledgedMessage;

@@ -54,7 +54,7 @@ impl TlsFiles {
             }
         }
         let Some((cert_file, key_file)) = &self.client else { return Ok(()) };
-        let (chain, key) = (certificates(cert_file)?, key(key_file)?);
+        let (chain, key) = (certificates(cert_file)?, private_key(key_file)?);
         ClientConfig::builder()
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)
@@ -63,7 +63,11 @@ impl TlsFiles {
     }
 }
 
-fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BusError> {
+/// The certificates in a file (PEM), at least one.
+///
+/// # Errors
+/// Names the file that cannot be used, and why.
+pub fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BusError> {
     let file = File::open(path).map_err(|error| unfit(path, &error))?;
     let read: Result<Vec<_>, _> = CertificateDer::pem_reader_iter(bounded(file)).collect();
     let certificates = read.map_err(|error| unfit(path, &error))?;
@@ -73,7 +77,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, BusError> {
     Ok(certificates)
 }
 
-fn key(path: &Path) -> Result<PrivateKeyDer<'static>, BusError> {
+/// The key in a file (PEM) that only its owner and group may read.
+///
+/// # Errors
+/// Names the file that cannot be used, and why.
+pub fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, BusError> {
     let file = secret_file::open(path).map_err(|error| unfit(path, &error))?;
     PrivateKeyDer::from_pem_reader(bounded(file)).map_err(|error| unfit(path, &error))
 }

@@ -3,9 +3,10 @@
 //! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of
 //! exit codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`broker_faults`]
 //! keeps what was wrong with the broker, [`confirm_key`] the key of confirmations; [`http`] is the
-//! HTTP server with limits, [`page`] writes metrics about the process, [`process`] reads what it
-//! uses, [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on samples, nodes
-//! or budgets.
+//! HTTP server with limits and protection, [`token`] a secret of its clients, [`trust`] the
+//! authorities that a client accepts; [`page`] writes metrics about the process, [`process`] reads
+//! what it uses, [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on samples,
+//! nodes or budgets.
 
 pub mod absence;
 pub mod broker_faults;
@@ -21,6 +22,8 @@ pub mod settings;
 pub mod signals;
 pub mod stdout;
 pub mod supervision;
+pub mod token;
+pub mod trust;
 
 /// Runs a process's driver to its end on a runtime of one thread.
 ///

@@ -43,6 +43,10 @@ pub const STREAMS_MAX: u32 = 4;
 pub const STREAM_WINDOW_BYTES: u32 = 32 * 1024;
 /// Bytes of the head of one of them.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
+/// Minimum bytes of a token of HTTP: 16 random letters cannot be guessed.
+pub const TOKEN_BYTES_MIN: usize = 16;
+/// Time after which the files of a certificate are looked at again, when a connection comes.
+pub const CERTIFICATE_CHECK_EVERY: Duration = Duration::from_secs(5);
 /// Pause before a task that ended is started again for the first time; it doubles, and each pause
 /// varies by a quarter, so that tasks that fail together do not start together.
 pub const RESTART_PAUSE_MIN: Duration = Duration::from_secs(2);

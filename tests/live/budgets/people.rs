@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use plimsoll_mesh::child::until;
+use plimsoll_tests::certificates::write_secret;
 use plimsoll_tests::program::{ProgramOutput, program, run};
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use plimsoll_tests::statsd::StatsdSender;
@@ -73,7 +74,7 @@ async fn a_silence_suppresses_a_notification_until_it_ends() {
     let dir = tempfile::tempdir().unwrap();
     let webhook = WebhookReceiver::accepting().await.unwrap();
     let token_file = dir.path().join("token");
-    std::fs::write(&token_file, TOKEN).unwrap();
+    write_secret(&token_file, TOKEN).unwrap();
     let mesh =
         SingleNodeMesh::start_with(dir.path(), settings(&webhook, &token_file)).await.unwrap();
     let url = mesh.stack.api().url().to_owned();
@@ -90,7 +91,7 @@ async fn a_silence_suppresses_a_notification_until_it_ends() {
     let both = ["\"fleet\"".to_owned(), format!("{{\"node\":\"{NODE}\"}}")];
 
     let wrong_file = dir.path().join("wrong");
-    std::fs::write(&wrong_file, "another token of thirty letters").unwrap();
+    write_secret(&wrong_file, "another token of thirty letters").unwrap();
     let stranger = OperatorCommand { url: &url, token_file: &wrong_file };
     let refused = stranger.runs("silence --rule epoch_* --for 1h --by eve").await.unwrap();
     assert_ne!(refused.code, Some(0), "{refused:?}");

@@ -18,6 +18,7 @@ use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 
 use crate::interval_log::Unit;
+use crate::targets::Access;
 use baselines::{Baselines, Request};
 pub(crate) use source::load;
 
@@ -53,6 +54,8 @@ pub struct CompareArgs {
         value_parser = Api::check_url
     )]
     url: String,
+    #[command(flatten)]
+    access: Access,
     /// Save A as the baseline NAME, or judge A by it
     #[arg(long, num_args = 2, value_names = ["save|check", "NAME"])]
     baseline: Option<Vec<String>>,
@@ -129,7 +132,7 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
 async fn side(args: &CompareArgs, name: &str) -> Result<Side> {
     match aggregator::named(name, &Zoned::now())? {
         Some(stored) => {
-            let api = Api::of_url(&args.url)?;
+            let api = args.access.api(&args.url)?;
             aggregator::load(&api, stored).await.with_context(|| name.to_owned())
         }
         None => load(name.as_ref(), args.unit),

@@ -188,11 +188,20 @@ fn secrets(local: &Local) -> Result<Vec<SecretFacts>, String> {
     let mut paths: Vec<(String, PathBuf)> = Vec::new();
     if let Ok(node) = &local.node {
         paths.extend(of_bus("node", &node.bus));
+        let files = [
+            ("http.reader_token_file", &node.http.reader_token_file),
+            ("http.key_file", &node.http.key_file),
+        ];
+        paths.extend(named("node", files));
     }
     if let Ok(aggregator) = &local.aggregator {
         paths.extend(of_bus("aggregator", &aggregator.bus));
-        let token = aggregator.http.token_file.clone();
-        paths.extend(token.map(|path| ("http.token_file".to_owned(), path)));
+        let files = [
+            ("http.token_file", &aggregator.http.token_file),
+            ("http.reader_token_file", &aggregator.http.reader_token_file),
+            ("http.key_file", &aggregator.http.key_file),
+        ];
+        paths.extend(named("aggregator", files));
     }
     if let (Err(node), Err(_)) = (&local.node, &local.aggregator) {
         return Err(node.clone());
@@ -204,13 +213,21 @@ fn secrets(local: &Local) -> Result<Vec<SecretFacts>, String> {
     Ok(paths.into_iter().map(|(key, path)| SecretFacts { key, mode: mode(&path), path }).collect())
 }
 
-fn of_bus(program: &str, bus: &BusSettings) -> Vec<(String, PathBuf)> {
+fn of_bus(program: &str, bus: &BusSettings) -> impl Iterator<Item = (String, PathBuf)> {
     let files = [
         ("bus.nkey_seed_file", &bus.nkey_seed_file),
         ("bus.credentials_file", &bus.credentials_file),
     ];
+    named(program, files)
+}
+
+/// The files that are given, with the keys that name them.
+fn named<const N: usize>(
+    program: &str,
+    files: [(&str, &Option<PathBuf>); N],
+) -> impl Iterator<Item = (String, PathBuf)> {
     let given = files.into_iter().filter_map(|(key, path)| Some((key, path.clone()?)));
-    given.map(|(key, path)| (format!("{key} of the {program}"), path)).collect()
+    given.map(move |(key, path)| (format!("{key} of the {program}"), path))
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ use plimsoll_mesh::api::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 
+use crate::targets::Access;
 use crate::time_range::TimeRange;
 use ask::Request;
 use compose::compose;
@@ -92,6 +93,8 @@ pub struct ReportArgs {
         value_parser = Api::check_url
     )]
     url: String,
+    #[command(flatten)]
+    access: Access,
 }
 
 /// Writes a report.
@@ -110,7 +113,7 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
     };
     let drills: Vec<DrillResult> =
         args.drill.iter().map(|path| read(path)).collect::<Result<_>>()?;
-    let api = Api::of_url(&args.url)?;
+    let api = args.access.api(&args.url)?;
     let with_slots = format == Format::Json;
     let request = Request { api: &api, wanted, named: &args.operation, with_slots };
     let material = request.send(drills).await?;

@@ -13,7 +13,7 @@ use crate::exposition::writer::{Family, Value, Writer};
 pub struct ServingStats {
     /// Read views of the state.
     pub views: ReadViewStats,
-    /// Connections of HTTP clients.
+    /// Connections and refused requests of HTTP clients.
     pub connections: ServerStats,
     /// By page and format.
     pub pages: BTreeMap<(&'static str, &'static str), PageStats>,
@@ -58,6 +58,7 @@ pub(super) fn write(writer: &mut Writer, serving: &ServingStats) {
     write_views(writer, serving.views);
     write_pages(writer, serving);
     write_connections(writer, &serving.connections);
+    write_protection(writer, &serving.connections);
     write_streams(writer, serving.streams);
 }
 
@@ -111,6 +112,16 @@ fn write_connections(writer: &mut Writer, connections: &ServerStats) {
     let help = "Unsent bytes of HTTP responses";
     let unsent = Value::Count(connections.unsent_bytes);
     writer.single(Family::gauge("plimsoll_aggregator_unsent_response_bytes", help), unsent);
+}
+
+fn write_protection(writer: &mut Writer, server: &ServerStats) {
+    let help = "HTTP requests refused before their route, by reason";
+    let refused = server.refused().map(|(reason, n)| (reason.as_str(), Value::Count(n)));
+    let family = Family::counter("plimsoll_aggregator_requests_refused_total", help);
+    writer.by_label(family, "reason", refused);
+    let help = "Protection that HTTP beyond this machine lacks, 1 if it does";
+    let lacks = server.exposure.rows().map(|(what, is)| (what, Value::Count(is.into())));
+    writer.by_label(Family::gauge("plimsoll_aggregator_http_exposed", help), "lacks", lacks);
 }
 
 fn write_streams(writer: &mut Writer, streams: StreamStats) {

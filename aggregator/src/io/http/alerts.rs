@@ -14,9 +14,9 @@ use plimsoll_runtime::http::ending;
 
 use super::orders::{self, BadRequest};
 use super::query::{Query, QuerySender};
-use crate::config::Token;
 use crate::core::alerting::CommandError;
 use crate::core::alerting::{AlertCommand, CommandResult};
+use plimsoll_runtime::token::Token;
 
 #[derive(Clone)]
 struct AlertHandler {

@@ -50,7 +50,8 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
 /api/v1/silences   JSON: the silences that are active or begin later
                    POST {match: {rule, node, operation, severity}, by, comment, for}
                    DELETE /api/v1/silences/<id>
-                   POST and DELETE need `Authorization: Bearer <token>` with the http.token_file
+                   POST and DELETE need `Authorization: Bearer <token>` with the http.token_file;
+                   with http.reader_token_file all else needs that one
 /api/v1/alerts/undeliverable
                    JSON: the newest undeliverable notifications, oldest first
 /api/v1/openapi.json

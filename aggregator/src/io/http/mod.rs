@@ -9,7 +9,6 @@
 mod accept;
 mod alerts;
 mod events;
-mod guard;
 mod history;
 mod index;
 mod near;
@@ -28,19 +27,18 @@ use std::sync::Arc;
 
 use axum::extract::{Query as Parameters, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_runtime::http::{ending, probe};
 use plimsoll_runtime::limits::QUERIES_MAX;
+use plimsoll_runtime::token::Token;
 use tokio::sync::mpsc;
 
-use self::guard::Guard;
 use self::pages::{Page, Pages};
 use self::query::QuerySender;
 use self::stream::Streams;
-use crate::config::{Metrics, Token};
+use crate::config::Metrics;
 
 pub use query::{PageSource, Query, Readiness};
 
@@ -50,15 +48,8 @@ struct Handler {
     pages: Arc<Pages>,
 }
 
-/// The routes, and the queue on which their queries arrive.
-///
-/// `hosts` are names under which clients may reach this aggregator, beside those that always lead
-/// to it.
-pub fn routes(
-    settings: &Metrics,
-    token: Option<Token>,
-    hosts: &[String],
-) -> (Router, mpsc::Receiver<Query>) {
+/// The routes, and the queue on which their queries arrive. The server guards them.
+pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiver<Query>) {
     let (sender, received) = mpsc::channel(QUERIES_MAX);
     let queries = QuerySender::new(sender);
     let streams = Arc::<Streams>::default();
@@ -89,8 +80,7 @@ pub fn routes(
         .merge(openapi::routes())
         .merge(page::routes())
         .merge(stream)
-        .merge(runs)
-        .layer(from_fn_with_state(Guard::new(hosts), guard::admit));
+        .merge(runs);
     (router, received)
 }
 

@@ -62,7 +62,7 @@ async fn methods(router: Router, path: &str) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn the_document_has_every_route_with_its_methods_and_no_other() {
-    let (router, _queries) = routes(&Metrics::default(), None, &[]);
+    let (router, _queries) = routes(&Metrics::default(), None);
     let mut served = Methods::new();
     for path in paths(&router) {
         let methods = methods(router.clone(), &path).await;

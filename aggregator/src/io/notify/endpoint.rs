@@ -9,10 +9,10 @@ use crate::limits::notifications::{
     RECEIVERS_MAX, RESEND_EVERY_MAX, RESEND_EVERY_MIN, SECRET_BYTES_MAX, TEMPLATE_BYTES_MAX,
 };
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use plimsoll_runtime::trust::{Trust, trust};
 use plimsoll_schemas::ids::RuleName;
 use url::{Host, Url};
 
-use super::trust::{Trust, trust};
 use crate::config::{Alertmanager, Config, Webhook};
 use crate::core::alerting::template::Template;
 use crate::core::alerting::{Body, Receiver, ReceiverKind, fields};
@@ -130,7 +130,7 @@ impl Endpoint {
             port: url.port_or_known_default().unwrap_or(443),
             target: format!("{}{query}", url.path()),
             headers,
-            trust: (url.scheme() == "https").then(|| trust(ca_file)).transpose()?,
+            trust: (url.scheme() == "https").then(|| trust("ca_file", ca_file)).transpose()?,
             template: None,
         })
     }

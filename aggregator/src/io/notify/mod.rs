@@ -7,7 +7,6 @@
 
 mod endpoint;
 mod exchange;
-mod trust;
 
 #[cfg(test)]
 mod tests;

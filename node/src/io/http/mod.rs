@@ -14,7 +14,7 @@ use axum::Router;
 use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
-use plimsoll_runtime::http::{ListenError, Server, ending, metrics, probe};
+use plimsoll_runtime::http::{ListenError, Protection, Server, ending, metrics, probe};
 use plimsoll_runtime::limits::QUERIES_MAX;
 use plimsoll_runtime::supervision::Supervisor;
 use tokio::sync::{mpsc, oneshot};
@@ -38,13 +38,17 @@ impl Pages {
     /// When the address cannot be bound.
     pub async fn start(
         address: Option<SocketAddr>,
+        protection: &Protection,
         supervisor: &Supervisor,
     ) -> Result<Self, ListenError> {
         let (sender, queries) = mpsc::channel(QUERIES_MAX);
         let server = match address {
             Some(address) => {
                 let routes = routes(sender);
-                Some(Server::start("http.address", address, routes, supervisor).await?)
+                let key = "http.address";
+                let server = Server::start(key, address, protection, routes, supervisor).await?;
+                protection.warn_if_exposed(server.address());
+                Some(server)
             }
             None => None,
         };

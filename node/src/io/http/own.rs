@@ -58,6 +58,7 @@ pub(super) fn page(stats: &AgentStats) -> String {
     if let Some(otlp) = &stats.otlp {
         otlp::add(&page, otlp);
     }
+    add_refused_requests(&page, stats);
     add_cost(&page, stats);
     let restarts = stats.task_restarts.iter().map(|(task, n)| (*task, *n));
     let help = "Restarts of tasks and threads that ended or panicked, per task";
@@ -142,6 +143,30 @@ fn add_http(page: &Page, http: &server::ServerStats) {
     let closed = http.closed().map(|(reason, n)| (reason.as_str(), n));
     let help = "Closed connections to the HTTP pages, per reason";
     counters_by(page, "plimsoll_agent_http_connections_closed_total", help, &["reason"], closed);
+    let (name, help) = (
+        "plimsoll_agent_http_exposed",
+        "Protection that HTTP pages beyond this machine lack, 1 if they do",
+    );
+    let rows = http.exposure.rows().map(|(what, is_lacked)| ([what], f64::from(is_lacked)));
+    let rows = rows.iter().map(|(values, lacked)| (&values[..], *lacked));
+    page.gauges(Family { name, help, labels: &["lacks"] }, rows);
+}
+
+/// Of the pages, and of the OTLP port that browsers reach too.
+#[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
+fn add_refused_requests(page: &Page, stats: &AgentStats) {
+    let otlp = stats.otlp.iter().flat_map(|otlp| &otlp.connections);
+    let otlp = otlp.filter(|(protocol, _)| *protocol == "http").map(|(_, of)| ("otlp.http", of));
+    let ports = stats.http.iter().map(|of| ("http.address", of)).chain(otlp);
+    let rows = ports
+        .flat_map(|(port, of)| of.refused().map(|(reason, n)| ([port, reason.as_str()], n as f64)));
+    let rows: Vec<_> = rows.collect();
+    let (name, help) = (
+        "plimsoll_agent_requests_refused_total",
+        "HTTP requests refused before their route, per listener and reason",
+    );
+    let family = Family { name, help, labels: &["listener", "reason"] };
+    page.counters(family, rows.iter().map(|(values, n)| (&values[..], *n)));
 }
 
 fn add_cost(page: &Page, stats: &AgentStats) {

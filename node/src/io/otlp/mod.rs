@@ -28,7 +28,7 @@ use crate::limits::{
     BYTES_PER_WAKE, OTLP_ANSWERS_MAX, OTLP_BODY_TIMEOUT, OTLP_CONNECTIONS_MAX, OTLP_QUEUE_MAX,
 };
 use axum::Router;
-use plimsoll_runtime::http::{ListenError, Protocol, Server, ServerLimits};
+use plimsoll_runtime::http::{ListenError, Protection, Protocol, Server, ServerLimits};
 use plimsoll_runtime::supervision::Supervisor;
 use tokio::sync::mpsc;
 
@@ -60,14 +60,18 @@ impl OtlpServers {
     /// When an address cannot be bound.
     pub async fn open(
         settings: &OtlpSettings,
+        protection: &Protection,
         supervisor: &Supervisor,
     ) -> Result<Self, ListenError> {
         let (sender, posts) = mpsc::channel(OTLP_QUEUE_MAX);
         let budget = Arc::new(BodyBudget::default());
         let inbox = Inbox { budget: Arc::clone(&budget), posts: sender };
         let (http, grpc) = (http::routes(inbox.clone()), grpc::routes(inbox));
-        let http = serve("otlp.http", settings.http, Protocol::Http1, http, supervisor).await?;
-        let grpc = serve("otlp.grpc", settings.grpc, Protocol::Http2, grpc, supervisor).await?;
+        let serve = async |key, address, protocol, routes| {
+            serve(bounds(protocol), key, address, protection, routes, supervisor).await
+        };
+        let http = serve("otlp.http", settings.http, Protocol::Http1, http).await?;
+        let grpc = serve("otlp.grpc", settings.grpc, Protocol::Http2, grpc).await?;
         Ok(Self { budget, http, grpc, posts, first: None, answers: VecDeque::new() })
     }
 
@@ -181,15 +185,8 @@ impl OtlpServers {
     }
 }
 
-async fn serve(
-    key: &'static str,
-    address: Option<SocketAddr>,
-    protocol: Protocol,
-    routes: Router,
-    supervisor: &Supervisor,
-) -> Result<Option<Server>, ListenError> {
-    let Some(address) = address else { return Ok(None) };
-    let bounds = ServerLimits {
+fn bounds(protocol: Protocol) -> ServerLimits {
+    ServerLimits {
         protocol,
         connections_max: OTLP_CONNECTIONS_MAX,
         // Bodies have a bound of their own, whose answer is one that an SDK reads.
@@ -197,6 +194,17 @@ async fn serve(
         // After the time for a body, the driver's.
         request_timeout: 2 * OTLP_BODY_TIMEOUT,
         ..ServerLimits::default()
-    };
-    Server::start_within(bounds, key, address, routes, supervisor).await.map(Some)
+    }
+}
+
+async fn serve(
+    bounds: ServerLimits,
+    key: &'static str,
+    address: Option<SocketAddr>,
+    protection: &Protection,
+    routes: Router,
+    supervisor: &Supervisor,
+) -> Result<Option<Server>, ListenError> {
+    let Some(address) = address else { return Ok(None) };
+    Server::start_within(bounds, key, address, protection, routes, supervisor).await.map(Some)
 }

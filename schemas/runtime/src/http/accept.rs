@@ -18,18 +18,26 @@ use hyper::{Request, Response};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Mutex, watch};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
+use tokio_rustls::TlsAcceptor;
 
 use super::bounds::{Protocol, ServerLimits};
 use super::slot::{ConnectionSlot, ResponseBody, SharedTable};
 use super::stall::StallTimeout;
 use super::stats::CloseReason;
 use super::streams::{Streams, silence};
+use super::tls::Tls;
 
 type Answered = Result<Response<ResponseBody<Body>>, Infallible>;
+
+/// What carries a connection.
+trait Stream: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin + 'static> Stream for S {}
 
 /// Answer to a new connection when all others are being answered.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\n\
@@ -42,15 +50,21 @@ pub(super) type SharedListener = Arc<Mutex<Option<TcpListener>>>;
 pub(super) struct Acceptor {
     routes: Router,
     bounds: ServerLimits,
+    tls: Option<Arc<Tls>>,
     table: Arc<SharedTable>,
     tasks: JoinSet<()>,
     graceful: GracefulShutdown,
 }
 
 impl Acceptor {
-    pub(super) fn new(routes: Router, bounds: ServerLimits, table: Arc<SharedTable>) -> Self {
+    pub(super) fn new(
+        routes: Router,
+        bounds: ServerLimits,
+        tls: Option<Arc<Tls>>,
+        table: Arc<SharedTable>,
+    ) -> Self {
         let (tasks, graceful) = (JoinSet::new(), GracefulShutdown::new());
-        Self { routes, bounds, table, tasks, graceful }
+        Self { routes, bounds, tls, table, tasks, graceful }
     }
 
     /// Serves until `end` is closed; then finishes the requests in progress, for a bounded time.
@@ -77,7 +91,7 @@ impl Acceptor {
     fn on_accepted(&mut self, stream: TcpStream, address: SocketAddr) {
         let admitted = self.table.lock().admit(self.table.now(), address.ip());
         let Some(id) = admitted else {
-            if self.bounds.protocol == Protocol::Http1 {
+            if self.bounds.protocol == Protocol::Http1 && self.tls.is_none() {
                 // A new socket has room for one line; if not, the client sees the close.
                 let _sent = stream.try_write(BUSY);
             }
@@ -89,7 +103,13 @@ impl Acceptor {
         let slot = ConnectionSlot::new(Arc::clone(&self.table), id);
         let stream = StallTimeout::new(stream, slot.clone(), self.bounds.stall_timeout);
         let (routes, watcher) = (self.routes.clone(), self.graceful.watcher());
-        let task = self.tasks.spawn(serve(stream, slot, routes, self.bounds, watcher));
+        let serving = Serving { slot, routes, bounds: self.bounds, watcher };
+        let task = match &self.tls {
+            Some(tls) => {
+                self.tasks.spawn(serving.serve_tls(tls.acceptor(self.table.now()), stream))
+            }
+            None => self.tasks.spawn(serving.serve(stream)),
+        };
         self.table.lock().on_served(id, task);
     }
 
@@ -104,54 +124,58 @@ impl Acceptor {
     }
 }
 
-async fn serve(
-    stream: StallTimeout,
+/// One connection to be served.
+struct Serving {
     slot: ConnectionSlot,
     routes: Router,
     bounds: ServerLimits,
     watcher: Watcher,
-) {
-    let reason = match bounds.protocol {
-        Protocol::Http1 => serve_http1(stream, &slot, routes, &bounds, watcher).await,
-        Protocol::Http2 => serve_http2(stream, &slot, routes, &bounds, watcher).await,
-    };
-    slot.on_closed(reason);
 }
 
-async fn serve_http1(
-    stream: StallTimeout,
-    slot: &ConnectionSlot,
-    routes: Router,
-    bounds: &ServerLimits,
-    watcher: Watcher,
-) -> CloseReason {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new())
-        .header_read_timeout(bounds.head_timeout)
-        .max_buf_size(BUFFER_BYTES_MAX);
-    let service = service_fn(answering(slot.clone(), routes));
-    let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
-    let mut connection = pin!(connection);
-    let reason =
-        connection.as_mut().await.map_or_else(|error| why(&error), |()| CloseReason::Finished);
-    settle(slot, reason)
-}
+impl Serving {
+    async fn serve<S: Stream>(self, stream: S) {
+        let slot = self.slot.clone();
+        let reason = match self.bounds.protocol {
+            Protocol::Http1 => self.serve_http1(stream).await,
+            Protocol::Http2 => self.serve_http2(stream).await,
+        };
+        slot.on_closed(reason);
+    }
 
-async fn serve_http2(
-    stream: StallTimeout,
-    slot: &ConnectionSlot,
-    routes: Router,
-    bounds: &ServerLimits,
-    watcher: Watcher,
-) -> CloseReason {
-    let streams = Streams::default();
-    let service = service_fn(answering(slot.clone(), routes));
-    let connection = streams.builder(bounds).serve_connection(TokioIo::new(stream), service);
-    let connection = pin!(watcher.watch(connection));
-    match select(connection, pin!(silence(slot, bounds))).await {
-        Either::Left((Ok(()), _connection)) => settle(slot, CloseReason::Finished),
-        Either::Left((Err(error), _connection)) => settle(slot, why_http2(&error)),
-        Either::Right(((), _connection)) => CloseReason::Silent,
+    /// The handshake has the time of a request's head.
+    async fn serve_tls(self, acceptor: TlsAcceptor, stream: StallTimeout) {
+        match timeout(self.bounds.head_timeout, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => self.serve(stream).await,
+            Ok(Err(_)) => self.slot.on_closed(CloseReason::Malformed),
+            Err(_) => self.slot.on_closed(CloseReason::Silent),
+        }
+    }
+
+    async fn serve_http1<S: Stream>(self, stream: S) -> CloseReason {
+        let Self { slot, routes, bounds, watcher } = self;
+        let mut http = http1::Builder::new();
+        http.timer(TokioTimer::new())
+            .header_read_timeout(bounds.head_timeout)
+            .max_buf_size(BUFFER_BYTES_MAX);
+        let service = service_fn(answering(slot.clone(), routes));
+        let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
+        let mut connection = pin!(connection);
+        let reason =
+            connection.as_mut().await.map_or_else(|error| why(&error), |()| CloseReason::Finished);
+        settle(&slot, reason)
+    }
+
+    async fn serve_http2<S: Stream>(self, stream: S) -> CloseReason {
+        let Self { slot, routes, bounds, watcher } = self;
+        let streams = Streams::default();
+        let service = service_fn(answering(slot.clone(), routes));
+        let connection = streams.builder(&bounds).serve_connection(TokioIo::new(stream), service);
+        let connection = pin!(watcher.watch(connection));
+        match select(connection, pin!(silence(&slot, &bounds))).await {
+            Either::Left((Ok(()), _connection)) => settle(&slot, CloseReason::Finished),
+            Either::Left((Err(error), _connection)) => settle(&slot, why_http2(&error)),
+            Either::Right(((), _connection)) => CloseReason::Silent,
+        }
     }
 }
 

@@ -5,15 +5,22 @@
 //! Heads have hyper's timeout, requests and bodies the limits of tower-http; the table adds what
 //! neither has: eviction, a bound on unsent bytes, and a timeout for clients that do not read.
 //!
-//! DESIGN S15.
+//! [`Protection`] keeps out those who may not read: pages of other sites (`guard`), clients without
+//! a token (`readers`), and whoever listens on the network (`tls`).
+//!
+//! DESIGN S15, S50.
 
 mod accept;
 mod bounds;
+mod guard;
+mod protection;
+mod readers;
 mod slot;
 mod stall;
 mod stats;
 mod streams;
 mod table;
+mod tls;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -32,8 +39,10 @@ use tower_http::timeout::TimeoutLayer;
 
 use accept::Acceptor;
 pub use bounds::{Protocol, ServerLimits};
+pub use protection::{Protection, ProtectionFiles};
 use slot::SharedTable;
-pub use stats::{CloseReason, ConnectionStage, ServerStats};
+use stats::RefusalCounts;
+pub use stats::{CloseReason, ConnectionStage, Exposure, RequestRefusal, ServerStats};
 use table::ConnectionTable;
 
 /// An address that cannot be bound.
@@ -51,6 +60,8 @@ pub struct ListenError {
 pub struct Server {
     address: SocketAddr,
     table: Arc<SharedTable>,
+    refused: Arc<RefusalCounts>,
+    exposure: Exposure,
     end: watch::Sender<()>,
     task: AbortOnDrop,
 }
@@ -66,13 +77,16 @@ impl Server {
     pub async fn start(
         key: &'static str,
         address: SocketAddr,
+        protection: &Protection,
         routes: Router,
         supervisor: &Supervisor,
     ) -> Result<Self, ListenError> {
-        Self::start_within(ServerLimits::default(), key, address, routes, supervisor).await
+        let bounds = ServerLimits::default();
+        Self::start_within(bounds, key, address, protection, routes, supervisor).await
     }
 
-    /// Serves as [`Self::start`] does, with other limits.
+    /// Serves as [`Self::start`] does, with other limits. No browser speaks HTTP/2 in the clear,
+    /// so its requests need no guard.
     ///
     /// # Errors
     /// When the address cannot be bound.
@@ -80,6 +94,7 @@ impl Server {
         bounds: ServerLimits,
         key: &'static str,
         address: SocketAddr,
+        protection: &Protection,
         routes: Router,
         supervisor: &Supervisor,
     ) -> Result<Self, ListenError> {
@@ -87,20 +102,26 @@ impl Server {
         let listener = listen(address).map_err(fail)?;
         let address = listener.local_addr().map_err(fail)?;
         let late = StatusCode::REQUEST_TIMEOUT;
+        let refused = Arc::<RefusalCounts>::default();
+        let routes = match bounds.protocol {
+            Protocol::Http1 => protection.guard(routes, &refused),
+            Protocol::Http2 => routes,
+        };
         let routes = routes
             .layer(RequestBodyLimitLayer::new(bounds.body_bytes_max))
             .layer(TimeoutLayer::with_status_code(late, bounds.request_timeout));
         let table = ConnectionTable::new(bounds.connections_max, bounds.unsent_bytes_max);
         let table = Arc::new(SharedTable::new(table));
+        let (tls, exposure) = (protection.tls().cloned(), protection.exposure(address));
         let (end, ended) = watch::channel(());
         // The socket outlives a restart, so that clients wait in its backlog meanwhile.
         let (listener, shared) = (Arc::new(Mutex::new(Some(listener))), Arc::clone(&table));
         let accepting = supervisor.task(key).run(move || {
-            let acceptor = Acceptor::new(routes.clone(), bounds, Arc::clone(&shared));
+            let acceptor = Acceptor::new(routes.clone(), bounds, tls.clone(), Arc::clone(&shared));
             acceptor.run(Arc::clone(&listener), ended.clone())
         });
         let task = AbortOnDrop(tokio::spawn(accepting));
-        Ok(Self { address, table, end, task })
+        Ok(Self { address, table, refused, exposure, end, task })
     }
 
     /// The bound address.
@@ -109,10 +130,12 @@ impl Server {
         self.address
     }
 
-    /// Its connections.
+    /// Its connections and refused requests.
     #[must_use]
     pub fn stats(&self) -> ServerStats {
-        self.table.lock().stats()
+        let mut stats = self.table.lock().stats();
+        (stats.exposure, stats.refused) = (self.exposure, self.refused.counts());
+        stats
     }
 
     /// Accepts no more connections, answers the requests in progress, and closes; after

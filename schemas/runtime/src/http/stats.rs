@@ -1,5 +1,7 @@
 //! Counts of a server's connections, which a process exports about itself.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 /// What a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionStage {
@@ -76,6 +78,63 @@ impl CloseReason {
     }
 }
 
+/// Why a request got no route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RequestRefusal {
+    /// Its `Host` is not a name of this process.
+    Host,
+    /// A change that a page of another site sent.
+    Site,
+    /// No reader's token, or a wrong one.
+    Token,
+}
+
+impl RequestRefusal {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Host, Self::Site, Self::Token];
+
+    /// As a label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Host => "host",
+            Self::Site => "site",
+            Self::Token => "token",
+        }
+    }
+}
+
+/// Refused requests; what routes and server share.
+#[derive(Debug, Default)]
+pub(super) struct RefusalCounts([AtomicU64; RequestRefusal::ALL.len()]);
+
+impl RefusalCounts {
+    pub(super) fn count(&self, reason: RequestRefusal) {
+        self.0[reason as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn counts(&self) -> [u64; RequestRefusal::ALL.len()] {
+        self.0.each_ref().map(|count| count.load(Ordering::Relaxed))
+    }
+}
+
+/// What a server lacks that others than this machine reach; nothing on loopback.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Exposure {
+    /// TLS.
+    pub tls: bool,
+    /// A token of readers.
+    pub token: bool,
+}
+
+impl Exposure {
+    /// What is lacked, as a label, and whether it is.
+    #[must_use]
+    pub fn rows(self) -> [(&'static str, bool); 2] {
+        [("tls", self.tls), ("token", self.token)]
+    }
+}
+
 /// A server's connections now, and since its start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServerStats {
@@ -89,14 +148,26 @@ pub struct ServerStats {
     pub answered: u64,
     /// Failed accepts.
     pub accept_failures: u64,
+    /// What protection it lacks.
+    pub exposure: Exposure,
     closed: [u64; CloseReason::ALL.len()],
+    pub(super) refused: [u64; RequestRefusal::ALL.len()],
 }
 
 impl Default for ServerStats {
     fn default() -> Self {
         let open = ConnectionStage::ALL.map(|stage| (stage, 0));
         let closed = [0; CloseReason::ALL.len()];
-        Self { open, unsent_bytes: 0, accepted: 0, answered: 0, accept_failures: 0, closed }
+        Self {
+            open,
+            unsent_bytes: 0,
+            accepted: 0,
+            answered: 0,
+            accept_failures: 0,
+            exposure: Exposure::default(),
+            closed,
+            refused: [0; RequestRefusal::ALL.len()],
+        }
     }
 }
 
@@ -105,6 +176,12 @@ impl ServerStats {
     #[must_use]
     pub fn closed(&self) -> [(CloseReason, u64); CloseReason::ALL.len()] {
         CloseReason::ALL.map(|reason| (reason, self.closed[reason as usize]))
+    }
+
+    /// Refused requests, by reason.
+    #[must_use]
+    pub fn refused(&self) -> [(RequestRefusal, u64); RequestRefusal::ALL.len()] {
+        RequestRefusal::ALL.map(|reason| (reason, self.refused[reason as usize]))
     }
 
     /// Closed connections of one reason.

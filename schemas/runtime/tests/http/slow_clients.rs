@@ -12,7 +12,9 @@ use axum::body::Body;
 use axum::routing::get;
 use bytes::Bytes;
 use plimsoll_clock::{Deadline, Stopwatch};
-use plimsoll_runtime::http::{CloseReason, ConnectionStage, Server, ServerLimits, ServerStats};
+use plimsoll_runtime::http::{
+    CloseReason, ConnectionStage, Protection, Server, ServerLimits, ServerStats,
+};
 use plimsoll_runtime::supervision::Supervisor;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
@@ -58,6 +60,7 @@ impl Fixture {
             bounds,
             "http.address",
             any,
+            &Protection::default(),
             routes(&gate),
             &Supervisor::default(),
         )
@@ -344,7 +347,8 @@ async fn a_client_that_takes_nothing_does_not_hold_up_the_end() {
 async fn a_body_without_a_known_length_is_written_to_its_end() {
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let routes = Router::new().route("/stream", get(async || stream(100)));
-    let server = Server::start("http.address", any, routes, &Supervisor::default()).await.unwrap();
+    let (open, supervisor) = (Protection::default(), Supervisor::default());
+    let server = Server::start("http.address", any, &open, routes, &supervisor).await.unwrap();
     let mut client = TcpStream::connect(server.address()).await.unwrap();
     client.write_all(request("/stream").as_bytes()).await.unwrap();
     let mut answer = Vec::new();

@@ -13,7 +13,7 @@ use hyper::rt::Executor;
 use hyper_util::rt::TokioIo;
 use plimsoll_clock::Deadline;
 use plimsoll_runtime::http::{
-    CloseReason, ConnectionStage, Protocol, Server, ServerLimits, ServerStats,
+    CloseReason, ConnectionStage, Protection, Protocol, Server, ServerLimits, ServerStats,
 };
 use plimsoll_runtime::limits::STREAMS_MAX;
 use plimsoll_runtime::supervision::Supervisor;
@@ -58,10 +58,9 @@ impl Fixture {
             .route("/read", post(async |body: Bytes| body.len().to_string()));
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let bounds = ServerLimits { protocol: Protocol::Http2, ..bounds };
-        let server = Server::start_within(bounds, "otlp.grpc", any, routes, &Supervisor::default())
-            .await
-            .unwrap();
-        Self { server, gate }
+        let (key, open, supervisor) = ("otlp.grpc", Protection::default(), Supervisor::default());
+        let server = Server::start_within(bounds, key, any, &open, routes, &supervisor).await;
+        Self { server: server.unwrap(), gate }
     }
 
     async fn connect(&self) -> SendRequest<Body> {

@@ -17,38 +17,54 @@ pub(in super::super) fn check(local: &Local, report: &mut Report) {
 
 fn of_node(config: &NodeConfig) -> Vec<Finding> {
     let any = "any client that reaches it can write metrics of this node";
-    let pages = "its pages need no token and have no TLS";
-    let listeners = [
-        ("listen.udp", config.listen.udp, any),
-        ("otlp.http", config.otlp.http, any),
-        ("otlp.grpc", config.otlp.grpc, any),
-        ("http.address", config.http.address, pages),
+    let mend = "with a proxy that has TLS and authentication before it";
+    let intake = [
+        ("listen.udp", config.listen.udp),
+        ("otlp.http", config.otlp.http),
+        ("otlp.grpc", config.otlp.grpc),
     ];
-    let exposed = listeners
-        .into_iter()
-        .filter_map(|(key, address, what)| exposed(("node", key), address?, what));
-    exposed.chain(bus("node", &config.bus)).collect()
+    let intake = intake.into_iter().filter_map(|(key, at)| exposed(("node", key), at?, any, mend));
+    let http = &config.http;
+    let lacks = (http.certificate_file.is_none(), http.reader_token_file.is_none());
+    let pages = http.address.and_then(|address| exposed_pages("node", address, lacks));
+    intake.chain(pages).chain(bus("node", &config.bus)).collect()
 }
 
 fn of_aggregator(config: &AggregatorConfig) -> Vec<Finding> {
-    let has_token = config.http.token.is_some() || config.http.token_file.is_some();
-    let what = if has_token {
-        "reading needs no token, and the token of changes is sent without TLS"
-    } else {
-        "reading needs no token and there is no TLS"
-    };
-    let address = exposed(("aggregator", "http.address"), config.http.address, what);
+    let http = &config.http;
+    let lacks = (http.certificate_file.is_none(), http.reader_token_file.is_none());
+    let address = exposed_pages("aggregator", http.address, lacks);
     address.into_iter().chain(bus("aggregator", &config.bus)).collect()
 }
 
-fn exposed((program, key): (&str, &str), address: SocketAddr, what: &str) -> Option<Finding> {
+/// Pages that lack TLS or a token of readers.
+fn exposed_pages(program: &str, address: SocketAddr, lacks: (bool, bool)) -> Option<Finding> {
+    let (what, mend) = match lacks {
+        (false, false) => return None,
+        (true, true) => (
+            "reading needs no token and there is no TLS",
+            "or http.certificate_file, http.key_file and http.reader_token_file",
+        ),
+        (true, false) => {
+            ("tokens are sent without TLS", "or http.certificate_file and http.key_file")
+        }
+        (false, true) => ("reading needs no token", "or http.reader_token_file"),
+    };
+    exposed((program, "http.address"), address, what, mend)
+}
+
+fn exposed(
+    (program, key): (&str, &str),
+    address: SocketAddr,
+    what: &str,
+    mend: &str,
+) -> Option<Finding> {
     let ip = address.ip();
     if ip.to_canonical().is_loopback() {
         return None;
     }
     let what = format!("listens beyond this machine: {what}");
-    let local = format!("{key} = \"127.0.0.1:{}\"", address.port());
-    let mend = format!("set {local}, with a proxy that has TLS and authentication before it");
+    let mend = format!("set {key} = \"127.0.0.1:{}\", {mend}", address.port());
     Some(Finding::warning(&format!("{key} of the {program}, {address}"), what, &mend))
 }
 
@@ -112,8 +128,12 @@ mod tests {
         let found = of_aggregator(&aggregator);
         assert_eq!(places(&found), ["http.address of the aggregator, 10.0.0.7:9900"]);
         assert!(found[0].what.contains("there is no TLS"), "{found:?}");
-        aggregator.http.token_file = Some("/t".into());
-        assert!(of_aggregator(&aggregator)[0].what.contains("the token of changes"));
+        aggregator.http.reader_token_file = Some("/t".into());
+        let found = of_aggregator(&aggregator);
+        assert!(found[0].what.contains("tokens are sent without TLS"), "{found:?}");
+        assert!(found[0].mend.ends_with("or http.certificate_file and http.key_file"), "{found:?}");
+        aggregator.http.certificate_file = Some("/c".into());
+        assert_eq!(of_aggregator(&aggregator), []);
     }
 
     #[test]

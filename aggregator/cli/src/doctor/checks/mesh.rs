@@ -36,7 +36,15 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
     let summary = match pages {
         Ok(pages) => &pages.summary,
         Err(error) => {
-            let mend = "start plimsoll-aggregator, or give its address with --url";
+            let mend = match error {
+                _ if error.contains(": 401 ") => {
+                    "give the token of http.reader_token_file with --token-file"
+                }
+                _ if error.contains("certificate") => {
+                    "give the authority of http.certificate_file with --ca-file"
+                }
+                _ => "start plimsoll-aggregator, or give its address with --url",
+            };
             return vec![Finding::error(url, format!("does not answer: {error}"), mend)];
         }
     };
@@ -210,6 +218,10 @@ mod tests {
     fn an_aggregator_that_answers_nothing_and_one_that_is_cut_off_are_errors() {
         let absent = Err("Connection refused".to_owned());
         assert!(answers("u", &absent)[0].mend.contains("--url"));
+        let closed = Err("http://u/metrics/summary: 401 Unauthorized: reading needs".to_owned());
+        assert!(answers("u", &closed)[0].mend.contains("--token-file"));
+        let unknown = Err("invalid peer certificate: UnknownIssuer".to_owned());
+        assert!(answers("u", &unknown)[0].mend.contains("--ca-file"));
         let of = |summary| answers("u", &Ok(Pages { summary, nodes: Vec::new() }));
         assert_eq!(of(summary()), []);
         let cut_off = Summary { broker: "disconnected".to_owned(), ..summary() };

@@ -26,8 +26,8 @@ use super::history::{HistoryHandler, Refusal};
 use super::near::near;
 use super::orders::BadRequest;
 use super::query::{Query, QuerySender};
-use crate::config::Token;
 use crate::core::runs::{RunCommand, RunError, RunsQuery};
+use plimsoll_runtime::token::Token;
 
 type Pairs = Parameters<Vec<(String, String)>>;
 

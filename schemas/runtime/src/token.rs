@@ -1,13 +1,15 @@
-//! The bearer token that changes over HTTP need. No log and no error contains it.
+//! Bearer tokens of HTTP servers. No log and no error contains one.
 //!
-//! DESIGN A33.
+//! DESIGN S50, A33.
 
 use std::fmt;
 use std::hint::black_box;
 use std::path::Path;
 
-use crate::limits::alerts::TOKEN_BYTES_MIN;
+use plimsoll_bus::read_secret;
 use serde::Deserialize;
+
+use crate::limits::TOKEN_BYTES_MIN;
 
 /// A bearer token.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
@@ -15,27 +17,21 @@ use serde::Deserialize;
 pub struct Token(String);
 
 impl Token {
-    /// The token of the settings `http.token` and `http.token_file`, of which at most one is set.
+    /// The token in a file that the setting `key` names.
     ///
     /// # Errors
     /// Names the key and the fix, without the secret.
-    pub(super) fn configured(
-        given: Option<&Self>,
-        file: Option<&Path>,
-    ) -> Result<Option<Self>, String> {
-        match (given, file) {
-            (None, None) => Ok(None),
-            (Some(_), Some(_)) => Err("http: set token or token_file, not both".to_owned()),
-            (Some(token), None) => token.clone().checked("http.token").map(Some),
-            (None, Some(path)) => {
-                let key = format!("http.token_file {}", path.display());
-                let text = std::fs::read_to_string(path).map_err(|e| format!("{key}: {e}"))?;
-                Self(text.trim().to_owned()).checked(&key).map(Some)
-            }
-        }
+    pub fn of_file(key: &str, path: &Path) -> Result<Self, String> {
+        let key = format!("{key} {}", path.display());
+        let text = read_secret(path).map_err(|error| format!("{key}: {error}"))?;
+        Self(text).checked(&key)
     }
 
-    fn checked(self, key: &str) -> Result<Self, String> {
+    /// The same token if it is none that can be guessed and a header can carry it.
+    ///
+    /// # Errors
+    /// Names the key and the fix, without the secret.
+    pub fn checked(self, key: &str) -> Result<Self, String> {
         if self.0.len() < TOKEN_BYTES_MIN {
             let len = self.0.len();
             return Err(format!(
@@ -61,6 +57,11 @@ impl Token {
         }
         different == 0
     }
+
+    #[cfg(test)]
+    pub(crate) fn of_text(text: &str) -> Self {
+        Self(text.to_owned())
+    }
 }
 
 impl fmt::Debug for Token {
@@ -71,13 +72,17 @@ impl fmt::Debug for Token {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
 
     const SECRET: &str = "0123456789abcdef";
+    const KEY: &str = "http.token_file";
 
     #[test]
     fn only_the_whole_token_matches() {
-        let token = Token(SECRET.to_owned());
+        let token = Token::of_text(SECRET);
         assert!(token.matches(SECRET.as_bytes()));
         let twice = [SECRET, SECRET].concat();
         for other in ["", "0123456789abcdeF", "0123456789abcde", &twice] {
@@ -90,22 +95,21 @@ mod tests {
     fn a_weak_token_is_rejected_without_being_printed() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("token");
-        let read = |text: &str| {
-            std::fs::write(&path, text).unwrap();
-            Token::configured(None, Some(&path))
+        let read = |text: &str, mode| {
+            fs::write(&path, text).unwrap();
+            fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
+            Token::of_file(KEY, &path)
         };
-        let token = Token(SECRET.to_owned());
-        assert_eq!(read(&format!("{SECRET}\n")), Ok(Some(token.clone())));
-        for bad in ["hush", "hush hush hush hush", "", "hüsh-hüsh-hüsh-hüsh"] {
-            let error = read(bad).unwrap_err();
+        assert_eq!(read(&format!("{SECRET}\n"), 0o600), Ok(Token::of_text(SECRET)));
+        for bad in ["hush", "hush hush hush hush", "", "h\u{fc}sh-h\u{fc}sh-h\u{fc}sh-h\u{fc}sh"] {
+            let error = read(bad, 0o600).unwrap_err();
             assert!(error.starts_with("http.token_file ") && !error.contains("hush"), "{error}");
-            let given = Token(bad.to_owned());
-            let error = Token::configured(Some(&given), None).unwrap_err();
+            let error = Token::of_text(bad).checked("http.token").unwrap_err();
             assert!(error.starts_with("http.token: ") && !error.contains("hush"), "{error}");
         }
-        let both = Token::configured(Some(&token), Some(&path)).unwrap_err();
-        assert!(both.contains("not both"), "{both}");
-        let absent = Token::configured(None, Some(Path::new("absent"))).unwrap_err();
+        let error = read(SECRET, 0o644).unwrap_err();
+        assert!(error.contains("(mode 0644); chmod 0600 "), "{error}");
+        let absent = Token::of_file(KEY, Path::new("absent")).unwrap_err();
         assert!(absent.starts_with("http.token_file absent: "), "{absent}");
     }
 }

@@ -1,9 +1,9 @@
-//! What every request passes before its route. The name in `Host` must be one of this aggregator's:
+//! What every request passes before its route. The name in `Host` must be one of this process's:
 //! a page of another site that lets its own name lead here (DNS rebinding) gets nothing. A change
 //! that another site's page sends is rejected, whatever it carries. Each response states what a
 //! browser may do with it: load and run this program's own files, and nothing else.
 //!
-//! DESIGN A101.
+//! DESIGN S50, A101.
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
@@ -13,17 +13,25 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::stats::{RefusalCounts, RequestRefusal};
+
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; \
     connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
 
-/// The names of this aggregator, in lower case, beside those that always lead to it.
+/// What supervisors and load balancers ask for, under any name and without a token.
+pub(super) const PROBES: [&str; 2] = ["/healthz", "/readyz"];
+
+/// The names of this process, in lower case, beside those that always lead to it.
 #[derive(Clone)]
-pub(super) struct Guard(Arc<[String]>);
+pub(super) struct Guard {
+    names: Arc<[String]>,
+    refused: Arc<RefusalCounts>,
+}
 
 impl Guard {
-    pub(super) fn new(hosts: &[String]) -> Self {
-        Self(hosts.iter().map(|host| host.to_ascii_lowercase()).collect())
+    pub(super) fn new(hosts: &[String], refused: Arc<RefusalCounts>) -> Self {
+        Self { names: hosts.iter().map(|host| host.to_ascii_lowercase()).collect(), refused }
     }
 
     /// Addresses, and names without a dot or below `localhost`, are safe: no site can make them
@@ -34,10 +42,13 @@ impl Guard {
         name.parse::<IpAddr>().is_ok()
             || is_plain
             || name.ends_with(".localhost")
-            || self.0.contains(&name)
+            || self.names.contains(&name)
     }
 
     fn refused_host(&self, request: &Request) -> Option<String> {
+        if PROBES.contains(&request.uri().path()) {
+            return None;
+        }
         let authority = request.uri().authority().map(|of| of.as_str().to_owned());
         let named = request.headers().get_all(header::HOST).into_iter();
         let named = named.map(|host| String::from_utf8_lossy(host.as_bytes()).into_owned());
@@ -78,13 +89,15 @@ fn is_cross_site(headers: &HeaderMap) -> bool {
 pub(super) async fn admit(State(guard): State<Guard>, request: Request, next: Next) -> Response {
     let changes = ![Method::GET, Method::HEAD, Method::OPTIONS].contains(request.method());
     let mut response = if let Some(host) = guard.refused_host(&request) {
+        guard.refused.count(RequestRefusal::Host);
         let why = format!(
-            "the host {host:?} is not a name of this aggregator: add it to http.hosts in its \
+            "the host {host:?} is not a name of this process: add it to http.hosts in its \
              settings, or use its address\n"
         );
         (StatusCode::MISDIRECTED_REQUEST, why).into_response()
     } else if changes && is_cross_site(request.headers()) {
-        let why = "a page of another site sent this change; only this aggregator's own page and \
+        guard.refused.count(RequestRefusal::Site);
+        let why = "a page of another site sent this change; only this process's own page and \
                    programs may\n";
         (StatusCode::FORBIDDEN, why).into_response()
     } else {
@@ -117,27 +130,41 @@ mod tests {
 
     use super::*;
 
-    fn router() -> Router {
-        let guard = Guard::new(&["Mesh.example.org".to_owned()]);
+    fn guard(hosts: &[&str]) -> Guard {
+        let hosts: Vec<String> = hosts.iter().map(|host| (*host).to_owned()).collect();
+        Guard::new(&hosts, Arc::default())
+    }
+
+    fn router(guard: Guard) -> Router {
         let routes = Router::new().route("/", get(async || "page"));
+        let routes = routes.route("/readyz", get(async || "ready"));
         let routes = routes.route("/change", post(async || "changed"));
         routes.layer(from_fn_with_state(guard, admit))
     }
 
     async fn status(method: Method, path: &str, headers: &[(&str, &str)]) -> StatusCode {
+        status_of(guard(&["Mesh.example.org"]), method, path, headers).await
+    }
+
+    async fn status_of(
+        guard: Guard,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+    ) -> StatusCode {
         let mut request = Request::builder().method(method).uri(path);
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
         let request = request.body(Body::empty()).unwrap();
-        let response = TowerToHyperService::new(router()).call(request).await.unwrap();
+        let response = TowerToHyperService::new(router(guard)).call(request).await.unwrap();
         assert_eq!(response.headers()[header::CONTENT_SECURITY_POLICY], POLICY);
         assert_eq!(response.headers()[header::X_CONTENT_TYPE_OPTIONS], "nosniff");
         response.status()
     }
 
     #[tokio::test]
-    async fn only_names_of_this_aggregator_are_answered() {
+    async fn only_names_of_this_process_are_answered() {
         let table = [
             ("127.0.0.1:9900", true),
             ("192.0.2.7", true),
@@ -186,13 +213,27 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn probes_have_any_name_and_what_is_refused_is_counted() {
+        let guard = guard(&[]);
+        let evil = [("host", "evil.example"), ("origin", "http://evil.example")];
+        let get = |path| status_of(guard.clone(), Method::GET, path, &evil);
+        assert_eq!(get("/readyz").await, StatusCode::OK);
+        assert_eq!(guard.refused.counts(), [0, 0, 0]);
+        assert_eq!(get("/").await, StatusCode::MISDIRECTED_REQUEST);
+        let own = [("host", "localhost"), ("origin", "http://evil.example")];
+        let post = status_of(guard.clone(), Method::POST, "/change", &own).await;
+        assert_eq!(post, StatusCode::FORBIDDEN);
+        assert_eq!(guard.refused.counts(), [1, 1, 0]);
+    }
+
     proptest! {
         #[test]
         fn a_public_name_is_admitted_only_if_it_is_configured(
             name in "[a-z0-9-]{1,9}(\\.[a-z0-9-]{1,9}){1,3}",
             port in "(:[0-9]{1,5})?",
         ) {
-            let guard = Guard::new(&["mesh.example.org".to_owned()]);
+            let guard = guard(&["mesh.example.org"]);
             let admitted = host(&format!("{name}{port}")).is_some_and(|name| guard.admits(name));
             let is_address = name.parse::<IpAddr>().is_ok();
             prop_assert_eq!(admitted, is_address || name.ends_with(".localhost"));
@@ -200,7 +241,7 @@ mod tests {
 
         #[test]
         fn arbitrary_hosts_never_panic(text in any::<String>()) {
-            let guard = Guard::new(&[]);
+            let guard = guard(&[]);
             let admitted = host(&text).is_some_and(|name| guard.admits(name));
             prop_assert!(!admitted || !text.is_empty());
         }

@@ -1,0 +1,326 @@
+//! HTTP client of an aggregator or a node.
+
+mod exchange;
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use http_body_util::Full;
+use hyper::body::Bytes;
+use hyper::header::{
+    ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT,
+};
+use hyper::http::request::Builder;
+use hyper::{Method, Request};
+use plimsoll_schemas::summary::Summary;
+use rustls::ClientConfig;
+use url::{Host, Url};
+
+use exchange::Target;
+
+/// The HTTP pages of one process.
+#[derive(Clone, Debug)]
+pub struct Api {
+    base: String,
+    /// Value of the `Host` header.
+    authority: String,
+    /// Before each path.
+    prefix: String,
+    target: Target,
+    token: Option<String>,
+}
+
+impl Api {
+    /// The pages under `http://<address>`.
+    ///
+    /// # Errors
+    /// When it is no address.
+    pub fn at(address: &str) -> Result<Self> {
+        Self::of_url(&format!("http://{address}"))
+    }
+
+    /// The pages under a URL.
+    ///
+    /// # Errors
+    /// When it is no URL with a host.
+    pub fn of_url(url: &str) -> Result<Self> {
+        let base = url.trim_end_matches('/').to_owned();
+        let url = Url::parse(&base).with_context(|| base.clone())?;
+        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+            bail!("{base}: an address without a host");
+        };
+        let authority = url.port().map_or_else(|| host.to_string(), |of| format!("{host}:{of}"));
+        let host = match host {
+            Host::Domain(name) => name.to_owned(),
+            Host::Ipv4(address) => address.to_string(),
+            Host::Ipv6(address) => address.to_string(),
+        };
+        let target = Target { host, port, has_tls: url.scheme() == "https", trust: None };
+        let prefix = url.path().trim_end_matches('/').to_owned();
+        Ok(Self { base, authority, prefix, target, token: None })
+    }
+
+    /// Checks an address that a user gave: a URL with its scheme and a host.
+    ///
+    /// # Errors
+    /// What to write instead.
+    pub fn check_url(text: &str) -> Result<String, String> {
+        let example = "write it with http:// or https://, such as http://127.0.0.1:9900";
+        let url = Url::parse(text).ok();
+        let Some(url) = url.filter(|url| matches!(url.scheme(), "http" | "https")) else {
+            return Err(format!("an address without http:// or https://; {example}"));
+        };
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(format!("an address without a host; {example}"));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// The same with a bearer token for all requests.
+    #[must_use]
+    pub fn with_token(self, token: Option<String>) -> Self {
+        Self { token, ..self }
+    }
+
+    /// Whether connections are encrypted.
+    #[must_use]
+    pub fn has_tls(&self) -> bool {
+        self.target.has_tls
+    }
+
+    /// The same, trusting the authorities of this configuration.
+    #[must_use]
+    pub fn with_trust(mut self, trust: Arc<ClientConfig>) -> Self {
+        self.target.trust = Some(trust);
+        self
+    }
+
+    /// Sends a request, with a JSON body if given, and returns the response body.
+    ///
+    /// # Errors
+    /// When there is no response, or its status is an error; the text has its body.
+    pub async fn request(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<&serde_json::Value>,
+    ) -> Result<String> {
+        let mut request = self.head(method.parse()?, path)?;
+        if body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let body = body.map_or_else(String::new, ToString::to_string);
+        let (_, bytes) = self.send(path, request.body(body.into())?, usize::MAX).await?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// A page in one media type, of at most so many bytes.
+    ///
+    /// # Errors
+    /// When there is no response, it breaks off, its status is an error (the text has its body),
+    /// it is in another media type, or it is longer.
+    pub async fn fetch(&self, path: &str, media_type: &str, bytes_max: usize) -> Result<Vec<u8>> {
+        let mut request = self.head(Method::GET, path)?.body(Full::default())?;
+        request.headers_mut().insert(ACCEPT, media_type.parse()?);
+        let (found, bytes) = self.send(path, request, bytes_max).await?;
+        ensure!(
+            found == media_type,
+            "{}{path}: the response is {found} instead of {media_type}: use the aggregator and the \
+             command of one version",
+            self.base
+        );
+        Ok(bytes)
+    }
+
+    fn head(&self, method: Method, path: &str) -> Result<Builder> {
+        let mut head = Request::builder()
+            .method(method)
+            .uri(format!("{}{path}", self.prefix))
+            .header(HOST, &self.authority)
+            .header(ACCEPT, "*/*")
+            .header(CONNECTION, "close")
+            .header(USER_AGENT, concat!("plimsoll/", env!("CARGO_PKG_VERSION")));
+        if let Some(token) = &self.token {
+            let mut value: HeaderValue =
+                format!("Bearer {token}").parse().context("the token is not one line of ASCII")?;
+            value.set_sensitive(true);
+            head = head.header(AUTHORIZATION, value);
+        }
+        Ok(head)
+    }
+
+    /// The media type and the bytes of a response, whose status must be a success.
+    async fn send(
+        &self,
+        path: &str,
+        request: Request<Full<Bytes>>,
+        bytes_max: usize,
+    ) -> Result<(String, Vec<u8>)> {
+        let url = format!("{}{path}", self.base);
+        let mut bytes = Vec::new();
+        let on_part = |part: &[u8]| {
+            let fits = bytes.len() + part.len() <= bytes_max;
+            ensure!(fits, "the response is longer than {bytes_max} bytes; ask for less");
+            bytes.extend_from_slice(part);
+            Ok(())
+        };
+        let head = self.target.exchange(request, on_part).await.with_context(|| url.clone())?;
+        if !head.status.is_success() {
+            let words = String::from_utf8_lossy(&bytes);
+            bail!("{url}: {}: {}", head.status, words.trim_end());
+        }
+        let media_type = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
+        let media_type = String::from_utf8_lossy(media_type.unwrap_or(b"no media type"));
+        Ok((media_type.into_owned(), bytes))
+    }
+
+    /// The URL without a path.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.base
+    }
+
+    /// The text of a page.
+    ///
+    /// # Errors
+    /// When there is no response or its status is an error.
+    pub async fn get(&self, path: &str) -> Result<String> {
+        self.request("GET", path, None).await
+    }
+
+    /// The number of bytes of a page, none of which is kept.
+    ///
+    /// # Errors
+    /// When there is no response, it breaks off, or its status is an error.
+    pub async fn length(&self, path: &str) -> Result<u64> {
+        let request = self.head(Method::GET, path)?.body(Full::default())?;
+        let mut length = 0;
+        let on_part = |part: &[u8]| {
+            length += part.len() as u64;
+            Ok(())
+        };
+        let head = self.target.exchange(request, on_part).await;
+        let status = head.with_context(|| format!("{}{path}", self.base))?.status;
+        ensure!(status.is_success(), "{}{path}: {status}", self.base);
+        Ok(length)
+    }
+
+    /// The summary of an aggregator.
+    ///
+    /// # Errors
+    /// When there is no response or it is no summary.
+    pub async fn summary(&self) -> Result<Summary> {
+        let text = self.get("/metrics/summary").await?;
+        serde_json::from_str(&text).context("/metrics/summary is no summary")
+    }
+
+    /// The value of one series on the metrics page, by its exact name and labels.
+    ///
+    /// # Errors
+    /// When there is no response.
+    pub async fn metric(&self, series: &str) -> Result<Option<f64>> {
+        Ok(series_value(&self.get("/metrics").await?, series))
+    }
+
+    /// Whether `/readyz` reports success.
+    pub async fn is_ready(&self) -> bool {
+        self.get("/readyz").await.is_ok()
+    }
+}
+
+/// The value of one series of a metrics page, by its exact name and labels.
+#[must_use]
+pub fn series_value<T: FromStr>(page: &str, series: &str) -> Option<T> {
+    let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+    line.and_then(|value| value.parse().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// What [`Api::fetch`] returns of at most 8 bytes if a server answers with this.
+    async fn fetched(answer: &str) -> Result<Vec<u8>, String> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = Api::at(&listener.local_addr().unwrap().to_string()).unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let text = String::from_utf8_lossy(&request[..length]);
+            assert!(text.contains("accept: application/x"), "{text}");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            stream.shutdown().await.unwrap();
+        };
+        let (found, ()) = tokio::join!(api.fetch("/page", "application/x", 8), serve);
+        found.map_err(|error| format!("{error:#}"))
+    }
+
+    fn answer(status: &str, media_type: &str, length: usize, body: &str) -> String {
+        format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {media_type}\r\ncontent-length: {length}\r\n\
+             \r\n{body}"
+        )
+    }
+
+    #[tokio::test]
+    async fn a_page_comes_whole_and_in_its_media_type_or_not_at_all() {
+        let good = answer("200 OK", "application/x", 8, "12345678");
+        assert_eq!(fetched(&good).await, Ok(b"12345678".to_vec()));
+        let table = [
+            (answer("200 OK", "application/x", 9, "123456789"), "longer than 8 bytes"),
+            (answer("200 OK", "application/x", 8, "1234567"), "/page: "),
+            (answer("200 OK", "text/html", 2, "hi"), "is text/html instead of application/x"),
+            (answer("404 Not Found", "text/plain", 4, "why\n"), "/page: 404 Not Found: why"),
+        ];
+        for (answer, words) in table {
+            let error = fetched(&answer).await.unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_request_has_the_token_and_the_path_of_the_address_before_its_own() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let api = Api::of_url(&format!("http://{address}/mesh/")).unwrap();
+        let api = api.with_token(Some("s".to_owned()));
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let length = stream.read(&mut request).await.unwrap();
+            let answer = answer("200 OK", "text/plain", 2, "hi");
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            String::from_utf8_lossy(&request[..length]).into_owned()
+        };
+        let (found, request) = tokio::join!(api.get("/readyz"), serve);
+        assert_eq!(found.unwrap(), "hi");
+        assert!(request.starts_with("GET /mesh/readyz HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains(&format!("\r\nhost: {address}\r\n")), "{request}");
+        assert!(request.contains("\r\nauthorization: Bearer s\r\n"), "{request}");
+    }
+
+    #[tokio::test]
+    async fn what_is_no_http_has_the_hint_that_it_may_be_tls_and_a_refusal_the_error_of_the_system()
+    {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let api = Api::at(&listener.local_addr().unwrap().to_string()).unwrap();
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            // An alert of TLS: what a server with a certificate answers to plain HTTP.
+            stream.write_all(b"\x15\x03\x01\x00\x02\x02\x46").await.unwrap();
+        };
+        let (found, ()) = tokio::join!(api.get("/"), serve);
+        let error = format!("{:#}", found.unwrap_err());
+        assert!(error.contains("if it serves TLS, write https://"), "{error}");
+        drop(listener);
+        let error = api.get("/").await.unwrap_err();
+        assert!(error.root_cause().is::<io::Error>(), "{error:#}");
+    }
+}
