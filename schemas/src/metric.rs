@@ -220,8 +220,12 @@ figures! {
         /// all drop their oldest messages.
         StreamUsedRatio "stream_used_ratio",
         /// Used share of the fullest table of names: nodes, operations and numbers of one node and
-        /// of the fleet, groups of a roll-up.
+        /// of the fleet, groups of a roll-up, series of the history.
         TableUsedRatio "table_used_ratio",
+        /// Nodes without a message for ten seconds beyond the time that they may take to reconnect,
+        /// and without a final one; not those whose alert is silenced or acknowledged. The label
+        /// `nodes` names the first of them, in order. Absent while the aggregator may be cut off.
+        SilentNodes "silent_nodes",
         /// Operations of budgets without samples for five minutes and for three times the longest
         /// pause within the hour before, although nodes that sent such samples still send.
         OperationsAbsent "operations_absent",

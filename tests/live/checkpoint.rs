@@ -5,11 +5,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
+use plimsoll_mesh::certificates::write_secret;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, Station, bin_dir};
 use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::summary::Summary;
-use plimsoll_tests::certificates::write_secret;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
 use plimsoll_tests::process::{self, operation_row};

@@ -5,11 +5,11 @@
 use std::process::Command;
 use std::time::Duration;
 
+use plimsoll_mesh::certificates::write_secret;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions, bin_dir};
 use plimsoll_schemas::alert::{AlertState, AlertsPage};
 use plimsoll_schemas::summary::{HardwarePage, NodesPage, OperationsPage};
-use plimsoll_tests::certificates::write_secret;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::program::run;
 use plimsoll_tests::statsd::StatsdSender;

@@ -5,7 +5,6 @@
 
 pub mod alertmanager;
 pub mod capability;
-pub mod certificates;
 pub mod drill;
 pub mod jobs;
 pub mod metrics_page;

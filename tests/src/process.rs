@@ -189,14 +189,13 @@ pub async fn await_summary(
 /// Waits until an alert of each of these rules fires.
 ///
 /// # Errors
-/// When they do not fire in time; names those that do.
+/// When they do not fire in time.
 pub async fn await_firing(api: &Api, rules: &[&str]) -> Result<()> {
-    let mut firing = BTreeSet::new();
-    let all = until("all rules fire", START_WAIT, async || {
+    let are_firing = async || {
         let page: AlertsPage = serde_json::from_str(&api.get("/api/v1/alerts").await.ok()?).ok()?;
-        let rows = page.alerts.into_iter().filter(|row| row.state == AlertState::Firing);
-        firing = rows.map(|row| row.key.rule.to_string()).collect();
-        rules.iter().all(|rule| firing.contains(*rule)).then_some(())
-    });
-    all.await.with_context(|| format!("of {rules:?}; firing: {firing:?}"))
+        let rows = page.alerts.iter().filter(|row| row.state == AlertState::Firing);
+        let firing: BTreeSet<&str> = rows.map(|row| row.key.rule.as_str()).collect();
+        rules.iter().all(|rule| firing.contains(rule)).then_some(())
+    };
+    until(&format!("alerts of {rules:?} fire"), START_WAIT, are_firing).await
 }

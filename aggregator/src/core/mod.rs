@@ -38,7 +38,7 @@ use alerting::{
     Notifications, Post, Receiver, RunbookPage, Situation, Undeliverable,
 };
 use durable::{Changes, Checkpoint, Durable, Parts};
-use fleet::{Definition, Fleet};
+use fleet::{BudgetsRecord, Definition, Fleet};
 use history::{History, Known, StoredHistory};
 use ingest::{Decoded, Ingest, MeshLinks, Unreadable};
 use rules::{Evaluation, Evaluator, Inputs, Judged, SelfCounts, Value};
@@ -118,6 +118,13 @@ impl Core {
     #[must_use]
     pub fn with_alerts(self, record: AlertsRecord) -> Self {
         Self { alerting: Alerting::restore_owed(self.mesh.clone(), record), ..self }
+    }
+
+    /// The same core with what is left of error budgets, of a checkpoint that lacks some of it.
+    #[must_use]
+    pub fn with_budgets(mut self, record: BudgetsRecord) -> Self {
+        self.fleet.carry(&self.evaluator.rules().budgets, record);
+        self
     }
 
     /// The same core where nodes keep windows up to this one, and samples are grouped so; a
@@ -223,6 +230,9 @@ impl Core {
             self.catch_up(now, before);
         }
         let (time, snapshot) = self.ingest.on_decoded(now, decoded)?;
+        if self.fleet.is_far_ahead(&snapshot.header, time.arrived) {
+            return Err(self.ingest.refuse(Unreadable::far_ahead(&snapshot.header)));
+        }
         let Some(merged) = self.fleet.merge(&time, snapshot) else { return Ok(()) };
         self.runs.on_merged(now.wall, &merged);
         if let Some(samples) = &merged.samples {
@@ -279,7 +289,8 @@ impl Core {
             let (alerting, situation) = self.alerting();
             alerting.on_nodes_expired(now.wall, &expired, situation);
             let read_up_to = self.ingest.read_up_to().as_of(now.mono);
-            let round_trips = self.fleet.watch(now, read_up_to);
+            let history_series = self.history.series();
+            let round_trips = self.fleet.watch(now, read_up_to, history_series);
             let nodes = self.mesh_nodes();
             self.ingest.watch_broker(now.mono, MeshLinks { nodes, round_trips });
             self.fleet.record_deliveries(now.wall);
@@ -313,6 +324,7 @@ impl Core {
             undeliverable: self.alerting.undeliverable_count(),
             task_restarts: self.task_restarts,
             has_unsaved: self.has_unsaved(),
+            quiet: self.alerting.quiet_nodes(at, self.evaluator.rules(), &self.fleet),
         };
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
         let active = self.alerting.active();
@@ -439,6 +451,10 @@ impl Core {
         let history = self.history.take(now, positions);
         let is_owed = self.durable.needs_alerts_record() || self.alerting.has_changed();
         let alerts = is_owed.then(|| self.alerting.record(now));
+        let budgets = self.durable.needs_budgets_record(now).then(|| {
+            let (budgets, operations) = (&self.evaluator.rules().budgets, self.fleet.operations());
+            BudgetsRecord::of(self.mesh.clone(), now, budgets, operations)
+        });
         let parts = Parts {
             at: now,
             read_up_to: self.ingest.read_up_to(),
@@ -447,6 +463,7 @@ impl Core {
             fleet: self.fleet.checkpoint(self.durable.needs_everything()),
             alerting: self.alerting.checkpoint(self.evaluator.rules()),
             alerts,
+            budgets,
             history: (history, self.history.generation()),
             runs: self.runs.checkpoint(),
         };
@@ -471,6 +488,11 @@ impl Core {
         if with_history {
             self.history.on_stored();
         }
+    }
+
+    /// So many series the history has slots of.
+    pub fn on_history_series(&mut self, series: usize) {
+        self.history.on_series(series);
     }
 
     /// Changes taken may not have been stored: the next ones are everything.

@@ -503,7 +503,7 @@ fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Cor
     };
     let opened = Checkpointer::open(&files, &mesh, now.wall)
         .map_err(|error| StartError { exit: Exit::Configuration, message: error.to_string() })?;
-    let OpenedState { checkpointer, checkpoint, alerts, history } = opened;
+    let OpenedState { checkpointer, checkpoint, alerts, budgets, history } = opened;
     let core = match checkpoint {
         Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
         None => Core::new(mesh, rules, now),
@@ -516,7 +516,12 @@ fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Cor
         Some(stored) => core.with_history(stored),
         None => core,
     };
-    Ok((checkpointer, core.measuring(config.windows.nodes_up_to, &config.rollups())))
+    let core = core.measuring(config.windows.nodes_up_to, &config.rollups());
+    let core = match budgets {
+        Some(record) => core.with_budgets(record),
+        None => core,
+    };
+    Ok((checkpointer, core))
 }
 
 /// Continues after the core's position. A position without a stream's identity means nothing.

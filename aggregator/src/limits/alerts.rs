@@ -11,6 +11,15 @@ pub const FLAPS_RESET_AFTER: Duration = Duration::from_secs(3_600);
 /// Ends of older stretches that are looked at to see whether a breach has ended: the newest slots
 /// with samples over the limit. Later ones are stray samples, since a breach is shown by itself.
 pub const STRETCH_ENDS_MAX: usize = 16;
+/// Nodes that the alert about all silent nodes names, as far as a label's value has room for them.
+pub const SILENT_NODES_NAMED_MAX: usize = 10;
+/// Receivers are notified again of how many nodes are silent if that has changed by at least this
+/// part, at most so often,
+pub const GROUP_CHANGE_PART: f64 = 0.25;
+/// see [`GROUP_CHANGE_PART`]
+pub const GROUP_CHANGED_EVERY: Duration = Duration::from_secs(60);
+/// and of any change at most so often.
+pub const GROUP_REPEATED_EVERY: Duration = Duration::from_secs(600);
 /// Silences that are active or begin later.
 pub const SILENCES_MAX: usize = 256;
 /// Acknowledged alerts.

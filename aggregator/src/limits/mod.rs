@@ -10,6 +10,14 @@ use std::time::Duration;
 /// Bytes of the alerts record beside the state file: 16 384 alerts that fire, with their last
 /// notification of 1 KiB and one that waits for each of two receivers.
 pub const ALERTS_RECORD_BYTES_MAX: u64 = 64 << 20;
+/// Slots of one error budget in its record: as many as all windows have, and what was carried over.
+pub const SPENT_SLOTS_MAX: usize = 2_048;
+/// Bytes of the record of error budgets beside the state file: 256 of them with all slots, of at
+/// most 60 bytes each.
+pub const BUDGETS_RECORD_BYTES_MAX: u64 = 32 << 20;
+/// Shortest time from one record of error budgets to the next: one takes some 200 bytes for each
+/// hour of a budget, and all are written each time.
+pub const BUDGETS_RECORD_EVERY: Duration = Duration::from_secs(60);
 /// Roll-ups in one configuration: the three of `rollup_labels` by default and sixteen of a site's
 /// own.
 pub const ROLLUPS_MAX: usize = 19;
@@ -74,6 +82,11 @@ pub const SEQ_AHEAD_MAX: u64 = 4_096;
 /// and so many for each second since the end of the run's newest interval. A node that splits each
 /// interval of a second into messages of 480 KiB sends fewer.
 pub const SEQS_PER_SECOND_MAX: u64 = 64;
+/// Messages of an incarnation from which on it keeps its ledger while others come, if it is the one
+/// with most messages
+pub const STEADY_MESSAGES_MIN: u64 = 64;
+/// and has sent within this time before the latest arrival.
+pub const STEADY_WITHIN: Duration = Duration::from_secs(600);
 /// Incarnations with a ledger per node; older ones are no longer merged.
 pub const INCARNATIONS_MAX: usize = 16;
 /// Incarnations per node of which only the identity is kept, so that none is merged twice.

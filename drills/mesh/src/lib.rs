@@ -14,6 +14,7 @@
 
 pub mod api;
 pub mod broker;
+pub mod certificates;
 pub mod child;
 pub mod jetstream;
 pub mod proxy;

@@ -6,23 +6,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, ensure};
 use plimsoll_schemas::ids::MeshName;
 
+use crate::certificates::Certificates;
 use crate::stack::bin_dir;
 
 /// What `deploy/nats` ships.
 const SHIPPED: &str = include_str!("../../../deploy/nats/plimsoll.conf");
 const INCLUDE: &str = "include \"users.conf\"";
-/// An authority and a certificate for 127.0.0.1, valid for two days.
-const CERTIFICATES: &str = "set -e
-new() { openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes \"$@\"; }
-new -x509 -days 2 -subj /CN=authority -keyout ca.key -out ca.pem
-new -subj /CN=broker -keyout server.key -out server.csr
-echo 'subjectAltName=IP:127.0.0.1' > server.ext
-openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \\
-    -extfile server.ext -out server.pem";
-
 /// Certificates, keys and users of one mesh.
 #[derive(Clone, Debug)]
 pub struct Site {
@@ -41,11 +33,11 @@ impl Site {
         let mut command = Command::new(bin_dir()?.join("plimsoll"));
         command.args(["nats-config", "--mesh", mesh.as_str()]);
         command.args(["--keys", "keys", "--nodes-from", "nodes.txt"]);
-        let users = output(command.current_dir(&dir), "plimsoll nats-config")?;
-        fs::write(dir.join("users.conf"), users)?;
-        let mut command = Command::new("bash");
-        command.args(["-c", CERTIFICATES]);
-        output(command.current_dir(&dir), "openssl")?;
+        let made = command.current_dir(&dir).stdin(Stdio::null()).output();
+        let made = made.context("plimsoll nats-config cannot be run")?;
+        ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+        fs::write(dir.join("users.conf"), made.stdout)?;
+        Certificates::make(&dir)?;
         Ok(Self { dir })
     }
 
@@ -82,16 +74,6 @@ impl Site {
         let (seed, ca_file) = (self.seed_file(user), self.ca_file());
         format!("[bus]\nnkey_seed_file = {seed:?}\nca_file = {ca_file:?}\n")
     }
-}
-
-/// What a command prints.
-fn output(command: &mut Command, name: &str) -> Result<Vec<u8>> {
-    let ended =
-        command.stdin(Stdio::null()).output().with_context(|| format!("{name} cannot be run"))?;
-    if !ended.status.success() {
-        bail!("{name} failed: {}", String::from_utf8_lossy(&ended.stderr).trim());
-    }
-    Ok(ended.stdout)
 }
 
 #[cfg(test)]

@@ -5,8 +5,8 @@
 //! keeps what was wrong with the broker, [`confirm_key`] the key of confirmations; [`http`] is the
 //! HTTP server with limits and protection, [`token`] a secret of its clients, [`trust`] the
 //! authorities that a client accepts; [`page`] writes metrics about the process, [`process`] reads
-//! what it uses, [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on samples,
-//! nodes or budgets.
+//! what it uses, [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on
+//! samples, nodes or budgets.
 
 pub mod absence;
 pub mod broker_faults;

@@ -21,7 +21,7 @@ pub struct Notification {
     #[serde(flatten)]
     pub key: AlertKey,
     /// The state before. Equal to `state` for an alert that still fires and is sent again because a
-    /// silence or an acknowledgement has ended.
+    /// silence or an acknowledgement has ended, or because the number of silent nodes has changed.
     pub from: AlertState,
     /// The state now.
     pub state: AlertState,
@@ -55,7 +55,8 @@ pub struct Notification {
     /// The operator who has acknowledged it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub acknowledged_by: Option<String>,
-    /// True when a silence matches it: it is published on the bus, and receivers are not notified.
+    /// True when a silence matches it, or an alert about the number of silent nodes stands for it:
+    /// it is published on the bus, and receivers are not notified.
     /// Never true for the end of an alert whose beginning receivers were notified of.
     #[serde(default)]
     pub silenced: bool,

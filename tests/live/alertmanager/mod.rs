@@ -5,6 +5,7 @@ mod bad;
 mod deaths;
 mod ends;
 mod pair;
+mod silent_nodes;
 
 use std::time::Duration;
 

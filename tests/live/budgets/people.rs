@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
+use plimsoll_mesh::certificates::write_secret;
 use plimsoll_mesh::child::until;
-use plimsoll_tests::certificates::write_secret;
 use plimsoll_tests::program::{ProgramOutput, program, run};
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use plimsoll_tests::statsd::StatsdSender;

@@ -29,7 +29,14 @@ async fn only_the_user_of_a_program_may_read_its_files() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     let at = |name: &str| dir.path().join(name);
-    let names = ["state.redb", "state.redb.alerts.json", "history.redb", "history", "spool"];
+    let names = [
+        "state.redb",
+        "state.redb.alerts.json",
+        "state.redb.budgets.json",
+        "history.redb",
+        "history",
+        "spool",
+    ];
     let written = async || names.iter().all(|name| at(name).exists()).then_some(());
     until("all files are there", WAIT, written).await.unwrap();
     let is_merged = |summary: &Summary| summary.ledger.merged > 100;

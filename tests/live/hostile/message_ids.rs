@@ -30,7 +30,7 @@ pub(crate) fn newest(admin: &mut JetStreamAdmin) -> (Incarnation, Seq) {
     let own = format!("{NODE}-");
     let mut ids = messages.iter().rev().filter_map(|message| message.headers.get("Nats-Msg-Id"));
     let id = ids.find_map(|id| id.strip_prefix(&own)).expect("the node has sent something");
-    let mut numbers = id.split('-').map(|number| number.parse::<u64>());
+    let mut numbers = id.split('-').map(str::parse::<u64>);
     let mut next = || numbers.next().unwrap().unwrap();
     (Incarnation(next()), Seq(next()))
 }
@@ -116,7 +116,7 @@ async fn an_id_that_is_taken_is_counted_and_named() {
         })
     });
     let alert = fires.await.unwrap();
-    assert_eq!(alert.key.scope.node(), Some(NODE));
+    assert_eq!(alert.key.scope.node(), NODE);
     let taken = value(&stack, "plimsoll_agent_taken_message_ids_total").await;
     assert!(taken > 0.0);
     let series = format!("plimsoll_node_taken_message_ids_total{{node=\"{NODE}\"}}");

@@ -7,6 +7,7 @@ pub(crate) mod forgery;
 mod labels;
 mod lines;
 pub(crate) mod message_ids;
+mod names;
 mod open_broker;
 mod senders;
 mod traffic;

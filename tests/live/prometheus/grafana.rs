@@ -13,6 +13,8 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::Duration;
 
+use bytes::Bytes;
+use plimsoll_bus::UnacknowledgedMessage;
 use plimsoll_mesh::child::free_port;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_tests::jobs::with_jobs;
@@ -67,7 +69,8 @@ pub(super) async fn surrounded(dir: &Path) -> (Surroundings, StackOptions) {
     (Surroundings { app, _receiver: receiver }, options)
 }
 
-/// Exceeds a budget, loses samples, sends an event, a check, a bad line and a bad message.
+/// Exceeds a budget, loses samples, sends an event, a check, a bad line, a bad message and a bad
+/// confirmation.
 async fn go_wrong(stack: &mut Stack, surroundings: &mut Surroundings) {
     let sender = StatsdSender::unix(&stack.stations()[0].socket).unwrap();
     sender.send(format!("planted:{}|ms|#run:v42", ["5"; 300].join(":"))).unwrap();
@@ -77,6 +80,9 @@ async fn go_wrong(stack: &mut Stack, surroundings: &mut Surroundings) {
     surroundings.app.count("/a", &[0.03; 90], 5);
     let mut publisher = Publisher::connect(stack.broker().url()).await.unwrap();
     publisher.publish("plimsoll.v1.local.normal.node-1.bus", b"garbage".to_vec()).await.unwrap();
+    let subject = "plimsoll.v1.local.confirm.node-1".to_owned();
+    let (headers, payload) = (Vec::new(), Bytes::from_static(b"garbage"));
+    publisher.messenger().publish(UnacknowledgedMessage { subject, headers, payload }).unwrap();
 }
 
 /// Every query of every panel has a result, and every exported family is shown or left out.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use plimsoll_mesh::certificates::write_secret;
 use plimsoll_mesh::child::{free_port, until};
 use plimsoll_mesh::stack::{Stack, bin_dir};
 use plimsoll_tests::jobs::with_jobs;
@@ -97,7 +98,7 @@ async fn signals_and_ctrl_c_leave_the_terminal_in_order() {
     for signal in [Some(Signal::SIGTERM), Some(Signal::SIGINT), None] {
         let scratch = ScratchDir::new().unwrap();
         let token = scratch.path().join("token");
-        std::fs::write(&token, "0123456789abcdef").unwrap();
+        write_secret(&token, "0123456789abcdef").unwrap();
         // No aggregator is needed to show a screen.
         let port = free_port().unwrap();
         let arguments =
@@ -118,7 +119,7 @@ async fn signals_and_ctrl_c_leave_the_terminal_in_order() {
 async fn top_ends_with_its_terminal() {
     let scratch = ScratchDir::new().unwrap();
     let token = scratch.path().join("token");
-    std::fs::write(&token, "0123456789abcdef").unwrap();
+    write_secret(&token, "0123456789abcdef").unwrap();
     let port = free_port().unwrap();
     let arguments = format!("top --token-file {} --url http://127.0.0.1:{port}", token.display());
     let Some(tmux) = Tmux::run(&scratch.path(), &plimsoll(&arguments)) else { return };

@@ -16,6 +16,7 @@ mod commands;
 mod context;
 mod dashboard;
 mod delivery;
+mod groups;
 mod latency_high;
 mod notifications;
 mod record;
@@ -49,6 +50,7 @@ pub use record::AlertsRecord;
 pub use silences::{CommandError, Silences, Suppression};
 pub use situation::Situation;
 
+use super::fleet::Fleet;
 use super::rules::AlertFinding;
 
 /// The resolution of a notification's lateness, in nanoseconds.
@@ -164,6 +166,7 @@ impl Alerting {
         self.deliveries = std::mem::take(&mut self.deliveries).with_receivers(now, receivers, seed);
         // Only now are there receivers of the ends that a restart brings.
         self.end_unruled_since_restart(now, situation);
+        self.group(situation);
         self.update_alertmanagers(now, situation);
     }
 
@@ -188,6 +191,24 @@ impl Alerting {
         findings: Vec<AlertFinding>,
         situation: Situation<'_>,
     ) {
+        // What is notified of together is known before it changes one by one.
+        let is_of_group =
+            |of: &AlertFinding| situation.group_rules().any(|r| r.name == of.key.rule);
+        let (of_groups, others) = findings.into_iter().partition(is_of_group);
+        self.move_alerts((at, late), of_groups, situation);
+        self.repeat_changed((at, late), situation);
+        self.group(situation);
+        self.move_alerts((at, late), others, situation);
+        self.alerts.evict_calm(at);
+        self.changed |= self.alerts.take_changed();
+    }
+
+    fn move_alerts(
+        &mut self,
+        (at, late): (Wall, Duration),
+        findings: Vec<AlertFinding>,
+        situation: Situation<'_>,
+    ) {
         for AlertFinding { key, finding, hysteresis } in findings {
             let change = self.alerts.on_finding(at, &key, finding, hysteresis);
             self.changed |= self.alerts.take_changed();
@@ -197,8 +218,35 @@ impl Alerting {
                 self.compose((at, late), key, change, situation);
             }
         }
-        self.alerts.evict_calm(at);
-        self.changed |= self.alerts.take_changed();
+    }
+
+    /// Notifies again of how many nodes are silent, where that has changed.
+    fn repeat_changed(&mut self, (at, late): (Wall, Duration), situation: Situation<'_>) {
+        for rule in situation.group_rules() {
+            let key = groups::key(rule);
+            let Some(entry) = self.alerts.get(&key) else { continue };
+            let is_sent = entry.state == AlertState::Firing
+                && !self.silences.present(at, &key, rule.about.severity).silenced;
+            let last = entry.notified.as_ref().filter(|_| is_sent);
+            let evidence = situation.evidence(at, &key);
+            if last.zip(evidence).is_some_and(|(last, now)| groups::is_news(at, rule, last, &now)) {
+                let change = Change { from: AlertState::Firing, to: AlertState::Firing };
+                self.compose((at, late), key, change, situation);
+            }
+        }
+    }
+
+    /// Updates which alerts receivers are notified of together.
+    fn group(&mut self, situation: Situation<'_>) {
+        let state = (&self.alerts, &self.silences, &self.deliveries);
+        let grouped = groups::grouped(situation.rules(), situation.group_rules(), state);
+        self.silences.group(grouped);
+    }
+
+    /// Silent nodes whose alert an operator has silenced or acknowledged.
+    #[must_use]
+    pub fn quiet_nodes(&self, at: Wall, rules: &Rules, fleet: &Fleet) -> BTreeSet<NodeName> {
+        groups::quiet_nodes(at, rules, fleet, &self.silences)
     }
 
     /// Notifies of a change.
@@ -297,6 +345,7 @@ impl Alerting {
     /// that were removed, or are about something else, end; all others stay.
     pub fn on_rules(&mut self, now: Wall, before: &RuleLabels, situation: Situation<'_>) {
         self.end_unruled(now, before, situation);
+        self.group(situation);
         self.update_alertmanagers(now, situation);
         self.changed = true;
     }
@@ -322,6 +371,7 @@ impl Alerting {
 
     /// Advances to `now`: silences and acknowledgements end.
     pub fn on_tick(&mut self, now: Wall, situation: Situation<'_>) {
+        self.group(situation);
         self.end_silences(now, situation);
     }
 

@@ -1,7 +1,8 @@
 //! What a notification is made from: the rules, and what they are judged by.
 
 use plimsoll_schemas::alert::{AlertContext, AlertEndReason, AlertKey, Evidence, Notification};
-use plimsoll_schemas::rule::{Rule, RuleAnnotations, Rules, Severity};
+use plimsoll_schemas::metric::{AggregatorMetric, Metric};
+use plimsoll_schemas::rule::{Rule, RuleAnnotations, Rules, Severity, Threshold};
 use plimsoll_schemas::time::Wall;
 
 use super::context;
@@ -19,6 +20,12 @@ pub struct Situation<'a> {
 impl<'a> Situation<'a> {
     pub(super) fn rules(&self) -> &'a Rules {
         self.evaluator.rules()
+    }
+
+    /// The rules about how many nodes are silent.
+    pub(super) fn group_rules(&self) -> impl Iterator<Item = &'a Threshold> + use<'a> {
+        let of_all = Metric::Fleet(AggregatorMetric::SilentNodes);
+        self.rules().thresholds.iter().filter(move |of| of.metric == of_all)
     }
 
     pub(super) fn evidence(&self, at: Wall, key: &AlertKey) -> Option<Evidence> {

@@ -9,7 +9,7 @@ use super::confirmations::PendingConfirmation;
 use super::record::{Content, Record};
 use super::rest::Rest;
 use crate::core::alerting::AlertsRecord;
-use crate::core::fleet::{Node, Pool, Pools};
+use crate::core::fleet::{BudgetsRecord, Node, Pool, Pools};
 use crate::core::history::HistoryBatch;
 use crate::core::ingest::ReadUpTo;
 
@@ -24,6 +24,7 @@ pub struct Changes {
     pub(super) rest: Rest,
     pub(super) history: Option<Arc<HistoryBatch>>,
     pub(super) alerts: Option<AlertsRecord>,
+    pub(super) budgets: Option<BudgetsRecord>,
 }
 
 impl Changes {
@@ -48,6 +49,11 @@ impl Changes {
     /// What receivers are owed, to be kept beside the records, if it has changed.
     pub fn take_alerts(&mut self) -> Option<AlertsRecord> {
         self.alerts.take()
+    }
+
+    /// What is left of error budgets, to be kept beside the records, if it is time for that.
+    pub fn take_budgets(&mut self) -> Option<BudgetsRecord> {
+        self.budgets.take()
     }
 
     /// The same where the history could not be written: its state is that of the batch before.

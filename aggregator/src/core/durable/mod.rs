@@ -22,6 +22,7 @@ mod stats;
 
 use std::sync::Arc;
 
+use crate::limits::BUDGETS_RECORD_EVERY;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 
@@ -35,7 +36,7 @@ pub use rest::Rest;
 pub use stats::{CheckpointStats, ConfirmationStats};
 
 use super::alerting::{AlertsRecord, StoredAlerting};
-use super::fleet::{FleetChanges, Pools};
+use super::fleet::{BudgetsRecord, FleetChanges, Pools};
 use super::history::HistoryBatch;
 use super::ingest::{ReadUpTo, StoredIngest};
 use super::rules::StoredEvaluator;
@@ -50,6 +51,8 @@ pub struct Durable {
     pools: Option<Arc<Pools>>,
     /// Whether the alerts record has been written by this process: a former program may not have.
     has_alerts_record: bool,
+    /// When the record of error budgets was last written by this process.
+    budgets_at: Option<Wall>,
 }
 
 /// The part of each room in a checkpoint.
@@ -69,6 +72,8 @@ pub struct Parts {
     pub alerting: StoredAlerting,
     /// What receivers are owed, if it is to be written.
     pub alerts: Option<AlertsRecord>,
+    /// What is left of error budgets, if it is to be written.
+    pub budgets: Option<BudgetsRecord>,
     /// What the history adds, and the generation that it then has.
     pub history: (Option<Arc<HistoryBatch>>, u64),
     /// Of `runs`.
@@ -77,7 +82,7 @@ pub struct Parts {
 
 impl Default for Durable {
     fn default() -> Self {
-        Self { everything: true, pools: None, has_alerts_record: false }
+        Self { everything: true, pools: None, has_alerts_record: false, budgets_at: None }
     }
 }
 
@@ -85,7 +90,7 @@ impl Durable {
     /// A store that holds what was restored.
     #[must_use]
     pub fn restored(pools: Pools) -> Self {
-        Self { everything: false, pools: Some(Arc::new(pools)), has_alerts_record: false }
+        Self { everything: false, pools: Some(Arc::new(pools)), ..Self::default() }
     }
 
     /// Whether the next checkpoint has to write everything.
@@ -100,6 +105,13 @@ impl Durable {
         !self.has_alerts_record
     }
 
+    /// Whether the next checkpoint has to write what is left of error budgets.
+    #[must_use]
+    pub fn needs_budgets_record(&self, now: Wall) -> bool {
+        let is_new = |at: Wall| now >= at && now.since(at) < BUDGETS_RECORD_EVERY;
+        !self.budgets_at.is_some_and(is_new)
+    }
+
     /// Counts everything as stored, without a checkpoint.
     pub fn clear(&mut self) {
         *self = Self { everything: false, ..Self::default() };
@@ -107,13 +119,14 @@ impl Durable {
 
     /// What has changed since this was last called.
     pub fn checkpoint(&mut self, mesh: MeshName, parts: Parts) -> Changes {
-        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, alerts, history, runs } =
-            parts;
+        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, history, runs, .. } = parts;
+        let Parts { alerts, budgets, .. } = parts;
         let (history, history_generation) = history;
         let pools = Arc::new(fleet.pools);
         let pools_before = self.pools.replace(Arc::clone(&pools));
         self.everything = false;
         self.has_alerts_record |= alerts.is_some();
+        self.budgets_at = budgets.as_ref().map(|of| of.at).or(self.budgets_at);
         Changes {
             everything: fleet.everything,
             read_up_to,
@@ -132,6 +145,7 @@ impl Durable {
             },
             history,
             alerts,
+            budgets,
         }
     }
 

@@ -1,4 +1,6 @@
 //! Tables that take no more than a given number of entries, and which of them make room.
+//!
+//! DESIGN A167.
 
 use std::collections::BTreeMap;
 
@@ -24,11 +26,12 @@ pub(super) fn is_crowded(entries: usize, max: usize) -> bool {
     entries * 100 > max * TABLE_CROWDED_PERCENT
 }
 
-/// Of some that may be evicted, the one that has been idle for longest; `None` if none is.
+/// Of some that may be evicted, the one that had been idle for longest when any node was last seen;
+/// `None` if none had.
 pub(super) fn longest_idle<'a, K>(
-    now: Wall,
+    as_of: Wall,
     entries: impl Iterator<Item = (&'a K, &'a Windows)>,
 ) -> Option<&'a K> {
-    let idle = entries.filter(|(_, windows)| windows.idle_from() <= now);
+    let idle = entries.filter(|(_, windows)| windows.idle_from() <= as_of);
     idle.min_by_key(|(_, windows)| windows.touched()).map(|(key, _)| key)
 }

@@ -13,6 +13,7 @@
 
 mod bounded;
 mod buckets;
+mod budgets_record;
 pub mod catalogue;
 mod changed;
 mod completeness;
@@ -40,13 +41,14 @@ use std::time::Duration;
 
 use crate::limits::{
     CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_RETURNS_NO_MORE, NODE_SILENT_AFTER,
-    NODES_MAX,
+    NODES_MAX, SPENT_SLOTS_MAX,
 };
 use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, RuleName};
-use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators};
+use plimsoll_schemas::limits::rules::BUDGETS_MAX;
+use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators, is_own};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::run::RunReport;
 use plimsoll_schemas::summary::{EventRow, Presence};
@@ -55,6 +57,7 @@ use plimsoll_schemas::wire::{Events, Header, Interval, Latency, Snapshot};
 use serde::{Deserialize, Serialize};
 
 pub use buckets::{Buckets, Native, ends};
+pub use budgets_record::{BudgetsRecord, SpentBudget};
 pub use completeness::{Completeness, ReportingNode};
 pub use counts::MergeCounts;
 pub use events::EventsQuery;
@@ -102,7 +105,7 @@ pub struct Fleet {
     may_hold_expired: bool,
     /// Nodes that have not left and may reconnect, when expiry was last looked at; 0 before that.
     present: usize,
-    /// When any node was last seen, at that time.
+    /// When any node was last seen, one without room too.
     newest_seen: Wall,
     changed: ChangedNodes,
     /// As of the latest [`Self::watch`].
@@ -229,6 +232,24 @@ impl Fleet {
         fleet
     }
 
+    /// What was spent of error budgets counts from this record, up to when it was taken: the
+    /// samples of before could not all be read.
+    pub fn carry(&mut self, budgets: &[Budget], record: BudgetsRecord) {
+        let until = record.at;
+        for spent in record.budgets.into_iter().take(BUDGETS_MAX) {
+            let Some(budget) = budgets.iter().find(|budget| spent.is_of(budget)) else { continue };
+            let retention = match budget.selector.is_everything() {
+                true => Some(self.retention.of_node(&budget.operation)),
+                false => self.retention.of_selection(&budget.name),
+            };
+            let Some(retention) = retention else { continue };
+            let operations = Arc::make_mut(&mut self.operations);
+            let slots = spent.slots.into_iter().take(SPENT_SLOTS_MAX).collect();
+            let windows = operations.judged_mut(budget, &retention.of_fleet());
+            windows.carry(until, budget.limit_ns, slots);
+        }
+    }
+
     /// Nodes keep windows up to this one from now on, and samples are grouped so; a roll-up that
     /// was not defined so before begins empty.
     pub fn measure(&mut self, rules: &Rules, nodes_up_to: Window, rollups: &[Definition]) {
@@ -280,6 +301,13 @@ impl Fleet {
         Arc::make_mut(&mut self.operations).keep(of_fleet, of_budget);
     }
 
+    /// Whether a snapshot's number is so far ahead of its run's newest that the run cannot have
+    /// sent as many messages.
+    #[must_use]
+    pub fn is_far_ahead(&self, header: &Header, arrived: Wall) -> bool {
+        self.nodes.get(&header.node).is_some_and(|node| node.account.is_far_ahead(header, arrived))
+    }
+
     /// Merges a snapshot at most once. Returns it if it was new.
     pub fn merge(
         &mut self,
@@ -288,21 +316,19 @@ impl Fleet {
     ) -> Option<MergedSnapshot> {
         // An interval's samples count from its end, since by then all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
+        self.newest_seen = self.newest_seen.max(time.seen.unwrap_or_default());
         self.make_room_for(&header.node);
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
             self.counts.reject("node", 1);
             return None;
         };
-        if node.account.is_far_ahead(&header, time.arrived) {
-            self.counts.reject("sequence", 1);
-            return None;
-        }
         let node = Arc::make_mut(node);
         let conflicts = node.account.conflicts();
         let decision = node.account.book(&header, body.samples());
         if node.account.conflicts() > conflicts {
             self.duplicate_names.add(&header.node);
         }
+        node.account.on_arrival(&header, time.arrived);
         match decision {
             Decision::Merge => {}
             Decision::Duplicate => {
@@ -414,13 +440,15 @@ impl Fleet {
     /// a spool or from a node that was cut off. A node that sends again is shown again.
     pub fn expire(&mut self, now: Wall) -> BTreeSet<NodeName> {
         let (mut expired, mut evicted) = (BTreeSet::new(), Vec::new());
+        self.newest_seen = self.newest_seen.min(now);
         // Nodes that were seen with the newest one: in an outage that is all of them.
         let gone = self.newest_seen.minus(NODE_RETURNS_NO_MORE);
         let is_crowded = bounded::is_crowded(self.nodes.len(), NODES_MAX);
+        let crowded_as_of = is_crowded.then_some(self.newest_seen);
         self.present = 0;
         for (name, node) in &mut self.nodes {
             self.newest_seen = self.newest_seen.max(node.last_seen.min(now));
-            if !node.hidden && node.may_be_hidden(now, is_crowded) {
+            if !node.hidden && node.may_be_hidden(now, crowded_as_of) {
                 *node = Arc::new(node.expired());
                 self.may_hold_expired = true;
                 self.gaps.evict(name);
@@ -434,21 +462,24 @@ impl Fleet {
                 evicted.push(name.clone());
             }
             expire_windows_of_silent(node, now);
-            while let Some(idle) = node.operations.idle(now, |of| self.retention.is_judged(of)) {
+            let (as_of, plan) = (self.newest_seen, &self.retention);
+            while let Some(idle) = node.operations.idle(as_of, |of| plan.is_judged(of)) {
                 Arc::make_mut(node).operations.evict(&idle);
                 self.changed.touch(name);
                 self.counts.reject("node_operation", 1);
             }
         }
         evicted.iter().for_each(|name| self.evict(name));
-        self.evict_idle_operations(now);
+        self.evict_idle_operations();
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
-        self.counts.reject("rollup_group", self.rollups.expire(now));
+        self.counts.reject("rollup_group", self.rollups.expire(now, self.newest_seen));
         expired
     }
 
-    fn evict_idle_operations(&mut self, now: Wall) {
-        while let Some(idle) = self.operations.idle(now, |of| self.retention.is_judged(of)) {
+    /// In an outage nothing is idle: all were seen as long ago as the newest.
+    fn evict_idle_operations(&mut self) {
+        let as_of = self.newest_seen;
+        while let Some(idle) = self.operations.idle(as_of, |of| self.retention.is_judged(of)) {
             Arc::make_mut(&mut self.operations).evict(&idle);
             self.shares.on_evicted(&idle);
             self.counts.reject("operation", 1);
@@ -468,7 +499,7 @@ impl Fleet {
     /// Expires slots of all windows, and no node.
     pub fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
-        self.counts.reject("rollup_group", self.rollups.expire(now));
+        self.counts.reject("rollup_group", self.rollups.expire(now, self.newest_seen));
         self.nodes.values_mut().for_each(|node| expire_windows_of_silent(node, now));
     }
 
@@ -510,11 +541,18 @@ impl Fleet {
         // What was seen of the nodes' clocks was seen by the clock of before: a message would seem
         // to have been on its way for as long as ours was set forward.
         let is_set = jump.forward >= CLOCK_STEP_MIN;
+        if !forward.is_zero() {
+            self.newest_seen = self.newest_seen.plus(forward);
+            Arc::make_mut(&mut self.operations).pass_over(forward);
+            self.rollups.pass_over(forward);
+        }
         for (name, node) in &mut self.nodes {
             let seen = node.last_seen.plus(forward).min(now);
             if seen != node.last_seen || (is_set && node.skew.is_some()) {
                 let node = Arc::make_mut(node);
+                node.first_seen = node.first_seen.plus(seen.since(node.last_seen));
                 node.last_seen = seen;
+                node.operations.pass_over(forward);
                 if is_set {
                     node.reset_clock();
                 }
@@ -532,12 +570,17 @@ impl Fleet {
         }
     }
 
-    /// Closes crashed runs, detects sequence gaps and looks at tables, once a second. `read_up_to` is
-    /// the time up to which all lanes had been read. Returns the latest round trips to the broker of the nodes
-    /// that report.
+    /// Closes crashed runs, detects sequence gaps and looks at tables, once a second. `read_up_to`
+    /// is the time up to which all lanes had been read; a history that is kept has so many series.
+    /// Returns the latest round trips to the broker of the nodes that report.
     ///
     /// With thousands of nodes each pass waits for memory, so there is one.
-    pub fn watch(&mut self, now: Now, read_up_to: Option<Mono>) -> Vec<Duration> {
+    pub fn watch(
+        &mut self,
+        now: Now,
+        read_up_to: Option<Mono>,
+        history_series: Option<usize>,
+    ) -> Vec<Duration> {
         let (mut ended, mut open, mut round_trips) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
         let mut seen = Wall::default();
         for (name, node) in &self.nodes {
@@ -552,7 +595,7 @@ impl Fleet {
             }
         }
         let all = self.nodes.values().map(|node| &**node);
-        self.tables = TablesUsed::of(all, &self.operations, &self.rollups);
+        self.tables = TablesUsed::of(all, &self.operations, &self.rollups, history_series);
         // What was lost with a run that is closed now is no gap.
         for name in self.close_crashed_runs(now.mono, read_up_to, ended) {
             let node = self.nodes.get(&name).filter(|node| !node.hidden);
@@ -862,7 +905,10 @@ fn make_room(
         shares.on_evicted(&longest);
         evicted += 1;
     }
-    shares.on_brought(node, operation);
+    // Those that are never evicted are nobody's share.
+    if !retention.is_judged() && !is_own(operation) {
+        shares.on_brought(node, operation);
+    }
     evicted
 }
 

@@ -2,10 +2,12 @@
 //! that a budget judges. What a budget with a selector is about is kept a second time, apart and
 //! under the budget's name: it is in no total and on no page but as that budget's figures.
 //!
-//! A table that is crowded evicts idle operations: their samples go to [`OVERFLOW`], in total and in
-//! each window, so that sums over all operations stay what they were.
+//! A table that is crowded evicts idle operations: their samples go to [`OVERFLOW`], in total and
+//! in each window, so that sums over all operations stay what they were.
 //!
 //! DESIGN A73, A150.
+
+use std::time::Duration;
 
 use crate::limits::OPERATIONS_MAX;
 use litemap::LiteMap;
@@ -63,12 +65,12 @@ impl Operations {
         is_crowded(self.all.len(), OPERATIONS_MAX)
     }
 
-    /// While there are so many operations, the one that is idle for longest and is not judged;
-    /// `None` if none is to be evicted.
+    /// While there are so many operations, the one that is idle for longest, when any node was last
+    /// seen, and is not judged; `None` if none is to be evicted.
     #[must_use]
-    pub fn idle(&self, now: Wall, is_judged: impl Fn(&Operation) -> bool) -> Option<Operation> {
+    pub fn idle(&self, as_of: Wall, is_judged: impl Fn(&Operation) -> bool) -> Option<Operation> {
         let evictable = self.iter().filter(|(name, _)| is_evictable(name) && !is_judged(name));
-        let longest = self.are_crowded().then(|| longest_idle(now, evictable))?;
+        let longest = self.are_crowded().then(|| longest_idle(as_of, evictable))?;
         longest.cloned()
     }
 
@@ -131,6 +133,15 @@ impl Operations {
         match budget.selector.is_everything() {
             true => self.all.get(&budget.operation),
             false => self.get_selected(&budget.name),
+        }
+    }
+
+    /// The windows that a budget judges, begun if there are none.
+    pub fn judged_mut(&mut self, budget: &Budget, retention: &Retention) -> &mut Windows {
+        let windows = || Windows::new(retention);
+        match budget.selector.is_everything() {
+            true => self.all.entry(budget.operation.clone()).or_insert_with(windows),
+            false => self.selected.entry(budget.name.clone()).or_insert_with(windows),
         }
     }
 
@@ -213,6 +224,11 @@ impl Operations {
         let is_kept = |name, windows: &Windows| budget(name).is_some_and(|of| windows.is_kept(&of));
         self.all.iter().all(|(name, windows)| windows.is_kept(&operation(name)))
             && self.selected.iter().all(|(name, windows)| is_kept(name, windows))
+    }
+
+    /// So much time has passed that the clock alone has seen.
+    pub fn pass_over(&mut self, span: Duration) {
+        self.windows_mut().for_each(|windows| windows.pass_over(span));
     }
 
     /// Keeps each in another way from now on, and no longer what a budget does not select.

@@ -8,7 +8,9 @@ use std::collections::BTreeMap;
 use super::node::Node;
 use super::operations::Operations;
 use super::rollup::Rollups;
-use crate::limits::{NODE_SERIES_MAX, NODES_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
+use crate::limits::{
+    HISTORY_SERIES_MAX, NODE_SERIES_MAX, NODES_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX,
+};
 
 /// Used share of each table, 0 to 1 and more: budgets have their places beyond the bound. Of tables
 /// that each node has, that of the node whose table is fullest.
@@ -16,11 +18,13 @@ use crate::limits::{NODE_SERIES_MAX, NODES_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MA
 pub struct TablesUsed(BTreeMap<Cow<'static, str>, f64>);
 
 impl TablesUsed {
-    /// The tables of a fleet. Roll-ups without a group are left out.
-    pub fn of<'f>(
+    /// The tables of a fleet, and of its history if one is kept. Roll-ups without a group are left
+    /// out.
+    pub(super) fn of<'f>(
         nodes: impl ExactSizeIterator<Item = &'f Node>,
         operations: &Operations,
         rollups: &Rollups,
+        history_series: Option<usize>,
     ) -> Self {
         let mut used = Self::default();
         used.see("nodes", nodes.len(), NODES_MAX);
@@ -28,6 +32,9 @@ impl TablesUsed {
         used.see("node_operations", 0, OPERATIONS_MAX);
         used.see("node_numbers", 0, NODE_SERIES_MAX);
         nodes.for_each(|node| used.see_node(node));
+        if let Some(series) = history_series {
+            used.see("history", series, HISTORY_SERIES_MAX);
+        }
         for rollup in rollups.iter().filter(|rollup| rollup.own_groups() > 0) {
             let name = format!("rollup {}", rollup.definition().name);
             used.see(name, rollup.own_groups(), ROLLUP_GROUPS_MAX);

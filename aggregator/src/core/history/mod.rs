@@ -48,6 +48,8 @@ pub struct StoredHistory {
     /// How far lanes had been read, if the state is gone that knows it: what the streams hold up to
     /// there is in the history already.
     pub read: BTreeMap<Lane, Position>,
+    /// So many series it has slots of.
+    pub series: usize,
 }
 
 /// What was merged and is not known to be stored.
@@ -60,6 +62,8 @@ pub struct History {
     /// Given to the store, which has not answered or has failed.
     taken: Option<Arc<HistoryBatch>>,
     read: BTreeMap<Lane, Position>,
+    /// Series that the store has slots of.
+    series: usize,
     ticked_at: Option<Now>,
 }
 
@@ -67,8 +71,8 @@ impl History {
     /// A history that a store keeps.
     #[must_use]
     pub fn kept(stored: StoredHistory) -> Self {
-        let StoredHistory { batch, read } = stored;
-        Self { is_kept: true, stored: batch, read, ..Self::default() }
+        let StoredHistory { batch, read, series } = stored;
+        Self { is_kept: true, stored: batch, read, series, ..Self::default() }
     }
 
     /// No history is kept now; one that was kept before had reached this generation, and has it
@@ -114,6 +118,17 @@ impl History {
     #[must_use]
     pub fn dropped(&self) -> Option<u64> {
         self.is_kept.then(|| self.pending.dropped())
+    }
+
+    /// So many series the store has slots of.
+    pub fn on_series(&mut self, series: usize) {
+        self.series = series;
+    }
+
+    /// Series of which the store has slots; `None` when no history is kept.
+    #[must_use]
+    pub fn series(&self) -> Option<usize> {
+        self.is_kept.then_some(self.series)
     }
 
     /// Whether anything waits to be stored.

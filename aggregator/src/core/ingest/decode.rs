@@ -9,9 +9,9 @@ use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::{SnapshotSubject, SubjectError};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::transport::Delivered;
-use plimsoll_schemas::wire::{self, Snapshot};
+use plimsoll_schemas::wire::{self, Header, Snapshot};
 
-/// A message that could not be decoded.
+/// A message that could not be decoded, or cannot be true.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable {
     /// Why, as a label.
@@ -20,6 +20,15 @@ pub struct Unreadable {
     pub text: String,
     /// How many there have been for this reason.
     pub count: u64,
+}
+
+impl Unreadable {
+    /// A snapshot whose number its run cannot have reached yet.
+    #[must_use]
+    pub fn far_ahead(Header { node, seq, .. }: &Header) -> Self {
+        let text = format!("node {node} cannot have sent number {} yet: somebody else did", seq.0);
+        Self { reason: "sequence", text, count: 0 }
+    }
 }
 
 /// A message with what it holds: all that the core takes of it.

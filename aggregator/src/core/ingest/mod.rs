@@ -134,12 +134,17 @@ impl Ingest {
         self.update_readiness();
         let latest = message.at.map_or(now.wall, |at| at.max(now.wall));
         let snapshot = snapshot.and_then(|snapshot| decode::plausible(latest, snapshot));
-        let snapshot = snapshot.map_err(|unreadable| {
-            let count = self.undecodable.entry(unreadable.reason.into()).or_default();
-            *count += 1;
-            Unreadable { count: *count, ..unreadable }
-        })?;
-        Ok((time, snapshot))
+        match snapshot {
+            Ok(snapshot) => Ok((time, snapshot)),
+            Err(unreadable) => Err(self.refuse(unreadable)),
+        }
+    }
+
+    /// Counts a message that is not merged.
+    pub fn refuse(&mut self, unreadable: Unreadable) -> Unreadable {
+        let count = self.undecodable.entry(unreadable.reason.into()).or_default();
+        *count += 1;
+        Unreadable { count: *count, ..unreadable }
     }
 
     /// Whether a message was stored long enough after the present connection was made: one that

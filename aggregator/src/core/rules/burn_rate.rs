@@ -126,7 +126,7 @@ pub(super) fn evidence(
 
 #[expect(clippy::cast_precision_loss, reason = "a share, of counts below 2^53")]
 fn spent(at: Wall, budget: &Budget, window: Window, windows: &Windows) -> Option<Spent> {
-    let sums = windows.sums(at, window, budget.limit_ns);
+    let sums = windows.spent(at, window, budget.limit_ns);
     let allowed = 1.0 - budget.objective?;
     let share = sums.over as f64 / sums.samples as f64;
     (sums.samples > 0).then(|| Spent { samples: sums.samples, rate: share / allowed })

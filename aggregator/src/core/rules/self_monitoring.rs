@@ -3,12 +3,17 @@
 //!
 //! DESIGN A7.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, REGRESSION_STALE_AFTER, RESTARTS_WITHIN};
-use plimsoll_schemas::ids::{Labels, Operation, RuleName};
+use crate::limits::alerts::SILENT_NODES_NAMED_MAX;
+use crate::limits::{
+    COUNTED_WITHIN, LOSSES_WITHIN, NODE_SILENT_AFTER, REGRESSION_STALE_AFTER, RESTARTS_WITHIN,
+};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName};
+use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 use plimsoll_schemas::metric::AggregatorMetric;
+use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 
 use super::inputs::Inputs;
@@ -27,12 +32,13 @@ pub(super) struct SelfMonitoring {
     /// True from when a checkpoint was taken until one is stored.
     is_storing: bool,
     absent: Vec<Operation>,
+    quiet: Arc<BTreeSet<NodeName>>,
     /// By how much operations have regressed, by rule, and when that was found.
     regressions: (Wall, Arc<BTreeMap<RuleName, Option<Value>>>),
 }
 
 /// What the other rooms count of the aggregator itself.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SelfCounts {
     /// Messages that could not be decoded.
     pub undecodable: u64,
@@ -42,6 +48,8 @@ pub struct SelfCounts {
     pub task_restarts: u64,
     /// Whether anything has changed since the latest checkpoint.
     pub has_unsaved: bool,
+    /// Silent nodes of which receivers are not to be notified.
+    pub quiet: BTreeSet<NodeName>,
 }
 
 impl SelfMonitoring {
@@ -57,7 +65,7 @@ impl SelfMonitoring {
         if !own.has_unsaved && !self.is_storing {
             self.stored_at = self.stored_at.map(|stored| stored.max(at));
         }
-        self.absent = absent;
+        (self.absent, self.quiet) = (absent, Arc::new(own.quiet));
     }
 
     /// Takes by how much operations have regressed, by rule.
@@ -99,6 +107,7 @@ impl SelfMonitoring {
             }
             AggregatorMetric::StreamUsedRatio => inputs.broker.stream_used,
             AggregatorMetric::TableUsedRatio => return fullest_table(inputs),
+            AggregatorMetric::SilentNodes => return silent_nodes(at, inputs, &self.quiet),
             AggregatorMetric::OperationsAbsent => return Some(self.absent()),
         };
         value.map(|value| Value { value, labels: Labels::default() })
@@ -129,4 +138,30 @@ fn fullest_table(inputs: Inputs<'_>) -> Option<Value> {
     let (table, value) = inputs.fleet.tables().fullest()?;
     let labels = Labels::new([("table", table)]).expect("a table's name is a label's value");
     Some(Value { value, labels })
+}
+
+/// How many nodes are silent, but for the quiet ones, and which are the first of them; `None` while
+/// they may be cut off together with the aggregator.
+fn silent_nodes(at: Wall, inputs: Inputs<'_>, quiet: &BTreeSet<NodeName>) -> Option<Value> {
+    let (mut nodes, mut names) = (0_u32, Vec::new());
+    for (name, node) in inputs.fleet.shown() {
+        if node.presence(at) != Presence::Silent || quiet.contains(name) {
+            continue;
+        }
+        let silence = inputs.broker.silence(at.since(node.last_seen).as_secs_f64())?;
+        if silence < NODE_SILENT_AFTER.as_secs_f64() {
+            continue;
+        }
+        nodes += 1;
+        if names.len() < SILENT_NODES_NAMED_MAX {
+            names.push(name.as_str());
+        }
+    }
+    let fits = |names: &[&str]| names.join(",").len() <= LABEL_VALUE_BYTES_MAX;
+    while !fits(&names) {
+        names.pop();
+    }
+    let named = (!names.is_empty()).then(|| ("nodes", names.join(",")));
+    let labels = Labels::new(named).expect("names of nodes and commas are a label's value");
+    Some(Value { value: f64::from(nodes), labels })
 }

@@ -4,8 +4,13 @@ use super::*;
 use crate::core::Core;
 use crate::core::tests::{MS, Speaker, core, deliver, inputs, start};
 
-const OWN: SelfCounts =
-    SelfCounts { undecodable: 0, undeliverable: 0, task_restarts: 0, has_unsaved: false };
+const OWN: SelfCounts = SelfCounts {
+    undecodable: 0,
+    undeliverable: 0,
+    task_restarts: 0,
+    has_unsaved: false,
+    quiet: BTreeSet::new(),
+};
 
 /// A core of which node `a` is over the limit of its budget and `b` is not.
 fn uneven() -> Core {

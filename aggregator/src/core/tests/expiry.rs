@@ -137,6 +137,8 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
         (None, 1)
     );
     let now = hours(1).after(SECOND * 31);
+    // It finds no room, but others are silent while it is seen.
+    deliver(&mut core, now, &Speaker::new("new0").final_message(now));
     core.on_deadline(now);
     let mut left = Vec::new();
     for new in ["new1", "new2", "new3"] {
@@ -149,7 +151,7 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
     assert_eq!(left, [[true, false, true], [false, false, true], [false; 3]]);
     assert_eq!(
         (core.fleet.counts().limited["account"], core.fleet.counts().limited["node"]),
-        (3, 1)
+        (3, 2)
     );
     assert_eq!(core.fleet.nodes().len(), NODES_MAX);
 }
@@ -255,7 +257,13 @@ fn a_table_full_of_names_that_came_once_has_room_for_a_new_node_after_minutes() 
     assert_eq!(core.fleet.counts().limited["node"], 1);
     let later = burst.after(SECOND * 600);
     core.on_deadline(later);
-    deliver(&mut core, later, &Speaker::new("new").send(later, MS, 5));
+    let shown = |core: &Core| core.fleet.shown().count();
+    assert_eq!(shown(&core), NODES_MAX, "in an outage no node is gone");
+    // The message of a node that finds no room ends that.
+    let mut new = Speaker::new("new");
+    deliver(&mut core, later, &new.send(later, MS, 5));
+    core.on_deadline(later.after(SECOND));
+    deliver(&mut core, later, &new.send(later, MS, 5));
     let shown: Vec<&str> = core.fleet.shown().map(|(name, _)| name.as_str()).collect();
     assert_eq!(shown, ["new", "old"], "what was known for an hour is not idle after minutes");
     assert_eq!(core.fleet.nodes().len(), NODES_MAX);

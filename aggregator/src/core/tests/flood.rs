@@ -106,6 +106,71 @@ fn a_node_that_repeats_its_names_for_ever_keeps_no_other_from_its_own() {
 }
 
 #[test]
+fn in_an_outage_and_while_the_clock_is_set_no_name_is_idle() {
+    let mut core = core();
+    let mut node = Speaker::new("a");
+    let mut one = Histogram::default();
+    one.record(MS);
+    let names: Vec<String> = (0..240).map(|n| format!("name{n:03}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let run = |n: &str| Labels::new([("run", n)]).unwrap();
+    core.group_by(&[Definition::of_label("run")]);
+    for n in 0..240 {
+        let mut node = Speaker::new("b").of(n).called(run(&n.to_string()));
+        deliver(&mut core, start(), &node.send(start(), MS, 1));
+    }
+    deliver(&mut core, start(), &node.send_samples(start(), &names, &one));
+    let tables = |core: &Core| {
+        let of_node = core.node(&NodeName::new("a").unwrap()).unwrap().operations.iter().len();
+        (core.fleet.operations().iter().len(), of_node, core.rollups().iter().count())
+    };
+    core.on_deadline(start().after(SECOND));
+    let before = tables(&core);
+    assert_eq!((before.0 > 240, before.1), (true, 240));
+    // No message for an hour, and then a clock that is set a day ahead.
+    let after_outage = start().after(SECOND * 3_600);
+    core.on_deadline(after_outage);
+    assert_eq!(tables(&core), before);
+    let set = |seconds: u32| {
+        let then = after_outage.after(SECOND * seconds);
+        Now { wall: then.wall.plus(SECOND * 86_400), ..then }
+    };
+    let all: Vec<&str> = names.iter().copied().take(100).collect();
+    deliver(&mut core, after_outage, &node.send_samples(after_outage, &names, &one));
+    for second in 1..=100 {
+        deliver(&mut core, set(second), &node.send_samples(set(second), &all, &one));
+        core.on_deadline(set(second));
+    }
+    assert_eq!((tables(&core).0, tables(&core).1), (before.0, before.1));
+}
+
+#[test]
+fn operations_of_budgets_are_nobodys_share() {
+    let mut core = core();
+    let of_budget = |n: usize| Operation::new(format!("judged{n:02}")).unwrap();
+    let mut rules = Rules::clone(core.rules());
+    let name = |n: usize| RuleName::new(format!("judged{n:02}")).unwrap();
+    let budget = |n| Budget { name: name(n), operation: of_budget(n), ..rules.budgets[0].clone() };
+    let budgets: Vec<_> = (0..60).map(budget).collect();
+    rules.budgets.extend(budgets);
+    judge_by(&mut core, rules);
+    let mut one = Histogram::default();
+    one.record(MS);
+    let mut bring = |node: &'static str, names: &[String]| {
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let mut node = Speaker::new(node);
+        deliver(&mut core, start(), &node.send_samples(start(), &names, &one));
+        deliver(&mut core, start(), &node.send_samples(start(), &names, &one));
+    };
+    bring("judged", &(0..60).map(|n| format!("judged{n:02}")).collect::<Vec<_>>());
+    for node in ["a", "b", "c", "d", "e", "f", "g"] {
+        bring(node, &(0..30).map(|n| format!("{node}{n}")).collect::<Vec<_>>());
+    }
+    bring("new", &["own".to_owned()]);
+    assert!(core.fleet.operations().get(&Operation::new("own").unwrap()).is_some());
+}
+
+#[test]
 fn a_node_that_floods_wide_histograms_is_bounded_and_harms_no_other() {
     let mut core = core();
     let (mut hostile, mut honest) = (Speaker::new("hostile"), Speaker::new("honest"));

@@ -4,7 +4,7 @@ use crate::limits::{IDLE_AFTER_MIN, ROLLUP_GROUPS_MAX, ROLLUP_LABELS_MAX, ROLLUP
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
-use plimsoll_schemas::wire::{Body, Latency};
+use plimsoll_schemas::wire::{Body, Bus, Latency};
 
 use super::*;
 use crate::core::tests::checkpoint::restarted;
@@ -165,6 +165,12 @@ fn a_label_of_the_series_wins_over_the_nodes_and_samples_without_it_are_in_no_gr
     assert_eq!(total, 11, "the fleet has what is in no group");
 }
 
+/// Where no node is seen, no group is idle.
+fn see_any_node(core: &mut Core, at: Now) {
+    let bus = Body::Bus(Bus::default());
+    deliver(core, at, &Speaker::new("any").of(at.wall.0).message(at, bus, false));
+}
+
 /// A run of this number has samples at this time, taken so long before.
 fn runs(core: &mut Core, number: usize, at: Now, taken_before: Duration) {
     let (node, run) = (format!("n{number}-{}", at.wall.0), format!("{number:04}"));
@@ -201,6 +207,7 @@ fn a_run_of_long_ago_makes_room_for_that_of_today_and_a_busy_one_never_does() {
     core.on_deadline(before);
     assert_eq!((of(&core, "other"), limited(&core)), (Some(2), (2, 0)));
     let idle = start().after(IDLE_AFTER_MIN + SECOND);
+    see_any_node(&mut core, idle);
     core.on_deadline(idle);
     runs(&mut core, 1_000, idle, SECOND);
     assert_eq!((of(&core, "0000"), of(&core, "0001"), of(&core, "1000")), (Some(4), None, Some(2)));
@@ -210,6 +217,7 @@ fn a_run_of_long_ago_makes_room_for_that_of_today_and_a_busy_one_never_does() {
     assert_eq!((of(&core, "1001"), of(&core, "other")), (None, Some(4)));
     // The longest idle ones make room until a fifth of it is free.
     let later = start().after(2 * IDLE_AFTER_MIN);
+    see_any_node(&mut core, later);
     core.on_deadline(later);
     let evicted = ROLLUP_GROUPS_MAX - ROLLUP_GROUPS_MAX * 4 / 5 + 1;
     assert_eq!((of(&core, "0000"), of(&core, "0200")), (Some(4), Some(2)));
@@ -228,6 +236,7 @@ fn an_evicted_group_is_gone_from_the_next_checkpoint() {
     let mut stored = StoredRecords::default();
     stored.write(core.take_changes(start().wall).unwrap());
     let later = start().after(IDLE_AFTER_MIN);
+    see_any_node(&mut core, later);
     core.on_deadline(later);
     runs(&mut core, 1_000, later, SECOND);
     stored.write(core.take_changes(later.wall).unwrap());

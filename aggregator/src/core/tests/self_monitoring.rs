@@ -7,6 +7,7 @@ use plimsoll_schemas::rule::file::shipped;
 
 use super::*;
 use crate::core::tests::thresholds::world::World;
+use crate::limits::HISTORY_SERIES_MAX;
 
 fn value(world: &World, rule: &str) -> Option<Value> {
     let all = shipped().thresholds;
@@ -89,4 +90,20 @@ fn what_a_receiver_rejects_is_undeliverable_though_the_bus_took_it() {
     world.live();
     assert!(refused > 0.0);
     assert_eq!(value(&world, "notifications_undeliverable").unwrap().value, refused);
+}
+
+#[test]
+fn a_history_that_fills_with_names_fires_before_it_is_full() {
+    let mut world = World::new(shipped());
+    let core = std::mem::replace(&mut world.core, core());
+    world.core = core.with_history(StoredHistory::default());
+    world.lives(2);
+    let table = |world: &World| {
+        let Value { value, labels } = value(world, "table_filling").unwrap();
+        (value > 0.8, labels.get("table") == Some("history"))
+    };
+    assert!(!table(&world).0);
+    world.core.on_history_series(HISTORY_SERIES_MAX * 4 / 5 + 1);
+    world.lives(2);
+    assert_eq!(table(&world), (true, true));
 }

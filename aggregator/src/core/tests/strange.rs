@@ -191,9 +191,40 @@ fn a_forged_sequence_number_far_ahead_does_not_win_over_the_real_ones() {
         assert_eq!(row(&core), (1, 0, 0), "{forged}");
     }
     deliver(&mut core, start(), &numbered(start(), 2, 0, 2));
-    assert_eq!((row(&core), core.fleet.counts().limited["sequence"]), ((2, 0, 0), 3));
+    assert_eq!((row(&core), core.ingest.undecodable()["sequence"]), ((2, 0, 0), 3));
     // After hours in which nothing was received as many may be missing.
     let later = start().after(3_600 * SECOND);
     deliver(&mut core, later, &numbered(later, 200_000, 7, 3));
-    assert_eq!((row(&core).0, core.fleet.counts().limited["sequence"]), (3, 3));
+    assert_eq!((row(&core).0, core.ingest.undecodable()["sequence"]), (3, 3));
+}
+
+#[test]
+fn forged_incarnations_of_today_make_no_living_run_and_no_later_one_an_old_one() {
+    let mut core = core();
+    let mut real = Speaker::new("a").of(start().wall.0);
+    (0..80).for_each(|_| deliver(&mut core, start(), &real.send(start(), 5 * MS, 1)));
+    for n in 1..=300 {
+        let forged = start().after(SECOND * n).wall.0;
+        deliver(&mut core, start(), &Speaker::new("a").of(forged).send(start(), MS, 0));
+    }
+    deliver(&mut core, start(), &real.send(start(), 5 * MS, 10));
+    assert_eq!(fleet_row(&core, start()).total.count, 90);
+    let mut core = restarted(&mut core, start());
+    deliver(&mut core, start(), &real.send(start(), 5 * MS, 10));
+    let mut later = Speaker::new("a").of(start().wall.0 + 7);
+    deliver(&mut core, start(), &later.send(start(), 5 * MS, 10));
+    assert_eq!(fleet_row(&core, start()).total.count, 110);
+    assert_eq!(core.fleet.counts().of_evicted_runs, 0);
+}
+
+#[test]
+fn a_node_whose_clock_is_ahead_may_have_sent_as_much_in_an_outage_as_others() {
+    let mut core = core();
+    let ahead = |now: Now| Now { wall: now.wall.plus(SECOND * 7_200), ..now };
+    let message = |now: Now, seq| numbered(ahead(now), seq, 0, seq);
+    deliver(&mut core, start(), &message(start(), 1));
+    let later = start().after(SECOND * 3_600);
+    deliver(&mut core, later, &message(later, 10_000));
+    assert_eq!(core.view(later.wall, "test").summary.nodes[0].outbox_depth, 10_000);
+    assert_eq!(core.ingest.undecodable().get("sequence"), None);
 }

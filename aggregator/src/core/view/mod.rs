@@ -125,9 +125,6 @@ impl ReadView {
         let error_budgets =
             if query.fleet { error_budgets::error_budgets(self) } else { Vec::new() };
         error_budgets::fill(&mut budgets, &error_budgets);
-        let all = || self.nodes.iter().map(|(_, node)| &**node);
-        let tables = query.fleet.then(|| TablesUsed::of(all(), &self.fleet, &self.rollups));
-        let tables = tables.unwrap_or_default();
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
             node: Arc::clone(node),
@@ -161,7 +158,7 @@ impl ReadView {
                 AlertCounts::default()
             },
             troubles: sums.troubles,
-            tables,
+            tables: if query.fleet { self.tables.clone() } else { TablesUsed::default() },
             error_budgets,
             rules: Arc::clone(&self.rules),
             own: self.own.clone(),

@@ -19,7 +19,7 @@ use super::alert_counts::AlertCounts;
 use super::own_counts::{AskCounts, OwnCounts};
 use crate::core::alerting::Alerting;
 use crate::core::durable::{CheckpointStats, ConfirmationStats};
-use crate::core::fleet::{Fleet, Node, Operations, Rollups};
+use crate::core::fleet::{Fleet, Node, Operations, Rollups, TablesUsed};
 use crate::core::ingest::Ingest;
 use crate::core::rules::{Evaluator, RuleFileStats};
 
@@ -42,6 +42,8 @@ pub struct ReadView {
     pub fleet: Arc<Operations>,
     /// All nodes by label.
     pub rollups: Rollups,
+    /// How full tables of names were a second ago.
+    pub tables: TablesUsed,
     /// What is judged.
     pub rules: Arc<Rules>,
     /// Alerts that are not inactive.
@@ -93,6 +95,7 @@ impl ReadView {
             nodes: nodes.map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
             fleet: Arc::clone(fleet.operations()),
             rollups: fleet.rollups().clone(),
+            tables: fleet.tables().clone(),
             shares: Arc::clone(evaluator.shares()),
             rules: Arc::clone(evaluator.rules()),
             alert_counts: AlertCounts {

@@ -4,6 +4,7 @@
 //! DESIGN A41.
 
 use plimsoll_schemas::time::nanos;
+use plimsoll_schemas::wire::signature::SignatureError;
 use plimsoll_schemas::wire::{BreakerState, Bus};
 
 use crate::core::fleet::NodeAt;
@@ -12,6 +13,8 @@ use crate::exposition::writer::{Family, Value, Writer};
 
 type Outcome = (&'static str, fn(&Bus) -> u64);
 
+/// The first reason for which a confirmation may be refused.
+const UNSIGNED: &str = SignatureError::Unsigned.reason();
 const OUTCOMES: [Outcome; 9] = [
     ("attempted", |bus| bus.attempted),
     ("published", |bus| bus.published),
@@ -65,9 +68,14 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Confirmations that the node refused, by reason";
     writer.family(Family::counter("plimsoll_node_refused_confirmations_total", help), |rows| {
         for (labels, node) in page.nodes() {
-            for (reason, n) in &node.node.bus.value.confirmations_refused {
-                let reason = rows.labels([("reason", reason.as_str())]);
-                rows.add(&[labels, &reason], Value::Count(*n));
+            let refused = &node.node.bus.value.confirmations_refused;
+            // One row is there before the first refusal, so that a rate begins with it.
+            let first =
+                (!refused.keys().any(|of| of.as_str() == UNSIGNED)).then_some((UNSIGNED, 0));
+            let counted = refused.iter().map(|(reason, n)| (reason.as_str(), *n));
+            for (reason, n) in first.into_iter().chain(counted) {
+                let reason = rows.labels([("reason", reason)]);
+                rows.add(&[labels, &reason], Value::Count(n));
             }
         }
     });

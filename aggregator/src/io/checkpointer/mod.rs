@@ -1,7 +1,7 @@
 //! Writes checkpoints on a thread of its own, so that the driver never waits for a disk. At most
 //! one write is in progress; the next begins after it has ended.
 //!
-//! DESIGN A20.
+//! DESIGN A20, A160.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,12 +26,13 @@ use crate::core::Core;
 use crate::core::alerting::AlertsRecord;
 use crate::core::durable::PendingConfirmation;
 use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
+use crate::core::fleet::BudgetsRecord;
 use crate::core::history::{Bounds, StoredHistory};
 use plimsoll_runtime::priority::give_way;
 
 /// Label values of the counter of failures.
-const FAILURES: [&str; 6] =
-    ["alerts", "damaged", "history", "newer_version", "older_version", "write"];
+const FAILURES: [&str; 7] =
+    ["alerts", "budgets", "damaged", "history", "newer_version", "older_version", "write"];
 /// Records that cannot be used that the log names.
 const UNUSABLE_LOGGED_MAX: usize = 20;
 
@@ -54,8 +55,8 @@ struct Stored {
     history: Option<HistoryWritten>,
     /// Why the history was not written, if it was not.
     history_error: Option<String>,
-    /// Why the alerts record was not written, if it was not.
-    alerts_error: Option<String>,
+    /// Why records beside the state file were not written, each with the label of the failure.
+    errors: Vec<(&'static str, String)>,
 }
 
 /// The driver's end of the writing thread.
@@ -96,6 +97,8 @@ pub struct OpenedState {
     pub checkpoint: Option<Checkpoint>,
     /// What receivers are owed, where the checkpoint lacks it.
     pub alerts: Option<AlertsRecord>,
+    /// What is left of error budgets, where the checkpoint may lack some of it.
+    pub budgets: Option<BudgetsRecord>,
     /// What the history holds, if one is kept.
     pub history: Option<StoredHistory>,
 }
@@ -140,10 +143,11 @@ impl Checkpointer {
                 );
             }
             checkpointer.stats.confirms = files.confirms_memory;
-            let (checkpoint, alerts, history) = (None, None, None);
-            return Ok(OpenedState { checkpointer, checkpoint, alerts, history });
+            let (checkpoint, alerts, budgets, history) = (None, None, None, None);
+            return Ok(OpenedState { checkpointer, checkpoint, alerts, budgets, history });
         };
-        let Opened { store, checkpoint, alerts, quarantined } = Store::open(path, mesh, now)?;
+        let Opened { store, checkpoint, alerts, budgets, quarantined } =
+            Store::open(path, mesh, now)?;
         log_opened(path, checkpoint.as_ref(), quarantined.as_ref());
         (checkpointer.stats.kept, checkpointer.stats.confirms) = (true, true);
         checkpointer.stats.at = checkpoint.as_ref().and_then(Checkpoint::at);
@@ -152,6 +156,7 @@ impl Checkpointer {
             checkpointer.count_failure(reason);
         }
         let alerts = checkpointer.usable_alerts(path, alerts);
+        let budgets = checkpointer.usable_budgets(path, budgets);
         let generation = checkpoint.as_ref().and_then(Checkpoint::history_generation);
         let (history, stored) = match files.history {
             Some((path, bounds)) => {
@@ -167,7 +172,7 @@ impl Checkpointer {
                 StoreError::Inaccessible { key: "state.path", path: path.to_owned(), source }
             })?;
         checkpointer.thread = Some(thread);
-        Ok(OpenedState { checkpointer, checkpoint, alerts, history: stored })
+        Ok(OpenedState { checkpointer, checkpoint, alerts, budgets, history: stored })
     }
 
     fn usable_alerts(
@@ -194,6 +199,33 @@ impl Checkpointer {
                      before have ended"
                 );
                 self.count_failure("alerts");
+                None
+            }
+        }
+    }
+
+    fn usable_budgets(
+        &mut self,
+        path: &Path,
+        budgets: Result<Option<BudgetsRecord>, String>,
+    ) -> Option<BudgetsRecord> {
+        let path = path.display();
+        match budgets {
+            Ok(record) => {
+                if let Some(BudgetsRecord { at, budgets, .. }) = &record {
+                    tracing::warn!(
+                        %path, budgets = budgets.len(), taken_at_seconds = %at,
+                        "error budgets restored from their record beside the state file"
+                    );
+                }
+                record
+            }
+            Err(why) => {
+                tracing::error!(
+                    %path, why,
+                    "record of error budgets cannot be read: those whose samples are lost are full"
+                );
+                self.count_failure("budgets");
                 None
             }
         }
@@ -266,7 +298,7 @@ impl Checkpointer {
         };
         match outcome {
             Ok((stored, confirmed)) => {
-                let Stored { bytes, took, history, history_error, alerts_error } = stored;
+                let Stored { bytes, took, history, history_error, errors } = stored;
                 self.confirmed.extend(confirmed);
                 self.stats.at = Some(began.1);
                 self.stats.bytes = bytes;
@@ -274,13 +306,14 @@ impl Checkpointer {
                 self.stats.written += 1;
                 let next_after = interval(took, bytes);
                 core.on_stored(began.1, next_after, history.is_some());
+                history.into_iter().for_each(|of| core.on_history_series(of.series));
                 if let Some(error) = history_error {
                     tracing::error!(error, "history not written; it is tried again with the next");
                     self.count_failure("history");
                 }
-                if let Some(error) = alerts_error {
-                    tracing::error!(error, "alerts record not written; it is tried again");
-                    self.count_failure("alerts");
+                for (record, error) in errors {
+                    tracing::error!(record, error, "record not written; it is tried again");
+                    self.count_failure(record);
                 }
                 self.next_at = began.0.plus(next_after);
             }
@@ -350,10 +383,11 @@ impl Files {
             Err(error) => (None, Some(error)),
         };
         let watch = Stopwatch::start();
-        let StoredBytes { bytes, alerts_error } = self.state.write(changes)?;
+        let StoredBytes { bytes, errors } = self.state.write(changes)?;
         let bytes = bytes + history.unwrap_or_default().bytes;
-        let alerts_error = alerts_error.map(|error| error.to_string());
-        Ok(Stored { bytes, took: watch.elapsed(), history, history_error, alerts_error })
+        let in_words = |(record, error): (_, std::io::Error)| (record, error.to_string());
+        let errors = errors.into_iter().map(in_words).collect();
+        Ok(Stored { bytes, took: watch.elapsed(), history, history_error, errors })
     }
 
     /// `None` when there is nothing to write, or a failure was not long ago.

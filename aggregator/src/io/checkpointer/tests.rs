@@ -83,7 +83,7 @@ fn without_a_store_nothing_is_confirmed_unless_the_settings_permit_it() {
     let got = checkpointer.take_confirmations();
     let sent = got[0].confirmation(Mono(0), &core.common_terms());
     assert!(sent.withheld && sent.behind && sent.runs.is_empty(), "{sent:?}");
-    assert_eq!((sent.mesh_nodes, sent.limits.is_empty()), (1, false), "the rest is stated");
+    assert!(!sent.limits.is_empty(), "the rest is stated");
 }
 
 #[test]

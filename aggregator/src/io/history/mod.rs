@@ -59,6 +59,8 @@ pub struct HistoryWritten {
     pub bytes: u64,
     /// Samples of series for which there is no room.
     pub dropped: u64,
+    /// Series that have slots now.
+    pub series: usize,
 }
 
 /// What was found at the start.
@@ -97,7 +99,11 @@ impl HistoryStore {
             }
             Err(fault) => return Err(fault.into_error(path)),
         };
-        let stored = StoredHistory { batch: store.meta.batch, read: store.meta.read.clone() };
+        let stored = StoredHistory {
+            batch: store.meta.batch,
+            read: store.meta.read.clone(),
+            series: store.names.numbers().count(),
+        };
         Ok(OpenedHistory { store, stored, quarantined, has_diverged })
     }
 
@@ -167,13 +173,14 @@ impl HistoryStore {
         }
         self.meta.forget_undo(&transaction)?;
         self.meta.on_clock(batch.at);
-        let written = self.add(&transaction, batch)?;
+        let mut written = self.add(&transaction, batch)?;
         self.meta.begun = if self.meta.is_new() { batch.at } else { self.meta.begun };
         self.meta.on_read(&batch.positions);
         self.expire(&transaction, batch.at)?;
         self.meta.batch = batch.id;
         self.meta.write(&transaction)?;
         transaction.commit()?;
+        written.series = self.names.numbers().count();
         Ok(written)
     }
 
@@ -237,7 +244,7 @@ impl HistoryStore {
                 *kept = (*kept).max(resolution.begin(oldest));
             }
         }
-        Ok(HistoryWritten { bytes: tables.written, dropped })
+        Ok(HistoryWritten { bytes: tables.written, dropped, series: 0 })
     }
 
     /// Puts back what the latest batch has replaced.

@@ -3,11 +3,11 @@
 //! A file that cannot be used is quarantined under a new name and never deleted. Of one in which
 //! some records cannot be used, a copy is quarantined and the others are used. What a new file
 //! would not fix (no permission, another process, another mesh) is a configuration error instead,
-//! since the file may be valid. Beside it is the alerts record.
+//! since the file may be valid. Beside it are the records of alerts and of error budgets.
 //!
-//! DESIGN A21, A104.
+//! DESIGN A21, A104, A166.
 
-mod alerts_file;
+mod beside;
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -22,8 +22,11 @@ use redb::{
 };
 use thiserror::Error;
 
+use beside::BesideRecord;
+
 use crate::core::alerting::AlertsRecord;
 use crate::core::durable::{Changes, Checkpoint, Partial, Readout, Unusable};
+use crate::core::fleet::BudgetsRecord;
 
 /// The key of the settings that names the file.
 const KEY: &str = "state.path";
@@ -82,6 +85,9 @@ pub struct Opened {
     pub checkpoint: Option<Checkpoint>,
     /// What receivers are owed, or why that cannot be read, where the checkpoint lacks it.
     pub alerts: Result<Option<AlertsRecord>, String>,
+    /// What is left of error budgets, or why that cannot be read, where the checkpoint may lack
+    /// some of it.
+    pub budgets: Result<Option<BudgetsRecord>, String>,
     /// A file of which not all could be used.
     pub quarantined: Option<Quarantined>,
 }
@@ -93,6 +99,8 @@ pub struct Store {
     database: Option<Database>,
     /// What could not be written of the alerts record yet.
     alerts: Option<AlertsRecord>,
+    /// The same of error budgets.
+    budgets: Option<BudgetsRecord>,
 }
 
 /// What a write has stored.
@@ -100,8 +108,8 @@ pub struct Store {
 pub struct StoredBytes {
     /// Bytes of all records.
     pub bytes: u64,
-    /// Why the alerts record was not replaced, if it was not. It is tried again with the next.
-    pub alerts_error: Option<io::Error>,
+    /// Records beside the state file that were not written, by the label of the failure.
+    pub errors: Vec<(&'static str, io::Error)>,
 }
 
 enum Fault {
@@ -138,26 +146,30 @@ impl Store {
         };
         let alerts = match &checkpoint {
             Some(checkpoint) if checkpoint.has_alerts() => Ok(None),
-            _ => alerts_file::read(&alerts_file::path_beside(path), mesh),
+            _ => beside::read(path, mesh),
         };
-        let store = Self { path: path.to_owned(), database: Some(database), alerts: None };
-        Ok(Opened { store, checkpoint, alerts, quarantined })
+        let budgets = match &checkpoint {
+            Some(checkpoint) if checkpoint.is_whole() => Ok(None),
+            _ => beside::read(path, mesh),
+        };
+        let store = Self { database: Some(database), ..Self::closed(path) };
+        Ok(Opened { store, checkpoint, alerts, budgets, quarantined })
     }
 
     /// A store that opens its file at the first write.
-    #[cfg(test)]
     pub(crate) fn closed(path: &Path) -> Self {
-        Self { path: path.to_owned(), database: None, alerts: None }
+        Self { path: path.to_owned(), database: None, alerts: None, budgets: None }
     }
 
-    /// Writes `changes` in one transaction, and the alerts record after it. Returns the bytes of
-    /// their records once they are on the disk. It encodes one record at a time.
+    /// Writes `changes` in one transaction, and the records of alerts and of error budgets after
+    /// it. Returns the bytes of their records once they are on the disk. It encodes one record at a
+    /// time.
     ///
     /// # Errors
     /// When the write may not have happened; the previous state stays. The next write must then
     /// contain everything.
     pub fn write(&mut self, mut changes: Changes) -> Result<StoredBytes, redb::Error> {
-        let alerts = changes.take_alerts();
+        let (alerts, budgets) = (changes.take_alerts(), changes.take_budgets());
         let database = match self.database.take() {
             Some(database) => database,
             None => create(&self.path)?,
@@ -165,17 +177,29 @@ impl Store {
         let bytes = write(&database, changes)?;
         self.database = Some(database);
         self.alerts = alerts.or(self.alerts.take());
-        let Some(alerts) = &self.alerts else {
-            return Ok(StoredBytes { bytes, alerts_error: None });
-        };
-        match alerts_file::write(&alerts_file::path_beside(&self.path), alerts) {
-            Ok(more) => {
-                self.alerts = None;
-                Ok(StoredBytes { bytes: bytes + more, alerts_error: None })
-            }
-            Err(error) => Ok(StoredBytes { bytes, alerts_error: Some(error) }),
+        self.budgets = budgets.or(self.budgets.take());
+        let mut stored = StoredBytes { bytes, errors: Vec::new() };
+        stored.add("alerts", write_beside(&self.path, &mut self.alerts));
+        stored.add("budgets", write_beside(&self.path, &mut self.budgets));
+        Ok(stored)
+    }
+}
+
+impl StoredBytes {
+    fn add(&mut self, reason: &'static str, written: io::Result<u64>) {
+        match written {
+            Ok(more) => self.bytes += more,
+            Err(error) => self.errors.push((reason, error)),
         }
     }
+}
+
+/// Writes a record beside the state file; one that fails is tried again with the next checkpoint.
+fn write_beside<R: BesideRecord>(state: &Path, waiting: &mut Option<R>) -> io::Result<u64> {
+    let Some(record) = waiting.as_ref() else { return Ok(0) };
+    let bytes = beside::write(state, record)?;
+    *waiting = None;
+    Ok(bytes)
 }
 
 fn check_mesh(

@@ -214,7 +214,7 @@ fn what_receivers_are_owed_outlives_a_state_file_that_is_lost() {
     assert_eq!(record.silencing.silences.len(), 1);
     let restored = Core::new(mesh(), effective(&[]).unwrap(), start()).with_alerts(record);
     assert_eq!(restored.silences_page().silences, core.silences_page().silences);
-    let file = alerts_file::path_beside(&path);
+    let file = beside::path_beside::<AlertsRecord>(&path);
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(
         (mode & 0o777, fs::metadata(&path).unwrap().permissions().mode() & 0o777),
@@ -233,6 +233,95 @@ fn what_receivers_are_owed_outlives_a_state_file_that_is_lost() {
     assert_eq!(open(&path).alerts.unwrap().unwrap().firing, []);
 }
 
+/// What is left of the error budget over the fleet's samples of one operation.
+fn left(core: &Core, now: Now) -> Option<f64> {
+    let view = core.view(now.wall, "test");
+    view.error_budgets.iter().find(|of| of.budget == "epoch_hook")?.remaining
+}
+
+/// A state of an hour in which one of ten samples is over the limit, stored and closed.
+fn spent_file() -> (TempDir, PathBuf, Now) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.redb");
+    let (mut core, mut node, mut now) = (core(), Speaker::new("a"), start());
+    for minute in 0..60 {
+        now = start().after(SECOND * 60 * minute);
+        deliver(&mut core, now, &node.send(now, 30 * MS, 1));
+        deliver(&mut core, now, &node.send(now, MS, 9));
+        core.on_deadline(now);
+    }
+    open(&path).store.write(core.take_changes(now.wall).unwrap()).unwrap();
+    (dir, path, now)
+}
+
+fn restarted(path: &Path, now: Now) -> Core {
+    let Opened { checkpoint, budgets, .. } = open(path);
+    let rules = effective(&[]).unwrap();
+    let core = match checkpoint {
+        Some(checkpoint) => Core::restore(mesh(), rules, now, checkpoint),
+        None => Core::new(mesh(), rules, now),
+    };
+    let core = core.measuring(plimsoll_schemas::budget::Window::FiveMinutes, &[]);
+    match budgets.ok().flatten() {
+        Some(record) => core.with_budgets(record),
+        None => core,
+    }
+}
+
+#[test]
+fn error_budgets_outlive_damage_elsewhere_and_a_state_file_that_is_lost() {
+    let (_dir, path, now) = spent_file();
+    let later = now.after(SECOND * 600);
+    let goes_on = |core: &mut Core| {
+        Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
+        deliver(core, later, &Speaker::new("b").send(later, MS, 600));
+        left(core, later)
+    };
+    let mut core = restarted(&path, now);
+    let (whole, expected) = (left(&core, now), goes_on(&mut core));
+    assert!(whole.is_some_and(|left| left < 0.9) && expected > whole, "{whole:?} {expected:?}");
+    drop(core);
+    for name in ["fleet epoch_hook", "fleet epoch_hook 3", "node a", "rest"] {
+        let (_dir, path, now) = spent_file();
+        change(&path, |of, record| {
+            if of == name {
+                record[6] ^= 0xff;
+            }
+        });
+        let mut core = restarted(&path, now);
+        assert_eq!(left(&core, now), whole, "{name}");
+        // What comes later counts beside it, over another restart too.
+        assert_eq!(goes_on(&mut core), expected, "{name}");
+        open(&path).store.write(core.take_changes(later.wall).unwrap()).unwrap();
+        assert_eq!(left(&restarted(&path, later), later), expected, "{name}");
+    }
+    fs::write(&path, "no state").unwrap();
+    let mut core = restarted(&path, now);
+    assert_eq!((left(&core, now), goes_on(&mut core)), (whole, expected));
+}
+
+#[test]
+fn a_record_of_error_budgets_that_is_damaged_costs_nothing_else() {
+    let (_dir, path, now) = spent_file();
+    let whole = left(&restarted(&path, now), now);
+    let file = beside::path_beside::<BudgetsRecord>(&path);
+    let good = fs::read(&file).unwrap();
+    fs::write(&file, &good[..good.len() / 2]).unwrap();
+    let opened = open(&path);
+    assert_eq!((opened.budgets, opened.quarantined), (Ok(None), None), "the state has them");
+    drop(opened.store);
+    assert_eq!(left(&restarted(&path, now), now), whole);
+    // Of another version it is not read, and the rest is.
+    fs::write(&path, "no state").unwrap();
+    fs::write(&file, r#"{"version":2,"mesh":"m","at_ns":1}"#).unwrap();
+    let error = open(&path).budgets.unwrap_err();
+    assert!(error.contains("version 2"), "{error}");
+    // Fields that a later program adds are ignored.
+    fs::write(&file, r#"{"version":1,"mesh":"m","at_ns":1,"later":[1]}"#).unwrap();
+    fs::write(&path, "no state").unwrap();
+    assert_eq!(open(&path).budgets.unwrap().unwrap().budgets, []);
+}
+
 #[test]
 fn quarantined_files_never_replace_one_another() {
     let (dir, path) = good_file();
@@ -240,7 +329,7 @@ fn quarantined_files_never_replace_one_another() {
         fs::write(&path, "no store").unwrap();
         assert!(open(&path).quarantined.is_some());
         let is_store = |entry: io::Result<fs::DirEntry>| {
-            !entry.unwrap().file_name().to_str().unwrap().ends_with(".alerts.json")
+            !entry.unwrap().file_name().to_str().unwrap().ends_with(".json")
         };
         let files = fs::read_dir(dir.path()).unwrap().map(is_store);
         assert_eq!(files.filter(|is_store| *is_store).count(), n + 1);

@@ -1,7 +1,7 @@
 //! One request over a connection of its own, in the clear or over TLS. No redirect is followed, no
 //! proxy is used, and one deadline covers it all.
 //!
-//! DESIGN D12, A32.
+//! DESIGN S52.
 
 use std::io;
 use std::pin::pin;
@@ -59,8 +59,9 @@ impl Target {
         }
         let trust = self.trust.clone().context("https without certificates of authorities")?;
         let name = ServerName::try_from(self.host.clone())?;
-        let stream = TlsConnector::from(trust).connect(name, stream).await?;
-        send(stream, request, on_part, "").await
+        let stream = TlsConnector::from(trust).connect(name, stream).await;
+        let hint = "if its authority is none of the system's, name it with --ca-file";
+        send(stream.map_err(|error| anyhow!("{error}; {hint}"))?, request, on_part, "").await
     }
 }
 

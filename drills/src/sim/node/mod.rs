@@ -18,6 +18,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Now;
 use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
+use plimsoll_schemas::wire::Bus;
 
 use super::act::{End, Lie, Who};
 use super::cores::aggregator::REPORTED;
@@ -255,7 +256,9 @@ impl Node {
         let counts = |core: &NodeCore| {
             let status = core.stats().status;
             let refused: u64 = status.confirmations.rejected.values().sum();
-            (refused, status.confirmations.accepted, status.unconfirmed_samples, status.bus)
+            // The report has the same count.
+            let bus = Bus { confirmations_refused: BTreeMap::new(), ..status.bus };
+            (refused, status.confirmations.accepted, status.unconfirmed_samples, bus)
         };
         let before = counts(core);
         let is_accepted = core.on_confirmation(now, &payload).is_ok();

@@ -1,4 +1,6 @@
 //! Which aggregators have confirmed a message, in two bytes a message.
+//!
+//! DESIGN N82.
 
 use plimsoll_schemas::ids::AggregatorName;
 use plimsoll_schemas::time::Mono;

@@ -7,7 +7,7 @@
 //! messages of `opentelemetry-proto` would add a second one, and a tree of `Vec`s a hundred times
 //! as large as a hostile body. No TLS, no logs and profiles, no streaming calls.
 //!
-//! DESIGN N26, N43.
+//! DESIGN N26, N43, S50.
 
 mod answer;
 mod body;

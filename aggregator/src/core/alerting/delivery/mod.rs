@@ -25,7 +25,7 @@ use std::time::Duration;
 
 use crate::limits::notifications::{ALERTS_REPORTED_MAX, RECEIVERS_MAX, RESOLVED_AGE_MAX};
 use plimsoll_schemas::alert::{AlertEndReason, AlertKey, AlertState, Notification};
-use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::rule::{RuleAnnotations, Severity};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
@@ -118,6 +118,16 @@ impl Deliveries {
         let reported = self.reported_alerts.get(&(key.clone(), severity));
         !self.has_alertmanagers()
             || reported.is_some_and(|of| of.ended_at.is_none() && of.routes == routes)
+    }
+
+    /// Whether each receiver of alerts with these annotations is one of alerts with those others.
+    pub(crate) fn have_receivers_of(
+        &self,
+        some: &RuleAnnotations,
+        other: &RuleAnnotations,
+    ) -> bool {
+        let is_meant = |of: &RuleAnnotations, by: &Receiver| by.is_meant(of.severity, &of.routes);
+        self.receivers.iter().all(|by| !is_meant(some, by) || is_meant(other, by))
     }
 
     fn has_alertmanagers(&self) -> bool {

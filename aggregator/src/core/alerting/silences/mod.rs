@@ -7,12 +7,13 @@
 //! fires, then acknowledged ------------> receivers that know it are sent who acknowledged it
 //! silence ends, still firing ----------> sent once, and from then on as ever
 //! acknowledgement ends, still firing --> sent once more
+//! fires while its rule is grouped --> withheld, as while silenced; see [`super::groups`]
 //! resolves --> the acknowledgement is over; its end is sent to receivers of its begin
 //! ```
 //!
 //! The bus is sent everything. An alert's state does not depend on anything here.
 //!
-//! DESIGN A24.
+//! DESIGN A24, A165.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,7 +21,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::limits::alerts::{
     ACKNOWLEDGEMENTS_MAX, BY_BYTES_MAX, COMMENT_BYTES_MAX, SILENCE_MAX, SILENCES_MAX,
 };
-use plimsoll_schemas::alert::{Acknowledgement, AlertKey, AlertState, Silence, SilenceRow};
+use plimsoll_schemas::alert::{Acknowledgement, AlertKey, AlertState, Scope, Silence, SilenceRow};
+use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -43,6 +45,9 @@ pub struct Silences {
     /// Alerts that fire and of which receivers are to be notified once more.
     again: BTreeSet<AlertKey>,
     suppressed: BTreeMap<Cow<'static, str>, u64>,
+    /// Rules whose alerts of nodes receivers are notified of together, by another alert.
+    #[serde(skip)]
+    grouped: BTreeSet<RuleName>,
 }
 
 /// Why something was refused; names the key and the fix.
@@ -231,6 +236,29 @@ impl Silences {
         Suppression { silenced, acknowledged_by: acknowledged }
     }
 
+    /// Receivers are notified of nodes' alerts of these rules by another alert from now on.
+    pub fn group(&mut self, rules: BTreeSet<RuleName>) {
+        self.grouped = rules;
+    }
+
+    /// Whether an alert fires and no receiver has been notified of it.
+    #[must_use]
+    pub fn is_withheld(&self, key: &AlertKey) -> bool {
+        self.withheld.contains(key)
+    }
+
+    /// Whether anyone has asked not to be notified of any alert.
+    #[must_use]
+    pub fn are_any(&self) -> bool {
+        !self.silences.is_empty() || !self.acknowledged.is_empty()
+    }
+
+    /// Whether an operator has silenced or acknowledged an alert.
+    #[must_use]
+    pub fn is_quiet(&self, at: Wall, key: &AlertKey, severity: Severity) -> bool {
+        self.acknowledged(at, key).is_some() || self.holding(at, key, severity).next().is_some()
+    }
+
     /// Drops what is over.
     pub fn expire(&mut self, now: Wall) {
         self.silences.retain(|_, silence| now < silence.until);
@@ -279,7 +307,9 @@ impl Silences {
         if self.acknowledged(at, key).is_some() {
             return Some("acknowledged");
         }
-        self.holding(at, key, severity).next().map(|_| "silenced")
+        let silenced = self.holding(at, key, severity).next().map(|_| "silenced");
+        let is_grouped = key.scope != Scope::Fleet && self.grouped.contains(&key.rule);
+        silenced.or(is_grouped.then_some("grouped"))
     }
 
     /// What keeps receivers from being notified that an alert fires.

@@ -88,12 +88,19 @@ impl LedgerEntry {
         Decision::Merge
     }
 
-    /// Whether a snapshot's number is so far ahead of its run's newest that the run cannot have sent
-    /// as many messages. Of a run that is received for the first time it may be any.
+    /// Whether a snapshot's number is so far ahead of its run's newest that the run cannot have
+    /// sent as many messages. Of a run that is received for the first time it may be any.
     #[must_use]
     pub fn is_far_ahead(&self, header: &Header, arrived: Wall) -> bool {
         let run = self.runs.get(header.incarnation);
         run.is_some_and(|run| run.is_far_ahead(header.seq, arrived))
+    }
+
+    /// A message that was decided about had arrived then.
+    pub fn on_arrival(&mut self, header: &Header, arrived: Wall) {
+        if let Some(run) = self.runs.get_mut(header.incarnation) {
+            run.on_arrival(header.seq, arrived);
+        }
     }
 
     /// Counts samples of a message that was merged as those that the node took of itself.
@@ -183,7 +190,12 @@ impl LedgerEntry {
         self.past.add(&run.ledger(true));
         self.past_incarnations.insert(incarnation);
         if self.past_incarnations.len() > INCARNATIONS_PAST_MAX {
-            self.past_floor = self.past_floor.max(self.past_incarnations.pop_first());
+            let popped = self.past_incarnations.pop_first();
+            // One of the future was forged, or is of a wrong clock: runs that begin until then must
+            // not be taken for former ones.
+            let arrived = self.runs.latest_arrival();
+            let is_past = |name: &Incarnation| arrived.is_none_or(|at| Wall(name.0) <= at);
+            self.past_floor = self.past_floor.max(popped.filter(is_past));
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::{LEDGER_HOLES_MAX, SEQ_AHEAD_MAX, SEQS_PER_SECOND_MAX};
+use crate::limits::{LEDGER_HOLES_MAX, SEQ_AHEAD_MAX, SEQS_PER_SECOND_MAX, STEADY_MESSAGES_MIN};
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
 use plimsoll_schemas::own_operations::OWN_LOST;
@@ -59,6 +59,9 @@ pub struct Run {
     /// End of its latest interval received, by the node's clock.
     #[serde(default)]
     reported_until: Wall,
+    /// When its newest message arrived, by the aggregator's clock; 0 if a former program stored it.
+    #[serde(default)]
+    pub(super) arrived: Wall,
     /// True when it ended without a final message and everything stored by then was read.
     #[serde(default)]
     pub(super) closed: bool,
@@ -94,6 +97,7 @@ impl Run {
             reported_own: 0,
             spooled: None,
             reported_until: Wall(0),
+            arrived: Wall(0),
             closed: false,
             next_began: None,
             noted: false,
@@ -122,9 +126,22 @@ impl Run {
         }
     }
 
-    /// Whether it cannot have sent messages up to `seq` by then.
+    /// A message of it that was booked had arrived then.
+    pub(super) fn on_arrival(&mut self, seq: Seq, arrived: Wall) {
+        if seq == self.newest {
+            self.arrived = arrived;
+        }
+    }
+
+    /// Whether so many of its messages were merged that it lives, if they came lately.
+    pub(super) fn is_steady(&self) -> bool {
+        self.seqs.count() >= STEADY_MESSAGES_MIN
+    }
+
+    /// Whether it cannot have sent messages up to `seq` by then. Its own clock may be ahead, and a
+    /// forged message may state any time.
     pub(super) fn is_far_ahead(&self, seq: Seq, arrived: Wall) -> bool {
-        let seconds = arrived.since(self.reported_until).as_secs();
+        let seconds = arrived.since(self.reported_until.min(self.arrived)).as_secs();
         let allowed = SEQ_AHEAD_MAX.saturating_add(seconds.saturating_mul(SEQS_PER_SECOND_MAX));
         // Without a message it is known from what a successor found noted alone.
         self.newest.0 > 0 && seq.0.saturating_sub(self.newest.0) > allowed

@@ -13,8 +13,9 @@
 //!    if its name is the greater one, soon if the newest has sent its final message, and otherwise
 //!    after a while, since the newest may have crashed before a clock was set back.
 //!
-//! DESIGN A13, A73.
+//! DESIGN A13, A73, A168.
 
+use crate::limits::STEADY_WITHIN;
 use litemap::LiteMap;
 use plimsoll_schemas::ids::Incarnation;
 use plimsoll_schemas::time::Wall;
@@ -176,12 +177,33 @@ impl Runs {
         self.by_name.iter().map(|(name, run)| (*name, run))
     }
 
-    /// Takes the oldest out where there are more than `max`; with when the next one began.
+    /// When a message of any of them last arrived; `None` if that is unknown.
+    pub(super) fn latest_arrival(&self) -> Option<Wall> {
+        self.by_name.values().map(|run| run.arrived).max().filter(|arrived| arrived.0 > 0)
+    }
+
+    /// The run that most messages were merged of, if it has sent lately: forged incarnations of one
+    /// message each make no living run an old one.
+    fn steady(&self) -> Option<Incarnation> {
+        let lately = self.latest_arrival()?.minus(STEADY_WITHIN);
+        let steady = self.by_name.iter().filter(|(_, run)| {
+            run.is_steady()
+                && run.arrived >= lately
+                && !run.left_in_order
+                && run.successor.is_none()
+        });
+        steady.max_by_key(|(_, run)| run.seqs.count()).map(|(name, _)| *name)
+    }
+
+    /// Takes the oldest that is not the steady one out where there are more than `max`; with when
+    /// the next one began.
     pub(super) fn take_oldest(&mut self, max: usize) -> Option<(Incarnation, Run, Option<Wall>)> {
         if self.by_name.len() <= max {
             return None;
         }
-        let oldest = self.by_name.iter().min_by_key(|(_, run)| run.order).map(|(name, _)| *name)?;
+        let steady = self.steady();
+        let others = self.by_name.iter().filter(|(name, _)| Some(**name) != steady);
+        let oldest = others.min_by_key(|(_, run)| run.order).map(|(name, _)| *name)?;
         let next_began = self.began_after(oldest);
         self.by_name.remove(&oldest).map(|run| (oldest, run, next_began))
     }

@@ -67,9 +67,14 @@ impl Seqs {
     /// Numbers missing below the highest one.
     #[must_use]
     pub fn holes(&self) -> u64 {
+        self.spans.last_key_value().map_or(0, |(_, last)| last.saturating_sub(self.count()))
+    }
+
+    /// Numbers in it.
+    #[must_use]
+    pub fn count(&self) -> u64 {
         let length = |(first, last): (&u64, &u64)| last.saturating_sub(*first).saturating_add(1);
-        let present = self.spans.iter().map(length).fold(0, u64::saturating_add);
-        self.spans.last_key_value().map_or(0, |(_, last)| last.saturating_sub(present))
+        self.spans.iter().map(length).fold(0, u64::saturating_add)
     }
 }
 

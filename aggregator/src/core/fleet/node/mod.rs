@@ -1,6 +1,8 @@
 //! What the aggregator keeps about one node: its ledger entry, operations, counters, gauges, sensor
 //! readings, events and the metrics that rules watch. Merging is idempotent only together with the
 //! ledger entry, which decides what is new.
+//!
+//! DESIGN A152.
 
 mod clock_offset;
 mod increase;
@@ -101,18 +103,19 @@ impl Node {
 
     /// True once a node has been gone for so long that it is not shown: soon after its final
     /// message or if it is known by bus messages alone, otherwise when the streams no longer hold
-    /// anything of it. Where the table of nodes is crowded, after as long as it was known before.
+    /// anything of it. Where the table of nodes is crowded, after it was silent for as long as it
+    /// was known before, while others were seen: `crowded_as_of` is when any of them last was.
     #[must_use]
-    pub fn may_be_hidden(&self, now: Wall, is_crowded: bool) -> bool {
-        let silence = now.since(self.last_seen);
-        if silence < NODE_HIDE_CROWDED_AFTER {
+    pub fn may_be_hidden(&self, now: Wall, crowded_as_of: Option<Wall>) -> bool {
+        let silence = |at: Wall| at.since(self.last_seen);
+        if silence(now) < NODE_HIDE_CROWDED_AFTER {
             return false;
         }
         let known_for = self.last_seen.since(self.first_seen).max(NODE_HIDE_CROWDED_AFTER);
         let is_of_bus = self.account.is_empty() && self.readings.get().iter().next().is_none();
         let goes_soon = self.account.has_left() || is_of_bus;
         let patience = if goes_soon { NODE_HIDE_AFTER } else { NODE_HIDE_SILENT_AFTER };
-        silence >= if is_crowded { patience.min(known_for) } else { patience }
+        silence(now) >= patience || crowded_as_of.is_some_and(|at| silence(at) >= known_for)
     }
 
     /// True once nothing that was merged can come again, wherever it was kept; of a node that has

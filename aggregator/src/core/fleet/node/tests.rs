@@ -76,8 +76,8 @@ fn a_node_is_silent_after_a_while_unless_it_left_in_order() {
     assert_eq!(node.presence(Wall(1)), Presence::Up);
     assert_eq!(node.presence(later), Presence::Silent);
     // It brought nothing, so it is hidden sooner than others.
-    assert!(!node.may_be_hidden(later, false));
-    assert!(node.may_be_hidden(later.plus(NODE_HIDE_AFTER), false));
+    assert!(!node.may_be_hidden(later, None));
+    assert!(node.may_be_hidden(later.plus(NODE_HIDE_AFTER), None));
     assert!(!node.may_be_evicted(later.plus(NODE_HIDE_AFTER)));
 }
 

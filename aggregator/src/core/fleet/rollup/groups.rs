@@ -4,6 +4,7 @@
 //! DESIGN A62, A150.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::limits::ROLLUP_GROUPS_MAX;
 use plimsoll_schemas::ids::Operation;
@@ -61,10 +62,10 @@ impl Groups {
     }
 
     /// Evicts idle groups while there are many. Returns how many.
-    fn evict_idle(&mut self, now: Wall) -> u64 {
+    fn evict_idle(&mut self, as_of: Wall) -> u64 {
         let mut evicted = 0;
         while is_crowded(self.own.len(), ROLLUP_GROUPS_MAX) {
-            let Some(longest) = longest_idle(now, self.own.iter()).cloned() else { break };
+            let Some(longest) = longest_idle(as_of, self.own.iter()).cloned() else { break };
             self.own.remove(&longest);
             evicted += 1;
         }
@@ -110,18 +111,27 @@ impl Groups {
     }
 
     /// Advances windows, drops groups without samples for as long as any window shows, and evicts
-    /// idle ones while there are many. Returns how many were evicted.
-    pub(super) fn expire(&mut self, now: Wall) -> u64 {
+    /// idle ones while there are many; any node was last seen at `seen`. Returns how many were
+    /// evicted.
+    pub(super) fn expire(&mut self, now: Wall, seen: Wall) -> u64 {
         for map in [&mut self.own, &mut self.others] {
             map.retain(|_, windows| !windows.is_passed(now));
             map.values_mut().for_each(|windows| windows.expire(now, Phase::NONE));
         }
-        self.evict_idle(now)
+        self.evict_idle(seen)
     }
 
     /// The clock was set back.
     pub(super) fn turn_back(&mut self, now: Wall) {
-        let all = self.own.values_mut().chain(self.others.values_mut());
-        all.for_each(|windows| windows.turn_back(now));
+        self.windows_mut().for_each(|windows| windows.turn_back(now));
+    }
+
+    /// The clock was set forward.
+    pub(super) fn pass_over(&mut self, span: Duration) {
+        self.windows_mut().for_each(|windows| windows.pass_over(span));
+    }
+
+    fn windows_mut(&mut self) -> impl Iterator<Item = &mut Windows> {
+        self.own.values_mut().chain(self.others.values_mut())
     }
 }

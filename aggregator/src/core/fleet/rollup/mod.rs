@@ -6,6 +6,7 @@ mod definition;
 mod groups;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::limits::ROLLUPS_BYTES_MAX;
 use plimsoll_schemas::ids::{Labels, Series};
@@ -99,11 +100,12 @@ impl Rollups {
     }
 
     /// Advances windows, drops groups without samples for as long as any window shows, and evicts
-    /// idle ones from roll-ups that are crowded. Returns how many were evicted.
-    pub(in crate::core::fleet) fn expire(&mut self, now: Wall) -> u64 {
+    /// idle ones from roll-ups that are crowded; any node was last seen at `seen`. Returns how many
+    /// were evicted.
+    pub(in crate::core::fleet) fn expire(&mut self, now: Wall, seen: Wall) -> u64 {
         let mut evicted = 0;
         for rollup in self.all.iter_mut().filter(|rollup| rollup.groups.len() > 0) {
-            evicted += Arc::make_mut(rollup).groups.expire(now);
+            evicted += Arc::make_mut(rollup).groups.expire(now, seen);
         }
         self.look_for_room(ROLLUPS_BYTES_MAX);
         evicted
@@ -130,6 +132,11 @@ impl Rollups {
     /// The clock was set back.
     pub(in crate::core::fleet) fn turn_back(&mut self, now: Wall) {
         self.all.iter_mut().for_each(|rollup| Arc::make_mut(rollup).groups.turn_back(now));
+    }
+
+    /// The clock was set forward.
+    pub(in crate::core::fleet) fn pass_over(&mut self, span: Duration) {
+        self.all.iter_mut().for_each(|rollup| Arc::make_mut(rollup).groups.pass_over(span));
     }
 
     /// Each, in the order of the configuration.

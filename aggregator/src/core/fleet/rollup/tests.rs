@@ -71,7 +71,7 @@ proptest! {
             let at = Wall(now);
             windows.add(Times { shown: at, now: at, taken: at }, &batch);
             prop_assert_eq!(is_own, model.place(&value, now), "{} at {}", value, now);
-            prop_assert_eq!(groups.expire(at), model.expire(now));
+            prop_assert_eq!(groups.expire(at, at), model.expire(now));
             prop_assert_eq!(groups.own_len(), model.0.len());
         }
         prop_assert!(groups.len() <= ROLLUP_GROUPS_MAX + 1);
@@ -98,7 +98,7 @@ fn samples_without_the_label_leave_a_roll_up_and_its_copies_untouched() {
         rollups.all.iter().zip(&view.all).map(|(now, then)| Arc::ptr_eq(now, then)).collect()
     };
     let mut lost = add(&mut rollups, &[("outcome", "hit"), ("run", "")]);
-    rollups.expire(Wall(10_000_000_000));
+    rollups.expire(Wall(10_000_000_000), Wall(0));
     assert_eq!(shared(&rollups), [true, true, true]);
     lost += add(&mut rollups, &[("rank", "3")]);
     assert_eq!(shared(&rollups), [true, false, true]);

@@ -1,7 +1,9 @@
-//! When samples arrived: how long they have been coming, and when they last did. What has been there
-//! for hours may pause for as long; a name that came once may not.
+//! When samples arrived: how long they have been coming, and when they last did. What has been
+//! there for hours may pause for as long; a name that came once may not.
 //!
 //! DESIGN A150.
+
+use std::time::Duration;
 
 use crate::limits::{IDLE_AFTER_MAX, IDLE_AFTER_MIN};
 use plimsoll_schemas::time::Wall;
@@ -27,6 +29,11 @@ impl Activity {
             self.began = now;
         }
         self.touched = self.touched.max(now);
+    }
+
+    /// The clock was set forward: so much of the time since then is none.
+    pub(super) fn pass_over(&mut self, span: Duration) {
+        (self.began, self.touched) = (self.began.plus(span), self.touched.plus(span));
     }
 
     /// The clock was set back: nothing has arrived in the future.

@@ -10,6 +10,7 @@
 //! DESIGN A17.
 
 mod activity;
+mod carried;
 mod merged;
 mod phase;
 mod recent;
@@ -21,6 +22,7 @@ mod times;
 
 use std::cmp::Reverse;
 use std::sync::Arc;
+use std::time::Duration;
 
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over, Packed};
@@ -36,6 +38,7 @@ pub use tally::Limits;
 pub use times::Times;
 
 use activity::Activity;
+use carried::Carried;
 use recent::RecentCounts;
 use slot::Slot;
 use stored::{Stored, restored, stored};
@@ -88,6 +91,7 @@ pub struct Windows {
     recent: Arc<RecentCounts>,
     newest: Wall,
     activity: Activity,
+    carried: Carried,
     limits: Limits,
     since: Since,
     /// The second up to which slots have been rolled over; nothing more can be within it.
@@ -116,6 +120,7 @@ impl Windows {
             recent: Arc::default(),
             newest: Wall(0),
             activity: Activity::default(),
+            carried: Carried::default(),
             limits: retention.limits,
             since: Since::default(),
             expired: 0,
@@ -133,6 +138,7 @@ impl Windows {
             Arc::make_mut(&mut self.recent).reckon(&before, &limits);
             self.since = self.since.under(&before, &limits, self.exact.count);
             self.limits = limits;
+            self.carried.keep(&self.limits);
         }
     }
 
@@ -237,6 +243,10 @@ impl Windows {
         if !self.recent.is_empty() {
             Arc::make_mut(&mut self.recent).expire(now);
         }
+        if !self.carried.is_empty() {
+            let longest = Window::ALL[Window::ALL.len() - 1];
+            self.carried.expire(Wall(Shown::new(now, longest).from));
+        }
     }
 
     /// The clock was set back: it is no longer known when samples were taken whose time lies
@@ -252,6 +262,11 @@ impl Windows {
                 }
             }
         }
+    }
+
+    /// The clock was set forward by so much: that is no time without samples.
+    pub fn pass_over(&mut self, span: Duration) {
+        self.activity.pass_over(span);
     }
 
     /// Whether every window has passed all samples, however many there were.
@@ -386,6 +401,46 @@ impl Windows {
         Sums { samples, over: sum.over, uncertain: sum.uncertain }
     }
 
+    /// What an error budget is judged by. What was carried over counts up to when it was kept, and
+    /// no sample of that time beside it.
+    #[must_use]
+    pub fn spent(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
+        let Some((until, carried)) = self.carried.of(limit_ns) else {
+            return self.sums(now, window, limit_ns);
+        };
+        let shown = Shown::new(now, window);
+        let mut sums = Sums::default();
+        for slot in self.recent(now, window, limit_ns) {
+            if shown.covers(slot.begin.0) && slot.begin > until {
+                sums.samples = sums.samples.saturating_add(slot.samples);
+                sums.over = sums.over.saturating_add(slot.over.over);
+                sums.uncertain = sums.uncertain.saturating_add(slot.over.uncertain);
+            }
+        }
+        for (_, samples, over) in carried.iter().filter(|(begin, ..)| shown.covers(begin.0)) {
+            sums.samples = sums.samples.saturating_add(*samples);
+            sums.over = sums.over.saturating_add(*over);
+        }
+        sums
+    }
+
+    /// The counts of [`Self::spent`] over the longest window: when each slot begins, its samples,
+    /// and how many are over the limit; oldest first.
+    #[must_use]
+    pub fn spent_slots(&self, now: Wall, limit_ns: u64) -> Vec<(Wall, u64, u64)> {
+        let longest = Window::ALL[Window::ALL.len() - 1];
+        let (until, carried) = self.carried.of(limit_ns).unwrap_or_default();
+        let own = self.recent(now, longest, limit_ns).into_iter().rev();
+        let own = own.filter(|slot| slot.begin > until);
+        let own = own.map(|slot| (slot.begin, slot.samples, slot.over.over));
+        carried.iter().copied().chain(own).collect()
+    }
+
+    /// Takes such counts in place of samples taken before `until`, which are lost.
+    pub fn carry(&mut self, until: Wall, limit_ns: u64, slots: Vec<(Wall, u64, u64)>) {
+        self.carried.take(until, limit_ns, slots);
+    }
+
     /// Samples by slot, and how many of them are over a limit, newest first: those of the window,
     /// and of half an hour where it is shorter. What no tier keeps any more is counted for limits
     /// of budgets alone. A slot is as long as its age asks for, whenever it was rolled over.
@@ -451,7 +506,8 @@ impl Windows {
     /// When the slot begins that holds the oldest samples of all windows; `None` without any.
     #[must_use]
     pub fn oldest(&self) -> Option<Wall> {
-        slots(&self.tiers).map(|(begin, _)| Wall(begin)).min()
+        let own = slots(&self.tiers).map(|(begin, _)| Wall(begin)).min();
+        own.into_iter().chain(self.carried.oldest()).min()
     }
 
     /// When the latest sample was taken.
@@ -530,7 +586,8 @@ impl Windows {
     pub fn has_head_of(&self, before: &Self) -> bool {
         let head = |of: &Self| (of.exact, of.newest, of.limits);
         let rest = |of: &Self| (of.since.clone(), of.recent.clone());
-        head(self) == head(before) && rest(self) == rest(before)
+        let is_carried = self.carried == before.carried;
+        head(self) == head(before) && rest(self) == rest(before) && is_carried
     }
 
     /// Takes one tier as it was stored, if there is such a tier.
@@ -553,6 +610,7 @@ impl Windows {
             limits: self.limits,
             since: self.since.clone(),
             recent: (*self.recent).clone(),
+            carried: self.carried.clone(),
         }
     }
 
@@ -560,7 +618,8 @@ impl Windows {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
-        tiers + self.settled.heap_bytes() + self.recent.heap_bytes()
+        let counts = self.recent.heap_bytes() + self.carried.heap_bytes();
+        tiers + self.settled.heap_bytes() + counts
     }
 }
 
@@ -592,6 +651,7 @@ impl From<Stored> for Windows {
             recent: Arc::new(stored.recent),
             newest: stored.newest,
             activity: Activity::restored(stored.began, stored.newest),
+            carried: stored.carried,
             limits: stored.limits,
             since: stored.since,
             expired: 0,

@@ -6,6 +6,7 @@ use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use super::carried::Carried;
 use super::recent::RecentCounts;
 use super::slot::Slot;
 use super::tally::{Limits, Since, Tally};
@@ -24,6 +25,8 @@ pub(super) struct Stored {
     pub(super) limits: Limits,
     pub(super) since: Since,
     pub(super) recent: RecentCounts,
+    #[serde(default, skip_serializing_if = "Carried::is_empty")]
+    pub(super) carried: Carried,
 }
 
 /// Count, halves of the sum, smallest, largest.

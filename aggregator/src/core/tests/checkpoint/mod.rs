@@ -18,6 +18,7 @@ use steps::{Step, in_rack, steps};
 
 use super::*;
 use crate::core::durable::Record;
+use crate::core::fleet::TablesUsed;
 use crate::core::ingest::BrokerHealth;
 
 type Message = (String, Vec<u8>);
@@ -140,10 +141,11 @@ proptest! {
         }
         cut_off.restart();
         cut_off.live(&steps, cut..steps.len());
-        // What is known of the way to the broker begins anew.
+        // What is known of the way to the broker begins anew; tables are looked at each second.
         let view = |world: &World| {
             let mut view = world.view();
             view.own.broker = BrokerHealth::default();
+            view.tables = TablesUsed::default();
             format!("{view:#?}")
         };
         prop_assert_eq!(view(&straight), view(&cut_off));

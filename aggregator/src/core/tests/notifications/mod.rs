@@ -1,6 +1,7 @@
 //! Notifications of whole cores about alerts that end, are silenced, or are acknowledged.
 
 mod receivers;
+mod silent_nodes;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -19,6 +19,8 @@ use crate::core::alerting::Body as PostBody;
 pub(super) struct Receivers {
     alertmanager: BTreeMap<String, String>,
     webhook: BTreeSet<AlertKey>,
+    /// What the webhook was sent.
+    pub(super) sent: Vec<Notification>,
     is_away: bool,
 }
 
@@ -55,6 +57,7 @@ impl Receivers {
     }
 
     fn on_notification(&mut self, notification: &Notification) {
+        self.sent.push(notification.clone());
         match notification.state {
             AlertState::Firing => drop(self.webhook.insert(notification.key.clone())),
             _ => drop(self.webhook.remove(&notification.key)),

@@ -24,6 +24,16 @@ use crate::core::tests::thresholds::world::World;
 /// What is done each second to make a rule fire, and once to repair it.
 type Case = (&'static str, fn(&mut World), fn(&mut World));
 
+/// Eleven nodes that send one message, or their final one.
+fn strangers(world: &mut World, leave: bool) {
+    for name in ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8", "n9", "n10"] {
+        let mut node = Speaker::new(name);
+        let first = node.message(world.now, Body::Bus(Bus::default()), false);
+        let last = node.final_message(world.now);
+        world.deliver(if leave { &last } else { &first });
+    }
+}
+
 const CASES: &[Case] = &[
     ("queue_depth", |w| w.bus.outbox_pressure = 500_001, |w| w.bus.outbox_pressure = 500_000),
     ("rerouted", |w| w.bus.rerouted += 1, |_| {}),
@@ -161,6 +171,7 @@ const CASES: &[Case] = &[
         |w| w.core.on_stream_used(Lane::Normal, 0.96),
         |w| w.core.on_stream_used(Lane::Normal, 0.5),
     ),
+    ("nodes_silent", |w| strangers(w, false), |w| strangers(w, true)),
     ("table_filling", |w| w.deliver(&names("flood", 0..250)), |_| {}),
     (
         "undecodable",
