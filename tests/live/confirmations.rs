@@ -27,7 +27,6 @@ use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::oracle::check_drained;
 use plimsoll_tests::process::{MeshProcess, await_summary, fleet_samples};
 use plimsoll_tests::publisher::Publisher;
-use serde_json::Value;
 
 use crate::full_disk::{SmallDisk, send_others};
 use crate::hostile::message_ids::newest;
@@ -80,7 +79,7 @@ fn forgery(admin: &mut JetStreamAdmin) -> Confirmation {
 }
 
 #[tokio::test]
-async fn a_forged_confirmation_and_a_purged_stream_lose_nothing_where_there_is_a_key() {
+async fn a_forged_confirmation_and_an_emptied_stream_lose_nothing_where_there_is_a_key() {
     let dir = tempfile::tempdir().unwrap();
     let settings = format!("[confirm]\nkey_file = {:?}\n", key_file(dir.path()));
     let (aggregator_settings, node_settings) = (settings.clone(), settings);
@@ -112,7 +111,7 @@ async fn a_forged_confirmation_and_a_purged_stream_lose_nothing_where_there_is_a
         poll(&node, &counted, |n| n > 0.0).await;
     }
     assert!(node.metric(UNCONFIRMED).await.unwrap() >= Some(MANY), "the copies are gone");
-    admin.request(&format!("STREAM.PURGE.{STREAM}"), &Value::Null).unwrap();
+    admin.recreate(STREAM).unwrap();
 
     stack.restart_aggregator().await.unwrap();
     hooks_after(&stack, had).await;
@@ -126,7 +125,7 @@ async fn a_forged_confirmation_and_a_purged_stream_lose_nothing_where_there_is_a
     let series = "plimsoll_node_refused_confirmations_total{node=\"node-1\",reason=\"signature\"}";
     assert_eq!(stack.api().metric(series).await.unwrap(), Some(1.0));
     poll(&node, UNCONFIRMED, |n| n < MANY).await;
-    let whole = until("what was purged is sent again", WAIT, async || {
+    let whole = until("what was deleted is sent again", WAIT, async || {
         let page = stack.api().get("/api/v1/ledger").await.ok()?;
         let page: LedgerPage = serde_json::from_str(&page).ok()?;
         let mut runs = page.nodes.iter().flat_map(|node| &node.runs);

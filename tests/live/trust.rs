@@ -14,12 +14,13 @@ use plimsoll_clock::{Clock, Deadline};
 use plimsoll_mesh::api::series_value;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::{free_port, until};
+use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_mesh::site::Site;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
-use plimsoll_schemas::permissions::{BrokerUser, inbox_prefix};
+use plimsoll_schemas::permissions::{BrokerUser, Permissions, inbox_prefix};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::time::seconds;
 use plimsoll_schemas::wire::{Body, Bus as BusReport, Header, Latency};
@@ -257,6 +258,42 @@ async fn with_a_nodes_credentials_nothing_of_another_is_read_or_forged() {
     let drained = stack.drain().await.unwrap();
     check_drained(&drained, stack.stations()).unwrap();
     stack.end().await.unwrap();
+}
+
+/// The broker answers a message on the subject that its sender names, and with rights of its own:
+/// its answer reads as a request to purge a stream up to that message.
+#[tokio::test]
+async fn an_answer_of_the_broker_deletes_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let node = NodeName::new("n1").unwrap();
+    let Permissions { publish, subscribe } =
+        Permissions::of(&mesh(), BrokerUser::Node(&node), true);
+    let settings = format!(
+        "authorization: {{ users: [ {{ user: all, password: all }}
+        {{ user: n1, password: n1,
+           permissions: {{ publish: {publish:?}, subscribe: {subscribe:?} }} }} ] }}"
+    );
+    let broker = Broker::start_with(dir.path(), true, settings).await.unwrap();
+    let url = |user: &str| broker.url().replace("//", &format!("//{user}:{user}@"));
+    let subject = "plimsoll.v1.local.normal.n1.bus";
+    let mut owner = Publisher::connect(url("all")).await.unwrap();
+    owner.publish(subject, b"the first".to_vec()).await.unwrap();
+
+    let mut attacker = JetStreamAdmin::connect(&url("n1")).unwrap();
+    let stream = "PLIMSOLL_local_normal";
+    for request in ["STREAM.PURGE", "STREAM.MSG.DELETE"] {
+        for _ in 0..3 {
+            attacker.publish(subject, &format!("$JS.API.{request}.{stream}"), "x").unwrap();
+        }
+    }
+    let count = || JetStreamAdmin::connect(&url("all")).unwrap().message_count(stream).unwrap();
+    let all = async || Some(count()).filter(|count| *count >= 7);
+    until("all are stored", WAIT, all).await.unwrap();
+    // What the broker does with its answers is done before it stores what comes later.
+    for _ in 0..3 {
+        owner.publish(subject, b"a later one".to_vec()).await.unwrap();
+    }
+    assert_eq!(count(), 10);
 }
 
 /// The permissions that a document once listed: without the API and without an inbox.

@@ -53,6 +53,16 @@ impl DrillRun {
         assert_eq!((output.code, &report["passed"]), (Some(0), &Value::Bool(true)));
     }
 
+    /// A count of a fleet's report.
+    ///
+    /// # Panics
+    /// When the report has none.
+    #[must_use]
+    pub fn fleet_number(&self, key: &str) -> u64 {
+        let number = self.report["fleet"][key].as_u64();
+        number.unwrap_or_else(|| panic!("no {key} in {}", self.report))
+    }
+
     /// Names of the expectations with this verdict.
     #[must_use]
     pub fn expectations(&self, verdict: &str) -> Vec<&str> {

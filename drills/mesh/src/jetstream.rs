@@ -45,21 +45,42 @@ pub struct JetStreamAdmin {
 }
 
 impl JetStreamAdmin {
-    /// Connects to `nats://host:port`.
+    /// Connects to `nats://host:port`, or to `nats://user:password@host:port`.
     ///
     /// # Errors
     /// When no process listens there.
     pub fn connect(url: &str) -> Result<Self> {
         let address = url.strip_prefix("nats://").context("no nats:// address")?;
+        let (user, address) = address.rsplit_once('@').unwrap_or(("", address));
+        let (user, password) = user.split_once(':').unwrap_or_default();
+        let connect = json!({ "verbose": false, "user": user, "pass": password });
         let writer = TcpStream::connect(address).with_context(|| address.to_owned())?;
         writer.set_read_timeout(Some(WAIT))?;
         let mut operator = Self { reader: BufReader::new(writer.try_clone()?), writer };
-        operator.write(&format!("CONNECT {{\"verbose\":false}}\r\nSUB {INBOX} 1\r\n"))?;
+        operator.write(&format!("CONNECT {connect}\r\nSUB {INBOX} 1\r\n"))?;
         Ok(operator)
     }
 
     fn write(&mut self, text: &str) -> Result<()> {
         Ok(self.writer.write_all(text.as_bytes())?)
+    }
+
+    /// Publishes a message and names the subject to which the broker is to answer.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub fn publish(&mut self, subject: &str, answer_to: &str, payload: &str) -> Result<()> {
+        let length = payload.len();
+        self.write(&format!("PUB {subject} {answer_to} {length}\r\n{payload}\r\n"))
+    }
+
+    /// Messages that a stream stores.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn message_count(&mut self, stream: &str) -> Result<u64> {
+        let info = self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
+        info["state"]["messages"].as_u64().context("no messages")
     }
 
     /// Sends a request to `$JS.API.<subject>` and reads the response.

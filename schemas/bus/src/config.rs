@@ -115,6 +115,15 @@ impl BusConfig {
         self.tls.check()
     }
 
+    /// Whether no connection is made without TLS.
+    #[must_use]
+    pub fn demands_tls(&self) -> bool {
+        let is_of_url = || {
+            self.addresses().is_ok_and(|all| all.iter().any(|address| address.scheme() == "tls"))
+        };
+        self.tls != TlsFiles::default() || is_of_url()
+    }
+
     fn check_inbox(&self) -> Result<(), BusError> {
         let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '*' | '>');
         let is_subject = self.inbox_prefix.split('.').all(|token| !token.is_empty());
@@ -158,6 +167,8 @@ impl BusConfig {
                 ready(credentials.answer(&nonce))
             }),
         };
+        // Of other servers that a broker names, the client knows no scheme.
+        let options = options.require_tls(self.demands_tls());
         self.tls.applied(options).custom_inbox_prefix(&self.inbox_prefix)
     }
 }

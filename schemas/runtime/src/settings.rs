@@ -258,18 +258,25 @@ impl BusSettings {
         let is_identified = !matches!(config.credentials, Credentials::None)
             || config.tls.client.is_some()
             || config.url_has_credentials();
-        if self.allow_open || is_identified {
-            return Ok(());
-        }
+        // Others are answers to a challenge.
+        let is_readable =
+            matches!(config.credentials, Credentials::Token(_) | Credentials::UserPassword { .. })
+                || config.url_has_credentials();
+        let is_shown = is_readable && !config.demands_tls();
         // A malformed address is found by the check of addresses.
         let hosts = config.hosts().unwrap_or_default();
-        match hosts.iter().find(|host| !is_this_machine(host)) {
-            Some(host) => Err(format!(
+        let elsewhere = hosts.iter().find(|host| !is_this_machine(host));
+        match elsewhere.filter(|_| !self.allow_open) {
+            Some(host) if is_shown => Err(format!(
+                "bus.url: {host} is another machine, and whoever is on the way to it could read \
+                 the token or password; write tls://, set bus.ca_file, or bus.allow_open = true"
+            )),
+            Some(host) if !is_identified => Err(format!(
                 "bus.url: {host} is another machine and no credentials are set, so anyone who \
                  reaches the broker could read and forge messages; set bus.nkey_seed_file, \
                  bus.credentials_file or another kind, or bus.allow_open = true"
             )),
-            None => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -397,9 +404,12 @@ mod tests {
             let error = check(at(url)).unwrap_err();
             assert!(error.starts_with("bus.url: ") && error.contains("allow_open"), "{error}");
             assert_eq!(check(BusSettings { allow_open: true, ..at(url) }), Ok(()));
-            assert_eq!(check(BusSettings { token: Some("t".into()), ..at(url) }), Ok(()));
+            let seen = check(BusSettings { token: Some("t".into()), ..at(url) });
+            assert_eq!(seen.is_ok(), url.starts_with("tls:"), "a token travels as it is: {seen:?}");
         }
-        assert_eq!(check(at("nats://ann:hush@broker")), Ok(()));
+        assert_eq!(check(at("tls://ann:hush@broker")), Ok(()));
+        let error = check(at("nats://ann:hush@broker")).unwrap_err();
+        assert!(error.contains("tls://") && !error.contains("hush"), "{error}");
     }
 
     #[test]

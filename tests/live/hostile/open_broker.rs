@@ -17,7 +17,6 @@ use plimsoll_tests::process::{await_firing, await_summary, fleet_samples};
 use plimsoll_tests::publisher::Publisher;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use plimsoll_tests::statsd::StatsdSender;
-use serde_json::json;
 
 use super::forgery::{header_of_now, message};
 
@@ -77,10 +76,8 @@ async fn alerts_name_each_attack_at_an_open_broker_and_no_sample_is_lost() {
     await_refused(&stack, "sequence", 1.0).await;
 
     let mut jetstream = JetStreamAdmin::connect(&stack.broker().url()).unwrap();
-    for stream in ["normal", "emergency"] {
-        let purge = format!("STREAM.PURGE.PLIMSOLL_local_{stream}");
-        let purged = jetstream.request(&purge, &json!({})).unwrap();
-        assert_eq!(purged["success"], true, "{purged}");
+    for stream in ["PLIMSOLL_local_normal", "PLIMSOLL_local_emergency"] {
+        jetstream.recreate(stream).unwrap();
     }
     let before = fleet_samples(&stack.api().summary().await.unwrap(), "epoch_hook");
     await_summary(stack.api(), "it goes on", enough(before + 60)).await.unwrap();

@@ -35,6 +35,7 @@ pub(super) fn key(rule: &Threshold) -> AlertKey {
 /// The rules whose alerts of single nodes receivers are notified of by one alert. None of a rule
 /// that has a receiver which is not notified of that alert.
 pub(super) fn grouped<'r>(
+    at: Wall,
     rules: &Rules,
     mut group_rules: impl Iterator<Item = &'r Threshold>,
     (alerts, silences, deliveries): (&Alerts, &Silences, &Deliveries),
@@ -43,7 +44,8 @@ pub(super) fn grouped<'r>(
     let stands = |rule: &&Threshold| {
         let key = key(rule);
         let is_active = matches!(alerts.state(&key), AlertState::Pending | AlertState::Firing);
-        is_active && !silences.is_withheld(&key)
+        let is_quiet = silences.is_quiet(at, &key, rule.about.severity);
+        is_active && !is_quiet && !silences.is_withheld(&key)
     };
     let Some(group) = group_rules.find(stands) else { return BTreeSet::new() };
     let have_it = |rule: &&Threshold| deliveries.have_receivers_of(&rule.about, &group.about);

@@ -166,7 +166,7 @@ impl Alerting {
         self.deliveries = std::mem::take(&mut self.deliveries).with_receivers(now, receivers, seed);
         // Only now are there receivers of the ends that a restart brings.
         self.end_unruled_since_restart(now, situation);
-        self.group(situation);
+        self.group(now, situation);
         self.update_alertmanagers(now, situation);
     }
 
@@ -197,7 +197,7 @@ impl Alerting {
         let (of_groups, others) = findings.into_iter().partition(is_of_group);
         self.move_alerts((at, late), of_groups, situation);
         self.repeat_changed((at, late), situation);
-        self.group(situation);
+        self.group(at, situation);
         self.move_alerts((at, late), others, situation);
         self.alerts.evict_calm(at);
         self.changed |= self.alerts.take_changed();
@@ -237,9 +237,9 @@ impl Alerting {
     }
 
     /// Updates which alerts receivers are notified of together.
-    fn group(&mut self, situation: Situation<'_>) {
+    fn group(&mut self, at: Wall, situation: Situation<'_>) {
         let state = (&self.alerts, &self.silences, &self.deliveries);
-        let grouped = groups::grouped(situation.rules(), situation.group_rules(), state);
+        let grouped = groups::grouped(at, situation.rules(), situation.group_rules(), state);
         self.silences.group(grouped);
     }
 
@@ -345,7 +345,7 @@ impl Alerting {
     /// that were removed, or are about something else, end; all others stay.
     pub fn on_rules(&mut self, now: Wall, before: &RuleLabels, situation: Situation<'_>) {
         self.end_unruled(now, before, situation);
-        self.group(situation);
+        self.group(now, situation);
         self.update_alertmanagers(now, situation);
         self.changed = true;
     }
@@ -371,7 +371,7 @@ impl Alerting {
 
     /// Advances to `now`: silences and acknowledgements end.
     pub fn on_tick(&mut self, now: Wall, situation: Situation<'_>) {
-        self.group(situation);
+        self.group(now, situation);
         self.end_silences(now, situation);
     }
 

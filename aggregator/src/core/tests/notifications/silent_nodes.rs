@@ -140,3 +140,17 @@ fn nodes_that_are_silenced_are_not_among_the_many() {
     mesh.lives(60, 40);
     assert_eq!((mesh.told(), mesh.firing()), (vec![together(AlertState::Firing)], [1, 1]));
 }
+
+#[test]
+fn while_the_many_are_silenced_receivers_are_notified_of_each() {
+    let mut mesh = Mesh::of(41);
+    mesh.lives(30, 0);
+    mesh.lives(40, 20);
+    assert_eq!(mesh.told(), [together(AlertState::Firing)]);
+    let silence = silence(mesh.now, r#"{"rule": "nodes_silent"}"#, SECOND * 1_000);
+    mesh.core.on_order(mesh.now.wall, silence).unwrap();
+    mesh.lives(40, 21);
+    let told = mesh.told();
+    let another = ("node_silent".to_owned(), "n20".to_owned(), AlertState::Firing);
+    assert!(told.contains(&another), "{told:?}");
+}
