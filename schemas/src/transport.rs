@@ -132,7 +132,7 @@ pub enum BusEvent {
     ConnectFailed {
         /// The kind of failure.
         fault: ConnectFault,
-        /// The same as one short line, in the words of whoever found out.
+        /// The same as one short line, in the words of the component that found it.
         text: String,
     },
     /// There no longer is a connection. Messages without an answer may or may not have arrived.

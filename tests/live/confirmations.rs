@@ -138,7 +138,7 @@ async fn a_forged_confirmation_and_an_emptied_stream_lose_nothing_where_there_is
 }
 
 #[tokio::test]
-async fn an_aggregator_without_state_confirms_only_if_it_is_told_to() {
+async fn an_aggregator_without_state_confirms_only_if_it_is_configured_to() {
     let dir = tempfile::tempdir().unwrap();
     let broker = Broker::start(dir.path(), true).await.unwrap();
     let settings = dir.path().join("aggregator.toml");

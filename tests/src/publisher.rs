@@ -27,7 +27,7 @@ impl Publisher {
             .await
     }
 
-    /// Connects as somebody.
+    /// Connects with this identity.
     ///
     /// # Errors
     /// When there is no connection in time.

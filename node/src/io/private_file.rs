@@ -1,5 +1,5 @@
 //! Files and directories that only the node's user may read. A symbolic link in the place of a file
-//! is refused: whoever can put one there would choose which file the node writes.
+//! is refused: a user who can put one there would choose which file the node writes.
 //!
 //! DESIGN N73.
 

@@ -34,7 +34,7 @@ pub(super) fn bind(path: &Path, kind: SockType, access: &SocketAccess) -> io::Re
     if kind == SockType::Datagram && access.users.is_some() {
         setsockopt(&socket, PassCred, &true)?;
     }
-    // The file gets the mode of the socket, so that nobody else connects before all is set.
+    // The file gets the mode of the socket, so that no other user connects before all is set.
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
     sys_bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
     restrict(path, access).inspect_err(|_| {

@@ -46,7 +46,7 @@ pub struct BusConfig {
 /// Who creates the streams of a mesh.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StreamOwner {
-    /// Whoever finds one missing.
+    /// The process that finds one missing.
     #[default]
     Mesh,
     /// The broker's operator: this connection neither looks for streams nor creates any.

@@ -1,5 +1,5 @@
-//! Why an attempt to connect failed, in the words of whoever found out: the system, the verifier
-//! of certificates, the broker.
+//! Why an attempt to connect failed, in the words of the component that found it: the system, the
+//! verifier of certificates, the broker.
 //!
 //! The client's own event has only the kind of an error. Its list of servers, which it passes on
 //! before each attempt, has the whole text of each server's latest failure.
@@ -65,7 +65,7 @@ pub(crate) fn fault(text: &str) -> ConnectFault {
 }
 
 /// The client's text for people: without its word for "input and output", and with what a text
-/// that says little means.
+/// that explains little means.
 pub(crate) fn explained(text: &str) -> String {
     let text = text.strip_prefix("IO error: ").unwrap_or(text);
     match text {

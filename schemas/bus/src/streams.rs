@@ -137,8 +137,8 @@ fn config(stream: &str, filter: &str, bytes_max: i64) -> Value {
         "max_consumers": -1,
         "num_replicas": 1,
         "duplicate_window": nanos(DUPLICATE_WINDOW),
-        // The broker's answer to a message goes wherever its sender says: to the API, too, where it
-        // reads as a request to purge.
+        // The broker's answer to a message goes to the subject that its sender names: to the API,
+        // too, where it reads as a request to purge.
         "deny_delete": true,
         "deny_purge": true,
     })

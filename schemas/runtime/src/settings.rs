@@ -268,7 +268,7 @@ impl BusSettings {
         let elsewhere = hosts.iter().find(|host| !is_this_machine(host));
         match elsewhere.filter(|_| !self.allow_open) {
             Some(host) if is_shown => Err(format!(
-                "bus.url: {host} is another machine, and whoever is on the way to it could read \
+                "bus.url: {host} is another machine, and others on the way to it could read \
                  the token or password; write tls://, set bus.ca_file, or bus.allow_open = true"
             )),
             Some(host) if !is_identified => Err(format!(

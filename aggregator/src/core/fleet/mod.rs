@@ -905,7 +905,7 @@ fn make_room(
         shares.on_evicted(&longest);
         evicted += 1;
     }
-    // Those that are never evicted are nobody's share.
+    // Those that are never evicted are in no node's share.
     if !retention.is_judged() && !is_own(operation) {
         shares.on_brought(node, operation);
     }

@@ -26,7 +26,7 @@ impl Unreadable {
     /// A snapshot whose number its run cannot have reached yet.
     #[must_use]
     pub fn far_ahead(Header { node, seq, .. }: &Header) -> Self {
-        let text = format!("node {node} cannot have sent number {} yet: somebody else did", seq.0);
+        let text = format!("node {node} cannot have sent number {} yet: it is forged", seq.0);
         Self { reason: "sequence", text, count: 0 }
     }
 }

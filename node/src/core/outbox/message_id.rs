@@ -1,7 +1,7 @@
 //! Ids by which a stream recognises a message that it has already.
 //!
-//! A stream answers a publish with an id that it has as a duplicate, whoever used it first, and
-//! stores nothing. So an id has a part that no one else can compute.
+//! A stream answers a publish with an id that it has as a duplicate, no matter which client used it
+//! first, and stores nothing. So an id has a part that no one else can compute.
 //!
 //! DESIGN N80.
 
@@ -61,7 +61,7 @@ pub fn message_id(
     if nonce.is_none() {
         return name;
     }
-    // Of each id another, so that no id tells the next one.
+    // Of each id another, so that no id reveals the next one.
     let secret = digest(&SHA256, &[&nonce.0, name.as_bytes()].concat());
     secret.as_ref()[..NONCE_BYTES].iter().fold(name + "-", |id, byte| format!("{id}{byte:02x}"))
 }

@@ -6,7 +6,7 @@
 //! neither has: eviction, a bound on unsent bytes, and a timeout for clients that do not read.
 //!
 //! [`Protection`] keeps out those who may not read: pages of other sites (`guard`), clients without
-//! a token (`readers`), and whoever listens on the network (`tls`).
+//! a token (`readers`), and listeners on the network (`tls`).
 //!
 //! DESIGN S15, S50.
 

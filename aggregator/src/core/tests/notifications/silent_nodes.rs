@@ -47,7 +47,7 @@ impl Mesh {
     }
 
     /// The same as rule, node and state.
-    fn told(&mut self) -> Vec<(String, String, AlertState)> {
+    fn received(&mut self) -> Vec<(String, String, AlertState)> {
         let of = |notification: Notification| {
             let AlertKey { rule, scope, .. } = notification.key;
             (rule.to_string(), scope.node().to_owned(), notification.state)
@@ -91,15 +91,15 @@ fn forty_nodes_that_fall_silent_are_one_notification_with_their_number_and_first
         let core = if is_lost { core.with_alerts(record) } else { core };
         mesh.core = core.with_receivers(mesh.now, Receivers::all(), 2);
         mesh.lives(30, 40);
-        assert_eq!((mesh.told(), mesh.firing()), (Vec::new(), [1, 1]), "{is_lost}");
+        assert_eq!((mesh.received(), mesh.firing()), (Vec::new(), [1, 1]), "{is_lost}");
     }
     // Five stay silent: of these receivers are notified singly.
     mesh.lives(40, 5);
     let mut expected = vec![together(AlertState::Resolved)];
     expected.extend(singly(0..5, AlertState::Firing));
-    assert_eq!((mesh.told(), mesh.firing()), (expected, [5, 5]));
+    assert_eq!((mesh.received(), mesh.firing()), (expected, [5, 5]));
     mesh.lives(40, 0);
-    assert_eq!((mesh.told(), mesh.firing()), (singly(0..5, AlertState::Resolved), [0, 0]));
+    assert_eq!((mesh.received(), mesh.firing()), (singly(0..5, AlertState::Resolved), [0, 0]));
 }
 
 #[test]
@@ -107,13 +107,13 @@ fn what_receivers_were_notified_of_singly_ends_singly_beside_the_others() {
     let mut mesh = Mesh::of(31);
     mesh.lives(30, 0);
     mesh.lives(40, 4);
-    assert_eq!(mesh.told(), singly(0..4, AlertState::Firing));
+    assert_eq!(mesh.received(), singly(0..4, AlertState::Firing));
     mesh.lives(40, 20);
-    assert_eq!((mesh.told(), mesh.firing()), (vec![together(AlertState::Firing)], [5, 5]));
+    assert_eq!((mesh.received(), mesh.firing()), (vec![together(AlertState::Firing)], [5, 5]));
     mesh.lives(60, 0);
     let mut expected = singly(0..4, AlertState::Resolved);
     expected.push(together(AlertState::Resolved));
-    assert_eq!((mesh.told(), mesh.firing()), (expected, [0, 0]));
+    assert_eq!((mesh.received(), mesh.firing()), (expected, [0, 0]));
 }
 
 #[test]
@@ -121,7 +121,7 @@ fn another_number_is_sent_if_it_differs_much_and_not_with_each_change() {
     let mut mesh = Mesh::of(60);
     mesh.lives(30, 0);
     mesh.lives(30, 12);
-    assert_eq!(mesh.told(), [together(AlertState::Firing)]);
+    assert_eq!(mesh.received(), [together(AlertState::Firing)]);
     (13..40).for_each(|silent| mesh.lives(1, silent));
     mesh.lives(100, 40);
     let numbers: Vec<f64> = mesh.sent().iter().map(|of| of.evidence.value_and_limit().0).collect();
@@ -135,10 +135,10 @@ fn nodes_that_are_silenced_are_not_among_the_many() {
     let silence = silence(mesh.now, r#"{"node": "n*"}"#, SECOND * 100);
     mesh.core.on_order(mesh.now.wall, silence).unwrap();
     mesh.lives(60, 40);
-    assert_eq!((mesh.told(), mesh.firing()), (Vec::new(), [0, 0]));
+    assert_eq!((mesh.received(), mesh.firing()), (Vec::new(), [0, 0]));
     // Once the silence is over, receivers are notified of all of them together.
     mesh.lives(60, 40);
-    assert_eq!((mesh.told(), mesh.firing()), (vec![together(AlertState::Firing)], [1, 1]));
+    assert_eq!((mesh.received(), mesh.firing()), (vec![together(AlertState::Firing)], [1, 1]));
 }
 
 #[test]
@@ -146,11 +146,11 @@ fn while_the_many_are_silenced_receivers_are_notified_of_each() {
     let mut mesh = Mesh::of(41);
     mesh.lives(30, 0);
     mesh.lives(40, 20);
-    assert_eq!(mesh.told(), [together(AlertState::Firing)]);
+    assert_eq!(mesh.received(), [together(AlertState::Firing)]);
     let silence = silence(mesh.now, r#"{"rule": "nodes_silent"}"#, SECOND * 1_000);
     mesh.core.on_order(mesh.now.wall, silence).unwrap();
     mesh.lives(40, 21);
-    let told = mesh.told();
+    let received = mesh.received();
     let another = ("node_silent".to_owned(), "n20".to_owned(), AlertState::Firing);
-    assert!(told.contains(&another), "{told:?}");
+    assert!(received.contains(&another), "{received:?}");
 }
