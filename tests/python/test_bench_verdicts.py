@@ -45,7 +45,7 @@ def good():
     run["freshness"] |= {"p50": 0.1, "p99": 0.4}
     run["timeline"] = [second(at) for at in range(0, 600, 10)]
     restart = {"back_seconds": 20.0, "connects_per_second_max": 400.0, "jetstream_requests": 9}
-    sections["connections"] = [run_of(sections, restart=restart)]
+    sections["connections"] = [run_of(sections, restart=restart, storm_cores=1.2)]
     sections["hard"] = [run_of(sections, case=name) for name in hard.CASES]
     return sections
 
