@@ -1,13 +1,18 @@
 //! The command line of `plimsoll-aggregator`.
 
 use clap::Parser;
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 use plimsoll_runtime::settings::SettingsArgs;
 use toml::Value;
 
 /// Merges the snapshots of all nodes, judges latency budgets, raises alerts, serves Prometheus
 #[derive(Debug, Parser)]
-#[command(name = "plimsoll-aggregator", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "plimsoll-aggregator",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 pub struct Args {
     /// Sources of settings.
     #[command(flatten)]

@@ -4,13 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Parser;
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 use plimsoll_runtime::settings::SettingsArgs;
 use serde_json::json;
 
 /// Collects latencies from the jobs on this machine and publishes snapshots to the mesh
 #[derive(Debug, Parser)]
-#[command(name = "plimsoll-node", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "plimsoll-node",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 pub struct Args {
     /// Sources of settings.
     #[command(flatten)]

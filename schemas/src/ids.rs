@@ -1,7 +1,7 @@
 //! Names and numbers that identify things, each checked once, where it enters.
 //!
-//! A [`NodeName`] is safe as one token of a NATS subject; an [`Operation`] is safe as a metric
-//! label and as a DogStatsD name. Neither can hold a blank, a wildcard, or a control character, so
+//! A [`NodeName`] has one way to be written as a token of a NATS subject; an [`Operation`] is safe as
+//! a metric label and as a DogStatsD name. Neither can hold a blank, a wildcard, or a control character, so
 //! nothing downstream has to escape them.
 
 use std::borrow::Borrow;
@@ -157,8 +157,10 @@ checked_name!(
     MeshName, "mesh name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
 );
 checked_name!(
-    /// The name of one node; unique within its mesh.
-    NodeName, "node name", TOKEN_BYTES_MAX, "letters, digits, '_' and '-'", token_char
+    /// The name of one node; unique within its mesh. It may have dots, as cloud hosts have, which
+    /// are written as `=` in the one token of a subject that it takes ([`Self::token`]).
+    NodeName, "node name", TOKEN_BYTES_MAX, "letters, digits and '_.-'",
+    |c| token_char(c) || c == DOT
 );
 checked_name!(
     /// The name of one aggregator; unique within its mesh.
@@ -184,12 +186,49 @@ checked_name!(
     |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c)
 );
 
+/// What separates the tokens of a subject.
+const DOT: char = '.';
+/// What stands for a dot of a node's name in a token. No name has it, and NATS allows it.
+const DOT_IN_TOKEN: char = '=';
+
 impl NodeName {
-    /// A host's name as a node name: a character that a subject does not allow (for example a dot)
-    /// becomes `-`, and a name that is too long is cut. `None` when nothing is left.
+    /// The name as one token of a subject: DESIGN S61.
+    #[must_use]
+    pub fn token(&self) -> NodeToken<'_> {
+        NodeToken(self.as_str())
+    }
+
+    /// The name that was written as this token.
+    ///
+    /// # Errors
+    /// When no name is written so.
+    pub fn from_token(token: &str) -> Result<Self, IdError> {
+        check("node name", token, TOKEN_BYTES_MAX, "letters, digits and '_=-'", |c| {
+            token_char(c) || c == DOT_IN_TOKEN
+        })?;
+        if token.contains(DOT_IN_TOKEN) {
+            return Self::new(token.replace(DOT_IN_TOKEN, "."));
+        }
+        Self::new(token)
+    }
+
+    /// A host's name as a node name: a dot, or another character that no token has, becomes `-`,
+    /// and a name that is too long is cut. `None` when nothing is left.
     #[must_use]
     pub fn from_host(host: &str) -> Option<Self> {
         Self::new(token_of_host(host)).ok()
+    }
+}
+
+/// A node's name as a subject has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeToken<'n>(&'n str);
+
+impl fmt::Display for NodeToken<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = self.0.split(DOT);
+        f.write_str(parts.next().unwrap_or_default())?;
+        parts.try_for_each(|part| write!(f, "{DOT_IN_TOKEN}{part}"))
     }
 }
 
@@ -382,10 +421,13 @@ mod tests {
 
     #[test]
     fn names_that_could_break_a_subject_are_refused() {
-        for bad in ["", "a.b", "a b", "a*", ">", "ü", "a\n"] {
+        for bad in ["", "a=b", "a b", "a*", ">", "ü", "a\n"] {
             assert!(NodeName::new(bad).is_err(), "{bad:?} was accepted");
         }
-        assert_eq!(NodeName::new("rack-1_b").unwrap().as_str(), "rack-1_b");
+        for good in ["rack-1_b", "ip-10-0-0-1.ec2.internal"] {
+            assert_eq!(NodeName::new(good).unwrap().as_str(), good);
+        }
+        assert!(MeshName::new("a.b").is_err());
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Permissions {
 #[must_use]
 pub fn inbox_prefix(mesh: &MeshName, user: BrokerUser<'_>) -> String {
     match user {
-        BrokerUser::Node(node) => format!("_INBOX.{mesh}.node.{node}"),
+        BrokerUser::Node(node) => format!("_INBOX.{mesh}.node.{}", node.token()),
         BrokerUser::Aggregator => format!("_INBOX.{mesh}.aggregator"),
         BrokerUser::Operator => format!("_INBOX.{mesh}.operator"),
     }
@@ -59,7 +59,9 @@ impl Permissions {
 }
 
 fn of_node(mesh: &MeshName, node: &NodeName) -> Permissions {
-    let lanes = Lane::ALL.map(|lane| format!("{PREFIX}.{mesh}.{}.{node}.*", lane.as_str()));
+    let node_token = node.token();
+    let lane = |lane: Lane| format!("{PREFIX}.{mesh}.{}.{node_token}.*", lane.as_str());
+    let lanes = Lane::ALL.map(lane);
     let others = [dead_subject(mesh, node), answer_subject(mesh, node, "*")];
     Permissions {
         publish: lanes.into_iter().chain(others).collect(),
@@ -83,6 +85,10 @@ fn of_aggregator(mesh: &MeshName, creates_streams: bool) -> Permissions {
         if creates_streams {
             publish.push(format!("$JS.API.STREAM.CREATE.{stream}"));
         }
+    }
+    if creates_streams {
+        // Whether the mesh is a new one beside others.
+        publish.push("$JS.API.STREAM.NAMES".to_owned());
     }
     publish.push("$JS.API.INFO".to_owned());
     let lanes = Lane::ALL.map(|lane| lane_filter(mesh, lane));

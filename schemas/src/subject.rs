@@ -112,7 +112,7 @@ pub enum SubjectError {
 impl fmt::Display for SnapshotSubject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { mesh, lane, node, kind } = self;
-        write!(f, "{PREFIX}.{mesh}.{}.{node}.{}", lane.as_str(), kind.as_str())
+        write!(f, "{PREFIX}.{mesh}.{}.{}.{}", lane.as_str(), node.token(), kind.as_str())
     }
 }
 
@@ -133,7 +133,7 @@ impl std::str::FromStr for SnapshotSubject {
                 .into_iter()
                 .find(|known| known.as_str() == lane)
                 .ok_or_else(|| SubjectError::Lane(lane.to_owned()))?,
-            node: NodeName::new(node)?,
+            node: NodeName::from_token(node)?,
             kind: SnapshotKind::ALL
                 .into_iter()
                 .find(|known| known.as_str() == kind)
@@ -183,19 +183,19 @@ pub fn undeliverable_subject(mesh: &MeshName) -> String {
 /// Where confirmations to a node are published; no stream stores them.
 #[must_use]
 pub fn confirm_subject(mesh: &MeshName, node: &NodeName) -> String {
-    format!("{PREFIX}.{mesh}.confirm.{node}")
+    format!("{PREFIX}.{mesh}.confirm.{}", node.token())
 }
 
 /// Where aggregators request a node's own history; no stream stores it.
 #[must_use]
 pub fn ask_subject(mesh: &MeshName, node: &NodeName) -> String {
-    format!("{PREFIX}.{mesh}.ask.{node}")
+    format!("{PREFIX}.{mesh}.ask.{}", node.token())
 }
 
 /// Where a node responds to one aggregator. The node's credentials allow no other node here.
 #[must_use]
 pub fn answer_subject(mesh: &MeshName, node: &NodeName, asker: &str) -> String {
-    format!("{PREFIX}.{mesh}.answer.{node}.{asker}")
+    format!("{PREFIX}.{mesh}.answer.{}.{asker}", node.token())
 }
 
 /// All responses to one aggregator.
@@ -209,13 +209,13 @@ pub fn answer_filter(mesh: &MeshName, asker: &str) -> String {
 pub fn answering_node(subject: &str) -> Option<NodeName> {
     let mut tokens = subject.strip_prefix(PREFIX)?.strip_prefix('.')?.split('.').skip(1);
     let (kind, node) = (tokens.next()?, tokens.next()?);
-    NodeName::new(node).ok().filter(|_| kind == "answer")
+    NodeName::from_token(node).ok().filter(|_| kind == "answer")
 }
 
 /// Where a node publishes messages that no broker accepts.
 #[must_use]
 pub fn dead_subject(mesh: &MeshName, node: &NodeName) -> String {
-    format!("{PREFIX}.{mesh}.dead.{node}")
+    format!("{PREFIX}.{mesh}.dead.{}", node.token())
 }
 
 /// All dead letters of one mesh.
@@ -236,6 +236,12 @@ pub fn lane_stream(mesh: &MeshName, lane: Lane) -> String {
     format!("PLIMSOLL_{mesh}_{}", lane.as_str())
 }
 
+/// The name of the mesh whose normal lane has a stream of this name.
+#[must_use]
+pub fn mesh_of_lane(stream: &str) -> Option<&str> {
+    stream.strip_prefix("PLIMSOLL_")?.strip_suffix("_normal")
+}
+
 /// The name of the stream that keeps notifications.
 #[must_use]
 pub fn alert_stream(mesh: &MeshName) -> String {
@@ -252,7 +258,7 @@ mod tests {
         #[test]
         fn parsing_undoes_building(
             mesh in "[A-Za-z0-9_-]{1,64}",
-            node in "[A-Za-z0-9_-]{1,64}",
+            node in "[A-Za-z0-9_.-]{1,64}",
             lane in prop::sample::select(&Lane::ALL[..]),
             kind in prop::sample::select(&SnapshotKind::ALL[..]),
         ) {
@@ -266,11 +272,20 @@ mod tests {
         }
 
         #[test]
-        fn building_undoes_parsing(text in "(plimsoll\\.v1\\.)?[a-z*>. ]{0,40}") {
+        fn building_undoes_parsing(text in "(plimsoll\\.v1\\.)?[a-z*>.= ]{0,40}") {
             if let Ok(subject) = text.parse::<SnapshotSubject>() {
                 prop_assert_eq!(subject.to_string(), text);
             }
         }
+    }
+
+    #[test]
+    fn a_node_named_as_its_cloud_host_has_one_token() {
+        let node = NodeName::new("ip-10-0-0-1.ec2.internal").unwrap();
+        let mesh = MeshName::new("m").unwrap();
+        let answer = answer_subject(&mesh, &node, "a");
+        assert_eq!(answer, "plimsoll.v1.m.answer.ip-10-0-0-1=ec2=internal.a");
+        assert_eq!(answering_node(&answer), Some(node));
     }
 
     #[test]

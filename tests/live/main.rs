@@ -31,6 +31,7 @@ mod report;
 mod restart;
 mod runs;
 mod scrape;
+mod service;
 mod simulation;
 mod top;
 mod trust;

@@ -1,6 +1,7 @@
 //! The command line of `plimsoll`.
 
 use clap::{Parser, Subcommand};
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
 use crate::alerts::{AcknowledgeArgs, AlertsArgs, SilenceArgs};
@@ -22,7 +23,11 @@ use crate::up::UpArgs;
 /// Run a local mesh; query statistics and the past; compare runs; show, silence and acknowledge
 /// alerts
 #[derive(Debug, Parser)]
-#[command(name = "plimsoll", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "plimsoll",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 pub struct Cli {
     /// The subcommand.
     #[command(subcommand)]

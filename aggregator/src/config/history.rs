@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_runtime::directory;
 use serde::Deserialize;
 
 use crate::core::history::{Bound, Bounds, Resolution};
@@ -18,7 +19,7 @@ const MIB_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct HistorySettings {
-    /// History file, created if it is missing; its directory must exist. It needs `state.path`.
+    /// History file, created with its directory if they are missing. It needs `state.path`.
     /// Without it nothing of the past is kept beyond the windows. Costs a second write with each
     /// checkpoint.
     pub path: Option<PathBuf>,
@@ -94,7 +95,7 @@ impl HistorySettings {
             }
             longest = days;
         }
-        Ok(())
+        self.path.as_deref().map_or(Ok(()), |path| directory::check_parent("history.path", path))
     }
 
     /// What each tier keeps.

@@ -9,8 +9,10 @@ mod notify;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use plimsoll_runtime::directory;
 use plimsoll_runtime::http::{Protection, ProtectionFiles};
 use plimsoll_runtime::logs::LogSettings;
+use plimsoll_runtime::optional::address_or_none;
 use plimsoll_runtime::settings::BusSettings;
 use plimsoll_runtime::token::Token;
 use plimsoll_schemas::budget::Window;
@@ -86,6 +88,10 @@ pub struct Http {
     /// this machine set `certificate_file`, `key_file` and `reader_token_file`: without them a
     /// warning is logged and `plimsoll_aggregator_http_exposed` is 1.
     pub address: SocketAddr,
+    /// Address of `/healthz` and `/readyz` alone, without TLS and for anyone, beside `address`:
+    /// for probes from elsewhere while the pages listen on loopback. None by default.
+    #[serde(deserialize_with = "address_or_none")]
+    pub health_address: Option<SocketAddr>,
     /// Where people reach the page, if not at `address`: the beginning of links in notifications,
     /// `http://` or `https://`. Its host is one of `hosts` too.
     pub url: Option<String>,
@@ -139,7 +145,7 @@ pub struct WindowSpans {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// State file, created if it is missing; its directory must exist. Without it the state is
+    /// State file, created with its directory if they are missing. Without it the state is
     /// kept in memory, a restart reads the streams from their beginning, nodes get confirmations
     /// only with `confirm.without_state`, and breaches between two runs raise no alert. Costs a
     /// write of all changes, at most once a second.
@@ -184,6 +190,12 @@ impl Default for Config {
     }
 }
 
+impl State {
+    fn check(&self) -> Result<(), String> {
+        self.path.as_deref().map_or(Ok(()), |path| directory::check_parent("state.path", path))
+    }
+}
+
 impl Default for RuleFiles {
     fn default() -> Self {
         Self { files: Vec::new(), time_scale: 1 }
@@ -211,6 +223,7 @@ impl Default for Http {
         let address = SocketAddr::from(([127, 0, 0, 1], 9900));
         Self {
             address,
+            health_address: None,
             url: None,
             hosts: Vec::new(),
             token: None,
@@ -320,6 +333,7 @@ impl Config {
         self.windows.check()?;
         self.rules.check()?;
         self.history.check(self.state.path.is_some())?;
+        self.state.check()?;
         self.notifications.dashboard(&self.http.page_url(self.http.address)?)?;
         Definition::check_all(&self.rollups()).map_err(|error| error.to_string())
     }

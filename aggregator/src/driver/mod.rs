@@ -25,7 +25,8 @@ use crate::limits::{MESSAGES_A_TURN_MAX, TURN_MAX};
 use plimsoll_bus::{Bus, BusEvent, Cursor, CursorEvent, UnacknowledgedMessage};
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
-use plimsoll_runtime::http::Server;
+use plimsoll_runtime::http::{ListenError, Server};
+use plimsoll_runtime::service_manager::ServiceManager;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::ids::{MeshName, RuleName};
@@ -91,8 +92,11 @@ struct Driver {
     regressions: Regressions,
     queries: mpsc::Receiver<Query>,
     server: Server,
+    /// For probes alone.
+    health: Option<Server>,
     signals: Signals,
     supervisor: Supervisor,
+    service_manager: ServiceManager,
     was_ready: bool,
     /// Set once the aggregator is ending: when it stops waiting.
     ends_at: Option<Mono>,
@@ -137,9 +141,12 @@ impl Driver {
         let protection = config.http.protection().map_err(fail(Exit::Configuration))?;
         let (routes, queries) = http::routes(&config.metrics, token);
         let (key, address) = ("http.address", config.http.address);
-        let server = Server::start(key, address, &protection, routes, &supervisor)
-            .await
-            .map_err(|error| fail(Exit::Listen)(error.to_string()))?;
+        let cannot_listen = |error: ListenError| fail(Exit::Listen)(error.to_string());
+        let server = Server::start(key, address, &protection, routes.pages, &supervisor).await;
+        let server = server.map_err(cannot_listen)?;
+        let address = config.http.health_address;
+        let health = Server::start_for_probes(address, routes.probes, &supervisor).await;
+        let health = health.map_err(cannot_listen)?;
         protection.warn_if_exposed(server.address());
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
@@ -174,8 +181,10 @@ impl Driver {
             checkpointer,
             queries,
             server,
+            health,
             signals,
             supervisor,
+            service_manager: ServiceManager::ready(clock.now().mono),
             was_ready: false,
             ends_at: None,
             exit: Exit::Success,
@@ -209,6 +218,7 @@ impl Driver {
             },
         }
         let now = self.clock.now();
+        self.service_manager.on_turn(now.mono);
         self.core.on_task_restarts(self.supervisor.total());
         if let Some(evaluation) = self.core.begin_evaluation(now) {
             self.evaluations.start(evaluation);
@@ -239,7 +249,9 @@ impl Driver {
         // HTTP clients get 503 from here on.
         drop(self.queries);
         self.rules.end().await;
-        self.server.end().await;
+        for server in [Some(self.server), self.health].into_iter().flatten() {
+            server.end().await;
+        }
     }
 
     fn next_deadline(&self) -> Mono {
@@ -248,6 +260,7 @@ impl Driver {
             self.confirmations.deadline(more_confirmations),
             self.views.deadline(),
             self.core.next_post_at(),
+            self.service_manager.next_deadline(),
             self.ends_at,
         ];
         optional.into_iter().flatten().fold(self.core.next_deadline(), Mono::min)
@@ -262,6 +275,7 @@ impl Driver {
         match signal {
             SignalEvent::Reload => self.rules.request(),
             SignalEvent::Shutdown => {
+                self.service_manager.stopping();
                 let wait = if self.ends_at.is_some() { Duration::ZERO } else { NOTIFICATION_WAIT };
                 self.ends_at = Some(self.clock.now().mono.plus(wait));
             }

@@ -69,6 +69,8 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_agent_timestamped_values_total",
         "plimsoll_agent_truncated_event_texts_total",
         "plimsoll_agent_unsupported_total",
+        "plimsoll_agent_build_info",
+        "plimsoll_aggregator_build_info",
         "plimsoll_aggregator_broker_advisories",
         "plimsoll_aggregator_broker_faults_total",
         "plimsoll_aggregator_history_requests_total",

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::live::backpressure::{BackpressureArgs, backpressure};
 use plimsoll_drills::live::frame::{FrameArgs, run};
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
@@ -15,7 +16,11 @@ const EXAMPLES: &str = "Examples:
 
 /// Stop the broker for some seconds: queues must grow, nothing may be lost, depth must recover
 #[derive(Debug, Parser)]
-#[command(name = "drill-backpressure", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "drill-backpressure",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 struct Cli {
     #[command(flatten)]
     backpressure: BackpressureArgs,

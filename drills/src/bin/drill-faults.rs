@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::live::faults::{FaultsArgs, faults, list};
 use plimsoll_drills::live::frame::{FrameArgs, run};
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 use plimsoll_runtime::stdout::print_line;
 
@@ -17,7 +18,11 @@ const EXAMPLES: &str = "Examples:
 
 /// Stop, kill and wipe processes under load: every sample must be merged once or lost by name
 #[derive(Debug, Parser)]
-#[command(name = "drill-faults", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "drill-faults",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 struct Cli {
     #[command(flatten)]
     faults: FaultsArgs,

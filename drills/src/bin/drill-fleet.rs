@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::fleet::{FleetArgs, fleet};
 use plimsoll_drills::live::frame::{FrameArgs, run};
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
@@ -19,7 +20,11 @@ const EXAMPLES: &str = "Examples:
 
 /// Send from simulated nodes to a real mesh: every sample must arrive, and no lag may grow
 #[derive(Debug, Parser)]
-#[command(name = "drill-fleet", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "drill-fleet",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 struct Cli {
     #[command(flatten)]
     fleet: FleetArgs,

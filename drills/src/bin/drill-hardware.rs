@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::live::frame::{FrameArgs, run};
 use plimsoll_drills::live::hardware::{HardwareArgs, hardware};
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
@@ -17,7 +18,11 @@ GPUs are a stand-in that rustc builds; RUSTC names another one. Without it that 
 
 /// Disturb a machine of files: its alerts must fire, be published, and clear
 #[derive(Debug, Parser)]
-#[command(name = "drill-hardware", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "drill-hardware",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 struct Cli {
     #[command(flatten)]
     hardware: HardwareArgs,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::live::frame::{FrameArgs, run};
 use plimsoll_drills::live::latency::{LatencyArgs, latency};
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
@@ -15,7 +16,11 @@ const EXAMPLES: &str = "Examples:
 
 /// Make one job slow by real work: its alert must fire, be published, and clear
 #[derive(Debug, Parser)]
-#[command(name = "drill-latency", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "drill-latency",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 struct Cli {
     #[command(flatten)]
     latency: LatencyArgs,

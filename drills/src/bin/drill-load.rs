@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use plimsoll_drills::live::frame::{FrameArgs, run};
 use plimsoll_drills::load::{LoadArgs, load};
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::TABLE;
 
 const EXAMPLES: &str = "Examples:
@@ -27,7 +28,11 @@ accepted and the aggregator did not merge is named to the sample by the ledger."
 
 /// Send samples through real nodes: prints sent, merged, lost, and how long deliveries took
 #[derive(Debug, Parser)]
-#[command(name = "drill-load", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "drill-load",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 struct Cli {
     #[command(flatten)]
     load: LoadArgs,

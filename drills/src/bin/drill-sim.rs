@@ -8,6 +8,7 @@ use plimsoll_drills::sim::act::Shown;
 use plimsoll_drills::sim::campaign::{Campaign, Failure, Findings, run};
 use plimsoll_drills::sim::plan::Plan;
 use plimsoll_drills::sim::report::{Report, words};
+use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::{Exit, TABLE};
 use plimsoll_runtime::stdout::print_line;
 
@@ -22,7 +23,11 @@ const TRACE_LINES_MAX: usize = 60;
 
 /// Run the real cores through fault schedules in virtual time and check every invariant
 #[derive(Debug, Parser)]
-#[command(name = "drill-sim", version, after_help = format!("{EXAMPLES}\n\n{TABLE}"))]
+#[command(
+    name = "drill-sim",
+    version = version(),
+    after_help = format!("{EXAMPLES}\n\n{TABLE}")
+)]
 struct Cli {
     /// How many seeds
     #[arg(long, default_value_t = 1_000)]

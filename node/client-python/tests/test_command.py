@@ -1,9 +1,9 @@
 """`python -m plimsoll`, and the package as it is installed from a wheel."""
 
 import os
-import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 
@@ -80,17 +80,35 @@ class Command(unittest.TestCase):
         self.assertEqual((code, "send epoch_hook 12.5" in printed), (0, True))
 
 
-class Wheel(unittest.TestCase):
-    """Built from a copy, so that the checkout stays clean, and without a network."""
+def files_of_the_checkout() -> set[str]:
+    found = {os.path.join(at, name) for at, _, names in os.walk(PACKAGE) for name in names}
+    return {path for path in found if not path.endswith(".pyc")}
+
+
+class Packages(unittest.TestCase):
+    """Built in the checkout, which stays clean, and without a network."""
+
+    def test_the_source_archive_holds_package_tests_and_examples(self):
+        before = files_of_the_checkout()
+        with tempfile.TemporaryDirectory() as folder:
+            build = f"import flit_core.buildapi as it; it.build_sdist({folder!r})"
+            subprocess.run([sys.executable, "-c", build], check=True, cwd=PACKAGE)
+            [archive] = os.listdir(folder)
+            self.assertEqual(archive, "plimsoll-0.1.0.tar.gz")
+            with tarfile.open(os.path.join(folder, archive)) as opened:
+                names = set(opened.getnames())
+        for name in ("pyproject.toml", "README.md", "plimsoll/py.typed", "tests/test_command.py"):
+            self.assertIn(f"plimsoll-0.1.0/{name}", names)
+        self.assertEqual(files_of_the_checkout(), before)
 
     def test_the_wheel_installs_runs_and_brings_its_types(self):
         with tempfile.TemporaryDirectory() as folder:
-            source = os.path.join(folder, "source")
-            shutil.copytree(PACKAGE, source, ignore=shutil.ignore_patterns("__pycache__"))
+            before = files_of_the_checkout()
             quiet = ["--quiet", "--disable-pip-version-check", "--no-deps", "--no-index"]
             pip = [sys.executable, "-m", "pip"]
-            build = [*pip, "wheel", *quiet, "--no-build-isolation", "--wheel-dir", folder, source]
+            build = [*pip, "wheel", *quiet, "--no-build-isolation", "--wheel-dir", folder, PACKAGE]
             subprocess.run(build, check=True)
+            self.assertEqual(files_of_the_checkout(), before)
             [wheel] = [name for name in os.listdir(folder) if name.endswith(".whl")]
             self.assertEqual(wheel, "plimsoll-0.1.0-py3-none-any.whl")
             fresh = os.path.join(folder, "fresh")

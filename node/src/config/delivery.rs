@@ -1,9 +1,10 @@
 //! Settings of delivery: outbox, emergency lane, circuit breaker, dead letters, spool.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::limits;
+use plimsoll_runtime::directory;
 use serde::Deserialize;
 
 use super::confirm::ConfirmSettings;
@@ -94,19 +95,7 @@ pub struct SpoolSettings {
 impl SpoolSettings {
     /// Checks that the directory is there or can be created, as far as its path shows it.
     pub(super) fn check(&self) -> Result<(), String> {
-        self.path.as_deref().map_or(Ok(()), |path| check_directory("spool.path", path))
-    }
-}
-
-/// Checks that a directory is there or can be created, as far as its path shows it.
-pub(super) fn check_directory(key: &str, path: &Path) -> Result<(), String> {
-    let mut ancestors = path.ancestors().filter(|path| !path.as_os_str().is_empty());
-    match ancestors.find(|path| path.exists()) {
-        Some(path) if !path.is_dir() => {
-            let path = path.display();
-            Err(format!("{key}: {path} is no directory; name one, or a path to create it"))
-        }
-        _ => Ok(()),
+        self.path.as_deref().map_or(Ok(()), |path| directory::check("spool.path", path))
     }
 }
 

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use plimsoll_runtime::directory;
 use serde::Deserialize;
 
-use super::delivery::check_directory;
 use crate::core::history::HistoryBounds;
 use crate::limits::{HISTORY_DAYS, HISTORY_MIB};
 
@@ -44,7 +44,7 @@ impl HistorySettings {
         if !(MIB_MIN..=MIB_MAX).contains(mib_max) {
             return Err(format!("history.mib_max is {mib_max}; it must be {MIB_MIN} to {MIB_MAX}"));
         }
-        path.as_deref().map_or(Ok(()), |path| check_directory("history.path", path))
+        path.as_deref().map_or(Ok(()), |path| directory::check("history.path", path))
     }
 
     /// How much it may hold.

@@ -9,8 +9,9 @@ use std::path::PathBuf;
 use nix::unistd::{Gid, Group, Uid, User};
 use serde::{Deserialize, Deserializer};
 
-use super::optional::{address_or_none, path_or_none};
 use crate::limits::LISTEN_USERS_MAX;
+use plimsoll_runtime::directory;
+use plimsoll_runtime::optional::{address_or_none, path_or_none};
 
 /// Owner and group may send.
 const DEFAULT_MODE: u32 = 0o660;
@@ -97,6 +98,9 @@ impl Listen {
         if self.unix.is_some() && self.unix == self.stream {
             let text = "listen.stream must not be the path of listen.unix; choose another";
             return Err(text.to_owned());
+        }
+        for (key, path) in [("listen.unix", &self.unix), ("listen.stream", &self.stream)] {
+            path.as_deref().map_or(Ok(()), |path| directory::check_parent(key, path))?;
         }
         let SocketAccess { users, .. } = self.access()?;
         match self.udp {

@@ -24,12 +24,10 @@ mod history;
 mod identity;
 mod intake;
 mod listen;
-mod optional;
 mod otlp;
 mod scrape;
 mod watch;
 
-use self::optional::address_or_none;
 pub use confirm::ConfirmSettings;
 pub use delivery::{
     BreakerSettings, DeadLetterSettings, EmergencySettings, OutboxSettings, SpoolSettings,
@@ -41,6 +39,7 @@ pub use identity::IdentitySettings;
 pub use intake::{LabelSettings, UnitSettings};
 pub use listen::{Listen, SocketAccess};
 pub use otlp::{OtlpSettings, SpanSettings};
+use plimsoll_runtime::optional::address_or_none;
 pub use scrape::ScrapeSettings;
 pub use watch::{By, Watch};
 
@@ -51,7 +50,8 @@ pub const EXAMPLE: &str = include_str!("../../node.toml");
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Name of this node, unique in its mesh; default: the host's name, dots as dashes.
+    /// Name of this node, unique in its mesh; default: the host's name, dots as
+    /// dashes. A name that is set may have dots.
     pub name: Option<NodeName>,
     /// Name of the mesh; nodes and aggregators of one mesh share it.
     pub mesh: MeshName,
@@ -100,6 +100,10 @@ pub struct Http {
     /// Address of `/metrics`, `/healthz` and `/readyz`; `""` disables them.
     #[serde(deserialize_with = "address_or_none")]
     pub address: Option<SocketAddr>,
+    /// Address of `/healthz` and `/readyz` alone, without TLS and for anyone, beside `address`:
+    /// for probes from elsewhere while the pages listen on loopback. None by default.
+    #[serde(deserialize_with = "address_or_none")]
+    pub health_address: Option<SocketAddr>,
     /// Names under which clients may reach these pages and `otlp.http`, beside addresses, names
     /// without a dot and those below `localhost`. A request for another name is rejected, since
     /// it may come from a page of another site (DNS rebinding). None by default.
@@ -155,6 +159,7 @@ impl Default for Http {
     fn default() -> Self {
         Self {
             address: Some(SocketAddr::from(([127, 0, 0, 1], 9901))),
+            health_address: None,
             hosts: Vec::new(),
             reader_token_file: None,
             certificate_file: None,

@@ -9,10 +9,10 @@ use plimsoll_schemas::limits::wire::LABELS_MAX;
 use serde::Deserialize;
 
 use super::intake::unit;
-use super::optional::address_or_none;
 use crate::core::intake::glob::Glob;
 use crate::core::intake::lines::Unit;
 use crate::core::intake::otlp::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
+use plimsoll_runtime::optional::address_or_none;
 
 /// The `[otlp]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]

@@ -56,7 +56,7 @@ pub use identity::Identity;
 use intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use intake::points::Point;
 use intake::promtext::Scrape;
-use intake::{ClosedInterval, Intake, Reject};
+use intake::{ClosedInterval, Intake, Reject, RejectedInput};
 use ledger::{Ledger, SampleCount};
 use open_readings::OpenReadings;
 use outbox::{
@@ -212,6 +212,11 @@ impl Core {
     /// receiver answers.
     pub fn take_otlp_warnings(&mut self) -> Vec<String> {
         self.intake.take_otlp_warnings()
+    }
+
+    /// Warnings for the operator about rejected lines, at doubling counts of each reason.
+    pub fn take_line_warnings(&mut self) -> impl Iterator<Item = RejectedInput> + use<> {
+        self.intake.take_line_warnings()
     }
 
     /// Warnings for the operator about timers that look like seconds sent as `ms`, once for each

@@ -18,6 +18,7 @@ use super::start::StartError;
 use crate::config::Config;
 use crate::core::Core;
 use crate::core::departure::SocketPoll;
+use crate::core::intake::RejectedInput;
 use crate::io::cost::{Cost, Stage};
 use crate::io::frames::Frames;
 use crate::io::listen::{SocketEvent, Sockets};
@@ -73,6 +74,14 @@ impl Inputs {
             SocketEvent::Failed => core.on_read_error(),
             SocketEvent::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
         });
+        for RejectedInput { reason, count, example } in core.take_line_warnings() {
+            tracing::warn!(
+                reason,
+                count,
+                example,
+                "lines rejected, with the newest; logged at doubling counts of each reason"
+            );
+        }
         for warning in core.take_unit_warnings() {
             tracing::warn!("unit is suspect (logged once per operation): {warning}");
         }

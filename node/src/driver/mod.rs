@@ -17,6 +17,7 @@ mod start;
 use plimsoll_clock::Clock;
 use plimsoll_runtime::confirm_key::ConfirmKeyFile;
 use plimsoll_runtime::exit::Exit;
+use plimsoll_runtime::service_manager::ServiceManager;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::hardware::Reading;
@@ -58,6 +59,7 @@ struct Driver {
     departure: Departure,
     cost: Cost,
     supervisor: Supervisor,
+    service_manager: ServiceManager,
 }
 
 /// Runs a node until a signal ends it.
@@ -93,7 +95,7 @@ impl Driver {
         let supervisor = Supervisor::default();
         let protection = config.http.protection().map_err(invalid)?;
         let inputs = Inputs::open(config, &supervisor).await?;
-        let pages = Pages::start(config.http.address, &protection, &supervisor).await;
+        let pages = Pages::start(&config.http, &protection, &supervisor).await;
         let pages = pages.map_err(|error| StartError::listen(&error))?;
         let clock = Clock::start();
         let has_history = config.history.path.is_some();
@@ -128,6 +130,7 @@ impl Driver {
             departure,
             cost,
             supervisor,
+            service_manager: ServiceManager::ready(clock.now().mono),
         })
     }
 
@@ -176,6 +179,7 @@ impl Driver {
         let is_more = readable && self.read_inputs();
         // Before anything of it may be sent or written, so that no answered sample is sent again.
         let now = self.clock.now();
+        self.service_manager.on_turn(now.mono);
         self.inputs.answer(&self.core, now);
         self.depart(now);
         self.broker.restart_if_due(now.mono);
@@ -218,8 +222,9 @@ impl Driver {
     }
 
     fn next_deadline(&self) -> Mono {
+        let optional = [self.broker.next_deadline(), self.service_manager.next_deadline()];
         let deadline = self.core.next_deadline().min(self.departure.next_deadline());
-        self.broker.next_deadline().map_or(deadline, |absence| deadline.min(absence))
+        optional.into_iter().flatten().fold(deadline, Mono::min)
     }
 
     fn on_link(&mut self, event: LinkEvent) {
@@ -250,6 +255,7 @@ impl Driver {
         if self.departure.step() != Step::Running {
             tracing::warn!("second shutdown signal; unsent data stays behind");
         }
+        self.service_manager.stopping();
         self.departure.on_shutdown_requested(self.clock.now().mono);
         self.inputs.leave();
     }

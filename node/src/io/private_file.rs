@@ -1,22 +1,14 @@
-//! Files and directories that only the node's user may read. A symbolic link in the place of a file
+//! Files that only the node's user may read. A symbolic link in the place of a file
 //! is refused: a user who can put one there would choose which file the node writes.
 //!
 //! DESIGN N73.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use nix::errno::Errno;
-
-/// Makes a directory, and those above it that are missing.
-///
-/// # Errors
-/// When one cannot be made. One that is there keeps its mode.
-pub(super) fn make_dir(dir: &Path) -> io::Result<()> {
-    DirBuilder::new().recursive(true).mode(0o700).create(dir)
-}
 
 /// Opens a file to write; `options` state whether it is created or cut.
 ///
@@ -43,10 +35,7 @@ mod tests {
     #[test]
     fn a_file_is_its_users_alone_and_a_link_leads_nowhere() {
         let dir = tempfile::tempdir().unwrap();
-        let made = dir.path().join("a/b");
-        make_dir(&made).unwrap();
-        assert_eq!(fs::metadata(&made).unwrap().mode() & 0o777, 0o700);
-        let (path, other, link) = (made.join("file"), made.join("other"), made.join("link"));
+        let [path, other, link] = ["file", "other", "link"].map(|name| dir.path().join(name));
         open_to_write(&path, OpenOptions::new().create(true)).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         symlink(&other, &link).unwrap();

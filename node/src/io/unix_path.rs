@@ -16,18 +16,21 @@ use nix::sys::socket::{
 };
 use nix::sys::stat::{Mode, fchmod};
 
+use plimsoll_runtime::directory;
+
 use crate::config::SocketAccess;
 
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// A socket of this type that listens at `path`, for those whom `access` admits: the file has its
-/// mode and group, and datagrams carry their senders if `access` lists users. Replaces a socket
-/// file that a dead process left behind.
+/// mode and group, and datagrams carry their senders if `access` lists users. Its directory is made
+/// if it is missing. Replaces a socket file that a dead process left behind.
 ///
 /// # Errors
 /// When the path is in use, is something other than a socket, or cannot be made so.
 pub(super) fn bind(path: &Path, kind: SockType, access: &SocketAccess) -> io::Result<OwnedFd> {
+    directory::make_parent(path, directory::SHARED)?;
     remove_stale(path, kind)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, kind, flags, None)?;

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 /// Length of an interval.
 pub const INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes of a rejected line that are logged.
+pub const REJECTED_EXAMPLE_BYTES: usize = 120;
 /// Bytes of one datagram that are read; the largest UDP payload.
 pub const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Bytes of one line in a datagram.

@@ -4,13 +4,14 @@
 //! DESIGN S8.
 
 use crate::limits::{
-    ALERT_STREAM_BYTES_MAX, DEAD_STREAM_BYTES_MAX, DUPLICATE_WINDOW, STREAM_AGE_MAX,
-    STREAM_BYTES_MAX, STREAM_BYTES_MIN,
+    ALERT_STREAM_BYTES_MAX, DEAD_STREAM_BYTES_MAX, DUPLICATE_WINDOW, OTHER_MESHES_NAMED,
+    STREAM_AGE_MAX, STREAM_BYTES_MAX, STREAM_BYTES_MIN,
 };
 use async_nats::Client;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{
-    Lane, alert_filter, alert_stream, dead_filter, dead_stream, lane_filter, lane_stream,
+    Lane, PREFIX, alert_filter, alert_stream, dead_filter, dead_stream, lane_filter, lane_stream,
+    mesh_of_lane,
 };
 use plimsoll_schemas::time::nanos;
 use serde::Deserialize;
@@ -52,6 +53,12 @@ impl StreamInfo {
     }
 }
 
+/// Names of streams.
+#[derive(Debug, Deserialize)]
+struct Names {
+    streams: Option<Vec<String>>,
+}
+
 /// A stream's first and last sequence number.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Extent {
@@ -78,20 +85,48 @@ pub(crate) async fn ensure(client: &Client, mesh: &MeshName) -> Result<(), ApiEr
         Lane::ALL.map(|lane| (lane_stream(mesh, lane), lane_filter(mesh, lane), STREAM_BYTES_MAX));
     let alerts = (alert_stream(mesh), alert_filter(mesh), ALERT_STREAM_BYTES_MAX);
     let dead = (dead_stream(mesh), dead_filter(mesh), DEAD_STREAM_BYTES_MAX);
+    let mut is_new = false;
     for (stream, filter, bytes_max) in lanes.into_iter().chain([alerts, dead]) {
-        ensure_one(client, &stream, &filter, bytes_max).await?;
+        is_new |= ensure_one(client, &stream, &filter, bytes_max).await?;
+    }
+    if is_new {
+        warn_beside_others(client, mesh).await;
     }
     Ok(())
 }
 
+/// A mistyped name is a new mesh, whose nodes and aggregators do not meet those of the right one.
+async fn warn_beside_others(client: &Client, mesh: &MeshName) {
+    let filter = json!({ "subject": format!("{PREFIX}.*.{}.>", Lane::Normal.as_str()) });
+    let Ok(Names { streams }) = api::call(client, "STREAM.NAMES", &filter).await else { return };
+    let others = other_meshes(&streams.unwrap_or_default(), mesh);
+    if !others.is_empty() {
+        tracing::warn!(
+            %mesh,
+            others,
+            "this mesh is new to the broker, which has others; if its name is mistyped, correct \
+             `mesh` and delete the streams that were created"
+        );
+    }
+}
+
+/// Names of the meshes that have a lane of their own, but for `mesh`, separated by commas.
+fn other_meshes(streams: &[String], mesh: &MeshName) -> String {
+    let own = lane_stream(mesh, Lane::Normal);
+    let of_lane = |stream: &&String| **stream != own;
+    let names = streams.iter().filter(of_lane).filter_map(|stream| mesh_of_lane(stream));
+    names.take(OTHER_MESHES_NAMED).collect::<Vec<_>>().join(", ")
+}
+
+/// Returns whether the stream was created.
 async fn ensure_one(
     client: &Client,
     stream: &str,
     filter: &str,
     bytes_max: i64,
-) -> Result<(), ApiError> {
+) -> Result<bool, ApiError> {
     match look(client, stream).await {
-        Ok(_) => return Ok(()),
+        Ok(_) => return Ok(false),
         Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => {}
         Err(error) => return Err(error),
     }
@@ -103,7 +138,7 @@ async fn ensure_one(
         match created {
             Ok(_) => {
                 tracing::info!(stream, bytes_max, "stream created");
-                return Ok(());
+                return Ok(true);
             }
             // Another process was quicker, or these subjects belong to a stream of another name.
             Err(ApiError::Refused {
@@ -111,7 +146,7 @@ async fn ensure_one(
                 description,
             }) => {
                 tracing::warn!(stream, description, "stream left as it is");
-                return Ok(());
+                return Ok(false);
             }
             // The broker reserves the whole size, and its disk may be small.
             Err(ApiError::Refused { code, .. })
@@ -142,4 +177,19 @@ fn config(stream: &str, filter: &str, bytes_max: i64) -> Value {
         "deny_delete": true,
         "deny_purge": true,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_meshes_are_named_without_this_one_and_streams_of_others() {
+        let mesh = MeshName::new("prdo").unwrap();
+        let streams =
+            ["PLIMSOLL_prod_normal", "PLIMSOLL_prdo_normal", "ORDERS", "PLIMSOLL_a_b_normal"]
+                .map(str::to_owned);
+        assert_eq!(other_meshes(&streams, &mesh), "prod, a_b");
+        assert_eq!(other_meshes(&[], &mesh), "");
+    }
 }

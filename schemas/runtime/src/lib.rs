@@ -1,23 +1,30 @@
 //! What every process of the mesh does the same way, so that an operator learns it once.
 //!
 //! [`settings`] reads one configuration from file, environment and flags; [`exit`] is the table of
-//! exit codes; [`logs`] starts logging, [`signals`] receives Unix signals; [`broker_faults`]
+//! exit codes, [`build`] which build this is; [`logs`] starts logging, [`signals`] receives Unix
+//! signals, [`service_manager`] reports to systemd; [`broker_faults`]
 //! keeps what was wrong with the broker, [`confirm_key`] the key of confirmations; [`http`] is the
 //! HTTP server with limits and protection, [`token`] a secret of its clients, [`trust`] the
-//! authorities that a client accepts; [`page`] writes metrics about the process, [`process`] reads
+//! authorities that a client accepts; [`optional`] reads settings that may be empty,
+//! [`directory`] checks and makes directories that they name;
+//! [`page`] writes metrics about the process, [`process`] reads
 //! what it uses, [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on
 //! samples, nodes or budgets.
 
 pub mod absence;
 pub mod broker_faults;
+pub mod build;
 pub mod confirm_key;
+pub mod directory;
 pub mod exit;
 pub mod http;
 pub mod limits;
 pub mod logs;
+pub mod optional;
 pub mod page;
 pub mod priority;
 pub mod process;
+pub mod service_manager;
 pub mod settings;
 pub mod signals;
 pub mod stdout;

@@ -6,7 +6,10 @@ use std::path::PathBuf;
 use serde::{Deserialize, Deserializer};
 
 /// An address; `None` for an empty text.
-pub(super) fn address_or_none<'de, D: Deserializer<'de>>(
+///
+/// # Errors
+/// When the text is no address.
+pub fn address_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<SocketAddr>, D::Error> {
     let text = String::deserialize(deserializer)?;
@@ -19,7 +22,10 @@ pub(super) fn address_or_none<'de, D: Deserializer<'de>>(
 }
 
 /// A path; `None` for an empty one.
-pub(super) fn path_or_none<'de, D: Deserializer<'de>>(
+///
+/// # Errors
+/// When it is no text.
+pub fn path_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<PathBuf>, D::Error> {
     let path = PathBuf::deserialize(deserializer)?;

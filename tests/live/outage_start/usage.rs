@@ -90,6 +90,10 @@ async fn a_wrong_setting_is_named_with_where_it_was_set_and_exit_code_3() {
         }
     }
     refused(&outcome(NODE, &["--config", "absent.toml"]).await, 3, &["--config absent.toml"]);
+    let spool = ["--check-config", "--spool", "/proc/foo"];
+    refused(&outcome(NODE, &spool).await, 3, &["spool.path", "/proc", "another directory"]);
+    let state = ["--check-config", "--state", "/proc/foo/state"];
+    refused(&outcome(AGGREGATOR, &state).await, 3, &["state.path", "/proc", "another directory"]);
     let set = ["--set", "interval.length_ms=5"];
     refused(&outcome(NODE, &set).await, 3, &["interval.length_ms", "100 and 60000"]);
     refused(&outcome(NODE, &["--set", "log.x=1"]).await, 3, &["--set", "unknown key", "log.x"]);
@@ -142,7 +146,9 @@ async fn every_program_prints_its_usage_its_exit_codes_and_its_version() {
             assert!(help.stdout.contains(part), "{name}: {part} is not in {}", help.stdout);
         }
         let version = outcome(name, &["--version"]).await;
-        let printed = format!("{name} {}\n", env!("CARGO_PKG_VERSION"));
+        // The example job depends on nothing that knows the commit.
+        let commit = if name == "plimsoll-workload" { "" } else { " (commit unknown)" };
+        let printed = format!("{name} {}{commit}\n", env!("CARGO_PKG_VERSION"));
         assert_eq!((version.code, version.stdout), (Some(0), printed), "{name}");
         let wrong = outcome(name, &["--no-such-flag"]).await;
         assert_eq!(wrong.code, Some(2), "{wrong:?}");

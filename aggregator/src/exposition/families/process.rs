@@ -1,13 +1,19 @@
 //! CPU, memory and file handles of this process, under the names that every client library uses,
 //! and the restarts of its tasks.
 
-use plimsoll_runtime::process;
+use plimsoll_runtime::{build, process};
 use prometheus::proto::MetricType;
 
 use crate::core::view::View;
 use crate::exposition::writer::{Family, NONE, Value, Writer};
 
 pub(super) fn write(writer: &mut Writer, view: &View) {
+    let family = Family::gauge("plimsoll_aggregator_build_info", build::HELP);
+    writer.family(family, |rows| {
+        let [version, commit] = build::LABELS;
+        let labels = rows.labels([(version, build::VERSION), (commit, build::COMMIT)]);
+        rows.add(&[&labels], Value::Count(1));
+    });
     let help = "Restarts of tasks and threads that ended or panicked, by task";
     let restarts = view.own.task_restarts.iter().map(|(task, n)| (*task, Value::Count(*n)));
     let family = Family::counter("plimsoll_aggregator_task_restarts_total", help);

@@ -18,6 +18,7 @@ mod tables;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use plimsoll_runtime::directory;
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
@@ -321,6 +322,7 @@ fn builder() -> Builder {
 
 /// Opens the file, or creates one that only its owner may read.
 fn create(path: &Path) -> Result<Database, DatabaseError> {
+    directory::make_parent(path, directory::PRIVATE)?;
     own(path)?;
     builder().create(path)
 }

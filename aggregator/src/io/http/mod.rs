@@ -48,8 +48,16 @@ struct Handler {
     pages: Arc<Pages>,
 }
 
-/// The routes, and the queue on which their queries arrive. The server guards them.
-pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiver<Query>) {
+/// The routes of a server.
+pub struct Routes {
+    /// All of them, for a server that guards them.
+    pub pages: Router,
+    /// Those of probes.
+    pub probes: Router,
+}
+
+/// The routes, and the queue on which their queries arrive.
+pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiver<Query>) {
     let (sender, received) = mpsc::channel(QUERIES_MAX);
     let queries = QuerySender::new(sender);
     let streams = Arc::<Streams>::default();
@@ -61,7 +69,11 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
     let history = history::routes(history);
     let nodes = nodes::routes(queries.clone());
     let stream = stream::routes(queries.clone(), streams);
-    let router = Router::new()
+    let probes = Router::new()
+        .route("/healthz", get(async || probe(true, "alive".to_owned())))
+        .route("/readyz", get(show_readiness))
+        .with_state(queries.clone());
+    let pages = Router::new()
         .route("/metrics", get(show_metrics))
         .route("/metrics/nodes", get(show_nodes))
         .route("/metrics/summary", get(show_summary))
@@ -70,9 +82,8 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .route("/api/v1/backpressure", get(show_backpressure))
         .route("/api/v1/events", get(show_events))
         .route("/api/v1/alerts/undeliverable", get(show_undeliverable))
-        .route("/healthz", get(async || probe(true, "alive".to_owned())))
-        .route("/readyz", get(show_readiness))
         .with_state(Handler { queries, pages })
+        .merge(probes.clone())
         .merge(alerts)
         .merge(statistics)
         .merge(history)
@@ -81,7 +92,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Router, mpsc::Receiv
         .merge(page::routes())
         .merge(stream)
         .merge(runs);
-    (router, received)
+    (Routes { pages, probes }, received)
 }
 
 impl Handler {
@@ -154,8 +165,8 @@ async fn show_undeliverable(State(handler): State<Handler>) -> Response {
     undeliverable.map_or_else(ending, |undeliverable| Json(undeliverable).into_response())
 }
 
-async fn show_readiness(State(handler): State<Handler>) -> Response {
-    let Some(readiness) = handler.queries.send(Query::Readiness).await else { return ending() };
+async fn show_readiness(State(queries): State<QuerySender>) -> Response {
+    let Some(readiness) = queries.send(Query::Readiness).await else { return ending() };
     let Readiness { broker, connect_error, denied, past_is_read, pending } = readiness;
     match (broker, past_is_read, denied) {
         ("disconnected", ..) => {

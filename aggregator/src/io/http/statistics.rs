@@ -124,7 +124,7 @@ mod tests {
             (
                 &[named, ("node", "a b")],
                 "node is \"a b\"; it must be a name: node name holds ' '; allowed are letters, \
-                 digits, '_' and '-'",
+                 digits and '_.-'",
             ),
             (&[("operation", "")], "operation is \"\"; it must be a name: operation is empty"),
         ];

@@ -15,6 +15,7 @@ use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use crate::limits::STORE_CACHE_BYTES;
+use plimsoll_runtime::directory;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 use redb::{
@@ -227,6 +228,7 @@ fn builder() -> Builder {
 
 /// Opens the file, or creates one that only its owner may read.
 fn create(path: &Path) -> Result<Database, DatabaseError> {
+    directory::make_parent(path, directory::PRIVATE)?;
     own(path)?;
     builder().create(path)
 }

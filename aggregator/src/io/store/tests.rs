@@ -366,7 +366,7 @@ fn an_unusable_path_is_a_configuration_error() {
     let error = |path: &Path, mesh: &MeshName| {
         Store::open(path, mesh, start().wall).unwrap_err().to_string()
     };
-    for wrong in [dir.path().join("absent").join("state.redb"), dir.path().to_owned()] {
+    for wrong in [PathBuf::from("/proc/absent/state.redb"), dir.path().to_owned()] {
         let error = error(&wrong, &mesh());
         assert!(error.starts_with("state.path: ") && error.contains("directory"), "{error}");
     }

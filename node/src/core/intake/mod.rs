@@ -14,6 +14,7 @@ mod clients;
 mod events;
 pub mod glob;
 mod jobs;
+mod line_warnings;
 pub mod lines;
 pub mod otlp;
 pub mod points;
@@ -39,6 +40,8 @@ use super::loss::SOCKET;
 use clients::{ClientId, Clients};
 use events::OpenEvents;
 use jobs::Jobs;
+use line_warnings::LineWarnings;
+pub use line_warnings::RejectedInput;
 use lines::Sequence;
 use otlp::{Encoding, Malformed, Otlp, OtlpStats, Outcome, Signal};
 use points::Point;
@@ -57,6 +60,7 @@ pub(super) struct Intake {
     events: OpenEvents,
     pages: Pages,
     otlp: Otlp,
+    warnings: LineWarnings,
     input: InputStats,
 }
 
@@ -99,6 +103,7 @@ impl Intake {
             clients: Clients::default(),
             jobs: Jobs::default(),
             events: OpenEvents::default(),
+            warnings: LineWarnings::default(),
             input: InputStats::default(),
         }
     }
@@ -107,7 +112,7 @@ impl Intake {
     pub(super) fn on_datagram(&mut self, now: Wall, datagram: &[u8]) {
         self.input.datagrams += 1;
         if datagram.len() > DATAGRAM_BYTES_MAX {
-            return self.recorder.reject(Reject::Truncated);
+            return self.reject(Reject::Truncated, datagram);
         }
         let mut rest = datagram;
         if rest.starts_with(Sequence::PREFIX) {
@@ -115,7 +120,7 @@ impl Intake {
             match self.on_sequence(trimmed(line)) {
                 Ok(()) => {}
                 Err(Reject::Duplicate) => return self.recorder.reject(Reject::Duplicate),
-                Err(reason) => self.recorder.reject(reason),
+                Err(reason) => self.reject(reason, line),
             }
         }
         while !rest.is_empty() {
@@ -157,12 +162,23 @@ impl Intake {
             _ => lines::parse(line).and_then(|line| self.recorder.on_line(now, line)),
         };
         if let Err(reason) = outcome {
-            self.recorder.reject(match reason {
+            let reason = match reason {
                 Reject::TooLong => reason,
                 _ if str::from_utf8(line).is_err() => Reject::Encoding,
                 _ => reason,
-            });
+            };
+            self.reject(reason, line);
         }
+    }
+
+    fn reject(&mut self, reason: Reject, input: &[u8]) {
+        self.recorder.reject(reason);
+        self.warnings.on_rejected(reason.as_str(), input);
+    }
+
+    /// Warnings about rejected lines for the operator, at doubling counts of each reason.
+    pub(super) fn take_line_warnings(&mut self) -> impl Iterator<Item = RejectedInput> + use<> {
+        self.warnings.take()
     }
 
     fn on_event(&mut self, now: Wall, line: &[u8]) -> Result<(), Reject> {

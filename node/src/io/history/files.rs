@@ -4,11 +4,12 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use plimsoll_runtime::directory;
 use plimsoll_schemas::time::Wall;
 
 use super::error::HistoryError;
 use crate::core::history::{HistoryBounds, Record, SEGMENT_BEGIN, Segment, Segments, scan};
-use crate::io::private_file::{make_dir, open_to_write};
+use crate::io::private_file::open_to_write;
 
 const OPEN: &str = "open.segment";
 const UNREADABLE: &str = "unreadable.segment";
@@ -48,7 +49,7 @@ pub(super) struct Files {
 impl Files {
     /// Opens a directory. What a crash left open is closed, up to the last whole record.
     pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
-        make_dir(dir)?;
+        directory::make(dir, directory::PRIVATE)?;
         let lock = lock(dir.join(LOCK))?;
         let mut found = Vec::new();
         for entry in fs::read_dir(dir)? {

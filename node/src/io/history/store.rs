@@ -49,7 +49,7 @@ impl Store {
         clock: Clock,
         stats: SharedStats,
     ) -> Self {
-        let dir = dir.join(identity.node.as_str());
+        let dir = dir.join(identity.node.token().to_string());
         Self {
             dir,
             identity,

@@ -19,6 +19,7 @@ use plimsoll_runtime::limits::QUERIES_MAX;
 use plimsoll_runtime::supervision::Supervisor;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::config::Http;
 use crate::core::outbox::BreakerState;
 pub use own::AgentStats;
 
@@ -28,21 +29,25 @@ pub type StatsQuery = oneshot::Sender<AgentStats>;
 /// The server of the pages, or none, and the queue of requests that it sends to the driver.
 pub struct Pages {
     server: Option<Server>,
+    /// For probes alone.
+    health: Option<Server>,
     queries: mpsc::Receiver<StatsQuery>,
 }
 
 impl Pages {
-    /// Serves the pages on `address`; without one there are none.
+    /// Serves the pages and probes on the addresses of `settings`; without one there are none.
     ///
     /// # Errors
     /// When the address cannot be bound.
     pub async fn start(
-        address: Option<SocketAddr>,
+        settings: &Http,
         protection: &Protection,
         supervisor: &Supervisor,
     ) -> Result<Self, ListenError> {
         let (sender, queries) = mpsc::channel(QUERIES_MAX);
-        let server = match address {
+        let (address, asked) = (settings.health_address, probes(sender.clone()));
+        let health = Server::start_for_probes(address, asked, supervisor).await?;
+        let server = match settings.address {
             Some(address) => {
                 let routes = routes(sender);
                 let key = "http.address";
@@ -52,7 +57,7 @@ impl Pages {
             }
             None => None,
         };
-        Ok(Self { server, queries })
+        Ok(Self { server, health, queries })
     }
 
     /// Bound address of the pages.
@@ -76,15 +81,19 @@ impl Pages {
     /// server.
     pub async fn end(self) {
         drop(self.queries);
-        if let Some(server) = self.server {
+        for server in [self.server, self.health].into_iter().flatten() {
             server.end().await;
         }
     }
 }
 
 fn routes(sender: mpsc::Sender<StatsQuery>) -> Router {
+    let pages = Router::new().route("/metrics", get(show_metrics)).with_state(sender.clone());
+    pages.merge(probes(sender))
+}
+
+fn probes(sender: mpsc::Sender<StatsQuery>) -> Router {
     Router::new()
-        .route("/metrics", get(show_metrics))
         .route("/healthz", get(async || probe(true, "alive".to_owned())))
         .route("/readyz", get(show_readiness))
         .with_state(sender)

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_runtime::broker_faults::BrokerFaults;
+use plimsoll_runtime::build;
 use plimsoll_runtime::http as server;
 use plimsoll_runtime::page::{Family, Page};
 use plimsoll_schemas::ids::Operation;
@@ -42,6 +43,8 @@ pub struct AgentStats {
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 pub(super) fn page(stats: &AgentStats) -> String {
     let (page, status) = (Page::default(), &stats.status);
+    let (name, help, labels) = ("plimsoll_agent_build_info", build::HELP, &build::LABELS);
+    page.gauges(Family { name, help, labels }, [(&[build::VERSION, build::COMMIT][..], 1.0)]);
     add_samples(&page, status);
     add_limits(&page, &status.limits);
     ingest::add(&page, &status.intake);

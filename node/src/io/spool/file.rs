@@ -9,13 +9,14 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use crate::limits::SPOOL_BYTES_MAX;
+use plimsoll_runtime::directory;
 use plimsoll_schemas::time::{Now, Wall};
 
 use super::error::{Quarantined, SpoolError, WriteFailure};
 use crate::core::Identity;
 use crate::core::spool::Batch;
 use crate::core::spool::{RecoveredMessages, UnusableFile, recover};
-use crate::io::private_file::{make_dir, open_to_write};
+use crate::io::private_file::open_to_write;
 
 /// Names the machine's present run.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -54,7 +55,7 @@ impl SpoolFile {
             let path = path.to_owned();
             move |source| SpoolError::Inaccessible { path, source }
         };
-        make_dir(dir).map_err(at(dir))?;
+        directory::make(dir, directory::PRIVATE).map_err(at(dir))?;
         let path = dir.join(format!("{}.spool", identity.node));
         let new_path = dir.join(format!("{}.spool.new", identity.node));
         let lock = lock(dir.join(format!("{}.lock", identity.node)))?;
@@ -127,7 +128,7 @@ impl SpoolFile {
     }
 
     fn replace(&mut self, bytes: &[u8]) -> io::Result<()> {
-        make_dir(&self.dir)?;
+        directory::make(&self.dir, directory::PRIVATE)?;
         let mut file =
             open_to_write(&self.new_path, OpenOptions::new().create(true).truncate(true))?;
         file.write_all(bytes)?;

@@ -124,6 +124,24 @@ impl Server {
         Ok(Self { address, table, refused, exposure, end, task })
     }
 
+    /// Serves these routes on `http.health_address`, if it is set, in the clear and to anyone: where
+    /// the pages listen on loopback or need a certificate, a kubelet cannot ask them. They must be
+    /// `/healthz` and `/readyz`, which show nothing but the state of the process.
+    ///
+    /// DESIGN S63.
+    ///
+    /// # Errors
+    /// When the address cannot be bound.
+    pub async fn start_for_probes(
+        address: Option<SocketAddr>,
+        probes: Router,
+        supervisor: &Supervisor,
+    ) -> Result<Option<Self>, ListenError> {
+        let Some(address) = address else { return Ok(None) };
+        let (key, protection) = ("http.health_address", Protection::default());
+        Self::start(key, address, &protection, probes, supervisor).await.map(Some)
+    }
+
     /// The bound address.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
