@@ -124,8 +124,8 @@ impl Server {
         Ok(Self { address, table, refused, exposure, end, task })
     }
 
-    /// Serves these routes on `http.health_address`, if it is set, in the clear and to anyone: where
-    /// the pages listen on loopback or need a certificate, a kubelet cannot ask them. They must be
+    /// Serves these routes on `http.health_address`, if it is set, in the clear and to anyone: a
+    /// kubelet cannot ask pages that listen on loopback or need a certificate. They must be
     /// `/healthz` and `/readyz`, which show nothing but the state of the process.
     ///
     /// DESIGN S63.
