@@ -1,8 +1,8 @@
 //! Names and numbers that identify things, each checked once, where it enters.
 //!
 //! A [`NodeName`] has one way to be written as a token of a NATS subject; an [`Operation`] is safe
-//! as a metric label and as a DogStatsD name. Neither can hold a blank, a wildcard, or a control character, so
-//! nothing downstream has to escape them.
+//! as a metric label and as a DogStatsD name. Neither can hold a blank, a wildcard, or a control
+//! character, so nothing downstream has to escape them.
 
 use std::borrow::Borrow;
 use std::fmt;
