@@ -1,0 +1,238 @@
+"""The pods of deploy/k8s with our programs: from the secrets that `deploy/k8s/secrets` makes to samples at
+the aggregator, without Kubernetes. `PLIMSOLL_PROGRAMS` names the folder of the programs.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import ssl
+import subprocess
+import tempfile
+import unittest
+
+import containers
+import yaml
+from containers import until
+from manifests import FOLDER, PROGRAMS, find, kubectl, pods_of, render
+from test_manifests import SECRETS
+
+# As cloud machines are called.
+MACHINE = "ip-10-0-0-1.ec2.internal"
+# What both example jobs send.
+SAMPLES = 200
+AGGREGATOR = "plimsoll-aggregator.plimsoll.svc"
+# Flags of the operator's command, and what `deploy/k8s/secrets` made for them.
+ACCESS = {"ca": "ca.pem", "token": "reader.token"}
+
+
+class Pods(unittest.TestCase):
+    """A cluster of one machine."""
+
+    maxDiff = None
+    of_broker = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.programs = containers.programs()
+        cls.exits = contextlib.ExitStack()
+        cls.addClassCleanup(cls.exits.close)
+        folder = cls.exits.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-pods-"))
+        cls.folder = pathlib.Path(folder)
+        # Users of containers pass through it to the volumes.
+        cls.folder.chmod(0o755)
+        cls.secrets_folder = cls.folder / "secrets"
+        cls.secrets = cls.make_secrets(MACHINE)
+        cls.docs = render("base") + render("jobs")
+        names = ["nats.plimsoll.svc"]
+        cls.cluster = containers.Cluster(folder, cls.programs, cls.docs + cls.secrets, names)
+        cls.exits.callback(cls.cluster.end)
+        cls.exits.enter_context(containers.network())
+        cls.start_broker()
+        cls.aggregator = cls.start_aggregator()
+
+    @classmethod
+    def make_secrets(cls, *machines):
+        command = [FOLDER / "secrets", cls.secrets_folder, "--jobs", "train", *machines]
+        names = {"PLIMSOLL": str(cls.programs / "plimsoll"), "KUBECTL": str(kubectl())}
+        made = subprocess.run(
+            command, env={**os.environ, **names}, check=True, capture_output=True, text=True
+        )
+        return list(yaml.safe_load_all(made.stdout))
+
+    @classmethod
+    def start_broker(cls):
+        """One server with the configuration that the chart makes of nats-values.yaml, as far as it
+        matters for one."""
+        values = yaml.safe_load((FOLDER / "nats-values.yaml").read_text())["config"]
+        for secret, path in (("nats-tls", "nats-certs/nats"), ("nats-users", "nats-users")):
+            files = cls.cluster.data["Secret", "plimsoll", secret]
+            cls.of_broker[secret] = containers.Files(cls.folder / "etc" / path, files, 0o644, 0)
+        certificates = cls.folder / "etc/nats-certs/nats"
+        config = cls.folder / "etc/nats-config/nats.conf"
+        config.parent.mkdir()
+        config.write_text(
+            f"port: 4222\njetstream {{ store_dir: {cls.folder}/streams }}\n"
+            f"tls {{ cert_file: {certificates}/tls.crt, key_file: {certificates}/tls.key\n"
+            f"timeout: {values['nats']['tls']['merge']['timeout']} }}\n"
+            f"include {values['merge']['zz$include']};\n"
+        )
+        server = os.environ.get("PLIMSOLL_NATS_SERVER") or shutil.which(
+            "nats-server", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
+        )
+        with open(cls.folder / "nats.log", "wb") as log:
+            command = [server, "--config", config]
+            cls.broker = subprocess.Popen(command, stdout=log, stderr=log)
+        cls.exits.callback(cls.broker.wait)
+        cls.exits.callback(cls.broker.kill)
+
+    @classmethod
+    def start_aggregator(cls):
+        workload = find(cls.docs, "StatefulSet", "plimsoll-aggregator")
+        pod = cls.cluster.pod(workload, "plimsoll-aggregator-0")
+        pod.start("aggregator")
+        cls.wait("the aggregator is ready", lambda: containers.status(9910, "/readyz") == 200)
+        return pod
+
+    @classmethod
+    def wait(cls, what, ready):
+        """Waits; an error has the logs."""
+        try:
+            return until(what, 30, ready)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{cls.cluster.logs()}") from None
+
+    def page(self, path):
+        """A page of the aggregator, as a reader with its token and the mesh's authority gets it."""
+        context = ssl.create_default_context(cafile=self.secrets_folder / "ca.pem")
+        token = (self.secrets_folder / "reader.token").read_text().strip()
+        with contextlib.closing(http.client.HTTPSConnection("127.0.0.1", 9900)) as connection:
+            connection.connect = lambda: None
+            plain = containers.socket.create_connection(("127.0.0.1", 9900), 10)
+            connection.sock = context.wrap_socket(plain, server_hostname=AGGREGATOR)
+            headers = {"Authorization": f"Bearer {token}", "Host": f"{AGGREGATOR}:9900"}
+            connection.request("GET", path, headers=headers)
+            response = connection.getresponse()
+            body = response.read()
+        if response.status != 200:
+            raise ValueError(f"{path}: {response.status} {body!r}")
+        return json.loads(body)
+
+    def merged(self, node):
+        """The row of a node that has left with all samples of a job merged."""
+
+        def row():
+            found = self.page(f"/api/v1/nodes/{node}")["status"]
+            left = found["presence"] == "left" and found["samples"]["jobs"] == SAMPLES
+            return found if left else None
+
+        found = self.wait(f"{node} has left, and {SAMPLES} samples are merged", row)
+        self.assertEqual(found["ledger"]["recorded"], found["ledger"]["merged"])
+        return found
+
+    def test_secrets_are_those_that_the_resources_refer_to(self):
+        made = {doc["metadata"]["name"]: set(doc["data"]) for doc in self.secrets}
+        wanted = {**SECRETS, "plimsoll-node-keys": {f"node-{MACHINE}.nk"}}
+        self.assertEqual({name: made[name] for name in wanted}, wanted)
+
+    def test_secrets_stay_when_a_machine_is_added(self):
+        after = {doc["metadata"]["name"]: doc["data"] for doc in self.make_secrets(MACHINE, "m-2")}
+        for doc in self.secrets:
+            name, data = doc["metadata"]["name"], doc["data"]
+            if name != "nats-users":
+                self.assertEqual(data, {key: after[name][key] for key in data}, name)
+        self.assertIn("node-m-2.nk", after["plimsoll-node-keys"])
+
+    def test_every_container_accepts_its_settings(self):
+        checked = 0
+        for *_, doc, spec in pods_of(self.docs):
+            pod = None
+            for container in [*spec.get("initContainers", []), *spec["containers"]]:
+                program = container["image"].split(":")[0]
+                if program not in PROGRAMS or "command" in container:
+                    continue
+                if pod is None:
+                    pod = self.cluster.pod(doc, f"check-{doc['metadata']['name']}", MACHINE)
+                    if "initContainers" in spec and doc["kind"] == "DaemonSet":
+                        self.assertEqual(pod.run("folders"), (0, ""))
+                code, text = pod.run(container["name"], "--check-config")
+                self.assertEqual(code, 0, text)
+                checked += 1
+        self.assertEqual(checked, 3)
+
+    def test_a_setting_that_does_not_exist_is_refused(self):
+        pod = self.cluster.pod(find(self.docs, "DaemonSet", "plimsoll-node"), "wrong", MACHINE)
+        code, text = pod.run("node", "--set", "bus.ulr=x", "--check-config")
+        self.assertEqual(code, 3, text)
+        self.assertIn("ulr", text)
+
+    def test_a_job_reaches_the_fleet_through_the_node_of_its_machine(self):
+        node = self.cluster.pod(find(self.docs, "DaemonSet", "plimsoll-node"), "node-x1", MACHINE)
+        code, text = node.run("folders")
+        self.assertEqual((code, text), (0, ""))
+        for folder in ("run/plimsoll", "var/lib/plimsoll"):
+            self.assertEqual((self.cluster.folder / "machine" / folder).stat().st_uid, 65532)
+        node.start("node")
+        self.wait("the node is alive", lambda: containers.status(9911, "/healthz") == 200)
+        self.wait("the node is ready", lambda: containers.status(9911, "/readyz") == 200)
+        job = self.cluster.pod(find(self.docs, "Job", "train-on-machine"), "train-a", MACHINE)
+        self.assertEqual(job.start_job("train").wait(30), 0, self.cluster.logs())
+        self.assertEqual(node.end("node"), 0, self.cluster.logs())
+        self.merged(MACHINE)
+
+    def test_a_node_beside_a_job_proves_its_last_samples(self):
+        job = find(self.docs, "Job", "train-with-sidecar")
+        pod = self.cluster.pod(job, "train-with-sidecar-x7k2p", MACHINE)
+        pod.start("node")
+        # What the kubelet waits for before it starts the job.
+        self.wait("the node is alive", lambda: containers.status(9911, "/healthz") == 200)
+        self.assertEqual(pod.start_job("train").wait(30), 0, self.cluster.logs())
+        # At once, as the kubelet does: the open interval has samples.
+        self.assertEqual(pod.end("node"), 0, self.cluster.logs())
+        row = self.merged("train-with-sidecar-x7k2p")
+        labels = {"namespace": "train", "pod": "train-with-sidecar-x7k2p", "machine": MACHINE}
+        self.assertEqual(row["labels"], labels)
+
+    def test_the_key_of_a_machine_may_come_after_its_node(self):
+        pod = self.cluster.pod(find(self.docs, "DaemonSet", "plimsoll-node"), "node-x9", "m-9")
+        self.assertEqual(pod.run("folders"), (0, ""))
+        code, text = pod.run("node")
+        self.assertEqual(code, 3, text)
+        self.assertIn("/etc/plimsoll/keys/node-m-9.nk", text)
+        made = {doc["metadata"]["name"]: doc["data"] for doc in self.make_secrets(MACHINE, "m-9")}
+        of = lambda name: containers.decoded(made[name])  # noqa: E731
+        self.of_broker["nats-users"].replace(of("nats-users"))
+        self.broker.send_signal(signal.SIGHUP)
+        pod.files["keys"].replace(of("plimsoll-node-keys"))
+        # As the kubelet does when a container has ended.
+        pod.start("node")
+        self.wait("the node is ready", lambda: containers.status(9911, "/readyz") == 200)
+        self.assertEqual(pod.end("node"), 0, self.cluster.logs())
+
+    def test_the_operator_reads_the_pages_over_a_forwarded_port(self):
+        files = [f"--{kind}-file={self.secrets_folder / name}" for kind, name in ACCESS.items()]
+        command = [
+            self.programs / "plimsoll",
+            "top",
+            "--once",
+            "--url",
+            "https://localhost:9900",
+            *files,
+        ]
+        shown = subprocess.run(command, check=False, capture_output=True, text=True)
+        self.assertEqual((shown.returncode, shown.stderr), (0, ""))
+        self.assertIn("mesh default", shown.stdout)
+
+    def test_rules_are_read_again_when_their_config_map_changes(self):
+        budget = b'[[budget]]\nname = "b"\noperation = "b"\nquantile = 0.5\nlimit = "1s"\nwindow = "1m"\n'
+        names = lambda: {row["budget"] for row in self.page("/metrics/summary")["budgets"]}  # noqa: E731
+        self.assertNotIn("b", names())
+        self.aggregator.files["rules"].replace({"rules.toml": budget})
+        self.wait("the budget is there", lambda: "b" in names())
+
+
+if __name__ == "__main__":
+    unittest.main()
