@@ -5,7 +5,7 @@
 use crate::ids::{MeshName, NodeName};
 use crate::subject::{
     Lane, PREFIX, alert_filter, alert_stream, answer_subject, ask_subject, confirm_subject,
-    dead_stream, dead_subject, lane_filter, lane_stream,
+    dead_stream, dead_subject, lane_filter, lane_stream, silences_subject,
 };
 
 /// A user of the broker.
@@ -71,7 +71,8 @@ fn of_node(mesh: &MeshName, node: &NodeName) -> Permissions {
 
 fn of_aggregator(mesh: &MeshName, creates_streams: bool) -> Permissions {
     let every = |kind: &str| format!("{PREFIX}.{mesh}.{kind}.*");
-    let mut publish = vec![alert_filter(mesh), every("confirm"), every("ask")];
+    let silences = silences_subject(mesh);
+    let mut publish = vec![alert_filter(mesh), every("confirm"), every("ask"), silences.clone()];
     let lanes = Lane::ALL.map(|lane| lane_stream(mesh, lane));
     for stream in &lanes {
         publish.extend([
@@ -93,7 +94,7 @@ fn of_aggregator(mesh: &MeshName, creates_streams: bool) -> Permissions {
     publish.push("$JS.API.INFO".to_owned());
     let lanes = Lane::ALL.map(|lane| lane_filter(mesh, lane));
     let answers = format!("{PREFIX}.{mesh}.answer.*.*");
-    Permissions { publish, subscribe: lanes.into_iter().chain([answers]).collect() }
+    Permissions { publish, subscribe: lanes.into_iter().chain([answers, silences]).collect() }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 //! plimsoll.v1.<mesh>.alert.undeliverable        notifications given up: aggregator -> anyone
 //! plimsoll.v1.<mesh>.confirm.<node>           what is stored: aggregator -> node
 //! plimsoll.v1.<mesh>.dead.<node>              what no broker takes: node -> anyone
+//! plimsoll.v1.<mesh>.silences                 silences: aggregator -> other aggregators
 //! plimsoll.v1.<mesh>.ask.<node>               requests of its history: aggregator -> node
 //! plimsoll.v1.<mesh>.answer.<node>.<asker>    responses to them: node -> one aggregator
 //! ```
@@ -184,6 +185,12 @@ pub fn undeliverable_subject(mesh: &MeshName) -> String {
 #[must_use]
 pub fn confirm_subject(mesh: &MeshName, node: &NodeName) -> String {
     format!("{PREFIX}.{mesh}.confirm.{}", node.token())
+}
+
+/// Where aggregators report their silences to each other; no stream stores them.
+#[must_use]
+pub fn silences_subject(mesh: &MeshName) -> String {
+    format!("{PREFIX}.{mesh}.silences")
 }
 
 /// Where aggregators request a node's own history; no stream stores it.

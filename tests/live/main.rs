@@ -32,6 +32,7 @@ mod restart;
 mod runs;
 mod scrape;
 mod service;
+mod shared_silences;
 mod simulation;
 mod top;
 mod trust;

@@ -25,13 +25,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::ids::{MeshName, NodeName, RuleName};
+use plimsoll_schemas::ids::{AggregatorName, MeshName, NodeName, RuleName};
 use plimsoll_schemas::own_operations::NOTIFICATION_DELIVERY;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::RunRow;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos};
 use plimsoll_schemas::transport::{BusEvent, Delivered, Refusal, Ticket};
+use plimsoll_schemas::wire::silences::SharedSilences;
 
 use alerting::{
     AlertCommand, Alerting, AlertsRecord, Answer, CommandError, CommandResult, Dashboard,
@@ -383,6 +384,27 @@ impl Core {
     ) -> Result<CommandResult, CommandError> {
         let (alerting, situation) = self.alerting();
         alerting.on_command(now, command, situation)
+    }
+
+    /// From now on silences are shared with other aggregators, as those of `own`.
+    pub fn share_silences(&mut self, own: AggregatorName) {
+        self.alerting.share_silences(own);
+    }
+
+    /// What other aggregators should know of silences, and a number that changes with it.
+    #[must_use]
+    pub fn shared_silences(&self) -> (u64, Option<SharedSilences>) {
+        self.alerting.shared_silences()
+    }
+
+    /// Takes over what another aggregator knows of silences.
+    pub fn on_shared_silences(&mut self, now: Wall, shared: SharedSilences) {
+        self.alerting.on_shared_silences(now, shared);
+    }
+
+    /// Counts a report of another aggregator that is not one.
+    pub fn on_shared_silences_refused(&mut self, reason: &'static str) {
+        self.alerting.on_shared_silences_refused(reason);
     }
 
     /// Begins or stops a run for a client.

@@ -28,6 +28,16 @@ impl Issuer {
         Ok(Self { mesh, name: config.confirm.name()?, key: config.confirm.key()?, latest })
     }
 
+    /// The name of this aggregator.
+    pub(super) fn name(&self) -> &AggregatorName {
+        &self.name
+    }
+
+    /// The key, if there is one.
+    pub(super) fn key(&self) -> Option<&ConfirmKeyFile> {
+        self.key.as_ref()
+    }
+
     /// Reads the key again if its file has changed.
     pub(super) fn refresh(&mut self, now: Mono) {
         if let Some(file) = &mut self.key {

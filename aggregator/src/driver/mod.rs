@@ -17,16 +17,19 @@ mod orders;
 mod read_views;
 mod regressions;
 mod rule_reload;
+mod shared_silences;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{MESSAGES_A_TURN_MAX, TURN_MAX};
+use bytes::Bytes;
 use plimsoll_bus::{Bus, BusEvent, Cursor, CursorEvent, UnacknowledgedMessage};
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::{ListenError, Server};
 use plimsoll_runtime::service_manager::ServiceManager;
+use plimsoll_runtime::settings::is_identified;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_schemas::ids::{MeshName, RuleName};
@@ -57,6 +60,7 @@ use notifications::Notifications;
 use read_views::ReadViews;
 use regressions::Regressions;
 use rule_reload::RuleReload;
+use shared_silences::SharedSilences;
 
 /// Wait at the end for notifications that are not acknowledged yet.
 const NOTIFICATION_WAIT: Duration = Duration::from_secs(2);
@@ -85,6 +89,8 @@ struct Driver {
     checkpointer: Checkpointer,
     confirmations: Confirmations,
     issuer: Issuer,
+    /// Silences of other aggregators, if they are shared.
+    shared_silences: Option<SharedSilences>,
     notifications: Notifications,
     rules: RuleReload,
     views: ReadViews,
@@ -157,9 +163,14 @@ impl Driver {
         let dashboard = dashboard.map_err(fail(Exit::Configuration))?;
         let core = core.linking(dashboard, RunbookPage::at(&page_url));
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
-        let core = core.with_receivers(clock.now(), receivers, clock.now().wall.0);
+        let are_silences_shared = issuer.key().is_some() || is_identified(&bus_config);
+        let mut core = core.with_receivers(clock.now(), receivers, clock.now().wall.0);
         let broker =
             Broker::connect(bus_config, clock.now().mono).map_err(fail(Exit::Configuration))?;
+        let shared_silences = are_silences_shared.then(|| {
+            core.share_silences(issuer.name().clone());
+            SharedSilences::new(config.mesh.clone(), broker.bus().messenger())
+        });
         let notifier = Notifier::start(endpoints, &supervisor);
         Ok(Self {
             mesh: config.mesh.clone(),
@@ -176,6 +187,7 @@ impl Driver {
             regressions: Regressions::default(),
             clock,
             core,
+            shared_silences,
             asker: Asker::new(config.mesh.clone(), broker.bus().messenger()),
             broker,
             checkpointer,
@@ -212,6 +224,7 @@ impl Driver {
                 self.core.on_answer(self.clock.now(), &name, answer);
             }
             Some(query) = self.queries.recv() => self.on_query(query),
+            report = shared_silences(&mut self.shared_silences) => self.on_silences(&report),
             event = self.lanes.next(lags) => match event {
                 Some((lane, event)) => self.on_lanes(lane, event),
                 None => self.fail("the reader of a lane"),
@@ -227,6 +240,11 @@ impl Driver {
         self.regressions.start_if_due(now, self.core.rules(), reader);
         self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
         self.confirm(now);
+        if let Some(shared) = &mut self.shared_silences
+            && self.broker.is_connected()
+        {
+            shared.send(&self.core, now.mono, self.issuer.key());
+        }
         self.notifications.send(&mut self.core, &self.broker, now);
         self.on_ready();
         self.views.drop_stale(now.mono);
@@ -241,7 +259,7 @@ impl Driver {
         self.checkpointer.finish(&mut self.core, (now.mono, now.wall), CHECKPOINT_WAIT).await;
         self.confirm(Now { mono: Mono(u64::MAX), ..now });
         self.notifications.end().await;
-        drop(self.asker);
+        drop((self.asker, self.shared_silences));
         // A broker that does not answer is not waited for: its streams hold what counts.
         if tokio::time::timeout(CLOSE_WAIT, self.broker.close()).await.is_err() {
             tracing::warn!("broker connection not closed in time");
@@ -260,6 +278,7 @@ impl Driver {
             self.confirmations.deadline(more_confirmations),
             self.views.deadline(),
             self.core.next_post_at(),
+            self.shared_silences.as_ref().map(SharedSilences::deadline),
             self.service_manager.next_deadline(),
             self.ends_at,
         ];
@@ -287,6 +306,13 @@ impl Driver {
         match event {
             Some(event) => self.broker.on_event(&mut self.core, now, &event),
             None => self.fail("the broker connection"),
+        }
+    }
+
+    fn on_silences(&mut self, report: &[u8]) {
+        if let Some(shared) = &self.shared_silences {
+            let now = self.clock.now();
+            shared.on_report(&mut self.core, now, self.issuer.key(), report);
         }
     }
 
@@ -543,6 +569,14 @@ fn cursor(bus: &Bus, core: &Core, lane: Lane) -> Cursor {
     let Position { read, stream_id } = core.position(lane);
     let next = if stream_id.is_some() { read.saturating_add(1) } else { 1 };
     bus.cursor(lane, next, stream_id)
+}
+
+/// The next report of silences; for ever none if they are not shared.
+async fn shared_silences(shared: &mut Option<SharedSilences>) -> Bytes {
+    match shared {
+        Some(shared) => shared.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 #[cfg(test)]

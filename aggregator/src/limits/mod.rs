@@ -125,6 +125,8 @@ pub const DECODED_APART_MIN: usize = 8;
 /// Bytes from which on a batch is, however few its messages: decoding them takes a tenth of a
 /// millisecond, for which all sockets would wait.
 pub const DECODED_APART_BYTES_MIN: usize = 64 * 1024;
+/// Time between two reports of silences to other aggregators without a change.
+pub const SILENCES_REPORTED_EVERY: Duration = Duration::from_secs(10);
 /// Confirmations sent at once; below [`plimsoll_bus::limits::SUBSCRIPTION_MESSAGES_MAX`], which a
 /// connection that subscribes for many nodes can buffer.
 pub const CONFIRMATIONS_AT_ONCE_MAX: usize = 256;

@@ -99,6 +99,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_notification_posts_total",
         "plimsoll_notifications_suppressed_total",
         "plimsoll_operation_approximate",
+        "plimsoll_shared_silences_refused_total",
         "process_start_time_seconds",
         "process_threads",
         "process_virtual_memory_bytes",

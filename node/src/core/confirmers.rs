@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::ids::{AggregatorName, MeshName};
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::confirmation::Confirmation;
-use plimsoll_schemas::wire::signature::{ConfirmKey, SignatureError};
+use plimsoll_schemas::wire::signature::{ConfirmKey, Purpose, SignatureError};
 
 use crate::limits::{CONFIRMERS_MAX, REPLAYS_REFUSED_FOR};
 
@@ -46,7 +46,7 @@ impl Confirmers {
         confirmation: &Confirmation,
     ) -> Result<(), &'static str> {
         let Some(key) = &self.key else { return Ok(()) };
-        key.verify(mesh, payload).map_err(SignatureError::reason)?;
+        key.verify(Purpose::Confirmation, mesh, payload).map_err(SignatureError::reason)?;
         let issue = confirmation.issue.as_ref();
         let issue = issue.ok_or(SignatureError::Unsigned.reason())?;
         // An aggregator whose clock was set back before it started anew is believed after a while.

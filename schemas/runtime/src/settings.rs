@@ -172,6 +172,14 @@ impl Default for BusSettings {
     }
 }
 
+/// Whether the broker can tell this process from others, so that it can limit what each may do.
+#[must_use]
+pub fn is_identified(config: &BusConfig) -> bool {
+    !matches!(config.credentials, Credentials::None)
+        || config.tls.client.is_some()
+        || config.url_has_credentials()
+}
+
 impl BusSettings {
     /// The bus configuration of `user` with this connection name.
     ///
@@ -255,9 +263,7 @@ impl BusSettings {
 
     /// Of a broker that admits everyone, everyone who reaches it can read and forge all messages.
     fn check_open(&self, config: &BusConfig) -> Result<(), String> {
-        let is_identified = !matches!(config.credentials, Credentials::None)
-            || config.tls.client.is_some()
-            || config.url_has_credentials();
+        let is_identified = is_identified(config);
         // Others are answers to a challenge.
         let is_readable =
             matches!(config.credentials, Credentials::Token(_) | Credentials::UserPassword { .. })

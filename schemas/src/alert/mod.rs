@@ -22,7 +22,7 @@ pub use evidence::{
     BurnEvidence, Evidence, GapEvidence, LatencyEvidence, StretchEvidence, ValueEvidence,
 };
 pub use notification::{AlertEndReason, Notification};
-pub use silence::{NamePattern, Silence, SilenceMatch, SilenceRow, SilencesPage};
+pub use silence::{NamePattern, Silence, SilenceMatch, SilenceOrigin, SilenceRow, SilencesPage};
 pub use state::{AlertState, DataStatus};
 
 /// Name of the rule that watches for gaps in nodes' ledger entries.

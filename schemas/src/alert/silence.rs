@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::timestamp;
 use crate::annotations::Severity;
-use crate::ids::IdError;
+use crate::ids::{AggregatorName, IdError};
 use crate::limits::rules::PATTERN_BYTES_MAX;
 use crate::scope::AlertKey;
 use crate::time::Wall;
@@ -50,6 +50,18 @@ pub struct Silence {
     /// End, excluded.
     #[serde(rename = "until_seconds", with = "timestamp")]
     pub until: Wall,
+}
+
+/// Which silence it is, for all aggregators of a mesh.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct SilenceOrigin {
+    /// The aggregator that was asked for it.
+    pub aggregator: AggregatorName,
+    /// Its number there.
+    pub id: u64,
+    /// When it was created there: an aggregator that kept nothing begins its numbers again.
+    #[serde(rename = "created_ns")]
+    pub created: Wall,
 }
 
 /// A silence and its number, which is this aggregator's own.

@@ -55,6 +55,12 @@ pub mod wire {
     pub const CONFIRM_KEY_BYTES: RangeInclusive<usize> = 32..=128;
     /// Bytes of the signature of a confirmation.
     pub const SIGNATURE_BYTES: usize = 32;
+    /// Silences in the report of one aggregator.
+    pub const SHARED_SILENCES_MAX: usize = 256;
+    /// Silences in it that ended before their time.
+    pub const SHARED_SILENCES_ENDED_MAX: usize = 1_024;
+    /// Bytes of it; the fullest takes less than 400 KiB.
+    pub const SHARED_SILENCES_BYTES_MAX: usize = 512 * 1024;
     /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
     pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.

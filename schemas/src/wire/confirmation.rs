@@ -16,7 +16,7 @@ use serde_bytes::ByteArray;
 use super::error::{SCHEMA, WireError};
 use super::messagepack;
 #[cfg(feature = "mesh")]
-use super::signature::ConfirmKey;
+use super::signature::{ConfirmKey, Purpose};
 use crate::histogram::layout::MAX_NS;
 #[cfg(feature = "mesh")]
 use crate::ids::MeshName;
@@ -160,7 +160,7 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
 #[must_use]
 pub fn encode_signed(confirmation: &Confirmation, mesh: &MeshName, key: &ConfirmKey) -> Vec<u8> {
     let mut bytes = encode_with(confirmation, Some(ByteArray::new([0; SIGNATURE_BYTES])));
-    key.sign(mesh, &mut bytes);
+    key.sign(Purpose::Confirmation, mesh, &mut bytes);
     bytes
 }
 
@@ -405,14 +405,17 @@ mod tests {
         let got = Confirmation { issue, ..confirmation(vec![(1, 2)]) };
         let bytes = encode_signed(&got, &mesh, &key);
         assert_eq!(decode(&node(), &bytes), Ok(got.clone()));
-        assert_eq!(key.verify(&mesh, &bytes), Ok(()));
-        assert_eq!(key.verify(&mesh, &encode(&got)), Err(SignatureError::Unsigned));
+        assert_eq!(key.verify(Purpose::Confirmation, &mesh, &bytes), Ok(()));
+        assert_eq!(
+            key.verify(Purpose::Confirmation, &mesh, &encode(&got)),
+            Err(SignatureError::Unsigned)
+        );
         let more = Confirmation { runs: confirmation(vec![(1, 3)]).runs, ..got };
         let signature = &bytes[bytes.len() - SIGNATURE_BYTES..];
         let mut forged = encode_signed(&more, &mesh, &key);
         let place = forged.len() - SIGNATURE_BYTES;
         forged[place..].copy_from_slice(signature);
-        assert_eq!(key.verify(&mesh, &forged), Err(SignatureError::Wrong));
+        assert_eq!(key.verify(Purpose::Confirmation, &mesh, &forged), Err(SignatureError::Wrong));
     }
 
     proptest! {

@@ -17,6 +17,8 @@ mod latency;
 pub(crate) mod messagepack;
 #[cfg(feature = "mesh")]
 pub mod signature;
+#[cfg(feature = "mesh")]
+pub mod silences;
 mod snapshot;
 
 pub use envelope::{

@@ -1,8 +1,9 @@
-//! The signature of a confirmation: HMAC-SHA256 with a key that nodes and aggregators share.
+//! The signature of what aggregators send: HMAC-SHA256 with a key that nodes and aggregators share.
 //!
 //! It is the last field of the map, so that it covers the very bytes before it, whatever fields a
-//! later version puts there; a version without signatures skips it. It also covers the mesh. A
-//! forged confirmation would make a node give up the only copy of a message.
+//! later version puts there; a version without signatures skips it. It also covers the mesh and the
+//! purpose. A forged confirmation would make a node give up the only copy of a message, a forged
+//! silence hide an alert.
 //!
 //! DESIGN S60.
 
@@ -16,8 +17,24 @@ use crate::limits::wire::{CONFIRM_KEY_BYTES, SIGNATURE_BYTES};
 
 /// What stands before it: the field's name, and the length of what follows.
 const MARK: &[u8] = b"\xa9signature\xc4\x20";
-/// No other use of the same key has a text that begins like this.
-const PURPOSE: &[u8] = b"plimsoll confirmation 1\0";
+/// What is signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// A confirmation to a node.
+    Confirmation,
+    /// The silences of one aggregator.
+    Silences,
+}
+
+impl Purpose {
+    /// The begin of the text; no two are alike.
+    const fn begin(self) -> &'static [u8] {
+        match self {
+            Self::Confirmation => b"plimsoll confirmation 1\0",
+            Self::Silences => b"plimsoll silences 1\0",
+        }
+    }
+}
 
 /// The key of confirmations. No log and no error contains it.
 #[derive(Clone)]
@@ -77,28 +94,33 @@ impl ConfirmKey {
     }
 
     /// Puts the signature into bytes that end with an empty one.
-    pub(super) fn sign(&self, mesh: &MeshName, bytes: &mut [u8]) {
+    pub(super) fn sign(&self, purpose: Purpose, mesh: &MeshName, bytes: &mut [u8]) {
         let (signed, place) = bytes.split_at_mut(bytes.len() - SIGNATURE_BYTES);
-        place.copy_from_slice(sign(&self.0, &text(mesh, signed)).as_ref());
+        place.copy_from_slice(sign(&self.0, &text(purpose, mesh, signed)).as_ref());
     }
 
-    /// Checks, in constant time, that an aggregator with this key has signed a confirmation.
+    /// Checks, in constant time, that bytes were signed with this key for this purpose.
     ///
     /// # Errors
     /// When none has.
-    pub fn verify(&self, mesh: &MeshName, bytes: &[u8]) -> Result<(), SignatureError> {
+    pub fn verify(
+        &self,
+        purpose: Purpose,
+        mesh: &MeshName,
+        bytes: &[u8],
+    ) -> Result<(), SignatureError> {
         let (signed, signature) =
             bytes.split_last_chunk::<SIGNATURE_BYTES>().ok_or(SignatureError::Unsigned)?;
         if !signed.ends_with(MARK) {
             return Err(SignatureError::Unsigned);
         }
-        verify(&self.0, &text(mesh, signed), signature).map_err(|_| SignatureError::Wrong)
+        verify(&self.0, &text(purpose, mesh, signed), signature).map_err(|_| SignatureError::Wrong)
     }
 }
 
 /// What is signed. A mesh's name has no byte of 0.
-fn text(mesh: &MeshName, signed: &[u8]) -> Vec<u8> {
-    [PURPOSE, mesh.as_str().as_bytes(), b"\0", signed].concat()
+fn text(purpose: Purpose, mesh: &MeshName, signed: &[u8]) -> Vec<u8> {
+    [purpose.begin(), mesh.as_str().as_bytes(), b"\0", signed].concat()
 }
 
 impl fmt::Debug for ConfirmKey {
@@ -113,6 +135,8 @@ mod tests {
 
     const HEX: &str = "000102030405060708090a0b0c0d0e0f101112131415161718191A1B1C1D1E1F";
 
+    const OF: Purpose = Purpose::Confirmation;
+
     fn key() -> ConfirmKey {
         ConfirmKey::from_hex(HEX).unwrap()
     }
@@ -123,20 +147,22 @@ mod tests {
 
     fn signed() -> Vec<u8> {
         let mut bytes = [b"anything", MARK, &[0; SIGNATURE_BYTES]].concat();
-        key().sign(&mesh("m"), &mut bytes);
+        key().sign(OF, &mesh("m"), &mut bytes);
         bytes
     }
 
     #[test]
     fn a_signature_is_of_one_key_one_mesh_and_each_byte() {
-        assert_eq!(key().verify(&mesh("m"), &signed()), Ok(()));
-        assert_eq!(key().verify(&mesh("n"), &signed()), Err(SignatureError::Wrong));
+        assert_eq!(key().verify(OF, &mesh("m"), &signed()), Ok(()));
+        assert_eq!(key().verify(OF, &mesh("n"), &signed()), Err(SignatureError::Wrong));
+        let other = Purpose::Silences;
+        assert_eq!(key().verify(other, &mesh("m"), &signed()), Err(SignatureError::Wrong));
         let other = ConfirmKey::from_hex(&HEX.replace("00", "ff")).unwrap();
-        assert_eq!(other.verify(&mesh("m"), &signed()), Err(SignatureError::Wrong));
+        assert_eq!(other.verify(OF, &mesh("m"), &signed()), Err(SignatureError::Wrong));
         for at in 0..signed().len() {
             let mut changed = signed();
             changed[at] ^= 1;
-            assert!(key().verify(&mesh("m"), &changed).is_err(), "byte {at}");
+            assert!(key().verify(OF, &mesh("m"), &changed).is_err(), "byte {at}");
         }
     }
 
@@ -144,7 +170,7 @@ mod tests {
     fn what_does_not_end_with_a_signature_is_unsigned() {
         let long = [&signed()[..], b"x"].concat();
         for bytes in [&b""[..], MARK, &[7; 64], &signed()[1..9], &long] {
-            assert_eq!(key().verify(&mesh("m"), bytes), Err(SignatureError::Unsigned));
+            assert_eq!(key().verify(OF, &mesh("m"), bytes), Err(SignatureError::Unsigned));
         }
     }
 

@@ -33,9 +33,10 @@ use plimsoll_schemas::alert::{
     AlertContext, AlertEndReason, AlertKey, AlertRow, AlertState, DataStatus, Evidence, LEDGER_GAP,
     Notification, SilenceRow,
 };
-use plimsoll_schemas::ids::{Labels, MeshName, NodeName, RuleName};
+use plimsoll_schemas::ids::{AggregatorName, Labels, MeshName, NodeName, RuleName};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
+use plimsoll_schemas::wire::silences::SharedSilences;
 use serde::{Deserialize, Serialize};
 
 pub use alert::{AlertEntry, Alerts, Change, Ending, displayed};
@@ -509,6 +510,33 @@ impl Alerting {
         }?;
         self.changed = true;
         Ok(done)
+    }
+
+    /// From now on silences are shared with other aggregators, as those of `own`.
+    pub fn share_silences(&mut self, own: AggregatorName) {
+        self.silences.share_as(own);
+    }
+
+    /// What other aggregators should know of silences, and a number that changes with it.
+    #[must_use]
+    pub fn shared_silences(&self) -> (u64, Option<SharedSilences>) {
+        (self.silences.revision(), self.silences.report())
+    }
+
+    /// Takes over what another aggregator knows of silences.
+    pub fn on_shared_silences(&mut self, now: Wall, shared: SharedSilences) {
+        self.changed |= self.silences.merge(now, shared);
+    }
+
+    /// Counts a report of another aggregator that is not one.
+    pub fn on_shared_silences_refused(&mut self, reason: &'static str) {
+        self.silences.count_refused(reason);
+    }
+
+    /// Reports of other aggregators, or silences in them, that were not taken over, by reason.
+    #[must_use]
+    pub fn shared_silences_refused(&self) -> &BTreeMap<&'static str, u64> {
+        self.silences.refused()
     }
 
     /// All active alerts that a query matches, the worst first.

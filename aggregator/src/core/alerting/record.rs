@@ -13,7 +13,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use plimsoll_schemas::alert::{Acknowledgement, AlertKey, Notification, SilenceRow};
+use plimsoll_schemas::alert::{Acknowledgement, AlertKey, Notification, SilenceOrigin, SilenceRow};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -73,6 +73,12 @@ pub struct SilencingRecord {
     pub withheld: BTreeSet<AlertKey>,
     /// Alerts that fire and of which receivers are to be notified once more.
     pub again: BTreeSet<AlertKey>,
+    /// Which silences these are for all aggregators, by number.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub origins: Vec<(u64, SilenceOrigin)>,
+    /// Silences that an operator ended, and until when they would have held.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ended: Vec<(SilenceOrigin, Wall)>,
 }
 
 /// An acknowledged alert.

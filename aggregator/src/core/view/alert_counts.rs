@@ -16,4 +16,6 @@ pub struct AlertCounts {
     pub silences: u64,
     /// Notifications that receivers did not get, by reason.
     pub suppressed: BTreeMap<Cow<'static, str>, u64>,
+    /// Silences of other aggregators that were not taken over, by reason.
+    pub silences_refused: BTreeMap<&'static str, u64>,
 }

@@ -102,6 +102,7 @@ impl ReadView {
                 without_data: alerting.alerts().without_data(),
                 silences: alerting.silence_count(),
                 suppressed: alerting.suppressed().clone(),
+                silences_refused: alerting.shared_silences_refused().clone(),
                 ..AlertCounts::default()
             },
             alerts: active.map(|(key, state)| (key.clone(), state)).collect(),

@@ -42,7 +42,7 @@ impl Mesh {
         let connection_name = "test".to_owned();
         let config = BusConfig::new(url, connection_name, mesh);
         let (bus, mut events) = Bus::connect(config).unwrap();
-        let payload = bytes::Bytes::from(snapshot());
+        let payload = Bytes::from(snapshot());
         let message = |token: u64| Publish {
             headers: Vec::new(),
             ticket: Ticket(token),

@@ -75,6 +75,11 @@ pub(super) fn write_counts(writer: &mut Writer, page: &LabelledView<'_>) {
     let suppressed = counts.suppressed.iter();
     let suppressed = suppressed.map(|(reason, n)| (reason.as_ref(), Value::Count(*n)));
     writer.by_label(family, "reason", suppressed);
+    let help =
+        "Silences of other aggregators, or reports of them, that were not taken over, by reason";
+    let family = Family::counter("plimsoll_shared_silences_refused_total", help);
+    let refused = counts.silences_refused.iter().map(|(reason, n)| (*reason, Value::Count(*n)));
+    writer.by_label(family, "reason", refused);
 }
 
 fn alert_labels(writer: &Writer, key: &AlertKey) -> LabelSet {

@@ -15,14 +15,19 @@
 //!
 //! DESIGN A24, A165.
 
+mod shared;
+
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::limits::alerts::{
     ACKNOWLEDGEMENTS_MAX, BY_BYTES_MAX, COMMENT_BYTES_MAX, SILENCE_MAX, SILENCES_MAX,
 };
-use plimsoll_schemas::alert::{Acknowledgement, AlertKey, AlertState, Scope, Silence, SilenceRow};
-use plimsoll_schemas::ids::RuleName;
+use plimsoll_schemas::alert::{
+    Acknowledgement, AlertKey, AlertState, Scope, Silence, SilenceOrigin, SilenceRow,
+};
+use plimsoll_schemas::ids::{AggregatorName, RuleName};
+use plimsoll_schemas::limits::wire::SHARED_SILENCES_ENDED_MAX;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
@@ -45,6 +50,17 @@ pub struct Silences {
     /// Alerts that fire and of which receivers are to be notified once more.
     again: BTreeSet<AlertKey>,
     suppressed: BTreeMap<Cow<'static, str>, u64>,
+    /// Which silences these are for all aggregators, by number.
+    origins: BTreeMap<u64, SilenceOrigin>,
+    /// Silences that an operator ended, and until when they would have held.
+    ended: BTreeMap<SilenceOrigin, Wall>,
+    /// The name of this aggregator, if silences are shared.
+    #[serde(skip)]
+    own: Option<AggregatorName>,
+    #[serde(skip)]
+    revision: u64,
+    #[serde(skip)]
+    refused: BTreeMap<&'static str, u64>,
     /// Rules whose alerts of nodes receivers are notified of together, by another alert.
     #[serde(skip)]
     grouped: BTreeSet<RuleName>,
@@ -124,13 +140,16 @@ impl Silences {
             acknowledged: acknowledged.collect(),
             withheld: self.withheld.clone(),
             again: self.again.clone(),
+            origins: self.origins.iter().map(|(id, of)| (*id, of.clone())).collect(),
+            ended: self.ended.iter().map(|(of, until)| (of.clone(), *until)).collect(),
         }
     }
 
     /// As it was kept.
     #[must_use]
     pub fn restored(record: SilencingRecord) -> Self {
-        let SilencingRecord { silences, last_id, acknowledged, withheld, again } = record;
+        let SilencingRecord { silences, last_id, acknowledged, withheld, again, origins, ended } =
+            record;
         let silences = silences.into_iter().take(SILENCES_MAX);
         let acknowledged = acknowledged.into_iter().take(ACKNOWLEDGEMENTS_MAX);
         Self {
@@ -139,6 +158,8 @@ impl Silences {
             acknowledged: acknowledged.map(|of| (of.key, of.of)).collect(),
             withheld,
             again,
+            origins: origins.into_iter().take(SILENCES_MAX).collect(),
+            ended: ended.into_iter().take(SHARED_SILENCES_ENDED_MAX).collect(),
             ..Self::default()
         }
     }
@@ -157,12 +178,15 @@ impl Silences {
         }
         self.last_id += 1;
         self.silences.insert(self.last_id, silence.clone());
+        self.on_created(now, self.last_id);
         self.expire(now);
         Ok(SilenceRow { id: self.last_id, silence })
     }
 
     /// Ends a silence; false when there is none of this number.
     pub fn end(&mut self, id: u64) -> bool {
+        let Some(silence) = self.silences.get(&id) else { return false };
+        self.on_ended(id, silence.until);
         self.silences.remove(&id).is_some()
     }
 
@@ -265,6 +289,7 @@ impl Silences {
         let begin = self.silences.iter().filter(|(_, silence)| silence.from <= now);
         self.begun.extend(begin.map(|(id, _)| *id));
         self.begun.retain(|id| self.silences.contains_key(id));
+        self.expire_shared(now);
         let over = self.acknowledged.extract_if(.., |_, of| now >= of.until);
         self.again.extend(over.map(|(key, _)| key));
     }

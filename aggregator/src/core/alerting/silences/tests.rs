@@ -3,6 +3,7 @@
 use AlertState::{Firing, Pending, Resolved};
 use plimsoll_schemas::alert::{Scope, SilenceMatch};
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::wire::silences::SharedSilences;
 
 use super::*;
 
@@ -241,4 +242,99 @@ fn a_text_that_would_break_a_line_is_refused() {
         let requested = Silence { by, comment, ..silence(r#"{"rule":"r"}"#, 0, 5) };
         assert_eq!(Silences::default().add(at(0), requested), Err(CommandError::Control(which)));
     }
+}
+
+fn aggregator(name: &str) -> Silences {
+    let mut silences = Silences::default();
+    silences.share_as(AggregatorName::new(name).unwrap());
+    silences
+}
+
+/// All know what each has.
+fn exchange(now: Wall, all: &mut [Silences]) {
+    let reports: Vec<_> = all.iter().filter_map(Silences::report).collect();
+    for silences in all {
+        for report in &reports {
+            silences.merge(now, report.clone());
+        }
+    }
+}
+
+fn texts(silences: &Silences) -> Vec<String> {
+    let mut all: Vec<_> = silences.rows().iter().map(|row| format!("{:?}", row.silence)).collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_silence_of_one_aggregator_holds_at_all_and_ends_at_all() {
+    let mut all = [aggregator("a"), aggregator("b")];
+    all[0].add(at(0), silence(r#"{"rule":"epoch_hook"}"#, 0, 20)).unwrap();
+    all[1].add(at(0), silence(r#"{"rule":"publish"}"#, 0, 20)).unwrap();
+    exchange(at(1), &mut all);
+    assert_eq!(texts(&all[0]), texts(&all[1]));
+    assert_eq!((all[0].count(), all[1].count()), (2, 2));
+    let old = all[0].report().unwrap();
+    // By the number that it has there.
+    let rows = all[1].rows();
+    let row = rows.iter().find(|row| format!("{:?}", row.silence).contains("epoch_hook"));
+    assert!(all[1].end(row.unwrap().id));
+    exchange(at(2), &mut all);
+    assert_eq!((all[0].count(), all[1].count()), (1, 1));
+    // A report from before begins nothing again, and one's own changes nothing.
+    assert!(!all[1].merge(at(3), old));
+    let own = all[0].report().unwrap();
+    assert!(!all[0].merge(at(3), own));
+    // Once the time is over, nothing is left of it.
+    all.iter_mut().for_each(|silences| silences.expire(at(20)));
+    assert_eq!(all[0].report(), Some(SharedSilences::default()));
+    assert_eq!(all[1].report(), Some(SharedSilences::default()));
+}
+
+#[test]
+fn an_aggregator_without_a_state_has_its_silences_again_and_begins_its_numbers_anew() {
+    let mut all = [aggregator("a"), aggregator("b")];
+    all[0].add(at(0), silence(r#"{"rule":"epoch_hook"}"#, 0, 20)).unwrap();
+    exchange(at(1), &mut all);
+    all[0] = aggregator("a");
+    all[0].add(at(2), silence(r#"{"rule":"publish"}"#, 2, 20)).unwrap();
+    exchange(at(3), &mut all);
+    assert_eq!((all[0].count(), all[1].count()), (2, 2));
+    assert_eq!(texts(&all[0]), texts(&all[1]));
+}
+
+#[test]
+fn a_record_keeps_what_is_shared() {
+    let mut all = [aggregator("a"), aggregator("b")];
+    let ids = [20, 21]
+        .map(|until| all[0].add(at(0), silence(r#"{"rule":"epoch_hook"}"#, 0, until)).unwrap().id);
+    all[0].end(ids[0]);
+    exchange(at(1), &mut all);
+    let report = all[1].report();
+    let mut restored = Silences::restored(all[1].record());
+    assert_eq!(restored.report(), None, "without a name nothing is shared");
+    restored.share_as(AggregatorName::new("b").unwrap());
+    assert_eq!(restored.report(), report);
+}
+
+#[test]
+fn what_no_operator_could_have_asked_for_is_refused_and_counted() {
+    let mut silences = aggregator("a");
+    let origin =
+        |id| SilenceOrigin { aggregator: AggregatorName::new("b").unwrap(), id, created: at(0) };
+    let by_nobody = Silence { by: String::new(), ..silence(r#"{"rule":"r"}"#, 0, 20) };
+    let forged = [silence("{}", 0, 20), by_nobody, silence(r#"{"rule":"r"}"#, 0, 4_000_000)];
+    let all = (1..).zip(forged).map(|(id, silence)| (origin(id), silence)).collect();
+    // Far ends are no memory of ours.
+    let ended = vec![(origin(9), at(4_000_000))];
+    assert!(!silences.merge(at(1), SharedSilences { silences: all, ended }));
+    assert_eq!(silences.refused().get("invalid"), Some(&3));
+    let many: Vec<_> = (0..300).map(|id| (origin(id), silence(r#"{"rule":"r"}"#, 0, 20))).collect();
+    assert!(silences.merge(at(1), SharedSilences { silences: many, ended: Vec::new() }));
+    assert_eq!(silences.count(), 256);
+    assert_eq!(silences.refused().get("full"), Some(&44));
+    // One that is over before it arrives is no fault.
+    let over = vec![(origin(1_000), silence(r#"{"rule":"r"}"#, 0, 5))];
+    silences.merge(at(6), SharedSilences { silences: over, ended: Vec::new() });
+    assert_eq!(silences.refused().get("invalid"), Some(&3));
 }
