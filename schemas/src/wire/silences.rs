@@ -44,7 +44,8 @@ pub fn encode(shared: &SharedSilences, mesh: &MeshName, key: Option<&ConfirmKey>
     let SharedSilences { silences, ended } = shared.clone();
     let signature = key.map(|_| ByteArray::new([0; SIGNATURE_BYTES]));
     let envelope = Envelope { schema: SCHEMA, silences, ended, signature };
-    let mut bytes = rmp_serde::to_vec_named(&envelope).expect("nothing in it cannot be written");
+    // Cannot fail: MessagePack expresses maps, numbers and text.
+    let mut bytes = rmp_serde::to_vec_named(&envelope).expect("a report can always be written");
     if let Some(key) = key {
         key.sign(Purpose::Silences, mesh, &mut bytes);
     }

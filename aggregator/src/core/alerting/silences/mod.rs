@@ -51,8 +51,10 @@ pub struct Silences {
     again: BTreeSet<AlertKey>,
     suppressed: BTreeMap<Cow<'static, str>, u64>,
     /// Which silences these are for all aggregators, by number.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     origins: BTreeMap<u64, SilenceOrigin>,
     /// Silences that an operator ended, and until when they would have held.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     ended: BTreeMap<SilenceOrigin, Wall>,
     /// The name of this aggregator, if silences are shared.
     #[serde(skip)]
