@@ -6,11 +6,15 @@ import time
 from pathlib import Path
 
 WAIT = 60.0
-# What a machine has besides its files. Device nodes are those of this machine.
+# What a machine has besides its files. Device nodes are those of this machine, and so is the kernel,
+# whose settings systemd would change.
 BOOT = """
 mount --bind "$0" "$0"
 mount -t proc proc "$0/proc"
+mount --bind "$0/proc/sys" "$0/proc/sys"
+mount -o remount,bind,ro "$0/proc/sys"
 mount -t sysfs sysfs "$0/sys"
+mount -o remount,bind,ro "$0/sys"
 mount -t cgroup2 none "$0/sys/fs/cgroup"
 mount -t tmpfs tmpfs "$0/run"
 mount -t tmpfs tmpfs "$0/tmp"

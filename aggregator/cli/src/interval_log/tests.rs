@@ -158,7 +158,7 @@ fn a_bad_line_is_named_with_its_number_and_the_fix() {
     for (line, words) in [
         ("1,1.0,1.0,x".to_owned(), "expected `Tag=OPERATION"),
         (format!("Tag=a b,1.0,1.0,1.0,{good}"), "operation holds ' '"),
-        (format!("Tag=a;node=b.c,1.0,1.0,1.0,{good}"), "node name holds '.'"),
+        (format!("Tag=a;node=b/c,1.0,1.0,1.0,{good}"), "node name holds '/'"),
         ("1.0,1.0,1.0,?".to_owned(), "not Base64"),
         (format!("1.0,1.0,1.0,{old}"), "not of version 2"),
         ("1.0,1.0,1.0,HISTFAAAAAR42g==".to_owned(), "cannot be decompressed"),
