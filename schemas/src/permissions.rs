@@ -58,6 +58,22 @@ impl Permissions {
     }
 }
 
+impl Permissions {
+    /// What the leaf node of a site needs of the hub: what its nodes need together. Their inboxes
+    /// receive answers through it; what they publish there stays at the site.
+    #[must_use]
+    pub fn of_leaf<'a>(mesh: &MeshName, nodes: impl IntoIterator<Item = &'a NodeName>) -> Self {
+        let mut all = Self::default();
+        for node in nodes {
+            let Self { publish, mut subscribe } = of_node(mesh, node);
+            all.publish.extend(publish);
+            subscribe.push(format!("{}.>", inbox_prefix(mesh, BrokerUser::Node(node))));
+            all.subscribe.append(&mut subscribe);
+        }
+        all
+    }
+}
+
 fn of_node(mesh: &MeshName, node: &NodeName) -> Permissions {
     let node_token = node.token();
     let lane = |lane: Lane| format!("{PREFIX}.{mesh}.{}.{node_token}.*", lane.as_str());
@@ -116,6 +132,23 @@ mod tests {
         assert_eq!(publish, expected);
         let expected = ["plimsoll.v1.m.confirm.n1", "plimsoll.v1.m.ask.n1", "_INBOX.m.node.n1.>"];
         assert_eq!(subscribe, expected);
+    }
+
+    #[test]
+    fn a_leaf_node_may_send_and_receive_what_its_nodes_may_and_no_more() {
+        let mesh = MeshName::new("m").unwrap();
+        let nodes = ["n1", "n2"].map(|name| NodeName::new(name).unwrap());
+        let leaf = Permissions::of_leaf(&mesh, &nodes);
+        for node in &nodes {
+            let Permissions { publish, subscribe } =
+                Permissions::of(&mesh, BrokerUser::Node(node), true);
+            let inbox = format!("_INBOX.m.node.{node}.>");
+            let sent = publish.iter().filter(|subject| **subject != inbox);
+            assert!(sent.clone().all(|subject| leaf.publish.contains(subject)), "{leaf:?}");
+            assert!(subscribe.iter().all(|subject| leaf.subscribe.contains(subject)));
+        }
+        assert_eq!((leaf.publish.len(), leaf.subscribe.len()), (8, 6));
+        assert!(!leaf.publish.iter().any(|subject| subject.starts_with("$JS")));
     }
 
     #[test]

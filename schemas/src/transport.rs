@@ -135,6 +135,11 @@ pub enum BusEvent {
         /// The same as one short line, in the words of the component that found it.
         text: String,
     },
+    /// Streams of the mesh are missing and cannot be created, or exist after all.
+    Streams {
+        /// Why they cannot, as one line; `None` once all exist. Sent at each attempt.
+        fault: Option<String>,
+    },
     /// There no longer is a connection. Messages without an answer may or may not have arrived.
     Disconnected,
     /// The connection is up, but nothing was received for some seconds. Sent once; the next

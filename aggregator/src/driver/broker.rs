@@ -89,6 +89,7 @@ impl Broker {
             }
             BusEvent::Acknowledged { .. }
             | BusEvent::ConnectFailed { .. }
+            | BusEvent::Streams { .. }
             | BusEvent::Denied { .. } => {}
             BusEvent::Refused { reason, .. } => {
                 tracing::debug!(%reason, "broker rejected a notification");

@@ -449,6 +449,7 @@ impl Driver {
                 broker: self.broker.state(),
                 connect_error: self.broker.faults().connect_error().map(str::to_owned),
                 denied: self.broker.faults().denied().map(str::to_owned),
+                streams: self.broker.faults().streams().map(str::to_owned),
                 past_is_read: self.core.is_ready(),
                 pending: self.core.pending().iter().map(|(_, pending)| pending).sum(),
             })),

@@ -333,6 +333,7 @@ impl Sender {
             BusEvent::ConnectFailed { .. }
             | BusEvent::Stalled
             | BusEvent::RoundTrip(_)
+            | BusEvent::Streams { .. }
             | BusEvent::Denied { .. } => {}
         }
     }

@@ -259,7 +259,7 @@ impl Core {
                 self.connected_at = now.mono;
                 self.outbox.on_connected();
             }
-            BusEvent::ConnectFailed { .. } => {}
+            BusEvent::ConnectFailed { .. } | BusEvent::Streams { .. } => {}
             BusEvent::Disconnected | BusEvent::Stalled => {
                 // A stall that is reported after its connection was lost no longer matters.
                 self.stalled = *event == BusEvent::Stalled && self.outbox.is_connected();

@@ -119,6 +119,7 @@ impl Broker {
             }
             BusEvent::Acknowledged { .. }
             | BusEvent::ConnectFailed { .. }
+            | BusEvent::Streams { .. }
             | BusEvent::Denied { .. } => {}
             BusEvent::Refused { reason, .. } => {
                 if !std::mem::replace(&mut self.refusal_logged, true) {

@@ -36,6 +36,10 @@ pub(crate) enum ApiError {
         /// JetStream's own text.
         description: String,
     },
+    /// The servers of the stream's cluster are without a leader: what one of them has may lack
+    /// messages that the others have.
+    #[error("no server leads the stream")]
+    Leaderless,
     /// The answer has another form.
     #[error("jetstream's answer cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),
@@ -49,6 +53,12 @@ pub(crate) mod code {
     pub(crate) const SUBJECTS_OVERLAP: u64 = 10_065;
     /// Storage, account and server limits, in this order.
     pub(crate) const TOO_LITTLE_ROOM: [u64; 3] = [10_047, 10_002, 10_023];
+    /// A cluster has too few servers for the replicas, or too few with enough room.
+    pub(crate) const NO_SUITABLE_PEERS: u64 = 10_005;
+    /// The servers of a cluster are without a leader.
+    pub(crate) const TEMPORARILY_UNAVAILABLE: u64 = 10_008;
+    /// A server without a cluster keeps no replicas.
+    pub(crate) const NO_CLUSTER: u64 = 10_074;
     /// Not on this server, not for this account.
     pub(crate) const NOT_ENABLED: [u64; 2] = [10_076, 10_039];
 }

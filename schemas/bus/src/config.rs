@@ -41,6 +41,8 @@ pub struct BusConfig {
     pub inbox_prefix: String,
     /// Whose task the streams are.
     pub streams: StreamOwner,
+    /// How many servers of a cluster store each stream that is created: 1, 3 or 5.
+    pub replicas: u8,
 }
 
 /// Who creates the streams of a mesh.
@@ -49,7 +51,8 @@ pub enum StreamOwner {
     /// The process that finds one missing.
     #[default]
     Mesh,
-    /// The broker's operator: this connection neither looks for streams nor creates any.
+    /// The broker's operator: this connection neither looks for streams nor creates any, and relies
+    /// on them.
     Operator,
 }
 
@@ -76,6 +79,7 @@ impl fmt::Debug for BusConfig {
             .field("tls", &self.tls)
             .field("inbox_prefix", &self.inbox_prefix)
             .field("streams", &self.streams)
+            .field("replicas", &self.replicas)
             .finish()
     }
 }
@@ -94,6 +98,7 @@ impl BusConfig {
             tls: TlsFiles::default(),
             inbox_prefix: INBOX_PREFIX.to_owned(),
             streams: StreamOwner::Mesh,
+            replicas: 1,
         }
     }
 

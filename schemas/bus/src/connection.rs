@@ -100,7 +100,7 @@ impl Bus {
         let (asides, waiting) = mpsc::channel(UNACKNOWLEDGED_MAX);
         let (link_out, link) = watch::channel(Link::default());
         let (answers_out, answers_in) = watch::channel(0);
-        let BusConfig { mesh, role, streams, .. } = config;
+        let BusConfig { mesh, role, streams, replicas, .. } = config;
         let inbox = client.new_inbox();
         let acknowledged = Arc::new(AtomicU64::new(0));
         let (missing, final_echo) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -114,7 +114,9 @@ impl Bus {
             acknowledged: acknowledged.clone(),
             role,
             streams,
+            replicas,
             gone: false,
+            lacks_streams: false,
         };
         let answers = Replies {
             client: client.clone(),

@@ -28,6 +28,8 @@ pub(crate) enum Interruption {
     Gone(String),
     #[error("a message was missed")]
     Gap,
+    #[error("the consumer's server lacks messages that the stream has")]
+    Behind,
     #[error("the reader is gone")]
     ReaderGone,
 }

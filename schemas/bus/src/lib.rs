@@ -31,6 +31,7 @@ mod cursor_event;
 mod error;
 mod event;
 mod faults;
+mod lag;
 pub mod limits;
 mod link;
 mod listener;

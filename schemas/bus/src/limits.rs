@@ -54,6 +54,8 @@ pub const UNACKNOWLEDGED_MAX: usize = 1_024;
 pub const UNACKNOWLEDGED_AGE_MAX: Duration = Duration::from_secs(1);
 /// Shortest time between two checks that the streams exist.
 pub const STREAM_CHECK_EVERY: Duration = Duration::from_secs(1);
+/// Time between two attempts to create streams that could not be created.
+pub const STREAM_RETRY_EVERY: Duration = Duration::from_secs(5);
 /// Rest between finding a stream missing and creating it: an operator may create it anew, and a
 /// broker loses the files of a stream that is created while it still deletes the former one.
 pub const STREAM_MISSING_REST: Duration = Duration::from_secs(2);
@@ -88,6 +90,9 @@ pub const ABSENCE_LOGGED_AFTER: Duration = Duration::from_secs(2);
 pub const ABSENCE_LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Time between two checks of how full a stream is: one request for each lane of an aggregator.
 pub const STREAM_USE_EVERY: Duration = Duration::from_secs(5);
+/// Consumers opened in a row for one message that is due: each may be on another of three servers, and
+/// one of 81 times none of four is. A message that was deleted is awaited no longer.
+pub const BEHIND_TRIES_MAX: u32 = 4;
 /// Bytes of a file with a secret.
 pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes of a file with certificates or a key.

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::limits::{REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST};
+use crate::limits::{REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST, STREAM_RETRY_EVERY};
 use async_nats::{Client, ClientError, Event, ServerError};
 use futures_util::FutureExt;
 use plimsoll_clock::Stopwatch;
@@ -16,7 +16,7 @@ use plimsoll_schemas::transport::{BusEvent, ConnectFault, Delivery};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
 
-use crate::api::{self, ApiError};
+use crate::api::{self, ApiError, code};
 use crate::backoff;
 use crate::config::{ConnectionRole, StreamOwner};
 use crate::faults::{self, NAME_ERROR};
@@ -108,8 +108,12 @@ pub(crate) struct Supervisor {
     pub(crate) acknowledged: Arc<AtomicU64>,
     pub(crate) role: ConnectionRole,
     pub(crate) streams: StreamOwner,
+    /// How many servers store each stream that is created.
+    pub(crate) replicas: u8,
     /// True once it was logged that a broker has lost JetStream.
     pub(crate) gone: bool,
+    /// Whether streams could not be created at the latest check.
+    pub(crate) lacks_streams: bool,
 }
 
 /// How it is found out how messages travel.
@@ -149,15 +153,32 @@ impl Supervisor {
                         if timeout(STREAM_MISSING_REST, self.signal.changed()).await.is_ok() {
                             continue;
                         }
-                        let found = self.settle(signal, Inspection::Streams).await;
-                        let acknowledged = self.acknowledged.load(Ordering::Relaxed);
-                        let is_proven = since_check.is_some() || acknowledged > acknowledged_before;
-                        self.on_checked(signal, found, is_proven).await;
+                        let acknowledged = since_check.is_none().then_some(acknowledged_before);
+                        self.check(signal, acknowledged).await;
                         since_check = Some(Stopwatch::start());
                     }
                 }
+                // A node is one of many: its next message that no stream keeps tries again.
+                () = sleep(STREAM_RETRY_EVERY), if self.retries() => {
+                    self.check(signal, None).await;
+                    since_check = Some(Stopwatch::start());
+                }
             }
         }
+    }
+
+    fn retries(&self) -> bool {
+        self.lacks_streams && self.role == ConnectionRole::Few && self.signal.borrow().connected
+    }
+
+    /// Looks for the streams and creates what is missing. `before` is how many messages streams had
+    /// taken when this connection was made, if this is its first check: without one more, there may
+    /// never have been a stream.
+    async fn check(&mut self, signal: Signal, before: Option<u64>) {
+        let found = self.settle(signal, Inspection::Streams).await;
+        let acknowledged = self.acknowledged.load(Ordering::Relaxed);
+        let is_proven = before.is_none_or(|before| acknowledged > before);
+        self.on_checked(signal, found, is_proven).await;
     }
 
     async fn on_lost(&mut self, link: Link) {
@@ -209,7 +230,7 @@ impl Supervisor {
     }
 
     /// Finds out how messages travel; `None` when the connection is lost meanwhile.
-    async fn settle(&self, signal: Signal, inspection: Inspection) -> Option<Delivery> {
+    async fn settle(&mut self, signal: Signal, inspection: Inspection) -> Option<Delivery> {
         let mut watched = self.signal.clone();
         let lost = watched.wait_for(|now| !now.connected || now.connects != signal.connects);
         tokio::select! {
@@ -218,7 +239,7 @@ impl Supervisor {
         }
     }
 
-    async fn decide(&self, signal: Signal, inspection: Inspection) -> Delivery {
+    async fn decide(&mut self, signal: Signal, inspection: Inspection) -> Delivery {
         let mut attempt = 0_u32;
         loop {
             attempt = attempt.saturating_add(1);
@@ -228,29 +249,56 @@ impl Supervisor {
             if inspection == Inspection::Announcement && self.client.server_info().jetstream {
                 return Delivery::JetStream;
             }
+            // Also where the server has no JetStream: a leaf node passes messages on to one that
+            // has it. DESIGN S74.
             if self.streams == StreamOwner::Operator {
-                return self.unmanaged();
+                return Delivery::JetStream;
             }
             let mut watched = self.signal.clone();
             let denied = watched.wait_for(|now| now.denials != signal.denials);
             let outcome = tokio::select! {
                 _ = denied => return self.unmanaged(),
-                outcome = streams::ensure(&self.client, &self.mesh) => outcome,
+                outcome = streams::ensure(&self.client, &self.mesh, self.replicas) => outcome,
             };
             match outcome {
-                Ok(()) => return Delivery::JetStream,
-                Err(ApiError::Absent) => return Delivery::Core,
-                Err(error @ ApiError::Silent) => {
-                    tracing::warn!(%error, attempt, "streams not checked");
-                    sleep(backoff::pause(attempt)).await;
-                }
-                // Publishing will show whether the streams are there all the same.
-                Err(error @ (ApiError::Refused { .. } | ApiError::Unreadable(_))) => {
-                    tracing::warn!(%error, "streams not created");
+                Ok(()) => {
+                    self.on_streams(None).await;
                     return Delivery::JetStream;
+                }
+                Err(ApiError::Absent) => {
+                    self.on_streams(None).await;
+                    return Delivery::Core;
+                }
+                Err(error) => {
+                    self.on_streams(Some(streams::explained(&error, self.replicas))).await;
+                    if !self.asks_again(&error) {
+                        return Delivery::JetStream;
+                    }
+                    sleep(backoff::pause(attempt)).await;
                 }
             }
         }
+    }
+
+    /// Whether nothing is known about the streams yet. Otherwise publishing will show whether they
+    /// are there all the same. A cluster without a leader answers this to many nodes at once.
+    fn asks_again(&self, error: &ApiError) -> bool {
+        match error {
+            ApiError::Silent => true,
+            ApiError::Refused { code: code::TEMPORARILY_UNAVAILABLE, .. } => {
+                self.role == ConnectionRole::Few
+            }
+            _ => false,
+        }
+    }
+
+    /// Reports that streams cannot be created, and once that they exist after all.
+    async fn on_streams(&mut self, fault: Option<String>) {
+        let lacks_streams = fault.is_some();
+        if lacks_streams || self.lacks_streams {
+            self.send(BusEvent::Streams { fault }).await;
+        }
+        self.lacks_streams = lacks_streams;
     }
 
     /// This user may not inspect streams, so the server's own announcement decides.

@@ -1,11 +1,12 @@
 //! The task behind a cursor: opens a consumer at its position, pulls, and opens it again at the
 //! message after the last one delivered whenever anything is out of order.
 //!
-//! DESIGN S24, S33.
+//! DESIGN S24, S33, S71, S72.
 
 use std::future::ready;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::limits::{APART_AHEAD, APART_FOR, LOSSES_MAX, PULL_REST, STREAM_USE_EVERY};
 use async_nats::header::HeaderMap;
@@ -25,6 +26,7 @@ use crate::api::{ApiError, code};
 use crate::backoff;
 use crate::consumer::{self, Consumer, Interruption};
 use crate::cursor_event::{CursorEvent, StartPosition};
+use crate::lag::Lag;
 use crate::link::Link;
 use crate::pull::{PullSize, PullStatus, StreamPosition};
 use crate::streams::{self, Extent, StreamInfo};
@@ -41,17 +43,23 @@ enum End {
 }
 
 /// Reports how full a stream is when that changes; a stream just opened counts as empty. One that
-/// cannot be looked up is not reported: the reader finds out why.
-async fn watch_use(
+/// cannot be looked up is not reported: the reader finds out why. Keeps in `due` the newest message
+/// that the stream had at the look before the latest; 0 if it was another stream, or empty.
+async fn watch_stream(
     client: Client,
     stream: String,
+    due: Arc<AtomicU64>,
     out: mpsc::Sender<CursorEvent>,
 ) -> std::convert::Infallible {
     let mut reported = 0.0;
+    let mut before = None;
     loop {
         sleep(STREAM_USE_EVERY).await;
         let Ok(info) = streams::look(&client, &stream).await else { continue };
         let ratio = info.used_ratio();
+        let now = (info.created, info.state.newest());
+        let (created, newest) = before.replace(now.clone()).unwrap_or_default();
+        due.store(if created == now.0 { newest } else { 0 }, Ordering::Relaxed);
         if ratio.total_cmp(&reported).is_ne() {
             reported = ratio;
             // A reader that is gone ends with the cursor's task.
@@ -75,6 +83,11 @@ pub(crate) struct Reader {
     attempts: u32,
     /// Connections lost in a row without a request answered to its end meanwhile.
     losses: u32,
+    /// Number of a message that the stream has had for some seconds; 0 if none is known.
+    due: Arc<AtomicU64>,
+    lag: Lag,
+    /// Consumers left because their server lacked messages.
+    behind: u64,
 }
 
 impl Reader {
@@ -88,7 +101,21 @@ impl Reader {
         out: mpsc::Sender<CursorEvent>,
     ) -> Self {
         let (next_seq, created) = (start.seq.max(1), start.stream_id);
-        Self { client, mesh, link, missing, lane, next_seq, created, out, attempts: 0, losses: 0 }
+        Self {
+            client,
+            mesh,
+            link,
+            missing,
+            lane,
+            next_seq,
+            created,
+            out,
+            attempts: 0,
+            losses: 0,
+            due: Arc::default(),
+            lag: Lag::default(),
+            behind: 0,
+        }
     }
 
     /// Runs until the connection is closed or the cursor is dropped.
@@ -100,13 +127,14 @@ impl Reader {
                 return;
             };
             let has_streams = now.delivery == Some(Delivery::JetStream);
-            let use_of_stream = watch_use(
+            let watched = watch_stream(
                 self.client.clone(),
                 lane_stream(&self.mesh, self.lane),
+                Arc::clone(&self.due),
                 self.out.clone(),
             );
             let interruption = tokio::select! {
-                never = use_of_stream, if has_streams => match never {},
+                never = watched, if has_streams => match never {},
                 changed = link.wait_for(|link| *link != now) => {
                     if changed.is_err() {
                         return;
@@ -177,10 +205,29 @@ impl Reader {
             let end = self.receive(&mut consumer, size.messages()).await?;
             self.losses = 0;
             if end == End::Drained {
+                self.compare_with_leader()?;
                 sleep(PULL_REST).await;
             }
             size = if end == End::TooLarge { PullSize::One } else { PullSize::Many };
         }
+    }
+
+    /// Makes sure that a consumer that has nothing more has delivered what the stream has.
+    fn compare_with_leader(&mut self) -> Result<(), Interruption> {
+        if !self.lag.is_behind(self.next_seq, self.due.load(Ordering::Relaxed)) {
+            return Ok(());
+        }
+        self.behind += 1;
+        if self.behind.is_power_of_two() {
+            let (lane, next_seq, count) = (self.lane.as_str(), self.next_seq, self.behind);
+            tracing::warn!(
+                lane,
+                next_seq,
+                count,
+                "a server of the broker lacks messages of the stream; another one is read"
+            );
+        }
+        Err(Interruption::Behind)
     }
 
     /// Reads messages one by one for a while, since the headers of one may be what ends the
@@ -235,6 +282,8 @@ impl Reader {
             self.send(CursorEvent::Reset { expected_seq, last_seq }).await?;
             self.next_seq = 1;
         }
+        // What was due may have been of another stream.
+        self.due.store(0, Ordering::Relaxed);
         let stream_id = info.created;
         self.created = Some(stream_id.clone());
         self.send(CursorEvent::Positioned { first_seq, last_seq, stream_id }).await

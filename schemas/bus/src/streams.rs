@@ -1,7 +1,7 @@
 //! The streams of a mesh: created where they are missing, never changed where they exist, so
 //! that an operator's own choice of replicas or retention is kept.
 //!
-//! DESIGN S8.
+//! DESIGN S8, S70.
 
 use crate::limits::{
     ALERT_STREAM_BYTES_MAX, DEAD_STREAM_BYTES_MAX, DUPLICATE_WINDOW, OTHER_MESHES_NAMED,
@@ -29,6 +29,16 @@ pub(crate) struct StreamInfo {
     /// Its limits.
     #[serde(default)]
     pub(crate) config: Limits,
+    /// The servers that store it; `None` at a server without a cluster.
+    #[serde(default)]
+    cluster: Option<Group>,
+}
+
+/// The servers that store a stream.
+#[derive(Debug, Deserialize)]
+struct Group {
+    #[serde(default)]
+    leader: String,
 }
 
 /// What limits a stream; negative numbers are no limit.
@@ -74,20 +84,36 @@ pub(crate) struct Extent {
     bytes: u64,
 }
 
-/// Reads the state of one stream.
+impl Extent {
+    /// The newest message that is still kept; 0 if there is none. One that was deleted alone counts.
+    pub(crate) fn newest(&self) -> u64 {
+        if self.messages > 0 { self.last } else { 0 }
+    }
+}
+
+/// Reads the state of one stream, of the server that leads it: another one may be behind.
 pub(crate) async fn look(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
+    let info = info(client, stream).await?;
+    if info.cluster.as_ref().is_some_and(|group| group.leader.is_empty()) {
+        return Err(ApiError::Leaderless);
+    }
+    Ok(info)
+}
+
+async fn info(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
     api::call(client, &format!("STREAM.INFO.{stream}"), &Value::Null).await
 }
 
-/// Sees to it that every stream of `mesh` exists.
-pub(crate) async fn ensure(client: &Client, mesh: &MeshName) -> Result<(), ApiError> {
+/// Sees to it that every stream of `mesh` exists. New ones are stored by `replicas` servers.
+pub(crate) async fn ensure(client: &Client, mesh: &MeshName, replicas: u8) -> Result<(), ApiError> {
     let lanes =
         Lane::ALL.map(|lane| (lane_stream(mesh, lane), lane_filter(mesh, lane), STREAM_BYTES_MAX));
     let alerts = (alert_stream(mesh), alert_filter(mesh), ALERT_STREAM_BYTES_MAX);
     let dead = (dead_stream(mesh), dead_filter(mesh), DEAD_STREAM_BYTES_MAX);
     let mut is_new = false;
     for (stream, filter, bytes_max) in lanes.into_iter().chain([alerts, dead]) {
-        is_new |= ensure_one(client, &stream, &filter, bytes_max).await?;
+        let new = NewStream { name: &stream, filter: &filter, replicas };
+        is_new |= ensure_one(client, new, bytes_max).await?;
     }
     if is_new {
         warn_beside_others(client, mesh).await;
@@ -118,26 +144,52 @@ fn other_meshes(streams: &[String], mesh: &MeshName) -> String {
     names.take(OTHER_MESHES_NAMED).collect::<Vec<_>>().join(", ")
 }
 
+/// Why streams cannot be created, for people.
+pub(crate) fn explained(error: &ApiError, replicas: u8) -> String {
+    let ApiError::Refused { code, .. } = error else { return error.to_string() };
+    let why = match *code {
+        code::TEMPORARILY_UNAVAILABLE => {
+            return format!(
+                "the broker's servers have no leader: {error}; a cluster needs more than half of its \
+                 servers, and all of them when it is new"
+            );
+        }
+        code::NO_CLUSTER => "the broker has no cluster",
+        code::NO_SUITABLE_PEERS if !is_too_little_room(error) => {
+            "fewer servers of the cluster are connected"
+        }
+        _ => return error.to_string(),
+    };
+    format!("bus.replicas = {replicas}, but {why}: {error}; tried again until there are as many")
+}
+
+/// A stream to create.
+#[derive(Clone, Copy)]
+struct NewStream<'a> {
+    name: &'a str,
+    filter: &'a str,
+    replicas: u8,
+}
+
 /// Returns whether the stream was created.
 async fn ensure_one(
     client: &Client,
-    stream: &str,
-    filter: &str,
-    bytes_max: i64,
+    new: NewStream<'_>,
+    mut bytes_max: i64,
 ) -> Result<bool, ApiError> {
-    match look(client, stream).await {
+    let NewStream { name: stream, replicas, .. } = new;
+    match info(client, stream).await {
         Ok(_) => return Ok(false),
         Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => {}
         Err(error) => return Err(error),
     }
-    let mut bytes_max = bytes_max;
     loop {
-        let config = config(stream, filter, bytes_max);
-        let created: Result<StreamInfo, _> =
+        let config = config(new, bytes_max);
+        let created: Result<Value, _> =
             api::call(client, &format!("STREAM.CREATE.{stream}"), &config).await;
         match created {
             Ok(_) => {
-                tracing::info!(stream, bytes_max, "stream created");
+                tracing::info!(stream, bytes_max, replicas, "stream created");
                 return Ok(true);
             }
             // Another process was quicker, or these subjects belong to a stream of another name.
@@ -149,9 +201,7 @@ async fn ensure_one(
                 return Ok(false);
             }
             // The broker reserves the whole size, and its disk may be small.
-            Err(ApiError::Refused { code, .. })
-                if code::TOO_LITTLE_ROOM.contains(&code) && bytes_max / 4 >= STREAM_BYTES_MIN =>
-            {
+            Err(error) if is_too_little_room(&error) && bytes_max / 4 >= STREAM_BYTES_MIN => {
                 bytes_max /= 4;
             }
             Err(error) => return Err(error),
@@ -159,9 +209,16 @@ async fn ensure_one(
     }
 }
 
-fn config(stream: &str, filter: &str, bytes_max: i64) -> Value {
+/// Whether a smaller stream may find a place. A cluster states it in the text alone.
+fn is_too_little_room(error: &ApiError) -> bool {
+    let ApiError::Refused { code, description } = error else { return false };
+    code::TOO_LITTLE_ROOM.contains(code)
+        || (*code == code::NO_SUITABLE_PEERS && description.contains("insufficient storage"))
+}
+
+fn config(NewStream { name, filter, replicas }: NewStream<'_>, bytes_max: i64) -> Value {
     json!({
-        "name": stream,
+        "name": name,
         "subjects": [filter],
         "storage": "file",
         "retention": "limits",
@@ -170,7 +227,7 @@ fn config(stream: &str, filter: &str, bytes_max: i64) -> Value {
         "max_bytes": bytes_max,
         "max_msgs": -1,
         "max_consumers": -1,
-        "num_replicas": 1,
+        "num_replicas": replicas,
         "duplicate_window": nanos(DUPLICATE_WINDOW),
         // The broker's answer to a message goes to the subject that its sender names: to the API,
         // too, where it reads as a request to purge.
@@ -191,5 +248,31 @@ mod tests {
                 .map(str::to_owned);
         assert_eq!(other_meshes(&streams, &mesh), "prod, a_b");
         assert_eq!(other_meshes(&[], &mesh), "");
+    }
+
+    fn refused(code: u64, description: &str) -> ApiError {
+        ApiError::Refused { code, description: description.to_owned() }
+    }
+
+    #[test]
+    fn a_cluster_that_lacks_servers_differs_from_one_that_lacks_room() {
+        let few = refused(10_005, "no suitable peers for placement");
+        let full = refused(10_005, "no suitable peers for placement, insufficient storage");
+        let alone = refused(10_074, "replicas > 1 not supported in non-clustered mode");
+        for (error, shrinks, part) in [
+            (few, false, "bus.replicas = 3, but fewer servers of the cluster are connected"),
+            (full, true, "jetstream refused: no suitable peers for placement, insufficient"),
+            (alone, false, "bus.replicas = 3, but the broker has no cluster"),
+            (refused(10_047, "insufficient storage resources"), true, "jetstream refused: "),
+            (refused(10_008, "JetStream system"), false, "the broker's servers have no leader: "),
+            (ApiError::Leaderless, false, "no server leads the stream"),
+        ] {
+            let text = explained(&error, 3);
+            assert_eq!(
+                (is_too_little_room(&error), text.starts_with(part)),
+                (shrinks, true),
+                "{text}"
+            );
+        }
     }
 }

@@ -12,6 +12,8 @@ use plimsoll_bus::{BusEvent, ConnectFault, Delivery};
 const NO_JETSTREAM: &str = "no_jetstream";
 /// The cause of a denied permission.
 const PERMISSION: &str = "permission";
+/// The cause of streams that cannot be created.
+const STREAMS: &str = "streams";
 
 /// The faults of one process's connection.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub struct BrokerFaults {
     connect_error: Option<String>,
     /// The first permission that was denied on this connection, in the broker's words.
     denied: Option<String>,
+    /// Why the mesh's streams cannot be created.
+    streams: Option<String>,
     /// Published advisories about the broker's version; `None` before the first connection, or of
     /// a version that is none.
     advisories: Option<usize>,
@@ -32,11 +36,13 @@ pub struct BrokerFaults {
 impl Default for BrokerFaults {
     fn default() -> Self {
         let connects = ConnectFault::ALL.map(ConnectFault::as_str);
-        let counts = connects.into_iter().chain([PERMISSION, NO_JETSTREAM]).map(|of| (of, 0));
+        let counts =
+            connects.into_iter().chain([PERMISSION, NO_JETSTREAM, STREAMS]).map(|of| (of, 0));
         Self {
             counts: counts.collect(),
             connect_error: None,
             denied: None,
+            streams: None,
             advisories: None,
             logged_version: String::new(),
         }
@@ -73,8 +79,24 @@ impl BrokerFaults {
                     self.denied = Some(text.clone());
                 }
             }
+            BusEvent::Streams { fault } => self.on_streams(fault.as_deref()),
+            // A stream keeps it, so another process has created them.
+            BusEvent::Acknowledged { .. } => self.streams = None,
             _ => {}
         }
+    }
+
+    fn on_streams(&mut self, fault: Option<&str>) {
+        match fault {
+            Some(text) => {
+                self.count(STREAMS);
+                if self.streams.as_deref() != Some(text) {
+                    tracing::warn!(text, "streams not created");
+                }
+            }
+            None => tracing::info!("streams exist"),
+        }
+        self.streams = fault.map(str::to_owned);
     }
 
     fn count(&mut self, cause: &'static str) {
@@ -108,6 +130,12 @@ impl BrokerFaults {
         self.denied.as_deref()
     }
 
+    /// Why the mesh's streams cannot be created where they are missing.
+    #[must_use]
+    pub fn streams(&self) -> Option<&str> {
+        self.streams.as_deref()
+    }
+
     /// How often each cause was found.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.counts.iter().map(|(cause, count)| (*cause, *count))
@@ -122,6 +150,8 @@ impl BrokerFaults {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_bus::Ticket;
+
     use super::*;
 
     fn count(faults: &BrokerFaults, cause: &str) -> Option<u64> {
@@ -144,6 +174,22 @@ mod tests {
         assert_eq!((faults.connect_error(), faults.denied()), (None, None));
         let counts = ["tls", "permission", "no_jetstream", "refused"].map(|of| count(&faults, of));
         assert_eq!(counts, [Some(1), Some(2), Some(1), Some(0)]);
+    }
+
+    #[test]
+    fn streams_that_cannot_be_created_are_a_fault_until_they_exist() {
+        let mut faults = BrokerFaults::default();
+        let streams = |fault: Option<&str>| BusEvent::Streams { fault: fault.map(str::to_owned) };
+        faults.on_event(&streams(Some("bus.replicas = 3, but the broker has no cluster")));
+        let server_version = "2.14.3".to_owned();
+        faults.on_event(&BusEvent::Connected { delivery: Delivery::JetStream, server_version });
+        let text = Some("bus.replicas = 3, but the broker has no cluster");
+        assert_eq!((faults.streams(), count(&faults, "streams")), (text, Some(1)));
+        faults.on_event(&streams(None));
+        assert_eq!((faults.streams(), count(&faults, "streams")), (None, Some(1)));
+        faults.on_event(&streams(Some("fewer servers")));
+        faults.on_event(&BusEvent::Acknowledged { ticket: Ticket(1), duplicate: false });
+        assert_eq!((faults.streams(), count(&faults, "streams")), (None, Some(2)));
     }
 
     #[test]

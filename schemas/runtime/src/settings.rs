@@ -103,6 +103,9 @@ pub fn print_origins<T>(resolved: &Resolved<T>) {
 /// Values of `bus.reconnect_max_ms`: below, an absent broker costs CPU; above, an hour is lost.
 const RECONNECT_MAX_MS: RangeInclusive<u64> = 100..=3_600_000;
 
+/// Values of `bus.replicas`. An even number of servers survives no more failures than one less.
+const REPLICAS: [u8; 3] = [1, 3, 5];
+
 /// The `[bus]` section: address and credentials of the broker, and when it is tried again.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -133,6 +136,8 @@ pub struct BusSettings {
     pub inbox_prefix: Option<String>,
     /// Who creates the streams.
     pub streams: StreamSettings,
+    /// How many servers of a cluster store each stream that is created.
+    pub replicas: u8,
     /// Whether a broker on another machine may be used without credentials.
     pub allow_open: bool,
     /// Longest pause between two attempts to connect, in milliseconds.
@@ -166,6 +171,7 @@ impl Default for BusSettings {
             key_file: None,
             inbox_prefix: None,
             streams: StreamSettings::Auto,
+            replicas: 1,
             allow_open: false,
             reconnect_max_ms: u64::try_from(RECONNECT_MAX.as_millis()).unwrap_or(u64::MAX),
         }
@@ -196,6 +202,9 @@ impl BusSettings {
             let (least, most) = (RECONNECT_MAX_MS.start(), RECONNECT_MAX_MS.end());
             return Err(format!("bus.reconnect_max_ms must be {least} to {most}"));
         }
+        if !REPLICAS.contains(&self.replicas) {
+            return Err(format!("bus.replicas must be 1, 3 or 5, not {}", self.replicas));
+        }
         let prefix = self.inbox_prefix.clone();
         let config = BusConfig {
             credentials: self.credentials()?,
@@ -210,6 +219,7 @@ impl BusSettings {
                 StreamSettings::Auto => StreamOwner::Mesh,
                 StreamSettings::Managed => StreamOwner::Operator,
             },
+            replicas: self.replicas,
             ..BusConfig::new(self.url.clone(), connection_name.to_owned(), mesh.clone())
         };
         self.check_open(&config)?;
@@ -440,6 +450,8 @@ mod tests {
             (BusSettings { url: "http://u:hush@h".into(), ..bus() }, "bus.url: "),
             (BusSettings { reconnect_max_ms: 99, ..bus() }, "bus.reconnect_max_ms must be 100 to"),
             (BusSettings { reconnect_max_ms: 3_600_001, ..bus() }, "bus.reconnect_max_ms must"),
+            (BusSettings { replicas: 2, ..bus() }, "bus.replicas must be 1, 3 or 5, not 2"),
+            (BusSettings { replicas: 0, ..bus() }, "bus.replicas must be 1, 3 or 5, not 0"),
             (
                 BusSettings { credentials_file: credentials_file(seed.path()), ..bus() },
                 "bus.credentials_file: ",

@@ -167,16 +167,17 @@ async fn show_undeliverable(State(handler): State<Handler>) -> Response {
 
 async fn show_readiness(State(queries): State<QuerySender>) -> Response {
     let Some(readiness) = queries.send(Query::Readiness).await else { return ending() };
-    let Readiness { broker, connect_error, denied, past_is_read, pending } = readiness;
-    match (broker, past_is_read, denied) {
+    let Readiness { broker, connect_error, denied, streams, past_is_read, pending } = readiness;
+    let denied = denied.map(|text| format!("the broker denies what reading needs: {text}"));
+    let missing = streams.map(|text| format!("streams not created: {text}"));
+    match (broker, past_is_read, denied.or(missing)) {
+        ("disconnected", _, Some(cause)) if connect_error.is_none() => probe(false, cause),
         ("disconnected", ..) => {
             let cause = connect_error.as_deref().unwrap_or("no answer");
             probe(false, format!("broker unreachable: {cause}"))
         }
         ("silent", ..) => probe(false, "the broker is connected and does not answer".to_owned()),
-        (_, false, Some(denied)) => {
-            probe(false, format!("the broker denies what reading needs: {denied}"))
-        }
+        (_, false, Some(cause)) => probe(false, cause),
         (_, false, None) => {
             probe(false, format!("reading the streams' backlog: {pending} messages left"))
         }

@@ -72,6 +72,8 @@ pub struct Readiness {
     pub connect_error: Option<String>,
     /// The first permission that the broker denied on this connection.
     pub denied: Option<String>,
+    /// Why the mesh's streams cannot be created where they are missing.
+    pub streams: Option<String>,
     /// True once everything that the streams held at the start has been read.
     pub past_is_read: bool,
     /// Unread messages in the streams.

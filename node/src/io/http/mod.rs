@@ -115,7 +115,7 @@ async fn show_readiness(State(sender): State<mpsc::Sender<StatsQuery>>) -> Respo
     match (status.connected, status.breaker) {
         (true, BreakerState::Closed) => probe(true, "connected to the broker".to_owned()),
         (true, _) => {
-            let why = broker_faults.denied().unwrap_or("see the log");
+            let why = broker_faults.denied().or(broker_faults.streams()).unwrap_or("see the log");
             probe(false, format!("broker rejects messages: {why}; messages wait: {queued}"))
         }
         (false, _) => {

@@ -3,6 +3,7 @@
 //!
 //! `PLIMSOLL_NATS_SERVER` names another binary than the `nats-server` on the path.
 
+mod behind;
 mod broker;
 mod closing;
 mod credentials;
