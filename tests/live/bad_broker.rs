@@ -196,7 +196,7 @@ async fn streams_disabled_for_a_while_are_logged_and_cost_no_sample() {
         await_logged(&station.name, || station.node_log(), &words).await;
         poll_open(&station.api).await;
     }
-    let aggregator = ["streams not checked", "jetstream did not answer"];
+    let aggregator = ["streams not created", "jetstream did not answer"];
     await_logged("the aggregator", || stack.aggregator_log(), &aggregator).await;
     stack.broker().set_jetstream(true);
     stack.broker().reload("").unwrap();

@@ -7,6 +7,7 @@ mod bad_broker;
 mod budgets;
 mod checkpoint;
 mod clients;
+mod cluster;
 mod confirmations;
 mod core_nats;
 mod dead_letters;

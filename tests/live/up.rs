@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 use plimsoll_mesh::api::Api;
-use plimsoll_mesh::child::free_port;
+use plimsoll_mesh::child::{free_port, until};
 use plimsoll_tests::process::{await_summary, fleet_samples};
 use plimsoll_tests::program::run;
 use plimsoll_tests::program::{
@@ -58,6 +58,35 @@ async fn up_for_some_seconds_reports_every_budget_of_fleet_and_nodes() {
         assert_eq!(figures_of(&report["fleet"]), of_nodes.iter().sum::<u64>(), "{name}");
     }
     await_no_processes(&scratch.path()).await.unwrap();
+}
+
+#[tokio::test]
+async fn up_with_a_cluster_stores_each_stream_on_three_servers() {
+    let scratch = ScratchDir::new().unwrap();
+    let http = format!("127.0.0.1:{}", free_port().unwrap());
+    let mut command = up(&scratch.path(), &http);
+    command.args(["--cluster", "3", "--nodes", "2"]);
+    let running = RunningProgram::start(command).unwrap();
+    let enough = |summary: &_| fleet_samples(summary, "epoch_hook") >= 60;
+    let api = Api::at(&http).unwrap();
+    until("60 hooks are merged", WAIT, async || api.summary().await.ok().filter(enough))
+        .await
+        .unwrap();
+    let stores = |number| {
+        let store = scratch.path().join(format!("server-{number}/streams/jetstream"));
+        store.join("$G/streams/PLIMSOLL_local_normal").is_dir()
+    };
+    assert_eq!([1, 2, 3].map(stores), [true; 3]);
+    running.signal(Signal::SIGINT);
+    let outcome = running.end(WAIT).await.unwrap();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert_eq!(report(&outcome)["accounted"], true, "{outcome:?}");
+    assert!(outcome.stderr.contains("starting a cluster of 3 brokers"), "{outcome:?}");
+    await_no_processes(&scratch.path()).await.unwrap();
+    let mut command = up(&scratch.path(), &http);
+    command.args(["--cluster", "2"]);
+    let refused = run(command, WAIT).await.unwrap();
+    assert!(refused.stderr.contains("a cluster has 3 or 5 servers"), "{refused:?}");
 }
 
 #[tokio::test]

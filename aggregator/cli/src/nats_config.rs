@@ -25,6 +25,7 @@ const NAMES_BYTES_MAX: u64 = 8 * 1024 * 1024;
 #[command(after_help = "Examples:
   plimsoll nats-config --keys ./keys n1 n2 n3 > users.conf
   plimsoll nats-config --keys ./keys --nodes-from nodes.txt --mesh lab > users.conf
+  plimsoll nats-config --keys ./keys n1 n2 --leaf west=west.txt > users.conf
 
 Include the output in nats-server's configuration (include \"users.conf\"), reload it, and give each
 process its seed: bus.nkey_seed_file = \"/etc/plimsoll/node.nk\". Seeds that are in the folder already
@@ -42,6 +43,10 @@ pub struct NatsConfigArgs {
     /// Name of the mesh
     #[arg(long, default_value_t = plimsoll_aggregator::config::Config::default().mesh)]
     mesh: MeshName,
+    /// One user for the leaf node of a site, with what all nodes named in this file need together.
+    /// Its password is in leaf-NAME.nk
+    #[arg(long, value_name = "NAME=FILE", value_parser = leaf)]
+    leaf: Vec<(NodeName, PathBuf)>,
     /// The operator creates the streams (bus.streams = "managed"): the aggregator may not
     #[arg(long)]
     managed_streams: bool,
@@ -56,7 +61,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
     if let Some(path) = &args.nodes_from {
         nodes.extend(names(path)?);
     }
-    if nodes.is_empty() {
+    if nodes.is_empty() && args.leaf.is_empty() {
         bail!("name at least one node, or give --nodes-from FILE");
     }
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&args.keys);
@@ -74,18 +79,42 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
             BrokerUser::Operator => "operator".to_owned(),
         };
         let key = public_key(&args.keys.join(format!("{name}.nk")))?;
-        let Permissions { publish, subscribe } =
-            Permissions::of(&args.mesh, user, !args.managed_streams);
-        let (publish, subscribe) = (quoted(&publish), quoted(&subscribe));
-        write!(
-            text,
-            "    # {name}\n    {{ nkey: {key}, permissions: {{\n      publish: [{publish}]\n      \
-             subscribe: [{subscribe}]\n    }} }}\n"
-        )?;
+        let permissions = Permissions::of(&args.mesh, user, !args.managed_streams);
+        write_user(&mut text, &name, &format!("nkey: {key}"), &permissions)?;
+    }
+    for (site, path) in &args.leaf {
+        let name = format!("leaf-{site}");
+        let key = key_pair(&args.keys.join(format!("{name}.nk")))?;
+        let password = key.seed()?;
+        let served = names(path)?;
+        let permissions = Permissions::of_leaf(&args.mesh, &served);
+        let identity = format!("user: {name:?}, password: {password:?}");
+        write_user(&mut text, &name, &identity, &permissions)?;
     }
     text.push_str("  ]\n}");
     print_line(text);
     Ok(Exit::Success)
+}
+
+fn write_user(
+    text: &mut String,
+    name: &str,
+    identity: &str,
+    Permissions { publish, subscribe }: &Permissions,
+) -> Result<()> {
+    let (publish, subscribe) = (quoted(publish), quoted(subscribe));
+    write!(
+        text,
+        "    # {name}\n    {{ {identity}, permissions: {{\n      publish: [{publish}]\n      \
+         subscribe: [{subscribe}]\n    }} }}\n"
+    )?;
+    Ok(())
+}
+
+/// A site and the file with the names of its nodes.
+fn leaf(text: &str) -> Result<(NodeName, PathBuf), String> {
+    let (name, path) = text.split_once('=').ok_or("write NAME=FILE")?;
+    Ok((NodeName::new(name).map_err(|error| error.to_string())?, path.into()))
 }
 
 /// Names of a file, one a line; empty lines and those that begin with # are left out.
@@ -108,6 +137,10 @@ fn names(path: &Path) -> Result<Vec<NodeName>> {
 
 /// The public key of the seed in `path`, which is made if there is none.
 fn public_key(path: &Path) -> Result<String> {
+    Ok(key_pair(path)?.public_key())
+}
+
+fn key_pair(path: &Path) -> Result<KeyPair> {
     let place = || path.display().to_string();
     let fresh = KeyPair::new_user();
     let created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -115,11 +148,11 @@ fn public_key(path: &Path) -> Result<String> {
         Ok(mut file) => {
             let seed = fresh.seed().with_context(place)?;
             file.write_all(format!("{seed}\n").as_bytes()).with_context(place)?;
-            Ok(fresh.public_key())
+            Ok(fresh)
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {
             let seed = read_secret(path).with_context(place)?;
-            Ok(KeyPair::from_seed(&seed).with_context(place)?.public_key())
+            KeyPair::from_seed(&seed).with_context(place)
         }
         Err(error) => Err(error).with_context(place),
     }
@@ -133,6 +166,22 @@ fn quoted(subjects: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_leaf_node_is_a_user_with_what_its_nodes_need_and_a_password_of_its_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let (mesh, served) = (MeshName::new("m").unwrap(), NodeName::new("n1").unwrap());
+        let (name, path) = leaf("west=west.txt").unwrap();
+        assert_eq!((name.as_str(), path.as_path()), ("west", Path::new("west.txt")));
+        assert!(leaf("west").is_err() && leaf("we.st.>=x").is_err());
+        let password = key_pair(&dir.path().join("leaf-west.nk")).unwrap().seed().unwrap();
+        let mut text = String::new();
+        let permissions = Permissions::of_leaf(&mesh, [&served]);
+        let identity = format!("user: \"leaf-west\", password: {password:?}");
+        write_user(&mut text, "leaf-west", &identity, &permissions).unwrap();
+        assert!(text.contains("\"plimsoll.v1.m.normal.n1.*\""), "{text}");
+        assert!(text.contains("\"_INBOX.m.node.n1.>\"") && !text.contains("$JS"), "{text}");
+    }
 
     #[test]
     fn a_list_of_names_may_have_blanks_and_notes() {

@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use plimsoll_bus::advisories;
 use plimsoll_clock::{Deadline, Stopwatch};
+use plimsoll_mesh::broker;
 use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
@@ -42,6 +44,9 @@ pub struct UpArgs {
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u8).range(1..=50))]
     nodes: u8,
+    /// Servers of the broker, as one cluster in which each stores every stream: 1, 3 or 5
+    #[arg(long, value_name = "SERVERS", default_value_t = 1, value_parser = servers)]
+    cluster: u8,
     /// Address of the aggregator's HTTP pages
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9900")]
     http: String,
@@ -51,6 +56,29 @@ pub struct UpArgs {
     /// Show a table in the terminal, not the screen of `plimsoll top`
     #[arg(long)]
     no_top: bool,
+}
+
+/// An even number of servers survives no more failures than one less.
+fn servers(text: &str) -> Result<u8, String> {
+    match text.parse() {
+        Ok(servers @ (1 | 3 | 5)) => Ok(servers),
+        _ => Err("a cluster has 3 or 5 servers".to_owned()),
+    }
+}
+
+/// States that the installed broker has published advisories, if it has.
+fn print_advisories() {
+    // A broker that cannot be run fails the start with the reason.
+    let Ok(version) = broker::installed_version() else { return };
+    let count = advisories::of(&version).map_or(0, |found| found.len());
+    if count > 0 {
+        let (newest, sound) = (advisories::NEWEST, advisories::SOUND);
+        eprintln!(
+            "nats-server {version} has {count} published advisories (as of {newest}); install \
+             {sound} or newer, or name it in {}",
+            broker::SERVER_VARIABLE
+        );
+    }
 }
 
 /// Runs a mesh until the time is over or a signal arrives.
@@ -64,11 +92,17 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     let dir = args.dir.as_deref().unwrap_or(temporary.path());
     let options = StackOptions {
         nodes: args.nodes.into(),
+        servers: args.cluster.into(),
         http: Some(args.http.clone()),
         workload: Some(Workload::at(bin_dir()?.join("plimsoll-workload"))),
         ..StackOptions::new(dir)
     };
-    eprintln!("starting a broker, an aggregator and {} nodes with their jobs", args.nodes);
+    print_advisories();
+    let broker = match args.cluster {
+        1 => "a broker".to_owned(),
+        servers => format!("a cluster of {servers} brokers"),
+    };
+    eprintln!("starting {broker}, an aggregator and {} nodes with their jobs", args.nodes);
     let mut stack = tokio::select! {
         started = Stack::start(options) => started?,
         _ = signals.next() => bail!("interrupted while the mesh was starting"),

@@ -165,6 +165,17 @@ impl Broker {
     }
 }
 
+/// The version of the nats-server that brokers here are started from, such as `2.10.26`.
+///
+/// # Errors
+/// When it is not installed or does not state it.
+pub fn installed_version() -> Result<String> {
+    let printed = Command::new(server()?).arg("--version").output()?;
+    let text = String::from_utf8_lossy(&printed.stdout).into_owned();
+    let version = text.split_whitespace().last().map(|word| word.trim_start_matches('v'));
+    version.map(str::to_owned).context("nats-server --version prints nothing")
+}
+
 fn spawn(dir: &Path, port: u16, jetstream: bool, settings: &str) -> Result<Child> {
     let config = configure(dir, jetstream, settings)?;
     let mut command = Command::new(server()?);

@@ -6,6 +6,7 @@
 //! everything. It changes nothing inside a process: tests and drills stop, kill and restart them
 //! through [`Stack`], [`Station`] and the [`Broker`].
 
+mod brokers;
 mod joined;
 mod options;
 mod programs;
@@ -22,8 +23,10 @@ use plimsoll_schemas::summary::Summary;
 use crate::api::Api;
 use crate::broker::Broker;
 use crate::child::{Child, free_port};
+use crate::cluster::Cluster;
 use crate::proxy::Proxy;
 
+use brokers::Brokers;
 pub use joined::JoinedNodes;
 pub use options::{StackOptions, Workload};
 pub use programs::{BIN_VARIABLE, bin_dir};
@@ -37,7 +40,7 @@ const WORKLOAD_END_WAIT: Duration = Duration::from_secs(20);
 pub struct Stack {
     options: StackOptions,
     bin: PathBuf,
-    broker: Broker,
+    brokers: Brokers,
     /// The link between nodes and broker, if it is not a direct one.
     proxy: Option<Proxy>,
     aggregator: Child,
@@ -56,20 +59,20 @@ impl Stack {
         std::fs::create_dir_all(&options.dir)
             .with_context(|| format!("cannot create {}", options.dir.display()))?;
         let bin = bin_dir()?;
-        let settings = options.broker_settings.clone();
-        let broker = Broker::start_with(&options.dir, options.jetstream, settings).await?;
+        let brokers = Brokers::start(&options).await?;
+        let url = brokers.url();
         let http = match &options.http {
             Some(address) if !address.ends_with(":0") => address.clone(),
             _ => format!("127.0.0.1:{}", free_port()?),
         };
         let api = Api::at(&http)?;
-        let aggregator = start_aggregator(&options, &bin, &broker.url(), &http)?;
+        let aggregator = start_aggregator(&options, &bin, &url, &http)?;
         let proxy = match options.through_proxy {
-            true => Some(Proxy::start(broker.url().trim_start_matches("nats://")).await?),
+            true => Some(Proxy::start(url.trim_start_matches("nats://")).await?),
             false => None,
         };
-        let stations = station::start_all(&options, &bin, &node_url(&broker, proxy.as_ref()))?;
-        let mut stack = Self { options, bin, broker, proxy, aggregator, api, stations };
+        let stations = station::start_all(&options, &bin, &node_url(&brokers, proxy.as_ref()))?;
+        let mut stack = Self { options, bin, brokers, proxy, aggregator, api, stations };
         stack.await_readiness().await?;
         stack.start_workloads()?;
         Ok(stack)
@@ -111,7 +114,7 @@ impl Stack {
     /// # Errors
     /// When one has ended; names it, with the end of its log.
     pub fn check_all_alive(&mut self) -> Result<()> {
-        self.broker.child().check_alive()?;
+        self.brokers.check_alive()?;
         self.check_alive()?;
         self.stations
             .iter_mut()
@@ -126,9 +129,14 @@ impl Stack {
             .try_for_each(|(seed, station)| station.start_job(workload, &self.options.dir, seed))
     }
 
-    /// The broker.
+    /// The broker; of a cluster its first server.
     pub fn broker(&mut self) -> &mut Broker {
-        &mut self.broker
+        self.brokers.first()
+    }
+
+    /// The servers of the broker, if it is a cluster.
+    pub fn cluster(&mut self) -> Option<&mut Cluster> {
+        self.brokers.cluster()
     }
 
     /// The link between nodes and broker, if it is not a direct one.
@@ -181,7 +189,7 @@ impl Stack {
     /// When it cannot be run.
     pub fn launch_aggregator(&mut self) -> Result<()> {
         let http = self.api.url().trim_start_matches("http://").to_owned();
-        self.aggregator = start_aggregator(&self.options, &self.bin, &self.broker.url(), &http)?;
+        self.aggregator = start_aggregator(&self.options, &self.bin, &self.brokers.url(), &http)?;
         Ok(())
     }
 
@@ -195,7 +203,7 @@ impl Stack {
     /// # Errors
     /// When it cannot be run.
     pub fn launch_node(&mut self, station: usize) -> Result<()> {
-        let url = node_url(&self.broker, self.proxy.as_ref());
+        let url = node_url(&self.brokers, self.proxy.as_ref());
         self.stations[station].start_node(&self.options, &self.bin, &url)
     }
 
@@ -245,13 +253,13 @@ impl Stack {
     /// When one does not end.
     pub async fn end(mut self) -> Result<()> {
         self.aggregator.terminate(AGGREGATOR_END_WAIT).await?;
-        self.broker.end().await.map(drop)
+        self.brokers.end().await
     }
 }
 
 /// Where nodes reach the broker.
-fn node_url(broker: &Broker, proxy: Option<&Proxy>) -> String {
-    proxy.map_or_else(|| broker.url(), |proxy| format!("nats://{}", proxy.address()))
+fn node_url(brokers: &Brokers, proxy: Option<&Proxy>) -> String {
+    proxy.map_or_else(|| brokers.url(), |proxy| format!("nats://{}", proxy.address()))
 }
 
 fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -> Result<Child> {
@@ -260,6 +268,7 @@ fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -
     let mut command = Command::new(bin.join("plimsoll-aggregator"));
     let mesh = options.mesh.as_str();
     command.arg("--config").arg(settings).args(["--mesh", mesh, "--nats", url, "--http", http]);
+    command.args(options.replicas_flag());
     if options.keep_state {
         command.arg("--state").arg(options.dir.join("state.redb"));
         command.arg("--history").arg(options.dir.join("history.redb"));

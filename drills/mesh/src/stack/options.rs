@@ -46,7 +46,9 @@ pub struct StackOptions {
     pub workload: Option<Workload>,
     /// Whether the broker has JetStream.
     pub jetstream: bool,
-    /// Further lines of the broker's configuration file.
+    /// Servers of the broker. More than one form a cluster, each of which stores every stream.
+    pub servers: usize,
+    /// Further lines of each server's configuration file.
     pub broker_settings: String,
     /// Parent of the nodes' spool directories; without spools if `None`.
     pub spools: Option<PathBuf>,
@@ -73,6 +75,7 @@ impl StackOptions {
             node_settings: String::new(),
             workload: None,
             jetstream: true,
+            servers: 1,
             broker_settings: String::new(),
             spools: Some(dir.join("spool")),
             keep_state: true,
@@ -80,6 +83,12 @@ impl StackOptions {
             through_proxy: false,
             udp: false,
         }
+    }
+
+    /// What both programs are told about replicas; nothing of a single server.
+    pub(super) fn replicas_flag(&self) -> Vec<String> {
+        let flag = || vec!["--set".to_owned(), format!("bus.replicas={}", self.servers)];
+        if self.servers > 1 { flag() } else { Vec::new() }
     }
 
     /// The same with a workload beside each node.

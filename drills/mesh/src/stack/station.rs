@@ -202,6 +202,7 @@ fn node(options: &StackOptions, bin: &Path, url: &str, (name, http): (&str, &str
         .args(["--name", name, "--mesh", mesh, "--nats", url, "--udp", udp, "--http", http])
         .arg("--unix")
         .arg(file("sock"));
+    command.args(options.replicas_flag());
     if options.keep_state {
         command.arg("--history").arg(options.dir.join("history"));
     }

@@ -19,6 +19,7 @@ pub mod account;
 mod backlog;
 mod breaker;
 mod broker;
+mod cluster;
 mod counters;
 mod delivery;
 mod disk;
@@ -35,11 +36,11 @@ mod workers;
 /// Options of the fault drill.
 #[derive(Args, Clone, Debug, Default)]
 pub struct FaultsArgs {
-    /// Run this one only; may be given several times [default: all but queue-depth, byte-bound and
-    /// fresh-breach, one after the other]
+    /// Run this one only; may be given several times [default: all but queue-depth, byte-bound,
+    /// fresh-breach and cluster-storm, one after the other]
     #[arg(long, value_name = "NAME", value_enum)]
     pub only: Vec<Scenario>,
-    /// Seed of the faults in a storm
+    /// Seed of the faults in a storm, of one broker or of a cluster
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// How long the node of `kill-loop` and `kill-loop-full` is killed again and again
@@ -54,6 +55,10 @@ pub struct FaultsArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 90,
           value_parser = clap::value_parser!(u16).range(60..=900))]
     pub backlog_seconds: u16,
+    /// For how long faults begin in `cluster-storm`
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u32).range(1..=604_800))]
+    pub cluster_seconds: u32,
     /// Make each scenario miss an expectation, to see it fail with exit code 6
     #[arg(long)]
     pub plant_miss: bool,
@@ -107,6 +112,8 @@ pub enum Scenario {
     FreshBreach,
     /// One fault after the other, drawn by a seed, with no time to recover from each
     Storm,
+    /// A broker of three servers: one, its leader or two are killed, a stream is deleted, a store lost
+    ClusterStorm,
 }
 
 impl Scenario {
@@ -135,12 +142,13 @@ impl Scenario {
             Self::ByteBound => "byte-bound",
             Self::FreshBreach => "fresh-breach",
             Self::Storm => "storm",
+            Self::ClusterStorm => "cluster-storm",
         }
     }
 
     /// Whether it takes minutes and runs only when it is named.
     const fn is_long(self) -> bool {
-        matches!(self, Self::QueueDepth | Self::ByteBound | Self::FreshBreach)
+        matches!(self, Self::QueueDepth | Self::ByteBound | Self::FreshBreach | Self::ClusterStorm)
     }
 
     async fn run(self, dir: &Path, args: &FaultsArgs) -> Result<Report> {
@@ -173,6 +181,10 @@ impl Scenario {
                 backlog::fresh_breach(drill, dir, stall, within).await
             }
             Self::Storm => storm::storm(drill, dir, seed).await,
+            Self::ClusterStorm => {
+                let lasting = Duration::from_secs(args.cluster_seconds.into());
+                cluster::storm(drill, dir, (lasting, seed)).await
+            }
         }
     }
 }

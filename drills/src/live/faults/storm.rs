@@ -26,10 +26,10 @@ enum Blow {
 }
 
 /// The splitmix64 generator: different seeds generate different sequences.
-struct Draw(u64);
+pub(super) struct Draw(pub(super) u64);
 
 impl Draw {
-    fn below(&mut self, end: u64) -> u64 {
+    pub(super) fn below(&mut self, end: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,7 +48,7 @@ impl Draw {
         }
     }
 
-    fn span(&mut self, longest_ms: u64) -> Duration {
+    pub(super) fn span(&mut self, longest_ms: u64) -> Duration {
         Duration::from_millis(self.below(longest_ms))
     }
 }
