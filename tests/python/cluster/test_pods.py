@@ -34,6 +34,7 @@ class Pods(unittest.TestCase):
 
     maxDiff = None
     of_broker = {}
+    servers = []
 
     @classmethod
     def setUpClass(cls):
@@ -65,29 +66,39 @@ class Pods(unittest.TestCase):
 
     @classmethod
     def start_broker(cls):
-        """One server with the configuration that the chart makes of nats-values.yaml, as far as it
-        matters for one."""
+        """As many servers as nats-values.yaml has replicas, with the configuration that the chart makes
+        of it, as far as it matters on one machine. The first one has the service's port."""
         values = yaml.safe_load((FOLDER / "nats-values.yaml").read_text())["config"]
         for secret, path in (("nats-tls", "nats-certs/nats"), ("nats-users", "nats-users")):
             files = cls.cluster.data["Secret", "plimsoll", secret]
             cls.of_broker[secret] = containers.Files(cls.folder / "etc" / path, files, 0o644, 0)
         certificates = cls.folder / "etc/nats-certs/nats"
-        config = cls.folder / "etc/nats-config/nats.conf"
-        config.parent.mkdir()
-        config.write_text(
-            f"port: 4222\njetstream {{ store_dir: {cls.folder}/streams }}\n"
-            f"tls {{ cert_file: {certificates}/tls.crt, key_file: {certificates}/tls.key\n"
-            f"timeout: {values['nats']['tls']['merge']['timeout']} }}\n"
-            f"include {values['merge']['zz$include']};\n"
-        )
-        server = os.environ.get("PLIMSOLL_NATS_SERVER") or shutil.which(
+        (cls.folder / "etc/nats-config").mkdir()
+        servers = range(values["cluster"]["replicas"])
+        routes = ", ".join(f'"nats-route://127.0.0.1:{6222 + number}"' for number in servers)
+        for number in servers:
+            cls.start_server(
+                f"nats-{number}",
+                f"port: {4222 + number}\nserver_name: nats-{number}\n"
+                f'cluster {{ name: nats, listen: "127.0.0.1:{6222 + number}", routes: [{routes}] }}\n'
+                f"jetstream {{ store_dir: {cls.folder}/streams-{number} }}\n"
+                f"tls {{ cert_file: {certificates}/tls.crt, key_file: {certificates}/tls.key\n"
+                f"timeout: {values['nats']['tls']['merge']['timeout']} }}\n"
+                f"include {values['merge']['zz$include']};\n",
+            )
+
+    @classmethod
+    def start_server(cls, name, settings):
+        config = cls.folder / "etc/nats-config" / f"{name}.conf"
+        config.write_text(settings)
+        program = os.environ.get("PLIMSOLL_NATS_SERVER") or shutil.which(
             "nats-server", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin"
         )
-        with open(cls.folder / "nats.log", "wb") as log:
-            command = [server, "--config", config]
-            cls.broker = subprocess.Popen(command, stdout=log, stderr=log)
-        cls.exits.callback(cls.broker.wait)
-        cls.exits.callback(cls.broker.kill)
+        with open(cls.folder / f"{name}.log", "wb") as log:
+            server = subprocess.Popen([program, "--config", config], stdout=log, stderr=log)
+        cls.servers.append(server)
+        cls.exits.callback(server.wait)
+        cls.exits.callback(server.kill)
 
     @classmethod
     def start_aggregator(cls):
@@ -205,7 +216,8 @@ class Pods(unittest.TestCase):
         made = {doc["metadata"]["name"]: doc["data"] for doc in self.make_secrets(MACHINE, "m-9")}
         of = lambda name: containers.decoded(made[name])  # noqa: E731
         self.of_broker["nats-users"].replace(of("nats-users"))
-        self.broker.send_signal(signal.SIGHUP)
+        for server in self.servers:
+            server.send_signal(signal.SIGHUP)
         pod.files["keys"].replace(of("plimsoll-node-keys"))
         # As the kubelet does when a container has ended.
         pod.start("node")
