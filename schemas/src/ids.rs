@@ -13,7 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use thiserror::Error;
 
 use crate::limits::wire::{
-    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, OPERATION_BYTES_MAX, TOKEN_BYTES_MAX,
+    LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, OPERATION_BYTES_MAX, PARTITIONS_MAX,
+    TOKEN_BYTES_MAX,
 };
 
 /// Why a name was refused.
@@ -52,6 +53,12 @@ pub enum IdError {
         len: usize,
         /// The bound from `limits.rs`.
         max: usize,
+    },
+    /// A number that no partition has.
+    #[error("partition {text} is none of 0 to {}", PARTITIONS_MAX - 1)]
+    Partition {
+        /// The number.
+        text: String,
     },
     /// The same key twice.
     #[error("label {key:?} is given twice")]
@@ -186,6 +193,8 @@ checked_name!(
     |c: char| c.is_ascii_alphanumeric() || "_.-".contains(c)
 );
 
+/// Digits of the largest partition.
+const PARTITION_DIGITS_MAX: usize = 2;
 /// What separates the tokens of a subject.
 const DOT: char = '.';
 /// What stands for a dot of a node's name in a token. No name has it, and NATS allows it.
@@ -251,6 +260,41 @@ fn token_of_host(host: &str) -> String {
 /// When it is empty, too long, or holds anything but letters, digits, `_` and `-`.
 pub fn check_token(what: &'static str, text: &str) -> Result<(), IdError> {
     check(what, text, TOKEN_BYTES_MAX, TOKEN_ALLOWED, token_char)
+}
+
+/// A part of a mesh's nodes, from 0 on: DESIGN S80.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
+)]
+#[serde(transparent)]
+pub struct Partition(pub u16);
+
+impl Partition {
+    /// The first `count` partitions, at most as many as a mesh may have.
+    pub fn first(count: u16) -> impl DoubleEndedIterator<Item = Self> {
+        (0..count.min(PARTITIONS_MAX)).map(Self)
+    }
+}
+
+impl fmt::Display for Partition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::str::FromStr for Partition {
+    type Err = IdError;
+
+    fn from_str(text: &str) -> Result<Self, IdError> {
+        check("partition", text, PARTITION_DIGITS_MAX, "digits", |c| c.is_ascii_digit())?;
+        let number: u16 = text.parse().unwrap_or(u16::MAX);
+        // One number has one form: a subject that is built again is the same.
+        let is_canonical = text.len() == 1 || !text.starts_with('0');
+        match number < PARTITIONS_MAX && is_canonical {
+            true => Ok(Self(number)),
+            false => Err(IdError::Partition { text: text.to_owned() }),
+        }
+    }
 }
 
 /// One run of a node: the wall time of its start in nanoseconds, so a later run sorts later.

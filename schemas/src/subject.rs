@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! plimsoll.v1.<mesh>.<lane>.<node>.<kind>     snapshots: node -> aggregator
+//! plimsoll.v1.<mesh>.part.<p>.<lane>.<node>.<kind>  the same, as the broker stores them
 //! plimsoll.v1.<mesh>.alert.<rule>             notifications: aggregator -> anyone
 //! plimsoll.v1.<mesh>.alert.latency_high       events beside them: aggregator -> anyone
 //! plimsoll.v1.<mesh>.alert.undeliverable        notifications given up: aggregator -> anyone
@@ -17,7 +18,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::ids::{IdError, MeshName, NodeName, RuleName};
+use crate::ids::{IdError, MeshName, NodeName, Partition, RuleName};
 
 /// First two tokens of every subject of this wire version.
 pub const PREFIX: &str = "plimsoll.v1";
@@ -60,12 +61,14 @@ pub enum SnapshotKind {
     Event,
     /// Several of these, of one interval.
     Interval,
+    /// What an aggregator has merged of its nodes.
+    Shard,
 }
 
 impl SnapshotKind {
     /// All kinds.
-    pub const ALL: [Self; 5] =
-        [Self::Latency, Self::Hardware, Self::Bus, Self::Event, Self::Interval];
+    pub const ALL: [Self; 6] =
+        [Self::Latency, Self::Hardware, Self::Bus, Self::Event, Self::Interval, Self::Shard];
 
     /// The kind's token in a subject and its value as a label.
     #[must_use]
@@ -76,6 +79,7 @@ impl SnapshotKind {
             Self::Bus => "bus",
             Self::Event => "event",
             Self::Interval => "interval",
+            Self::Shard => "shard",
         }
     }
 }
@@ -103,7 +107,7 @@ pub enum SubjectError {
     #[error("lane {0:?} is neither normal nor emergency")]
     Lane(String),
     /// A kind that this version does not support.
-    #[error("kind {0:?} is none of latency, hardware, bus, event, interval")]
+    #[error("kind {0:?} is none of latency, hardware, bus, event, interval, shard")]
     Kind(String),
     /// A token that is not a valid name.
     #[error("subject: {0}")]
@@ -124,7 +128,13 @@ impl std::str::FromStr for SnapshotSubject {
         let rest = text.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix('.'));
         let mut tokens = rest.ok_or(SubjectError::Shape)?.split('.');
         let mut next = || tokens.next().ok_or(SubjectError::Shape);
-        let (mesh, lane, node, kind) = (next()?, next()?, next()?, next()?);
+        let (mesh, mut lane) = (next()?, next()?);
+        if lane == PART {
+            // The broker's own mapping of the node; nothing else depends on it.
+            let _checked: Partition = next()?.parse()?;
+            lane = next()?;
+        }
+        let (node, kind) = (next()?, next()?);
         if tokens.next().is_some() {
             return Err(SubjectError::Shape);
         }
@@ -143,10 +153,69 @@ impl std::str::FromStr for SnapshotSubject {
     }
 }
 
-/// All snapshots of one lane: the subject filter of that lane's stream.
+/// The token before a partition's number.
+const PART: &str = "part";
+
+/// All snapshots of one lane, or of one partition's: the subject filter of that lane's stream.
 #[must_use]
-pub fn lane_filter(mesh: &MeshName, lane: Lane) -> String {
-    format!("{PREFIX}.{mesh}.{}.>", lane.as_str())
+pub fn lane_filter(mesh: &MeshName, lane: Lane, partition: Option<Partition>) -> String {
+    let lane = lane.as_str();
+    match partition {
+        Some(partition) => format!("{PREFIX}.{mesh}.{PART}.{partition}.{lane}.>"),
+        None => format!("{PREFIX}.{mesh}.{lane}.>"),
+    }
+}
+
+/// The same of every partition, for permissions.
+#[must_use]
+pub fn partitions_filter(mesh: &MeshName, lane: Lane) -> String {
+    format!("{PREFIX}.{mesh}.{PART}.*.{}.>", lane.as_str())
+}
+
+/// The broker's subject mapping that divides a mesh into so many partitions by the names of its
+/// nodes: what is published, and where it goes instead. DESIGN S80.
+#[must_use]
+pub fn partition_mapping(mesh: &MeshName, lane: Lane, partitions: u16) -> (String, String) {
+    let lane = lane.as_str();
+    let stored = format!(
+        "{PREFIX}.{mesh}.{PART}.{{{{partition({partitions},1)}}}}.{lane}.{{{{wildcard(1)}}}}.\
+         {{{{wildcard(2)}}}}"
+    );
+    (format!("{PREFIX}.{mesh}.{lane}.*.*"), stored)
+}
+
+/// The mesh that the reports of a mesh's shards are published in.
+///
+/// # Errors
+/// When its name is too long.
+pub fn above(mesh: &MeshName) -> Result<MeshName, IdError> {
+    MeshName::new(format!("{mesh}-all"))
+}
+
+/// The name under which the aggregator of a partition publishes in the mesh above.
+#[must_use]
+pub fn shard_name(partition: Partition) -> NodeName {
+    let name = NodeName::from_host(&format!("shard-{partition}"));
+    // Cannot fail: it is letters, digits and a dash.
+    name.expect("letters, digits and a dash")
+}
+
+/// The key-value store of a mesh's leases, one key for each partition.
+#[must_use]
+pub fn lease_bucket(mesh: &MeshName) -> String {
+    format!("plimsoll_{mesh}_leases")
+}
+
+/// The stream that NATS stores a key-value store in.
+#[must_use]
+pub fn bucket_stream(bucket: &str) -> String {
+    format!("KV_{bucket}")
+}
+
+/// Where NATS publishes a key of a key-value store, or all keys of one token (`*`).
+#[must_use]
+pub fn bucket_subject(bucket: &str, key: impl fmt::Display) -> String {
+    format!("$KV.{bucket}.{key}")
 }
 
 /// All notifications of one mesh.
@@ -237,16 +306,22 @@ pub fn dead_stream(mesh: &MeshName) -> String {
     format!("PLIMSOLL_{mesh}_dead")
 }
 
-/// The name of one lane's stream; stream names may hold no dots.
+/// The name of the stream of one lane, or of one partition's; stream names may hold no dots. No
+/// mesh is named with the `=` of a partition.
 #[must_use]
-pub fn lane_stream(mesh: &MeshName, lane: Lane) -> String {
-    format!("PLIMSOLL_{mesh}_{}", lane.as_str())
+pub fn lane_stream(mesh: &MeshName, lane: Lane, partition: Option<Partition>) -> String {
+    let lane = lane.as_str();
+    match partition {
+        Some(partition) => format!("PLIMSOLL_{mesh}_{PART}={partition}_{lane}"),
+        None => format!("PLIMSOLL_{mesh}_{lane}"),
+    }
 }
 
-/// The name of the mesh whose normal lane has a stream of this name.
+/// The name of the mesh whose normal lane has a stream of this name. A partition's has none.
 #[must_use]
 pub fn mesh_of_lane(stream: &str) -> Option<&str> {
-    stream.strip_prefix("PLIMSOLL_")?.strip_suffix("_normal")
+    let mesh = stream.strip_prefix("PLIMSOLL_")?.strip_suffix("_normal")?;
+    MeshName::check(mesh).is_ok().then_some(mesh)
 }
 
 /// The name of the stream that keeps notifications.
@@ -284,6 +359,48 @@ mod tests {
                 prop_assert_eq!(subject.to_string(), text);
             }
         }
+    }
+
+    #[test]
+    fn a_snapshot_of_a_partition_is_parsed_without_it() {
+        let parse = |text: &str| text.parse::<SnapshotSubject>();
+        let plain = parse("plimsoll.v1.m.normal.a=b.bus").unwrap();
+        assert_eq!(parse("plimsoll.v1.m.part.63.normal.a=b.bus").as_ref(), Ok(&plain));
+        for partition in ["64", "00", "x", "+1", "", "100000"] {
+            let parsed = parse(&format!("plimsoll.v1.m.part.{partition}.normal.a.bus"));
+            assert!(matches!(parsed, Err(SubjectError::Name(_))), "{partition} {parsed:?}");
+        }
+        assert_eq!(parse("plimsoll.v1.m.part.1.normal.a"), Err(SubjectError::Shape));
+        let nested = parse("plimsoll.v1.m.part.1.part.1.normal.a.bus");
+        assert_eq!(nested, Err(SubjectError::Shape));
+    }
+
+    #[test]
+    fn streams_of_partitions_are_those_of_no_other_mesh() {
+        let [mesh, other] = ["x", "x_part_0"].map(|name| MeshName::new(name).unwrap());
+        let partition = Some(Partition(0));
+        let stream = lane_stream(&mesh, Lane::Normal, partition);
+        assert_eq!(stream, "PLIMSOLL_x_part=0_normal");
+        assert_ne!(stream, lane_stream(&other, Lane::Normal, None));
+        assert_eq!(mesh_of_lane(&stream), None);
+        assert_eq!(mesh_of_lane(&lane_stream(&other, Lane::Normal, None)), Some("x_part_0"));
+        assert_eq!(
+            lane_filter(&mesh, Lane::Emergency, partition),
+            "plimsoll.v1.x.part.0.emergency.>"
+        );
+    }
+
+    #[test]
+    fn the_mesh_above_and_its_publishers_have_names() {
+        let mesh = MeshName::new("m").unwrap();
+        assert_eq!(above(&mesh).unwrap().as_str(), "m-all");
+        assert!(above(&MeshName::new("m".repeat(61)).unwrap()).is_err());
+        assert_eq!(shard_name(Partition(63)).as_str(), "shard-63");
+        let (published, stored) = partition_mapping(&mesh, Lane::Normal, 4);
+        assert_eq!(published, "plimsoll.v1.m.normal.*.*");
+        let expected =
+            "plimsoll.v1.m.part.{{partition(4,1)}}.normal.{{wildcard(1)}}.{{wildcard(2)}}";
+        assert_eq!(stored, expected);
     }
 
     #[test]

@@ -15,7 +15,9 @@ use plimsoll_bus::read_secret;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::stdout::print_line;
 use plimsoll_schemas::ids::{MeshName, NodeName};
-use plimsoll_schemas::permissions::{BrokerUser, Permissions};
+use plimsoll_schemas::limits::wire::PARTITIONS_MAX;
+use plimsoll_schemas::permissions::{BrokerUser, Layout, Permissions};
+use plimsoll_schemas::subject::{Lane, PREFIX, above, partition_mapping};
 
 /// Bytes of a list of names: 100 000 names of the greatest length.
 const NAMES_BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -26,6 +28,7 @@ const NAMES_BYTES_MAX: u64 = 8 * 1024 * 1024;
   plimsoll nats-config --keys ./keys n1 n2 n3 > users.conf
   plimsoll nats-config --keys ./keys --nodes-from nodes.txt --mesh lab > users.conf
   plimsoll nats-config --keys ./keys n1 n2 --leaf west=west.txt > users.conf
+  plimsoll nats-config --keys ./keys --nodes-from nodes.txt --partitions 4 > users.conf
 
 Include the output in nats-server's configuration (include \"users.conf\"), reload it, and give each
 process its seed: bus.nkey_seed_file = \"/etc/plimsoll/node.nk\". Seeds that are in the folder already
@@ -50,6 +53,11 @@ pub struct NatsConfigArgs {
     /// The operator creates the streams (bus.streams = "managed"): the aggregator may not
     #[arg(long)]
     managed_streams: bool,
+    /// Divide the nodes into so many partitions, each read by an aggregator of its own; prints the
+    /// mapping of subjects, and a user of the aggregators above them
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u16).range(1..=i64::from(PARTITIONS_MAX)))]
+    partitions: Option<u16>,
 }
 
 /// Makes missing keys and prints the users.
@@ -71,6 +79,10 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
          nats-config`.\nauthorization {{\n  users = [\n",
         args.mesh
     );
+    let layout = Layout {
+        creates_streams: !args.managed_streams,
+        partitions: args.partitions.unwrap_or_default(),
+    };
     let others = [BrokerUser::Aggregator, BrokerUser::Operator];
     for user in others.into_iter().chain(nodes.iter().map(BrokerUser::Node)) {
         let name = match user {
@@ -79,21 +91,45 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
             BrokerUser::Operator => "operator".to_owned(),
         };
         let key = public_key(&args.keys.join(format!("{name}.nk")))?;
-        let permissions = Permissions::of(&args.mesh, user, !args.managed_streams);
+        let mut permissions = Permissions::of(&args.mesh, user, layout);
+        if args.partitions.is_some() && user == BrokerUser::Operator {
+            permissions.subscribe.push(format!("{PREFIX}.{}.>", above(&args.mesh)?));
+        }
         write_user(&mut text, &name, &format!("nkey: {key}"), &permissions)?;
+    }
+    if args.partitions.is_some() {
+        let mesh = above(&args.mesh).context("the mesh above the partitions")?;
+        let name = "aggregator-above";
+        let key = public_key(&args.keys.join(format!("{name}.nk")))?;
+        let layout = Layout { partitions: 0, ..layout };
+        let permissions = Permissions::of(&mesh, BrokerUser::Aggregator, layout);
+        write_user(&mut text, name, &format!("nkey: {key}"), &permissions)?;
     }
     for (site, path) in &args.leaf {
         let name = format!("leaf-{site}");
         let key = key_pair(&args.keys.join(format!("{name}.nk")))?;
         let password = key.seed()?;
         let served = names(path)?;
-        let permissions = Permissions::of_leaf(&args.mesh, &served);
+        let permissions = Permissions::of_leaf(&args.mesh, &served, layout);
         let identity = format!("user: {name:?}, password: {password:?}");
         write_user(&mut text, &name, &identity, &permissions)?;
     }
     text.push_str("  ]\n}");
+    if let Some(partitions) = args.partitions {
+        text.push('\n');
+        text.push_str(&mappings(&args.mesh, partitions));
+    }
     print_line(text);
     Ok(Exit::Success)
+}
+
+/// The mapping that gives each node a partition by its name.
+fn mappings(mesh: &MeshName, partitions: u16) -> String {
+    let mapped = Lane::ALL.map(|lane| {
+        let (published, stored) = partition_mapping(mesh, lane, partitions);
+        format!("  {published:?}: {stored:?}\n")
+    });
+    format!("mappings {{\n{}}}", mapped.concat())
 }
 
 fn write_user(
@@ -176,11 +212,21 @@ mod tests {
         assert!(leaf("west").is_err() && leaf("we.st.>=x").is_err());
         let password = key_pair(&dir.path().join("leaf-west.nk")).unwrap().seed().unwrap();
         let mut text = String::new();
-        let permissions = Permissions::of_leaf(&mesh, [&served]);
+        let permissions = Permissions::of_leaf(&mesh, [&served], Layout::default());
         let identity = format!("user: \"leaf-west\", password: {password:?}");
         write_user(&mut text, "leaf-west", &identity, &permissions).unwrap();
         assert!(text.contains("\"plimsoll.v1.m.normal.n1.*\""), "{text}");
         assert!(text.contains("\"_INBOX.m.node.n1.>\"") && !text.contains("$JS"), "{text}");
+    }
+
+    #[test]
+    fn partitions_are_a_mapping_of_both_lanes() {
+        let mesh = MeshName::new("m").unwrap();
+        let expected = r#"mappings {
+  "plimsoll.v1.m.emergency.*.*": "plimsoll.v1.m.part.{{partition(4,1)}}.emergency.{{wildcard(1)}}.{{wildcard(2)}}"
+  "plimsoll.v1.m.normal.*.*": "plimsoll.v1.m.part.{{partition(4,1)}}.normal.{{wildcard(1)}}.{{wildcard(2)}}"
+}"#;
+        assert_eq!(mappings(&mesh, 4), expected);
     }
 
     #[test]

@@ -25,15 +25,24 @@ struct Fault {
     description: String,
 }
 
-/// Whether a publish arrived; `Ok(true)` when the stream had the message already.
+/// What a stream, or our own echo, states about a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Stored {
+    /// Its number in the stream; 0 in an echo.
+    pub(crate) seq: u64,
+    /// The stream had it already.
+    pub(crate) duplicate: bool,
+}
+
+/// Whether a publish arrived.
 ///
 /// A message without payload and status is our own echo, which the broker can only have sent
 /// after it had read what went before it.
-pub(crate) fn read(status: Option<u16>, payload: &[u8]) -> Result<bool, Refusal> {
+pub(crate) fn read(status: Option<u16>, payload: &[u8]) -> Result<Stored, Refusal> {
     match status {
         Some(NO_RESPONDERS) => return Err(Refusal::NoResponders),
         Some(_) => return Err(Refusal::Unreadable),
-        None if payload.is_empty() => return Ok(false),
+        None if payload.is_empty() => return Ok(Stored { seq: 0, duplicate: false }),
         None => {}
     }
     let body: Body = serde_json::from_slice(payload).map_err(|_| Refusal::Unreadable)?;
@@ -42,7 +51,7 @@ pub(crate) fn read(status: Option<u16>, payload: &[u8]) -> Result<bool, Refusal>
             code: if fault.err_code == 0 { fault.code } else { fault.err_code },
             description: fault.description,
         }),
-        Body { seq: Some(_), duplicate, .. } => Ok(duplicate),
+        Body { seq: Some(seq), duplicate, .. } => Ok(Stored { seq, duplicate }),
         Body { .. } => Err(Refusal::Unreadable),
     }
 }
@@ -55,11 +64,12 @@ mod tests {
 
     #[test]
     fn every_known_answer_is_understood() {
+        let stored = |seq, duplicate| Ok(Stored { seq, duplicate });
         let rejected = |code, text: &str| Refusal::Rejected { code, description: text.to_owned() };
         for (status, payload, expected) in [
-            (None, r#"{"stream":"S","seq":7}"#, Ok(false)),
-            (None, r#"{"stream":"S","domain":"d","seq":7,"duplicate":true}"#, Ok(true)),
-            (None, "", Ok(false)),
+            (None, r#"{"stream":"S","seq":7}"#, stored(7, false)),
+            (None, r#"{"stream":"S","domain":"d","seq":7,"duplicate":true}"#, stored(7, true)),
+            (None, "", stored(0, false)),
             (Some(503), "", Err(Refusal::NoResponders)),
             (Some(409), "", Err(Refusal::Unreadable)),
             (
@@ -88,7 +98,7 @@ mod tests {
         #[test]
         fn what_the_broker_writes_is_read_back(seq: u64, duplicate: bool) {
             let payload = format!(r#"{{"stream":"S","seq":{seq},"duplicate":{duplicate}}}"#);
-            prop_assert_eq!(read(None, payload.as_bytes()), Ok(duplicate));
+            prop_assert_eq!(read(None, payload.as_bytes()), Ok(Stored { seq, duplicate }));
         }
     }
 }

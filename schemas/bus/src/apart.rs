@@ -16,9 +16,13 @@ use bytes::Bytes;
 use plimsoll_schemas::time::{Wall, nanos};
 use plimsoll_schemas::wire::SENT_HEADER;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::api::{self, ApiError, code};
+
+/// What deletes a key of a key-value store.
+pub(crate) const KV_OPERATION_HEADER: &str = "KV-Operation";
+const MESSAGE_ID_HEADER: &str = "Nats-Msg-Id";
 
 /// One message of a stream.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,6 +33,10 @@ pub(crate) struct StoredMessage {
     pub(crate) at: Option<Wall>,
     /// When its node sent it.
     pub(crate) sent: Option<Wall>,
+    /// Its sender's id of it.
+    pub(crate) message_id: Option<String>,
+    /// Whether it states that the key of a key-value store was deleted.
+    pub(crate) is_deletion: bool,
     pub(crate) payload: Bytes,
     /// Whether the client cannot parse its headers.
     pub(crate) is_malformed: bool,
@@ -62,7 +70,9 @@ impl Encoded {
             seq: self.seq,
             subject: self.subject,
             at: at.map(|since| Wall(nanos(since))),
-            sent: sent_at(&headers),
+            sent: header(&headers, SENT_HEADER).and_then(|text| text.parse().ok()).map(Wall),
+            message_id: header(&headers, MESSAGE_ID_HEADER).map(str::to_owned),
+            is_deletion: header(&headers, KV_OPERATION_HEADER).is_some(),
             payload: bytes(&self.data).into(),
             is_malformed: headers.split(|byte| *byte == b'\n').skip(1).any(is_malformed),
         }
@@ -73,12 +83,12 @@ fn line(bytes: &[u8]) -> Option<&str> {
     std::str::from_utf8(bytes).ok().map(|line| line.trim_end_matches('\r'))
 }
 
-/// When a node sent a message, from the bytes of its headers.
-fn sent_at(headers: &[u8]) -> Option<Wall> {
+/// The value of a header, from the bytes of all.
+fn header<'h>(headers: &'h [u8], wanted: &str) -> Option<&'h str> {
     let mut lines = headers.split(|byte| *byte == b'\n').filter_map(line);
     lines.find_map(|line| {
         let (name, value) = line.split_once(':')?;
-        name.eq_ignore_ascii_case(SENT_HEADER).then(|| value.trim().parse().ok().map(Wall))?
+        name.eq_ignore_ascii_case(wanted).then(|| value.trim())
     })
 }
 
@@ -98,8 +108,25 @@ pub(crate) async fn get(
     stream: &str,
     seq: u64,
 ) -> Result<Option<StoredMessage>, ApiError> {
+    get_by(client, stream, &json!({ "seq": seq })).await
+}
+
+/// The newest message of a subject; `None` when the stream has none.
+pub(crate) async fn newest(
+    client: &Client,
+    stream: &str,
+    subject: &str,
+) -> Result<Option<StoredMessage>, ApiError> {
+    get_by(client, stream, &json!({ "last_by_subj": subject })).await
+}
+
+async fn get_by(
+    client: &Client,
+    stream: &str,
+    which: &Value,
+) -> Result<Option<StoredMessage>, ApiError> {
     let operation = format!("STREAM.MSG.GET.{stream}");
-    match api::call::<Answer>(client, &operation, &json!({ "seq": seq })).await {
+    match api::call::<Answer>(client, &operation, which).await {
         Ok(answer) => Ok(Some(answer.message.read())),
         Err(ApiError::Refused { code: code::NO_MESSAGE, .. }) => Ok(None),
         Err(error) => Err(error),
@@ -130,6 +157,8 @@ mod tests {
             subject: "plimsoll.v1.m.normal.a.bus".into(),
             at: Some(Wall(2_500_000_000)),
             sent: Some(Wall(12)),
+            message_id: Some("x".to_owned()),
+            is_deletion: false,
             payload: Bytes::from_static(b"body"),
             is_malformed: false,
         };

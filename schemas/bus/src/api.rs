@@ -59,6 +59,10 @@ pub(crate) mod code {
     pub(crate) const TEMPORARILY_UNAVAILABLE: u64 = 10_008;
     /// A server without a cluster keeps no replicas.
     pub(crate) const NO_CLUSTER: u64 = 10_074;
+    /// The newest message has another number than its publisher expects.
+    pub(crate) const WRONG_LAST_SEQUENCE: u64 = 10_071;
+    /// A cluster has not decided yet about a message of the same id, or of the same subject.
+    pub(crate) const IN_PROCESS: [u64; 3] = [10_158, 10_163, 10_164];
     /// Not on this server, not for this account.
     pub(crate) const NOT_ENABLED: [u64; 2] = [10_076, 10_039];
 }

@@ -7,10 +7,11 @@ use std::future::ready;
 use std::time::Duration;
 
 use async_nats::{ConnectOptions, ServerAddr};
-use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::ids::{MeshName, Partition};
 
 use crate::credentials::Credentials;
 use crate::error::BusError;
+use crate::lanes::Lanes;
 use crate::limits::RECONNECT_MAX;
 use crate::tls::TlsFiles;
 
@@ -28,6 +29,8 @@ pub struct BusConfig {
     pub connection_name: String,
     /// The mesh whose lanes are read and written, and whose streams are created.
     pub mesh: MeshName,
+    /// The partition of it whose lanes are read and created; `None` for a mesh without partitions.
+    pub partition: Option<Partition>,
     /// Credentials.
     pub credentials: Credentials,
     /// What the connection is for.
@@ -73,6 +76,7 @@ impl fmt::Debug for BusConfig {
             .field("url", &self.url_without_secrets())
             .field("connection_name", &self.connection_name)
             .field("mesh", &self.mesh)
+            .field("partition", &self.partition)
             .field("credentials", &self.credentials)
             .field("role", &self.role)
             .field("reconnect_max", &self.reconnect_max)
@@ -92,6 +96,7 @@ impl BusConfig {
             url,
             connection_name,
             mesh,
+            partition: None,
             credentials: Credentials::None,
             role: ConnectionRole::Few,
             reconnect_max: RECONNECT_MAX,
@@ -100,6 +105,10 @@ impl BusConfig {
             streams: StreamOwner::Mesh,
             replicas: 1,
         }
+    }
+
+    pub(crate) fn lanes(&self) -> Lanes {
+        Lanes { mesh: self.mesh.clone(), partition: self.partition }
     }
 
     /// The address as it may be shown.

@@ -12,18 +12,19 @@ use crate::limits::{
 use async_nats::{Client, ConnectOptions, Server};
 use futures_util::FutureExt;
 use plimsoll_clock::Clock;
-use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::transport::{BusEvent, ConnectFault, Publish};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
+use crate::conditional::{self, ConditionalError, ConditionalMessage, NewestMessage};
 use crate::config::{BusConfig, ConnectionRole};
 use crate::cursor::Cursor;
 use crate::cursor_event::StartPosition;
 use crate::error::BusError;
 use crate::event::BusEvents;
 use crate::faults::{self, Faults};
+use crate::lanes::Lanes;
 use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
 use crate::liveness::Liveness;
@@ -41,12 +42,13 @@ use crate::window::Window;
 #[derive(Debug)]
 pub struct Bus {
     client: Client,
-    mesh: MeshName,
+    lanes: Lanes,
     link: watch::Receiver<Link>,
     missing: Arc<Notify>,
     queue: mpsc::Sender<Publish>,
     asides: mpsc::Sender<QueuedMessage>,
     clock: Clock,
+    replicas: u8,
     task: AbortOnDrop,
     reconnects: StopOnDrop,
 }
@@ -100,13 +102,14 @@ impl Bus {
         let (asides, waiting) = mpsc::channel(UNACKNOWLEDGED_MAX);
         let (link_out, link) = watch::channel(Link::default());
         let (answers_out, answers_in) = watch::channel(0);
-        let BusConfig { mesh, role, streams, replicas, .. } = config;
+        let BusConfig { mesh, partition, role, streams, replicas, .. } = config;
+        let lanes = Lanes { mesh, partition };
         let inbox = client.new_inbox();
         let acknowledged = Arc::new(AtomicU64::new(0));
         let (missing, final_echo) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
         let supervisor = Supervisor {
             client: client.clone(),
-            mesh: mesh.clone(),
+            lanes: lanes.clone(),
             signal: signal.clone(),
             link: link_out,
             events: events.clone(),
@@ -152,7 +155,7 @@ impl Bus {
         let going_out = (writer, unacknowledged);
         let running = run(supervisor, answers, going_out, client.clone(), signal);
         let task = AbortOnDrop(tokio::spawn(running));
-        Self { client, mesh, link, missing, queue, asides, clock, task, reconnects }
+        Self { client, lanes, link, missing, queue, asides, clock, replicas, task, reconnects }
     }
 
     /// States how many nodes the mesh has, so that they do not exceed `RECONNECTS_PER_SECOND` of
@@ -193,8 +196,8 @@ impl Bus {
     #[must_use]
     pub fn cursor(&self, lane: Lane, start_seq: u64, stream_id: Option<String>) -> Cursor {
         let start = StartPosition { seq: start_seq, stream_id };
-        let (client, mesh) = (self.client.clone(), self.mesh.clone());
-        Cursor::start(client, mesh, self.link.clone(), self.missing.clone(), lane, start)
+        let (client, lanes) = (self.client.clone(), self.lanes.clone());
+        Cursor::start(client, lanes, self.link.clone(), self.missing.clone(), lane, start)
     }
 
     /// Subscribes to a subject, without a stream: a message that is published while there is no
@@ -209,7 +212,32 @@ impl Bus {
     #[must_use]
     pub fn messenger(&self) -> Messenger {
         let (client, link) = (self.client.clone(), self.link.clone());
-        Messenger::new(client, link, self.asides.clone(), self.clock)
+        Messenger::new(client, link, self.asides.clone(), self.clock, self.replicas)
+    }
+
+    /// As [`Messenger::publish_after`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn publish_after(
+        &self,
+        message: ConditionalMessage,
+        after: u64,
+    ) -> Result<u64, ConditionalError> {
+        conditional::publish_after(&self.client, &self.link, self.clock, message, after).await
+    }
+
+    /// As [`Messenger::newest`].
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn newest(
+        &self,
+        stream: &str,
+        subject: &str,
+    ) -> Result<Option<NewestMessage>, String> {
+        let found = conditional::newest(&self.client, stream, subject).await;
+        found.map_err(|error| error.to_string())
     }
 
     /// Takes no more messages, hands over what is queued, waits until the broker has read it,

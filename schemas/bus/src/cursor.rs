@@ -7,11 +7,11 @@ use std::sync::Arc;
 
 use crate::limits::CURSOR_EVENTS_MAX;
 use async_nats::Client;
-use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
 use tokio::sync::{Notify, mpsc, watch};
 
 use crate::cursor_event::{CursorEvent, StartPosition};
+use crate::lanes::Lanes;
 use crate::link::Link;
 use crate::reader::Reader;
 use crate::task::AbortOnDrop;
@@ -27,14 +27,14 @@ pub struct Cursor {
 impl Cursor {
     pub(crate) fn start(
         client: Client,
-        mesh: MeshName,
+        lanes: Lanes,
         link: watch::Receiver<Link>,
         missing: Arc<Notify>,
         lane: Lane,
         start: StartPosition,
     ) -> Self {
         let (out, events) = mpsc::channel(CURSOR_EVENTS_MAX);
-        let reader = Reader::new(client, mesh, link, missing, lane, start, out);
+        let reader = Reader::new(client, lanes, link, missing, lane, start, out);
         Self { events, _task: AbortOnDrop(tokio::spawn(reader.run())) }
     }
 

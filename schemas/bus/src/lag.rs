@@ -1,4 +1,5 @@
-//! Judges whether the server that serves a reader lacks messages that the stream's leader has: pure.
+//! Judges whether the server that serves a reader lacks messages that the stream's leader has:
+//! pure.
 //!
 //! DESIGN S72.
 

@@ -90,9 +90,13 @@ pub const ABSENCE_LOGGED_AFTER: Duration = Duration::from_secs(2);
 pub const ABSENCE_LOGGED_EVERY: Duration = Duration::from_secs(60);
 /// Time between two checks of how full a stream is: one request for each lane of an aggregator.
 pub const STREAM_USE_EVERY: Duration = Duration::from_secs(5);
-/// Consumers opened in a row for one message that is due: each may be on another of three servers, and
-/// one of 81 times none of four is. A message that was deleted is awaited no longer.
+/// Consumers opened in a row for one message that is due: each may be on another of three servers,
+/// and one of 81 times none of four is. A message that was deleted is awaited no longer.
 pub const BEHIND_TRIES_MAX: u32 = 4;
+/// Bytes of the bucket of leases: 64 partitions' names of owners, and what NATS stores beside them.
+pub const LEASE_BUCKET_BYTES_MAX: i64 = 1024 * 1024;
+/// Leases read at one time.
+pub const LEASES_READ_AHEAD: usize = 8;
 /// Bytes of a file with a secret.
 pub const SECRET_BYTES_MAX: u64 = 64 * 1024;
 /// Bytes of a file with certificates or a key.

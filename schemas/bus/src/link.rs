@@ -7,11 +7,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::lanes::Lanes;
 use crate::limits::{REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST, STREAM_RETRY_EVERY};
 use async_nats::{Client, ClientError, Event, ServerError};
 use futures_util::FutureExt;
 use plimsoll_clock::Stopwatch;
-use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::transport::{BusEvent, ConnectFault, Delivery};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -98,7 +98,7 @@ pub(crate) struct Link {
 /// Follows the client's connections.
 pub(crate) struct Supervisor {
     pub(crate) client: Client,
-    pub(crate) mesh: MeshName,
+    pub(crate) lanes: Lanes,
     pub(crate) signal: watch::Receiver<Signal>,
     pub(crate) link: watch::Sender<Link>,
     pub(crate) events: mpsc::Sender<BusEvent>,
@@ -258,7 +258,7 @@ impl Supervisor {
             let denied = watched.wait_for(|now| now.denials != signal.denials);
             let outcome = tokio::select! {
                 _ = denied => return self.unmanaged(),
-                outcome = streams::ensure(&self.client, &self.mesh, self.replicas) => outcome,
+                outcome = streams::ensure(&self.client, &self.lanes, self.replicas) => outcome,
             };
             match outcome {
                 Ok(()) => {

@@ -9,8 +9,7 @@ use std::time::Duration;
 use async_nats::header::{HeaderMap, HeaderName};
 use async_nats::{Client, Event, ServerError};
 use futures_util::StreamExt;
-use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::subject::{Lane, alert_stream, dead_stream, lane_stream};
+use plimsoll_schemas::subject::{Lane, alert_stream, dead_stream};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -21,6 +20,7 @@ use crate::api::{self, ApiError, code};
 use crate::config::BusConfig;
 use crate::error::BusError;
 use crate::faults;
+use crate::lanes::Lanes;
 use crate::limits::{EVENTS_MAX, REQUEST_WAIT};
 
 /// A stream of this name does not exist: a message that expects to be stored in it is rejected.
@@ -161,7 +161,7 @@ pub async fn probe(config: &BusConfig, plan: &ProbePlan) -> Result<BrokerReport,
         Err(ApiError::Silent) => JetStreamState::Silent,
     };
     let has_streams = plan.has_streams && jetstream == JetStreamState::Enabled;
-    let streams = if has_streams { streams(&client, &config.mesh).await } else { Vec::new() };
+    let streams = if has_streams { streams(&client, &config.lanes()).await } else { Vec::new() };
     try_permissions(&client, plan, jetstream).await;
     let mut denied = Vec::new();
     while let Ok(Some(denial)) = timeout(QUIET, denials.recv()).await {
@@ -215,10 +215,10 @@ fn denial(event: &Event) -> Option<Denial> {
     is_denial.then_some(Denial { is_publish, subject })
 }
 
-async fn streams(client: &Client, mesh: &MeshName) -> Vec<StreamReport> {
-    let lanes = Lane::ALL.map(|lane| lane_stream(mesh, lane));
+async fn streams(client: &Client, own: &Lanes) -> Vec<StreamReport> {
+    let lanes = Lane::ALL.map(|lane| own.stream(lane));
     let mut reports = Vec::new();
-    for name in lanes.into_iter().chain([alert_stream(mesh), dead_stream(mesh)]) {
+    for name in lanes.into_iter().chain([alert_stream(&own.mesh), dead_stream(&own.mesh)]) {
         let found = api::call::<Info>(client, &format!("STREAM.INFO.{name}"), &Value::Null).await;
         let state = match found {
             Ok(info) => Some(state(info)),

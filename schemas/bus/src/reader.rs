@@ -13,8 +13,7 @@ use async_nats::header::HeaderMap;
 use async_nats::{Client, Message};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use plimsoll_clock::Stopwatch;
-use plimsoll_schemas::ids::MeshName;
-use plimsoll_schemas::subject::{Lane, lane_filter, lane_stream};
+use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::transport::{Delivered, Delivery};
 use plimsoll_schemas::wire::SENT_HEADER;
@@ -27,6 +26,7 @@ use crate::backoff;
 use crate::consumer::{self, Consumer, Interruption};
 use crate::cursor_event::{CursorEvent, StartPosition};
 use crate::lag::Lag;
+use crate::lanes::Lanes;
 use crate::link::Link;
 use crate::pull::{PullSize, PullStatus, StreamPosition};
 use crate::streams::{self, Extent, StreamInfo};
@@ -70,7 +70,7 @@ async fn watch_stream(
 
 pub(crate) struct Reader {
     client: Client,
-    mesh: MeshName,
+    lanes: Lanes,
     link: watch::Receiver<Link>,
     missing: Arc<Notify>,
     lane: Lane,
@@ -93,7 +93,7 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(
         client: Client,
-        mesh: MeshName,
+        lanes: Lanes,
         link: watch::Receiver<Link>,
         missing: Arc<Notify>,
         lane: Lane,
@@ -103,7 +103,7 @@ impl Reader {
         let (next_seq, created) = (start.seq.max(1), start.stream_id);
         Self {
             client,
-            mesh,
+            lanes,
             link,
             missing,
             lane,
@@ -129,7 +129,7 @@ impl Reader {
             let has_streams = now.delivery == Some(Delivery::JetStream);
             let watched = watch_stream(
                 self.client.clone(),
-                lane_stream(&self.mesh, self.lane),
+                self.lanes.stream(self.lane),
                 Arc::clone(&self.due),
                 self.out.clone(),
             );
@@ -179,7 +179,7 @@ impl Reader {
 
     async fn read_subject(&mut self) -> Result<std::convert::Infallible, Interruption> {
         let mut subscriber =
-            consumer::subscribe(&self.client, lane_filter(&self.mesh, self.lane)).await?;
+            consumer::subscribe(&self.client, self.lanes.filter(self.lane)).await?;
         let stream_id = String::new();
         self.send(CursorEvent::Positioned { first_seq: 0, last_seq: 0, stream_id }).await?;
         loop {
@@ -191,7 +191,7 @@ impl Reader {
     }
 
     async fn read_stream(&mut self) -> Result<std::convert::Infallible, Interruption> {
-        let stream = lane_stream(&self.mesh, self.lane);
+        let stream = self.lanes.stream(self.lane);
         let info = streams::look(&self.client, &stream).await?;
         self.take_position(info).await?;
         if self.losses >= LOSSES_MAX {
@@ -262,7 +262,7 @@ impl Reader {
         message: StoredMessage,
         last_seq: u64,
     ) -> Result<(), Interruption> {
-        let StoredMessage { seq, subject, at, sent, payload, is_malformed } = message;
+        let StoredMessage { seq, subject, at, sent, payload, is_malformed, .. } = message;
         if is_malformed {
             tracing::warn!(seq, subject, "malformed headers end the connection that reads them");
         }

@@ -15,7 +15,7 @@ use plimsoll_schemas::transport::{BusEvent, Refusal, Ticket};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::acknowledgement;
+use crate::acknowledgement::{self, Stored};
 use crate::link::Link;
 use crate::liveness::{self, Liveness};
 use crate::publish::FINAL_ECHO;
@@ -95,7 +95,7 @@ impl Replies {
             self.missing.notify_one();
         }
         Some(match read {
-            Ok(duplicate) => {
+            Ok(Stored { duplicate, .. }) => {
                 self.acknowledged.fetch_add(1, Ordering::Relaxed);
                 BusEvent::Acknowledged { ticket, duplicate }
             }

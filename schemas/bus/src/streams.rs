@@ -10,14 +10,14 @@ use crate::limits::{
 use async_nats::Client;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{
-    Lane, PREFIX, alert_filter, alert_stream, dead_filter, dead_stream, lane_filter, lane_stream,
-    mesh_of_lane,
+    Lane, PREFIX, alert_filter, alert_stream, dead_filter, dead_stream, lane_stream, mesh_of_lane,
 };
 use plimsoll_schemas::time::nanos;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::api::{self, ApiError, code};
+use crate::lanes::Lanes;
 
 /// State of an existing stream.
 #[derive(Debug, Deserialize)]
@@ -85,7 +85,8 @@ pub(crate) struct Extent {
 }
 
 impl Extent {
-    /// The newest message that is still kept; 0 if there is none. One that was deleted alone counts.
+    /// The newest message that is still kept; 0 if there is none. One that was deleted alone
+    /// counts.
     pub(crate) fn newest(&self) -> u64 {
         if self.messages > 0 { self.last } else { 0 }
     }
@@ -104,10 +105,11 @@ async fn info(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
     api::call(client, &format!("STREAM.INFO.{stream}"), &Value::Null).await
 }
 
-/// Sees to it that every stream of `mesh` exists. New ones are stored by `replicas` servers.
-pub(crate) async fn ensure(client: &Client, mesh: &MeshName, replicas: u8) -> Result<(), ApiError> {
-    let lanes =
-        Lane::ALL.map(|lane| (lane_stream(mesh, lane), lane_filter(mesh, lane), STREAM_BYTES_MAX));
+/// Sees to it that the streams of a mesh, or of a partition of it, exist. New ones are stored by
+/// `replicas` servers.
+pub(crate) async fn ensure(client: &Client, own: &Lanes, replicas: u8) -> Result<(), ApiError> {
+    let mesh = &own.mesh;
+    let lanes = Lane::ALL.map(|lane| (own.stream(lane), own.filter(lane), STREAM_BYTES_MAX));
     let alerts = (alert_stream(mesh), alert_filter(mesh), ALERT_STREAM_BYTES_MAX);
     let dead = (dead_stream(mesh), dead_filter(mesh), DEAD_STREAM_BYTES_MAX);
     let mut is_new = false;
@@ -115,7 +117,8 @@ pub(crate) async fn ensure(client: &Client, mesh: &MeshName, replicas: u8) -> Re
         let new = NewStream { name: &stream, filter: &filter, replicas };
         is_new |= ensure_one(client, new, bytes_max).await?;
     }
-    if is_new {
+    // A partition's streams are new where the mesh is not.
+    if is_new && own.partition.is_none() {
         warn_beside_others(client, mesh).await;
     }
     Ok(())
@@ -138,7 +141,7 @@ async fn warn_beside_others(client: &Client, mesh: &MeshName) {
 
 /// Names of the meshes that have a lane of their own, but for `mesh`, separated by commas.
 fn other_meshes(streams: &[String], mesh: &MeshName) -> String {
-    let own = lane_stream(mesh, Lane::Normal);
+    let own = lane_stream(mesh, Lane::Normal, None);
     let of_lane = |stream: &&String| **stream != own;
     let names = streams.iter().filter(of_lane).filter_map(|stream| mesh_of_lane(stream));
     names.take(OTHER_MESHES_NAMED).collect::<Vec<_>>().join(", ")
@@ -243,9 +246,8 @@ mod tests {
     #[test]
     fn other_meshes_are_named_without_this_one_and_streams_of_others() {
         let mesh = MeshName::new("prdo").unwrap();
-        let streams =
-            ["PLIMSOLL_prod_normal", "PLIMSOLL_prdo_normal", "ORDERS", "PLIMSOLL_a_b_normal"]
-                .map(str::to_owned);
+        let streams = ["prod_normal", "prdo_normal", "ORDERS", "a_b_normal", "prdo_part=1_normal"]
+            .map(|stream| format!("PLIMSOLL_{stream}"));
         assert_eq!(other_meshes(&streams, &mesh), "prod, a_b");
         assert_eq!(other_meshes(&[], &mesh), "");
     }

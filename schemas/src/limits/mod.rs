@@ -16,6 +16,14 @@ pub mod wire {
     /// Bytes of one message. The broker's own default limit is 1 MiB; half of it leaves room
     /// for headers and for brokers that were set lower.
     pub const MESSAGE_BYTES_MAX: usize = 512 * 1024;
+    /// Bytes of a shard's report: one node's largest message, with the labels of its node
+    /// in each series, beside what was merged before; less than the broker's own default.
+    pub const SHARD_BYTES_MAX: usize = 960 * 1024;
+    /// Slots of one report: a second of nodes with as many different labels, or a minute of those
+    /// with 64.
+    pub const SHARD_SLOTS_MAX: usize = 4_096;
+    /// Bytes of what identifies a stream: when it was created.
+    pub const STREAM_ID_BYTES_MAX: usize = 64;
     /// A message is closed and the next begun once its series take this many bytes, so that a
     /// last large histogram still fits under [`MESSAGE_BYTES_MAX`].
     pub const MESSAGE_BYTES_SPLIT: usize = 256 * 1024;
@@ -46,6 +54,8 @@ pub mod wire {
     pub const CONFIRMED_SPANS_MAX: usize = 64;
     /// Limits in one confirmation: one for each budget of the rule files.
     pub const CONFIRMED_LIMITS_MAX: usize = 256;
+    /// Parts that the nodes of a mesh are divided into.
+    pub const PARTITIONS_MAX: u16 = 64;
     /// Nodes that a confirmation may state: twice as many as an aggregator takes.
     pub const MESH_NODES_MAX: u32 = 32_768;
     /// Mean connects a second of a whole mesh after an outage. A broker on two cores accepts 500.

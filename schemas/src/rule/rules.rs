@@ -5,7 +5,7 @@ use crate::budget::{Budget, BurnRate, Window};
 use crate::ids::{Labels, RuleName};
 use crate::metric::{Comparison, Metric};
 use crate::own_operations::is_own;
-use crate::scope::{AlertKey, Scope};
+use crate::scope::{AlertKey, Scope, Scopes};
 
 /// All rules of one aggregator. No two have the same name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -116,6 +116,20 @@ impl Rules {
             thresholds.find(|threshold| threshold.name == *name).map(Rule::Threshold)
         };
         budget.or_else(burn).or_else(threshold)
+    }
+
+    /// The same rules for an aggregator that judges budgets in these scopes alone. One that is left
+    /// with none is not judged; its limit is still one over which nodes count samples.
+    #[must_use]
+    pub fn within(mut self, scopes: Scopes) -> Self {
+        for budget in &mut self.budgets {
+            budget.scopes.fleet &= scopes.fleet;
+            budget.scopes.nodes &= scopes.nodes;
+            if !scopes.fleet {
+                budget.objective = None;
+            }
+        }
+        self
     }
 
     /// Whether a rule of this name still covers the alert's operation and scope.

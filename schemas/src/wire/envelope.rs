@@ -10,13 +10,14 @@ use super::error::{SCHEMA, WireError};
 use super::event::Events;
 use super::latency::LatencyBody;
 use super::messagepack::read;
+use super::shard::ShardBody;
 use super::snapshot::{Body, Bus, Hardware, Header, Interval, NotedRun, Snapshot, Totals};
 use crate::hardware::SensorState;
 use crate::histogram::{Distribution, Packed};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use crate::limits::wire::{
     COUNT_MAX, ENDED_OPERATIONS_MAX, FORMER_RUNS_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX,
-    MESSAGE_BYTES_MAX, SERIES_MAX, VERSION_BYTES_MAX,
+    MESSAGE_BYTES_MAX, SERIES_MAX, SHARD_BYTES_MAX, VERSION_BYTES_MAX,
 };
 use crate::subject::{SnapshotKind, SnapshotSubject};
 use crate::time::Wall;
@@ -89,6 +90,7 @@ pub fn encode_body(body: &Body) -> Vec<u8> {
         Body::Hardware(hardware) => named(hardware),
         Body::Bus(bus) => named(bus),
         Body::Event(events) => named(events),
+        Body::Shard(report) => named(&ShardBody::of(report)),
         Body::Interval(Interval { latency, hardware, bus, event }) => {
             let latency = latency.as_ref().map(|latency| named(&LatencyBody::of(latency)));
             let parts = [
@@ -128,7 +130,7 @@ const FIXMAP: u8 = 0x80;
 const FIXSTR: u8 = 0xa0;
 
 fn fixed(marker: u8, length: usize) -> u8 {
-    // Cannot fail: there are five kinds, and their names are short.
+    // Cannot fail: there are six kinds, and their names are short.
     marker | u8::try_from(length).expect("kinds are few and their names short")
 }
 
@@ -172,6 +174,7 @@ pub fn decode_body(kind: SnapshotKind, bytes: &[u8]) -> Result<Body, WireError> 
         SnapshotKind::Bus => Ok(Body::Bus(check_bus(whole(bytes)?)?)),
         SnapshotKind::Event => Ok(Body::Event(Events::check(whole(bytes)?)?)),
         SnapshotKind::Interval => whole::<IntervalBody<'_>>(bytes)?.check(),
+        SnapshotKind::Shard => Ok(Body::Shard(whole::<ShardBody<'_>>(bytes)?.check()?)),
     }
 }
 
@@ -207,8 +210,12 @@ fn decode_as<H: Distribution>(
     subject: &SnapshotSubject,
     bytes: &[u8],
 ) -> Result<Snapshot<H>, WireError> {
-    if bytes.len() > MESSAGE_BYTES_MAX {
-        return Err(WireError::TooLarge { bytes: bytes.len(), max: MESSAGE_BYTES_MAX });
+    let max = match subject.kind {
+        SnapshotKind::Shard => SHARD_BYTES_MAX,
+        _ => MESSAGE_BYTES_MAX,
+    };
+    if bytes.len() > max {
+        return Err(WireError::TooLarge { bytes: bytes.len(), max });
     }
     match subject.kind {
         SnapshotKind::Latency => {
@@ -220,6 +227,9 @@ fn decode_as<H: Distribution>(
         SnapshotKind::Bus => open(subject, bytes, |body| Ok(Body::Bus(check_bus(body)?))),
         SnapshotKind::Event => open(subject, bytes, |body| Ok(Body::Event(Events::check(body)?))),
         SnapshotKind::Interval => open(subject, bytes, IntervalBody::check),
+        SnapshotKind::Shard => {
+            open(subject, bytes, |body| Ok(Body::Shard(ShardBody::check(body)?)))
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub mod frame;
 pub mod history;
 mod latency;
 pub(crate) mod messagepack;
+mod shard;
 #[cfg(feature = "mesh")]
 pub mod signature;
 #[cfg(feature = "mesh")]
@@ -27,6 +28,6 @@ pub use envelope::{
 pub use error::{SCHEMA, WireError};
 pub use event::{AlertType, Event, EventSource, Events};
 pub use snapshot::{
-    Body, BreakerState, Bus, Hardware, Header, Interval, Latency, NotedRun, SENT_HEADER, Snapshot,
-    Totals, apply_changes,
+    Body, BreakerState, Bus, Hardware, Header, Interval, Latency, NotedRun, ReadPosition,
+    SENT_HEADER, ShardReport, ShardSlot, Snapshot, Totals, apply_changes,
 };

@@ -9,7 +9,7 @@ use crate::hardware::Reading;
 use crate::histogram::{Distribution, Histogram};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Operation, Seq, Series};
 use crate::own_operations::is_own_series;
-use crate::subject::SnapshotKind;
+use crate::subject::{Lane, SnapshotKind};
 use crate::time::Wall;
 
 /// Header of a bus message: when its node sent it this time, in nanoseconds since 1970 by the
@@ -81,6 +81,8 @@ pub enum Body<H = Histogram> {
     Event(Events),
     /// Several of these, of one interval.
     Interval(Interval<H>),
+    /// What an aggregator has merged of its nodes since its message before.
+    Shard(ShardReport<H>),
 }
 
 /// What a node sends of one interval in one message, as far as it fits.
@@ -112,10 +114,11 @@ impl<H: Distribution> Body<H> {
             Self::Bus(_) => SnapshotKind::Bus,
             Self::Event(_) => SnapshotKind::Event,
             Self::Interval(_) => SnapshotKind::Interval,
+            Self::Shard(_) => SnapshotKind::Shard,
         }
     }
 
-    /// The parts of the interval that it carries: one, or several.
+    /// The parts of the interval that it carries: one, or several; none of a shard's report.
     #[must_use]
     pub fn into_parts(self) -> Interval<H> {
         match self {
@@ -126,6 +129,7 @@ impl<H: Distribution> Body<H> {
             Self::Bus(bus) => Interval { bus: Some(bus), ..Interval::default() },
             Self::Event(events) => Interval { event: Some(events), ..Interval::default() },
             Self::Interval(parts) => parts,
+            Self::Shard(_) => Interval::default(),
         }
     }
 
@@ -135,7 +139,7 @@ impl<H: Distribution> Body<H> {
         match self {
             Self::Latency(latency) => Some(latency),
             Self::Interval(parts) => parts.latency.as_ref(),
-            Self::Hardware(_) | Self::Bus(_) | Self::Event(_) => None,
+            Self::Hardware(_) | Self::Bus(_) | Self::Event(_) | Self::Shard(_) => None,
         }
     }
 
@@ -145,7 +149,7 @@ impl<H: Distribution> Body<H> {
         match self {
             Self::Hardware(hardware) => Some(hardware),
             Self::Interval(parts) => parts.hardware.as_ref(),
-            Self::Latency(_) | Self::Bus(_) | Self::Event(_) => None,
+            Self::Latency(_) | Self::Bus(_) | Self::Event(_) | Self::Shard(_) => None,
         }
     }
 
@@ -155,7 +159,7 @@ impl<H: Distribution> Body<H> {
         match self {
             Self::Bus(bus) => Some(bus),
             Self::Interval(parts) => parts.bus.as_ref(),
-            Self::Latency(_) | Self::Hardware(_) | Self::Event(_) => None,
+            Self::Latency(_) | Self::Hardware(_) | Self::Event(_) | Self::Shard(_) => None,
         }
     }
 
@@ -165,20 +169,26 @@ impl<H: Distribution> Body<H> {
         match self {
             Self::Event(events) => Some(events),
             Self::Interval(parts) => parts.event.as_ref(),
-            Self::Latency(_) | Self::Hardware(_) | Self::Bus(_) => None,
+            Self::Latency(_) | Self::Hardware(_) | Self::Bus(_) | Self::Shard(_) => None,
         }
     }
 
     /// Samples that this message carries.
     #[must_use]
     pub fn samples(&self) -> u64 {
-        self.latency().map_or(0, Latency::samples)
+        match self {
+            Self::Shard(report) => report.samples(),
+            _ => self.latency().map_or(0, Latency::samples),
+        }
     }
 
     /// Those of them that the node took of itself.
     #[must_use]
     pub fn own_samples(&self) -> u64 {
-        self.latency().map_or(0, Latency::own_samples)
+        match self {
+            Self::Shard(report) => report.own_samples(),
+            _ => self.latency().map_or(0, Latency::own_samples),
+        }
     }
 }
 
@@ -211,6 +221,52 @@ impl<H: Distribution> Latency<H> {
     pub fn own_samples(&self) -> u64 {
         let own = self.histograms.iter().filter(|(series, _)| is_own_series(series));
         own.fold(0, |sum, (_, h)| sum.saturating_add(h.count()))
+    }
+}
+
+/// What an aggregator has merged since its message before.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShardReport<H = Histogram> {
+    /// Up to where it has read, one for each lane that it has read from: all that is merged of it
+    /// is in this message or in one before.
+    pub read: Vec<ReadPosition>,
+    /// Samples by when they were taken; at most `limits::wire::SHARD_SLOTS_MAX`.
+    pub slots: Vec<ShardSlot<H>>,
+}
+
+/// Up to where a lane's stream was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadPosition {
+    /// The lane.
+    pub lane: Lane,
+    /// The stream: one that was created anew has another.
+    pub stream_id: String,
+    /// Number of the last message that was read.
+    pub seq: u64,
+}
+
+/// Samples of nodes with the same labels that were taken within a second.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ShardSlot<H = Histogram> {
+    /// When, by the aggregator's clock.
+    pub taken: Wall,
+    /// Labels that their nodes have in common.
+    pub labels: Labels,
+    /// The samples.
+    pub latency: Latency<H>,
+}
+
+impl<H: Distribution> ShardReport<H> {
+    /// Samples in all slots.
+    #[must_use]
+    pub fn samples(&self) -> u64 {
+        self.slots.iter().fold(0, |sum, slot| sum.saturating_add(slot.latency.samples()))
+    }
+
+    /// Those of them that nodes took of themselves.
+    #[must_use]
+    pub fn own_samples(&self) -> u64 {
+        self.slots.iter().fold(0, |sum, slot| sum.saturating_add(slot.latency.own_samples()))
     }
 }
 

@@ -2,5 +2,6 @@
 //! bytes are refused.
 
 mod events;
+mod shard;
 mod snapshots;
 mod wide_buckets;

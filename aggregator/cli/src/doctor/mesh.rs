@@ -4,7 +4,7 @@ use anyhow::{Context, Result};
 use plimsoll_bus::{BrokerReport, ProbePlan, probe};
 use plimsoll_mesh::api::Api;
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::permissions::{BrokerUser, Permissions};
+use plimsoll_schemas::permissions::{BrokerUser, Layout, Permissions};
 use plimsoll_schemas::subject::{Lane, PREFIX, ask_subject, confirm_subject, dead_subject};
 use plimsoll_schemas::summary::{NodeStatus, Summary};
 
@@ -94,9 +94,11 @@ fn plan(Identity { bus, node, has_history, .. }: &Identity) -> ProbePlan {
         let publish = Lane::ALL.map(lane).into_iter().chain([dead_subject(mesh, node)]).collect();
         return ProbePlan { subscribe, publish, has_streams: false };
     }
+    let partitions = bus.partition.map_or(0, |partition| partition.0 + 1);
+    let layout = Layout { creates_streams: false, partitions };
     let none = NodeName::new(NONE).expect("a constant name of plain letters");
     ProbePlan {
-        subscribe: Permissions::of(mesh, BrokerUser::Aggregator, false).subscribe,
+        subscribe: Permissions::of(mesh, BrokerUser::Aggregator, layout).subscribe,
         publish: vec![confirm_subject(mesh, &none), ask_subject(mesh, &none)],
         has_streams: true,
     }

@@ -6,9 +6,11 @@
 mod behind;
 mod broker;
 mod closing;
+mod conditional;
 mod credentials;
 mod nodes;
 mod outage;
+mod partitions;
 mod probing;
 mod publishing;
 mod reading;
