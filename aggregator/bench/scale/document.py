@@ -1,6 +1,6 @@
 """The report as Markdown. It knows the names of the figures and computes only ratios."""
 
-from scale import breaks, connections, hard, history, micro, pages, recorded
+from scale import breaks, connections, hard, history, micro, pages, recorded, soak
 from scale import fleets as of_fleets
 from scale.fleets import PROCESSES, cores_used, ms
 from speed.table import table, verdict
@@ -104,6 +104,7 @@ SECTIONS = {
     "pages": ("False pages", pages.tables),
     "history": ("The past beside Prometheus", history.tables),
     "recorded": ("The past of a hundred nodes", recorded.tables),
+    "soak": ("One hour with faults", soak.tables),
 }
 # The targets of each section; those without any measure only.
 TARGETS = {
@@ -115,6 +116,7 @@ TARGETS = {
     "pages": pages.targets,
     "history": history.targets,
     "recorded": recorded.targets,
+    "soak": soak.targets,
 }
 
 

@@ -66,7 +66,7 @@ def run(command, environment, pinned, seconds):
             raise
 
 
-def fleet(programs, pinned, nodes, seconds, *flags, kept_every=KEPT_EVERY):
+def reported(programs, pinned, nodes, seconds, *flags):
     """The report of one run, after which no process is left."""
     progress(f"{nodes} nodes for {seconds} s {' '.join(flags)}")
     command = [programs.binary("drill-fleet"), "--json", "--nodes", str(nodes)]
@@ -74,10 +74,15 @@ def fleet(programs, pinned, nodes, seconds, *flags, kept_every=KEPT_EVERY):
     environment = {**os.environ, "PLIMSOLL_BIN_DIR": programs.folder}
     printed, errors = run(command, environment, pinned, seconds + 600)
     try:
-        report = json.loads(printed)
+        return json.loads(printed)
     except ValueError as error:
         lines = errors.strip().splitlines()
         raise Failed(f"drill-fleet: {lines[-1] if lines else 'no output'}") from error
+
+
+def fleet(programs, pinned, nodes, seconds, *flags, kept_every=KEPT_EVERY):
+    """The figures of one run."""
+    report = reported(programs, pinned, nodes, seconds, *flags)
     figures = report["fleet"]
     figures["timeline"] = figures["timeline"][::kept_every]
     figures["passed"] = report["passed"]

@@ -1,4 +1,4 @@
-"""Draws lines and bars over a logarithmic axis as SVG, with nothing but the standard library."""
+"""Draws lines and bars over a logarithmic axis, or lines over time, as SVG, with nothing but the standard library."""
 
 import math
 from xml.sax.saxutils import escape
@@ -9,7 +9,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7")
 STYLE = (
     "text{font:12px sans-serif;fill:#333}.title{font-size:14px;font-weight:bold}"
     ".grid{stroke:#ddd}.axis{stroke:#333}.line{fill:none;stroke-width:2}"
-    ".back{fill:#fff}"
+    ".back{fill:#fff}.mark{stroke:#999;stroke-width:.5}"
 )
 
 
@@ -31,6 +31,8 @@ def short(number):
 class Panel:
     """One diagram: `lines` gives (x, y) points by name; all x are positive."""
 
+    has_dots = True
+
     def __init__(self, title, unit, lines, across="nodes"):
         self.title, self.unit, self.lines, self.across = title, unit, lines, across
         self.top = TOP
@@ -47,6 +49,10 @@ class Panel:
     def y(self, value):
         return self.top + PANEL * (1 - value / self.most)
 
+    def steps(self):
+        """Where the axis is labelled."""
+        return [10.0**power for power in range(self.low, self.high + 1)]
+
     def draw(self):
         yield text(LEFT, self.top - 14, self.title, css="title")
         right, bottom = WIDTH - RIGHT, self.top + PANEL
@@ -54,10 +60,10 @@ class Panel:
             value = self.most * step / 5
             yield line(LEFT, self.y(value), right, self.y(value), "grid")
             yield text(LEFT - 8, self.y(value) + 4, short(round(value, 6)), "end")
-        for power in range(self.low, self.high + 1):
-            at = self.x(10.0**power)
+        for value in self.steps():
+            at = self.x(value)
             yield line(at, self.top, at, bottom, "grid")
-            yield text(at, bottom + 18, short(10.0**power), "middle")
+            yield text(at, bottom + 18, short(value), "middle")
         yield line(LEFT, bottom, right, bottom, "axis")
         yield line(LEFT, self.top, LEFT, bottom, "axis")
         yield text(right, bottom + 36, self.across, "end")
@@ -69,7 +75,7 @@ class Panel:
         for colour, (name, points) in zip(COLOURS, self.lines.items()):
             where = " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in points)
             yield f'<polyline class="line" stroke="{colour}" points="{where}"/>'
-            for x, y in points:
+            for x, y in points if self.has_dots else ():
                 yield f'<circle cx="{self.x(x):.1f}" cy="{self.y(y):.1f}" r="3" fill="{colour}"/>'
             # Names stand at the ends of their lines, one below the other where those meet.
             at = self.y(points[-1][1]) + 4
@@ -77,6 +83,32 @@ class Panel:
                 at -= 14
             taken.append(at)
             yield text(WIDTH - RIGHT + 10, at, name, fill=colour)
+
+
+class Times(Panel):
+    """One diagram over minutes from 0 on, with a thin vertical line at each of `marks`."""
+
+    has_dots = False
+    STEPS = 6
+
+    def __init__(self, title, unit, lines, marks=()):
+        self.title, self.unit, self.lines, self.across = title, unit, lines, "minutes"
+        self.top, self.marks = TOP, marks
+        points = [point for line in lines.values() for point in line]
+        self.last = max((x for x, _ in points), default=1) or 1
+        self.most = ceiling(max((y for _, y in points), default=1))
+
+    def x(self, value):
+        return LEFT + value / self.last * (WIDTH - LEFT - RIGHT)
+
+    def steps(self):
+        step = ceiling(self.last / self.STEPS)
+        return [step * place for place in range(int(self.last / step) + 1)]
+
+    def curves(self):
+        for mark in self.marks:
+            yield line(self.x(mark), self.top, self.x(mark), self.top + PANEL, "mark")
+        yield from super().curves()
 
 
 class Bars:

@@ -123,7 +123,8 @@ impl Site {
         Ok(text)
     }
 
-    /// The shipped configuration of a leaf node of this name, which connects to the cluster of `hub`.
+    /// The shipped configuration of a leaf node of this name, which connects to the cluster of
+    /// `hub`.
     ///
     /// # Errors
     /// As [`Self::broker_settings`], and when `hub` has no such leaf node.

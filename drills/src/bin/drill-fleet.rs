@@ -16,6 +16,8 @@ const EXAMPLES: &str = "Examples:
   drill-fleet --hostile 5 --skewed 4 --leave       floods, wrong clocks, final messages
   drill-fleet --nodes 2000 --fast 20 --scrapers 1  nodes that send, and a scraper that asks, too often
   drill-fleet --largest 10s --restart-nodes 20s    large messages at once, half of the fleet restarts
+  drill-fleet --nodes 500 --connections 500 --secured --pair --faults-every 60s --seconds 600
+                                                   a pair of aggregators, and faults
   drill-fleet --url nats://127.0.0.1:4222 --aggregator 127.0.0.1:9900 --mesh default";
 
 /// Send from simulated nodes to a real mesh: every sample must arrive, and no lag may grow

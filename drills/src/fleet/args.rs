@@ -69,6 +69,17 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=i64::from(SCRAPERS_MAX)))]
     pub scrapers: u32,
+    /// Start a second aggregator at the same broker; both must give the same answers
+    #[arg(long, conflicts_with = "url")]
+    pub pair: bool,
+    /// Settings of the second aggregator, if they are not those of the first, as TOML
+    #[arg(long, value_name = "FILE", requires = "pair")]
+    pub second_settings: Option<PathBuf>,
+    /// Kill, stall and restart broker and aggregators in turn, drawn by the seed, after pauses of
+    /// half of this time to one and a half; a tenth of the nodes begin again meanwhile
+    #[arg(long, value_name = "SPAN", value_parser = span,
+          conflicts_with_all = ["url", "restart_broker", "restart_nodes"])]
+    pub faults_every: Option<Duration>,
     /// Seed of all random numbers
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -87,6 +98,12 @@ pub struct FleetArgs {
 }
 
 impl FleetArgs {
+    /// How long the nodes send.
+    #[must_use]
+    pub fn length(&self) -> Duration {
+        Duration::from_secs(self.seconds.into())
+    }
+
     /// Whether each node has a connection of its own.
     #[must_use]
     pub fn has_own_connections(&self) -> bool {

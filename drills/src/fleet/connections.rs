@@ -14,6 +14,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::args::FleetArgs;
 use super::body::{NodeProfile, Palette};
 use super::deployment::Deployment;
+use super::faults;
 use super::limits::{OPENED_PER_SECOND, OPENING_MAX};
 use super::load::Load;
 use super::node::FleetNode;
@@ -217,11 +218,13 @@ fn node(
 }
 
 /// The load of node number `n`: the probe's is never disturbed, the last ones before the hostile
-/// ones are fast, and every other node begins again.
+/// ones are fast, and every other node begins again, or those that faults draw.
 fn load_of(args: &FleetArgs, load: Load, n: u64) -> Load {
     let usual = u64::from(args.nodes - args.hostile);
     let is_fast = n <= usual && n + u64::from(args.fast) > usual;
     let load = if n.is_multiple_of(2) { load } else { load.without_restart() };
+    let restart_at_ns = faults::restart_at_ns(args, n).or(load.restart_at_ns);
+    let load = Load { restart_at_ns, ..load };
     match n {
         0 => Load { largest_at_ns: None, ..load.without_restart() },
         _ if is_fast => load.fast(),

@@ -14,9 +14,11 @@ use plimsoll_schemas::permissions::{BrokerUser, inbox_prefix};
 
 use super::args::FleetArgs;
 use super::broker_monitor::BrokerMonitor;
+use super::faults::FaultKind;
 use super::figures::Processes;
 use super::load::Load;
 use super::pages;
+use super::pair::Pair;
 use super::processes::{Usage, thread_cpu_seconds, usage};
 use super::scrapers;
 use crate::live::mesh_name::MESH;
@@ -33,6 +35,8 @@ pub struct Deployment {
     site: Option<Site>,
     /// The broker's own pages; none of a broker that was started elsewhere.
     monitor: Option<BrokerMonitor>,
+    /// CPU seconds of former lives of the broker and of the aggregator.
+    former: (f64, f64),
 }
 
 impl Deployment {
@@ -55,6 +59,7 @@ impl Deployment {
                 url: url.clone(),
                 site: None,
                 monitor: None,
+                former: (0.0, 0.0),
             });
         }
         eprintln!("starting a broker and an aggregator");
@@ -74,11 +79,13 @@ impl Deployment {
             broker_settings += &site.broker_settings()?;
             aggregator_settings += &format!("\n{}", site.bus_settings("aggregator"));
         }
+        let second_settings = second_settings(args, site.as_ref(), &aggregator_settings)?;
         let options = StackOptions {
             mesh: mesh.clone(),
             nodes: 0,
             spools: None,
             aggregator_settings,
+            second_settings,
             broker_settings,
             // The shipped configuration has it.
             jetstream: site.is_none(),
@@ -87,7 +94,7 @@ impl Deployment {
         let mut stack = Stack::start(options).await?;
         let (api, url) = (stack.api().clone(), stack.broker().url());
         let monitor = Some(BrokerMonitor::at(&monitor)?);
-        Ok(Self { stack: Some(stack), api, mesh, url, site, monitor })
+        Ok(Self { stack: Some(stack), api, mesh, url, site, monitor, former: (0.0, 0.0) })
     }
 
     /// One more connection of nodes, on a machine with this clock; `node` is its first, and the
@@ -121,14 +128,17 @@ impl Deployment {
     /// Resources used by the processes so far; `None` for a mesh that was started elsewhere.
     pub fn usage(&mut self) -> Option<Processes<Usage>> {
         let stack = self.stack.as_mut()?;
-        let aggregator = usage(stack.aggregator_id())?;
-        // Between a kill and a restart the broker uses nothing.
-        let broker = usage(stack.broker().id()).unwrap_or_default();
+        // Between its end and a restart a process uses nothing.
+        let mut aggregator = usage(stack.aggregator_id()).unwrap_or_default();
+        let mut broker = usage(stack.broker().id()).unwrap_or_default();
+        broker.cpu_seconds += self.former.0;
+        aggregator.cpu_seconds += self.former.1;
+        let second_aggregator = stack.second().map(|(_, id)| usage(id).unwrap_or_default());
         let own = usage(std::process::id())?;
         let polling = thread_cpu_seconds(pages::THREAD) + thread_cpu_seconds(scrapers::THREAD);
-        let pages = Usage { cpu_seconds: polling, resident_bytes: 0 };
+        let pages = Usage { cpu_seconds: polling, ..Usage::default() };
         let generator = Usage { cpu_seconds: own.cpu_seconds - polling, ..own };
-        Some(Processes { broker, aggregator, generator, pages })
+        Some(Processes { broker, aggregator, second_aggregator, generator, pages })
     }
 
     /// The broker's own pages; none of a broker that was started elsewhere.
@@ -155,6 +165,55 @@ impl Deployment {
         }
     }
 
+    /// Both aggregators of a pair.
+    #[must_use]
+    pub fn pair(&self) -> Option<Pair> {
+        let (second, _) = self.stack.as_ref()?.second()?;
+        Some(Pair { first: self.api.clone(), second: second.clone() })
+    }
+
+    /// Begins a fault.
+    pub fn begin_fault(&mut self, kind: FaultKind) {
+        let Some(stack) = &mut self.stack else { return };
+        let used = |id| usage(id).unwrap_or_default().cpu_seconds;
+        match kind {
+            FaultKind::BrokerKilled => {
+                self.former.0 += used(stack.broker().id());
+                stack.broker().kill();
+            }
+            FaultKind::BrokerStalled => stack.broker().pause(),
+            FaultKind::AggregatorKilled => {
+                self.former.1 += used(stack.aggregator_id());
+                stack.kill_aggregator();
+            }
+            FaultKind::AggregatorEnded => {
+                self.former.1 += used(stack.aggregator_id());
+                stack.terminate_aggregator();
+            }
+            FaultKind::AggregatorStalled => stack.pause_aggregator(),
+            FaultKind::SecondStalled => stack.pause_second(),
+        }
+    }
+
+    /// Ends a fault; false when what was asked to end has not ended yet.
+    ///
+    /// # Errors
+    /// When a process does not start again.
+    pub async fn end_fault(&mut self, kind: FaultKind) -> Result<bool> {
+        let Some(stack) = &mut self.stack else { return Ok(true) };
+        match kind {
+            FaultKind::BrokerKilled => stack.broker().restart().await?,
+            FaultKind::BrokerStalled => stack.broker().resume(),
+            FaultKind::AggregatorEnded if !stack.aggregator_has_ended()? => return Ok(false),
+            FaultKind::AggregatorKilled | FaultKind::AggregatorEnded => {
+                stack.launch_aggregator()?;
+            }
+            FaultKind::AggregatorStalled => stack.resume_aggregator(),
+            FaultKind::SecondStalled => stack.resume_second(),
+        }
+        Ok(true)
+    }
+
     /// Ends what it has started.
     ///
     /// # Errors
@@ -165,6 +224,21 @@ impl Deployment {
             None => Ok(()),
         }
     }
+}
+
+/// Settings of the second aggregator: those of the first unless the options name others.
+fn second_settings(
+    args: &FleetArgs,
+    site: Option<&Site>,
+    of_first: &str,
+) -> Result<Option<String>> {
+    let Some(file) = &args.second_settings else {
+        return Ok(args.pair.then(|| of_first.to_owned()));
+    };
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("--second-settings {}", file.display()))?;
+    let bus = site.map_or_else(String::new, |site| site.bus_settings("aggregator"));
+    Ok(Some(format!("{text}\n{bus}")))
 }
 
 /// Keys for all nodes and the probe.

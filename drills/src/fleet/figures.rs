@@ -6,8 +6,12 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::seconds;
 use serde::Serialize;
 
+use super::pair::PairStats;
 use super::processes::Usage;
+use super::recovery::Recovery;
 use super::restart::RestartStats;
+use super::slope::Slope;
+use super::watched::LedgerSums;
 
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -72,7 +76,16 @@ pub struct FleetStats {
     pub processes: Option<Processes>,
     /// The restart of the broker, if there was one.
     pub restart: Option<RestartStats>,
-    /// Second by second.
+    /// The faults, in the order of time.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub faults: Vec<Recovery>,
+    /// Both aggregators beside each other, if there are two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pair: Option<PairStats>,
+    /// What grew after the first quarter of a run with faults.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub slopes: Vec<Slope>,
+    /// Second by second; every ten seconds of a run of ten minutes or more.
     pub timeline: Vec<Second>,
 }
 
@@ -119,6 +132,9 @@ pub struct Processes<T = Cost> {
     pub broker: T,
     /// The aggregator.
     pub aggregator: T,
+    /// The second one of a pair.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_aggregator: Option<T>,
     /// This process, without the next one.
     pub generator: T,
     /// The threads of this process that request and parse pages.
@@ -126,14 +142,18 @@ pub struct Processes<T = Cost> {
 }
 
 impl<T> Processes<T> {
-    fn rows(self) -> [(&'static str, T); 4] {
-        let Self { broker, aggregator, generator, pages } = self;
+    /// Each that there is, by name.
+    pub fn rows(self) -> impl Iterator<Item = (&'static str, T)> {
+        let Self { broker, aggregator, second_aggregator, generator, pages } = self;
         [
-            ("broker", broker),
-            ("aggregator", aggregator),
-            ("generator", generator),
-            ("page polling", pages),
+            ("broker", Some(broker)),
+            ("aggregator", Some(aggregator)),
+            ("second aggregator", second_aggregator),
+            ("generator", Some(generator)),
+            ("page polling", Some(pages)),
         ]
+        .into_iter()
+        .filter_map(|(name, one)| Some((name, one?)))
     }
 }
 
@@ -167,6 +187,12 @@ pub struct Second {
     pub shown: f64,
     /// What limits of the aggregator had rejected at its last report.
     pub limited: f64,
+    /// What the aggregator said of its ledger; none while it is down.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<LedgerSums>,
+    /// The same of the second one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub second_ledger: Option<LedgerSums>,
     /// What each process had used.
     pub usage: Option<Processes<Usage>>,
 }
@@ -196,6 +222,9 @@ pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Pr
     let costs = Processes {
         broker: cost(|usage| usage.broker),
         aggregator: cost(|usage| usage.aggregator),
+        second_aggregator: before
+            .second_aggregator
+            .map(|_| cost(|usage| usage.second_aggregator.unwrap_or_default())),
         generator: cost(|usage| usage.generator),
         pages: cost(|usage| usage.pages),
     };
@@ -263,6 +292,9 @@ impl FleetStats {
         if let Some(restart) = &self.restart {
             let _written = writeln!(text, "{}", restart.line());
         }
+        for Slope { of, median, percent_per_hour, .. } in &self.slopes {
+            let _written = writeln!(text, "{of}: {median:.0}, {percent_per_hour:+.2} % an hour");
+        }
         text
     }
 }
@@ -272,9 +304,14 @@ mod tests {
     use super::*;
 
     fn second(at: f64, acknowledged: u64, cpu_seconds: f64) -> Second {
-        let usage = Usage { cpu_seconds, resident_bytes: 1_000 + acknowledged };
-        let usage =
-            Some(Processes { broker: usage, aggregator: usage, generator: usage, pages: usage });
+        let usage = Usage { cpu_seconds, resident_bytes: 1_000 + acknowledged, ..Usage::default() };
+        let usage = Some(Processes {
+            broker: usage,
+            aggregator: usage,
+            second_aggregator: None,
+            generator: usage,
+            pages: usage,
+        });
         Second { at, acknowledged, usage, ..Second::default() }
     }
 

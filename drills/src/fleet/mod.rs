@@ -12,14 +12,20 @@
 //! Some of them misuse the mesh if the options say so: they flood it, send too often or too much,
 //! begin again all at once, or have a wrong clock.
 //!
-//! Read [`sender`] first, then [`load`], [`node`] and [`body`]; [`pages`], [`processes`] and
-//! [`restart`] measure, [`scrapers`] only ask, [`ledger`] and [`growth`] judge.
+//! [`faults`] and their [`disturbance`] make a long run hard, and a [`pair`] of aggregators must
+//! answer the same after it.
+//!
+//! Read [`sender`] first, then [`load`], [`node`] and [`body`]; [`pages`], [`processes`],
+//! [`watched`] and [`restart`] measure, [`scrapers`] only ask, [`ledger`], [`growth`], [`recovery`]
+//! and [`soak`] judge.
 
 pub mod args;
 pub mod body;
 pub mod broker_monitor;
 pub mod connections;
 pub mod deployment;
+pub mod disturbance;
+pub mod faults;
 pub mod figures;
 pub mod growth;
 pub mod incarnation;
@@ -29,13 +35,18 @@ pub mod load;
 pub mod node;
 pub mod open_files;
 pub mod pages;
+pub mod pair;
 pub mod processes;
 pub mod queue;
+pub mod recovery;
 pub mod restart;
 pub mod run;
 pub mod scrapers;
 pub mod sender;
 pub mod shape;
+pub mod slope;
+pub mod soak;
+pub mod watched;
 
 pub use args::FleetArgs;
 pub use run::fleet;

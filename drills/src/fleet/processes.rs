@@ -14,6 +14,10 @@ pub struct Usage {
     pub cpu_seconds: f64,
     /// Resident bytes now.
     pub resident_bytes: u64,
+    /// Open handles: files, sockets and the like.
+    pub handles: u64,
+    /// Threads.
+    pub threads: u64,
 }
 
 /// What the process `id` has used; `None` when there is no such process.
@@ -21,10 +25,15 @@ pub struct Usage {
 pub fn usage(id: u32) -> Option<Usage> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = resident.split_whitespace().next()?.parse().ok()?;
+    let number = |key: &str| -> Option<u64> {
+        let value = status.lines().find_map(|line| line.strip_prefix(key))?;
+        value.split_whitespace().next()?.parse().ok()
+    };
+    let (kib, threads) = (number("VmRSS:")?, number("Threads:")?);
+    let handles = std::fs::read_dir(format!("/proc/{id}/fd")).ok()?.count() as u64;
     let ticks = cpu_ticks(&stat)?;
-    Some(Usage { cpu_seconds: ticks * TICK.as_secs_f64(), resident_bytes: kib * 1024 })
+    let cpu_seconds = ticks * TICK.as_secs_f64();
+    Some(Usage { cpu_seconds, resident_bytes: kib * 1024, handles, threads })
 }
 
 /// CPU seconds that the thread `name` of this process has used; zero when there is none.
@@ -64,6 +73,7 @@ mod tests {
     fn this_process_has_used_something_and_no_process_nothing() {
         let own = usage(std::process::id()).unwrap();
         assert!(own.resident_bytes > 100 * 1024, "{own:?}");
+        assert!(own.handles >= 3 && own.threads >= 1, "{own:?}");
         assert_eq!(usage(0), None);
     }
 

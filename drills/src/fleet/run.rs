@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use plimsoll_bus::Bus;
 use plimsoll_clock::Stopwatch;
+use plimsoll_mesh::api::Api;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::subject::PREFIX;
 use plimsoll_schemas::summary::LedgerPage;
@@ -17,23 +18,33 @@ use tokio::time::{MissedTickBehavior, interval};
 use super::args::FleetArgs;
 use super::connections::Connections;
 use super::deployment::Deployment;
+use super::disturbance::Faults;
+use super::faults::Fault;
 use super::figures::{FleetStats, Page, Second, Spread, steady};
 use super::growth::{Halves, LEVEL_WITHIN};
 use super::ledger::compare;
 use super::load::Load;
 use super::open_files;
 use super::pages::{Glance, Pages, Requests, Seen, pending};
+use super::pair::{self, LONG, Looks, PairStats};
+use super::recovery::{Recovery, judge_recovery};
 use super::restart::{RestartStats, Restarting};
 use super::scrapers::Scrapers;
 use super::sender::{Ended, SendCounts};
+use super::soak::{judge_slopes, slopes};
+use super::watched::Watched;
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::report::Report;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Wait for the aggregator to have merged everything.
 const SETTLE_WAIT: Duration = Duration::from_secs(120);
+/// Time between two looks at what is due, in a run with faults.
+const TURN: Duration = Duration::from_millis(250);
+/// Time between two rows of the timeline of a long run.
+const LONG_ROW: Duration = Duration::from_secs(10);
 /// Seconds between two lines of progress.
-const PROGRESS_EVERY: usize = 10;
+const PROGRESS_EVERY: u32 = 10;
 
 /// Runs a fleet.
 ///
@@ -52,17 +63,25 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     eprintln!("{} connections are opened", args.connections);
     let (connections, watch) = Connections::start(&deployment, &args, load).await?;
     eprintln!("{} nodes send for {} s", args.nodes, args.seconds);
-    let address = deployment.api.url().trim_start_matches("http://").to_owned();
+    let address = watched_address(&deployment, &args);
     let scrapers = Scrapers::start(address.clone(), args.scrapers)?;
     let pages = Pages::watch(&address, load, watch)?;
-    let (timeline, restart) = drive(&connections, &mut deployment, &args, watch).await?;
+    let began = pair::begin();
+    let driven = drive(&connections, &mut deployment, &args, (watch, began)).await?;
     let scrapes = scrapers.end()?;
     let ended = connections.end().await?;
     let settled = settle(&mut drill, &deployment, &args, load, &ended).await;
+    let pair = judge_pair(&mut drill, &deployment, driven.looks, began).await;
     let seen = pages.end()?;
     let mut figures = figures(&args, load, &ended, &seen);
     figures.scrapes = page(&scrapes);
-    figures.timeline = with_pages(timeline, load, &seen);
+    figures.pair = pair;
+    figures.timeline = with_pages(driven.timeline, load, &seen);
+    if args.faults_every.is_some() {
+        let lags = lags(&driven.behind, load, &seen);
+        figures.faults = Recovery::of(&driven.faults, &lags);
+        figures.slopes = slopes(&figures.timeline, args.length());
+    }
     let steady_span = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
     (figures.messages_per_second, figures.processes) = steady(&figures.timeline, steady_span);
     figures.settled_seconds = settled.map(|took| took.as_secs_f64());
@@ -70,7 +89,7 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
         Some(counter) => counter.received.load(Ordering::Relaxed),
         None => ended.counts.confirmations,
     };
-    figures.restart = restart;
+    figures.restart = driven.restart;
     judge(&mut drill, &args, load, &figures, &seen);
     let mesh = deployment.mesh.to_string();
     let (since, end) = (drill.elapsed(), deployment.end().await);
@@ -84,7 +103,7 @@ fn load(args: &FleetArgs) -> Result<Load> {
     if args.hostile.saturating_add(args.skewed).saturating_add(args.fast) > args.nodes {
         bail!("--hostile, --skewed and --fast together exceed --nodes");
     }
-    let length = SECOND * args.seconds;
+    let length = args.length();
     for (name, at) in [("--largest", args.largest), ("--restart-nodes", args.restart_nodes)] {
         if at.is_some_and(|at| at >= length) {
             bail!("{name} is not before the end of --seconds");
@@ -129,21 +148,42 @@ impl ConfirmationCounter {
     }
 }
 
-/// Records the run once a second until every connection has ended.
+/// What was recorded of a run.
+#[derive(Default)]
+struct Driven {
+    timeline: Vec<Second>,
+    /// The oldest message that waits, second by second: when, and for how long.
+    behind: Vec<(f64, f64)>,
+    restart: Option<RestartStats>,
+    faults: Vec<Fault>,
+    looks: Option<PairStats>,
+}
+
+/// Records the run row by row until every connection has ended, and lets faults happen.
 async fn drive(
     connections: &Connections,
     deployment: &mut Deployment,
     args: &FleetArgs,
-    watch: Stopwatch,
-) -> Result<(Vec<Second>, Option<RestartStats>)> {
-    let mut ticks = interval(SECOND);
+    (watch, began): (Stopwatch, u64),
+) -> Result<Driven> {
+    let mut faults = Faults::of(args);
+    let row = if args.length() > LONG { LONG_ROW } else { SECOND };
+    let mut ticks = interval(if args.faults_every.is_some() { TURN } else { SECOND });
     ticks.set_missed_tick_behavior(MissedTickBehavior::Skip);
-    let mut timeline = Vec::new();
+    let pair = deployment.pair();
+    let watched = |api: &Api| Watched::start(api.clone(), row, watch);
+    let is_watched = args.pair || args.faults_every.is_some();
+    let first = is_watched.then(|| watched(&deployment.api));
+    let second = pair.as_ref().map(|pair| watched(&pair.second));
+    let looks = pair.map(|pair| Looks::start(pair, faults.clock.clone(), began, args.length()));
+    let mut driven = Driven::default();
+    let (mut next_second, mut next_row, mut next_line) = (Duration::ZERO, Duration::ZERO, 1);
     let mut kill_at = args.restart_broker;
     let (mut start_at, mut restarting) = (None, None);
-    while !connections.is_over() {
+    while !connections.is_over() || faults.is_on() {
         ticks.tick().await;
         let now = watch.elapsed();
+        faults.step(now, deployment).await?;
         if kill_at.take_if(|at| *at <= now).is_some() {
             let monitor = deployment.monitor().context("the broker has no monitoring pages")?;
             let before = RestartStats::before(&monitor).await?;
@@ -156,26 +196,77 @@ async fn drive(
             eprintln!("the broker is back");
             restarting = Some(Restarting::watch(before, monitor));
         }
+        if now < next_second {
+            continue;
+        }
+        next_second += SECOND;
         let counts = connections.counts();
-        timeline.push(Second {
-            at: now.as_secs_f64(),
-            made: counts.made,
-            acknowledged: counts.acknowledged,
-            waiting: counts.waiting,
-            behind: seconds(counts.behind_ns),
-            usage: deployment.usage(),
-            ..Second::default()
-        });
-        if timeline.len().is_multiple_of(PROGRESS_EVERY) {
+        driven.behind.push((now.as_secs_f64(), seconds(counts.behind_ns)));
+        if now >= next_row {
+            next_row += row;
+            let ledger = |of: &Option<Watched>| of.as_ref().and_then(|one| one.now(now));
+            driven.timeline.push(Second {
+                at: now.as_secs_f64(),
+                made: counts.made,
+                acknowledged: counts.acknowledged,
+                waiting: counts.waiting,
+                behind: seconds(counts.behind_ns),
+                ledger: ledger(&first),
+                second_ledger: ledger(&second),
+                usage: deployment.usage(),
+                ..Second::default()
+            });
+        }
+        if now >= SECOND * PROGRESS_EVERY * next_line {
+            next_line += 1;
             print_progress(now, args, &counts);
         }
     }
     // Connections that have ended do not return any more.
-    let restart = match restarting.filter(Restarting::is_over) {
-        Some(restarting) => Some(restarting.end().await?),
-        None => None,
+    if let Some(restarting) = restarting.filter(Restarting::is_over) {
+        driven.restart = Some(restarting.end().await?);
+    }
+    if let Some(looks) = looks {
+        driven.looks = Some(looks.end().await?);
+    }
+    driven.faults = faults.done();
+    Ok(driven)
+}
+
+/// The pages that probes are looked for in: those of the aggregator that faults do not end.
+fn watched_address(deployment: &Deployment, args: &FleetArgs) -> String {
+    let pair = deployment.pair().filter(|_| args.faults_every.is_some());
+    let api = pair.map_or_else(|| deployment.api.clone(), |pair| pair.second);
+    api.url().trim_start_matches("http://").to_owned()
+}
+
+/// Compares both aggregators of a pair.
+async fn judge_pair(
+    drill: &mut Drill,
+    deployment: &Deployment,
+    looks: Option<PairStats>,
+    began: u64,
+) -> Option<PairStats> {
+    let (pair, mut stats) = (deployment.pair()?, looks?);
+    let expectation = Expectation::new(
+        "pair equal",
+        "both aggregators have the same ledger of each node and the same totals, and of the whole \
+         run the same distribution of each operation and group, bucket by bucket; no sample is in a \
+         slot more than 20 s from the other's",
+    );
+    let since = drill.elapsed();
+    let look = match stats.compare(&pair, began).await {
+        Ok(()) => stats.look(),
+        Err(error) => Look::from(error),
     };
-    Ok((timeline, restart))
+    drill.judge(expectation, since, look);
+    Some(stats)
+}
+
+/// Second by second the longer of two lags: of the broker, and of the pages.
+fn lags(behind: &[(f64, f64)], load: Load, seen: &Seen) -> Vec<(f64, f64)> {
+    let shown = |at: f64| seen.shown(load, Duration::from_secs_f64(at)).as_secs_f64();
+    behind.iter().map(|(at, lag)| (*at, lag.max(shown(*at)))).collect()
 }
 
 fn print_progress(now: Duration, args: &FleetArgs, counts: &SendCounts) {
@@ -207,10 +298,19 @@ async fn settle(
     );
     let span = Span { since: drill.elapsed(), within: SETTLE_WAIT };
     let prefix = load.prefix();
-    let look = async || match ledger(deployment).await {
+    let one = async |api: &Api| match ledger(api).await {
         Ok(Ok(page)) => compare(&ended.nodes, args.leave, &prefix, &page),
         Ok(Err(waiting)) => Look::new(false, waiting),
         Err(error) => Look::from(error),
+    };
+    let pair = deployment.pair();
+    let look = async || match (one(&deployment.api).await, &pair) {
+        (first, Some(pair)) if first.met => {
+            let second = one(&pair.second).await;
+            let seen = format!("{}; the second aggregator: {}", first.seen, second.seen);
+            Look::new(second.met, seen)
+        }
+        (first, _) => first,
     };
     let met = drill.expect(expectation, span, look).await;
     met.then(|| drill.elapsed().saturating_sub(span.since))
@@ -218,20 +318,21 @@ async fn settle(
 
 /// The whole ledger, requested only when nothing is pending: it is large, and rendering it costs
 /// the aggregator time that it may need.
-async fn ledger(deployment: &Deployment) -> Result<Result<LedgerPage, String>> {
-    let pending = pending(&deployment.api.get("/metrics").await?);
+async fn ledger(api: &Api) -> Result<Result<LedgerPage, String>> {
+    let pending = pending(&api.get("/metrics").await?);
     if pending > 0.0 {
         return Ok(Err(format!("{pending} messages still to be read")));
     }
-    let text = deployment.api.get("/api/v1/ledger").await?;
+    let text = api.get("/api/v1/ledger").await?;
     Ok(Ok(serde_json::from_str(&text).context("the ledger cannot be read")?))
 }
 
-/// Start of the steady part of a run: after a fifth of it for warm-up, or after half of what is
-/// left after a restart.
+/// Start of the steady part of a run: after a fifth of it for warm-up, a quarter if it has faults,
+/// or after half of what is left after a restart.
 fn steady_from(args: &FleetArgs) -> Duration {
-    let whole = SECOND * args.seconds;
+    let whole = args.length();
     match args.restart_broker {
+        None if args.faults_every.is_some() => whole / 4,
         None => whole / 5,
         Some(at) => {
             let back = at + args.broker_down;
@@ -277,8 +378,10 @@ fn page(requests: &Requests) -> Page {
     Page { took: Spread::from(&requests.took), bytes: requests.bytes, failed: requests.failed }
 }
 
-/// What the aggregator's pages showed at the end of each second.
+/// What the aggregator's pages showed at the end of each second, or since the row before.
 fn with_pages(mut timeline: Vec<Second>, load: Load, seen: &Seen) -> Vec<Second> {
+    let apart = timeline.windows(2).map(|two| two[1].at - two[0].at).fold(1.0, f64::min);
+    let row_seconds = if apart > 5.0 { 10 } else { 1 };
     let (mut glances, mut latest) = (seen.glances.iter().peekable(), Glance::default());
     for second in &mut timeline {
         while let Some(glance) = glances.next_if(|one| one.at.as_secs_f64() <= second.at) {
@@ -287,7 +390,8 @@ fn with_pages(mut timeline: Vec<Second>, load: Load, seen: &Seen) -> Vec<Second>
         second.pending = latest.pending;
         second.limited = latest.limited;
         let at = Duration::from_secs_f64(second.at);
-        second.shown = seen.shown(load, at).as_secs_f64();
+        let shown = (0..row_seconds).map(|back| seen.shown(load, at.saturating_sub(SECOND * back)));
+        second.shown = shown.max().unwrap_or_default().as_secs_f64();
     }
     timeline
 }
@@ -305,13 +409,19 @@ fn judge(drill: &mut Drill, args: &FleetArgs, load: Load, figures: &FleetStats, 
     }
     let until = f64::from(args.seconds);
     let steady = |second: &&Second| second.at >= from.as_secs_f64() && second.at <= until;
+    if args.faults_every.is_some() {
+        judge_recovery(drill, &figures.faults);
+        judge_slopes(drill, &figures.slopes, &figures.faults, args.length());
+    }
     let behind: Vec<Duration> = figures
         .timeline
         .iter()
         .filter(steady)
         .map(|second| Duration::from_secs_f64(second.behind))
         .collect();
-    level(drill, "the broker keeps up", "the oldest message without an answer", &behind);
+    if args.faults_every.is_none() {
+        level(drill, "the broker keeps up", "the oldest message without an answer", &behind);
+    }
     let probes = (0..).zip(&seen.freshness);
     let steady = |round: u64| Duration::from_nanos(load.probe_ns(round)) >= from;
     let fresh: Vec<Duration> =

@@ -6,14 +6,14 @@
 //! everything. It changes nothing inside a process: tests and drills stop, kill and restart them
 //! through [`Stack`], [`Station`] and the [`Broker`].
 
+mod aggregators;
 mod brokers;
 mod joined;
 mod options;
 mod programs;
 mod station;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -22,10 +22,11 @@ use plimsoll_schemas::summary::Summary;
 
 use crate::api::Api;
 use crate::broker::Broker;
-use crate::child::{Child, free_port};
+use crate::child::Child;
 use crate::cluster::Cluster;
 use crate::proxy::Proxy;
 
+use aggregators::Aggregator;
 use brokers::Brokers;
 pub use joined::JoinedNodes;
 pub use options::{StackOptions, Workload};
@@ -33,7 +34,6 @@ pub use programs::{BIN_VARIABLE, bin_dir};
 pub use station::Station;
 
 const READY_WAIT: Duration = Duration::from_secs(30);
-const AGGREGATOR_END_WAIT: Duration = Duration::from_secs(20);
 const WORKLOAD_END_WAIT: Duration = Duration::from_secs(20);
 
 /// A running mesh.
@@ -43,8 +43,9 @@ pub struct Stack {
     brokers: Brokers,
     /// The link between nodes and broker, if it is not a direct one.
     proxy: Option<Proxy>,
-    aggregator: Child,
-    api: Api,
+    aggregator: Aggregator,
+    /// The other one of a pair.
+    second: Option<Aggregator>,
     stations: Vec<Station>,
 }
 
@@ -61,18 +62,17 @@ impl Stack {
         let bin = bin_dir()?;
         let brokers = Brokers::start(&options).await?;
         let url = brokers.url();
-        let http = match &options.http {
-            Some(address) if !address.ends_with(":0") => address.clone(),
-            _ => format!("127.0.0.1:{}", free_port()?),
+        let aggregator = Aggregator::first(&options, &bin, &url)?;
+        let second = match options.second_settings {
+            Some(_) => Some(Aggregator::second(&options, &bin, &url)?),
+            None => None,
         };
-        let api = Api::at(&http)?;
-        let aggregator = start_aggregator(&options, &bin, &url, &http)?;
         let proxy = match options.through_proxy {
             true => Some(Proxy::start(url.trim_start_matches("nats://")).await?),
             false => None,
         };
         let stations = station::start_all(&options, &bin, &node_url(&brokers, proxy.as_ref()))?;
-        let mut stack = Self { options, bin, brokers, proxy, aggregator, api, stations };
+        let mut stack = Self { options, bin, brokers, proxy, aggregator, second, stations };
         stack.await_readiness().await?;
         stack.start_workloads()?;
         Ok(stack)
@@ -85,7 +85,10 @@ impl Stack {
     pub async fn await_readiness(&mut self) -> Result<()> {
         let deadline = plimsoll_clock::Deadline::within(READY_WAIT);
         loop {
-            let mut ready = self.api.is_ready().await;
+            let mut ready = self.aggregator.api.is_ready().await;
+            if let Some(second) = &self.second {
+                ready = ready && second.api.is_ready().await;
+            }
             self.check_alive()?;
             for station in &self.stations {
                 ready = ready && station.api.is_ready().await;
@@ -94,18 +97,20 @@ impl Stack {
                 return Ok(());
             }
             if deadline.has_passed() {
-                bail!("the mesh is not ready after {READY_WAIT:?}\n{}", self.aggregator.log_tail());
+                let log = self.aggregator.child.log_tail();
+                bail!("the mesh is not ready after {READY_WAIT:?}\n{log}");
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 
-    /// Checks that the aggregator and every node still run.
+    /// Checks that each aggregator and every node still run.
     ///
     /// # Errors
     /// When one has ended; names it, with the end of its log.
     pub fn check_alive(&mut self) -> Result<()> {
-        self.aggregator.check_alive()?;
+        self.aggregator.child.check_alive()?;
+        self.second.as_mut().map_or(Ok(()), |second| second.child.check_alive())?;
         self.stations.iter_mut().try_for_each(|station| station.node.check_alive())
     }
 
@@ -148,7 +153,7 @@ impl Stack {
     /// The aggregator's HTTP pages.
     #[must_use]
     pub fn api(&self) -> &Api {
-        &self.api
+        &self.aggregator.api
     }
 
     /// The nodes with their workloads.
@@ -160,18 +165,18 @@ impl Stack {
     /// The id of the aggregator's process.
     #[must_use]
     pub fn aggregator_id(&self) -> u32 {
-        self.aggregator.id()
+        self.aggregator.child.id()
     }
 
     /// The aggregator's log so far.
     #[must_use]
     pub fn aggregator_log(&self) -> String {
-        self.aggregator.log()
+        self.aggregator.child.log()
     }
 
     /// Kills the aggregator.
     pub fn kill_aggregator(&mut self) {
-        self.aggregator.kill();
+        self.aggregator.child.kill();
     }
 
     /// Starts the aggregator again and waits until it is ready.
@@ -188,9 +193,52 @@ impl Stack {
     /// # Errors
     /// When it cannot be run.
     pub fn launch_aggregator(&mut self) -> Result<()> {
-        let http = self.api.url().trim_start_matches("http://").to_owned();
-        self.aggregator = start_aggregator(&self.options, &self.bin, &self.brokers.url(), &http)?;
-        Ok(())
+        self.aggregator.start(&self.options, &self.bin, &self.brokers.url())
+    }
+
+    /// Asks the aggregator to end (SIGTERM), and does not wait for it.
+    pub fn terminate_aggregator(&self) {
+        self.aggregator.child.signal(Signal::SIGTERM);
+    }
+
+    /// Whether the aggregator has ended.
+    ///
+    /// # Errors
+    /// When the system call fails.
+    pub fn aggregator_has_ended(&mut self) -> Result<bool> {
+        Ok(self.aggregator.child.ended()?.is_some())
+    }
+
+    /// Stops the aggregator's process (SIGSTOP): connections stay open and get no response.
+    pub fn pause_aggregator(&self) {
+        self.aggregator.child.signal(Signal::SIGSTOP);
+    }
+
+    /// Resumes the aggregator's process (SIGCONT).
+    pub fn resume_aggregator(&self) {
+        self.aggregator.child.signal(Signal::SIGCONT);
+    }
+
+    /// The second aggregator of a pair: its pages and its process id.
+    #[must_use]
+    pub fn second(&self) -> Option<(&Api, u32)> {
+        self.second.as_ref().map(|second| (&second.api, second.child.id()))
+    }
+
+    /// Stops the second aggregator's process (SIGSTOP).
+    pub fn pause_second(&self) {
+        self.signal_second(Signal::SIGSTOP);
+    }
+
+    /// Resumes the second aggregator's process (SIGCONT).
+    pub fn resume_second(&self) {
+        self.signal_second(Signal::SIGCONT);
+    }
+
+    fn signal_second(&self, signal: Signal) {
+        if let Some(second) = &self.second {
+            second.child.signal(signal);
+        }
     }
 
     /// Kills the node of a station; its workload keeps running.
@@ -244,15 +292,18 @@ impl Stack {
     /// When a process does not end in time or reports a failure, or a final message is missing.
     pub async fn drain(&mut self) -> Result<Summary> {
         self.end_jobs().await?;
-        station::drain_all(&mut self.stations, &self.api).await
+        station::drain_all(&mut self.stations, &self.aggregator.api).await
     }
 
-    /// Ends the aggregator and the broker.
+    /// Ends each aggregator, then the broker.
     ///
     /// # Errors
     /// When one does not end.
     pub async fn end(mut self) -> Result<()> {
-        self.aggregator.terminate(AGGREGATOR_END_WAIT).await?;
+        self.aggregator.end().await?;
+        if let Some(second) = &mut self.second {
+            second.end().await?;
+        }
         self.brokers.end().await
     }
 }
@@ -260,20 +311,4 @@ impl Stack {
 /// Where nodes reach the broker.
 fn node_url(brokers: &Brokers, proxy: Option<&Proxy>) -> String {
     proxy.map_or_else(|| brokers.url(), |proxy| format!("nats://{}", proxy.address()))
-}
-
-fn start_aggregator(options: &StackOptions, bin: &Path, url: &str, http: &str) -> Result<Child> {
-    let settings = options.dir.join("aggregator.toml");
-    std::fs::write(&settings, &options.aggregator_settings)?;
-    let mut command = Command::new(bin.join("plimsoll-aggregator"));
-    let mesh = options.mesh.as_str();
-    command.arg("--config").arg(settings).args(["--mesh", mesh, "--nats", url, "--http", http]);
-    command.args(options.replicas_flag());
-    if options.keep_state {
-        command.arg("--state").arg(options.dir.join("state.redb"));
-        command.arg("--history").arg(options.dir.join("history.redb"));
-    } else {
-        command.args(["--set", "confirm.without_state=true"]);
-    }
-    Child::start("aggregator", &options.dir, command)
 }

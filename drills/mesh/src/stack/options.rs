@@ -54,6 +54,8 @@ pub struct StackOptions {
     pub spools: Option<PathBuf>,
     /// Whether the aggregator keeps its state and its history in files across restarts.
     pub keep_state: bool,
+    /// A second aggregator at the same broker: its files are apart, its settings are these.
+    pub second_settings: Option<String>,
     /// Begins the name of each node; its number follows.
     pub node_prefix: String,
     /// Whether nodes reach the broker through a proxy, see [`crate::proxy`].
@@ -79,6 +81,7 @@ impl StackOptions {
             broker_settings: String::new(),
             spools: Some(dir.join("spool")),
             keep_state: true,
+            second_settings: None,
             node_prefix: "node-".to_owned(),
             through_proxy: false,
             udp: false,

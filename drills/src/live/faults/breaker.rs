@@ -53,7 +53,7 @@ async fn disturb(rig: &mut Rig) -> Result<()> {
     let base = rig.merged().await?;
     let mut admin = JetStreamAdmin::connect(&rig.mesh.stack.broker().url())?;
     let mesh_name = MeshName::new(MESH)?;
-    let streams = Lane::ALL.map(|lane| lane_stream(&mesh_name, lane));
+    let streams = Lane::ALL.map(|lane| lane_stream(&mesh_name, lane, None));
     for stream in &streams {
         let full = admin.bytes(stream)?.max(1);
         admin.set_limit(stream, full, "new")?;

@@ -1,5 +1,8 @@
-//! A broker of three servers suffers one fault after the other, drawn by a seed: the failures of such
-//! clusters that are published. Each must end within the time of a recovery, and no sample be lost.
+//! A broker of three servers suffers one fault after the other, drawn by a seed: the failures of
+//! such clusters that are published. Each must end within the time of a recovery, and no sample be
+//! lost.
+//!
+//! DESIGN S73.
 
 use std::path::Path;
 use std::time::Duration;
@@ -92,7 +95,7 @@ fn cluster(rig: &mut Rig) -> Result<&mut Cluster> {
 }
 
 fn stream(lane: Lane) -> Result<String> {
-    Ok(lane_stream(&MeshName::new(MESH)?, lane))
+    Ok(lane_stream(&MeshName::new(MESH)?, lane, None))
 }
 
 async fn strike(rig: &mut Rig, blow: Blow, down: Duration) -> Result<()> {

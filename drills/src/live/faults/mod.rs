@@ -112,7 +112,8 @@ pub enum Scenario {
     FreshBreach,
     /// One fault after the other, drawn by a seed, with no time to recover from each
     Storm,
-    /// A broker of three servers: one, its leader or two are killed, a stream is deleted, a store lost
+    /// A broker of three servers: one, its leader or two are killed, a stream is deleted, a store
+    /// lost
     ClusterStorm,
 }
 

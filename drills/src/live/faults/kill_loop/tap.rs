@@ -41,7 +41,7 @@ impl Tap {
         tokio::spawn(async move { while events.next().await.is_some() {} });
         let (over, is_over) = watch::channel(false);
         let read = |lane| {
-            let listener = bus.listen(lane_filter(&mesh_name, lane));
+            let listener = bus.listen(lane_filter(&mesh_name, lane, None));
             tokio::spawn(read(listener, book.clone(), is_over.clone()))
         };
         let tasks = Lane::ALL.map(read).into();
