@@ -1,8 +1,9 @@
-//! A broker of three servers: one dies, its leader dies, two restart, a stream is deleted, a store is
-//! lost. After each the ledger is exact, an alert that should fire has, and the mesh is ready again.
+//! A broker of three servers: one dies, its leader dies, two restart, a stream is deleted, a store
+//! is lost. After each the ledger is exact, an alert that should fire has, and the mesh is ready
+//! again.
 //!
-//! Published failures of such clusters: nats-io/nats-server issues 6888, 7545, 7549, 7556, 7564 (acknowledged
-//! messages or whole streams are lost) and 8319 (a server that stays behind).
+//! Published failures of such clusters: nats-io/nats-server issues 6888, 7545, 7549, 7556, 7564
+//! (acknowledged messages or whole streams are lost) and 8319 (a server that stays behind).
 
 use std::time::Duration;
 
@@ -93,8 +94,8 @@ async fn poll_held(stack: &Stack, messages: f64) {
     }
 }
 
-/// The mesh is ready again, samples flow and nothing waits. Prints how long that took since the fault
-/// was over.
+/// The mesh is ready again, samples flow and nothing waits. Prints how long that took since the
+/// fault was over.
 async fn recovers(stack: &mut Stack, fault: &str) {
     let watch = Stopwatch::start();
     let api = stack.api().clone();
@@ -266,7 +267,8 @@ async fn a_wiped_store_beside_an_outdated_one_costs_no_sample() {
     is_exact(stack).await;
 }
 
-/// The shipped configurations: TLS everywhere, users with exact permissions, a site behind a leaf node.
+/// The shipped configurations: TLS everywhere, users with exact permissions, a site behind a leaf
+/// node.
 #[tokio::test]
 async fn a_site_behind_a_leaf_node_loses_nothing_while_its_link_is_down() {
     let dir = tempfile::tempdir().unwrap();

@@ -33,6 +33,7 @@ mod restart;
 mod runs;
 mod scrape;
 mod service;
+mod shards;
 mod shared_silences;
 mod simulation;
 mod top;

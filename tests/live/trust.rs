@@ -20,7 +20,7 @@ use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
-use plimsoll_schemas::permissions::{BrokerUser, Permissions, inbox_prefix};
+use plimsoll_schemas::permissions::{BrokerUser, Layout, Permissions, inbox_prefix};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::time::seconds;
 use plimsoll_schemas::wire::{Body, Bus as BusReport, Header, Latency};
@@ -267,7 +267,7 @@ async fn an_answer_of_the_broker_deletes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let node = NodeName::new("n1").unwrap();
     let Permissions { publish, subscribe } =
-        Permissions::of(&mesh(), BrokerUser::Node(&node), true);
+        Permissions::of(&mesh(), BrokerUser::Node(&node), Layout::default());
     let settings = format!(
         "authorization: {{ users: [ {{ user: all, password: all }}
         {{ user: n1, password: n1,

@@ -5,9 +5,10 @@ mod confirm;
 mod history;
 mod notifications;
 mod notify;
+mod shards;
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use plimsoll_runtime::directory;
 use plimsoll_runtime::http::{Protection, ProtectionFiles};
@@ -16,9 +17,10 @@ use plimsoll_runtime::optional::address_or_none;
 use plimsoll_runtime::settings::BusSettings;
 use plimsoll_runtime::token::Token;
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::ids::{MeshName, Partition};
 use plimsoll_schemas::limits::rules::TIME_SCALE_MAX;
 use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::subject::above;
 use serde::Deserialize;
 use toml::Table;
 use url::Url;
@@ -31,6 +33,7 @@ pub use history::HistorySettings;
 pub use notify::{Alertmanager, Alertmanagers, Secret, Webhook};
 
 pub use notifications::Notifications;
+pub use shards::{ShardRole, Shards, View};
 
 /// A settings file with every key at its default, as `--print-config` prints it.
 pub const EXAMPLE: &str = include_str!("../../aggregator.toml");
@@ -76,6 +79,8 @@ pub struct Config {
     pub state: State,
     /// The history file.
     pub history: HistorySettings,
+    /// Aggregators that share the mesh.
+    pub shards: Shards,
     /// Logging.
     pub log: LogSettings,
 }
@@ -185,6 +190,7 @@ impl Default for Config {
             confirm: ConfirmSettings::default(),
             state: State::default(),
             history: HistorySettings::default(),
+            shards: Shards::default(),
             log: LogSettings::default(),
         }
     }
@@ -334,6 +340,7 @@ impl Config {
         self.rules.check()?;
         self.history.check(self.state.path.is_some())?;
         self.state.check()?;
+        self.shards.check(&self.mesh)?;
         self.notifications.dashboard(&self.http.page_url(self.http.address)?)?;
         Definition::check_all(&self.rollups()).map_err(|error| error.to_string())
     }
@@ -344,6 +351,37 @@ impl Config {
         let is_replaced = |label: &&String| self.rollup.iter().any(|own| own.name == **label);
         let labels = self.rollup_labels.iter().filter(|label| !is_replaced(label));
         labels.map(|label| Definition::of_label(label)).chain(self.rollup.clone()).collect()
+    }
+
+    /// The same for the aggregator above shards, whose mesh has their reports.
+    ///
+    /// # Errors
+    /// When the mesh's name is too long for that.
+    pub fn of_above(&self) -> Result<Self, String> {
+        let mesh = above(&self.mesh).map_err(|error| format!("mesh: {error}"))?;
+        Ok(Self { mesh, ..self.clone() })
+    }
+
+    /// The same with state and history of a partition, each in a folder beside its place.
+    #[must_use]
+    pub fn of_partition(&self, partition: Partition) -> Self {
+        let mut config = self.clone();
+        for path in [&mut config.state.path, &mut config.history.path] {
+            *path = path.as_deref().map(|path| {
+                let name = path.file_name().unwrap_or_default();
+                folder(path, partition).join(name)
+            });
+        }
+        config
+    }
+
+    /// The folders of state and history, each once.
+    pub fn folders(&self) -> impl Iterator<Item = PathBuf> {
+        let paths = [self.state.path.as_deref(), self.history.path.as_deref()];
+        let parents = paths.into_iter().flatten().filter_map(Path::parent);
+        let mut folders: Vec<_> = parents.map(Path::to_owned).collect();
+        folders.dedup();
+        folders.into_iter()
     }
 
     /// Warnings about rules that are valid and probably not meant, one line each, such as routes
@@ -379,6 +417,7 @@ impl Config {
             confirm,
             state,
             history,
+            shards,
             log,
         } = self;
         let sections = [
@@ -394,10 +433,15 @@ impl Config {
             ("confirm", *confirm == other.confirm),
             ("state", *state == other.state),
             ("history", *history == other.history),
+            ("shards", *shards == other.shards),
             ("log", *log == other.log),
         ];
         sections.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
     }
+}
+
+fn folder(path: &Path, partition: Partition) -> PathBuf {
+    path.with_file_name(format!("part-{partition}"))
 }
 
 #[cfg(test)]

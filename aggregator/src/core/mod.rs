@@ -4,8 +4,8 @@
 //! [`ingest`] decodes it, on any thread, and sets its event time, [`fleet`] merges it at most once.
 //! Once a second [`rules`] judges the fleet and returns findings, by which [`alerting`] moves
 //! alerts and notifies. [`history`] collects what was merged for the past, [`runs`] keeps which
-//! runs there are, [`durable`] collects each room's part of a checkpoint, and [`view`] freezes all
-//! of them for pages. The state is a
+//! runs there are, [`durable`] collects each room's part of a checkpoint, and what the aggregator
+//! of a partition reports to one above, and [`view`] freezes all of them for pages. The state is a
 //! fold over the stream: the same messages in any order lead to the same answer.
 //!
 //! DESIGN A31, A47.
@@ -38,6 +38,7 @@ use alerting::{
     AlertCommand, Alerting, AlertsRecord, Answer, CommandError, CommandResult, Dashboard,
     Notifications, Post, Receiver, RunbookPage, Situation, Undeliverable,
 };
+use durable::shard::Shard;
 use durable::{Changes, Checkpoint, Durable, Parts};
 use fleet::{BudgetsRecord, Definition, Fleet};
 use history::{History, Known, StoredHistory};
@@ -55,6 +56,8 @@ pub struct Core {
     durable: Durable,
     history: History,
     runs: RunRegistry,
+    /// Its reports to an aggregator above, if it reads one partition.
+    shard: Option<Shard>,
     /// True while an evaluation is carried out elsewhere.
     is_evaluating: bool,
     /// Restarts of the process's tasks and threads.
@@ -77,6 +80,7 @@ impl Core {
             durable: Durable::default(),
             history: History::default(),
             runs: RunRegistry::default(),
+            shard: None,
             is_evaluating: false,
             task_restarts: 0,
             mesh,
@@ -109,6 +113,7 @@ impl Core {
             alerting: Alerting::restore(mesh.clone(), rest.alerting),
             history: History::paused(rest.history_generation),
             runs: RunRegistry::restore(rest.runs),
+            shard: None,
             is_evaluating: false,
             task_restarts: 0,
             mesh,
@@ -140,6 +145,23 @@ impl Core {
     #[must_use]
     pub fn with_history(self, stored: StoredHistory) -> Self {
         Self { history: History::kept(stored), ..self }
+    }
+
+    /// The same core, which reports what it merges to an aggregator above.
+    #[must_use]
+    pub fn reporting(self, shard: Shard) -> Self {
+        Self { shard: Some(shard), ..self }
+    }
+
+    /// Its reports to an aggregator above, if it reads one partition.
+    pub fn shard_mut(&mut self) -> Option<&mut Shard> {
+        self.shard.as_mut()
+    }
+
+    /// The same, to look at.
+    #[must_use]
+    pub fn shard(&self) -> Option<&Shard> {
+        self.shard.as_ref()
     }
 
     /// Samples are grouped so from now on; a roll-up that was not defined so before begins empty.
@@ -178,6 +200,9 @@ impl Core {
     /// Reading of a lane begins; see [`Ingest::on_positioned`].
     pub fn on_positioned(&mut self, lane: Lane, first_seq: u64, last_seq: u64, stream_id: &str) {
         self.ingest.on_positioned(lane, first_seq, last_seq, stream_id);
+        if let Some(shard) = self.shard.as_mut().filter(|_| !stream_id.is_empty()) {
+            shard.on_stream(lane, stream_id);
+        }
     }
 
     /// The lane's stream was created anew: positions begin again, merged samples stay merged.
@@ -221,6 +246,15 @@ impl Core {
     /// # Errors
     /// When it could not be decoded; it has been counted.
     pub fn on_decoded(&mut self, now: Now, decoded: Decoded) -> Result<(), Unreadable> {
+        let (lane, stream_seq) = (decoded.message.lane, decoded.message.stream_seq);
+        let taken = self.take(now, decoded);
+        if let Some(shard) = &mut self.shard {
+            shard.on_read(lane, stream_seq);
+        }
+        taken
+    }
+
+    fn take(&mut self, now: Now, decoded: Decoded) -> Result<(), Unreadable> {
         let (lane, at) = (decoded.message.lane, decoded.message.at);
         let stream_seq = decoded.message.stream_seq;
         if self.ingest.is_clock_set(now) {
@@ -236,12 +270,17 @@ impl Core {
         }
         let Some(merged) = self.fleet.merge(&time, snapshot) else { return Ok(()) };
         self.runs.on_merged(now.wall, &merged);
-        if let Some(samples) = &merged.samples {
+        for samples in &merged.samples {
             self.evaluator.on_samples(self.ingest.ticked_at().mono, samples);
         }
         if self.history.is_new(lane, stream_seq, || self.ingest.position(lane)) {
             let (operations, rollups) = (self.fleet.operations(), self.fleet.rollups());
             self.history.on_merged(&merged, Known { operations, rollups });
+        }
+        if let Some(shard) = &mut self.shard
+            && !shard.is_reported(lane, stream_seq)
+        {
+            shard.on_merged(now.wall, &merged);
         }
         Ok(())
     }
@@ -488,6 +527,7 @@ impl Core {
             budgets,
             history: (history, self.history.generation()),
             runs: self.runs.checkpoint(),
+            shard: self.shard.as_mut().map(|shard| shard.stored(now)),
         };
         Some(self.durable.checkpoint(self.mesh.clone(), parts))
     }

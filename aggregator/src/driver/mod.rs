@@ -17,14 +17,17 @@ mod orders;
 mod read_views;
 mod regressions;
 mod rule_reload;
+mod shard;
 mod shared_silences;
+mod standby;
+mod start_error;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{MESSAGES_A_TURN_MAX, TURN_MAX};
 use bytes::Bytes;
-use plimsoll_bus::{Bus, BusEvent, Cursor, CursorEvent, UnacknowledgedMessage};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, Cursor, CursorEvent, UnacknowledgedMessage};
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::http::{ListenError, Server};
@@ -39,10 +42,11 @@ use plimsoll_schemas::subject::{Lane, confirm_subject};
 use plimsoll_schemas::time::{Mono, Now};
 use tokio::sync::mpsc;
 
-use crate::config::Config;
+use crate::config::{Config, View};
 use crate::core::Core;
 use crate::core::alerting::{AlertCommand, CommandResult};
 use crate::core::alerting::{CommandError, RunbookPage};
+use crate::core::durable::shard::Shard;
 use crate::core::ingest::{Decoded, Position};
 use crate::core::rules::Judged;
 use crate::io::asker::Asker;
@@ -60,7 +64,10 @@ use notifications::Notifications;
 use read_views::ReadViews;
 use regressions::Regressions;
 use rule_reload::RuleReload;
+use shard::{ShardEvent, ShardLink};
 use shared_silences::SharedSilences;
+use standby::Owned;
+pub use start_error::StartError;
 
 /// Wait at the end for notifications that are not acknowledged yet.
 const NOTIFICATION_WAIT: Duration = Duration::from_secs(2);
@@ -68,15 +75,6 @@ const NOTIFICATION_WAIT: Duration = Duration::from_secs(2);
 const CLOSE_WAIT: Duration = Duration::from_secs(2);
 /// Wait at the end for the last checkpoint.
 const CHECKPOINT_WAIT: Duration = Duration::from_secs(3);
-
-/// Why an aggregator did not start.
-#[derive(Debug)]
-pub struct StartError {
-    /// The exit code.
-    pub exit: Exit,
-    /// The error message.
-    pub message: String,
-}
 
 struct Driver {
     mesh: MeshName,
@@ -91,6 +89,12 @@ struct Driver {
     issuer: Issuer,
     /// Silences of other aggregators, if they are shared.
     shared_silences: Option<SharedSilences>,
+    /// Reports to an aggregator above, if it reads one partition.
+    shard: Option<ShardLink>,
+    /// The report that the checkpoint being written has the samples up to.
+    report_in_writing: u64,
+    /// The same of the latest one that was written.
+    report_stored: u64,
     notifications: Notifications,
     rules: RuleReload,
     views: ReadViews,
@@ -121,7 +125,16 @@ pub async fn run(
     supervisor: Supervisor,
 ) -> Result<Exit, StartError> {
     rule_reload::log_advice(&config.advice(&rules));
-    let mut driver = Driver::start(config, rules, watch, supervisor).await?;
+    let invalid = |message| StartError { exit: Exit::Configuration, message };
+    let (config, owned) = match config.shards.view() {
+        View::Whole => (config.clone(), None),
+        View::Above => (config.of_above().map_err(invalid)?, None),
+        View::Shard => match standby::own_partition(config, &rules, &supervisor).await? {
+            Some(owned) => (config.of_partition(owned.partition), Some(owned)),
+            None => return Ok(Exit::Success),
+        },
+    };
+    let mut driver = Driver::start(&config, rules, watch, (supervisor, owned)).await?;
     tracing::info!(http = %driver.server.address(), "aggregator started");
     while driver.turn().await {}
     let exit = driver.exit;
@@ -135,13 +148,17 @@ impl Driver {
         config: &Config,
         rules: Rules,
         watch: Watch,
-        supervisor: Supervisor,
+        (supervisor, owned): (Supervisor, Option<Owned>),
     ) -> Result<Self, StartError> {
         let fail = |exit| move |message: String| StartError { exit, message };
         let bus_config = config
             .bus
             .to_config(&config.mesh, "plimsoll-aggregator", BrokerUser::Aggregator)
             .map_err(fail(Exit::Configuration))?;
+        let partition = owned.as_ref().map(|owned| owned.partition);
+        let bus_config = BusConfig { partition, ..bus_config };
+        let scopes = config.shards.view().scopes();
+        let rules = rules.within(scopes);
         let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
         let token = config.http.token().map_err(fail(Exit::Configuration))?;
         let protection = config.http.protection().map_err(fail(Exit::Configuration))?;
@@ -157,7 +174,7 @@ impl Driver {
         let clock = Clock::start();
         let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
         let issuer = Issuer::of(config).map_err(fail(Exit::Configuration))?;
-        let (checkpointer, core) = restore(config, rules, clock.now())?;
+        let (checkpointer, core) = restore(config, rules, clock.now(), owned.as_ref())?;
         let page_url = config.http.page_url(server.address()).map_err(fail(Exit::Configuration))?;
         let dashboard = config.notifications.dashboard(&page_url);
         let dashboard = dashboard.map_err(fail(Exit::Configuration))?;
@@ -171,6 +188,10 @@ impl Driver {
             core.share_silences(issuer.name().clone());
             SharedSilences::new(config.mesh.clone(), broker.bus().messenger())
         });
+        let shard = owned.zip(core.shard()).map(|(owned, shard)| {
+            let number = owned.newest.map_or(0, |(_, number)| number);
+            ShardLink::new(owned.bus, owned.lease, shard, number)
+        });
         let notifier = Notifier::start(endpoints, &supervisor);
         Ok(Self {
             mesh: config.mesh.clone(),
@@ -178,7 +199,7 @@ impl Driver {
                 |lane| cursor(broker.bus(), &core, lane),
                 &Decoders::new(config.decode_threads),
             ),
-            rules: RuleReload::new(watch, clock.now().wall),
+            rules: RuleReload::new(watch, clock.now().wall, scopes),
             notifications: Notifications::new(config.mesh.clone(), notifier),
             confirmations: Confirmations::default(),
             issuer,
@@ -188,6 +209,9 @@ impl Driver {
             clock,
             core,
             shared_silences,
+            shard,
+            report_in_writing: 0,
+            report_stored: 0,
             asker: Asker::new(config.mesh.clone(), broker.bus().messenger()),
             broker,
             checkpointer,
@@ -208,6 +232,8 @@ impl Driver {
         let wait = self.next_deadline().since(self.clock.now().mono);
         // During catch-up both lanes are read up to the same event time.
         let lags = self.core.lags();
+        // What is not read stays in the streams.
+        let is_full = self.core.shard().is_some_and(Shard::is_full);
         // In this order, so that a flood of messages delays neither deadlines nor queries.
         tokio::select! {
             biased;
@@ -225,7 +251,8 @@ impl Driver {
             }
             Some(query) = self.queries.recv() => self.on_query(query),
             report = shared_silences(&mut self.shared_silences) => self.on_silences(&report),
-            event = self.lanes.next(lags) => match event {
+            event = shard_event(&mut self.shard) => self.on_shard(event),
+            event = self.lanes.next(lags), if !is_full => match event {
                 Some((lane, event)) => self.on_lanes(lane, event),
                 None => self.fail("the reader of a lane"),
             },
@@ -238,8 +265,11 @@ impl Driver {
         }
         let reader = || self.checkpointer.history().cloned();
         self.regressions.start_if_due(now, self.core.rules(), reader);
-        self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
+        self.write_checkpoint(now);
         self.confirm(now);
+        if let Some((link, shard)) = self.shard.as_mut().zip(self.core.shard_mut()) {
+            link.send(shard, now);
+        }
         if let Some(shared) = &mut self.shared_silences
             && self.broker.is_connected()
         {
@@ -260,6 +290,9 @@ impl Driver {
         self.confirm(Now { mono: Mono(u64::MAX), ..now });
         self.notifications.end().await;
         drop((self.asker, self.shared_silences));
+        if let Some(shard) = self.shard {
+            shard.end().await;
+        }
         // A broker that does not answer is not waited for: its streams hold what counts.
         if tokio::time::timeout(CLOSE_WAIT, self.broker.close()).await.is_err() {
             tracing::warn!("broker connection not closed in time");
@@ -274,6 +307,8 @@ impl Driver {
 
     fn next_deadline(&self) -> Mono {
         let more_confirmations = self.checkpointer.has_unconfirmed();
+        let shard = self.shard.as_ref().zip(self.core.shard());
+        let shard = shard.map(|(link, shard)| link.deadline(shard, self.clock.now()));
         let optional = [
             self.confirmations.deadline(more_confirmations),
             self.views.deadline(),
@@ -281,13 +316,16 @@ impl Driver {
             self.shared_silences.as_ref().map(SharedSilences::deadline),
             self.service_manager.next_deadline(),
             self.ends_at,
+            shard,
         ];
         optional.into_iter().flatten().fold(self.core.next_deadline(), Mono::min)
     }
 
     fn is_done(&mut self, now: Now) -> bool {
         let Some(ends_at) = self.ends_at else { return false };
-        self.core.notifications().is_empty() && self.core.has_sent_all() || now.mono >= ends_at
+        let has_reported = !self.core.shard().is_some_and(Shard::has_unsent);
+        let has_sent = self.core.notifications().is_empty() && self.core.has_sent_all();
+        has_reported && has_sent || now.mono >= ends_at
     }
 
     fn on_signal(&mut self, signal: SignalEvent) {
@@ -295,6 +333,10 @@ impl Driver {
             SignalEvent::Reload => self.rules.request(),
             SignalEvent::Shutdown => {
                 self.service_manager.stopping();
+                let now = self.clock.now().wall;
+                if let Some(shard) = self.core.shard_mut() {
+                    shard.seal(now);
+                }
                 let wait = if self.ends_at.is_some() { Duration::ZERO } else { NOTIFICATION_WAIT };
                 self.ends_at = Some(self.clock.now().mono.plus(wait));
             }
@@ -313,6 +355,34 @@ impl Driver {
         if let Some(shared) = &self.shared_silences {
             let now = self.clock.now();
             shared.on_report(&mut self.core, now, self.issuer.key(), report);
+        }
+    }
+
+    fn on_shard(&mut self, event: ShardEvent) {
+        let Some((link, shard)) = self.shard.as_mut().zip(self.core.shard_mut()) else { return };
+        let now = self.clock.now();
+        match event {
+            ShardEvent::Attempt(outcome) => {
+                if !link.on_outcome(shard, now.mono, outcome) {
+                    self.fail("the reports of the partition, which another process has");
+                }
+            }
+            ShardEvent::Confirmation(bytes) => {
+                self.issuer.refresh(now.mono);
+                link.on_confirmation(shard, self.issuer.key(), &bytes);
+            }
+            ShardEvent::LeaseLost(why) => {
+                tracing::warn!(why, "the partition is given up");
+                self.fail("the lease of the partition");
+            }
+        }
+    }
+
+    fn write_checkpoint(&mut self, now: Now) {
+        let was_writing = self.checkpointer.is_writing();
+        self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
+        if let Some(shard) = self.core.shard().filter(|_| !was_writing) {
+            self.report_in_writing = shard.latest();
         }
     }
 
@@ -336,6 +406,7 @@ impl Driver {
 
     fn on_written(&mut self, written: Option<Written>) {
         let (now, is_gone) = (self.clock.now().mono, written.is_none());
+        self.report_stored = self.report_in_writing;
         self.checkpointer.on_written(&mut self.core, now, written);
         if is_gone {
             self.fail("the checkpoint thread");
@@ -354,7 +425,15 @@ impl Driver {
 
     /// Confirms to nodes what is stored.
     fn confirm(&mut self, now: Now) {
-        self.confirmations.offer(self.checkpointer.take_confirmations());
+        let mut stored = self.checkpointer.take_confirmations();
+        if let Some((link, shard)) = self.shard.as_mut().zip(self.core.shard()) {
+            let is_kept = self.checkpointer.stats().kept;
+            // In memory, the samples may be in the report that is still open.
+            let report = if is_kept { self.report_stored } else { shard.latest() + 1 };
+            link.hold(report, stored);
+            stored = link.release(shard);
+        }
+        self.confirmations.offer(stored);
         if !self.broker.is_connected() {
             return self.confirmations.discard();
         }
@@ -475,6 +554,7 @@ impl Driver {
         let unkept = self.checkpointer.stats().history_dropped;
         view.own.history_dropped = self.core.history().dropped().map(|pending| pending + unkept);
         view.own.asks = self.asker.counts();
+        view.own.shard = self.core.shard().map(Shard::counts);
         view.own.rule_files = self.rules.stats().clone();
         view.own.confirmations = self.confirmations.stats();
         view.own.task_restarts = self.supervisor.restarts();
@@ -492,6 +572,9 @@ impl Driver {
         self.on_lane(lane, event);
         for _ in 1..MESSAGES_A_TURN_MAX {
             if turn.elapsed() >= TURN_MAX {
+                return;
+            }
+            if self.core.shard().is_some_and(Shard::is_full) {
                 return;
             }
             let Some((lane, event)) = self.lanes.ready(self.core.lags()) else { return };
@@ -533,8 +616,14 @@ impl Driver {
     }
 }
 
-/// The core from its checkpoint, or an empty one.
-fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Core), StartError> {
+/// The core from its checkpoint, or an empty one; of a partition that another process has had since
+/// then an empty one.
+fn restore(
+    config: &Config,
+    rules: Rules,
+    now: Now,
+    owned: Option<&Owned>,
+) -> Result<(Checkpointer, Core), StartError> {
     let mesh = config.mesh.clone();
     let history = config.history.path.as_deref();
     let files = StateFiles {
@@ -542,9 +631,23 @@ fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Cor
         history: history.map(|path| (path, config.history.bounds())),
         confirms_memory: config.confirm.without_state,
     };
-    let opened = Checkpointer::open(&files, &mesh, now.wall)
-        .map_err(|error| StartError { exit: Exit::Configuration, message: error.to_string() })?;
-    let OpenedState { checkpointer, checkpoint, alerts, budgets, history } = opened;
+    let invalid = |message| StartError { exit: Exit::Configuration, message };
+    if let Some(owned) = owned {
+        standby::set_aside_former(config, owned).map_err(invalid)?;
+    }
+    let opened = Checkpointer::open(&files, &mesh, now.wall);
+    let OpenedState { checkpointer, checkpoint, alerts, budgets, history } =
+        opened.map_err(|error| invalid(error.to_string()))?;
+    let shard = match owned {
+        Some(owned) => {
+            let newest = owned.newest.as_ref().map(|(newest, _)| newest.clone());
+            let stored = checkpoint.as_ref().and_then(|of| of.shard().cloned());
+            let shard = Shard::resume(owned.identity.clone(), now.wall, newest, stored);
+            standby::note_run(config, shard.incarnation()).map_err(invalid)?;
+            Some(shard)
+        }
+        None => None,
+    };
     let core = match checkpoint {
         Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
         None => Core::new(mesh, rules, now),
@@ -562,6 +665,10 @@ fn restore(config: &Config, rules: Rules, now: Now) -> Result<(Checkpointer, Cor
         Some(record) => core.with_budgets(record),
         None => core,
     };
+    let core = match shard {
+        Some(shard) => core.reporting(shard),
+        None => core,
+    };
     Ok((checkpointer, core))
 }
 
@@ -570,6 +677,14 @@ fn cursor(bus: &Bus, core: &Core, lane: Lane) -> Cursor {
     let Position { read, stream_id } = core.position(lane);
     let next = if stream_id.is_some() { read.saturating_add(1) } else { 1 };
     bus.cursor(lane, next, stream_id)
+}
+
+/// The next event of a shard; for ever none of another aggregator.
+async fn shard_event(shard: &mut Option<ShardLink>) -> ShardEvent {
+    match shard {
+        Some(shard) => shard.next().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The next report of silences; for ever none if they are not shared.

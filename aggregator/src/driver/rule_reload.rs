@@ -2,9 +2,10 @@
 //! previous ones stay.
 
 use crate::core::Core;
+use crate::core::durable::shard::KeptLabels;
 use crate::core::rules::RuleFileStats;
 use crate::io::rules::{Found, Watch};
-use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::rule::{Rules, Scopes};
 use plimsoll_schemas::time::{Now, Wall};
 
 /// The watch on the rule files, and what came of reloads so far.
@@ -13,11 +14,14 @@ pub(super) struct RuleReload {
     stats: RuleFileStats,
     /// Sections of the settings that need a restart, as last logged.
     restart_sections: Vec<&'static str>,
+    /// Those in which budgets are judged.
+    scopes: Scopes,
 }
 
 impl RuleReload {
-    pub(super) fn new(watch: Watch, now: Wall) -> Self {
-        Self { watch, stats: RuleFileStats::at_start(now), restart_sections: Vec::new() }
+    pub(super) fn new(watch: Watch, now: Wall, scopes: Scopes) -> Self {
+        let stats = RuleFileStats::at_start(now);
+        Self { watch, stats, restart_sections: Vec::new(), scopes }
     }
 
     /// The next result of reading the files. Cancel safe.
@@ -36,6 +40,10 @@ impl RuleReload {
         self.log_restart(requested, restart);
         match rules {
             Ok(rules) => {
+                let rules = rules.within(self.scopes);
+                if let Some(shard) = core.shard_mut() {
+                    shard.keep(KeptLabels::of(&rules, &rollups));
+                }
                 if core.group_by(&rollups) {
                     tracing::info!(rollups = rollups.len(), "roll-ups reloaded");
                 }

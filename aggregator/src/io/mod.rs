@@ -1,6 +1,6 @@
-//! Where the aggregator touches the world: the streams' lanes, the HTTP pages, the state file, the
-//! history file, the rule files, baselines and the receivers. It decides nothing but which lane is
-//! read next.
+//! Where the aggregator touches the world: the streams' lanes, leases, the HTTP pages, the state
+//! file, the history file, the rule files, baselines and the receivers. It decides nothing but
+//! which lane is read next.
 
 pub mod asker;
 pub mod baselines;
@@ -9,6 +9,7 @@ pub mod decoders;
 pub mod history;
 pub mod http;
 pub mod lanes;
+pub mod lease;
 pub mod notify;
 pub mod rules;
 pub mod store;

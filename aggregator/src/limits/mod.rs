@@ -33,6 +33,15 @@ pub const ROLLUP_GROUPS_MAX: usize = 256;
 /// take 80 GiB. With ten thousand honest nodes of three operations, all groups of one roll-up take
 /// at most 0.4 GiB.
 pub const ROLLUPS_BYTES_MAX: u64 = 8 * 1024 * 1024 * 1024;
+/// Time between two looks for a partition without an owner: one request for each partition.
+pub const LEASE_POLL: Duration = Duration::from_secs(2);
+/// Renewals of a lease within its ttl: one may have no answer, and two others follow.
+pub const LEASE_RENEWALS: u32 = 4;
+/// Ttl of a lease, unless the configuration sets another: how long a partition of a process that
+/// died has no aggregator.
+pub const LEASE_TTL: Duration = Duration::from_secs(10);
+/// Wait for a lease to be released before the process ends all the same.
+pub const LEASE_RELEASE_WAIT: Duration = Duration::from_secs(6);
 /// Nodes known at one time.
 pub const NODES_MAX: usize = 16_384;
 /// Heap bytes of one node's windows and totals above which they accept no samples until slots
@@ -326,3 +335,27 @@ pub const CLOCK_OFFSET_WITHIN: Duration = Duration::from_secs(300);
 pub const ROUND_TRIP_STALE_AFTER: Duration = Duration::from_secs(10);
 /// How far ahead of the aggregator's clock a snapshot without a send time may begin.
 pub const CLOCK_AHEAD_MAX: Duration = Duration::from_secs(5);
+/// Time between two reports of a shard.
+pub const SHARD_INTERVAL: Duration = Duration::from_secs(1);
+/// Bytes at which a shard's report is closed: with one more message of the largest size it is still
+/// below `plimsoll_schemas::limits::wire::SHARD_BYTES_MAX`.
+pub const SHARD_REPORT_BYTES: usize = 384 * 1024;
+/// Reports of a shard that the aggregator above has not confirmed: ten minutes at one a second.
+/// Beyond them the shard reads no more messages, which stay in their streams.
+pub const SHARD_UNCONFIRMED_MAX: usize = 600;
+/// Bytes of those.
+pub const SHARD_UNCONFIRMED_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Pause after the broker has refused a shard's report, or did not answer.
+pub const SHARD_RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Shortest and longest lease of a partition: a shorter one ends while a broker restarts, with a
+/// longer one a partition has no aggregator for too long.
+pub const LEASE_MIN: Duration = Duration::from_secs(3);
+/// See [`LEASE_MIN`].
+pub const LEASE_MAX: Duration = Duration::from_secs(60);
+/// Difference between the clocks of broker and aggregator, and way of a message, within which the
+/// two clocks agree: a quarter of the shortest slot of a window.
+pub const BROKER_CLOCK_AGREES_WITHIN: Duration = Duration::from_millis(250);
+/// For how long that is known after it was seen; twice that at most.
+pub const BROKER_CLOCK_KNOWN_FOR: Duration = Duration::from_secs(60);
+/// Events of a shard's connections that wait for the driver.
+pub const SHARD_EVENTS_MAX: usize = 64;

@@ -23,6 +23,12 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_agent_suspect_unit_operations",
         "plimsoll_agent_taken_message_ids_total",
     ),
+    "aggregators of one partition alone export it; their nodes' copies grow where it does": (
+        "plimsoll_aggregator_shard_reports_total",
+        "plimsoll_aggregator_shard_reread_messages_total",
+        "plimsoll_aggregator_shard_unconfirmed_bytes",
+        "plimsoll_aggregator_shard_unconfirmed_reports",
+    ),
     "a detail for a search once another panel shows that something is wrong": (
         "plimsoll_agent_broker_advisories",
         "plimsoll_agent_broker_faults_total",

@@ -47,7 +47,10 @@ impl Sealer {
     pub(super) fn labels_of(&self, kind: SnapshotKind) -> Labels {
         match kind {
             SnapshotKind::Latency | SnapshotKind::Interval => self.identity.labels.clone(),
-            SnapshotKind::Hardware | SnapshotKind::Bus | SnapshotKind::Event => Labels::default(),
+            SnapshotKind::Hardware
+            | SnapshotKind::Bus
+            | SnapshotKind::Event
+            | SnapshotKind::Shard => Labels::default(),
         }
     }
 

@@ -24,6 +24,7 @@ use plimsoll_schemas::time::Wall;
 use super::changes::Changes;
 use super::record::{Part, Record, Unusable, damaged, unpack};
 use super::rest::Rest;
+use crate::core::durable::shard::StoredShard;
 use crate::core::fleet::{Node, Operations, Pool, Pools, Rollups, Windows};
 
 /// A state, read and checked.
@@ -170,6 +171,12 @@ impl Checkpoint {
     #[must_use]
     pub fn history_generation(&self) -> Option<u64> {
         Some(self.rest.as_ref()?.history_generation)
+    }
+
+    /// What was reported to an aggregator above.
+    #[must_use]
+    pub fn shard(&self) -> Option<&StoredShard> {
+        self.rest.as_ref()?.shard.as_ref()
     }
 
     /// Whether it holds alerts and silences.

@@ -8,6 +8,9 @@
 //! together or not at all. Ten thousand nodes are a gigabyte of records, so they are made one
 //! after the other.
 //!
+//! [`shard`] keeps what a partition's aggregator reports to one above, which is stored here and
+//! there.
+//!
 //! Interface: [`Durable::checkpoint`] returns [`Changes`]; [`Partial`] reads records back into a
 //! [`Checkpoint`]; [`Changes::confirmations`] returns what nodes may be sent once they are stored.
 //!
@@ -18,6 +21,7 @@ mod checkpoint;
 mod confirmations;
 mod record;
 mod rest;
+pub mod shard;
 mod stats;
 
 use std::sync::Arc;
@@ -41,6 +45,7 @@ use super::history::HistoryBatch;
 use super::ingest::{ReadUpTo, StoredIngest};
 use super::rules::StoredEvaluator;
 use super::runs::StoredRuns;
+use shard::StoredShard;
 
 /// What is known of the store.
 #[derive(Debug)]
@@ -78,6 +83,8 @@ pub struct Parts {
     pub history: (Option<Arc<HistoryBatch>>, u64),
     /// Of `runs`.
     pub runs: StoredRuns,
+    /// Of `shard`.
+    pub shard: Option<StoredShard>,
 }
 
 impl Default for Durable {
@@ -120,7 +127,7 @@ impl Durable {
     /// What has changed since this was last called.
     pub fn checkpoint(&mut self, mesh: MeshName, parts: Parts) -> Changes {
         let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, history, runs, .. } = parts;
-        let Parts { alerts, budgets, .. } = parts;
+        let Parts { alerts, budgets, shard, .. } = parts;
         let (history, history_generation) = history;
         let pools = Arc::new(fleet.pools);
         let pools_before = self.pools.replace(Arc::clone(&pools));
@@ -142,6 +149,7 @@ impl Durable {
                 alerting,
                 history_generation,
                 runs,
+                shard,
             },
             history,
             alerts,

@@ -5,6 +5,7 @@ use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
 use crate::core::alerting::StoredAlerting;
+use crate::core::durable::shard::StoredShard;
 use crate::core::fleet::StoredFleet;
 use crate::core::ingest::StoredIngest;
 use crate::core::rules::StoredEvaluator;
@@ -30,4 +31,7 @@ pub struct Rest {
     /// Runs; none in a record from before there were any.
     #[serde(default)]
     pub runs: StoredRuns,
+    /// What was reported to an aggregator above, of one that reads a partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<StoredShard>,
 }

@@ -46,14 +46,16 @@ use crate::limits::{
 use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::rules::BUDGETS_MAX;
 use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators, is_own};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::run::RunReport;
 use plimsoll_schemas::summary::{EventRow, Presence};
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::{Events, Header, Interval, Latency, Snapshot};
+use plimsoll_schemas::wire::{
+    Body, Events, Header, Interval, Latency, ShardReport, ShardSlot, Snapshot,
+};
 use serde::{Deserialize, Serialize};
 
 pub use buckets::{Buckets, Native, ends};
@@ -124,13 +126,17 @@ pub struct MergedSnapshot {
     /// The length of its interval in nanoseconds, if it is the one of the interval's messages that
     /// has the node's report.
     pub reported: Option<u64>,
-    /// Its samples, if it had some.
-    pub samples: Option<MergedSamples>,
+    /// Its samples: of a shard's report those of each slot, else at most one.
+    pub samples: Vec<MergedSamples>,
+    /// Samples that its node reports as lost and had not reported before, by reason.
+    pub lost: Vec<(LossReason, u64)>,
 }
 
-/// The samples of a snapshot that was merged.
+/// Samples of a snapshot that was merged.
 #[derive(Debug)]
 pub struct MergedSamples {
+    /// When they were taken.
+    pub taken: Wall,
     /// The labels of its node.
     pub node_labels: Labels,
     /// Its samples.
@@ -312,7 +318,7 @@ impl Fleet {
     pub fn merge(
         &mut self,
         time: &EventTime,
-        Snapshot { header, body }: Snapshot<Packed>,
+        Snapshot { mut header, body }: Snapshot<Packed>,
     ) -> Option<MergedSnapshot> {
         // An interval's samples count from its end, since by then all of them had been taken.
         let ended = header.start.plus(Duration::from_nanos(header.length_ns));
@@ -324,6 +330,7 @@ impl Fleet {
         };
         let node = Arc::make_mut(node);
         let conflicts = node.account.conflicts();
+        let lost = node.account.newly_lost(&header);
         let decision = node.account.book(&header, body.samples());
         if node.account.conflicts() > conflicts {
             self.duplicate_names.add(&header.node);
@@ -362,7 +369,10 @@ impl Fleet {
             Timeliness::Ahead => self.counts.clock_ahead += 1,
         }
         let from = (header.incarnation, header.seq);
-        let Interval { latency, hardware, bus, event } = body.into_parts();
+        let (slots, Interval { latency, hardware, bus, event }) = match body {
+            Body::Shard(ShardReport { slots, .. }) => (slots, Interval::default()),
+            body => (Vec::new(), body.into_parts()),
+        };
         if let Some(hardware) = hardware {
             let unknown = node.take_readings(from, hardware);
             self.counts.reject("unknown_sensor", unknown);
@@ -393,20 +403,30 @@ impl Fleet {
         if let Some(since_stored) = time.since_stored {
             self.deliveries.on_merged(node, since_stored);
         }
-        let Some(latency) = latency else {
-            let node = header.node;
-            return Some(MergedSnapshot { node, taken, run_reports, reported, samples: None });
-        };
-        let without_room = node.take_numbers(from, &latency);
-        self.counts.reject("number", without_room);
-        node.observe_jobs(self.retention.watched_counters(), &latency.counters);
-        node.take_labels(from, &header.labels);
-        let times = Times { shown: time.judged_up_to, now: time.arrived, taken };
-        let fleet = (Arc::make_mut(&mut self.operations), &mut self.shares);
-        let pools = (fleet, &mut self.rollups, &mut self.counts);
-        merge_samples(times, &header, &latency, node, pools, &self.retention);
-        let samples = Some(MergedSamples { node_labels: header.labels, latency });
-        Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples })
+        if let Some(latency) = &latency {
+            let without_room = node.take_numbers(from, latency);
+            self.counts.reject("number", without_room);
+            node.observe_jobs(self.retention.watched_counters(), &latency.counters);
+            node.take_labels(from, &header.labels);
+        }
+        let skew = node.skew;
+        let own = latency.map(|latency| MergedSamples {
+            taken,
+            node_labels: std::mem::take(&mut header.labels),
+            latency,
+        });
+        let of_slots = slots.into_iter().map(|ShardSlot { taken, labels, latency }| {
+            let (taken, _) = time.taken(taken, skew);
+            MergedSamples { taken, node_labels: labels, latency }
+        });
+        let samples: Vec<MergedSamples> = own.into_iter().chain(of_slots).collect();
+        for of in &samples {
+            let times = Times { shown: time.judged_up_to, now: time.arrived, taken: of.taken };
+            let fleet = (Arc::make_mut(&mut self.operations), &mut self.shares);
+            let pools = (fleet, &mut self.rollups, &mut self.counts);
+            merge_samples(times, &header.node, of, node, pools, &self.retention);
+        }
+        Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples, lost })
     }
 
     /// Adds a sample of the aggregator's own to the fleet's windows. It is in no ledger.
@@ -844,13 +864,12 @@ fn expire_windows_of_silent(node: &mut Arc<Node>, now: Wall) {
 /// kept apart for budgets.
 fn merge_samples(
     times: Times,
-    header: &Header,
-    latency: &Latency<Packed>,
+    name: &NodeName,
+    MergedSamples { node_labels, latency, .. }: &MergedSamples,
     node: &mut Node,
     (mut fleet, rollups, counts): ((&mut Operations, &mut Shares), &mut Rollups, &mut MergeCounts),
     plan: &RetentionPlan,
 ) {
-    let node_labels = &header.labels;
     let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
     let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
     let (mut in_rollups, mut evicted) = (0, 0);
@@ -865,7 +884,7 @@ fn merge_samples(
             without_room += samples.exact().count;
         }
         let retention = retention.of_fleet();
-        evicted += make_room(&header.node, (operation, &retention), &mut fleet, plan);
+        evicted += make_room(name, (operation, &retention), &mut fleet, plan);
         in_fleet += fleet.0.add(operation, &retention, times, &batch);
         let how = (&retention, times);
         in_rollups += rollups.add(series, node_labels, how, &batch);

@@ -39,9 +39,9 @@ pub(super) struct Pending {
 
 impl Pending {
     pub(super) fn add(&mut self, merged: &MergedSnapshot, known: Known<'_>) {
-        let number = Resolution::TenSeconds.number(merged.taken);
         let dropped = self.dropped;
-        if let Some(samples) = &merged.samples {
+        for samples in &merged.samples {
+            let number = Resolution::TenSeconds.number(samples.taken);
             for (series, packed) in &samples.latency.histograms {
                 self.add_to_fleet(&series.operation, number, packed, known.operations);
                 let of_node = &samples.node_labels;
@@ -50,6 +50,7 @@ impl Pending {
         }
         // What found no room was not received, as far as the history is concerned.
         if let Some(length) = merged.reported.filter(|_| dropped == self.dropped) {
+            let number = Resolution::TenSeconds.number(merged.taken);
             let received = Coverage { received_ns: length, ..Coverage::default() };
             self.coverage.entry(number).or_default().add(received);
         }

@@ -34,7 +34,8 @@ pub(crate) fn merged(seconds: u64, value_ns: u64) -> MergedSnapshot {
         taken: at(seconds),
         run_reports: Vec::new(),
         reported: Some(nanos(SECOND)),
-        samples: Some(MergedSamples { node_labels, latency }),
+        samples: vec![MergedSamples { taken: at(seconds), node_labels, latency }],
+        lost: Vec::new(),
     }
 }
 
@@ -172,7 +173,7 @@ fn samples_of_a_group_are_in_the_group_and_in_the_fleet() {
     let (operations, rollups) =
         (operations(), Rollups::default().redefined(&[Definition::of_label("run")]));
     let mut snapshot = merged(5, 7);
-    let samples = snapshot.samples.as_mut().unwrap();
+    let samples = &mut snapshot.samples[0];
     samples.node_labels = Labels::new([("run", "v42")]).unwrap();
     history.on_merged(&snapshot, Known { operations: &operations, rollups: &rollups });
     let names: Vec<String> = history.pools().iter().map(ToString::to_string).collect();

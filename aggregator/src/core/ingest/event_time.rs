@@ -57,20 +57,19 @@ pub enum Timeliness {
 }
 
 impl EventTime {
-    /// The times of a message that arrives now. `judged_up_to` is where catching up has come, if
-    /// there is anything to catch up with.
+    /// The times of a message that arrives now. The broker's clock `agrees` with ours or not;
+    /// `judged_up_to` is where catching up has come, if there is anything to catch up with.
     pub(super) fn of(
         now: Wall,
         message: &Delivered,
-        ready: bool,
+        (ready, agrees): (bool, bool),
         judged_up_to: Option<Wall>,
     ) -> Self {
         let Delivered { at, sent, pending, .. } = *message;
         let stored = at.map_or(now, |at| at.min(now));
         let live = judged_up_to.is_none() && ready;
-        // A message with nothing behind it came straight from the broker, whose clock need not be
-        // ours.
-        let arrived = if live && pending == 0 { now } else { stored };
+        // A message with nothing behind it came straight from the broker, if its clock is not ours.
+        let arrived = if live && pending == 0 && !agrees { now } else { stored };
         let travel = at.and(sent).map(|sent| (arrived, sent));
         let skew = at.zip(sent).map(|(at, sent)| Skew::new(at, sent));
         let since_stored = skew.filter(|_| live).map(|skew| now.since(skew.at));

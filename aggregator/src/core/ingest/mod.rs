@@ -9,6 +9,7 @@
 //! [`Ingest::broker_health`] and [`Ingest::read_up_to`] report how far what was read can be
 //! trusted.
 
+mod broker_clock;
 mod broker_health;
 mod catch_up;
 mod decode;
@@ -32,6 +33,7 @@ pub use decode::{Decoded, Unreadable};
 pub use event_time::{EventTime, Skew, Timeliness};
 pub use progress::{Position, ReadUpTo, Recoveries};
 
+use broker_clock::BrokerClock;
 use broker_health::BrokerWatch;
 use catch_up::CatchUp;
 use progress::Progress;
@@ -45,6 +47,7 @@ pub struct Ingest {
     ticked_at: Now,
     catch_up: Option<CatchUp>,
     broker: BrokerWatch,
+    broker_clock: BrokerClock,
     /// When the present connection, or the last one, was made.
     connected_at: Option<Mono>,
     undecodable: BTreeMap<Cow<'static, str>, u64>,
@@ -77,6 +80,7 @@ impl Ingest {
             ticked_at: now,
             catch_up: None,
             broker: BrokerWatch::default(),
+            broker_clock: BrokerClock::default(),
             connected_at: None,
             undecodable: BTreeMap::new(),
             changed: false,
@@ -129,7 +133,11 @@ impl Ingest {
         progress.on_read(now.mono, message.stream_seq, message.pending);
         self.changed = true;
         let judged_up_to = self.judged_up_to();
-        let mut time = EventTime::of(now.wall, &message, self.ready, judged_up_to);
+        if let Some(at) = message.at {
+            self.broker_clock.on_message(now, at);
+        }
+        let agrees = self.broker_clock.agrees();
+        let mut time = EventTime::of(now.wall, &message, (self.ready, agrees), judged_up_to);
         time.since_stored = time.since_stored.filter(|since| self.is_usual(now.mono, *since));
         self.update_readiness();
         let latest = message.at.map_or(now.wall, |at| at.max(now.wall));
@@ -217,7 +225,12 @@ impl Ingest {
     pub fn on_tick(&mut self, now: Now) -> ClockJump {
         let before = std::mem::replace(&mut self.ticked_at, now);
         let (wall, mono) = (now.wall.since(before.wall), now.mono.since(before.mono));
-        ClockJump { forward: wall.saturating_sub(mono), is_back: now.wall < before.wall }
+        let jump =
+            ClockJump { forward: wall.saturating_sub(mono), is_back: now.wall < before.wall };
+        if jump.is_back || jump.forward >= CLOCK_STEP_MIN {
+            self.broker_clock.on_set();
+        }
+        jump
     }
 
     /// Whether the wall clock was set forward since the last tick.

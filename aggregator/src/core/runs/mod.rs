@@ -93,14 +93,16 @@ impl RunRegistry {
             self.on_report(now, *at, report);
             self.touch(report.run.as_str(), merged);
         }
-        let Some(samples) = merged.samples.as_ref().filter(|_| !self.stored.runs.is_empty()) else {
+        if self.stored.runs.is_empty() {
             return;
-        };
-        let of_node = samples.node_labels.get(RUN_LABEL);
-        for (series, _) in &samples.latency.histograms {
-            let of_series = series.labels.get(RUN_LABEL).filter(|name| !name.is_empty());
-            if let Some(name) = of_series.or(of_node) {
-                self.touch(name, merged);
+        }
+        for samples in &merged.samples {
+            let of_node = samples.node_labels.get(RUN_LABEL);
+            for (series, _) in &samples.latency.histograms {
+                let of_series = series.labels.get(RUN_LABEL).filter(|name| !name.is_empty());
+                if let Some(name) = of_series.or(of_node) {
+                    self.touch(name, merged);
+                }
             }
         }
     }

@@ -30,7 +30,14 @@ fn reported(node: &str, seconds: u64, run: &str, change: RunChange) -> MergedSna
     let report = RunReport { run: name(run), labels: labels(node), change };
     let (node, taken) = (NodeName::new(node).unwrap(), at(seconds));
     let run_reports = vec![(taken, report)];
-    MergedSnapshot { node, taken, run_reports, reported: None, samples: None }
+    MergedSnapshot {
+        node,
+        taken,
+        run_reports,
+        reported: None,
+        samples: Vec::new(),
+        lost: Vec::new(),
+    }
 }
 
 /// A snapshot of a node with samples of a run, by the label of its series or of the node.
@@ -40,10 +47,11 @@ fn sampled(node: &str, seconds: u64, run: &str, by_node: bool) -> MergedSnapshot
         if by_node { (Labels::default(), of_run) } else { (of_run, Labels::default()) };
     let series = Series { operation: Operation::new("op").unwrap(), labels: series };
     let histograms = [(series, Packed::default())].into_iter().collect();
-    let samples =
-        Some(MergedSamples { node_labels, latency: Latency { histograms, ..Latency::default() } });
+    let latency = Latency { histograms, ..Latency::default() };
     let (node, taken) = (NodeName::new(node).unwrap(), at(seconds));
-    MergedSnapshot { node, taken, run_reports: Vec::new(), reported: None, samples }
+    let samples = vec![MergedSamples { taken, node_labels, latency }];
+    let (run_reports, lost) = (Vec::new(), Vec::new());
+    MergedSnapshot { node, taken, run_reports, reported: None, samples, lost }
 }
 
 fn begin(run: &str) -> RunCommand {

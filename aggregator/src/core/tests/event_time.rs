@@ -124,6 +124,30 @@ fn a_broker_whose_clock_is_off_delays_nothing_that_comes_straight_from_it() {
 }
 
 #[test]
+fn an_aggregator_that_stood_still_dates_samples_as_one_that_did_not() {
+    let stated = |second: u32, delay: u64| {
+        let now = start().after(SECOND * second);
+        (now.wall, now.after(Duration::from_millis(delay)))
+    };
+    let newest = |late: u64| {
+        let (mut core, mut speaker) = (core(), Speaker::new("a"));
+        for (second, delay) in [(1, 3), (2, 5), (3, late), (20, 3)] {
+            let (stored, read) = stated(second, delay);
+            let sent = stored.minus(Duration::from_millis(2));
+            let began = Now { wall: sent.minus(SECOND), ..read };
+            deliver(&mut core, read, &speaker.send(began, MS, 10), stored, sent);
+            core.on_deadline(read);
+        }
+        let counts =
+            core.fleet.operations().iter().next().map(|(_, of)| {
+                Window::ALL.map(|window| of.exact(stated(20, 3).1.wall, window).count)
+            });
+        (counts, core.fleet.counts().late_samples)
+    };
+    assert_eq!(newest(9_000), newest(4));
+}
+
+#[test]
 fn what_waited_in_a_socket_while_the_broker_stood_still_counts_in_the_time_it_was_taken() {
     for by in [0, YEAR] {
         let (mut core, mut speaker) = (core(), Speaker::new("a"));

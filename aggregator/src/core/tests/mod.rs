@@ -29,6 +29,7 @@ mod retention;
 mod rollups;
 mod runs;
 mod self_monitoring;
+mod shards;
 mod speaker;
 mod statistics;
 mod strange;

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::subject::Lane;
 
 use crate::core::alerting::{NotificationCounts, ReceiverStats};
+use crate::core::durable::shard::ShardCounts;
 use crate::core::durable::{CheckpointStats, ConfirmationStats};
 use crate::core::fleet::MergeCounts;
 use crate::core::ingest::{BrokerHealth, Recoveries};
@@ -36,6 +37,8 @@ pub struct OwnCounts {
     pub history_dropped: Option<u64>,
     /// What became of requests of nodes' own histories.
     pub asks: AskCounts,
+    /// Reports to an aggregator above; `None` unless it reads one partition.
+    pub shard: Option<ShardCounts>,
     /// What became of confirmations.
     pub confirmations: ConfirmationStats,
     /// What became of the files that rules come from.

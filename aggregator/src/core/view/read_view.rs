@@ -120,6 +120,7 @@ impl ReadView {
                 checkpoints: CheckpointStats::default(),
                 history_dropped: None,
                 asks: AskCounts::default(),
+                shard: None,
                 confirmations: ConfirmationStats::default(),
                 rule_files: RuleFileStats::default(),
                 task_restarts: BTreeMap::new(),

@@ -22,7 +22,8 @@ async fn a_fleet_that_is_slower_than_its_baseline_fires_a_rule() {
     let watch =
         Watch::start(sources, config.clone(), Stamps::new(), &Supervisor::default()).unwrap();
     let rules = Rules { thresholds: vec![rule], time_scale: 1, ..Rules::default() };
-    let Ok(mut driver) = Driver::start(&config, rules, watch, Supervisor::default()).await else {
+    let Ok(mut driver) = Driver::start(&config, rules, watch, (Supervisor::default(), None)).await
+    else {
         panic!("a driver")
     };
     Lane::ALL.into_iter().for_each(|lane| driver.core.on_positioned(lane, 0, 0, "s1"));

@@ -23,6 +23,7 @@ mod rule_files;
 mod rules;
 mod sensors;
 mod serving;
+mod shards;
 
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::summary::Presence;
@@ -80,6 +81,7 @@ pub(super) fn write_aggregator(writer: &mut Writer, view: &View, serving: &Servi
     ingest::write(writer, view);
     checkpoints::write(writer, view);
     history_requests::write(writer, view);
+    shards::write(writer, view);
     rule_files::write(writer, view);
     serving::write(writer, serving);
     receivers::write(writer, view);

@@ -280,6 +280,12 @@ impl Checkpointer {
         }
     }
 
+    /// Whether a write is in progress.
+    #[must_use]
+    pub fn is_writing(&self) -> bool {
+        self.in_progress
+    }
+
     /// The result of the write in progress; pending forever when there is none. Cancel safe.
     pub async fn written(&mut self) -> Option<Written> {
         match &mut self.thread {

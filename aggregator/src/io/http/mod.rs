@@ -40,7 +40,7 @@ use self::query::QuerySender;
 use self::stream::Streams;
 use crate::config::Metrics;
 
-pub use query::{PageSource, Query, Readiness};
+pub use query::{PageSource, Query, Readiness, STANDING_BY};
 
 #[derive(Clone)]
 struct Handler {
@@ -175,6 +175,9 @@ async fn show_readiness(State(queries): State<QuerySender>) -> Response {
         ("disconnected", ..) => {
             let cause = connect_error.as_deref().unwrap_or("no answer");
             probe(false, format!("broker unreachable: {cause}"))
+        }
+        (STANDING_BY, ..) => {
+            probe(false, "standing by: every partition has an aggregator".to_owned())
         }
         ("silent", ..) => probe(false, "the broker is connected and does not answer".to_owned()),
         (_, false, Some(cause)) => probe(false, cause),

@@ -99,6 +99,7 @@ fn number_of(kind: SnapshotKind) -> u8 {
         SnapshotKind::Bus => 3,
         SnapshotKind::Event => 4,
         SnapshotKind::Interval => 5,
+        SnapshotKind::Shard => 6,
     }
 }
 

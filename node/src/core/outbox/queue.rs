@@ -218,7 +218,7 @@ impl Queue {
         let (mut hardware, mut bus, mut event) = (None, None, None);
         for (index, entry) in self.drafts.iter().enumerate().rev() {
             let newer = match entry.draft.kind {
-                SnapshotKind::Latency | SnapshotKind::Interval => continue,
+                SnapshotKind::Latency | SnapshotKind::Interval | SnapshotKind::Shard => continue,
                 SnapshotKind::Hardware => &mut hardware,
                 SnapshotKind::Bus => &mut bus,
                 SnapshotKind::Event => &mut event,

@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 
 use crate::limits::{INCARNATIONS_MAX, INCARNATIONS_PAST_MAX};
-use plimsoll_schemas::ids::Incarnation;
+use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::summary::Ledger;
@@ -86,6 +86,25 @@ impl LedgerEntry {
         self.detect_overlap(header);
         self.fold_the_oldest();
         Decision::Merge
+    }
+
+    /// What a snapshot that is not booked yet reports as lost beyond what its run had reported, by
+    /// reason. Of a run that is received for the first time, in the middle, that is nothing: who
+    /// received its beginning knows.
+    #[must_use]
+    pub fn newly_lost(&self, header: &Header) -> Vec<(LossReason, u64)> {
+        let lost = &header.totals.lost;
+        if lost.is_empty() {
+            return Vec::new();
+        }
+        let run = self.runs.get(header.incarnation);
+        if run.is_none() && header.seq > Seq(1) {
+            return Vec::new();
+        }
+        let before = |reason| run.map_or(0, |run| run.lost(reason));
+        let more =
+            lost.iter().map(|(reason, n)| (reason.clone(), n.saturating_sub(before(reason))));
+        more.filter(|(_, n)| *n > 0).collect()
     }
 
     /// Whether a snapshot's number is so far ahead of its run's newest that the run cannot have

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::{LEDGER_HOLES_MAX, SEQ_AHEAD_MAX, SEQS_PER_SECOND_MAX, STEADY_MESSAGES_MIN};
-use plimsoll_schemas::ids::{Incarnation, Seq};
+use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
 use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::summary::{Ledger, RunLedger};
@@ -124,6 +124,11 @@ impl Run {
         if self.missing() == 0 {
             self.settled = self.newest;
         }
+    }
+
+    /// Samples that it has reported as lost for a reason.
+    pub(super) fn lost(&self, reason: &LossReason) -> u64 {
+        self.totals.lost.get(reason).copied().unwrap_or(0)
     }
 
     /// A message of it that was booked had arrived then.

@@ -1,0 +1,201 @@
+//! Waits until this process has a partition of the mesh: one that no other process has, by a lease
+//! in the broker's key-value store. Probes are answered meanwhile.
+//!
+//! DESIGN A174.
+
+use std::fs;
+use std::path::Path;
+
+use plimsoll_bus::{Bus, BusConfig, Leases, Messenger, StreamOwner};
+use plimsoll_clock::Clock;
+use plimsoll_runtime::exit::Exit;
+use plimsoll_runtime::http::{ListenError, Server};
+use plimsoll_runtime::service_manager::ServiceManager;
+use plimsoll_runtime::signals::{SignalEvent, Signals};
+use plimsoll_runtime::supervision::Supervisor;
+use plimsoll_schemas::ids::{Incarnation, MeshName, Partition};
+use plimsoll_schemas::permissions::BrokerUser;
+use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::subject::{above, shard_name};
+use tokio::sync::mpsc;
+
+use super::shard::newest_report;
+use super::start_error::StartError;
+use crate::config::Config;
+use crate::core::durable::shard::{KeptLabels, NewestReport, ShardIdentity};
+use crate::io::http::{self, Query, Readiness, STANDING_BY};
+use crate::io::lease::{Lease, LeaseWatch};
+use crate::limits::LEASE_POLL;
+
+/// A partition that this process has.
+pub(super) struct Owned {
+    pub(super) partition: Partition,
+    pub(super) identity: ShardIdentity,
+    /// The newest report of it with its number in the stream.
+    pub(super) newest: Option<(NewestReport, u64)>,
+    pub(super) lease: LeaseWatch,
+    pub(super) bus: Bus,
+}
+
+/// Waits for a partition; `None` if a signal came first.
+///
+/// # Errors
+/// When the configuration is invalid or the address of probes is not available.
+pub(super) async fn own_partition(
+    config: &Config,
+    rules: &Rules,
+    supervisor: &Supervisor,
+) -> Result<Option<Owned>, StartError> {
+    let invalid = |message| StartError { exit: Exit::Configuration, message };
+    let failed =
+        |error: std::io::Error| StartError { exit: Exit::Failure, message: error.to_string() };
+    let signals = Signals::listen().map_err(failed)?;
+    let bus_config = config
+        .bus
+        .to_config(&config.mesh, "plimsoll-aggregator-shard", BrokerUser::Aggregator)
+        .map_err(invalid)?;
+    // It reads no lane, so it creates no stream of one.
+    let bus_config = BusConfig { streams: StreamOwner::Operator, ..bus_config };
+    let (bus, mut events) =
+        Bus::connect(bus_config).map_err(|error| invalid(format!("bus: {error}")))?;
+    tokio::spawn(async move { while events.next().await.is_some() {} });
+    let owner = config.confirm.name().map_err(invalid)?.to_string();
+    let leases = Leases::new(bus.messenger(), &config.mesh, owner, config.shards.lease());
+    let above = above(&config.mesh).map_err(|error| invalid(error.to_string()))?;
+
+    let (routes, queries) = http::routes(&config.metrics, None);
+    let address = config.http.health_address;
+    let probes = Server::start_for_probes(address, routes.probes, supervisor).await;
+    let listening =
+        |error: ListenError| StartError { exit: Exit::Listen, message: error.to_string() };
+    let probes = probes.map_err(listening)?;
+    let (events, mut found) = mpsc::channel(1);
+    let kept = KeptLabels::of(rules, &config.rollups());
+    let waiting = wait(leases, config.shards.count, (above, kept), bus.messenger());
+    let tasks = [
+        tokio::spawn(end_of(signals, events.clone())),
+        tokio::spawn(answer_probes(queries)),
+        tokio::spawn(async move {
+            // Nobody waits any more.
+            let _closed = events.send(Some(waiting.await)).await;
+        }),
+    ];
+    let owned = next_alive(&mut found).await;
+    for task in tasks {
+        task.abort();
+    }
+    if let Some(probes) = probes {
+        probes.end().await;
+    }
+    match owned {
+        Some(Waited { partition, identity, newest, lease }) => {
+            tracing::info!(%partition, "this aggregator has a partition");
+            Ok(Some(Owned { partition, identity, newest, lease, bus }))
+        }
+        None => {
+            bus.close().await;
+            Ok(None)
+        }
+    }
+}
+
+/// A partition that was waited for.
+struct Waited {
+    partition: Partition,
+    identity: ShardIdentity,
+    newest: Option<(NewestReport, u64)>,
+    lease: LeaseWatch,
+}
+
+async fn wait(
+    leases: Leases,
+    partitions: u16,
+    (above, kept): (MeshName, KeptLabels),
+    messenger: Messenger,
+) -> Waited {
+    let lease = Lease::acquire(leases, partitions, None).await;
+    let partition = lease.partition();
+    let identity = ShardIdentity { above, name: shard_name(partition), kept };
+    let lease = lease.spawn();
+    loop {
+        match newest_report(&messenger, &identity).await {
+            Ok(newest) => return Waited { partition, identity, newest, lease },
+            Err(why) => tracing::warn!(%partition, why, "reports of before are not known yet"),
+        }
+        tokio::time::sleep(LEASE_POLL).await;
+    }
+}
+
+/// The partition, or none if a signal came first. Reports to the service manager meanwhile that the
+/// process lives.
+async fn next_alive(found: &mut mpsc::Receiver<Option<Waited>>) -> Option<Waited> {
+    let clock = Clock::start();
+    let mut manager = ServiceManager::ready(clock.now().mono);
+    loop {
+        let now = clock.now().mono;
+        let wait = manager.next_deadline().unwrap_or(now.plus(LEASE_POLL)).since(now);
+        if let Ok(found) = tokio::time::timeout(wait, found.recv()).await {
+            return found.flatten();
+        }
+        manager.on_turn(clock.now().mono);
+    }
+}
+
+/// The name of a file beside the state of a partition: which run it is of.
+const RUN: &str = "run";
+
+/// Files of a partition that another process has reported since are of no use: they lack what that
+/// one has merged. Moves them aside.
+///
+/// # Errors
+/// When they cannot be moved.
+pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), String> {
+    let Some((newest, _)) = &owned.newest else { return Ok(()) };
+    let is_former = |folder: &Path| match fs::read_to_string(folder.join(RUN)) {
+        Ok(run) => run.trim() != newest.incarnation.to_string(),
+        Err(_) => folder.exists(),
+    };
+    for folder in config.folders().filter(|folder| is_former(folder)) {
+        let aside = folder.with_extension("former");
+        let moved = remove(&aside).and_then(|()| fs::rename(&folder, &aside));
+        moved.map_err(|error| format!("{} cannot be moved: {error}", folder.display()))?;
+        tracing::info!(
+            folder = %folder.display(),
+            "another aggregator has had the partition since; its state of before is moved aside"
+        );
+    }
+    Ok(())
+}
+
+/// Notes which run the files of a partition are of from now on.
+///
+/// # Errors
+/// When it cannot be written.
+pub(super) fn note_run(config: &Config, incarnation: Incarnation) -> Result<(), String> {
+    for folder in config.folders() {
+        let path = folder.join(RUN);
+        let written =
+            fs::create_dir_all(&folder).and_then(|()| fs::write(&path, format!("{incarnation}\n")));
+        written.map_err(|error| format!("{} cannot be written: {error}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn remove(folder: &Path) -> std::io::Result<()> {
+    if folder.exists() { fs::remove_dir_all(folder) } else { Ok(()) }
+}
+
+async fn end_of(mut signals: Signals, events: mpsc::Sender<Option<Waited>>) {
+    while !matches!(signals.next().await, SignalEvent::Shutdown) {}
+    // Nobody waits any more.
+    let _closed = events.send(None).await;
+}
+
+/// Answers that it stands by.
+async fn answer_probes(mut queries: mpsc::Receiver<Query>) {
+    while let Some(query) = queries.recv().await {
+        if let Query::Readiness(answer) = query {
+            drop(answer.send(Readiness { broker: STANDING_BY, ..Readiness::default() }));
+        }
+    }
+}
