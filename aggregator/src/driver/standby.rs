@@ -76,7 +76,7 @@ pub(super) async fn own_partition(
         tokio::spawn(end_of(signals, events.clone())),
         tokio::spawn(answer_probes(queries)),
         tokio::spawn(async move {
-            // Nobody waits any more.
+            // The wait is over.
             let _closed = events.send(Some(waiting.await)).await;
         }),
     ];
@@ -187,7 +187,7 @@ fn remove(folder: &Path) -> std::io::Result<()> {
 
 async fn end_of(mut signals: Signals, events: mpsc::Sender<Option<Waited>>) {
     while !matches!(signals.next().await, SignalEvent::Shutdown) {}
-    // Nobody waits any more.
+    // The wait is over.
     let _closed = events.send(None).await;
 }
 

@@ -16,7 +16,7 @@ const TRIAL: &str = "cluster-trial";
 const FORM_WAIT: Duration = Duration::from_secs(60);
 const LEADER_WAIT: Duration = Duration::from_secs(60);
 
-/// What one server of a cluster needs to be told.
+/// What one server of a cluster needs to know.
 #[derive(Clone, Debug)]
 pub struct Member {
     /// Its name, which it keeps.

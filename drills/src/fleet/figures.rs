@@ -187,7 +187,7 @@ pub struct Second {
     pub shown: f64,
     /// What limits of the aggregator had rejected at its last report.
     pub limited: f64,
-    /// What the aggregator said of its ledger; none while it is down.
+    /// What the aggregator reported of its ledger; none while it is down.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ledger: Option<LedgerSums>,
     /// The same of the second one.

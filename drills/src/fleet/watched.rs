@@ -1,5 +1,5 @@
-//! What `/metrics` of each aggregator says of its cursors and its ledger, again and again: an
-//! aggregator that stands still delays nobody.
+//! What `/metrics` of each aggregator reports of its cursors and its ledger, again and again: an
+//! aggregator that stands still delays no other.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;

@@ -3,8 +3,8 @@
 //! message publish nothing.
 //!
 //! nats-server 2.9 recognises a repeated message id before it compares the number, 2.15 after that:
-//! it refuses a message that is sent again because its answer was lost. So whoever was overtaken
-//! looks whether the newest message is its own.
+//! it refuses a message that is sent again because its answer was lost. So a sender that was
+//! overtaken looks whether the newest message is its own.
 //!
 //! DESIGN S81.
 
@@ -44,8 +44,8 @@ pub struct ConditionalMessage {
 /// Why a message was not taken, as far as is known.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum ConditionalError {
-    /// The newest message of the subject has another number, and it is not this one: somebody else
-    /// published before, or after an earlier attempt.
+    /// The newest message of the subject has another number, and it is not this one: another
+    /// process published before, or after an earlier attempt.
     #[error("another message of this subject came before")]
     Overtaken,
     /// No connection, or no answer in time, or the broker is still at another attempt: the message

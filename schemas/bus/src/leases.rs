@@ -57,7 +57,7 @@ struct BucketConfig {
 
 impl Leases {
     /// Leases for a process called `owner`, which last for `ttl` after each renewal, or for what an
-    /// existing bucket says. The bucket is stored by as many servers as the mesh's streams.
+    /// existing bucket has. The bucket is stored by as many servers as the mesh's streams.
     #[must_use]
     pub fn new(messenger: Messenger, mesh: &MeshName, owner: String, ttl: Duration) -> Self {
         let bucket = lease_bucket(mesh);
@@ -84,7 +84,7 @@ impl Leases {
         self.ttl
     }
 
-    /// Takes a partition if nobody has it. Creates the bucket if it is missing.
+    /// Takes a partition if no process has it. Creates the bucket if it is missing.
     ///
     /// # Errors
     /// States why it is not known whether it was taken, or why the bucket cannot be created.
@@ -96,7 +96,7 @@ impl Leases {
             Ok(Some(_)) => return Ok(false),
             Ok(None) => 0,
             Err(error) => {
-                // Whoever deleted it meant to: it is created at the next attempt.
+                // It was deleted on purpose: it is created at the next attempt.
                 self.has_bucket = false;
                 return Err(error.to_string());
             }

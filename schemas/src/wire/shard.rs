@@ -1,6 +1,6 @@
 //! A shard's report: what an aggregator has merged of its nodes since its message before, for the
-//! aggregator above it, and up to where it has read. Both are one message, so that whoever goes on
-//! reading after another one knows what was reported.
+//! aggregator above it, and up to where it has read. Both are one message, so that a process that
+//! goes on reading after another one knows what was reported.
 //!
 //! DESIGN S85.
 

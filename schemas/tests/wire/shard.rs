@@ -89,7 +89,7 @@ fn positions_and_slots_beyond_their_bounds_are_refused() {
     let empty = |second| ShardSlot { latency: Latency::default(), ..slot(second, "r", 1..2) };
     let slots = (0..=SHARD_SLOTS_MAX as u64).map(empty).collect();
     assert_eq!(refused(ShardReport { slots, ..report() }), "slots");
-    // More samples than it says that it reported.
+    // More samples than its totals have.
     let mut few = snapshot(report());
     few.header.totals.recorded = 119;
     let read = decode(&subject(), &encode(&few));

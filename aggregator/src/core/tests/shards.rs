@@ -322,7 +322,7 @@ fn a_shard_that_is_full_is_emptied_by_confirmations_of_what_was_sent_alone() {
     shard.on_confirmation(&all);
     assert!(shard.is_full(), "the broker has none of them");
     shard.on_sent(newest);
-    assert!(shard.is_full() && !shard.has_confirmed(1), "nobody above has stored one");
+    assert!(shard.is_full() && !shard.has_confirmed(1), "none is stored above");
     let half = confirmation(&shard, newest / 2);
     shard.on_confirmation(&half);
     assert!(!shard.is_full() && shard.has_confirmed(newest / 2) && !shard.has_confirmed(newest));

@@ -88,7 +88,7 @@ impl StackOptions {
         }
     }
 
-    /// What both programs are told about replicas; nothing of a single server.
+    /// The flags of both programs about replicas; nothing of a single server.
     pub(super) fn replicas_flag(&self) -> Vec<String> {
         let flag = || vec!["--set".to_owned(), format!("bus.replicas={}", self.servers)];
         if self.servers > 1 { flag() } else { Vec::new() }

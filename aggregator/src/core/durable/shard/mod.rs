@@ -6,7 +6,7 @@
 //!
 //! Reports of a partition are a chain: each has the samples of the messages after the one before,
 //! and up to where that is. The broker takes a report only as the successor of the newest one, so
-//! whoever has the partition next reads that one and goes on after it.
+//! the partition's next owner reads that one and goes on after it.
 //!
 //! Interface: [`Shard::on_merged`] and [`Shard::on_read`] collect, [`Shard::seal`] makes a report
 //! of it, [`Shard::next_to_send`], [`Shard::on_sent`] and [`Shard::on_confirmation`] follow it
@@ -58,7 +58,7 @@ pub struct SealedReport {
     payload: Vec<u8>,
 }
 
-/// The newest report of a partition that the broker has, whoever sent it.
+/// The newest report of a partition that the broker has, of any process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewestReport {
     /// Of which run.
@@ -133,7 +133,7 @@ impl NewestReport {
 }
 
 impl StoredShard {
-    /// Whether nobody else has reported since: the state beside it is the partition's latest.
+    /// Whether no other process has reported since: the state beside it is the partition's latest.
     #[must_use]
     pub fn is_latest(&self, newest: Option<&NewestReport>) -> bool {
         newest.is_none_or(|newest| newest.incarnation == self.incarnation)
@@ -218,8 +218,8 @@ impl Shard {
         self.incarnation
     }
 
-    /// Reading of a lane begins, of this stream. What was reported of another one says nothing
-    /// about it.
+    /// Reading of a lane begins, of this stream. What was reported of another one does not
+    /// count.
     pub fn on_stream(&mut self, lane: Lane, stream_id: &str) {
         let is_other = |of: &ReadPosition| of.stream_id != stream_id;
         if self.read.get(&lane).is_none_or(is_other) {
@@ -243,7 +243,7 @@ impl Shard {
         }
     }
 
-    /// Adds a snapshot that was merged and that nobody has reported. If the open report might
+    /// Adds a snapshot that was merged and that is in no report. If the open report might
     /// become too large with it, that is sealed before.
     pub fn on_merged(&mut self, now: Wall, merged: &MergedSnapshot) {
         let more = merged.samples.iter().map(|of| OpenReport::cost(&of.latency)).sum::<usize>();
@@ -275,7 +275,7 @@ impl Shard {
             start: self.opened_at,
             length_ns: nanos(now.since(self.opened_at)).clamp(1, nanos(SHARD_INTERVAL * 60)),
             totals: self.totals.clone(),
-            // A partition that nobody reads is no orderly end.
+            // A partition without a reader is no orderly end.
             last: false,
             successor: None,
             labels: Labels::default(),
