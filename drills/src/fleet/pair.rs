@@ -1,9 +1,10 @@
 //! Whether two aggregators of one broker give the same answers.
 //!
 //! Of a whole run everything must be equal: the ledger of each node, and for each operation and
-//! group every bucket of its distribution. Slots of ten seconds are equal while the clocks of broker
-//! and aggregator are known to agree. Where that is not known yet, as after a start, samples near
-//! the end of a slot fall into a neighbouring one; they must not move further than [`APART_MAX`].
+//! group every bucket of its distribution. Slots of ten seconds are equal while the clocks of
+//! broker and aggregator are known to agree. Where that is not known yet, as after a start, samples
+//! near the end of a slot fall into a neighbouring one; they must not move further than
+//! [`APART_MAX`].
 //!
 //! DESIGN D36.
 
