@@ -2,10 +2,9 @@
 //!
 //! Only this thread uses the connection to the node, so no thread of the job waits for a socket.
 //!
-//! DESIGN N49, N50.
+//! DESIGN N41, N49, N50.
 
 use std::io::Read;
-use std::thread;
 
 use crate::limits::{FLUSHER_STACK_BYTES, RETRY_PAUSE_MIN};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -15,6 +14,7 @@ use crate::delivery::SendOutcome;
 use crate::registry::{self, FlushRequests};
 use crate::sender::Sender;
 use crate::settings::Settings;
+use crate::thread;
 
 /// Random bytes in the name of a client.
 const NAME_BYTES: usize = 12;
@@ -23,12 +23,11 @@ const NAME_BYTES: usize = 12;
 pub(crate) fn spawn(settings: Settings) -> bool {
     // A job chooses the threads that handle its signals; this thread blocks all of them.
     let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
-    let builder = thread::Builder::new().name("plimsoll-flush".into());
-    let spawned = builder.stack_size(FLUSHER_STACK_BYTES).spawn(move || run(settings));
+    let is_started = thread::spawn(c"plimsoll-flush", FLUSHER_STACK_BYTES, move || run(settings));
     if let Ok(before) = before {
         let _restored = before.thread_set_mask();
     }
-    spawned.is_ok()
+    is_started
 }
 
 fn run(settings: Settings) {

@@ -1,5 +1,5 @@
-//! Registers functions with the C library for forks and for the exit of the process: the only file
-//! with unsafe code.
+//! Registers functions with the C library for forks and for the exit of the process. This file and
+//! `thread.rs` alone have unsafe code.
 //!
 //! The standard library has no hook for either. Without the first, a forked child would count its
 //! parent's samples a second time and have no thread that sends its own. Without the second, the

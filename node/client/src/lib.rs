@@ -66,6 +66,7 @@ mod shards;
 mod side;
 mod stats;
 mod switches;
+mod thread;
 mod unsent;
 
 pub use config::{Config, ConfigError};

@@ -2,7 +2,8 @@
 
 #![expect(unsafe_code, reason = "to fork is what is tested, and it can only be done unsafely")]
 
-use std::process::exit;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
@@ -24,7 +25,9 @@ fn forked(child: impl FnOnce()) -> Pid {
         ForkResult::Parent { child } => child,
         ForkResult::Child => {
             child();
-            exit(0);
+            // SAFETY: ends this process. That of the standard library waits for a lock that a
+            // thread may have held which started or ended beside the fork.
+            unsafe { libc::exit(0) }
         }
     }
 }
@@ -62,6 +65,7 @@ pub(crate) fn fork() {
 
 pub(crate) fn fork_beside_busy_threads() {
     let hook = Operation::new("epoch_hook");
+    let are_forked = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| (0..2_000_000).for_each(|n| hook.record_ns(latency(n))));
@@ -73,9 +77,18 @@ pub(crate) fn fork_beside_busy_threads() {
                 let _ended = thread::spawn(move || short.record_ns(1)).join();
             }
         });
+        for _ in 0..2 {
+            // Each holds the standard library's lock on its table of threads for a moment.
+            scope.spawn(|| {
+                for _ in (0..1_000_000).take_while(|_| !are_forked.load(Relaxed)) {
+                    let _ended = thread::spawn(|| {}).join();
+                }
+            });
+        }
         for _ in 0..40 {
             poll_ended_well(forked(|| (0..10).for_each(|n| hook.record_ns(latency(n)))));
         }
+        are_forked.store(true, Relaxed);
     });
 }
 
