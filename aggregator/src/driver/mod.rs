@@ -189,8 +189,7 @@ impl Driver {
             SharedSilences::new(config.mesh.clone(), broker.bus().messenger())
         });
         let shard = owned.zip(core.shard()).map(|(owned, shard)| {
-            let number = owned.newest.map_or(0, |(_, number)| number);
-            ShardLink::new(owned.bus, owned.lease, shard, number)
+            ShardLink::new(owned.bus, owned.lease, shard, owned.reports.number)
         });
         let notifier = Notifier::start(endpoints, &supervisor);
         Ok(Self {
@@ -640,7 +639,7 @@ fn restore(
         opened.map_err(|error| invalid(error.to_string()))?;
     let shard = match owned {
         Some(owned) => {
-            let newest = owned.newest.as_ref().map(|(newest, _)| newest.clone());
+            let newest = owned.reports.newest.clone();
             let stored = checkpoint.as_ref().and_then(|of| of.shard().cloned());
             let shard = Shard::resume(owned.identity.clone(), now.wall, newest, stored);
             standby::note_run(config, shard.incarnation()).map_err(invalid)?;

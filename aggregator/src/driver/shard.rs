@@ -24,6 +24,15 @@ use crate::core::durable::shard::{NewestReport, Shard, ShardIdentity};
 use crate::io::lease::LeaseWatch;
 use crate::limits::{SHARD_EVENTS_MAX, SHARD_RETRY_PAUSE};
 
+/// What the stream of the aggregator above has of a partition.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ReportsAbove {
+    /// The newest report.
+    pub(super) newest: Option<NewestReport>,
+    /// Number in the stream of the newest message of the partition's subject; 0 if there is none.
+    pub(super) number: u64,
+}
+
 /// The connection of a shard to the aggregator above, and its lease.
 pub(super) struct ShardLink {
     reports: Reports,
@@ -54,8 +63,9 @@ pub(super) enum ShardEvent {
 pub(super) enum Outcome {
     /// The stream has it, under this number.
     Sent { seq: u64, number: u64 },
-    /// The stream has no report after this one of the same run; its number is 0 if it has none.
-    Lost { seq: u64, number: u64 },
+    /// The stream has no report of the same run after the one called `newest`, 0 if it has none,
+    /// and this number of the newest message.
+    Unsent { newest: u64, number: u64 },
     /// Another process has reported the partition.
     Overtaken,
     /// It is not known, for this reason.
@@ -223,9 +233,8 @@ impl Reports {
                 }
                 self.after = number;
             }
-            Outcome::Lost { seq, number } => {
-                tracing::warn!(seq, "the stream has lost reports; they are sent again");
-                shard.on_lost(seq);
+            Outcome::Unsent { newest, number } => {
+                shard.on_lost(newest);
                 self.after = number;
             }
             Outcome::Overtaken => return false,
@@ -250,34 +259,58 @@ async fn newest(
     incarnation: Incarnation,
     seq: u64,
 ) -> Outcome {
-    let found = match newest_report(messenger, identity).await {
+    let ReportsAbove { newest, number } = match reports_above(messenger, identity).await {
         Ok(found) => found,
         Err(why) => return Outcome::Unknown(why),
     };
-    match found {
-        None => Outcome::Lost { seq: 0, number: 0 },
-        Some((newest, number)) if newest.incarnation == incarnation => match newest.seq < seq {
-            true => Outcome::Lost { seq: newest.seq, number },
-            false => Outcome::Sent { seq: newest.seq, number },
-        },
-        Some(_) => Outcome::Overtaken,
+    let newest = match newest {
+        None => 0,
+        Some(newest) if newest.incarnation == incarnation => newest.seq,
+        Some(_) => return Outcome::Overtaken,
+    };
+    if newest >= seq {
+        return Outcome::Sent { seq: newest, number };
     }
+    if newest + 1 < seq {
+        tracing::warn!(newest, seq, "the stream has lost reports; they are sent again");
+    }
+    Outcome::Unsent { newest, number }
 }
 
-/// The newest report of a partition with its number in the stream; none if there is no stream.
+/// What the stream above has of a partition. Messages that are no report are skipped: whoever may
+/// publish there could end a partition with one of them.
 ///
 /// # Errors
 /// Why it is not known.
-pub(super) async fn newest_report(
+pub(super) async fn reports_above(
     messenger: &Messenger,
     identity: &ShardIdentity,
-) -> Result<Option<(NewestReport, u64)>, String> {
+) -> Result<ReportsAbove, String> {
     let stream = lane_stream(&identity.above, Lane::Normal, None);
-    let found = messenger.newest(&stream, &identity.subject().to_string()).await?;
-    let Some(message) = found else { return Ok(None) };
-    let report = NewestReport::read(identity, &message.payload)
-        .map_err(|why| format!("the newest report of {} cannot be read: {why}", identity.name))?;
-    Ok(Some((report, message.seq)))
+    let subject = identity.subject().to_string();
+    let Some(message) = messenger.newest(&stream, &subject).await? else {
+        return Ok(ReportsAbove::default());
+    };
+    let number = message.seq;
+    match NewestReport::read(identity, &message.payload) {
+        Ok(report) => return Ok(ReportsAbove { newest: Some(report), number }),
+        Err(why) => {
+            tracing::warn!(subject, number, why, "message that is no report of a shard; skipped");
+        }
+    }
+    let (mut newest, mut until, mut span) = (None, number, 1);
+    while newest.is_none() && until > 1 {
+        let from = until.saturating_sub(span).max(1);
+        let mut next = from;
+        while let Some(message) = messenger.first_from(&stream, &subject, next).await?
+            && message.seq < until
+        {
+            newest = NewestReport::read(identity, &message.payload).ok().or(newest);
+            next = message.seq + 1;
+        }
+        (until, span) = (from, span * 2);
+    }
+    Ok(ReportsAbove { newest, number })
 }
 
 impl Held {

@@ -19,10 +19,10 @@ use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::{above, shard_name};
 use tokio::sync::mpsc;
 
-use super::shard::newest_report;
+use super::shard::{ReportsAbove, reports_above};
 use super::start_error::StartError;
 use crate::config::Config;
-use crate::core::durable::shard::{KeptLabels, NewestReport, ShardIdentity};
+use crate::core::durable::shard::{KeptLabels, ShardIdentity};
 use crate::io::http::{self, Query, Readiness, STANDING_BY};
 use crate::io::lease::{Lease, LeaseWatch};
 use crate::limits::LEASE_POLL;
@@ -31,8 +31,7 @@ use crate::limits::LEASE_POLL;
 pub(super) struct Owned {
     pub(super) partition: Partition,
     pub(super) identity: ShardIdentity,
-    /// The newest report of it with its number in the stream.
-    pub(super) newest: Option<(NewestReport, u64)>,
+    pub(super) reports: ReportsAbove,
     pub(super) lease: LeaseWatch,
     pub(super) bus: Bus,
 }
@@ -71,7 +70,7 @@ pub(super) async fn own_partition(
     let probes = probes.map_err(listening)?;
     let (events, mut found) = mpsc::channel(1);
     let kept = KeptLabels::of(rules, &config.rollups());
-    let waiting = wait(leases, config.shards.count, (above, kept), bus.messenger());
+    let waiting = wait(leases, config.clone(), (above, kept), bus.messenger());
     let tasks = [
         tokio::spawn(end_of(signals, events.clone())),
         tokio::spawn(answer_probes(queries)),
@@ -88,9 +87,9 @@ pub(super) async fn own_partition(
         probes.end().await;
     }
     match owned {
-        Some(Waited { partition, identity, newest, lease }) => {
+        Some(Waited { partition, identity, reports, lease }) => {
             tracing::info!(%partition, "this aggregator has a partition");
-            Ok(Some(Owned { partition, identity, newest, lease, bus }))
+            Ok(Some(Owned { partition, identity, reports, lease, bus }))
         }
         None => {
             bus.close().await;
@@ -103,23 +102,23 @@ pub(super) async fn own_partition(
 struct Waited {
     partition: Partition,
     identity: ShardIdentity,
-    newest: Option<(NewestReport, u64)>,
+    reports: ReportsAbove,
     lease: LeaseWatch,
 }
 
 async fn wait(
     leases: Leases,
-    partitions: u16,
+    config: Config,
     (above, kept): (MeshName, KeptLabels),
     messenger: Messenger,
 ) -> Waited {
-    let lease = Lease::acquire(leases, partitions, None).await;
+    let lease = Lease::acquire(leases, config.shards.count, former_partition(&config)).await;
     let partition = lease.partition();
     let identity = ShardIdentity { above, name: shard_name(partition), kept };
     let lease = lease.spawn();
     loop {
-        match newest_report(&messenger, &identity).await {
-            Ok(newest) => return Waited { partition, identity, newest, lease },
+        match reports_above(&messenger, &identity).await {
+            Ok(reports) => return Waited { partition, identity, reports, lease },
             Err(why) => tracing::warn!(%partition, why, "reports of before are not known yet"),
         }
         tokio::time::sleep(LEASE_POLL).await;
@@ -150,7 +149,7 @@ const RUN: &str = "run";
 /// # Errors
 /// When they cannot be moved.
 pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), String> {
-    let Some((newest, _)) = &owned.newest else { return Ok(()) };
+    let Some(newest) = &owned.reports.newest else { return Ok(()) };
     let is_former = |folder: &Path| match fs::read_to_string(folder.join(RUN)) {
         Ok(run) => run.trim() != newest.incarnation.to_string(),
         Err(_) => folder.exists(),
@@ -165,6 +164,17 @@ pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), Str
         );
     }
     Ok(())
+}
+
+/// The partition that this process has files of, of several the last one that it had.
+fn former_partition(config: &Config) -> Option<Partition> {
+    let had_since = |partition: Partition| {
+        let config = config.of_partition(partition);
+        let notes = config.folders().map(|folder| folder.join(RUN));
+        notes.filter_map(|note| fs::metadata(note).ok()?.modified().ok()).max()
+    };
+    let had = Partition::first(config.shards.count).filter_map(|of| Some((had_since(of)?, of)));
+    had.max().map(|(_, partition)| partition)
 }
 
 /// Notes which run the files of a partition are of from now on.

@@ -33,11 +33,12 @@ impl Site {
     /// # Errors
     /// When openssl or the program `plimsoll` is missing or fails; the text has what it printed.
     pub fn make(dir: &Path, mesh: &MeshName, nodes: &[String]) -> Result<Self> {
-        Self::make_with(dir, mesh, nodes, None)
+        Self::make_with(dir, mesh, nodes, |_| Ok(()))
     }
 
-    /// The same for a cluster whose leaf node of this name serves `leaf_nodes`. The routes between
-    /// its servers have an authority of their own.
+    /// The same for a cluster whose leaf node of this name serves `leaf_nodes`, and which divides
+    /// the nodes into so many partitions unless there are none. The routes between its servers have
+    /// an authority of their own.
     ///
     /// # Errors
     /// As [`Self::make`].
@@ -46,8 +47,16 @@ impl Site {
         mesh: &MeshName,
         nodes: &[String],
         (leaf, leaf_nodes): (&str, &[String]),
+        partitions: u16,
     ) -> Result<Self> {
-        let site = Self::make_with(dir, mesh, nodes, Some((leaf, leaf_nodes)))?;
+        let site = Self::make_with(dir, mesh, nodes, |command| {
+            fs::write(dir.join("leaf.txt"), leaf_nodes.join("\n"))?;
+            command.arg("--leaf").arg(format!("{leaf}=leaf.txt"));
+            if partitions > 0 {
+                command.arg("--partitions").arg(partitions.to_string());
+            }
+            Ok(())
+        })?;
         let routes = site.dir.join(ROUTES);
         fs::create_dir_all(&routes)?;
         Certificates::make(&routes)?;
@@ -58,7 +67,7 @@ impl Site {
         dir: &Path,
         mesh: &MeshName,
         nodes: &[String],
-        leaf: Option<(&str, &[String])>,
+        more: impl FnOnce(&mut Command) -> Result<()>,
     ) -> Result<Self> {
         let dir = std::path::absolute(dir)?;
         fs::create_dir_all(&dir)?;
@@ -66,10 +75,7 @@ impl Site {
         let mut command = Command::new(bin_dir()?.join("plimsoll"));
         command.args(["nats-config", "--mesh", mesh.as_str()]);
         command.args(["--keys", "keys", "--nodes-from", "nodes.txt"]);
-        if let Some((name, served)) = leaf {
-            fs::write(dir.join("leaf.txt"), served.join("\n"))?;
-            command.arg("--leaf").arg(format!("{name}=leaf.txt"));
-        }
+        more(&mut command)?;
         let made = command.current_dir(&dir).stdin(Stdio::null()).output();
         let made = made.context("plimsoll nats-config cannot be run")?;
         ensure!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));

@@ -120,6 +120,16 @@ pub(crate) async fn newest(
     get_by(client, stream, &json!({ "last_by_subj": subject })).await
 }
 
+/// The first message of a subject with at least this number; `None` when the stream has none.
+pub(crate) async fn first_from(
+    client: &Client,
+    stream: &str,
+    subject: &str,
+    seq: u64,
+) -> Result<Option<StoredMessage>, ApiError> {
+    get_by(client, stream, &json!({ "seq": seq, "next_by_subj": subject })).await
+}
+
 async fn get_by(
     client: &Client,
     stream: &str,

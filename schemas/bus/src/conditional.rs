@@ -23,8 +23,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::acknowledgement;
-use crate::apart;
-use crate::api::code;
+use crate::apart::{self, StoredMessage};
+use crate::api::{ApiError, code};
 use crate::limits::REQUEST_WAIT;
 use crate::link::Link;
 
@@ -57,9 +57,9 @@ pub enum ConditionalError {
     Refused(#[from] Refusal),
 }
 
-/// The newest message of a subject.
+/// A message of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewestMessage {
+pub struct StreamMessage {
     /// Its number in the stream.
     pub seq: u64,
     /// When the broker stored it, by the broker's clock.
@@ -186,14 +186,26 @@ pub(crate) async fn newest(
     client: &Client,
     stream: &str,
     subject: &str,
-) -> Result<Option<NewestMessage>, crate::api::ApiError> {
-    let found = apart::newest(client, stream, subject).await?;
-    Ok(found.map(|message| NewestMessage {
-        seq: message.seq,
-        at: message.at,
-        message_id: message.message_id,
-        payload: message.payload,
-    }))
+) -> Result<Option<StreamMessage>, ApiError> {
+    Ok(apart::newest(client, stream, subject).await?.map(StreamMessage::from))
+}
+
+/// The first message of a subject with at least this number in a stream, by the server that leads
+/// it.
+pub(crate) async fn first_from(
+    client: &Client,
+    stream: &str,
+    subject: &str,
+    seq: u64,
+) -> Result<Option<StreamMessage>, ApiError> {
+    Ok(apart::first_from(client, stream, subject, seq).await?.map(StreamMessage::from))
+}
+
+impl From<StoredMessage> for StreamMessage {
+    fn from(stored: StoredMessage) -> Self {
+        let StoredMessage { seq, at, message_id, payload, .. } = stored;
+        Self { seq, at, message_id, payload }
+    }
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use plimsoll_schemas::transport::{BusEvent, ConnectFault, Publish};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
-use crate::conditional::{self, ConditionalError, ConditionalMessage, NewestMessage};
+use crate::conditional::{self, ConditionalError, ConditionalMessage, StreamMessage};
 use crate::config::{BusConfig, ConnectionRole};
 use crate::cursor::Cursor;
 use crate::cursor_event::StartPosition;
@@ -235,7 +235,7 @@ impl Bus {
         &self,
         stream: &str,
         subject: &str,
-    ) -> Result<Option<NewestMessage>, String> {
+    ) -> Result<Option<StreamMessage>, String> {
         let found = conditional::newest(&self.client, stream, subject).await;
         found.map_err(|error| error.to_string())
     }

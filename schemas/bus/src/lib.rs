@@ -53,7 +53,7 @@ mod tls;
 mod unacknowledged;
 mod window;
 
-pub use conditional::{ConditionalError, ConditionalMessage, NewestMessage};
+pub use conditional::{ConditionalError, ConditionalMessage, StreamMessage};
 pub use config::{BusConfig, ConnectionRole, StreamOwner};
 pub use connection::Bus;
 pub use credentials::{Credentials, Secret};

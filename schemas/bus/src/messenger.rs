@@ -4,7 +4,7 @@ use async_nats::Client;
 use plimsoll_clock::Clock;
 use tokio::sync::{mpsc, watch};
 
-use crate::conditional::{self, ConditionalError, ConditionalMessage, NewestMessage};
+use crate::conditional::{self, ConditionalError, ConditionalMessage, StreamMessage};
 use crate::link::Link;
 use crate::listener::Listener;
 use crate::unacknowledged::{QueuedMessage, UnacknowledgedMessage};
@@ -63,8 +63,22 @@ impl Messenger {
         &self,
         stream: &str,
         subject: &str,
-    ) -> Result<Option<NewestMessage>, String> {
+    ) -> Result<Option<StreamMessage>, String> {
         let found = conditional::newest(&self.client, stream, subject).await;
+        found.map_err(|error| error.to_string())
+    }
+
+    /// The first message of a subject with at least this number in a stream.
+    ///
+    /// # Errors
+    /// As [`Self::newest`].
+    pub async fn first_from(
+        &self,
+        stream: &str,
+        subject: &str,
+        seq: u64,
+    ) -> Result<Option<StreamMessage>, String> {
+        let found = conditional::first_from(&self.client, stream, subject, seq).await;
         found.map_err(|error| error.to_string())
     }
 

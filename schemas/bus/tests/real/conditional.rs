@@ -39,6 +39,11 @@ async fn a_message_is_taken_only_after_the_one_that_its_sender_has_seen() {
     let newest = bus.newest(STREAM, SUBJECT).await.unwrap().unwrap();
     assert_eq!((newest.seq, newest.message_id.as_deref()), (3, Some("b")));
     assert_eq!((&newest.payload[..], newest.at.is_some()), (&b"payload b"[..], true));
+    let first = async |seq| bus.messenger().first_from(STREAM, SUBJECT, seq).await.unwrap();
+    for (seq, id) in [(0, "a"), (1, "a"), (2, "b"), (3, "b")] {
+        assert_eq!(first(seq).await.unwrap().message_id.as_deref(), Some(id));
+    }
+    assert_eq!(first(4).await, None);
     let error = bus.newest("PLIMSOLL_none", SUBJECT).await.unwrap_err();
     assert!(error.contains("stream not found"), "{error}");
 }
