@@ -4,11 +4,13 @@
 //! DESIGN A45.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::limits::NOTIFICATION_BYTES_MAX;
+use crate::limits::notifications::CHANGES_LOGGED_MAX;
 use bytes::Bytes;
 use plimsoll_bus::{Bus, Publish, Ticket, UnacknowledgedMessage};
-use plimsoll_schemas::alert::{AlertState, LatencyHigh, Notification};
+use plimsoll_schemas::alert::{AlertState, LatencyHigh, Notification, Scope};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{alert_subject, event_subject, undeliverable_subject};
 use plimsoll_schemas::time::{Mono, Now};
@@ -19,15 +21,28 @@ use crate::core::alerting::DueNotification;
 use crate::core::alerting::{Answer, fields};
 use crate::io::notify::Notifier;
 
+const SECOND: Duration = Duration::from_secs(1);
+
 /// The receivers' tasks, and the mesh whose subjects are published to.
 pub(super) struct Notifications {
     mesh: MeshName,
     notifier: Notifier,
+    log: ChangeLog,
+}
+
+/// Changes of alerts in the log: of nodes only so many a second. A fault of the broker changes
+/// alerts of all nodes at once, and journald drops lines of a service that logs too many, important
+/// ones too.
+#[derive(Debug, Default)]
+struct ChangeLog {
+    since: Mono,
+    lines: u32,
+    left_out: u64,
 }
 
 impl Notifications {
     pub(super) fn new(mesh: MeshName, notifier: Notifier) -> Self {
-        Self { mesh, notifier }
+        Self { mesh, notifier, log: ChangeLog::default() }
     }
 
     /// The next receiver's answer to a post. Cancel safe.
@@ -36,8 +51,8 @@ impl Notifications {
     }
 
     /// Hands out everything that is due.
-    pub(super) fn send(&self, core: &mut Core, broker: &Broker, now: Now) {
-        publish_changes(core, broker.bus(), now.mono);
+    pub(super) fn send(&mut self, core: &mut Core, broker: &Broker, now: Now) {
+        publish_changes(core, broker.bus(), now.mono, &mut self.log);
         self.post(core, now);
         if broker.is_connected() {
             self.publish_undeliverable(core, broker.bus());
@@ -74,11 +89,12 @@ impl Notifications {
     }
 }
 
-fn publish_changes(core: &mut Core, bus: &Bus, now: Mono) {
+fn publish_changes(core: &mut Core, bus: &Bus, now: Mono, changes: &mut ChangeLog) {
+    changes.on_turn(now);
     while let Some(DueNotification { token, notification, again }) =
         core.notifications().next_due(now)
     {
-        if !again {
+        if !again && changes.admits(&notification.key.scope) {
             log(&notification);
         }
         let Some(payload) = payload(&notification) else {
@@ -128,6 +144,33 @@ fn payload(notification: &Notification) -> Option<Bytes> {
         .map(Bytes::from)
 }
 
+impl ChangeLog {
+    /// Whether a change is to be logged: each of the fleet is.
+    fn admits(&mut self, scope: &Scope) -> bool {
+        match scope {
+            Scope::Fleet => return true,
+            Scope::Node(_) if self.lines < CHANGES_LOGGED_MAX => self.lines += 1,
+            Scope::Node(_) => {
+                self.left_out += 1;
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Begins another second, and logs how many changes were left out in the one before.
+    fn on_turn(&mut self, now: Mono) {
+        if now.since(self.since) < SECOND {
+            return;
+        }
+        if self.left_out > 0 {
+            let left_out = self.left_out;
+            tracing::warn!(left_out, "further alerts of nodes changed; see /api/v1/alerts");
+        }
+        *self = Self { since: now, ..Self::default() };
+    }
+}
+
 /// Logs a change: an alert that ends at INFO, every other at WARN.
 fn log(notification: &Notification) {
     let Notification { key, from, state, late_seconds, .. } = notification;
@@ -162,12 +205,26 @@ fn log(notification: &Notification) {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::alert::{
-        AlertContext, AlertKey, AlertState, Evidence, GapEvidence, Scope,
-    };
-    use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
+    use plimsoll_schemas::alert::{AlertContext, AlertKey, Evidence, GapEvidence};
+    use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 
     use super::*;
+
+    #[test]
+    fn a_fault_of_all_nodes_does_not_flood_the_log() {
+        let mut log = ChangeLog::default();
+        let node = Scope::Node(NodeName::new("n").unwrap());
+        let mut logged = |at: u64| {
+            log.on_turn(Mono(at));
+            let lines = (0..5_000).filter(|_| log.admits(&node)).count();
+            assert!(log.admits(&Scope::Fleet), "those of the fleet always");
+            (lines, log.left_out)
+        };
+        let most = usize::try_from(CHANGES_LOGGED_MAX).unwrap();
+        assert_eq!(logged(5_000_000_000), (most, 5_000 - u64::from(CHANGES_LOGGED_MAX)));
+        assert_eq!(logged(5_900_000_000).0, 0, "the same second");
+        assert_eq!(logged(6_000_000_000), (most, 5_000 - u64::from(CHANGES_LOGGED_MAX)));
+    }
 
     #[test]
     fn a_notification_that_is_too_large_is_published_without_its_context() {

@@ -12,6 +12,8 @@ pub const ALERTS_A_POST_MAX: usize = 128;
 /// Notifications queued for one webhook, without ends, of which there are at most
 /// [`ALERTS_REPORTED_MAX`]. A further one replaces the oldest of a node, or else of the fleet.
 pub const NOTIFICATIONS_WAITING_MAX: usize = 1_024;
+/// Changes of alerts of nodes in the log, in one second.
+pub const CHANGES_LOGGED_MAX: u32 = 64;
 /// Attempts to deliver one notification.
 pub const ATTEMPTS_MAX: u32 = 10;
 /// Age at which a notification that a webhook has not accepted becomes undeliverable.
