@@ -31,6 +31,10 @@ pub struct FleetArgs {
     #[arg(long, value_name = "N", default_value_t = 50,
           value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub samples: u32,
+    /// Samples of each operation in a node's first interval, as of one that has run for hours
+    /// [default: those of any interval]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub first_samples: Option<u32>,
     /// Length of an interval
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
     pub interval: Duration,

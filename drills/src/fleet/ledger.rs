@@ -96,6 +96,7 @@ mod tests {
     const REGIME: Load = Load {
         seed: 1,
         samples: 10,
+        first_samples: 10,
         interval_ns: 1_000_000_000,
         rounds: 3,
         leave: false,

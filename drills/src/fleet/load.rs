@@ -15,6 +15,8 @@ pub struct Load {
     pub seed: u64,
     /// Samples of each operation in an interval.
     pub samples: u64,
+    /// Samples of each operation in the first interval.
+    pub first_samples: u64,
     /// Length of an interval in nanoseconds.
     pub interval_ns: u64,
     /// Intervals until the final report.
@@ -58,6 +60,12 @@ impl Load {
         Self { interval_ns, rounds: self.rounds * self.interval_ns / interval_ns, ..self }
     }
 
+    /// Samples of each operation in this interval of a node.
+    #[must_use]
+    pub fn samples_in(&self, round: u64) -> u64 {
+        if round == 0 { self.first_samples } else { self.samples }
+    }
+
     /// The load of a node that keeps its incarnation.
     #[must_use]
     pub fn without_restart(self) -> Self {
@@ -78,6 +86,7 @@ pub(super) mod tests {
     pub(in crate::fleet) const LOAD: Load = Load {
         seed: 3,
         samples: 20,
+        first_samples: 20,
         interval_ns: 1_000_000_000,
         rounds: 8,
         leave: true,

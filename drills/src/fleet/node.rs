@@ -163,7 +163,7 @@ impl FleetNode {
         } else {
             let samples = match self.is_largest(due_ns) {
                 true => palette.largest().samples(),
-                false => self.profile.samples(self.load.samples),
+                false => self.profile.samples(self.load.samples_in(round)),
             };
             self.record(samples);
             self.lose(OUTBOX_FULL, samples);
@@ -189,7 +189,8 @@ impl FleetNode {
         if self.is_largest(due_ns) {
             return palette.largest().clone();
         }
-        palette.latency(&self.profile, &mut self.rng, self.load.samples, round)
+        let samples = self.load.samples_in(round);
+        palette.latency(&self.profile, &mut self.rng, samples, round)
     }
 
     /// As a real node reports it, whose numbers are all there after a while.
@@ -368,6 +369,19 @@ mod tests {
         }
         assert_eq!(node.runs().map(|run| run.seq).collect::<Vec<_>>(), [2, 7]);
         assert_eq!(node.ledger(), NodeLedger { recorded: 480, lost: 0 });
+    }
+
+    #[test]
+    fn the_first_interval_may_hold_the_samples_of_hours() {
+        let palette = Palette::new().unwrap();
+        let load = Load { first_samples: 5_000, ..LOAD };
+        let (mut node, mut queue) = (node_with(&load, &palette), Queue::default());
+        while node.due_ns().is_some() {
+            node.seal((&palette, STARTED), 0, &mut queue);
+        }
+        let sent: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|one| one.samples).collect();
+        assert_eq!(sent[..3], [15_000, 60, 60]);
+        assert_eq!(node.ledger().recorded, sent.iter().sum::<u64>());
     }
 
     #[test]

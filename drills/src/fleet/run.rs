@@ -117,6 +117,7 @@ fn load(args: &FleetArgs) -> Result<Load> {
     Ok(Load {
         seed: args.seed,
         samples: u64::from(args.samples),
+        first_samples: args.first_samples.unwrap_or(args.samples).into(),
         interval_ns,
         rounds,
         leave: args.leave,
