@@ -23,6 +23,9 @@ const PROGRAM: &str = "plimsoll-aggregator";
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    // The allocator asks for huge pages, which the kernel makes resident as a whole for a little of
+    // them in use: DESIGN A69. A kernel without them refuses, and has none.
+    let _refused = nix::sys::prctl::set_thp_disable(true);
     let args = Args::parse();
     if args.settings.print_config {
         print(EXAMPLE);

@@ -25,6 +25,7 @@ KEPT = ("nodes", "connections", "seconds", "interval_seconds", "seed", "messages
 KEPT += ("messages_per_second", "resent", "duplicates", "settled_seconds", "freshness", "metrics")
 KEPT += ("processes", "faults", "pair", "slopes", "restarted")
 MINUTE = 60
+HELD = "resident bytes between bursts"
 
 
 def section(programs, pinned, quick):
@@ -92,7 +93,7 @@ def processes(found):
     for name in PROCESSES:
         words = name.replace("_", " ")
         memory, handles, threads = (
-            slopes.get(f"{what} of the {words}") for what in ("resident bytes", "handles", "threads")
+            slopes.get(f"{what} of the {words}") for what in (HELD, "handles", "threads")
         )
         cores = f"{costs[name]['cores']:.2f}" if name in costs else "-"
         rows.append(

@@ -148,6 +148,16 @@ impl Aggregator {
 }
 
 #[tokio::test]
+async fn the_process_has_no_huge_pages() {
+    let dir = tempfile::tempdir().unwrap();
+    let broker = Broker::start(dir.path(), true).await.unwrap();
+    let aggregator = Aggregator::start(dir.path(), &broker, None).await;
+    let status = format!("/proc/{}/status", aggregator.child.id());
+    let status = std::fs::read_to_string(status).unwrap();
+    assert!(status.contains("\nTHP_enabled:\t0\n"), "{status}");
+}
+
+#[tokio::test]
 async fn a_node_learns_what_is_stored_and_what_is_not() {
     for kept in [false, true] {
         let dir = tempfile::tempdir().unwrap();

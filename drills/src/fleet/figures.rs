@@ -157,6 +157,21 @@ impl<T> Processes<T> {
     }
 }
 
+impl Processes<Usage> {
+    /// The same, with the floors since `before` was read.
+    #[must_use]
+    pub fn since(self, before: &Self) -> Self {
+        let second = self.second_aggregator.zip(before.second_aggregator);
+        Self {
+            broker: self.broker.since(&before.broker),
+            aggregator: self.aggregator.since(&before.aggregator),
+            second_aggregator: second.map(|(now, before)| now.since(&before)),
+            generator: self.generator.since(&before.generator),
+            pages: self.pages,
+        }
+    }
+}
+
 /// What one process cost in the steady part of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Cost {

@@ -14,6 +14,9 @@ pub struct Usage {
     pub cpu_seconds: f64,
     /// Resident bytes now.
     pub resident_bytes: u64,
+    /// The fewest resident bytes since it was last recorded: what a process holds between bursts,
+    /// such as pages of all nodes.
+    pub resident_floor_bytes: u64,
     /// Open handles: files, sockets and the like.
     pub handles: u64,
     /// Threads.
@@ -32,8 +35,21 @@ pub fn usage(id: u32) -> Option<Usage> {
     let (kib, threads) = (number("VmRSS:")?, number("Threads:")?);
     let handles = std::fs::read_dir(format!("/proc/{id}/fd")).ok()?.count() as u64;
     let ticks = cpu_ticks(&stat)?;
-    let cpu_seconds = ticks * TICK.as_secs_f64();
-    Some(Usage { cpu_seconds, resident_bytes: kib * 1024, handles, threads })
+    let (cpu_seconds, resident_bytes) = (ticks * TICK.as_secs_f64(), kib * 1024);
+    let resident_floor_bytes = resident_bytes;
+    Some(Usage { cpu_seconds, resident_bytes, resident_floor_bytes, handles, threads })
+}
+
+impl Usage {
+    /// The same, with the floor since `before` was read. A process that was down has none of then.
+    #[must_use]
+    pub fn since(self, before: &Self) -> Self {
+        let floor = match before.resident_floor_bytes {
+            0 => self.resident_floor_bytes,
+            before => before.min(self.resident_floor_bytes),
+        };
+        Self { resident_floor_bytes: floor, ..self }
+    }
 }
 
 /// CPU seconds that the thread `name` of this process has used; zero when there is none.
@@ -75,6 +91,19 @@ mod tests {
         assert!(own.resident_bytes > 100 * 1024, "{own:?}");
         assert!(own.handles >= 3 && own.threads >= 1, "{own:?}");
         assert_eq!(usage(0), None);
+    }
+
+    #[test]
+    fn the_floor_is_below_bursts_and_does_not_outlive_a_process() {
+        let at = |bytes: u64| Usage {
+            resident_bytes: bytes,
+            resident_floor_bytes: bytes,
+            ..Usage::default()
+        };
+        let held = |all: &[u64]| all.iter().map(|of| at(*of)).reduce(|now, next| next.since(&now));
+        assert_eq!(held(&[5, 9, 6]).unwrap().resident_floor_bytes, 5);
+        assert_eq!(held(&[9, 5, 6]).map(|of| of.resident_bytes), Some(6));
+        assert_eq!(held(&[9, 0, 6]).unwrap().resident_floor_bytes, 6);
     }
 
     #[test]

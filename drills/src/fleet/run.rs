@@ -20,13 +20,14 @@ use super::connections::Connections;
 use super::deployment::Deployment;
 use super::disturbance::Faults;
 use super::faults::Fault;
-use super::figures::{FleetStats, Page, Second, Spread, steady};
+use super::figures::{FleetStats, Page, Processes, Second, Spread, steady};
 use super::growth::{Halves, LEVEL_WITHIN};
 use super::ledger::compare;
 use super::load::Load;
 use super::open_files;
 use super::pages::{Glance, Pages, Requests, Seen, pending};
 use super::pair::{self, LONG, Looks, PairStats};
+use super::processes::Usage;
 use super::recovery::{Recovery, judge_recovery};
 use super::restart::{RestartStats, Restarting};
 use super::scrapers::Scrapers;
@@ -177,7 +178,7 @@ async fn drive(
     let first = is_watched.then(|| watched(&deployment.api));
     let second = pair.as_ref().map(|pair| watched(&pair.second));
     let looks = pair.map(|pair| Looks::start(pair, faults.clock.clone(), began, args.length()));
-    let mut driven = Driven::default();
+    let (mut driven, mut held) = (Driven::default(), None::<Processes<Usage>>);
     let (mut next_second, mut next_row, mut next_line) = (Duration::ZERO, Duration::ZERO, 1);
     let mut kill_at = args.restart_broker;
     let (mut start_at, mut restarting) = (None, None);
@@ -203,6 +204,8 @@ async fn drive(
         next_second += SECOND;
         let counts = connections.counts();
         driven.behind.push((now.as_secs_f64(), seconds(counts.behind_ns)));
+        let used = deployment.usage();
+        held = used.map(|used| held.map_or(used, |before| used.since(&before)));
         if now >= next_row {
             next_row += row;
             let ledger = |of: &Option<Watched>| of.as_ref().and_then(|one| one.now(now));
@@ -214,7 +217,7 @@ async fn drive(
                 behind: seconds(counts.behind_ns),
                 ledger: ledger(&first),
                 second_ledger: ledger(&second),
-                usage: deployment.usage(),
+                usage: held.take(),
                 ..Second::default()
             });
         }

@@ -34,7 +34,7 @@ pub fn slopes(timeline: &[Second], length: Duration) -> Vec<Slope> {
                 (usage.resident_bytes > 0).then_some((one.at, of(&usage) as f64))
             })
         };
-        let memory = value(|usage| usage.resident_bytes);
+        let memory = value(|usage| usage.resident_floor_bytes);
         slopes.extend(Slope::of(&format!("{MEMORY} of the {name}"), memory));
         slopes.extend(Slope::of(&format!("{HANDLES} of the {name}"), value(|usage| usage.handles)));
         slopes.extend(Slope::of(&format!("threads of the {name}"), value(|usage| usage.threads)));
@@ -43,7 +43,7 @@ pub fn slopes(timeline: &[Second], length: Duration) -> Vec<Slope> {
 }
 
 const PAGES: &str = "page polling";
-const MEMORY: &str = "resident bytes";
+const MEMORY: &str = "resident bytes between bursts";
 const HANDLES: &str = "handles";
 
 /// Judges what processes hold that were never restarted: the second aggregator, and the broker if
