@@ -20,7 +20,7 @@ pub struct Shards {
     /// Whether this aggregator reads one partition, `shard`, or merges what these report, `above`.
     pub role: ShardRole,
     /// Seconds after which the partition of an aggregator that is gone is given to another one, 3
-    /// to 60. Default 10.
+    /// to 60. Default 20: elections of a cluster take ten and more.
     pub lease_seconds: u64,
 }
 
@@ -48,7 +48,7 @@ pub enum View {
 
 impl Default for Shards {
     fn default() -> Self {
-        Self { count: 0, role: ShardRole::default(), lease_seconds: 10 }
+        Self { count: 0, role: ShardRole::default(), lease_seconds: 20 }
     }
 }
 

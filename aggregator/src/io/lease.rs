@@ -58,16 +58,18 @@ impl LeaseLosses {
 
 impl Lease {
     /// Waits until one of the first `partitions` partitions is free and takes it: `preferred` if
-    /// that is free. Needs a runtime. Cancel safe but for a partition that is just being taken,
-    /// which is free again after the ttl.
+    /// that is free, or is about to be since a former run of this process has it. Needs a runtime.
+    /// Cancel safe but for a partition that is just being taken, which is free again after the ttl.
     pub async fn acquire(
         mut leases: Leases,
         partitions: u16,
         preferred: Option<Partition>,
     ) -> Self {
         let (mut logged, mut fault) = (false, None);
+        let begun = Stopwatch::start();
         loop {
-            match try_one(&mut leases, partitions, preferred).await {
+            let awaited = preferred.filter(|_| begun.elapsed() < leases.ttl() + LEASE_POLL);
+            match try_one(&mut leases, partitions, (preferred, awaited)).await {
                 Ok(Attempt::Taken(partition, renewed)) => {
                     tracing::info!(%partition, partitions, "partition taken");
                     return Self { leases, partition, renewed };
@@ -201,9 +203,12 @@ enum Attempt {
 async fn try_one(
     leases: &mut Leases,
     partitions: u16,
-    preferred: Option<Partition>,
+    (preferred, awaited): (Option<Partition>, Option<Partition>),
 ) -> Result<Attempt, String> {
     let owners = leases.owners(partitions).await?;
+    if awaited.and_then(|of| owners.get(&of)).is_some_and(|owner| owner == leases.owner()) {
+        return Ok(Attempt::Owned(owners));
+    }
     let seed = RandomState::new().hash_one(partitions);
     for partition in order(partitions, preferred, seed) {
         if owners.contains_key(&partition) {

@@ -56,6 +56,12 @@ struct BucketConfig {
 }
 
 impl Leases {
+    /// The name of this process.
+    #[must_use]
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
     /// Leases for a process called `owner`, which last for `ttl` after each renewal, or for what an
     /// existing bucket has. The bucket is stored by as many servers as the mesh's streams.
     #[must_use]
