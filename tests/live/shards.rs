@@ -314,7 +314,7 @@ async fn shards_that_begin_again_have_their_partition_and_skip_what_is_no_report
             kind: SnapshotKind::Shard,
         };
         for text in ["no report", "", "\u{83}"] {
-            stranger.publish(&subject.to_string(), "nobody.listens", text).unwrap();
+            stranger.publish(&subject.to_string(), "no.listener", text).unwrap();
         }
     }
     await_firing(&fleet.api, &["undecodable"]).await.unwrap();

@@ -277,8 +277,8 @@ async fn newest(
     Outcome::Unsent { newest, number }
 }
 
-/// What the stream above has of a partition. Messages that are no report are skipped: whoever may
-/// publish there could end a partition with one of them.
+/// What the stream above has of a partition. Messages that are no report are skipped: one
+/// of them would otherwise stand for the newest report, and end the partition.
 ///
 /// # Errors
 /// Why it is not known.

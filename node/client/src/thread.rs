@@ -19,7 +19,7 @@ struct Start {
     body: Box<dyn FnOnce() + Send>,
 }
 
-/// Calls `body` in a new thread that nobody joins, with a name of at most 15 bytes and a stack of
+/// Calls `body` in a new detached thread, with a name of at most 15 bytes and a stack of
 /// so many bytes; false when the system has no thread to spare.
 pub(crate) fn spawn(
     name: &'static CStr,
