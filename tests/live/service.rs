@@ -173,9 +173,14 @@ async fn rejected_lines_are_logged_with_an_example_and_a_build_names_itself() {
     };
     until("the 256th rejected line is logged", WAIT, is_logged).await.unwrap();
     assert!(node.log().matches(line).count() <= 9, "{}", node.log());
-    let page = stack.api().get("/metrics").await.unwrap();
-    let info = "plimsoll_aggregator_build_info{version=\"0.1.0\",commit=\"unknown\"} 1";
-    assert!(page.lines().any(|row| row == info), "{page}");
+    for (api, process) in [(stack.api(), "aggregator"), (&node.api, "agent")] {
+        let page = api.get("/metrics").await.unwrap();
+        let info = format!("plimsoll_{process}_build_info");
+        let row = page.lines().find(|row| row.starts_with(&info)).expect("a build names itself");
+        for part in ["version=\"0.1.0\"", "commit=\"unknown\"", "} 1"] {
+            assert!(row.contains(part), "{row}");
+        }
+    }
     node.terminate(WAIT).await.unwrap();
     stack.end().await.unwrap();
 }

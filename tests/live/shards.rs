@@ -27,6 +27,9 @@ use serde_json::{Value, json};
 /// A partition without an owner for as long as its lease lasts, its streams read anew, and the
 /// machine's other tests.
 const WAIT: Duration = Duration::from_secs(90);
+/// Of a killed shard, with a lease as long as it is by default.
+const TAKEOVER: Duration = Duration::from_secs(30);
+const OWNED: &str = "this aggregator has a partition";
 const PARTITIONS: u16 = 4;
 const FEW: u16 = 2;
 /// One in each partition, and two more.
@@ -73,13 +76,26 @@ async fn pages(child: &Child) -> Api {
 
 /// The partition that a process has, which was started so many times before.
 async fn partition(child: &Child, starts: usize) -> Partition {
-    let what = "this aggregator has a partition";
-    let owned = until(what, WAIT, async || {
+    let owned = until(OWNED, WAIT, async || {
         let log = child.log();
-        let line = log.lines().filter(|line| line.contains(what)).nth(starts)?;
+        let line = log.lines().filter(|line| line.contains(OWNED)).nth(starts)?;
         log_field(line, "partition")?.parse().ok()
     });
     owned.await.unwrap_or_else(|error| panic!("{error}\n{}", child.log()))
+}
+
+/// Prometheus finds a process that waits up and alive, though not ready.
+async fn assert_stands_by(child: &Child) {
+    let logged = until("its pages", WAIT, async || log_field(&child.log(), "pages"));
+    let api = Api::at(&logged.await.unwrap()).unwrap();
+    let page = api.get("/metrics").await.unwrap();
+    for row in ["plimsoll_aggregator_standing_by 1", "plimsoll_aggregator_build_info{"] {
+        assert!(page.lines().any(|line| line.starts_with(row)), "{page}");
+    }
+    assert!(!page.contains("plimsoll_aggregator_ready"), "{page}");
+    assert_eq!(api.get("/healthz").await.unwrap(), "alive\n");
+    let error = api.get("/readyz").await.unwrap_err().to_string();
+    assert!(error.contains("503") && error.contains("standing by"), "{error}");
 }
 
 /// Shards, each with a partition, and the aggregator above.
@@ -244,11 +260,12 @@ async fn four_shards_answer_as_one_aggregator_though_one_is_killed_under_load() 
     let broker = Broker::start_with(at, true, mappings(PARTITIONS)).await.unwrap();
     let url = broker.url();
     let start = |name: &str, is_above: bool| {
-        let own = if is_above { "role = 'above'" } else { "lease_seconds = 3" };
-        aggregator(at, &url, name, &format!("count = {PARTITIONS}\n{own}"))
+        let role = if is_above { "above" } else { "shard" };
+        aggregator(at, &url, name, &format!("count = {PARTITIONS}\nrole = '{role}'"))
     };
     let mut fleet = Fleet::start(PARTITIONS, start).await;
     let spare = start("spare", false);
+    assert_stands_by(&spare).await;
     collect_partitions(&broker);
     let single = aggregator(at, &url, "single", "");
     let single_api = pages(&single).await;
@@ -264,13 +281,15 @@ async fn four_shards_answer_as_one_aggregator_though_one_is_killed_under_load() 
         poll_pause(100).await;
     }
     let watch = Stopwatch::start();
+    let owned = until("the partition is taken over", TAKEOVER, async || {
+        spare.log().contains(OWNED).then_some(())
+    });
+    owned.await.unwrap_or_else(|error| panic!("{error}\n{}", spare.log()));
     let taken = partition(&spare, 0).await;
     assert_eq!(taken, fleet.owned[1]);
+    eprintln!("partition {taken} taken over {:?} after the last sample", watch.elapsed());
     let all = fleet.poll_merged(total).await;
-    eprintln!(
-        "partition {taken} taken over, all merged {:?} after the last sample",
-        watch.elapsed()
-    );
+    eprintln!("all merged {:?} after the last sample", watch.elapsed());
     let beside = merged(&single_api, total).await.unwrap();
     let sent = figures(&all, &["epoch_hook", "kernel_fetch"]);
     assert_eq!(sent, figures(&beside, &["epoch_hook", "kernel_fetch"]));
@@ -339,6 +358,29 @@ async fn shards_that_begin_again_have_their_partition_and_skip_what_is_no_report
     let logs = fleet.logs();
     assert!(!logs.contains("moved aside"), "no other process has reported: {logs}");
     assert!(logs.contains("no report of a shard; skipped"), "{logs}");
+}
+
+#[tokio::test]
+async fn a_shard_that_loses_its_lease_before_one_above_runs_waits_for_another() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
+    let broker = Broker::start_with(at, true, mappings(FEW)).await.unwrap();
+    let url = broker.url();
+    let shard = aggregator(at, &url, "s1", &format!("count = {FEW}\nlease_seconds = 3"));
+    let times = |what: &str| shard.log().matches(what).count();
+    let poll_times = async |what: &str, count: usize| {
+        let seen = until(what, WAIT, async || (times(what) >= count).then_some(())).await;
+        seen.unwrap_or_else(|error| panic!("{error}\n{}", shard.log()));
+    };
+    poll_times("newest report cannot be read yet", 1).await;
+    let leases = bucket_stream(&lease_bucket(&mesh()));
+    JetStreamAdmin::connect(&url).unwrap().recreate(&leases).unwrap();
+    poll_times("partition taken", 2).await;
+    assert_eq!(times("lease lost"), 1, "{}", shard.log());
+
+    let _above = aggregator(at, &url, "above", &format!("count = {FEW}\nrole = 'above'"));
+    partition(&shard, 0).await;
+    pages(&shard).await;
 }
 
 /// A shard whose lease ends during the elections ends too, and is started again, as by its service

@@ -64,7 +64,8 @@ class Machine:
 
     def __init__(self, root):
         self.root = Path(root)
-        run("mmdebstrap", "--quiet", "--variant=minbase", "--include=systemd,python3", debian(), root)
+        include = "--include=systemd,python3-venv"
+        run("mmdebstrap", "--quiet", "--variant=minbase", include, debian(), root)
         self.log = open(self.root.parent / "boot.log", "w+b")
         command = ["unshare", *NAMESPACES, "sh", "-ec", BOOT, root]
         self.process = subprocess.Popen([str(w) for w in command], stdout=self.log, stderr=self.log)

@@ -18,7 +18,7 @@ from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = ["plimsoll-node", "plimsoll-aggregator", "plimsoll-cli"]
+PROGRAMS = ["plimsoll-node", "plimsoll-aggregator", "plimsoll-cli", "plimsoll-workload"]
 # Of everything that depends on nothing but the sources.
 NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "https://cyclonedx.org/plimsoll")
 

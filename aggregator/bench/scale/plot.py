@@ -13,12 +13,12 @@ STYLE = (
 )
 
 
-def ceiling(value):
-    """The next round number: 1, 2 or 5 times a power of ten."""
+def ceiling(value, steps=(1, 2, 5, 10)):
+    """The next round number: one of the steps times a power of ten."""
     if value <= 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
-    return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
+    return next(step * power for step in steps if step * power >= value)
 
 
 def short(number):
@@ -96,7 +96,8 @@ class Times(Panel):
         self.top, self.marks = TOP, marks
         points = [point for line in lines.values() for point in line]
         self.last = max((x for x, _ in points), default=1) or 1
-        self.most = ceiling(max((y for _, y in points), default=1))
+        # Divided by five, each is a round number.
+        self.most = ceiling(max((y for _, y in points), default=1), (1, 2, 2.5, 5, 7.5, 10))
 
     def x(self, value):
         return LEFT + value / self.last * (WIDTH - LEFT - RIGHT)

@@ -8,7 +8,7 @@ use plimsoll_schemas::rule::Scopes;
 use plimsoll_schemas::subject::above;
 use serde::Deserialize;
 
-use crate::limits::{LEASE_MAX, LEASE_MIN};
+use crate::limits::{LEASE_MAX, LEASE_MIN, LEASE_TTL};
 
 /// The `[shards]` section.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -48,7 +48,7 @@ pub enum View {
 
 impl Default for Shards {
     fn default() -> Self {
-        Self { count: 0, role: ShardRole::default(), lease_seconds: 20 }
+        Self { count: 0, role: ShardRole::default(), lease_seconds: LEASE_TTL.as_secs() }
     }
 }
 

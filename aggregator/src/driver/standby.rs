@@ -1,5 +1,5 @@
 //! Waits until this process has a partition of the mesh: one that no other process has, by a lease
-//! in the broker's key-value store. Probes are answered meanwhile.
+//! in the broker's key-value store. Meanwhile its pages are probes, and metrics of the process.
 //!
 //! DESIGN A174.
 
@@ -23,7 +23,7 @@ use super::shard::{ReportsAbove, reports_above};
 use super::start_error::StartError;
 use crate::config::Config;
 use crate::core::durable::shard::{KeptLabels, ShardIdentity};
-use crate::io::http::{self, Query, Readiness, STANDING_BY};
+use crate::io::http::{self, Routes};
 use crate::io::lease::{Lease, LeaseWatch};
 use crate::limits::LEASE_POLL;
 
@@ -59,21 +59,14 @@ pub(super) async fn own_partition(
         Bus::connect(bus_config).map_err(|error| invalid(format!("bus: {error}")))?;
     tokio::spawn(async move { while events.next().await.is_some() {} });
     let owner = config.confirm.name().map_err(invalid)?.to_string();
-    let leases = Leases::new(bus.messenger(), &config.mesh, owner, config.shards.lease());
     let above = above(&config.mesh).map_err(|error| invalid(error.to_string()))?;
 
-    let (routes, queries) = http::routes(&config.metrics, None);
-    let address = config.http.health_address;
-    let probes = Server::start_for_probes(address, routes.probes, supervisor).await;
-    let listening =
-        |error: ListenError| StartError { exit: Exit::Listen, message: error.to_string() };
-    let probes = probes.map_err(listening)?;
+    let servers = start_servers(config, supervisor).await?;
     let (events, mut found) = mpsc::channel(1);
     let kept = KeptLabels::of(rules, &config.rollups());
-    let waiting = wait(leases, config.clone(), (above, kept), bus.messenger());
+    let waiting = wait(config.clone(), owner, (above, kept), bus.messenger());
     let tasks = [
         tokio::spawn(end_of(signals, events.clone())),
-        tokio::spawn(answer_probes(queries)),
         tokio::spawn(async move {
             // The wait is over.
             let _closed = events.send(Some(waiting.await)).await;
@@ -83,8 +76,8 @@ pub(super) async fn own_partition(
     for task in tasks {
         task.abort();
     }
-    if let Some(probes) = probes {
-        probes.end().await;
+    for server in servers {
+        server.end().await;
     }
     match owned {
         Some(Waited { partition, identity, reports, lease }) => {
@@ -98,6 +91,25 @@ pub(super) async fn own_partition(
     }
 }
 
+/// Starts the servers of the pages that a process has while it waits.
+async fn start_servers(
+    config: &Config,
+    supervisor: &Supervisor,
+) -> Result<Vec<Server>, StartError> {
+    let invalid = |message| StartError { exit: Exit::Configuration, message };
+    let cannot_listen =
+        |error: ListenError| StartError { exit: Exit::Listen, message: error.to_string() };
+    let Routes { pages, probes } = http::standby_routes();
+    let protection = config.http.protection().map_err(invalid)?;
+    let (key, address) = ("http.address", config.http.address);
+    let pages = Server::start(key, address, &protection, pages, supervisor).await;
+    let pages = pages.map_err(cannot_listen)?;
+    tracing::info!(pages = %pages.address(), "waiting for a partition");
+    let address = config.http.health_address;
+    let probes = Server::start_for_probes(address, probes, supervisor).await;
+    Ok([Some(pages), probes.map_err(cannot_listen)?].into_iter().flatten().collect())
+}
+
 /// A partition that was waited for.
 struct Waited {
     partition: Partition,
@@ -107,22 +119,45 @@ struct Waited {
 }
 
 async fn wait(
-    leases: Leases,
     config: Config,
+    owner: String,
     (above, kept): (MeshName, KeptLabels),
     messenger: Messenger,
 ) -> Waited {
-    let lease = Lease::acquire(leases, config.shards.count, former_partition(&config)).await;
-    let partition = lease.partition();
-    let identity = ShardIdentity { above, name: shard_name(partition), kept };
-    let lease = lease.spawn();
     loop {
-        match reports_above(&messenger, &identity).await {
-            Ok(reports) => return Waited { partition, identity, reports, lease },
-            Err(why) => tracing::warn!(%partition, why, "reports of before are not known yet"),
+        let (owner, ttl) = (owner.clone(), config.shards.lease());
+        let leases = Leases::new(messenger.clone(), &config.mesh, owner, ttl);
+        let lease = Lease::acquire(leases, config.shards.count, former_partition(&config)).await;
+        let partition = lease.partition();
+        let (above, kept) = (above.clone(), kept.clone());
+        let identity = ShardIdentity { above, name: shard_name(partition), kept };
+        let lease = lease.spawn();
+        if let Some(reports) = reports_while_owned(&messenger, &identity, &lease).await {
+            return Waited { partition, identity, reports, lease };
+        }
+    }
+}
+
+/// What the stream above has of a partition; `None` if its lease was lost first.
+async fn reports_while_owned(
+    messenger: &Messenger,
+    identity: &ShardIdentity,
+    lease: &LeaseWatch,
+) -> Option<ReportsAbove> {
+    let partition = lease.partition();
+    let mut fault = None;
+    while !lease.is_lost() {
+        match reports_above(messenger, identity).await {
+            Ok(reports) => return Some(reports),
+            Err(why) if fault.as_ref() == Some(&why) => {}
+            Err(why) => {
+                tracing::warn!(%partition, why, "its newest report cannot be read yet; trying again");
+                fault = Some(why);
+            }
         }
         tokio::time::sleep(LEASE_POLL).await;
     }
+    None
 }
 
 /// The partition, or none if a signal came first. Reports to the service manager meanwhile that the
@@ -199,13 +234,4 @@ async fn end_of(mut signals: Signals, events: mpsc::Sender<Option<Waited>>) {
     while !matches!(signals.next().await, SignalEvent::Shutdown) {}
     // The wait is over.
     let _closed = events.send(None).await;
-}
-
-/// Answers that it stands by.
-async fn answer_probes(mut queries: mpsc::Receiver<Query>) {
-    while let Some(query) = queries.recv().await {
-        if let Query::Readiness(answer) = query {
-            drop(answer.send(Readiness { broker: STANDING_BY, ..Readiness::default() }));
-        }
-    }
 }

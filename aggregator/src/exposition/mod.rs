@@ -38,6 +38,14 @@ pub fn page(
     writer.finish()
 }
 
+/// The page of a process that waits for a partition: its build, and that it stands by.
+#[must_use]
+pub fn standby_page(format: Format) -> Vec<u8> {
+    let mut writer = Writer::new(format);
+    families::write_standby(&mut writer);
+    writer.finish()
+}
+
 /// The families of the view's nodes alone, for a view without the fleet.
 #[must_use]
 pub fn nodes_page(view: &View, options: PageOptions<'_>, format: Format) -> Vec<u8> {

@@ -171,6 +171,12 @@ impl LeaseWatch {
         self.partition
     }
 
+    /// Whether another process may have the partition.
+    #[must_use]
+    pub fn is_lost(&self) -> bool {
+        self.lost.borrow().is_some()
+    }
+
     /// Learns of its loss.
     #[must_use]
     pub fn losses(&self) -> LeaseLosses {

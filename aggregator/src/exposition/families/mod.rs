@@ -88,6 +88,13 @@ pub(super) fn write_aggregator(writer: &mut Writer, view: &View, serving: &Servi
     process::write(writer, view);
 }
 
+/// Families of a process that waits for a partition.
+pub(super) fn write_standby(writer: &mut Writer) {
+    shards::write_standing_by(writer, true);
+    process::write_build(writer);
+    process::write_resources(writer);
+}
+
 fn write_summary(writer: &mut Writer, view: &View) {
     let presence = Presence::ALL.map(|presence| {
         let n = view.summary.presence.get(&presence).copied().unwrap_or_default();

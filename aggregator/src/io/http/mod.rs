@@ -19,7 +19,9 @@ mod page;
 mod pages;
 mod parts;
 mod query;
+mod routes;
 mod runs;
+mod standby;
 mod statistics;
 mod stream;
 
@@ -37,23 +39,18 @@ use tokio::sync::mpsc;
 
 use self::pages::{Page, Pages};
 use self::query::QuerySender;
+use self::routes::liveness;
 use self::stream::Streams;
 use crate::config::Metrics;
 
-pub use query::{PageSource, Query, Readiness, STANDING_BY};
+pub use query::{PageSource, Query, Readiness};
+pub use routes::Routes;
+pub use standby::standby_routes;
 
 #[derive(Clone)]
 struct Handler {
     queries: QuerySender,
     pages: Arc<Pages>,
-}
-
-/// The routes of a server.
-pub struct Routes {
-    /// All of them, for a server that guards them.
-    pub pages: Router,
-    /// Those of probes.
-    pub probes: Router,
 }
 
 /// The routes, and the queue on which their queries arrive.
@@ -69,10 +66,7 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
     let history = history::routes(history);
     let nodes = nodes::routes(queries.clone());
     let stream = stream::routes(queries.clone(), streams);
-    let probes = Router::new()
-        .route("/healthz", get(async || probe(true, "alive".to_owned())))
-        .route("/readyz", get(show_readiness))
-        .with_state(queries.clone());
+    let probes = liveness().route("/readyz", get(show_readiness)).with_state(queries.clone());
     let pages = Router::new()
         .route("/metrics", get(show_metrics))
         .route("/metrics/nodes", get(show_nodes))
@@ -175,9 +169,6 @@ async fn show_readiness(State(queries): State<QuerySender>) -> Response {
         ("disconnected", ..) => {
             let cause = connect_error.as_deref().unwrap_or("no answer");
             probe(false, format!("broker unreachable: {cause}"))
-        }
-        (STANDING_BY, ..) => {
-            probe(false, "standing by: every partition has an aggregator".to_owned())
         }
         ("silent", ..) => probe(false, "the broker is connected and does not answer".to_owned()),
         (_, false, Some(cause)) => probe(false, cause),

@@ -63,13 +63,10 @@ pub struct PageSource {
     pub connections: ServerStats,
 }
 
-/// The state of a process that waits for a partition, in the place of the broker's.
-pub const STANDING_BY: &str = "standing by";
-
 /// Whether the aggregator is ready, and if not, why.
 #[derive(Clone, Debug, Default)]
 pub struct Readiness {
-    /// `jetstream`, `core`, `silent` or `disconnected`, or [`STANDING_BY`].
+    /// `jetstream`, `core`, `silent` or `disconnected`.
     pub broker: &'static str,
     /// Why the broker cannot be reached, if known.
     pub connect_error: Option<String>,
