@@ -139,6 +139,11 @@ fn states<'a>(report: &'a Value, rule: &str) -> Vec<&'a str> {
 }
 
 #[tokio::test]
+async fn faults_of_a_cluster_one_after_the_other_cost_no_sample() {
+    survives_with(&["--cluster-seconds", "20"], "cluster-storm", &[], 0).await;
+}
+
+#[tokio::test]
 async fn what_a_killed_node_answered_is_merged_once_or_named() {
     run_drill("drill-faults", &["--only", "kill-loop"]).await.unwrap().assert_passed();
 }
