@@ -20,6 +20,7 @@ use crate::core::history::{
     Accumulator, Bound, History, HistoryQuery, KeptFrom, Layout, default_bounds,
 };
 use crate::core::ingest::Position;
+use crate::limits::HISTORY_POINTS_MAX;
 use plimsoll_schemas::subject::Lane;
 
 const DAY: u64 = 24 * 3_600;
@@ -159,8 +160,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::Restart),
         1 => Just(Step::Crash),
         1 => Just(Step::Fail),
-        2 => (1_u64..5 * DAY, 1_u64..3 * DAY, 1_u64..DAY)
-            .prop_map(|(back, length, step)| Step::Ask { back, length, step }),
+        2 => (1_u64..5 * DAY, 1_u64..3 * DAY, 1_u64..DAY).prop_map(|(back, length, step)| {
+            // The slots at both ends make a few points more than the range itself.
+            let step = step.max(length.div_ceil(HISTORY_POINTS_MAX - 4));
+            Step::Ask { back, length, step }
+        }),
     ];
     prop::collection::vec(step, 1..60)
 }
