@@ -226,10 +226,11 @@ impl ReaderCore {
         held
     }
 
-    /// Whether it has expired a node and dropped its histograms.
+    /// Whether it has expired a node that `was_read`, and dropped its histograms; of one that never
+    /// had a sample nothing is left.
     #[must_use]
-    pub fn hides(&self, node: &NodeName) -> bool {
-        self.0.node(node).is_some_and(|node| node.hidden)
+    pub fn hides(&self, node: &NodeName, was_read: bool) -> bool {
+        self.0.node(node).map_or(was_read, |node| node.hidden)
     }
 
     /// Whether it reports a gap in a node's ledger.

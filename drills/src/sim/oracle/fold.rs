@@ -29,6 +29,12 @@ impl Fold {
         Self { was_expired: self.was_expired, ..Self::default() }
     }
 
+    /// Whether a message of the node was read.
+    #[must_use]
+    pub(super) fn was_read(&self) -> bool {
+        !self.names.is_empty()
+    }
+
     /// Whether the node ever was expired.
     #[must_use]
     pub(super) fn was_expired(&self) -> bool {
