@@ -11,7 +11,8 @@ use crate::exposition;
 
 /// The routes of a process that waits.
 pub fn standby_routes() -> Routes {
-    let cause = "standing by: every partition has an aggregator";
+    // Also while the broker does not answer: the log has the owners, or the fault.
+    let cause = "standing by: waiting for a partition";
     let probes = liveness().route("/readyz", get(async || probe(false, cause.to_owned())));
     let pages = probes.clone().route("/metrics", get(show_metrics));
     Routes { pages, probes }
