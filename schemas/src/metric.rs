@@ -198,6 +198,34 @@ figures! {
     }
 }
 
+impl NodeMetric {
+    /// Whether it is of the machine under the node: the mesh does not cause it.
+    #[must_use]
+    pub const fn is_of_machine(self) -> bool {
+        matches!(
+            self,
+            Self::MemoryUsedRatio
+                | Self::SwapUsedRatio
+                | Self::DiskUsedRatio
+                | Self::CpuTemperatureCelsius
+                | Self::GpuTemperatureCelsius
+                | Self::GpuMemoryUsedRatio
+                | Self::GpuThrottled
+                | Self::GpusLost
+                | Self::GpuFaults
+                | Self::GpuMemoryErrors
+                | Self::CpuThrottled
+                | Self::CgroupMemoryUsedRatio
+                | Self::CgroupCpuThrottledRatio
+                | Self::MemoryStalledRatio
+                | Self::OomKills
+                | Self::DiskInodesUsedRatio
+                | Self::FileHandlesUsedRatio
+                | Self::ClockUnsynchronized
+        )
+    }
+}
+
 figures! {
     /// A metric of the aggregator.
     AggregatorMetric {

@@ -16,6 +16,7 @@ pub const SERVER_VARIABLE: &str = "PLIMSOLL_NATS_SERVER";
 
 /// Names below a broker's directory: its configuration and its streams.
 const CONFIG: &str = "nats.conf";
+const ROOM: &str = "32GB";
 const STORE: &str = "streams";
 const START_WAIT: Duration = Duration::from_secs(20);
 const END_WAIT: Duration = Duration::from_secs(20);
@@ -183,10 +184,14 @@ fn spawn(dir: &Path, port: u16, jetstream: bool, settings: &str) -> Result<Child
     Child::start("nats-server", dir, command)
 }
 
-/// JetStream is enabled in the file: enabled by a flag, it would end with the first reload.
+/// JetStream is enabled in the file: enabled by a flag, it would end with the first reload. Streams
+/// may reserve [`ROOM`]; by default it is three quarters of the disk's free space, which may be too
+/// little for the streams of four shards.
 fn configure(dir: &Path, jetstream: bool, settings: &str) -> Result<PathBuf> {
     let streams = match jetstream {
-        true => format!("jetstream: {{ store_dir: {:?} }}\n", dir.join(STORE)),
+        true => {
+            format!("jetstream: {{ store_dir: {:?}, max_file_store: {ROOM} }}\n", dir.join(STORE))
+        }
         false => String::new(),
     };
     let config = dir.join(CONFIG);

@@ -66,14 +66,15 @@ pub struct Mesh {
 }
 
 impl Mesh {
-    /// Starts three nodes with their jobs, and listens for notifications.
+    /// Starts three nodes with their jobs, and listens for notifications. Rules about this machine
+    /// are disabled (DESIGN D15).
     ///
     /// # Errors
     /// When a process does not start.
     pub async fn start(drill: &Drill, dir: &Path, aggregator_settings: &str) -> Result<Self> {
         let aggregator_settings = aggregator_settings.to_owned();
         let options = StackOptions { aggregator_settings, ..options(dir)? };
-        Self::start_with(drill, options).await
+        Self::start_with(drill, options.without_machine_rules()).await
     }
 
     /// The same with other options, save the mesh's name.

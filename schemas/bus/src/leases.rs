@@ -24,6 +24,7 @@ use crate::api::{self, ApiError, code};
 use crate::conditional::{ConditionalError, ConditionalMessage};
 use crate::limits::{DUPLICATE_WINDOW, LEASE_BUCKET_BYTES_MAX, LEASES_READ_AHEAD};
 use crate::messenger::Messenger;
+use crate::streams;
 
 /// Partitions of a mesh, each owned by at most one process at a time.
 #[derive(Debug)]
@@ -203,7 +204,8 @@ impl Leases {
             Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => self.create().await,
             found => found,
         };
-        let max_age = Duration::from_nanos(max_age.map_err(|error| error.to_string())?);
+        let max_age = max_age.map_err(|error| streams::explained(&error, self.replicas))?;
+        let max_age = Duration::from_nanos(max_age);
         if max_age.is_zero() {
             return Err(format!("the bucket {} has no ttl; delete it", self.bucket));
         }

@@ -106,14 +106,15 @@ async fn info(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
 }
 
 /// Sees to it that the streams of a mesh, or of a partition of it, exist. New ones are stored by
-/// `replicas` servers.
+/// `replicas` servers. The small ones come first: a lane takes most of what room there is.
 pub(crate) async fn ensure(client: &Client, own: &Lanes, replicas: u8) -> Result<(), ApiError> {
     let mesh = &own.mesh;
-    let lanes = Lane::ALL.map(|lane| (own.stream(lane), own.filter(lane), STREAM_BYTES_MAX));
+    let lanes = [Lane::Normal, Lane::Emergency];
+    let lanes = lanes.map(|lane| (own.stream(lane), own.filter(lane), STREAM_BYTES_MAX));
     let alerts = (alert_stream(mesh), alert_filter(mesh), ALERT_STREAM_BYTES_MAX);
     let dead = (dead_stream(mesh), dead_filter(mesh), DEAD_STREAM_BYTES_MAX);
     let mut is_new = false;
-    for (stream, filter, bytes_max) in lanes.into_iter().chain([alerts, dead]) {
+    for (stream, filter, bytes_max) in [dead, alerts].into_iter().chain(lanes) {
         let new = NewStream { name: &stream, filter: &filter, replicas };
         is_new |= ensure_one(client, new, bytes_max).await?;
     }
@@ -150,6 +151,12 @@ fn other_meshes(streams: &[String], mesh: &MeshName) -> String {
 /// Why streams cannot be created, for people.
 pub(crate) fn explained(error: &ApiError, replicas: u8) -> String {
     let ApiError::Refused { code, .. } = error else { return error.to_string() };
+    if is_too_little_room(error) {
+        return format!(
+            "the broker has no room for a stream: {error}; raise `max_file_store` in its \
+             configuration (without it: three quarters of the free disk), or its account's limit"
+        );
+    }
     let why = match *code {
         code::TEMPORARILY_UNAVAILABLE => {
             return format!(
@@ -158,9 +165,7 @@ pub(crate) fn explained(error: &ApiError, replicas: u8) -> String {
             );
         }
         code::NO_CLUSTER => "the broker has no cluster",
-        code::NO_SUITABLE_PEERS if !is_too_little_room(error) => {
-            "fewer servers of the cluster are connected"
-        }
+        code::NO_SUITABLE_PEERS => "fewer servers of the cluster are connected",
         _ => return error.to_string(),
     };
     format!("bus.replicas = {replicas}, but {why}: {error}; tried again until there are as many")
@@ -263,9 +268,13 @@ mod tests {
         let alone = refused(10_074, "replicas > 1 not supported in non-clustered mode");
         for (error, shrinks, part) in [
             (few, false, "bus.replicas = 3, but fewer servers of the cluster are connected"),
-            (full, true, "jetstream refused: no suitable peers for placement, insufficient"),
+            (full, true, "the broker has no room for a stream: jetstream refused: no suitable"),
             (alone, false, "bus.replicas = 3, but the broker has no cluster"),
-            (refused(10_047, "insufficient storage resources"), true, "jetstream refused: "),
+            (
+                refused(10_047, "insufficient storage"),
+                true,
+                "the broker has no room for a stream: ",
+            ),
             (refused(10_008, "JetStream system"), false, "the broker's servers have no leader: "),
             (ApiError::Leaderless, false, "no server leads the stream"),
         ] {

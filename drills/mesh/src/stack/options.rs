@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use plimsoll_schemas::ids::MeshName;
+use plimsoll_schemas::metric::Metric;
+use plimsoll_schemas::rule::file::shipped;
 
 /// The program that runs beside each node and sends it samples.
 ///
@@ -94,9 +96,72 @@ impl StackOptions {
         if self.servers > 1 { flag() } else { Vec::new() }
     }
 
+    /// The same with the shipped rules about the machine under a node disabled: this one may be
+    /// hot, or its disk nearly full. Appends tables to the aggregator's settings.
+    #[must_use]
+    pub fn without_machine_rules(mut self) -> Self {
+        for rule in shipped().thresholds {
+            if matches!(rule.metric, Metric::Node(metric) if metric.is_of_machine()) {
+                let table = format!("[[rule]]\nname = \"{}\"\nenabled = false\n", rule.name);
+                self.aggregator_settings.push_str(&table);
+            }
+        }
+        self
+    }
+
     /// The same with a workload beside each node.
     #[must_use]
     pub fn with_workload(self, workload: Workload) -> Self {
         Self { workload: Some(workload), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use plimsoll_schemas::rule::file::load;
+    use plimsoll_schemas::rule::{RuleText, Rules};
+
+    use super::*;
+
+    fn names(rules: Rules) -> BTreeSet<String> {
+        rules.thresholds.into_iter().map(|rule| rule.name.to_string()).collect()
+    }
+
+    #[test]
+    fn rules_about_the_machine_are_disabled_and_no_others() {
+        let options = StackOptions::new(Path::new("/")).without_machine_rules();
+        let settings = RuleText::new("settings", options.aggregator_settings.into()).unwrap();
+        let left = load(&[], vec![settings], 1, &mut |_| Err("no file".to_owned())).unwrap();
+        let (all, left) = (names(shipped()), names(left));
+        let disabled: Vec<&str> = all.difference(&left).map(String::as_str).collect();
+        let expected = [
+            "cgroup_cpu_throttled",
+            "cgroup_memory_critical",
+            "cgroup_memory_high",
+            "clock_unsynchronized",
+            "cpu_critical",
+            "cpu_hot",
+            "cpu_throttled",
+            "disk_full",
+            "disk_high",
+            "file_handles_high",
+            "gpu_fault",
+            "gpu_hot",
+            "gpu_lost",
+            "gpu_memory_critical",
+            "gpu_memory_errors",
+            "gpu_memory_high",
+            "gpu_throttled",
+            "inodes_full",
+            "inodes_high",
+            "memory_critical",
+            "memory_high",
+            "memory_stalled",
+            "oom_kills",
+        ];
+        assert_eq!(disabled, expected);
+        assert!(left.is_subset(&all));
     }
 }

@@ -51,7 +51,7 @@ pub(super) fn options(dir: &Path) -> Result<StackOptions> {
 impl Rig {
     /// Starts a mesh and waits until its load flows.
     pub(super) async fn start(mut drill: Drill, options: StackOptions) -> Result<Self> {
-        let mesh = Mesh::start_with(&drill, options).await?;
+        let mesh = Mesh::start_with(&drill, options.without_machine_rules()).await?;
         let expectation = Expectation::new(
             "under load",
             format!("at least {FLOW} samples of every node merged within {}", words(FLOW_WAIT)),

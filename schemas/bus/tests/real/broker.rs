@@ -21,9 +21,9 @@ pub(crate) struct Broker {
 }
 
 impl Broker {
-    /// With JetStream and nothing else.
+    /// With JetStream and nothing else. Its room is not that of a disk that may be nearly full.
     pub(crate) async fn with_streams() -> Self {
-        Self::start("jetstream: { store_dir: $STORE }").await
+        Self::start("jetstream: { store_dir: $STORE, max_file_store: 8GB }").await
     }
 
     /// Without JetStream.

@@ -122,12 +122,21 @@ async fn a_stream_recreated_between_two_cursors_differs_from_the_old() {
 }
 
 #[tokio::test]
-async fn a_broker_with_little_room_gets_smaller_streams() {
-    let settings = "jetstream: { store_dir: $STORE, max_file_store: 300MB }";
-    let broker = Broker::start(settings).await;
-    let mut talk = Talk::connected(broker.url()).await;
-    talk.publish(Lane::Normal, 1..=1).await;
-    talk.publish(Lane::Emergency, 2..=2).await;
-    let info = request(&broker.url(), "STREAM.INFO.PLIMSOLL_m_emergency", Value::Null).await;
-    assert_eq!(info["config"]["max_bytes"], json!(256 << 20));
+async fn a_broker_with_little_room_gets_smaller_streams_and_all_of_them() {
+    for (room, normal, emergency) in
+        [("256MB", 64, 64), ("300MB", 64, 64), ("1GB", 256, 256), ("2GB", 1_024, 256)]
+    {
+        let settings = format!("jetstream: {{ store_dir: $STORE, max_file_store: {room} }}");
+        let broker = Broker::start(&settings).await;
+        let mut talk = Talk::connected(broker.url()).await;
+        talk.publish(Lane::Normal, 1..=1).await;
+        talk.publish(Lane::Emergency, 2..=2).await;
+        let mut sizes = Vec::new();
+        for stream in ["normal", "emergency", "alert", "dead"] {
+            let info = format!("STREAM.INFO.PLIMSOLL_m_{stream}");
+            let info = request(&broker.url(), &info, Value::Null).await;
+            sizes.push(info["config"]["max_bytes"].as_u64().unwrap_or_default() >> 20);
+        }
+        assert_eq!(sizes, [normal, emergency, 64, 64], "{room}");
+    }
 }
