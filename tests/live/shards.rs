@@ -287,6 +287,8 @@ async fn four_shards_answer_as_one_aggregator_though_one_is_killed_under_load() 
     owned.await.unwrap_or_else(|error| panic!("{error}\n{}", spare.log()));
     let taken = partition(&spare, 0).await;
     assert_eq!(taken, fleet.owned[1]);
+    let page = pages(&spare).await.get("/metrics").await.unwrap();
+    assert!(page.contains("\nplimsoll_aggregator_standing_by 0\n"), "{page}");
     eprintln!("partition {taken} taken over {:?} after the last sample", watch.elapsed());
     let all = fleet.poll_merged(total).await;
     eprintln!("all merged {:?} after the last sample", watch.elapsed());

@@ -226,11 +226,11 @@ impl ReaderCore {
         held
     }
 
-    /// Whether it has expired a node that `was_read`, and dropped its histograms; of one that never
-    /// had a sample nothing is left.
+    /// Whether it has expired a node and dropped its histograms; `None` of one that it does not
+    /// know.
     #[must_use]
-    pub fn hides(&self, node: &NodeName, was_read: bool) -> bool {
-        self.0.node(node).map_or(was_read, |node| node.hidden)
+    pub fn hides(&self, node: &NodeName) -> Option<bool> {
+        self.0.node(node).map(|node| node.hidden)
     }
 
     /// Whether it reports a gap in a node's ledger.

@@ -20,19 +20,17 @@ pub(super) struct Fold {
     is_expired: bool,
     /// Whether it ever was: then histograms are not all there is.
     was_expired: bool,
+    /// Whether nothing was left of it once, as of a node that expires and never had a sample: then
+    /// events of a message that arrives again count again.
+    was_dropped: bool,
 }
 
 impl Fold {
     /// The empty fold of an aggregator that starts again.
     #[must_use]
     pub(super) fn restarted(&self) -> Self {
-        Self { was_expired: self.was_expired, ..Self::default() }
-    }
-
-    /// Whether a message of the node was read.
-    #[must_use]
-    pub(super) fn was_read(&self) -> bool {
-        !self.names.is_empty()
+        let Self { was_expired, was_dropped, .. } = *self;
+        Self { was_expired, was_dropped, ..Self::default() }
     }
 
     /// Whether the node ever was expired.
@@ -60,9 +58,12 @@ impl Fold {
         (self.shown, self.events) = ((held.samples, held.reported), held.events);
     }
 
-    /// An expired node has no histograms; its next message starts new ones. True when the node has
-    /// just expired.
-    pub(super) fn set_expired(&mut self, is_expired: bool) -> bool {
+    /// An expired node has no histograms; its next message starts new ones. One of which messages
+    /// were read and nothing is left (`None`) has expired, too. True when it has just expired.
+    pub(super) fn set_expired(&mut self, is_hidden: Option<bool>) -> bool {
+        let is_dropped = is_hidden.is_none() && !self.names.is_empty();
+        self.was_dropped |= is_dropped;
+        let is_expired = is_hidden.unwrap_or(is_dropped);
         let expires = is_expired && !std::mem::replace(&mut self.is_expired, is_expired);
         self.is_expired = is_expired;
         if expires {
@@ -74,7 +75,8 @@ impl Fold {
     /// The invariant that the aggregator's state breaks, if any.
     #[must_use]
     pub(super) fn broken_by(&self, held: &Held) -> Option<&'static str> {
-        let expected = (self.samples, self.shown.0, self.shown.1, self.events);
+        let events = if self.was_dropped { held.events } else { self.events };
+        let expected = (self.samples, self.shown.0, self.shown.1, events);
         if held.doubled.is_some() {
             Some("no sample is merged twice")
         } else if (held.merged, held.samples, held.reported, held.events) != expected {

@@ -195,7 +195,7 @@ impl ReaderOracle {
     /// Notifications which nodes the aggregator has expired.
     pub fn watch_expired(&mut self, k: &mut Kernel, core: &ReaderCore, nodes: &[NodeOracle]) {
         for (node, fold) in nodes.iter().zip(&mut self.folds) {
-            if fold.set_expired(core.hides(node.name(), fold.was_read())) {
+            if fold.set_expired(core.hides(node.name())) {
                 k.reach("node expired");
             }
         }
