@@ -9,7 +9,7 @@ use plimsoll_mesh::child::until;
 use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_mesh::stack::{Stack, StackOptions, Station};
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::summary::Summary;
+use plimsoll_schemas::summary::{LedgerPage, Summary};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::oracle::check_drained;
@@ -74,6 +74,18 @@ async fn poll_open(api: &Api) {
     open.await.unwrap();
 }
 
+/// Waits until every message that was lost on the way has been sent again. A node that leaves waits
+/// for a confirmation for three seconds, in which a disk beside other tests may store none.
+async fn poll_complete(stack: &Stack) {
+    let complete = until("no message is missing", WAIT, async || {
+        let page = stack.api().get("/api/v1/ledger").await.ok()?;
+        let page: LedgerPage = serde_json::from_str(&page).ok()?;
+        let mut runs = page.nodes.iter().flat_map(|node| &node.runs);
+        runs.all(|run| run.missing_seqs == 0).then_some(())
+    });
+    complete.await.unwrap_or_else(|error| panic!("{error:#}\n{}", logs(stack)));
+}
+
 async fn recovers_and_is_exact(mut stack: Stack) {
     let summary = stack.api().summary().await.unwrap();
     hooks_after(&stack, fleet_samples(&summary, "epoch_hook")).await;
@@ -84,6 +96,7 @@ async fn recovers_and_is_exact(mut stack: Stack) {
         });
         empty.await.unwrap();
     }
+    poll_complete(&stack).await;
     let drained = stack.drain().await.unwrap();
     let drained = check_drained(&drained, stack.stations());
     drained.unwrap_or_else(|error| panic!("{error:#}\n{}", logs(&stack)));
