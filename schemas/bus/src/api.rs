@@ -40,6 +40,9 @@ pub(crate) enum ApiError {
     /// messages that the others have.
     #[error("no server leads the stream")]
     Leaderless,
+    /// The broker is still creating the stream.
+    #[error("the broker is still creating the stream")]
+    Unfinished,
     /// The answer has another form.
     #[error("jetstream's answer cannot be read: {0}")]
     Unreadable(#[from] serde_json::Error),

@@ -27,6 +27,7 @@ use crate::apart::{self, StoredMessage};
 use crate::api::{ApiError, code};
 use crate::limits::REQUEST_WAIT;
 use crate::link::Link;
+use crate::streams;
 
 /// A message for a stream that may have a newer one already.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -187,6 +188,7 @@ pub(crate) async fn newest(
     stream: &str,
     subject: &str,
 ) -> Result<Option<StreamMessage>, ApiError> {
+    streams::info(client, stream).await?;
     Ok(apart::newest(client, stream, subject).await?.map(StreamMessage::from))
 }
 

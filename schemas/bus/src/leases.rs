@@ -16,7 +16,6 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use plimsoll_schemas::ids::{MeshName, Partition};
 use plimsoll_schemas::subject::{bucket_stream, bucket_subject, lease_bucket};
 use plimsoll_schemas::time::nanos;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::apart::{self, KV_OPERATION_HEADER, StoredMessage};
@@ -42,18 +41,6 @@ pub struct Leases {
     sent: u64,
     /// Number of the latest message about each owned partition.
     held: BTreeMap<Partition, u64>,
-}
-
-#[derive(Deserialize)]
-struct BucketInfo {
-    config: BucketConfig,
-}
-
-#[derive(Deserialize)]
-struct BucketConfig {
-    /// Nanoseconds; 0 for ever.
-    #[serde(default)]
-    max_age: u64,
 }
 
 impl Leases {
@@ -148,6 +135,13 @@ impl Leases {
     /// # Errors
     /// States why there is no answer.
     pub async fn owners(&self, partitions: u16) -> Result<BTreeMap<Partition, String>, String> {
+        match self.look().await {
+            Ok(_) => {}
+            Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => {
+                return Ok(BTreeMap::new());
+            }
+            Err(error) => return Err(error.to_string()),
+        }
         let found = stream::iter(Partition::first(partitions)).map(|partition| async move {
             let newest = self.newest(partition).await?;
             let owned = newest.filter(|newest| !is_free(newest));
@@ -218,10 +212,9 @@ impl Leases {
         Ok(())
     }
 
+    /// The age in nanoseconds at which a lease ends.
     async fn look(&self) -> Result<u64, ApiError> {
-        let operation = format!("STREAM.INFO.{}", self.stream);
-        let info: BucketInfo = api::call(self.messenger.client(), &operation, &Value::Null).await?;
-        Ok(info.config.max_age)
+        Ok(streams::info(self.messenger.client(), &self.stream).await?.config.max_age)
     }
 
     /// Creates the bucket as NATS defines a key-value store.
@@ -243,15 +236,13 @@ impl Leases {
             "deny_delete": true,
         });
         let operation = format!("STREAM.CREATE.{}", self.stream);
-        match api::call::<BucketInfo>(self.messenger.client(), &operation, &config).await {
-            Ok(created) => {
-                tracing::info!(bucket = self.bucket, "bucket of leases created");
-                Ok(created.config.max_age)
-            }
+        match api::call::<Value>(self.messenger.client(), &operation, &config).await {
+            Ok(_) => tracing::info!(bucket = self.bucket, "bucket of leases created"),
             // Another process was quicker.
-            Err(ApiError::Refused { code: code::STREAM_NAME_IN_USE, .. }) => self.look().await,
-            Err(error) => Err(error),
+            Err(ApiError::Refused { code: code::STREAM_NAME_IN_USE, .. }) => {}
+            Err(error) => return Err(error),
         }
+        self.look().await
     }
 }
 

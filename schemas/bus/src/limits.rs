@@ -44,6 +44,8 @@ pub const RETRY_DELAY_MIN: Duration = Duration::from_millis(25);
 pub const STREAM_BYTES_MIN: i64 = 16 * 1024 * 1024;
 /// Bytes at which the stream of notifications drops its oldest.
 pub const ALERT_STREAM_BYTES_MAX: i64 = 64 * 1024 * 1024;
+/// Requests about a stream until its broker has finished creating it, [`RETRY_DELAY_MIN`] apart.
+pub const UNFINISHED_TRIES_MAX: u32 = 40;
 /// Other meshes of a broker that the warning about a new one names.
 pub const OTHER_MESHES_NAMED: usize = 8;
 /// Bytes at which the stream of dead letters drops its oldest.

@@ -154,9 +154,13 @@ pub async fn probe(config: &BusConfig, plan: &ProbePlan) -> Result<BrokerReport,
     let client = connect(config, events).await?;
     let info = client.server_info();
     let jetstream = match api::call::<Value>(&client, "INFO", &Value::Null).await {
-        Ok(_) | Err(ApiError::Refused { .. } | ApiError::Unreadable(_) | ApiError::Leaderless) => {
-            JetStreamState::Enabled
-        }
+        Ok(_)
+        | Err(
+            ApiError::Refused { .. }
+            | ApiError::Unreadable(_)
+            | ApiError::Leaderless
+            | ApiError::Unfinished,
+        ) => JetStreamState::Enabled,
         Err(ApiError::Absent) => JetStreamState::Absent,
         Err(ApiError::Silent) => JetStreamState::Silent,
     };

@@ -5,7 +5,7 @@
 
 use crate::limits::{
     ALERT_STREAM_BYTES_MAX, DEAD_STREAM_BYTES_MAX, DUPLICATE_WINDOW, OTHER_MESHES_NAMED,
-    STREAM_AGE_MAX, STREAM_BYTES_MAX, STREAM_BYTES_MIN,
+    RETRY_DELAY_MIN, STREAM_AGE_MAX, STREAM_BYTES_MAX, STREAM_BYTES_MIN, UNFINISHED_TRIES_MAX,
 };
 use async_nats::Client;
 use plimsoll_schemas::ids::MeshName;
@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 
 use crate::api::{self, ApiError, code};
 use crate::lanes::Lanes;
+
+/// When a stream was created that its broker is still creating.
+const UNFINISHED: &str = "0001-01-01T00:00:00Z";
 
 /// State of an existing stream.
 #[derive(Debug, Deserialize)]
@@ -48,6 +51,8 @@ pub(crate) struct Limits {
     discard: String,
     max_msgs: i64,
     max_bytes: i64,
+    /// Nanoseconds; 0 for ever.
+    pub(crate) max_age: u64,
 }
 
 impl StreamInfo {
@@ -101,8 +106,18 @@ pub(crate) async fn look(client: &Client, stream: &str) -> Result<StreamInfo, Ap
     Ok(info)
 }
 
-async fn info(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
-    api::call(client, &format!("STREAM.INFO.{stream}"), &Value::Null).await
+/// The state of a stream that the broker has finished creating: until then a request for a message
+/// of it, or for a consumer, ends nats-server before 2.9.15 with a panic. DESIGN S84.
+pub(crate) async fn info(client: &Client, stream: &str) -> Result<StreamInfo, ApiError> {
+    for _ in 0..UNFINISHED_TRIES_MAX {
+        let operation = format!("STREAM.INFO.{stream}");
+        let info: StreamInfo = api::call(client, &operation, &Value::Null).await?;
+        if info.created != UNFINISHED {
+            return Ok(info);
+        }
+        tokio::time::sleep(RETRY_DELAY_MIN).await;
+    }
+    Err(ApiError::Unfinished)
 }
 
 /// Sees to it that the streams of a mesh, or of a partition of it, exist. New ones are stored by
@@ -196,7 +211,9 @@ async fn ensure_one(
         let created: Result<Value, _> =
             api::call(client, &format!("STREAM.CREATE.{stream}"), &config).await;
         match created {
+            // Another process may have begun it: then it may not be finished.
             Ok(_) => {
+                info(client, stream).await?;
                 tracing::info!(stream, bytes_max, replicas, "stream created");
                 return Ok(true);
             }
@@ -206,7 +223,11 @@ async fn ensure_one(
                 description,
             }) => {
                 tracing::warn!(stream, description, "stream left as it is");
-                return Ok(false);
+                return match info(client, stream).await {
+                    // The subjects are those of another one.
+                    Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => Ok(false),
+                    found => found.map(|_| false),
+                };
             }
             // The broker reserves the whole size, and its disk may be small.
             Err(error) if is_too_little_room(&error) && bytes_max / 4 >= STREAM_BYTES_MIN => {

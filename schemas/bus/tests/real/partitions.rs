@@ -15,6 +15,8 @@ use crate::talk::{SOON, Talk, config, message, next_message, payloads, soon, tex
 const PARTITIONS: u16 = 4;
 const TTL: Duration = Duration::from_secs(60);
 const SHORT_TTL: Duration = Duration::from_secs(1);
+const PROCESSES: usize = 8;
+const NEW_BUCKETS: usize = 100;
 
 fn mesh() -> MeshName {
     MeshName::new("m").unwrap()
@@ -220,6 +222,34 @@ async fn of_many_that_try_one_takes_it() {
         taken += u32::from(tried.await.unwrap());
     }
     assert_eq!(taken, 1);
+}
+
+/// A request for a message of a stream that it is still creating ends nats-server 2.9.10.
+#[tokio::test]
+async fn processes_that_begin_at_once_ask_for_nothing_of_a_bucket_that_is_being_created() {
+    let broker = Broker::with_streams().await;
+    let mut talks = Vec::new();
+    for _ in 0..PROCESSES {
+        talks.push(Talk::connected(broker.url()).await);
+    }
+    for round in 0..NEW_BUCKETS {
+        let mesh = MeshName::new(format!("m{round}")).unwrap();
+        let tries = talks.iter().enumerate().map(|(process, talk)| {
+            let (messenger, owner) = (talk.bus.messenger(), format!("p{process}"));
+            let mut leases = Leases::new(messenger, &mesh, owner, TTL);
+            tokio::spawn(async move {
+                if process % 2 == 0 {
+                    leases.owners(PARTITIONS).await?;
+                }
+                leases.try_take(Partition(0)).await
+            })
+        });
+        let mut taken = 0;
+        for tried in tries.collect::<Vec<_>>() {
+            taken += u32::from(tried.await.unwrap().unwrap());
+        }
+        assert_eq!(taken, 1, "round {round}");
+    }
 }
 
 #[tokio::test]
