@@ -7,8 +7,8 @@
 //! With cargo-fuzz and a nightly toolchain, ten minutes of one:
 //!
 //! ```text
-//! CARGO_PROFILE_RELEASE_LTO=off cargo +nightly fuzz run --fuzz-dir node/fuzz fuzz-dogstatsd \
-//!     node/fuzz/corpus/dogstatsd node/fuzz/seeds/dogstatsd -- -max_total_time=600
+//! CARGO_PROFILE_RELEASE_LTO=off cargo +nightly fuzz run --fuzz-dir node/fuzz --features fuzzer \
+//!     fuzz-dogstatsd node/fuzz/corpus/dogstatsd node/fuzz/seeds/dogstatsd -- -max_total_time=600
 //! ```
 
 use std::time::Duration;
