@@ -5,6 +5,9 @@
 
 #[path = "hardware/bench.rs"]
 mod bench;
+#[expect(dead_code, unreachable_pub, reason = "other tests need the other probes")]
+#[path = "../../tests/src/capability.rs"]
+mod capability;
 #[path = "hardware/gpu_faults.rs"]
 mod gpu_faults;
 #[path = "hardware/gpu_figures.rs"]

@@ -21,7 +21,7 @@ use plimsoll_schemas::wire::confirmation::{
     Confirmation, ConfirmedIncarnation, Issue, encode, encode_signed,
 };
 use plimsoll_schemas::wire::signature::ConfirmKey;
-use plimsoll_tests::capability::may_mount;
+use plimsoll_tests::capability::{mount_refusal, skip};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::oracle::check_drained;
@@ -160,8 +160,8 @@ async fn an_aggregator_without_state_confirms_only_if_it_is_configured_to() {
 
 #[tokio::test]
 async fn copies_stay_while_one_of_a_pair_keeps_no_state_and_the_others_disk_is_full() {
-    if !may_mount() {
-        return eprintln!("SKIPPED: mounting a small file system requires CAP_SYS_ADMIN");
+    if let Some(refusal) = mount_refusal() {
+        return skip(&refusal);
     }
     let dir = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mount(dir.path().join("small"));

@@ -2,7 +2,7 @@
 //! here again, independently of its verdict.
 
 use plimsoll_schemas::own_operations::OWN_LOST;
-use plimsoll_tests::capability::may_mount;
+use plimsoll_tests::capability::{mount_refusal, skip};
 use plimsoll_tests::drill::{DrillRun, MISSED, run_drill};
 use serde_json::Value;
 
@@ -100,14 +100,14 @@ async fn faults_in_a_row_without_time_to_recover_cost_no_more_than_each_alone() 
 
 #[tokio::test]
 async fn a_full_disk_under_the_spool_costs_no_sample() {
-    if may_mount() {
-        survives("disk-full", &[], 0).await;
-    } else {
+    if let Some(refusal) = mount_refusal() {
         let run = run_drill("drill-faults", &["--only", "disk-full"]).await.unwrap();
         let passed = (run.output.code, &run.report["passed"]);
         assert_eq!(passed, (MISSED, &Value::Bool(false)), "a drill without a disk proves nothing");
         assert_eq!(run.expectations("skipped").len(), 1, "{}", run.output.stderr);
-        eprintln!("SKIPPED: mounting a small file system requires CAP_SYS_ADMIN");
+        skip(&refusal);
+    } else {
+        survives("disk-full", &[], 0).await;
     }
 }
 
@@ -150,9 +150,9 @@ async fn what_a_killed_node_answered_is_merged_once_or_named() {
 
 #[tokio::test]
 async fn what_a_node_on_a_full_disk_answered_is_merged_once_or_named_too() {
-    if !may_mount() {
+    if let Some(refusal) = mount_refusal() {
         // Tried by `a_full_disk_under_the_spool_costs_no_sample`: the drill skips.
-        return eprintln!("SKIPPED: mounting a small file system requires CAP_SYS_ADMIN");
+        return skip(&refusal);
     }
     run_drill("drill-faults", &["--only", "kill-loop-full"]).await.unwrap().assert_passed();
 }

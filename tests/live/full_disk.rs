@@ -14,7 +14,7 @@ use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::alert::{AlertState, AlertsPage};
-use plimsoll_tests::capability::may_mount;
+use plimsoll_tests::capability::{mount_refusal, skip};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::process::{await_summary, fleet_samples};
@@ -87,8 +87,8 @@ async fn await_metric(api: &Api, series: &str, least: f64) -> f64 {
 
 #[tokio::test]
 async fn a_full_disk_costs_history_alone_and_it_is_written_again_when_there_is_room() {
-    if !may_mount() {
-        return eprintln!("SKIPPED: mounting a small file system requires CAP_SYS_ADMIN");
+    if let Some(refusal) = mount_refusal() {
+        return skip(&refusal);
     }
     let dir = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mount(dir.path().join("small"));
@@ -154,8 +154,8 @@ async fn spool_alert(stack: &Stack) -> Option<AlertState> {
 
 #[tokio::test]
 async fn a_spool_on_a_full_disk_fires_until_it_can_be_written_again() {
-    if !may_mount() {
-        return eprintln!("SKIPPED: mounting a small file system requires CAP_SYS_ADMIN");
+    if let Some(refusal) = mount_refusal() {
+        return skip(&refusal);
     }
     let dir = tempfile::tempdir().unwrap();
     let disk = SmallDisk::mount(dir.path().join("small"));

@@ -5,36 +5,15 @@ import subprocess
 import time
 from pathlib import Path
 
+from capability import MACHINE_MOUNTS, MACHINE_NAMESPACES
+
 WAIT = 60.0
-# What a machine has besides its files. Device nodes are those of this machine, and so is the kernel,
-# whose settings systemd would change.
-BOOT = """
-mount --bind "$0" "$0"
-mount -t proc proc "$0/proc"
-mount --bind "$0/proc/sys" "$0/proc/sys"
-mount -o remount,bind,ro "$0/proc/sys"
-mount -t sysfs sysfs "$0/sys"
-mount -o remount,bind,ro "$0/sys"
-mount -t cgroup2 none "$0/sys/fs/cgroup"
-mount -t tmpfs tmpfs "$0/run"
-mount -t tmpfs tmpfs "$0/tmp"
-mount -t tmpfs tmpfs "$0/dev"
-for device in null zero full random urandom tty; do
-    touch "$0/dev/$device"
-    mount --bind "/dev/$device" "$0/dev/$device"
-done
-ln -s /proc/self/fd "$0/dev/fd"
-ip link set lo up
+BOOT = f"""{MACHINE_MOUNTS}
 export container=test
 exec chroot "$0" /lib/systemd/systemd --system --log-target=console --show-status=0
 """
-NAMESPACES = ("--mount", "--pid", "--fork", "--uts", "--ipc", "--cgroup", "--net", "--kill-child")
 # Restrictions that need rights which not every container has.
 PROBED = ("PrivateUsers", "PrivateDevices")
-
-
-class CannotBoot(Exception):
-    """This machine does not allow another systemd."""
 
 
 def run(*command, **options):
@@ -67,7 +46,7 @@ class Machine:
         include = "--include=systemd,python3-venv"
         run("mmdebstrap", "--quiet", "--variant=minbase", include, debian(), root)
         self.log = open(self.root.parent / "boot.log", "w+b")
-        command = ["unshare", *NAMESPACES, "sh", "-ec", BOOT, root]
+        command = ["unshare", *MACHINE_NAMESPACES, "sh", "-ec", BOOT, root]
         self.process = subprocess.Popen([str(w) for w in command], stdout=self.log, stderr=self.log)
         try:
             self.first = until("the first process", self._first)
@@ -76,7 +55,7 @@ class Machine:
             self.log.seek(0)
             output = self.log.read().decode()[-500:]
             self.end()
-            raise CannotBoot(f"{error}: {output}") from error
+            raise AssertionError(f"{error}: {output}") from error
 
     def _first(self):
         number = self.process.pid

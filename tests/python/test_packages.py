@@ -11,7 +11,8 @@ import time
 import unittest
 from pathlib import Path
 
-from machine import CannotBoot, Machine, run, until
+import capability
+from machine import Machine, run, until
 
 ROOT = Path(__file__).resolve().parents[2]
 UNITS = ROOT / "deploy/systemd"
@@ -141,17 +142,17 @@ socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM).connect("/run/plimsoll/node.soc
 
 
 @unittest.skipUnless(PROGRAMS, "PLIMSOLL_PROGRAMS is not set to a folder of built programs")
-@unittest.skipUnless(os.geteuid() == 0, "another machine needs the rights of root")
 @unittest.skipIf(missing("mmdebstrap", "nsenter", "ip", "nats-server"), "a tool is missing")
 class Installed(unittest.TestCase):
     """On a machine without Rust, a compiler, or anything else of ours."""
 
+    @classmethod
+    def setUpClass(cls):
+        capability.require(capability.MACHINE)
+
     def test_packages_install_start_take_samples_from_the_wheel_survive_and_leave(self):
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                machine = Machine(Path(folder, "root"))
-            except CannotBoot as why:
-                self.skipTest(str(why))
+            machine = Machine(Path(folder, "root"))
             try:
                 self.on(machine, Path(folder))
             finally:

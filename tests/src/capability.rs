@@ -1,28 +1,55 @@
-//! What the tests may do on this machine, read from the kernel. It is not found out by trying: an
-//! attempt that fails for another reason must fail its test.
+//! What this machine allows a test. Each probe tries one thing by itself, before the test that
+//! needs it. The test's own attempt is no probe: if it fails, the test fails. `plimsoll-node`
+//! includes this file with `#[path]`.
 
-/// The bit of `CAP_SYS_ADMIN` in the capability sets of `/proc/self/status`.
-const SYS_ADMIN: u32 = 21;
+use std::fs::File;
+use std::io::{Write, stderr};
+use std::path::Path;
+use std::process::Command;
 
-/// Whether this process may mount file systems.
+/// Prints why a test is skipped, around the capture of the test harness.
+///
+/// # Panics
+/// When standard error is closed.
+pub fn skip(reason: &str) {
+    writeln!(stderr(), "SKIPPED: {reason}").expect("standard error is open");
+}
+
+/// Why a file system cannot be mounted, `None` if it can: mounts a tmpfs and unmounts it.
+///
+/// # Panics
+/// When there is no folder for temporary files, or the tmpfs stays mounted.
 #[must_use]
-pub fn may_mount() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    effective(&status).is_some_and(|set| set & (1 << SYS_ADMIN) != 0)
+pub fn mount_refusal() -> Option<String> {
+    let dir = tempfile::tempdir().expect("there is a folder for temporary files");
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(dir.path()).output();
+    let refusal = match mounted {
+        Ok(mounted) if mounted.status.success() => {
+            let unmounted = Command::new("umount").arg(dir.path()).status();
+            assert!(unmounted.is_ok_and(|status| status.success()), "a tmpfs stays mounted");
+            return None;
+        }
+        Ok(mounted) => String::from_utf8_lossy(&mounted.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+
+    // The same words for each test: without the folder, and without advice on further lines.
+    let refusal = refusal.replace(&*dir.path().to_string_lossy(), "tmpfs");
+    Some(format!("no file system can be mounted: {}", refusal.lines().next().unwrap_or_default()))
 }
 
-fn effective(status: &str) -> Option<u64> {
-    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    u64::from_str_radix(set.trim(), 16).ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn effective_capabilities_are_read_from_the_status_file() {
-        assert_eq!(effective("CapPrm:\t00ff\nCapEff:\t0000000000200000\n"), Some(1 << SYS_ADMIN));
-        assert_eq!(effective("CapPrm:\t00ff\n"), None);
+/// Why tmux has no terminal, `None` if it has: asks it for its version and opens a pseudo terminal.
+#[must_use]
+pub fn terminal_refusal() -> Option<String> {
+    if let Err(error) = Command::new("tmux").arg("-V").output() {
+        return Some(format!("tmux cannot be run: {error}"));
     }
+    let opened = File::options().read(true).write(true).open("/dev/ptmx");
+    opened.err().map(|error| format!("no pseudo terminal can be opened: {error}"))
+}
+
+/// Whether sysfs is mounted at `/sys`: looks for its folder of network interfaces.
+#[must_use]
+pub fn has_sysfs() -> bool {
+    Path::new("/sys/class/net").is_dir()
 }

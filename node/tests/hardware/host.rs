@@ -9,6 +9,7 @@ use plimsoll_node::limits::READINGS_MAX;
 use plimsoll_schemas::hardware::{SensorState, sensor};
 
 use super::bench::{Bench, TWO_GPUS, look_up};
+use super::capability::{has_sysfs, skip};
 
 fn kernel_table(path: &str) -> String {
     fs::read_to_string(path).unwrap()
@@ -37,7 +38,15 @@ fn host_readings_agree_with_the_kernel() {
     }
     assert!((0.0..=cores as f64).contains(&value("process_cpu_ratio")));
     assert!((1e6..1e9).contains(&value("process_resident_bytes")));
-    let lo = value("network_receive_bytes_total interface=lo");
+}
+
+#[test]
+fn the_bytes_of_loopback_agree_with_sysfs() {
+    if !has_sysfs() {
+        return skip("sysfs is not mounted at /sys, so no file has the bytes of an interface");
+    }
+    let sample = Bench::without_gpu().next();
+    let lo = look_up(&sample, "network_receive_bytes_total interface=lo").unwrap().unwrap();
     let now = kernel_table("/sys/class/net/lo/statistics/rx_bytes").trim().parse::<f64>().unwrap();
     assert!(lo <= now, "{lo} received, by now {now}");
 }

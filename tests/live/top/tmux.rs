@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use plimsoll_mesh::child::until;
+use plimsoll_tests::capability::{skip, terminal_refusal};
 
 const WAIT: Duration = Duration::from_secs(30);
 
@@ -16,30 +17,27 @@ pub(super) struct Tmux {
 
 impl Tmux {
     /// Runs a shell command in a window of 80 columns and 24 lines; the window stays when the
-    /// command has ended. `None` with the reason printed where tmux is not installed.
+    /// command has ended. `None` with the reason printed where there is no terminal.
     pub(super) fn run(dir: &Path, command: &str) -> Option<Self> {
+        if let Some(refusal) = terminal_refusal() {
+            skip(&refusal);
+            return None;
+        }
         let socket = dir.join("tmux").display().to_string();
         // In a file, so that no command line but the program's own names its arguments. Ctrl-C is
         // for the program.
         let script = dir.join("run.sh");
         let text = format!("trap : INT\n{command}\nexec sleep 1000\n");
         std::fs::write(&script, text).expect("the directory is there");
-        let started = Command::new("tmux")
+        let status = Command::new("tmux")
             .args(["-S", &socket, "-f", "/dev/null", "new-session", "-d", "-x", "80", "-y", "24"])
             .arg(format!("sh {}", script.display()))
             .env("TERM", "xterm-256color")
             .env("LANG", "C.UTF-8")
-            .status();
-        match started {
-            Ok(status) => {
-                assert!(status.success(), "tmux ended with {status}");
-                Some(Self { socket })
-            }
-            Err(error) => {
-                eprintln!("skipped: tmux cannot be run: {error}");
-                None
-            }
-        }
+            .status()
+            .expect("tmux was run before");
+        assert!(status.success(), "tmux ended with {status}");
+        Some(Self { socket })
     }
 
     /// The output of a tmux command.

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 import containers
+from containers import capability
 from manifests import ROOT
 
 IMAGES = {"node": "plimsoll-node", "aggregator": "plimsoll-aggregator", "cli": "plimsoll"}
@@ -125,6 +126,7 @@ class Roots(unittest.TestCase):
         return {"metadata": {"namespace": "n"}, "spec": {"template": {"spec": spec}}}
 
     def test_run_without_privileges_on_a_root_that_cannot_be_written(self):
+        capability.require(capability.NAMESPACES)
         with tempfile.TemporaryDirectory(prefix="plimsoll-run-") as folder:
             pathlib.Path(folder).chmod(0o755)
             cluster = containers.Cluster(folder, self.programs, [], [])
@@ -159,6 +161,7 @@ class Roots(unittest.TestCase):
         many minutes."""
         if shutil.which("buildah") is None:
             self.skipTest("buildah is not installed")
+        capability.require(capability.NAMESPACES)
         text = (ROOT / "deploy/container/Dockerfile").read_text()
         build, last = re.fullmatch(
             r"(.*?^FROM \S+ AS build\n.*?)(^FROM scratch .*)", text, re.S | re.M

@@ -16,7 +16,7 @@ import unittest
 
 import containers
 import yaml
-from containers import until
+from containers import capability, until
 from manifests import FOLDER, PROGRAMS, find, kubectl, pods_of, render
 from test_manifests import SECRETS
 
@@ -39,6 +39,7 @@ class Pods(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.programs = containers.programs()
+        capability.require(capability.NAMESPACES)
         cls.exits = contextlib.ExitStack()
         cls.addClassCleanup(cls.exits.close)
         folder = cls.exits.enter_context(tempfile.TemporaryDirectory(prefix="plimsoll-pods-"))

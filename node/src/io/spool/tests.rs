@@ -1,7 +1,6 @@
 //! The spool with good files, bad files, and disks that fail.
 
 use std::fs::{self, File};
-use std::io::{Write, stderr};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
@@ -20,6 +19,11 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use super::*;
 use crate::core::spool::NOTES_BYTES;
 use crate::core::spool::{HeldMessages, RunState};
+use capability::{mount_refusal, skip};
+
+#[expect(dead_code, unreachable_pub, reason = "other tests need the other probes")]
+#[path = "../../../../tests/src/capability.rs"]
+mod capability;
 
 const WAIT: Duration = Duration::from_secs(20);
 
@@ -277,14 +281,6 @@ impl SmallDisk {
     }
 }
 
-/// Whether this process has `CAP_SYS_ADMIN`. Read and not tried: a mount that fails for another
-/// reason fails its test.
-fn may_mount() -> bool {
-    let status = fs::read_to_string("/proc/self/status").unwrap();
-    let set = status.lines().find_map(|line| line.strip_prefix("CapEff:")).unwrap();
-    u64::from_str_radix(set.trim(), 16).unwrap() & (1 << 21) != 0
-}
-
 impl Drop for SmallDisk {
     fn drop(&mut self) {
         let unmounted = Command::new("umount").arg("-l").arg(self.0.path()).status();
@@ -294,10 +290,8 @@ impl Drop for SmallDisk {
 
 #[tokio::test]
 async fn a_disk_that_fills_up_leaves_no_file_and_is_used_again_once_there_is_room() {
-    if !may_mount() {
-        // Written around the capture of the harness.
-        let skipped = writeln!(stderr(), "SKIPPED: this process may not mount a small file system");
-        return skipped.expect("standard error is open");
+    if let Some(refusal) = mount_refusal() {
+        return skip(&refusal);
     }
     let disk = SmallDisk::mount();
     let dir = disk.0.path();

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::broker::Broker;
 use crate::talk::{
-    SOON, Talk, expected, extent, message, next, next_message, payloads, soon, text,
+    POLL, Talk, expected, extent, message, next, next_message, payloads, soon, text,
 };
 
 /// Sends a request to the JetStream API as an operator would.
@@ -31,7 +31,7 @@ pub(crate) async fn poll_until_kept(talk: &mut Talk, token: u64) {
                 BusEvent::Acknowledged { duplicate, .. } => break duplicate,
                 refused => assert!(matches!(refused, BusEvent::Refused { .. })),
             }
-            tokio::time::sleep(SOON / 200).await;
+            tokio::time::sleep(POLL).await;
         }
     };
     assert!(!soon(kept).await, "a new stream has no duplicates");

@@ -149,8 +149,8 @@ impl Fault {
 
 /// Returns an input error for any read from its beginning.
 const BAD_DISK: Fault = Like("/proc/self/mem");
-/// May be written to only, even by an administrator.
-const SHUT: Fault = Like("/sys/bus/cpu/uevent");
+/// May be written to only, even by an administrator. Not below `/sys`, which some containers lack.
+const SHUT: Fault = Like("/proc/sys/vm/drop_caches");
 
 const HOTTEST: &str = "sys/class/hwmon/hwmon2/temp1_input";
 const PACKAGE: &str = "temperature_celsius component=coretemp Package id 1";
@@ -234,9 +234,6 @@ const CASES: &[Case] = &[
 fn what_goes_wrong_with_one_file_costs_its_own_readings_and_no_other() {
     let right = got(&Recorded::new("server").later());
     for (path, fault, differing) in CASES {
-        if matches!(fault, Like(other) if !Path::new(other).exists()) {
-            continue;
-        }
         let mut recorded = Recorded::new("server");
         fault.strike(&recorded.path(path));
         let mut wanted = right.clone();
