@@ -12,7 +12,7 @@ use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
 use serde_json::from_str;
 
-const WAIT: Duration = Duration::from_secs(30);
+const WAIT: Duration = Duration::from_secs(60);
 /// Operations that only jobs time; a node adds its own.
 pub(crate) const JOBS: [&str; 2] = ["epoch_hook", "kernel_fetch"];
 
@@ -162,21 +162,23 @@ async fn the_past_of_nodes_is_exact_by_the_second() {
         had = await_samples(&stack, had + 60).await;
     }
     stack.end_jobs().await.unwrap();
-    // All that is recorded is sealed, stored and confirmed before the two are compared.
+    // All that is recorded is sealed, stored and confirmed before the two are compared. On a busy
+    // machine a node's intervals are late, so that a second may lack what the next one has twice.
     let equal = async || {
         let of_nodes = query(&stack, "operation=epoch_hook&node=*&last=15m&step=1s").await;
         let of_fleet = query(&stack, "operation=epoch_hook&last=1h").await;
-        (count(&of_nodes) == count(&of_fleet)).then_some(of_nodes)
+        let complete = of_nodes.points.iter().filter(|point| point.completeness > Some(0.9));
+        let is_complete = complete.count() >= 3;
+        (is_complete && count(&of_nodes) == count(&of_fleet)).then_some(of_nodes)
     };
-    let page = until("nodes and fleet agree", WAIT, equal).await.unwrap();
+    let what = "nodes and fleet agree, and three seconds are complete";
+    let page = until(what, WAIT, equal).await.unwrap();
     assert!(count(&page) >= had);
     let nodes = page.nodes.unwrap();
     assert_eq!(nodes.len(), stack.stations().len());
     assert!(nodes.iter().all(|node| node.error.is_none() && node.samples > 0), "{nodes:?}");
     assert_eq!(nodes.iter().map(|node| node.samples).sum::<u64>(), count_of(&page.points));
     assert_eq!((page.resolution.as_str(), page.step_seconds), ("1s", 1.0));
-    let complete = page.points.iter().filter(|point| point.completeness > Some(0.9)).count();
-    assert!(complete >= 3, "{complete} of {}", page.points.len());
     let begin = page.points.iter().find(|point| point.count > 0).unwrap().from_seconds;
     // One series of one node, and one that no series has.
     let name = &stack.stations()[0].name.clone();

@@ -17,8 +17,8 @@ use plimsoll_tests::rng::SeededRng;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use serde_json::json;
 
-const WAIT: Duration = Duration::from_secs(30);
-const KILLS: u64 = 10;
+const WAIT: Duration = Duration::from_secs(60);
+const KILLS: u64 = 4;
 /// Samples of one body and of one frame; far more than the node takes of itself in a life.
 const SAMPLES: u64 = 1_000;
 const OTLP: &str = "otlp_op";

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_clock::Deadline;
+use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::rule::Severity;
@@ -17,27 +17,30 @@ use plimsoll_tests::statsd::StatsdSender;
 
 /// How long the broker is away: a planned restart with a slow disk.
 const AWAY: Duration = Duration::from_secs(20);
+const END_WAIT: Duration = Duration::from_secs(60);
 /// Evaluations after it that show whether a rule fires late.
 const WATCHED_FOR: Duration = Duration::from_secs(60);
-/// A quarter of the restart: a message that waited for the broker would breach the limit of
-/// `publish`, one that waits for a busy disk does not. The jobs compute beside other tests.
+/// Half of the restart: the messages that waited for the broker would breach the limit of
+/// `publish`, those that wait for a busy disk do not. No machine is so busy that jobs breach
+/// theirs, which no restart of a broker makes slower.
 const LIMITS: &str = r#"
 [[budget]]
 name = "publish"
-limit = "5s"
+limit = "10s"
 [[budget]]
 name = "epoch_hook"
-limit = "1s"
+limit = "60s"
 [[budget]]
 name = "kernel_fetch"
-limit = "1s"
+limit = "60s"
 "#;
 
 /// Rules that page someone within this time.
 async fn poll_paged(stack: &Stack, span: Duration) -> BTreeSet<String> {
     let (deadline, mut fired) = (Deadline::within(span), BTreeSet::new());
     while !deadline.has_passed() {
-        fired.extend(paged(&stack.api().summary().await.unwrap()));
+        // A summary has what fired before it, so one that is late is made up for by the next.
+        fired.extend(stack.api().summary().await.iter().flat_map(paged));
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
     fired
@@ -84,11 +87,13 @@ async fn a_node_without_a_spool_that_is_killed_is_named_and_its_silence_measured
     let dir = tempfile::tempdir().unwrap();
     let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
     let sender = StatsdSender::unix(mesh.node.socket()).unwrap();
+    // The last report before the crash comes after the first sample.
+    let watch = Stopwatch::start();
     (0..100).for_each(|_| sender.send("epoch_hook:1|ms").unwrap());
     let merged = |summary: &Summary| fleet_samples(summary, "epoch_hook") == 100;
     await_summary(mesh.stack.api(), "all samples are merged", merged).await.unwrap();
     mesh.node.signal(Signal::SIGKILL);
-    mesh.node.end(Duration::from_secs(20)).await.unwrap();
+    mesh.node.end(END_WAIT).await.unwrap();
     let broker = mesh.stack.broker().url();
     mesh.node = MeshProcess::node(NODE, dir.path(), &broker).await.unwrap();
     let named = |summary: &Summary| {
@@ -101,7 +106,8 @@ async fn a_node_without_a_spool_that_is_killed_is_named_and_its_silence_measured
     let [crashed, living] = &page.nodes[0].runs[..] else { panic!("{page:#?}") };
     assert!(crashed.ended && !crashed.left_in_order && !living.ended, "{page:#?}");
     let unknown = Duration::from_nanos(crashed.ledger.unknown_ns);
-    assert!((Duration::from_millis(1)..Duration::from_secs(60)).contains(&unknown), "{unknown:?}");
+    let all = watch.elapsed();
+    assert!((Duration::from_millis(1)..all).contains(&unknown), "{unknown:?} of {all:?}");
     let lost: u64 = crashed.ledger.lost.values().sum();
     assert_eq!(crashed.ledger.recorded, crashed.ledger.merged + lost, "{page:#?}");
     assert_eq!((living.ledger.crashed_runs, living.ledger.unknown_ns), (0, 0));

@@ -101,6 +101,9 @@ def fills(prometheus: Prometheus, dashboard: dict) -> tuple[list[dict[str, str]]
         if variable["includeAll"]:
             values = [variable["allValue"]]
         chosen = [one | {key: value} for one in chosen for value in values]
+        if not chosen:
+            # Nothing was scraped yet: the variables after it depend on it.
+            return chosen, [f"{dashboard['uid']}: variable {key} has no values"]
     return chosen, wrong
 
 

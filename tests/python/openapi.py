@@ -32,7 +32,7 @@ STRICTER = [
 # A stream of events has no end.
 ENDLESS = "/api/v1/stream"
 EXAMPLES_MAX = 12
-WAIT_SECONDS = 130
+WAIT_SECONDS = 265
 STATUSES = "PLIMSOLL_OPENAPI_STATUSES"
 
 

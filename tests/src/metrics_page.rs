@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
 
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(60);
 
 /// One scrape.
 #[derive(Clone, Debug, PartialEq)]

@@ -15,7 +15,7 @@ use plimsoll_schemas::summary::{NodeRow, OperationRow, Summary};
 
 use crate::program::program;
 
-const START_WAIT: Duration = Duration::from_secs(20);
+const START_WAIT: Duration = Duration::from_secs(60);
 
 /// A node or an aggregator; killed when dropped.
 pub struct MeshProcess {

@@ -14,7 +14,7 @@ use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::bin_dir;
 
 /// How long a program may take to end its children after SIGTERM.
-const END_WAIT: Duration = Duration::from_secs(10);
+const END_WAIT: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
 /// What a program that has exited leaves.

@@ -9,7 +9,7 @@ use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{Child, free_port, until};
 use serde_json::Value;
 
-const START_WAIT: Duration = Duration::from_secs(30);
+const START_WAIT: Duration = Duration::from_secs(60);
 
 /// A running Prometheus; killed when dropped.
 pub struct Prometheus {

@@ -8,7 +8,7 @@ use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Messenger, Publish, Tick
 use plimsoll_schemas::ids::MeshName;
 use tokio::time::timeout;
 
-const WAIT: Duration = Duration::from_secs(20);
+const WAIT: Duration = Duration::from_secs(60);
 
 /// A connection to the broker.
 pub struct Publisher {

@@ -14,7 +14,7 @@ use crate::process::{MeshProcess, await_summary, node_row};
 /// The node's name.
 pub const NODE: &str = "fed";
 /// Longest wait for the node to deliver what it holds and exit.
-const DRAIN_WAIT: Duration = Duration::from_secs(20);
+const DRAIN_WAIT: Duration = Duration::from_secs(60);
 
 /// A broker, an aggregator and a node. All are killed when dropped.
 pub struct SingleNodeMesh {

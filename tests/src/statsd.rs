@@ -10,7 +10,7 @@ use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
 
 /// Longest wait for a node that reads continuously.
-const WAIT: Duration = Duration::from_secs(10);
+const WAIT: Duration = Duration::from_secs(60);
 
 /// A socket connected to a node.
 #[derive(Debug)]

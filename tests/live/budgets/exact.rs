@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use plimsoll_bus::{Bus, BusConfig, Listener};
+use plimsoll_bus::Listener;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::histogram::{Over, Packed};
-use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::wire::decode_packed;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::process::{MeshProcess, await_summary, fleet_samples, operation_row};
+use plimsoll_tests::publisher::Publisher;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use plimsoll_tests::statsd::{StatsdSender, await_datagrams};
 use tokio::time::timeout;
@@ -24,8 +24,7 @@ window = '5m'
 confidence = 0.95
 ";
 const PUBLISH_LIMIT_NS: u64 = 25_000_000;
-/// What is still on its way to a listener once the aggregator has merged it.
-const QUIET: Duration = Duration::from_secs(2);
+const WAIT: Duration = Duration::from_secs(60);
 
 /// A datagram of hooks: at the limit, a nanosecond over it, far over it, and far below.
 fn hooks(at: usize, just_over: usize, far_over: usize, below: usize) -> String {
@@ -45,7 +44,7 @@ async fn a_limit_reaches_a_node_which_from_then_on_counts_to_the_nanosecond() {
     // Without it the node receives no limits.
     stack.kill_aggregator();
     let broker = stack.broker().url();
-    let (_bus, listener) = listen(broker.clone());
+    let (mut publisher, listener) = listen(broker.clone()).await;
     let node = MeshProcess::node(NODE, dir.path(), &broker).await.unwrap();
     let sender = StatsdSender::unix(node.socket()).unwrap();
     sender.send(hooks(40, 30, 10, 5)).unwrap();
@@ -87,7 +86,7 @@ async fn a_limit_reaches_a_node_which_from_then_on_counts_to_the_nanosecond() {
 
     let mut mesh = SingleNodeMesh { stack, node };
     let summary = mesh.drain_node().await.unwrap();
-    let own = publishes(listener).await;
+    let own = publishes(&mut publisher, listener).await;
     let count: u64 = own.iter().map(|histogram| histogram.exact().count).sum();
     let total = operation_row(&summary, NODE, "publish").unwrap().total.count;
     assert_eq!(count, total, "some of its messages were not listened to");
@@ -105,19 +104,25 @@ async fn a_limit_reaches_a_node_which_from_then_on_counts_to_the_nanosecond() {
     mesh.stack.end().await.unwrap();
 }
 
-fn listen(url: String) -> (Bus, Listener) {
-    let mesh = MeshName::new("local").unwrap();
-    let connection_name = "listener".to_owned();
-    let config = BusConfig::new(url, connection_name, mesh);
-    let (bus, _events) = Bus::connect(config).unwrap();
-    let listener = bus.listen(format!("plimsoll.v1.local.*.{NODE}.*"));
-    (bus, listener)
+/// Receives every message of the node from now on.
+async fn listen(url: String) -> (Publisher, Listener) {
+    let mut publisher = Publisher::connect(url).await.unwrap();
+    let listener = publisher.messenger().listen(format!("plimsoll.v1.local.*.{NODE}.*"));
+    // What the broker acknowledges on the same connection comes after the subscription.
+    publisher.publish("plimsoll.v1.local.normal.listener.begin", Vec::new()).await.unwrap();
+    (publisher, listener)
 }
 
-/// The node's own publishing in each of its messages, in their order.
-async fn publishes(mut listener: Listener) -> Vec<Packed> {
+/// The own publishing of a node that has ended, in each of its messages, in their order.
+async fn publishes(publisher: &mut Publisher, mut listener: Listener) -> Vec<Packed> {
+    let end = format!("plimsoll.v1.local.normal.{NODE}.end");
+    publisher.publish(&end, Vec::new()).await.unwrap();
     let mut found = Vec::new();
-    while let Ok(Some(got)) = timeout(QUIET, listener.next()).await {
+    loop {
+        let got = timeout(WAIT, listener.next()).await.expect("the end comes").unwrap();
+        if got.subject == end {
+            return found;
+        }
         let subject: SnapshotSubject = got.subject.parse().unwrap();
         let body = decode_packed(&subject, &got.payload).unwrap().body;
         let Some(latency) = body.into_parts().latency else { continue };
@@ -126,5 +131,4 @@ async fn publishes(mut listener: Listener) -> Vec<Packed> {
         };
         found.extend(latency.histograms.into_iter().filter_map(of_publish));
     }
-    found
 }

@@ -11,7 +11,7 @@ use plimsoll_tests::rng::SeededRng;
 use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 use serde_json::json;
 
-const WAIT: Duration = Duration::from_secs(30);
+const WAIT: Duration = Duration::from_secs(60);
 const OPERATION: &str = "rust_op";
 const VALUES: usize = 30_000;
 
@@ -53,15 +53,23 @@ async fn a_node_that_is_replaced_while_a_job_records_costs_no_sample_and_doubles
     let mut job = program("rust-client-job").unwrap();
     job.env("PLIMSOLL_ENABLE", "1");
     job.env("PLIMSOLL_STREAM", mesh.node.stream());
-    let task = json!({ "operation": OPERATION, "values_ns": values, "spread_ms": 4_000 });
+    // The second third begins after the node has ended, the last one when the next node runs.
+    let [ended, replaced] = ["ended", "replaced"].map(|name| dir.path().join(name));
+    let task = json!({
+        "operation": OPERATION, "values_ns": values, "spread_ms": 4_000,
+        "go_on": [ended, replaced],
+    });
     let job = RunningProgram::start_with_input(job, &task.to_string()).unwrap();
     let begun = |summary: &Summary| fleet_samples(summary, OPERATION) > VALUES as u64 / 8;
     await_summary(mesh.stack.api(), "the job has begun", begun).await.unwrap();
     let first = mesh.drain_node().await.unwrap();
     let before = fleet_samples(&first, OPERATION);
-    assert!(before < VALUES as u64, "the job was over before its node was");
+    assert!(before <= VALUES as u64 / 3, "the job has not waited for the end of its node");
+
+    std::fs::write(ended, "").unwrap();
     let broker = mesh.stack.broker().url();
     mesh.node = MeshProcess::node(NODE, dir.path(), &broker).await.unwrap();
+    std::fs::write(replaced, "").unwrap();
     let outcome = job.end(WAIT).await.unwrap();
     assert_eq!(outcome.code, Some(0), "{}", outcome.stderr);
     let all = |summary: &Summary| fleet_samples(summary, OPERATION) >= VALUES as u64;

@@ -2,7 +2,6 @@
 //! reason, and nothing of it is merged.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -25,14 +24,11 @@ use plimsoll_tests::process::{await_summary, node_row};
 use plimsoll_tests::publisher::Publisher;
 use plimsoll_tests::rng::SeededRng;
 use serde_json::from_str;
-use tokio::time::sleep;
 
 use super::forgery::{header_of_now, message};
 use crate::history::{await_samples, query};
 
-const WAIT: Duration = Duration::from_secs(30);
-/// Past the time of the first of two attempts, and within that of the second.
-const LATE: Duration = Duration::from_millis(2_500);
+const WAIT: Duration = Duration::from_secs(60);
 const COUNTS: &str = "plimsoll_aggregator_history_requests_total";
 
 /// Each node's name is what it does; with the reason that a query of latencies, and one of
@@ -109,10 +105,11 @@ fn lie(node: &str, request: &HistoryRequest) -> Option<(String, Vec<u8>)> {
     Some((node.to_owned(), response.encode()))
 }
 
-/// Answers for all liars, until it is aborted.
+/// Answers for all liars, until it is aborted. `late` answers a request when it receives the next
+/// one: the first of two attempts is over then, and the second waits.
 async fn serve(messenger: Messenger, mut requests: Listener) {
     let mesh = MeshName::new("local").unwrap();
-    let messenger = Arc::new(messenger);
+    let mut late = None;
     while let Some(received) = requests.next().await {
         let node = received.subject.rsplit('.').next().unwrap().to_owned();
         let request = HistoryRequest::decode(&received.payload).unwrap();
@@ -120,17 +117,11 @@ async fn serve(messenger: Messenger, mut requests: Listener) {
         let subject = answer_subject(&mesh, &NodeName::new(name).unwrap(), &request.asker);
         let (headers, payload) = (Vec::new(), Bytes::from(payload));
         let outgoing = UnacknowledgedMessage { subject, headers, payload };
-        if node == "late" {
-            tokio::spawn(publish_past_the_deadline(Arc::clone(&messenger), outgoing));
-        } else {
+        let outgoing = if node == "late" { late.replace(outgoing) } else { Some(outgoing) };
+        if let Some(outgoing) = outgoing {
             messenger.publish(outgoing).unwrap();
         }
     }
-}
-
-async fn publish_past_the_deadline(messenger: Arc<Messenger>, outgoing: UnacknowledgedMessage) {
-    sleep(LATE).await;
-    messenger.publish(outgoing).unwrap();
 }
 
 /// Publishes a message of each liar, so that the aggregator knows it.

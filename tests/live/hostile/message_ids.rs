@@ -1,6 +1,7 @@
 //! A client that publishes under the ids of messages that a node will send, so that the broker
 //! would keep its messages in the place of the node's.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ const SUBJECT: &str = "plimsoll.v1.local.normal.attacker.interval";
 const NODE: &str = "node-1";
 /// How many messages ahead of the node the attacker is: a minute's.
 const AHEAD: u64 = 60;
+/// How many of these are awaited.
+const AWAITED: u64 = 5;
 
 /// Incarnation and number of the node's newest message in the stream.
 pub(crate) fn newest(admin: &mut JetStreamAdmin) -> (Incarnation, Seq) {
@@ -33,6 +36,27 @@ pub(crate) fn newest(admin: &mut JetStreamAdmin) -> (Incarnation, Seq) {
     let mut numbers = id.split('-').map(str::parse::<u64>);
     let mut next = || numbers.next().unwrap().unwrap();
     (Incarnation(next()), Seq(next()))
+}
+
+/// What stands before the secret in the id under which a message of the node was stored first, by
+/// its number: nothing in the id that it has at first, `t1` after that one was found to be taken,
+/// `r1` in that of a copy that an aggregator had missed.
+fn tags(url: &str) -> BTreeMap<u64, String> {
+    let mut admin = JetStreamAdmin::connect(url).unwrap();
+    let own = format!("{NODE}-");
+    let mut tags = BTreeMap::new();
+    for stream in [STREAM, "PLIMSOLL_local_emergency"] {
+        let messages = admin.messages(stream).unwrap().into_iter();
+        for message in messages.filter(|message| message.subject != SUBJECT) {
+            let id = message.headers.get("Nats-Msg-Id").and_then(|id| id.strip_prefix(&own));
+            let Some(id) = id else { continue };
+            let mut parts = id.split('-').skip(1);
+            let number = parts.next().unwrap().parse().unwrap();
+            let tag = parts.next().filter(|part| part.starts_with(['t', 'r']));
+            tags.entry(number).or_insert(tag.unwrap_or_default().to_owned());
+        }
+    }
+    tags
 }
 
 /// The nonce of the first message in the node's spool.
@@ -48,8 +72,9 @@ fn nonce(spool: &Path) -> Option<MessageNonce> {
     found.next()
 }
 
-/// Publishes under the ids of the messages that the node will send next.
-async fn take_ids(stack: &mut Stack, nonce: MessageNonce) {
+/// Publishes under the ids of the messages that the node will send next; returns the number of the
+/// one before them.
+async fn take_ids(stack: &mut Stack, nonce: MessageNonce) -> u64 {
     let url = stack.broker().url();
     let (incarnation, seq) = newest(&mut JetStreamAdmin::connect(&url).unwrap());
     let mut attacker = Publisher::connect(url).await.unwrap();
@@ -57,6 +82,7 @@ async fn take_ids(stack: &mut Stack, nonce: MessageNonce) {
         let id = message_id(NODE, (incarnation, Seq(number)), IdOf::Message(0), nonce);
         attacker.publish_as(SUBJECT, id, b"forged".to_vec()).await.unwrap();
     }
+    seq.0
 }
 
 async fn started(dir: &Path) -> Stack {
@@ -88,11 +114,19 @@ async fn ends_well(mut stack: Stack) {
 async fn ids_that_a_neighbour_can_compute_are_no_nodes_ids() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = started(dir.path()).await;
-    take_ids(&mut stack, MessageNonce::default()).await;
+    let before = take_ids(&mut stack, MessageNonce::default()).await;
     let had = fleet_samples(&stack.api().summary().await.unwrap(), "epoch_hook");
     hooks_after(&stack, had).await;
-    // Each was stored when it was first sent.
-    assert_eq!(value(&stack, "plimsoll_agent_messages_total{outcome=\"resent\"}").await, 0.0);
+
+    // Each was stored under the id that it has at first.
+    let url = stack.broker().url();
+    let next = before + 1..=before + AWAITED;
+    let stored = until("the next messages are stored", WAIT, async || {
+        let tags = tags(&url);
+        next.clone().all(|number| tags.contains_key(&number)).then_some(tags)
+    });
+    let tags = stored.await.unwrap();
+    assert!(next.clone().all(|number| tags[&number].is_empty()), "after {before}: {tags:?}");
     assert_eq!(value(&stack, "plimsoll_agent_taken_message_ids_total").await, 0.0);
     ends_well(stack).await;
 }
@@ -103,7 +137,7 @@ async fn an_id_that_is_taken_is_counted_and_named() {
     let mut stack = started(dir.path()).await;
     let spool = dir.path().join("spools").join(NODE);
     let stolen = until("the spool holds a message", WAIT, async || nonce(&spool)).await.unwrap();
-    take_ids(&mut stack, stolen).await;
+    let before = take_ids(&mut stack, stolen).await;
     let had = fleet_samples(&stack.api().summary().await.unwrap(), "epoch_hook");
     hooks_after(&stack, had).await;
     let fires = until("the alert fires", WAIT, async || {
@@ -121,8 +155,15 @@ async fn an_id_that_is_taken_is_counted_and_named() {
     assert!(taken > 0.0);
     let series = format!("plimsoll_node_taken_message_ids_total{{node=\"{NODE}\"}}");
     assert!(stack.api().metric(&series).await.unwrap().is_some_and(|count| count > 0.0));
+
     // Sent again at once, and not once an aggregator had missed it.
-    assert_eq!(value(&stack, "plimsoll_agent_messages_total{outcome=\"resent\"}").await, 0.0);
+    let url = stack.broker().url();
+    let again = until("a message is stored under another id", WAIT, async || {
+        let mut of_taken = tags(&url).into_iter().filter(|(number, _)| *number > before);
+        of_taken.find(|(_, tag)| !tag.is_empty())
+    });
+    let (number, tag) = again.await.unwrap();
+    assert_eq!(tag, "t1", "message {number}");
     let log = stack.stations()[0].node_log();
     assert!(log.contains("someone else used the id"), "{log}");
     ends_well(stack).await;

@@ -19,11 +19,11 @@ use plimsoll_mesh::child::free_port;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::program::run;
-use plimsoll_tests::prometheus::Prometheus;
 use plimsoll_tests::publisher::Publisher;
 use plimsoll_tests::statsd::StatsdSender;
 use plimsoll_tests::webhook::WebhookReceiver;
 
+use super::scraped;
 use crate::clients::python;
 use crate::scrape::App;
 
@@ -35,13 +35,13 @@ const MACHINES: [(&str, &str); 2] = [
 const CHECK_WAIT: Duration = Duration::from_secs(150);
 
 /// What the mesh has around it.
-pub(super) struct Surroundings {
+struct Surroundings {
     app: App,
     _receiver: WebhookReceiver,
 }
 
 /// Options of the mesh, and what is around it.
-pub(super) async fn surrounded(dir: &Path) -> (Surroundings, StackOptions) {
+async fn surrounded(dir: &Path) -> (Surroundings, StackOptions) {
     let port = free_port().unwrap();
     let app = App::start(port);
     let receiver = WebhookReceiver::accepting().await.unwrap();
@@ -86,12 +86,13 @@ async fn go_wrong(stack: &mut Stack, surroundings: &mut Surroundings) {
 }
 
 /// Every query of every panel has a result, and every exported family is shown or left out.
-pub(super) async fn every_panel_has_something_to_show(
-    stack: &mut Stack,
-    prometheus: &Prometheus,
-    mut surroundings: Surroundings,
-) {
-    go_wrong(stack, &mut surroundings).await;
+#[tokio::test]
+async fn every_panel_of_the_dashboards_has_something_to_show() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut surroundings, options) = surrounded(dir.path()).await;
+    let (mut stack, prometheus) = scraped(options).await;
+    go_wrong(&mut stack, &mut surroundings).await;
+
     let mut command = python("python/grafana.py");
     command.args(["--wait", "60", prometheus.url()]);
     for (api, path) in [
@@ -103,4 +104,5 @@ pub(super) async fn every_panel_has_something_to_show(
     }
     let checked = run(command, CHECK_WAIT).await.unwrap();
     assert_eq!((checked.code, checked.stderr.as_str()), (Some(0), ""));
+    stack.end().await.unwrap();
 }

@@ -19,7 +19,7 @@ const NODE_END_WAIT: Duration = Duration::from_secs(20);
 const LEFT_WAIT: Duration = Duration::from_secs(20);
 /// Time for messages that a broker lost and that were sent again at the end. Ledgers that stay open
 /// for good cost tests this time.
-const SETTLE_WAIT: Duration = Duration::from_secs(3);
+const SETTLE_WAIT: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(20);
 
 /// One node and the workload beside it.

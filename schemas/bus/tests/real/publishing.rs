@@ -8,7 +8,7 @@ use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::subject::Lane;
 
 use crate::broker::Broker;
-use crate::talk::{Talk, config, expected, extent, message, next, payloads, soon};
+use crate::talk::{SOON, Talk, config, expected, extent, message, next, payloads, soon};
 
 #[tokio::test]
 async fn a_broker_that_appears_later_is_connected_to_and_takes_messages() {
@@ -17,12 +17,17 @@ async fn a_broker_that_appears_later_is_connected_to_and_takes_messages() {
     let mut talk = Talk::begin(config(broker.url()));
     let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     let waited = Stopwatch::start();
-    for token in 1..=3 {
-        let outcome = talk.outcome(message(Lane::Normal, token)).await;
-        assert_eq!(outcome, BusEvent::Refused { ticket: Ticket(token), reason: Refusal::HandOver });
-    }
-    let waited = waited.elapsed();
-    assert!(waited >= HAND_OVER_WAIT && waited < HAND_OVER_WAIT * 2, "{waited:?}");
+    // One wait for each of them would take twice as long as `soon` permits.
+    let many = 2 * SOON.as_secs() / HAND_OVER_WAIT.as_secs();
+    let refused = async {
+        for token in 1..=many {
+            let reason = Refusal::HandOver;
+            let outcome = talk.outcome(message(Lane::Normal, token)).await;
+            assert_eq!(outcome, BusEvent::Refused { ticket: Ticket(token), reason });
+        }
+    };
+    soon(refused).await;
+    assert!(waited.elapsed() >= HAND_OVER_WAIT);
 
     broker.restart();
     let connected = talk.until_connected().await;
@@ -110,11 +115,13 @@ async fn without_streams_the_echo_acknowledges_and_the_lane_is_live() {
 #[tokio::test]
 async fn probes_measure_the_way_to_the_broker_and_back() {
     let broker = Broker::with_streams().await;
+    let watch = Stopwatch::start();
     let mut talk = Talk::connected(broker.url()).await;
     for _ in 0..2 {
         let received = talk.until(|event| matches!(event, BusEvent::RoundTrip(_))).await;
+        let all = watch.elapsed();
         assert!(matches!(received, BusEvent::RoundTrip(took)
-            if took > Duration::ZERO && took < Duration::from_secs(1)));
+            if took > Duration::ZERO && took <= all));
     }
 }
 

@@ -3,9 +3,9 @@
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
-use plimsoll_bus::limits::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX};
+use plimsoll_bus::limits::{CURSOR_EVENTS_MAX, PULL_MESSAGES_MAX, STALL_AFTER};
 use plimsoll_bus::{BusEvent, CursorEvent, Ticket, UnacknowledgedMessage};
-use plimsoll_clock::Clock;
+use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::wire::SENT_HEADER;
 
@@ -121,17 +121,23 @@ async fn a_backlog_costs_one_request_for_each_batch() {
     let mut requests = talk.bus.listen("$JS.API.CONSUMER.MSG.NEXT.>".to_owned());
     let count = 3 * PULL_MESSAGES_MAX as u64;
     talk.publish(Lane::Normal, 1..=count).await;
+
+    let watch = Stopwatch::start();
     let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     let tokens = usize::try_from(count).unwrap();
     assert_eq!(payloads(&mut cursor, tokens).await, expected(1..=count));
     let subject = "$JS.API.CONSUMER.MSG.NEXT.none".to_owned();
     let end = UnacknowledgedMessage { subject, headers: Vec::new(), payload: "the end".into() };
     talk.bus.publish_unacknowledged(end).unwrap();
-    let mut received = 0;
+    let mut received = 0_u64;
     while soon(requests.next()).await.unwrap().payload != "the end" {
         received += 1;
     }
-    assert_eq!(received, 3 + 1, "the last one waits for more");
+
+    // The last one waits for more, and may come after the end. A broker that a busy machine keeps
+    // silent for so long interrupts a batch, and each time costs one request more.
+    let silences = watch.elapsed().as_secs() / STALL_AFTER.as_secs();
+    assert!((3..=3 + 1 + silences).contains(&received), "{received}, {silences}");
 }
 
 #[tokio::test]

@@ -10,8 +10,10 @@ use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::Lane;
 use tokio::time::timeout;
 
-/// Longest wait for anything that should happen at once; generous, for busy machines.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
+/// Longest wait for anything that should happen at once; only a hang reaches it.
+pub(crate) const SOON: Duration = Duration::from_secs(60);
+/// Pause between two looks.
+pub(crate) const POLL: Duration = Duration::from_millis(50);
 
 pub(crate) fn config(url: String) -> BusConfig {
     BusConfig::new(url, "test".to_owned(), MeshName::new("m").unwrap())
