@@ -83,8 +83,8 @@ class Feed(threading.Thread):
                     self.mesh.send(node, f"{LONG}:3|ms", "checkpoint:90|ms")
 
 
-class PageTest(unittest.TestCase):
-    """One mesh and one browser for all tests; each test has a context of its own."""
+class OnMesh(unittest.TestCase):
+    """One mesh and one browser for all tests of a class; each test has a context of its own."""
 
     @classmethod
     def setUpClass(cls):
@@ -98,27 +98,12 @@ class PageTest(unittest.TestCase):
         cls.feed.start()
         cls.cleanup.callback(cls.feed.join)
         cls.cleanup.callback(cls.feed.ended.set)
-        cls.run_of("train-v41", 35)
-        cls.run_of("train-v42", 25)
-        until("node-2's alert fires", 60, lambda: cls.alert("epoch_hook", "node-2"))
         playwright = cls.cleanup.enter_context(sync_playwright())
         chromium = shutil.which("chromium") or shutil.which("chromium-browser")
         cls.browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
         )
         cls.cleanup.callback(cls.browser.close)
-
-    @classmethod
-    def run_of(cls, name, seconds):
-        """A run that lasts for some seconds."""
-        cls.feed.run_name = name
-        headers = {"Authorization": f"Bearer {TOKEN}"}
-        body = {"name": name, "by": "ann"}
-        assert cls.mesh.request("/api/v1/runs", "POST", body, headers)[0] == 201
-        end = time.monotonic() + seconds
-        until(f"{name} ends", seconds + 5, lambda: time.monotonic() > end)
-        stop = f"/api/v1/runs/{name}/stop"
-        assert cls.mesh.request(stop, "POST", {"exit_code": 0}, headers)[0] == 200
 
     @classmethod
     def alert(cls, rule, node):
@@ -150,6 +135,75 @@ class PageTest(unittest.TestCase):
     def shot(self, page, name):
         if SHOTS:
             page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+
+
+class Glance(OnMesh):
+    """What the gate looks at. `AllViews` has the rest, and takes minutes."""
+
+    def test_first_views_are_live_accessible_and_agree_with_the_api(self):
+        until("node-2's alert fires", 60, lambda: self.alert("epoch_hook", "node-2"))
+        # The policy of the page would not let axe-core in.
+        page = self.open("?", ".card", bypass_csp=True)
+        merged = page.locator(".fleet a", has_text="samples merged").locator("data").first
+        first = int(merged.get_attribute("value"))
+        until("more samples", 20, lambda: int(merged.get_attribute("value")) > first + 20)
+
+        if AXE.exists():
+            page.add_script_tag(path=AXE)
+            found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+            self.assertEqual([of["id"] for of in found["violations"]], [])
+        page.goto(self.mesh.url + "/" + VIEWS["alert"])
+        expect(page.locator("h1")).to_contain_text("epoch_hook")
+        page.goto(self.mesh.url + "/?view=nodes")
+        expect(page.get_by_role("link", name="node-2", exact=True).first).to_be_visible()
+        self.assertEqual(self.wrong, [])
+
+    def test_names_from_outside_are_text(self):
+        page = self.open(f"?view=node&node={HOSTILE}", "h1, .problem")
+        self.assertEqual(page.locator("main img, main script").count(), 0)
+        page.goto(f"{self.mesh.url}/?view=latency&operation={LONG}&last=5m")
+        expect(page.locator("h1")).to_have_text(f"Latency of {LONG}")
+        errors = [line for line in self.wrong if not line.startswith("Failed to load resource")]
+        self.assertEqual(errors, [])
+
+    def test_figures_of_the_past_equal_those_of_the_api(self):
+        # A slot of ten seconds has ended, and its last samples have arrived.
+        begin = int(time.time()) // 10 * 10
+        until("a slot ends", 30, lambda: time.time() > begin + 10 + SETTLE_SECONDS)
+        query = f"operation=epoch_hook&from={begin}&to={begin + 10}&step=10s&quantiles=0.5,0.9,0.99"
+        [point] = self.mesh.get(f"/api/v1/query?{query}")["points"]
+        link = f"?view=latency&operation=epoch_hook&from={begin * 1000}&to={(begin + 10) * 1000}"
+        page = self.open(link, ".readout")
+        page.get_by_text("Table", exact=True).click()
+        row = page.locator(".figures tbody tr").first
+        shown = [float(cell.get_attribute("value")) for cell in row.locator("data").all()]
+        wanted = [point["count"], *(of["value"] for of in point["quantiles"]), point["max"]]
+        self.assertEqual(shown, wanted)
+        self.assertGreater(point["count"], 0)
+        self.assertEqual(self.wrong, [])
+
+
+class AllViews(OnMesh):
+    """Every view after two named runs."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.run_of("train-v41", 35)
+        cls.run_of("train-v42", 25)
+        until("node-2's alert fires", 60, lambda: cls.alert("epoch_hook", "node-2"))
+
+    @classmethod
+    def run_of(cls, name, seconds):
+        """A run that lasts for some seconds."""
+        cls.feed.run_name = name
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        body = {"name": name, "by": "ann"}
+        assert cls.mesh.request("/api/v1/runs", "POST", body, headers)[0] == 201
+        end = time.monotonic() + seconds
+        until(f"{name} ends", seconds + 5, lambda: time.monotonic() > end)
+        stop = f"/api/v1/runs/{name}/stop"
+        assert cls.mesh.request(stop, "POST", {"exit_code": 0}, headers)[0] == 200
 
     def test_every_view_is_shown_and_axe_finds_nothing(self):
         for scheme in ("light", "dark"):
