@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-SEEDS = 120
+SEEDS = 80
 
 
 def main(programs: str) -> int:
