@@ -86,7 +86,8 @@ STEPS = (
     ),
     Step(
         "build", Level.GATE, "compute",
-        (("cargo", "build", "--workspace", "--bins", "--tests", "--locked"), (*NEXTEST, "list")),
+        (("cargo", "build", "--workspace", "--bins", "--tests", "--locked", "--timings"),
+         (*NEXTEST, "list")),
         "everything compiles; one build serves all tests, the mesh and the simulation",
     ),
     Step(
@@ -147,7 +148,7 @@ STEPS = (
     Step(
         "Python client", Level.GATE, "python", (pytest("client.xml", f"{CLIENT}/tests"),),
         "the Python client, also against a real node", after=("build",), junit="client.xml",
-        env={"PYTHONPATH": CLIENT, "PLIMSOLL_PROGRAMS": "{programs}"},
+        env={"PYTHONPATH": CLIENT, "PLIMSOLL_NODE": "{programs}/plimsoll-node"},
     ),
     Step(
         "page build", Level.GATE, "files", (("sh", "tests/gate/page_build"),),

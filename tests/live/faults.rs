@@ -2,7 +2,7 @@
 //! here again, independently of its verdict.
 
 use plimsoll_schemas::own_operations::OWN_LOST;
-use plimsoll_tests::capability::{mount_refusal, skip};
+use plimsoll_tests::capability::{mount_refusal, semaphore_refusal, skip};
 use plimsoll_tests::drill::{DrillRun, MISSED, run_drill};
 use serde_json::Value;
 
@@ -159,6 +159,9 @@ async fn what_a_node_on_a_full_disk_answered_is_merged_once_or_named_too() {
 
 #[tokio::test]
 async fn pools_of_short_workers_lose_no_more_than_their_last_moments() {
+    if let Some(refusal) = semaphore_refusal() {
+        return skip(&refusal);
+    }
     run_drill("drill-faults", &["--only", "short-workers"]).await.unwrap().assert_passed();
 }
 

@@ -117,6 +117,7 @@ class Packages(unittest.TestCase):
         self.assertIn("/etc/plimsoll/node.toml\n", run("rpm", "-qp", "--configfiles", package))
         for part in ("systemd-sysusers plimsoll-node.conf", "disable --now plimsoll-node.service"):
             self.assertIn(part, run("rpm", "-qp", "--scripts", package))
+        capability.require(capability.OTHER_USERS)
         root = Path(self.folder.name, "rpm-root")
         install = ["rpm", "--install", "--root", root, "--nodeps", "--noscripts", package]
         run(*install)

@@ -48,6 +48,14 @@ pub fn terminal_refusal() -> Option<String> {
     opened.err().map(|error| format!("no pseudo terminal can be opened: {error}"))
 }
 
+/// Why processes cannot share semaphores, as a pool of Python's multiprocessing does, `None` if they
+/// can: makes a file where the C library keeps them.
+#[must_use]
+pub fn semaphore_refusal() -> Option<String> {
+    let error = tempfile::tempfile_in("/dev/shm").err()?;
+    Some(format!("processes cannot share semaphores in /dev/shm: {}", error.kind()))
+}
+
 /// Whether sysfs is mounted at `/sys`: looks for its folder of network interfaces.
 #[must_use]
 pub fn has_sysfs() -> bool {

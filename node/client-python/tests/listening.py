@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import time
+import unittest
 from collections import defaultdict
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -203,6 +204,16 @@ def environment(address, **more):
 def run(script, address, reader=None, code=0, **more):
     """Runs a script to its end in a new interpreter, `reader` reading on; what it printed."""
     return run_command(["-c", script], address, reader, code, **more)
+
+
+def require_semaphores():
+    """Skips the test where processes cannot share semaphores, as a pool does: another interpreter makes
+    one."""
+    script = "import multiprocessing; multiprocessing.get_context('fork').Lock()"
+    tried = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    if tried.returncode != 0:
+        error = tried.stderr.strip().splitlines()[-1]
+        raise unittest.SkipTest(f"processes cannot share semaphores: {error}")
 
 
 def run_command(arguments, address, reader=None, code=0, **more):

@@ -7,7 +7,7 @@ import unittest
 
 import plimsoll
 
-from .listening import DEADLINE_S, enter, run, run_command, unix_socket
+from .listening import DEADLINE_S, enter, require_semaphores, run, run_command, unix_socket
 from .recording import Recording
 
 START = """
@@ -319,6 +319,7 @@ if __name__ == "__main__":
 """
 
     def test_workers_state_their_end_unless_they_fail_or_are_killed(self):
+        require_semaphores()
         for method in ["fork", "spawn", "forkserver"]:
             with self.subTest(method), unix_socket() as listening:
                 # Spawned workers import the program, so it must be a file.

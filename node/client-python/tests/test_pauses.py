@@ -7,7 +7,7 @@ import unittest
 from plimsoll.registry import Registry
 from plimsoll.wakeup import Wakeup
 
-from .listening import PACKAGE, enter, run, run_command, unix_socket
+from .listening import PACKAGE, enter, require_semaphores, run, run_command, unix_socket
 
 START = """
 import random, signal, threading, time
@@ -220,6 +220,7 @@ class Killed(unittest.TestCase):
         return json.loads(run_command([path, "--json", *arguments], ""))["rows"]
 
     def test_a_pool_that_rests_before_its_end_has_lost_nothing(self):
+        require_semaphores()
         # Half a second between flushes would put none into the rest.
         given = ["--workers", "4", "--calls", "55", "--rest-s", "0.35"]
         for row in self.rows("--ending", "rest", *given):
@@ -227,6 +228,7 @@ class Killed(unittest.TestCase):
                 self.assertEqual((row["recorded"], row["missing"]), (4 * 55, 0))
 
     def test_an_end_by_itself_loses_nothing(self):
+        require_semaphores()
         for ending in ["closed", "exception"]:
             [row] = self.rows("--ending", ending, "--start", "fork", "--workers", "4")
             with self.subTest(ending):

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import unittest
 
-from .listening import enter, environment, run, run_command, unix_socket
+from .listening import enter, environment, require_semaphores, run, run_command, unix_socket
 
 START = """
 import atexit, gc, multiprocessing, os, signal, sys, threading, time
@@ -252,6 +252,7 @@ while not plimsoll.flush():
         self.assertEqual(len(self.listening.clients), 21)
 
     def test_workers_of_multiprocessing_lose_nothing_at_their_end(self):
+        require_semaphores()
         for method in ["fork", "spawn", "forkserver"]:
             with self.subTest(method), unix_socket() as listening:
                 # Spawned workers import the program, so it must be a file.

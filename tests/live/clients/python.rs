@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use plimsoll_schemas::summary::{BudgetRow, Summary, Verdict};
+use plimsoll_tests::capability::{semaphore_refusal, skip};
 use plimsoll_tests::metrics_page::await_value;
 use plimsoll_tests::oracle::RawSamples;
 use plimsoll_tests::process::{await_summary, fleet_samples, node_row, operation_row};
@@ -192,6 +193,9 @@ async fn our_python_package_loses_nothing_over_fork_thread_and_exit() {
 
 #[tokio::test]
 async fn workers_that_rest_before_they_are_killed_lose_nothing() {
+    if let Some(refusal) = semaphore_refusal() {
+        return skip(&refusal);
+    }
     let dir = tempfile::tempdir().unwrap();
     let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
     let mut recorded = 0;

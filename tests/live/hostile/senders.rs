@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use plimsoll_mesh::child::{log_field, until};
 use plimsoll_mesh::stack::{Stack, StackOptions};
-use plimsoll_schemas::alert::AlertsPage;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Operation, Seq, Series};
 use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, OWN_OPERATIONS, PUBLISH};
@@ -139,11 +138,6 @@ async fn jobs_cannot_send_samples_as_the_meshs_own_by_any_way() {
         let greatest = row.map_or(0, |row| row.total.max_ns);
         assert!(greatest < FORGED_MS * 500_000, "{operation}: {greatest} ns");
     }
-    let page = stack.api().get("/api/v1/alerts").await.unwrap();
-    let page: AlertsPage = from_str(&page).unwrap();
-    let is_own = |operation: &Operation| OWN_OPERATIONS.contains(&operation.as_str());
-    let of_own: Vec<_> = page.alerts.iter().filter(|row| is_own(&row.key.operation)).collect();
-    assert!(of_own.is_empty(), "{of_own:?}");
     let drained = stack.drain().await.unwrap();
     assert!(drained.nodes[0].ledger.is_settled(), "{:?}", drained.nodes[0].ledger);
 }

@@ -43,8 +43,9 @@ async fn a_stream_that_is_missing_is_found_by_its_first_message_and_created() {
     talk.until_connected().await;
     let outcome = talk.outcome(message(Lane::Normal, 1)).await;
     assert!(matches!(outcome, BusEvent::Refused { reason: Refusal::NoResponders, .. }));
-    poll_until_kept(&mut talk, 2).await;
-    talk.publish(Lane::Emergency, 3..=3).await;
+    poll_until_kept(&mut talk, Lane::Normal, 2).await;
+    // The lanes' streams are created one after the other.
+    poll_until_kept(&mut talk, Lane::Emergency, 3).await;
 }
 
 #[tokio::test]

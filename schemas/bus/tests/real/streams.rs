@@ -24,10 +24,10 @@ async fn delete_lane(url: &str) {
 }
 
 /// As a node would: sends it again until it is acknowledged.
-pub(crate) async fn poll_until_kept(talk: &mut Talk, token: u64) {
+pub(crate) async fn poll_until_kept(talk: &mut Talk, lane: Lane, token: u64) {
     let kept = async {
         loop {
-            match talk.outcome(message(Lane::Normal, token)).await {
+            match talk.outcome(message(lane, token)).await {
                 BusEvent::Acknowledged { duplicate, .. } => break duplicate,
                 refused => assert!(matches!(refused, BusEvent::Refused { .. })),
             }
@@ -76,7 +76,7 @@ async fn a_stream_deleted_under_us_is_created_again() {
     let mut talk = Talk::connected(broker.url()).await;
     talk.publish(Lane::Normal, 1..=3).await;
     delete_lane(&broker.url()).await;
-    poll_until_kept(&mut talk, 4).await;
+    poll_until_kept(&mut talk, Lane::Normal, 4).await;
     let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(payloads(&mut cursor, 1).await, expected(4..=4));
 }
@@ -90,7 +90,7 @@ async fn a_new_stream_larger_than_the_old_is_still_detected() {
     let mut cursor = talk.bus.cursor(Lane::Normal, 1, None);
     assert_eq!(payloads(&mut cursor, 1).await, expected(1..=1));
     delete_lane(&broker.url()).await;
-    poll_until_kept(&mut talk, 201).await;
+    poll_until_kept(&mut talk, Lane::Normal, 201).await;
     talk.publish(Lane::Normal, 202..=400).await;
     assert_eq!(payloads(&mut cursor, 99).await, expected(2..=100));
     let (message, before) = next_message(&mut cursor).await;
@@ -113,7 +113,7 @@ async fn a_stream_recreated_between_two_cursors_differs_from_the_old() {
     let mut same = talk.bus.cursor(Lane::Normal, 11, Some(stream_id.clone()));
     assert_eq!(text(&next_message(&mut same).await.0), "payload 11");
     delete_lane(&broker.url()).await;
-    poll_until_kept(&mut talk, 201).await;
+    poll_until_kept(&mut talk, Lane::Normal, 201).await;
     talk.publish(Lane::Normal, 202..=230).await;
     let mut other = talk.bus.cursor(Lane::Normal, 11, Some(stream_id));
     let (message, before) = next_message(&mut other).await;
