@@ -1,9 +1,12 @@
 //! The control file, and the result of every call that follows from it.
 
 use std::collections::BTreeMap;
-use std::ffi::c_uint;
+use std::ffi::{CStr, OsStr, c_char, c_int, c_uint, c_void};
 use std::fs;
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,10 +34,38 @@ type Version = (u64, u64, i64, i64);
 static TURNS: Mutex<BTreeMap<String, usize>> = Mutex::new(BTreeMap::new());
 static LAST: Mutex<Option<(Version, Arc<Control>)>> = Mutex::new(None);
 
+/// What `dladdr(3)` reports of an address.
+#[repr(C)]
+struct LibraryInfo {
+    file: *const c_char,
+    base: *mut c_void,
+    symbol: *const c_char,
+    symbol_address: *mut c_void,
+}
+
+unsafe extern "C" {
+    fn dladdr(address: *const c_void, info: *mut LibraryInfo) -> c_int;
+}
+
+/// The file `control` in the folder of this library, so that one build serves every folder.
+fn beside_library() -> Option<PathBuf> {
+    let mut info = MaybeUninit::<LibraryInfo>::uninit();
+    // SAFETY: `dladdr` fills `info` when it returns non-zero, and the name that it points to lasts as
+    // long as the library is loaded, which runs this code.
+    let file = unsafe {
+        if dladdr(beside_library as *const c_void, info.as_mut_ptr()) == 0 {
+            return None;
+        }
+        CStr::from_ptr(info.assume_init().file)
+    };
+    let file = Path::new(OsStr::from_bytes(file.to_bytes()));
+    Some(file.parent()?.join("control"))
+}
+
 impl Control {
     pub fn read() -> Arc<Self> {
-        let built_in = option_env!("PLIMSOLL_STUB_CONTROL").map(str::to_owned);
-        let path = std::env::var("PLIMSOLL_NVML_STUB").ok().or(built_in).unwrap_or_default();
+        let path = std::env::var_os("PLIMSOLL_NVML_STUB").map(PathBuf::from);
+        let path = path.or_else(beside_library).unwrap_or_default();
         let Ok(found) = fs::metadata(&path) else { return Arc::new(Self(String::new())) };
         let version = (found.ino(), found.size(), found.mtime(), found.mtime_nsec());
         let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);

@@ -2,25 +2,53 @@
 //! "..."] mod library;`. Needs `rustc`.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Builds the stub into `dir`, where [`steer`] steers it; `flags` go to rustc.
+/// The folder of the sources.
+const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/nvml_stub");
+
+/// Puts the stub into `dir`, where [`steer`] steers it; `flags` go to rustc. One build serves every
+/// test with the same sources and flags.
 pub(crate) fn build(dir: &Path, flags: &[&str]) -> PathBuf {
+    let name = format!("nvml-stub-{:016x}.so", key(flags));
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    if !built.exists() {
+        compile(&built, flags);
+    }
+
     let library = dir.join("libnvidia-ml.so.1");
+    fs::copy(built, &library).unwrap();
+    library
+}
+
+/// Differs if a source or a flag does.
+fn key(flags: &[&str]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    flags.hash(&mut hasher);
+    let mut sources: Vec<PathBuf> =
+        fs::read_dir(SOURCES).unwrap().map(|entry| entry.unwrap().path()).collect();
+    sources.sort();
+    sources.iter().for_each(|path| fs::read(path).unwrap().hash(&mut hasher));
+    hasher.finish()
+}
+
+/// Renamed once it is whole: another test may look for it meanwhile.
+fn compile(built: &Path, flags: &[&str]) {
+    let part = built.with_extension(std::process::id().to_string());
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let built = Command::new(rustc)
+    let output = Command::new(rustc)
         .args(["--edition", "2024", "--crate-type", "cdylib"])
         // Threads that called it run its code when they end, so it must not be unloaded before.
         .args(["-C", "link-arg=-Wl,-z,nodelete", "-o"])
-        .arg(&library)
-        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/nvml_stub/nvml_stub.rs"))
+        .arg(&part)
+        .arg(format!("{SOURCES}/nvml_stub.rs"))
         .args(flags)
-        .env("PLIMSOLL_STUB_CONTROL", dir.join("control"))
         .output()
         .unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    library
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    fs::rename(part, built).unwrap();
 }
 
 /// Replaces the control file in one step: the stub must never read half of it.

@@ -2,8 +2,8 @@
 //! without one. It is not a driver model: it returns what its control file defines.
 //!
 //! Built by `library.rs` beside this file, with `rustc`. The control file is named by the
-//! environment variable `PLIMSOLL_NVML_STUB` of the process that loads the library, or, if that is
-//! unset, by `PLIMSOLL_STUB_CONTROL` at build time. Each call reads the present file. A line is
+//! environment variable `PLIMSOLL_NVML_STUB` of the process that loads the library; if that is
+//! unset, it is the file `control` beside the library. Each call reads the present file. A line is
 //! `key=value`; the last of several counts; `1.key=value` is for GPU 1 alone. Without a line, the
 //! default applies. Numbers are decimal or `0x`; of several with `|` between them each call takes
 //! the next. `--cfg old_driver` at build time leaves out what old drivers did not have.

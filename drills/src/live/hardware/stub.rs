@@ -35,7 +35,6 @@ pub(super) fn build(dir: &Path) -> Result<PathBuf> {
         // Threads that were in it once end by its code, so that it must not be unloaded before.
         .args(["-C", "link-arg=-Wl,-z,nodelete", "-o"])
         .args([&library, &sources.join(SOURCES[0].0)])
-        .env("PLIMSOLL_STUB_CONTROL", dir.join("control"))
         .output()
         .with_context(|| format!("cannot run {}, which builds it", rustc.display()))?;
     if !built.status.success() {
