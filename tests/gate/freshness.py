@@ -11,7 +11,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 
-from steps import ROOT, Stale, Step
+from steps import ROOT, Step
 
 RECORD = ROOT / "tests/gate/green.tsv"
 NO_DOCUMENTS = ":(exclude)*.md"
@@ -25,19 +25,31 @@ class Freshness:
 
     step: Step
     is_fresh: bool
+    # Whether it is packaging, the page or a version that has changed.
+    is_outside: bool = False
     # Commits since its record; None where git does not have them.
     commits: int | None = None
     reason: str = ""
 
     def runs_in_gate(self) -> bool:
         """Whether the gate runs it."""
-        return not self.is_fresh and self.step.stale is Stale.RUN
+        return not self.is_fresh and self.is_outside
 
     def is_overdue(self) -> bool:
         """Whether it fails the gate."""
-        return not self.is_fresh and self.step.stale is Stale.REPORT and (
-            self.commits is not None and self.commits > COMMITS_MAX
-        )
+        return not self.is_fresh and not self.is_outside and (self.commits or 0) > COMMITS_MAX
+
+
+@dataclass(frozen=True)
+class Record:
+    """The hashes of the inputs with which a step was green; `-` for none."""
+
+    outside: str
+    inputs: str
+
+    def line(self, name: str) -> str:
+        """A line of the file."""
+        return f"{name}\t{self.outside}\t{self.inputs}"
 
 
 def git(*words: str) -> str | None:
@@ -59,42 +71,51 @@ def changes(*paths: str) -> list[str]:
     return [line for line in listed.splitlines() if not line.endswith(str(RECORD.name))]
 
 
-def digest(step: Step) -> str:
-    """The hash of the inputs of a step. No test reads the documents beside them."""
-    listed = git("ls-files", "-s", "--", *step.inputs, NO_DOCUMENTS) or ""
+def digest(paths: tuple[str, ...]) -> str:
+    """The hash of some paths. No test reads the documents beside them."""
+    if not paths:
+        return "-"
+    listed = git("ls-files", "-s", "--", *paths, NO_DOCUMENTS) or ""
     return hashlib.sha256(listed.encode()).hexdigest()[:20]
 
 
-def recorded() -> dict[str, str]:
-    """Hash of each step that was green."""
+def present(step: Step) -> Record:
+    """The hashes of the inputs as they are now."""
+    return Record(digest(step.outside), digest(step.inputs))
+
+
+def recorded() -> dict[str, Record]:
+    """Hashes of each step that was green."""
     if not RECORD.exists():
         return {}
-    rows = (line.split("\t") for line in RECORD.read_text().splitlines() if "\t" in line)
-    return {name: value for name, value in rows}
+    rows = (line.split("\t") for line in RECORD.read_text().splitlines())
+    return {name: Record(outside, inputs) for name, outside, inputs in rows}
 
 
-def age(step: Step, value: str) -> int | None:
-    """Commits since the record of a step was committed."""
-    line = f"{step.name}\t{value}"
+def age(step: Step, record: Record) -> int:
+    """Commits since the record of a step was committed; 0 if it is not yet."""
+    line = record.line(step.name)
     commit = (git("log", "-1", "--format=%H", f"-S{line}", "--", str(RECORD)) or "").strip()
     count = git("rev-list", "--count", f"{commit}..HEAD") if commit else None
-    return int(count) if count else None
+    return int(count) if count else 0
 
 
-def judge(step: Step, known: dict[str, str], history: bool) -> Freshness:
+def judge(step: Step, known: dict[str, Record], history: bool) -> Freshness:
     """Compares a step with its record."""
     if not history:
         return Freshness(step, True, reason="no history: counts as fresh")
-    if dirty := changes(*step.inputs, NO_DOCUMENTS):
-        return Freshness(step, False, 0, f"not committed: {dirty[0][3:]}")
+    for paths, is_outside in ((step.outside, True), (step.inputs, False)):
+        if paths and (dirty := changes(*paths, NO_DOCUMENTS)):
+            return Freshness(step, False, is_outside, 0, f"not committed: {dirty[0][3:]}")
 
-    value = known.get(step.name)
-    if value is None:
-        return Freshness(step, False, None, "never recorded")
-    commits = age(step, value) or 0
-    if value == digest(step):
-        return Freshness(step, True, commits, f"green {commits} commits ago")
-    return Freshness(step, False, commits, f"changed since it was green, {commits} commits ago")
+    record = known.get(step.name)
+    if record is None:
+        return Freshness(step, False, bool(step.outside), None, "never recorded")
+    commits, now = age(step, record), present(step)
+    if record == now:
+        return Freshness(step, True, commits=commits, reason=f"green {commits} commits ago")
+    reason = f"changed since it was green, {commits} commits ago"
+    return Freshness(step, False, record.outside != now.outside, commits, reason)
 
 
 def record(passed: list[Step]) -> str:
@@ -106,7 +127,7 @@ def record(passed: list[Step]) -> str:
     if dirty := changes():
         return f"not recorded: the tree has changes, such as {dirty[0][3:]}"
 
-    known = recorded() | {step.name: digest(step) for step in passed}
-    text = "".join(f"{name}\t{value}\n" for name, value in sorted(known.items()))
+    known = recorded() | {step.name: present(step) for step in passed}
+    text = "".join(f"{known[name].line(name)}\n" for name in sorted(known))
     RECORD.write_text(text)
     return f"recorded in {RECORD.relative_to(ROOT)}: commit it"

@@ -1,7 +1,7 @@
 """The steps of `deploy/test` as data: what each runs, at which level, beside what, and on which files it depends.
 
-A step belongs to a lane. Steps of one lane run one after another, lanes run side by side. The
-lane `compute` keeps both cores busy; the others mostly wait.
+A step belongs to a lane. Steps of one lane run one after another, lanes run side by side: `compute` keeps
+both cores busy, `wait` has steps that start processes and wait for them, `files` what needs no build.
 """
 
 from __future__ import annotations
@@ -26,15 +26,6 @@ class Level(enum.IntEnum):
     ALL = 2
 
 
-class Stale(enum.Enum):
-    """What the gate does with a step of `--all` whose inputs have changed since it was green."""
-
-    # Packaging, page, broker version: a change to the inputs is rare, and runs the step.
-    RUN = "run"
-    # Programs: nearly every change touches them. Reported; the gate fails once it is too old.
-    REPORT = "report"
-
-
 @dataclass(frozen=True)
 class Step:
     """One row of the report."""
@@ -51,14 +42,17 @@ class Step:
     folder: pathlib.Path = ROOT
     env: dict[str, str] = field(default_factory=dict)
     deadline_seconds: int = 1800
-    # Of steps of `--all`: the paths that git lists, and what the gate does when they changed.
+    # Of steps of `--all`, paths that git lists. Packaging, page, broker version: a change is rare, and
+    # the gate runs the step.
+    outside: tuple[str, ...] = ()
+    # Programs: nearly every change touches them. Reported; the gate fails once it is too old.
     inputs: tuple[str, ...] = ()
-    stale: Stale = Stale.REPORT
     # JUnit files that it writes, below OUT.
     junit: str = ""
 
 
-RUST = ("Cargo.toml", "Cargo.lock", "schemas", "node", "aggregator", "drills", "tests/src")
+RUST = ("Cargo.toml", "Cargo.lock", "schemas", "node", "aggregator", "drills", "tests/src",
+        ":(exclude)aggregator/page")
 CLUSTER = ("deploy/container", "deploy/k8s", "deploy/compose.yaml", "tests/python/cluster",
            "node/node.toml", "aggregator/aggregator.toml")
 NEXTEST = ("python3", "tests/gate/nextest.py")
@@ -105,7 +99,7 @@ STEPS = (
         "the real cores in virtual time: seeds that differ with each commit", after=("build",),
     ),
     Step(
-        "live tests", Level.GATE, "live", ((*NEXTEST, "live"),),
+        "live tests", Level.GATE, "wait", ((*NEXTEST, "live"),),
         "one test for each contract that only real parts can show", after=("build",),
         junit="live.xml",
     ),
@@ -146,7 +140,7 @@ STEPS = (
         junit="gate.xml files.xml units.xml",
     ),
     Step(
-        "Python client", Level.GATE, "python", (pytest("client.xml", f"{CLIENT}/tests"),),
+        "Python client", Level.GATE, "wait", (pytest("client.xml", f"{CLIENT}/tests"),),
         "the Python client, also against a real node", after=("build",), junit="client.xml",
         env={"PYTHONPATH": CLIENT, "PLIMSOLL_NODE": "{programs}/plimsoll-node"},
     ),
@@ -155,70 +149,68 @@ STEPS = (
         "the committed page is what its sources make", tools=("node", "npm"),
     ),
     Step(
-        "page", Level.GATE, "python",
+        "page", Level.GATE, "wait",
         (pytest("page.xml", "tests/python/page/test_page.py", "-k", "Glance"),),
         "the page in Chromium shows what the API has", after=("build",), tools=("chromium",),
         env={"PLIMSOLL_PROGRAMS": "{programs}"}, junit="page.xml",
     ),
     # What follows is `--all` alone.
     Step(
-        "long live tests", Level.ALL, "live", ((*NEXTEST, "long"),),
+        "long live tests", Level.ALL, "wait", ((*NEXTEST, "long"),),
         "long faults, clusters, shards, drills at full length", after=("build",),
         inputs=(*RUST, "tests/live", "tests/alone", "tests/LEVELS.md"), junit="long.xml",
         deadline_seconds=3600,
     ),
     Step(
-        "newest nats-server", Level.ALL, "live", ((*NEXTEST, "newest"),),
+        "newest nats-server", Level.ALL, "wait", ((*NEXTEST, "newest"),),
         "bus, TLS, clusters and shards on the newest nats-server", after=("build",),
-        inputs=("schemas/bus", "tests/python/requirements.txt", "tests/live/cluster.rs",
-                "tests/live/shards.rs", "tests/live/trust.rs"),
-        stale=Stale.RUN, junit="newest.xml",
+        outside=("tests/python/requirements.txt",),
+        inputs=(*RUST, "tests/live/cluster.rs", "tests/live/shards.rs", "tests/live/trust.rs"),
+        junit="newest.xml",
     ),
     Step(
-        "dashboards", Level.ALL, "live", ((*NEXTEST, "dashboards"),),
+        "dashboards", Level.ALL, "wait", ((*NEXTEST, "dashboards"),),
         "every query of every dashboard has a result in a real Prometheus", after=("build",),
-        inputs=("deploy/grafana", "deploy/prometheus", "tests/python/grafana.py",
-                "tests/live/prometheus"),
-        stale=Stale.RUN, junit="dashboards.xml",
+        outside=("deploy/grafana", "deploy/prometheus", "tests/python/grafana.py"),
+        inputs=(*RUST, "tests/live/prometheus"), junit="dashboards.xml",
     ),
     Step(
-        "packages", Level.ALL, "python",
+        "packages", Level.ALL, "wait",
         (pytest("packages.xml", "tests/python/test_packages.py"),),
         "packages install on a bare machine with systemd, survive kills, and leave",
         after=("build",), env={"PLIMSOLL_PROGRAMS": "{programs}"}, junit="packages.xml",
-        inputs=("deploy/package", "deploy/packages.sh", "deploy/systemd", "deploy/sbom",
-                "node/node.toml", "aggregator/aggregator.toml", "tests/python/machine.py",
-                "tests/python/test_packages.py", f"{CLIENT}/pyproject.toml"),
-        stale=Stale.RUN,
+        outside=("deploy/package", "deploy/packages.sh", "deploy/systemd", "deploy/sbom",
+                 "node/node.toml", "aggregator/aggregator.toml", "tests/python/machine.py",
+                 "tests/python/test_packages.py", f"{CLIENT}/pyproject.toml"),
+        inputs=RUST,
     ),
     Step(
         "Prometheus rules", Level.ALL, "files",
         (("sh", "-ec", "promtool test rules deploy/prometheus/tests/*.yml"),),
         "the rules of deploy/prometheus fire as stated", tools=("promtool",),
-        inputs=("deploy/prometheus",), stale=Stale.RUN,
+        outside=("deploy/prometheus",),
     ),
     Step(
         "Kubernetes resources", Level.ALL, "files",
         (pytest("resources.xml", "tests/python/cluster/test_manifests.py"),),
         "resources are valid, and fit each other and the settings", junit="resources.xml",
-        inputs=(*CLUSTER, "deploy/prometheus"), stale=Stale.RUN,
+        outside=(*CLUSTER, "deploy/prometheus"),
     ),
     Step(
-        "images and pods", Level.ALL, "python",
+        "images and pods", Level.ALL, "wait",
         (pytest("cluster.xml", "tests/python/cluster", "--ignore=tests/python/cluster/test_manifests.py"),),
         "images of deploy/container, and pods as deploy/k8s has them", after=("build",),
-        env={"PLIMSOLL_PROGRAMS": "{programs}"}, junit="cluster.xml", inputs=CLUSTER,
-        stale=Stale.RUN,
+        env={"PLIMSOLL_PROGRAMS": "{programs}"}, junit="cluster.xml", outside=CLUSTER, inputs=RUST,
     ),
     Step(
-        "every view of the page", Level.ALL, "python",
+        "every view of the page", Level.ALL, "wait",
         (pytest("views.xml", "tests/python/page"),),
         "each view in Chromium, by mouse, keyboard and axe-core", after=("build", "page build"),
         tools=("chromium", "node", "npm"), env={"PLIMSOLL_PROGRAMS": "{programs}"},
-        inputs=("aggregator/page", "tests/python/page"), stale=Stale.RUN, junit="views.xml",
+        outside=("aggregator/page", "tests/python/page"), inputs=RUST, junit="views.xml",
     ),
     Step(
-        "previous version", Level.ALL, "python", (("tests/upgrade/run",),),
+        "previous version", Level.ALL, "wait", (("tests/upgrade/run",),),
         "upgrade, mixed versions and the way back", after=("build",), tools=("git",),
         inputs=(*RUST, "tests/upgrade", "tests/data/previous"), deadline_seconds=3600,
     ),

@@ -18,7 +18,7 @@ import report
 import schedule
 from freshness import Freshness
 from schedule import Outcome, Runner, run_all
-from steps import STEPS, Level, Stale, Step
+from steps import STEPS, Level, Step
 
 TABLE = """
 ## Binary live of plimsoll-tests
@@ -72,8 +72,10 @@ def test_steps_fit_each_other():
     assert len(set(names)) == len(names)
     for one in STEPS:
         assert set(one.after) <= set(names), one.name
-        assert (one.level is Level.ALL) == bool(one.inputs), one.name
-        for path in one.inputs:
+        assert (one.level is Level.ALL) == bool(one.inputs + one.outside), one.name
+        for path in one.inputs + one.outside:
+            if path.startswith(":(exclude)"):
+                continue
             assert freshness.git("ls-files", "--", path), f"{one.name}: no file is in {path}"
 
 
@@ -127,7 +129,7 @@ def repository(tmp_path, monkeypatch):
     subprocess.run(["sh", "-ec", REPOSITORY], cwd=tmp_path, check=True)
     monkeypatch.setattr(freshness, "ROOT", tmp_path)
     monkeypatch.setattr(freshness, "RECORD", tmp_path / "green.tsv")
-    packages = step("packages", ["true"], inputs=("deploy",), stale=Stale.RUN)
+    packages = step("packages", ["true"], outside=("deploy",))
     runtime = step("runtime", ["true"], inputs=("src",))
     assert "commit it" in freshness.record([packages, runtime])
     commit(tmp_path, "record")
@@ -200,7 +202,7 @@ def test_the_report_names_slow_failed_and_left_out(tmp_path, monkeypatch):
     text = "\n".join(report.tests_table(cases) + report.steps_table([outcome], 20))
     assert "100.0  b near: of 120 s" in text and "FAILED: exit code 100" in text and "50 %" in text
 
-    overdue = Freshness(step("old", inputs=("src",)), False, 151, "changed")
+    overdue = Freshness(step("old", inputs=("src",)), False, False, 151, "changed")
     assert "FAILS the gate" in "\n".join(report.left_out_table([overdue]))
     report.write_junit([outcome], [overdue])
     written = (tmp_path / "junit.xml").read_text()

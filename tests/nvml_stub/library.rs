@@ -34,9 +34,10 @@ fn key(flags: &[&str]) -> u64 {
     hasher.finish()
 }
 
-/// Renamed once it is whole: another test may look for it meanwhile.
+/// In a folder of its own, and renamed once it is whole: another test may build it meanwhile.
 fn compile(built: &Path, flags: &[&str]) {
-    let part = built.with_extension(std::process::id().to_string());
+    let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let part = folder.path().join("stub.so");
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let output = Command::new(rustc)
         .args(["--edition", "2024", "--crate-type", "cdylib"])

@@ -38,7 +38,8 @@ pub fn mount_refusal() -> Option<String> {
     Some(format!("no file system can be mounted: {}", refusal.lines().next().unwrap_or_default()))
 }
 
-/// Why tmux has no terminal, `None` if it has: asks it for its version and opens a pseudo terminal.
+/// Why tmux has no terminal, `None` if it has one: starts it for its version, and opens a pseudo
+/// terminal.
 #[must_use]
 pub fn terminal_refusal() -> Option<String> {
     if let Err(error) = Command::new("tmux").arg("-V").output() {
@@ -48,8 +49,8 @@ pub fn terminal_refusal() -> Option<String> {
     opened.err().map(|error| format!("no pseudo terminal can be opened: {error}"))
 }
 
-/// Why processes cannot share semaphores, as a pool of Python's multiprocessing does, `None` if they
-/// can: makes a file where the C library keeps them.
+/// Why processes cannot share semaphores, as a pool of Python's multiprocessing does, `None` if
+/// they can: makes a file where the C library keeps them.
 #[must_use]
 pub fn semaphore_refusal() -> Option<String> {
     let error = tempfile::tempfile_in("/dev/shm").err()?;

@@ -207,8 +207,8 @@ def run(script, address, reader=None, code=0, **more):
 
 
 def require_semaphores():
-    """Skips the test where processes cannot share semaphores, as a pool does: another interpreter makes
-    one."""
+    """Skips the test where processes cannot share semaphores, as a pool does: another interpreter
+    makes one."""
     script = "import multiprocessing; multiprocessing.get_context('fork').Lock()"
     tried = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     if tried.returncode != 0:
