@@ -88,8 +88,13 @@ def recorded() -> dict[str, Record]:
     """Hashes of each step that was green."""
     if not RECORD.exists():
         return {}
-    rows = (line.split("\t") for line in RECORD.read_text().splitlines())
-    return {name: Record(outside, inputs) for name, outside, inputs in rows}
+    found = {}
+    for number, line in enumerate(RECORD.read_text().splitlines(), 1):
+        cells = line.split("\t")
+        if len(cells) != 3:
+            raise SystemExit(f"{RECORD}:{number}: not a name and two hashes; remove the line")
+        found[cells[0]] = Record(cells[1], cells[2])
+    return found
 
 
 def age(step: Step, record: Record) -> int:

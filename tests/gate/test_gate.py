@@ -167,6 +167,13 @@ def test_stale_runtime_fails_the_gate_only_after_many_commits(repository, monkey
     assert judge(runtime).is_overdue()
 
 
+def test_a_bad_line_of_the_record_is_named(repository):
+    folder, _, _ = repository
+    (folder / "green.tsv").write_text("packages\n")
+    with pytest.raises(SystemExit, match="green.tsv:1: not a name and two hashes"):
+        freshness.recorded()
+
+
 def test_a_dirty_tree_is_not_recorded(repository):
     folder, packages, _ = repository
     (folder / "src/main").write_text("2\n")

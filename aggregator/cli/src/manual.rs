@@ -159,10 +159,11 @@ mod tests {
                 let code = if output.status.success() { "" } else { "failed: " };
                 Some((of(&output.stdout), code.to_owned() + &of(&output.stderr)))
             }
-            Err(error) => {
-                eprintln!("skipped: {program}: {error}");
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                eprintln!("SKIPPED: {program} is not installed");
                 None
             }
+            Err(error) => panic!("{program}: {error}"),
         }
     }
 
