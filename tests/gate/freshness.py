@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from steps import ROOT, Step
 
 RECORD = ROOT / "tests/gate/green.tsv"
-NO_DOCUMENTS = ":(exclude)*.md"
+DOCUMENT = ".md"
 # A runtime step that is stale for longer fails the gate.
 COMMITS_MAX = 150
 
@@ -66,17 +66,18 @@ def has_history() -> bool:
 
 
 def changes(*paths: str) -> list[str]:
-    """Files that differ from the commit, but for the record itself."""
+    """Files that differ from the commit, but for documents and the record itself."""
     listed = git("status", "--porcelain", "--", *(paths or (".",))) or ""
-    return [line for line in listed.splitlines() if not line.endswith(str(RECORD.name))]
+    return [line for line in listed.splitlines() if not line.endswith((RECORD.name, DOCUMENT))]
 
 
 def digest(paths: tuple[str, ...]) -> str:
     """The hash of some paths. No test reads the documents beside them."""
     if not paths:
         return "-"
-    listed = git("ls-files", "-s", "--", *paths, NO_DOCUMENTS) or ""
-    return hashlib.sha256(listed.encode()).hexdigest()[:20]
+    listed = (git("ls-files", "-s", "--", *paths) or "").splitlines()
+    text = "\n".join(line for line in listed if not line.endswith(DOCUMENT))
+    return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
 def present(step: Step) -> Record:
@@ -110,7 +111,7 @@ def judge(step: Step, known: dict[str, Record], history: bool) -> Freshness:
     if not history:
         return Freshness(step, True, reason="no history: counts as fresh")
     for paths, is_outside in ((step.outside, True), (step.inputs, False)):
-        if paths and (dirty := changes(*paths, NO_DOCUMENTS)):
+        if paths and (dirty := changes(*paths)):
             return Freshness(step, False, is_outside, 0, f"not committed: {dirty[0][3:]}")
 
     record = known.get(step.name)

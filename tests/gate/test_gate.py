@@ -155,6 +155,14 @@ def test_unchanged_inputs_are_fresh_and_changed_ones_are_not(repository):
     assert judge(packages).runs_in_gate() and judge(runtime).is_fresh
 
 
+def test_a_changed_document_makes_nothing_stale(repository):
+    folder, packages, _ = repository
+    (folder / "deploy/README.md").write_text("how\n")
+    subprocess.run(["git", "add", "."], cwd=folder, check=True)
+    commit(folder, "document")
+    assert judge(packages).is_fresh
+
+
 def test_stale_runtime_fails_the_gate_only_after_many_commits(repository, monkeypatch):
     monkeypatch.setattr(freshness, "COMMITS_MAX", 2)
     folder, _, runtime = repository
