@@ -50,8 +50,8 @@ unsafe extern "C" {
 /// The file `control` in the folder of this library, so that one build serves every folder.
 fn beside_library() -> Option<PathBuf> {
     let mut info = MaybeUninit::<LibraryInfo>::uninit();
-    // SAFETY: `dladdr` fills `info` when it returns non-zero, and the name that it points to lasts as
-    // long as the library is loaded, which runs this code.
+    // SAFETY: `dladdr` fills `info` when it returns non-zero, and the name that it points to lasts
+    // as long as the library is loaded, which runs this code.
     let file = unsafe {
         if dladdr(beside_library as *const c_void, info.as_mut_ptr()) == 0 {
             return None;
