@@ -50,11 +50,19 @@ def test_cases(outcome: Outcome) -> list[TestCase]:
 
 
 def skipped_reasons(outcome: Outcome) -> list[str]:
-    """What tests printed of their own accord when the machine lacks something."""
-    if outcome.log is None or not outcome.log.exists():
-        return []
-    lines = outcome.log.read_text(errors="replace").splitlines()
-    return sorted({line.strip() for line in lines if line.strip().startswith("SKIPPED: ")})
+    """Why tests could not run here: Rust tests print it, Python tests state it in their JUnit."""
+    reasons = set()
+    if outcome.log is not None and outcome.log.exists():
+        lines = (line.strip() for line in outcome.log.read_text(errors="replace").splitlines())
+        reasons |= {line.removeprefix("SKIPPED: ") for line in lines if line.startswith("SKIPPED: ")}
+
+    for name in outcome.step.junit.split():
+        path = OUT / name
+        cases = xml.parse(path).getroot().iter("testcase") if path.exists() else ()
+        for case in cases:
+            if (skipped := case.find("skipped")) is not None:
+                reasons.add(f"{case.get('name')}: {skipped.get('message')}")
+    return sorted(reasons)
 
 
 def steps_table(outcomes: list[Outcome], wall_seconds: float) -> list[str]:

@@ -54,7 +54,7 @@ class Step:
 RUST = ("Cargo.toml", "Cargo.lock", "schemas", "node", "aggregator", "drills", "tests/src",
         ":(exclude)aggregator/page")
 CLUSTER = ("deploy/container", "deploy/k8s", "deploy/compose.yaml", "tests/python/cluster",
-           "node/node.toml", "aggregator/aggregator.toml")
+           "tests/python/capability.py", "node/node.toml", "aggregator/aggregator.toml")
 NEXTEST = ("python3", "tests/gate/nextest.py")
 
 
@@ -181,6 +181,7 @@ STEPS = (
         after=("build",), env={"PLIMSOLL_PROGRAMS": "{programs}"}, junit="packages.xml",
         outside=("deploy/package", "deploy/packages.sh", "deploy/systemd", "deploy/sbom",
                  "node/node.toml", "aggregator/aggregator.toml", "tests/python/machine.py",
+                 "tests/python/capability.py",
                  "tests/python/test_packages.py", f"{CLIENT}/pyproject.toml"),
         inputs=RUST,
     ),
