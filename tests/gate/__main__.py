@@ -32,8 +32,9 @@ EXCERPT_LINES = 150
 
 
 def say(text: str) -> None:
-    """A line for people."""
-    print(text, file=sys.stderr, flush=True)
+    """A line for people, written at once: lanes print side by side."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
 
 
 def arguments() -> argparse.Namespace:
