@@ -169,7 +169,7 @@ def main() -> int:
         print_list()
         return 0
 
-    begun = time.monotonic() - float(os.environ.get("PLIMSOLL_GATE_TOOLS_SECONDS", 0))
+    started = time.monotonic() - float(os.environ.get("PLIMSOLL_GATE_TOOLS_SECONDS", 0))
     target = target_folder()
     check_room(target)
     _lock = alone_in_checkout()
@@ -191,7 +191,7 @@ def main() -> int:
         outcomes = run_all(able, runner, lanes_at_once(), on_end) + skipped
         leftovers = guard.sweep(run)
 
-    is_well = summary(level, outcomes, left_out, leftovers, time.monotonic() - begun)
+    is_well = summary(level, outcomes, left_out, leftovers, time.monotonic() - started)
     return 130 if runner.stopping else 0 if is_well else 1
 
 

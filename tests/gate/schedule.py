@@ -47,18 +47,18 @@ class Runner:
     def run(self, step: Step) -> Outcome:
         """Runs the commands of a step until one fails."""
         log = OUT / f"{step.name.replace(' ', '-')}.log"
-        begun, core_seconds = time.monotonic(), 0.0
+        started, core_seconds = time.monotonic(), 0.0
         self.say(f"== {step.name}: started")
 
         with log.open("wb") as output:
             for command in step.commands:
-                left = step.deadline_seconds - (time.monotonic() - begun)
+                left = step.deadline_seconds - (time.monotonic() - started)
                 code, cost = self.command(step, command, output, left)
                 core_seconds += cost
                 if code != 0:
                     break
 
-        took = time.monotonic() - begun
+        took = time.monotonic() - started
         if code == 0:
             return Outcome(step, "passed", took, core_seconds, log=log)
         reason = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"

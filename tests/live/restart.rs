@@ -108,7 +108,7 @@ impl Watch {
         Self { stop, pages, seen }
     }
 
-    /// Waits until it has so many pages.
+    /// Waits until it has at least this many pages.
     async fn await_pages(&self, least: usize) {
         let enough = async || (self.pages.load(Ordering::Relaxed) >= least).then_some(());
         until("enough pages are scraped", WAIT, enough).await.unwrap();

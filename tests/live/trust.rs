@@ -161,8 +161,8 @@ impl Attacker {
 /// Checks that the victim goes on and stays on time while the attacker publishes all that it may
 /// not.
 async fn poll_while_flooding(stack: &Stack, attacker: &Attacker) {
-    let begun = seen_on_time(stack).await;
-    while seen_on_time(stack).await < begun + FLOOD_SECONDS {
+    let before = seen_on_time(stack).await;
+    while seen_on_time(stack).await < before + FLOOD_SECONDS {
         PUBLISHES.iter().for_each(|subject| attacker.publish(subject));
         sleep(Duration::from_millis(20)).await;
     }

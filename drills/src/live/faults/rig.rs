@@ -110,11 +110,13 @@ impl Rig {
         if drill.take_planted_miss() {
             plant(&mut fed, &mesh);
         }
+
         let drained = match mesh.drain(&mut drill, disturbed).await {
             Ok(drained) => Ok(drained),
             // A process that exited with an error may still have a complete ledger.
             Err(error) => last_word(&mesh).await.context(error),
         };
+
         let since = drill.elapsed();
         let (mut comparisons, mut accounts) = (Vec::new(), Vec::new());
         let looks = match drained {
@@ -132,6 +134,7 @@ impl Rig {
                 [(); 3].map(|()| Look::new(false, seen.lines().next().unwrap_or_default()))
             }
         };
+
         let exact = terms.reasons.is_empty();
         for (expectation, look) in expectations(terms).into_iter().zip(looks) {
             drill.judge(expectation, since, look);
