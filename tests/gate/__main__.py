@@ -178,7 +178,8 @@ def main() -> int:
 
     with tempfile.TemporaryDirectory(prefix="plimsoll-gate-") as folder:
         os.environ |= tarball_git(f"{folder}/git")
-        os.environ |= {"CARGO_INCREMENTAL": "0", "RUST_BACKTRACE": os.environ.get("RUST_BACKTRACE", "1")}
+        os.environ.setdefault("CARGO_INCREMENTAL", "0")
+        os.environ.setdefault("RUST_BACKTRACE", "1")
         level, steps, left_out = chosen(options)
         absent = without_tools(steps)
         runner = Runner(f"{target}/debug", {guard.VARIABLE: run}, say)

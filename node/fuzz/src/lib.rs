@@ -223,14 +223,18 @@ mod tests {
 
     use super::*;
 
-    /// Every seed, whole, cut short at every length, and with each byte changed in turn.
+    /// Places of a seed that are tried.
+    const PLACES: usize = 250;
+
+    /// Every seed, whole, cut short, and with a byte changed, at places all over it.
     fn run(seeds: &str, rule: fn(&[u8])) {
         let seeds = Path::new(env!("CARGO_MANIFEST_DIR")).join(seeds);
         let mut count = 0;
         for entry in std::fs::read_dir(seeds).unwrap() {
             let bytes = std::fs::read(entry.unwrap().path()).unwrap();
-            (0..=bytes.len()).for_each(|len| rule(&bytes[..len]));
-            for at in 0..bytes.len() {
+            rule(&bytes);
+            for at in (0..bytes.len()).step_by(bytes.len().div_ceil(PLACES).max(1)) {
+                rule(&bytes[..at]);
                 let mut changed = bytes.clone();
                 changed[at] ^= 0x41;
                 rule(&changed);
