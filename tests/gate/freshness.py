@@ -27,7 +27,7 @@ class Freshness:
     is_fresh: bool
     # Whether it is packaging, the page or a version that has changed.
     is_outside: bool = False
-    # Commits since its record; None where git does not have them.
+    # Commits since its record, or since there are records; None where git does not have them.
     commits: int | None = None
     reason: str = ""
 
@@ -98,10 +98,11 @@ def recorded() -> dict[str, Record]:
     return found
 
 
-def age(step: Step, record: Record) -> int:
-    """Commits since the record of a step was committed; 0 if it is not yet."""
-    line = record.line(step.name)
-    commit = (git("log", "-1", "--format=%H", f"-S{line}", "--", str(RECORD)) or "").strip()
+def age(step: Step, record: Record | None) -> int:
+    """Commits since the record of a step was committed; of one never recorded, since there are records."""
+    of_line = ("-1", f"-S{record.line(step.name)}") if record else ()
+    found = (git("log", "--format=%H", *of_line, "--", str(RECORD)) or "").split()
+    commit = found[-1] if found else None
     count = git("rev-list", "--count", f"{commit}..HEAD") if commit else None
     return int(count) if count else 0
 
@@ -115,9 +116,10 @@ def judge(step: Step, known: dict[str, Record], history: bool) -> Freshness:
             return Freshness(step, False, is_outside, 0, f"not committed: {dirty[0][3:]}")
 
     record = known.get(step.name)
+    commits = age(step, record)
     if record is None:
-        return Freshness(step, False, bool(step.outside), None, "never recorded")
-    commits, now = age(step, record), present(step)
+        return Freshness(step, False, bool(step.outside), commits, "never recorded")
+    now = present(step)
     if record == now:
         return Freshness(step, True, commits=commits, reason=f"green {commits} commits ago")
     reason = f"changed since it was green, {commits} commits ago"

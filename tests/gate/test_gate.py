@@ -175,6 +175,16 @@ def test_stale_runtime_fails_the_gate_only_after_many_commits(repository, monkey
     assert judge(runtime).is_overdue()
 
 
+def test_a_step_that_was_never_green_fails_the_gate_after_many_commits(repository, monkeypatch):
+    monkeypatch.setattr(freshness, "COMMITS_MAX", 2)
+    folder, _, _ = repository
+    new = step("new", ["true"], inputs=("src",))
+    assert not judge(new).is_fresh and not judge(new).is_overdue()
+    for text in ("two", "three"):
+        commit(folder, text)
+    assert judge(new).is_overdue()
+
+
 def test_a_bad_line_of_the_record_is_named(repository):
     folder, _, _ = repository
     (folder / "green.tsv").write_text("packages\n")
