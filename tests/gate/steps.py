@@ -63,7 +63,7 @@ NEXTEST = ("python3", "tests/gate/nextest.py")
 BUILD = {"CARGO_INCREMENTAL": "0", "RUSTC_WORKSPACE_WRAPPER": "clippy-driver", "CLIPPY_ARGS": "-Dwarnings"}
 
 # Of each property; they differ from run to run. `property tests at length` tries more.
-FEW_CASES = {"PROPTEST_CASES": "32"}
+FEW_CASES = {"PROPTEST_CASES": "16"}
 MANY_CASES = {"PROPTEST_CASES": "512"}
 
 
@@ -231,7 +231,7 @@ STEPS = (
     ),
     Step(
         "property tests at length", Level.ALL, "compute", ((*NEXTEST, "properties"),),
-        "each property with ten times as many cases", after=("build",), inputs=RUST, env=MANY_CASES,
+        "each property with many times as many cases", after=("build",), inputs=RUST, env=MANY_CASES,
         junit="properties.xml", deadline_seconds=5400,
     ),
     Step(

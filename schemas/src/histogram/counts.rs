@@ -45,7 +45,6 @@ impl Counts {
     /// Adds `n` samples to one bucket; an index outside the layout is a bug of the caller.
     #[inline]
     pub fn add(&mut self, index: usize, n: u64) {
-        debug_assert!(index < layout::LEN, "bucket {index} is outside the layout");
         let at = index.wrapping_sub(self.first);
         let added = match &mut self.cells {
             Cells::Narrow(cells) => cells.get_mut(at).is_some_and(|cell| cell.try_add(n)),
@@ -61,6 +60,7 @@ impl Counts {
     #[cold]
     #[inline(never)]
     fn add_with_room(&mut self, index: usize, n: u64) {
+        assert!(index < layout::LEN, "bucket {index} is outside the layout");
         self.cover(index, index);
         let at = index - self.first;
         if let Cells::Narrow(cells) = &mut self.cells {
