@@ -104,6 +104,15 @@ mod tests {
     }
 
     #[test]
+    fn seconds_come_back_from_json_as_they_were() {
+        for step in 0..10_000 {
+            let at = seconds(1_764_000_000_000_000_000 + step * 1_000_000_007);
+            let text = serde_json::to_string(&at).unwrap();
+            assert_eq!(serde_json::from_str::<f64>(&text).unwrap(), at, "{text}");
+        }
+    }
+
+    #[test]
     fn wall_time_prints_as_seconds_with_milliseconds() {
         assert_eq!(Wall(1_700_000_000_042_999_999).to_string(), "1700000000.042");
     }
