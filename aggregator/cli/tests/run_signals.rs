@@ -6,7 +6,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A command that states its parent, and the signal that ends it with code 7.
-const COMMAND: &str = "for s in HUP INT QUIT USR1 USR2 ALRM TERM; do trap \"echo $s; exit 7\" $s; done
+const COMMAND: &str =
+    "for s in HUP INT QUIT USR1 USR2 ALRM TERM; do trap \"echo $s; exit 7\" $s; done
     echo $PPID; while :; do sleep 0.02; done";
 
 struct Run {

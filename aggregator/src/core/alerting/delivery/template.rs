@@ -175,8 +175,14 @@ mod tests {
             ("{\n\n\"k\": {{ a }", "line 3: {{ without }} in the same line"),
             ("{\"k\": {{ a \n}}", "line 1: {{ without }} in the same line"),
             ("{\n\"k\": {{ a }},\n}", "line 3: it is no JSON once filled in: column 1"),
-            ("\n\"{{ a | html }}\"", "line 2: unknown filter \"html\"; there is slack, within a string"),
-            ("{{ a | slack }}", "line 1: unknown filter \"slack\"; there is slack, within a string"),
+            (
+                "\n\"{{ a | html }}\"",
+                "line 2: unknown filter \"html\"; there is slack, within a string",
+            ),
+            (
+                "{{ a | slack }}",
+                "line 1: unknown filter \"slack\"; there is slack, within a string",
+            ),
             ("{{ }}", "line 1: unknown field \"\"; there are a, b"),
         ] {
             assert_eq!(read(text), error, "{text}");
