@@ -1,7 +1,6 @@
 //! `plimsoll run`: starts a command whose samples carry the label of a run, and reports to the node
 //! when it began, when it ended and how.
 
-use std::io::IsTerminal;
 use std::net::{Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixDatagram;
 use std::os::unix::process::ExitStatusExt;
@@ -15,8 +14,12 @@ use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::limits::wire::LABELS_MAX;
 use plimsoll_schemas::run::{BEGUN, ENDED, EXIT_CODE_LABEL, REPORT_LABEL, RUN_LABEL, run_name};
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::SIGHUP;
+use signal_hook::iterator::SignalsInfo;
+use signal_hook::iterator::exfiltrator::WithOrigin;
+use signal_hook::iterator::exfiltrator::origin::Cause;
 use tokio::process::{Child, Command};
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
 
 const LABELS: &str = "PLIMSOLL_LABELS";
 const SOCKET: &str = "PLIMSOLL_SOCKET";
@@ -39,8 +42,9 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
 The command gets PLIMSOLL_LABELS with run=NAME, which the Python package and the Rust crate put on
 every series, PLIMSOLL_SOCKET if --socket is given, and PLIMSOLL_ENABLE=1 and
 PLIMSOLL_ENABLE_TIMERS=1 unless they are set. The node gets an event at the begin and at the end,
-with the exit code. The exit code is the command's own, or 128 and the signal that killed it;
-SIGTERM and SIGINT are passed on.")]
+with the exit code, and the program's name: its arguments may hold secrets. The exit code is the
+command's own, or 128 and the signal that killed it. Signals that would end this program are passed
+on (HUP, INT, QUIT, TERM, USR1, USR2, ALRM and others).")]
 pub struct RunArgs {
     /// Name of the run: letters, digits, '_', '-' and '.'
     #[arg(long)]
@@ -66,7 +70,7 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     let pairs = pairs(&args.name, &args.label)?;
     let labels = labels(&pairs, std::env::var(LABELS).ok().as_deref());
     let socket = socket(args.socket.clone().or_else(|| std::env::var(SOCKET).ok()));
-    let mut signals = PassedOn::listen().context("signals")?;
+    let mut signals = passed_on().context("signals")?;
     let Some((program, arguments)) = args.command.split_first() else { bail!("no command") };
     let mut command = Command::new(program);
     command.args(arguments).env(LABELS, &labels);
@@ -79,7 +83,9 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     let watch = Stopwatch::start();
     let mut child = command.spawn().with_context(|| format!("{program:?} cannot be started"))?;
     let what = Report { run: &args.name, what: "started", kind: "info" };
-    report(&socket, &what, &args.command.join(" "), &tags(&pairs, BEGUN, None));
+    // Not its arguments, which may hold secrets: everyone who may read the page sees events.
+    let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
+    report(&socket, &what, &name, &tags(&pairs, BEGUN, None));
     let status = wait(&mut child, &mut signals).await?;
     let (words, code) = ended(status);
     let text = format!("{words} after {:.1} s", watch.elapsed().as_secs_f64());
@@ -89,42 +95,40 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// The signals that are passed on to the command.
-struct PassedOn {
-    terminate: tokio::signal::unix::Signal,
-    interrupt: tokio::signal::unix::Signal,
-    /// None under `nohup`: the command ignores it too.
-    hangup: Option<tokio::signal::unix::Signal>,
-    /// At a terminal the command gets its interrupt from there.
-    has_terminal: bool,
-}
+/// The signals that are passed on: all that would end this process, and others that people send. What
+/// stops a job, and faults, keep their meaning.
+const PASSED_ON: [Signal; 11] = [
+    Signal::HUP,
+    Signal::INT,
+    Signal::QUIT,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::TERM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::IO,
+    Signal::POWER,
+];
 
-impl PassedOn {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-            hangup: (!is_ignored(Signal::HUP)).then(|| signal(SignalKind::hangup())).transpose()?,
-            has_terminal: std::io::stdin().is_terminal(),
-        })
-    }
-
-    /// The next signal for the command.
-    async fn next(&mut self) -> Signal {
-        loop {
-            let hangup = async {
-                match &mut self.hangup {
-                    Some(hangup) => hangup.recv().await,
-                    None => std::future::pending().await,
-                }
-            };
-            tokio::select! {
-                _ = self.terminate.recv() => return Signal::TERM,
-                _ = hangup => return Signal::HUP,
-                _ = self.interrupt.recv() => if !self.has_terminal { return Signal::INT },
+/// The signals for the command, as they come. What this process was started to ignore, as under
+/// `nohup`, the command ignores too.
+fn passed_on() -> std::io::Result<mpsc::UnboundedReceiver<Signal>> {
+    let wanted = PASSED_ON.iter().filter(|signal| !is_ignored(**signal));
+    let mut signals = SignalsInfo::<WithOrigin>::new(wanted.map(|signal| signal.as_raw()))?;
+    let (sender, received) = mpsc::unbounded_channel();
+    let pass_on = move || {
+        for origin in signals.forever() {
+            // A terminal interrupts the command too. A hangup may reach this process alone.
+            let is_for_us = matches!(origin.cause, Cause::Sent(_)) || origin.signal == SIGHUP;
+            let signal = Signal::from_named_raw(origin.signal).filter(|_| is_for_us);
+            if signal.is_some_and(|signal| sender.send(signal).is_err()) {
+                return;
             }
         }
-    }
+    };
+    std::thread::Builder::new().name("signals".to_owned()).spawn(pass_on)?;
+    Ok(received)
 }
 
 /// Whether this process was started with a signal ignored.
@@ -136,11 +140,14 @@ fn is_ignored(signal: Signal) -> bool {
 }
 
 /// Waits for the command, and passes signals on to it.
-async fn wait(child: &mut Child, signals: &mut PassedOn) -> Result<ExitStatus> {
+async fn wait(
+    child: &mut Child,
+    signals: &mut mpsc::UnboundedReceiver<Signal>,
+) -> Result<ExitStatus> {
     loop {
         tokio::select! {
             status = child.wait() => return status.context("the command cannot be waited for"),
-            signal = signals.next() => {
+            Some(signal) = signals.recv() => {
                 let id = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
                 // The command may have ended meanwhile.
                 let _sent = id.map(|id| kill_process(id, signal));

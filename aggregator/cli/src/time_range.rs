@@ -1,6 +1,6 @@
 //! Times as people write them, in the time zone of this machine unless they state another.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
@@ -79,16 +79,27 @@ fn parse(text: &str, now: &Zoned) -> Result<Timestamp> {
         let nanos = std::time::Duration::try_from_secs_f64(at)?;
         return Ok(Timestamp::UNIX_EPOCH.checked_add(nanos)?);
     }
+    if let Ok(at) = text.parse::<Zoned>() {
+        return Ok(at.timestamp());
+    }
     if let Ok(at) = text.parse::<Timestamp>() {
         return Ok(at);
     }
-    if let Ok(time) = text.parse::<Time>() {
-        let today = now.date().to_datetime(time).to_zoned(now.time_zone().clone())?;
-        let at = if today > *now { today.yesterday()? } else { today };
-        return Ok(at.timestamp());
+
+    // Types without a zone, or without a date, would drop what the text states of them.
+    let is_local = text.bytes().all(|byte| byte.is_ascii_digit() || b"-:. T".contains(&byte));
+    let zone = now.time_zone().clone();
+    if let Ok(at) = text.parse::<DateTime>()
+        && is_local
+    {
+        return Ok(at.to_zoned(zone)?.timestamp());
     }
-    let Ok(at) = text.parse::<DateTime>() else { bail!("it is not understood") };
-    Ok(at.to_zoned(now.time_zone().clone())?.timestamp())
+    let is_time_of_day = is_local && !text.contains('-');
+    let Ok(time) = text.parse::<Time>() else { bail!("it is not understood") };
+    ensure!(is_time_of_day, "it is not understood");
+    let today = now.date().to_datetime(time).to_zoned(zone)?;
+    let at = if today > *now { today.yesterday()? } else { today };
+    Ok(at.timestamp())
 }
 
 /// A time in the time zone of this machine, which it states.
@@ -122,6 +133,9 @@ mod tests {
         assert_eq!(from("00:05"), 1_699_999_500.0);
         assert_eq!(from("00:20"), 1_699_914_000.0, "of the day before");
         assert_eq!(from("2023-11-14 23:00"), 1_699_995_600.0);
+        assert_eq!(from("2023-11-13 23:00"), 1_699_909_200.0, "of another day");
+        assert_eq!(from("2023-11-14"), 1_699_912_800.0, "its first moment");
+        assert_eq!(from("2023-11-14T23:00[UTC]"), 1_700_002_800.0, "of another zone");
         assert_eq!(from("2023-11-14T21:00:00Z"), 1_699_995_600.0);
         assert_eq!(from("2023-11-14T22:00:00+01:00"), 1_699_995_600.0);
         assert_eq!(from("1699995600.5"), 1_699_995_600.5);
@@ -136,6 +150,9 @@ mod tests {
     fn what_is_not_understood_names_the_flag_and_the_fix() {
         let error = |from, to, last| format!("{:#}", range(from, to, last).unwrap_err());
         assert!(error(Some("noon"), None, None).starts_with("--from \"noon\": write 10:05"));
+        for lossy in ["10:05+05:00", "2023-11-14 10:05 EST", "2023-11-14T10:05[Nowhere/City]"] {
+            assert!(error(Some(lossy), None, None).contains("not understood"), "{lossy}");
+        }
         assert!(error(None, Some("25:00"), None).starts_with("--to \"25:00\": write"));
         assert!(error(None, None, Some("5")).starts_with("--last \"5\": write a duration"));
     }

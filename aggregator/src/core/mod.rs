@@ -397,6 +397,13 @@ impl Core {
         }
     }
 
+    /// The rules of alerts that fire and that these rules would end.
+    #[must_use]
+    pub fn firing_without(&self, rules: &Rules) -> BTreeSet<RuleName> {
+        let firing = self.alerting.firing();
+        firing.filter(|key| !rules.watch(key)).map(|key| key.rule.clone()).collect()
+    }
+
     /// Every node that is shown is sent a confirmation with the next checkpoint, even if nothing
     /// else about it has changed: to be called when limits have changed.
     pub fn resend_limits(&mut self) {

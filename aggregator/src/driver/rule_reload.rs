@@ -5,8 +5,11 @@ use crate::core::Core;
 use crate::core::durable::shard::KeptLabels;
 use crate::core::rules::RuleFileStats;
 use crate::io::rules::{Found, Watch};
+use crate::limits::REMOVAL_ANNOUNCED;
+use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::rule::{Rules, Scopes};
 use plimsoll_schemas::time::{Now, Wall};
+use tokio::time::{Instant, timeout_at};
 
 /// The watch on the rule files, and what came of reloads so far.
 pub(super) struct RuleReload {
@@ -16,17 +19,40 @@ pub(super) struct RuleReload {
     restart_sections: Vec<&'static str>,
     /// Those in which budgets are judged.
     scopes: Scopes,
+    /// Rules that would end alerts which fire.
+    held: Option<Held>,
+    /// Whether what is applied next was held.
+    is_announced: bool,
+}
+
+/// What was read, and is applied later unless the files change again.
+struct Held {
+    found: Found,
+    until: Instant,
 }
 
 impl RuleReload {
     pub(super) fn new(watch: Watch, now: Wall, scopes: Scopes) -> Self {
         let stats = RuleFileStats::at_start(now);
-        Self { watch, stats, restart_sections: Vec::new(), scopes }
+        let restart_sections = Vec::new();
+        Self { watch, stats, restart_sections, scopes, held: None, is_announced: false }
     }
 
     /// The next result of reading the files. Cancel safe.
     pub(super) async fn next(&mut self) -> Found {
-        self.watch.next().await
+        let Some(until) = self.held.as_ref().map(|held| held.until) else {
+            return self.watch.next().await;
+        };
+        let newer = timeout_at(until, self.watch.next()).await;
+        let held = self.held.take();
+        match (newer, held) {
+            (Err(_), Some(held)) => {
+                self.is_announced = true;
+                held.found
+            }
+            (Ok(found), _) => found,
+            (Err(_), None) => self.watch.next().await,
+        }
     }
 
     /// Requests a reload now.
@@ -36,6 +62,11 @@ impl RuleReload {
 
     /// Applies what was read from the files.
     pub(super) fn on_found(&mut self, core: &mut Core, now: Now, found: Found) {
+        let is_announced = std::mem::take(&mut self.is_announced) || found.requested;
+        if !is_announced && self.is_held(core, &found) {
+            self.held = Some(Held { found, until: Instant::now() + REMOVAL_ANNOUNCED });
+            return;
+        }
         let Found { requested, rules, rollups, advice, restart } = found;
         self.log_restart(requested, restart);
         match rules {
@@ -51,6 +82,25 @@ impl RuleReload {
             }
             Err(error) => self.on_error(error, requested),
         }
+    }
+
+    /// Whether these rules would end alerts that fire. A writer that pauses leaves such a file, and so does
+    /// an operator who means it; the log states how to tell.
+    fn is_held(&self, core: &Core, found: &Found) -> bool {
+        let Ok(rules) = &found.rules else { return false };
+        let ending = core.firing_without(&rules.clone().within(self.scopes));
+        if ending.is_empty() {
+            return false;
+        }
+
+        let rules: Vec<&str> = ending.iter().map(RuleName::as_str).collect();
+        tracing::warn!(
+            rules = rules.join(", "),
+            seconds = REMOVAL_ANNOUNCED.as_secs(),
+            "rules that fire are no longer in the files: their alerts end soon unless the files have them \
+             again; SIGHUP ends them at once"
+        );
+        true
     }
 
     fn on_rules(

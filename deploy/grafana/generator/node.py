@@ -27,7 +27,7 @@ def _now() -> Row:
     last_seen = "time() - max(plimsoll_node_last_seen_timestamp_seconds)"
     troubles = "max by (trouble) (plimsoll_node_trouble)"
     info = "max by (version) (plimsoll_node_info)"
-    checks = "max by (check, status) (plimsoll_service_check_status) == 1"
+    checks = "max by (check, tags, status) (plimsoll_service_check_status) == 1"
     return Row(
         "Now",
         [

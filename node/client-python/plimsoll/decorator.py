@@ -10,6 +10,7 @@ import functools
 import inspect
 from time import perf_counter_ns as clock
 from time import thread_time_ns as cpu_clock
+from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import (
     Any,
     AsyncGenerator,
@@ -40,9 +41,9 @@ def timed(
 ) -> Callable[[Function], Function]:
     """A decorator that records how long each call of a function takes.
 
-    Of a coroutine function the time until its end, awaits included. Of a generator the time
-    spent inside it, without what its consumer does between two values: one sample when it
-    ends. Labels are the same for every call. Switched off when the function is defined, the
+    Of a coroutine, task or future that it returns the time until its end, awaits included. Of a
+    generator the time spent inside it, without what its consumer does between two values: one
+    sample when it ends. Other objects that can be awaited stay untimed, with a warning. Labels are the same for every call. Switched off when the function is defined, the
     very same function comes back.
 
     With `cpu=True` each call also records, as the operation `<operation>.idle`, how much of its
@@ -106,15 +107,18 @@ def _timed_call(function: Callable[..., Any], probe: _Probe) -> Callable[..., An
     def call(*args: Any, **kwargs: Any) -> Any:
         begun = clock()
         try:
-            return function(*args, **kwargs)
-        except Exception:
-            probe.failed()
+            value = function(*args, **kwargs)
+        except BaseException as error:
+            _record_failed(error, probe, clock() - begun)
             raise
-        finally:
-            # `Latency.add`, spelled out: a call here costs as much as all of it.
-            append(clock() - begun)
-            if len(pending) > series.pending_max:
-                series.registry.relieve(series)
+        spent_ns = clock() - begun
+        if type(value) not in _FINISHED and _goes_on(value):
+            return _continued(value, probe, spent_ns)
+        # `Latency.add`, spelled out: a call here costs as much as all of it.
+        append(spent_ns)
+        if len(pending) > series.pending_max:
+            series.registry.relieve(series)
+        return value
 
     return call
 
@@ -123,12 +127,15 @@ def _timed_paced_call(function: Callable[..., Any], probe: _Probe) -> Callable[.
     def call(*args: Any, **kwargs: Any) -> Any:
         begun = clock()
         try:
-            return function(*args, **kwargs)
-        except Exception:
-            probe.failed()
+            value = function(*args, **kwargs)
+        except BaseException as error:
+            _record_failed(error, probe, clock() - begun)
             raise
-        finally:
-            probe.add(clock() - begun)
+        spent_ns = clock() - begun
+        if _goes_on(value):
+            return _continued(value, probe, spent_ns)
+        probe.add(spent_ns)
+        return value
 
     return call
 
@@ -139,24 +146,70 @@ def _timed_idle_call(function: Callable[..., Any], probe: _Probe) -> Callable[..
     def call(*args: Any, **kwargs: Any) -> Any:
         cpu_begun = cpu_clock()
         begun = clock()
+        value, has_failed = None, True
         try:
-            return function(*args, **kwargs)
+            value = function(*args, **kwargs)
+            has_failed = False
         except Exception:
             probe.failed()
             raise
         finally:
             wall_ns, cpu_ns = clock() - begun, cpu_clock() - cpu_begun
-            probe.add(wall_ns)
-            add_idle(idle, wall_ns, cpu_ns)
+            # Between two steps of what goes on, its thread works for others.
+            if has_failed or not _goes_on(value):
+                probe.add(wall_ns)
+                add_idle(idle, wall_ns, cpu_ns)
+        return _continued(value, probe, wall_ns) if _goes_on(value) else value
 
     return call
 
 
+# Most calls return one of these, and then nothing more is asked.
+_FINISHED = frozenset((type(None), bool, int, float, str, bytes, tuple, list, dict, set))
+
+
+def _record_failed(error: BaseException, probe: _Probe, spent_ns: int) -> None:
+    if isinstance(error, Exception):
+        probe.failed()
+    probe.add(spent_ns)
+
+
+def _goes_on(value: object) -> bool:
+    """Whether what a call returned does its work later: only the call can tell of a function below
+    another decorator, of an object with an asynchronous `__call__`, or of one that starts a task."""
+    kind = type(value)
+    return hasattr(kind, "__await__") or kind in (GeneratorType, AsyncGeneratorType)
+
+
+def _continued(value: Any, probe: _Probe, spent_ns: int) -> Any:
+    """The same with its own time recorded when it ends, after `spent_ns` in the call."""
+    if isinstance(value, CoroutineType):
+        return _timed_coroutine(lambda: value, probe, spent_ns)()
+    if isinstance(value, GeneratorType):
+        return _timed_generator(lambda: value, probe, spent_ns)()
+    if isinstance(value, AsyncGeneratorType):
+        return _timed_async_generator(lambda: value, probe, spent_ns)()
+    begun = clock() - spent_ns
+
+    def ended(future: Any) -> None:
+        if not future.cancelled() and isinstance(future.exception(), Exception):
+            probe.failed()
+        probe.add(clock() - begun)
+
+    if hasattr(value, "add_done_callback"):
+        # A task or future: whoever has it may cancel it or add callbacks, so it stays what it is.
+        value.add_done_callback(ended)
+        return value
+
+    DIAGNOSTICS.on_untimed(type(value).__name__, probe.operation)
+    return value
+
+
 def _timed_coroutine(
-    function: Callable[..., Awaitable[Any]], probe: _Probe
+    function: Callable[..., Awaitable[Any]], probe: _Probe, spent_ns: int = 0
 ) -> Callable[..., Awaitable[Any]]:
     async def call(*args: Any, **kwargs: Any) -> Any:
-        begun = clock()
+        begun = clock() - spent_ns
         try:
             return await function(*args, **kwargs)
         except Exception:
@@ -169,10 +222,10 @@ def _timed_coroutine(
 
 
 def _timed_generator(
-    function: Callable[..., Generator[Any, Any, Any]], probe: _Probe
+    function: Callable[..., Generator[Any, Any, Any]], probe: _Probe, before_ns: int = 0
 ) -> Callable[..., Generator[Any, Any, Any]]:
     def call(*args: Any, **kwargs: Any) -> Generator[Any, Any, Any]:
-        spent_ns = 0
+        spent_ns = before_ns
         inner = function(*args, **kwargs)
         resume: Callable[[Any], Any] = inner.send
         given: Any = None
@@ -199,10 +252,10 @@ def _timed_generator(
 
 
 def _timed_async_generator(
-    function: Callable[..., AsyncGenerator[Any, Any]], probe: _Probe
+    function: Callable[..., AsyncGenerator[Any, Any]], probe: _Probe, before_ns: int = 0
 ) -> Callable[..., AsyncGenerator[Any, Any]]:
     async def call(*args: Any, **kwargs: Any) -> AsyncGenerator[Any, Any]:
-        spent_ns = 0
+        spent_ns = before_ns
         inner = function(*args, **kwargs)
         resume: Callable[[Any], Awaitable[Any]] = inner.asend
         given: Any = None

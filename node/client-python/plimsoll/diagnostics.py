@@ -84,6 +84,14 @@ class Diagnostics:
             self._disabled_uses[profiler] = text
             self.warn_once(profiler, text)
 
+    def on_untimed(self, kind: str, operation: str) -> None:
+        """A call returned something that is awaited in its own way: warns once."""
+        text = (
+            f"@timed({operation!r}): the call returned a {kind}, whose end cannot be seen; nothing is"
+            f" recorded. Use `with plimsoll.timer({operation!r}):` around its await"
+        )
+        self.warn_safely("untimed", text)
+
     def on_exit(self, settings: Settings) -> None:
         """Warns if a profiler was on all the time and the master switch never was."""
         if self._was_enabled or not self.is_watching:

@@ -1,6 +1,7 @@
 """`timed`: what it counts, and what it leaves alone, of functions of every kind."""
 
 import asyncio
+import functools
 import inspect
 import time
 import unittest
@@ -137,6 +138,95 @@ class Decorated(Recording):
         self.assertEqual(pause(), "answer")
         values = self.received().values_ns("paced")
         self.assertGreater(len(values), 10)
+
+
+def plainly(function):
+    """A decorator that knows nothing of coroutines."""
+
+    @functools.wraps(function)
+    def call(*args):
+        return function(*args)
+
+    return call
+
+
+class GoingOn(Recording):
+    """What a call returns may do its work later, and only the call can tell."""
+
+    def test_whatever_is_awaited_is_timed_until_its_end(self):
+        async def wait():
+            begun = time.perf_counter_ns()
+            await asyncio.sleep(0.02)
+            slept.append(time.perf_counter_ns() - begun)
+            return "done"
+
+        class Handler:
+            async def __call__(self):
+                return await wait()
+
+        slept = []
+        for make in (
+            lambda: plainly(wait),
+            Handler,
+            lambda: lambda: asyncio.ensure_future(wait()),
+        ):
+            for settings in ({}, {"expected_interval_s": 10.0}, {"cpu": True}):
+                call = plimsoll.timed("op", **settings)(make())
+
+                async def main(call=call):
+                    return await call()
+
+                self.assertEqual(asyncio.run(main()), "done")
+        values = self.received().values_ns("op")
+        self.assertEqual(len(values), len(slept))
+        self.assertGreaterEqual(min(values), min(slept) * 0.99)
+
+    def test_a_task_stays_the_same_task_and_its_failure_counts(self):
+        async def fail():
+            raise ValueError("x")
+
+        async def main():
+            task = asyncio.ensure_future(fail())
+            self.assertIs(plimsoll.timed("op")(lambda: task)(), task)
+            with self.assertRaises(ValueError):
+                await task
+            forever = plimsoll.timed("op")(lambda: asyncio.ensure_future(asyncio.sleep(9)))()
+            forever.cancel()
+            with self.assertRaises(asyncio.CancelledError):
+                await forever
+
+        asyncio.run(main())
+        self.assertEqual(self.counts(), {"op": 2})
+        self.assertEqual(dict(self.listening.counters), {"op.errors": 1})
+
+    def test_generators_below_another_decorator_are_one_sample_each(self):
+        def numbers():
+            yield 1
+            yield 2
+
+        async def later():
+            yield 1
+            yield 2
+
+        async def main():
+            return [number async for number in plimsoll.timed("op")(plainly(later))()]
+
+        self.assertEqual(list(plimsoll.timed("op")(plainly(numbers))()), [1, 2])
+        self.assertEqual(asyncio.run(main()), [1, 2])
+        self.assertEqual(self.counts(), {"op": 2})
+
+    def test_an_awaitable_of_another_kind_is_left_alone_with_a_warning(self):
+        class Own:
+            def __await__(self):
+                yield from ()
+                return "own"
+
+        async def main():
+            return await plimsoll.timed("op")(Own)()
+
+        with self.assertWarnsRegex(plimsoll.PlimsollWarning, r"the call returned a Own.*timer\('op'\)"):
+            self.assertEqual(asyncio.run(main()), "own")
+        self.assertEqual(self.counts(), {})
 
 
 class Generators(Recording):

@@ -49,7 +49,8 @@ impl Endpoint {
         let query = read.query().map_or_else(String::new, |query| format!("?{query}"));
         Ok(Self {
             url: url.to_owned(),
-            authority: format!("{host}:{port}"),
+            // Applications compare it with their name, so the port of the scheme is left out.
+            authority: read.port().map_or(host.to_string(), |port| format!("{host}:{port}")),
             host: match host {
                 Host::Domain(name) => name.to_owned(),
                 Host::Ipv4(address) => address.to_string(),

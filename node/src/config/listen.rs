@@ -3,13 +3,15 @@
 //! DESIGN N71.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::os::unix::fs::FileTypeExt;
+use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User};
 use serde::{Deserialize, Deserializer};
 
-use crate::limits::LISTEN_USERS_MAX;
+use crate::limits::{LISTEN_USERS_MAX, SOCKET_PATH_BYTES_MAX};
 use plimsoll_runtime::directory;
 use plimsoll_runtime::optional::{address_or_none, path_or_none};
 
@@ -100,7 +102,7 @@ impl Listen {
             return Err(text.to_owned());
         }
         for (key, path) in [("listen.unix", &self.unix), ("listen.stream", &self.stream)] {
-            path.as_deref().map_or(Ok(()), |path| directory::check_parent(key, path))?;
+            path.as_deref().map_or(Ok(()), |path| check_socket(key, path))?;
         }
         let SocketAccess { users, .. } = self.access()?;
         match self.udp {
@@ -110,6 +112,25 @@ impl Listen {
             )),
             _ => Ok(()),
         }
+    }
+}
+
+/// What a start would find wrong with the path of a socket, without binding it.
+fn check_socket(key: &str, path: &Path) -> Result<(), String> {
+    directory::check_parent(key, path)?;
+    let shown = path.display();
+    let bytes = path.as_os_str().len();
+    if bytes > SOCKET_PATH_BYTES_MAX {
+        return Err(format!(
+            "{key}: {shown} has {bytes} bytes; the path of a socket has at most \
+             {SOCKET_PATH_BYTES_MAX}"
+        ));
+    }
+    match fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            Err(format!("{key}: {shown} exists and is no socket; name another path"))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -140,6 +161,26 @@ fn mode<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_path_at_which_no_socket_can_be_is_found_before_the_start() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("plain"), "").unwrap();
+        let _socket = std::os::unix::net::UnixDatagram::bind(at("socket")).unwrap();
+        let long = at(&"x".repeat(SOCKET_PATH_BYTES_MAX - dir.path().as_os_str().len() - 1));
+        let check = |path: PathBuf| Listen { unix: Some(path), ..Listen::default() }.check();
+        assert_eq!((check(at("socket")), check(long.clone())), (Ok(()), Ok(())));
+        for (path, text) in [
+            (at("plain"), "exists and is no socket"),
+            (dir.path().to_owned(), "exists and is no socket"),
+            (at(&format!("{}y", long.file_name().unwrap().display())), "has 108 bytes"),
+            (PathBuf::from("unix:///tmp/x"), "write the path alone, as in /tmp"),
+        ] {
+            let error = check(path).unwrap_err();
+            assert!(error.starts_with("listen.unix: ") && error.contains(text), "{error}");
+        }
+    }
 
     #[test]
     fn users_and_groups_are_named_or_numbered() {

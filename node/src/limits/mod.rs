@@ -113,6 +113,8 @@ pub const POINT_AHEAD_MAX: Duration = Duration::from_secs(10);
 pub const LOST_SAMPLES_MAX: u64 = 1 << 35;
 /// Keys in each of a node's lists of labels.
 pub const LABEL_RULES_MAX: usize = 256;
+/// Bytes of the path of a Unix socket: what the kernel has room for.
+pub const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// Users whom a node lists for its Unix sockets.
 pub const LISTEN_USERS_MAX: usize = 64;
 /// Labels of a node itself, which are in each of its messages with samples: at most 1.6 KB.

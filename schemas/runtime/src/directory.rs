@@ -18,6 +18,10 @@ pub const SHARED: u32 = 0o755;
 /// # Errors
 /// Names the setting `key`, the directory and the fix.
 pub fn check(key: &str, dir: &Path) -> Result<(), String> {
+    if let Some((scheme, path)) = dir.to_string_lossy().split_once(":/") {
+        let path = path.trim_start_matches('/');
+        return Err(format!("{key}: {scheme}: begins a URL; write the path alone, as in /{path}"));
+    }
     let existing = dir.ancestors().find(|path| path.as_os_str().is_empty() || path.exists());
     let existing = existing.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let shown = existing.display();
@@ -71,6 +75,14 @@ mod tests {
     use std::os::unix::fs::MetadataExt;
 
     use super::*;
+
+    #[test]
+    fn a_url_is_no_path() {
+        for url in ["unix:///run/x", "unix:/run/x", "file:///run/x"] {
+            let error = check("spool.path", Path::new(url)).unwrap_err();
+            assert!(error.ends_with("begins a URL; write the path alone, as in /run/x"), "{error}");
+        }
+    }
 
     #[test]
     fn a_directory_in_which_no_file_can_be_made_is_an_error_of_its_key() {

@@ -5,6 +5,11 @@
 //!
 //! DESIGN S62.
 
+use std::ffi::OsStr;
+use std::io;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
 use plimsoll_schemas::time::Mono;
@@ -56,9 +61,20 @@ impl ServiceManager {
 }
 
 fn send(states: &[NotifyState<'_>]) {
-    if let Err(error) = sd_notify::notify(states) {
-        tracing::warn!(%error, "service manager cannot be notified: see NOTIFY_SOCKET");
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else { return };
+    if let Err(error) = notify(&socket, states) {
+        tracing::warn!(%error, ?socket, "service manager cannot be notified: see NOTIFY_SOCKET");
     }
+}
+
+/// Sends states to a socket, which is a path, or in the abstract name space if it begins with `@`.
+fn notify(socket: &OsStr, states: &[NotifyState<'_>]) -> io::Result<()> {
+    let address = match socket.as_bytes().strip_prefix(b"@") {
+        Some(name) => SocketAddr::from_abstract_name(name)?,
+        None => SocketAddr::from_pathname(socket)?,
+    };
+    let text: String = states.iter().map(|state| format!("{state}\n")).collect();
+    UnixDatagram::unbound()?.send_to_addr(text.as_bytes(), &address).map(drop)
 }
 
 #[cfg(test)]
@@ -66,6 +82,23 @@ mod tests {
     use super::*;
 
     const SECOND: u64 = 1_000_000_000;
+
+    #[test]
+    fn a_socket_is_a_path_or_an_abstract_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("notify");
+        let name = format!("plimsoll-test-{}", std::process::id());
+        let abstract_address = SocketAddr::from_abstract_name(&name).unwrap();
+        for (receiver, socket) in [
+            (UnixDatagram::bind(&path), path.into_os_string()),
+            (UnixDatagram::bind_addr(&abstract_address), format!("@{name}").into()),
+        ] {
+            notify(&socket, &[NotifyState::Ready, NotifyState::Watchdog]).unwrap();
+            let mut text = [0; 64];
+            let length = receiver.unwrap().recv(&mut text).unwrap();
+            assert_eq!(&text[..length], b"READY=1\nWATCHDOG=1\n", "{socket:?}");
+        }
+    }
 
     #[test]
     fn the_watchdog_is_fed_in_half_of_its_time() {

@@ -20,6 +20,8 @@ const HEADER_BYTES: usize = 40;
 /// Where the header has the length of the counts, and the number of digits.
 const PAYLOAD_AT: usize = 4;
 const DIGITS_AT: usize = 12;
+/// The least number of a payload. As a count it is negative, so it is the length of a run of zeros.
+const LEAST: [u8; 9] = [0xff; 9];
 /// Bytes before the compressed part.
 const COMPRESSED_HEADER_BYTES: usize = 8;
 /// A histogram of 3 digits over all of 64 bits has 55 000 buckets of at most 9 bytes each.
@@ -51,6 +53,9 @@ pub enum HistogramError {
     /// Rejected by the library.
     #[error("its histogram is damaged: {0}")]
     Damaged(#[from] hdrhistogram::serialization::DeserializeError),
+    /// A number that the library cannot negate: it would panic.
+    #[error("its histogram is damaged: a run of empty buckets has no possible length")]
+    Run,
     /// More samples than any histogram of the mesh.
     #[error("its histogram has more than {SAMPLES_MAX} samples")]
     Samples,
@@ -71,6 +76,10 @@ pub(super) fn parse(text: &str, unit_ns: u64) -> Result<Parsed, HistogramError> 
     let bytes = plain(BASE64_STANDARD.decode(text)?)?;
     if let Some(digits) = number(&bytes, DIGITS_AT).filter(|digits| *digits > DIGITS_MAX) {
         return Err(HistogramError::Digits(digits));
+    }
+    // Within a payload nothing else has so many of these bytes.
+    if bytes[HEADER_BYTES..].windows(LEAST.len()).any(|number| number == LEAST) {
+        return Err(HistogramError::Run);
     }
     let foreign = Deserializer::new().deserialize::<u64, _>(&mut Cursor::new(&bytes))?;
     let layout = BucketLayout { unit_ns, low: foreign.low(), digits: foreign.sigfig() };

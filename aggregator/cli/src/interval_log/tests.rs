@@ -76,6 +76,18 @@ proptest! {
     }
 
     #[test]
+    fn any_counts_behind_a_valid_header_never_panic(
+        counts in prop::collection::vec(prop_oneof![4 => Just(0xff), 1 => any::<u8>()], 0..60),
+    ) {
+        let mut bytes = BASE64_STANDARD.decode(text(1_000, MAX_NS, 3, &[5])).unwrap();
+        bytes.truncate(40);
+        bytes[4..8].copy_from_slice(&u32::try_from(counts.len()).unwrap().to_be_bytes());
+        bytes.extend(counts);
+        let line = format!("1.0,1.0,1.0,{}\n", BASE64_STANDARD.encode(&bytes));
+        let _refused = read(line.as_bytes(), None);
+    }
+
+    #[test]
     fn damaged_histograms_never_panic(at in 0_usize..60, byte in any::<u8>()) {
         let good = text(1_000, MAX_NS, 3, &[5, 70_000, 1 << 40]);
         let mut bytes = BASE64_STANDARD.decode(good).unwrap();

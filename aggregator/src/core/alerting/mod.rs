@@ -177,6 +177,12 @@ impl Alerting {
         self.alerts.active().map(|(key, _)| key.clone()).collect()
     }
 
+    /// The alerts that fire.
+    pub fn firing(&self) -> impl Iterator<Item = &AlertKey> {
+        let firing = self.alerts.active().filter(|(_, state)| *state == AlertState::Firing);
+        firing.map(|(key, _)| key)
+    }
+
     /// The nodes with an alert about gaps in their ledger entry.
     #[must_use]
     pub fn nodes_with_gap_alerts(&self) -> BTreeSet<Option<&NodeName>> {

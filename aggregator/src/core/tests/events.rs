@@ -24,9 +24,10 @@ pub(crate) fn event(title: &str, at: u64) -> Event {
     }
 }
 
-/// A service check.
+/// A service check without tags.
 pub(crate) fn check(name: &str, alert_type: AlertType) -> Event {
-    Event { source: EventSource::ServiceCheck, alert_type, ..event(name, 1) }
+    let (host, labels) = (String::new(), Labels::default());
+    Event { source: EventSource::ServiceCheck, alert_type, host, labels, ..event(name, 1) }
 }
 
 fn body(events: &[Event]) -> Body {
@@ -124,6 +125,27 @@ fn a_check_shows_its_latest_status_until_its_node_is_silent_and_its_counts_stay(
     let silent = start().after(NODE_SILENT_AFTER);
     assert_eq!(rows(&core, silent, status), [""; 0]);
     assert_eq!(rows(&core, silent, "plimsoll_node_events_total").len(), 3);
+}
+
+#[test]
+fn checks_of_one_name_are_kept_apart_by_tags_and_host() {
+    let (mut core, mut a) = (core(), Speaker::new("a"));
+    let of = |instance: &str, status| Event {
+        labels: Labels::new([("instance", instance)]).unwrap(),
+        ..check("db", status)
+    };
+    let of_host = Event { host: "h1".to_owned(), ..check("db", AlertType::Info) };
+    let all = [of("1", AlertType::Error), of("2", AlertType::Success), of_host];
+    send(&mut core, start(), &mut a, &all);
+    let status = "plimsoll_service_check_status";
+    let shown = rows(&core, start(), status);
+    let shown: Vec<&str> = shown.iter().filter_map(|row| row.strip_suffix(" 1")).collect();
+    let row = |tags: &str, is: &str| {
+        format!(r#"{status}{{node="a",check="db",tags="{tags}",status="{is}"}}"#)
+    };
+    let expected =
+        [row("host:h1", "unknown"), row("instance:1", "critical"), row("instance:2", "ok")];
+    assert_eq!(shown, expected);
 }
 
 #[test]

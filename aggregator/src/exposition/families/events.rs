@@ -27,7 +27,9 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             STATUSES.map(|status| (rows.labels([("status", status.check_status())]), status));
         for (labels, node) in page.up_nodes() {
             for (check, latest) in node.node.check_statuses() {
-                let check = rows.labels([("check", check.as_str())]);
+                let (name, tags) = check.split_once("|#").unwrap_or((&check, ""));
+                let tags = (!tags.is_empty()).then_some(("tags", tags));
+                let check = rows.labels([("check", name)].into_iter().chain(tags));
                 for (label, status) in &statuses {
                     rows.add(&[labels, &check, label], Value::flag(*status == latest));
                 }

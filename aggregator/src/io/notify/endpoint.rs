@@ -135,6 +135,16 @@ impl Endpoint {
         })
     }
 
+    /// Host and port for the header `Host`. Receivers compare it with their name, so the port of the scheme
+    /// is left out.
+    pub(super) fn authority(&self) -> String {
+        let usual = if self.trust.is_some() { 443 } else { 80 };
+        match self.port == usual {
+            true => self.host.to_string(),
+            false => format!("{}:{}", self.host, self.port),
+        }
+    }
+
     /// The body of the request.
     pub(super) fn body(&self, body: Body) -> Vec<u8> {
         match (body, &self.template) {

@@ -11,7 +11,7 @@ use futures_util::future::{Either, select};
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, USER_AGENT};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
@@ -53,7 +53,8 @@ async fn exchange(endpoint: &Endpoint, body: Vec<u8>) -> Result<Answer, Answer> 
 
 fn request(endpoint: &Endpoint, body: Vec<u8>) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
     let mut request = Request::post(&endpoint.target)
-        .header(HOST, format!("{}:{}", endpoint.host, endpoint.port))
+        .header(HOST, endpoint.authority())
+        .header(USER_AGENT, concat!("plimsoll-aggregator/", env!("CARGO_PKG_VERSION")))
         .header(CONTENT_TYPE, "application/json")
         .header(CONNECTION, "close")
         .body(Full::new(Bytes::from(body)))?;

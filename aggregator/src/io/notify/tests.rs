@@ -89,6 +89,20 @@ async fn only_the_status_of_a_response_counts() {
     }
 }
 
+#[test]
+fn the_port_of_the_scheme_is_left_out_of_the_host() {
+    for (url, expected) in [
+        ("http://h/x", "h"),
+        ("http://h:80/", "h"),
+        ("http://h:8080/", "h:8080"),
+        ("https://h/", "h"),
+        ("https://h:80/", "h:80"),
+        ("http://[::1]/", "[::1]"),
+    ] {
+        assert_eq!(hook(url, "").authority(), expected, "{url}");
+    }
+}
+
 #[tokio::test]
 async fn a_closed_port_is_a_failure_to_connect() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -10,6 +10,7 @@ use plimsoll_schemas::limits::rules::FILE_BYTES_MAX;
 use plimsoll_schemas::rule::Rules;
 use tempfile::TempDir;
 
+use super::watch::Checker;
 use super::*;
 
 const WAIT: std::time::Duration = std::time::Duration::from_secs(30);
@@ -152,6 +153,27 @@ fn a_file_that_is_written_anew_swapped_or_exchanged_by_a_link_is_read_again() {
     dir.write("v2/site.toml", publish("'4ms'"));
     let found = until(&mut watch, has(4));
     assert!(!found.requested && found.restart.is_empty());
+}
+
+#[test]
+fn a_file_that_is_written_bit_by_bit_is_read_once_it_rests() {
+    let dir = Dir::new();
+    let path = dir.write("rules.toml", publish("'1ms'"));
+    let sources = dir.rules(&path);
+    let (loaded, stamps) = sources.load();
+    let mut checker = Checker::new(sources, loaded.unwrap().resolved.value, stamps);
+    assert!(checker.check(false).is_none(), "what the start has read is no news");
+
+    // Each part alone is a valid file.
+    for part in ["# a", "# all the rules\n", &format!("# all the rules\n{}", publish("'7ms'"))] {
+        dir.write("rules.toml", part);
+        assert!(checker.check(false).is_none(), "{part:?} may not be all");
+    }
+    assert!(checker.check(false).as_ref().is_some_and(has(7)));
+    assert!(checker.check(false).is_none(), "nothing has changed since");
+
+    dir.write("rules.toml", publish("'8ms'"));
+    assert!(checker.check(true).as_ref().is_some_and(has(8)), "a request does not wait");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Checks every second whether a rule file has changed, on a thread of its own, so that a hanging
-//! file system blocks nothing else. A panic restarts the thread's work.
+//! file system blocks nothing else. What has changed is read once it has not changed for a second. A
+//! panic restarts the thread's work.
 //!
 //! DESIGN A52.
 
@@ -56,7 +57,7 @@ impl Watch {
         // One pending request is enough: it covers every change before it is handled.
         let (requests, requested) = sync_channel(1);
         let (send, found) = mpsc::channel(1);
-        let mut checker = Checker { sources, config, stamps, again: true, last_error: None };
+        let mut checker = Checker::new(sources, config, stamps);
         let mut task = supervisor.task("watch-rules");
         let run = move || {
             while let Some(pause) = task.run_once(|| checker.run(&requested, &send)) {
@@ -98,7 +99,8 @@ impl Watch {
     }
 }
 
-struct Checker {
+/// Looks at the files.
+pub(super) struct Checker {
     sources: Sources,
     /// The settings in force.
     config: Config,
@@ -107,9 +109,16 @@ struct Checker {
     /// write within the resolution of a stamp, and a file that was half written.
     again: bool,
     last_error: Option<String>,
+    /// The stamps at the last look.
+    seen: Option<Stamps>,
 }
 
 impl Checker {
+    /// After a start that has read files with these stamps.
+    pub(super) fn new(sources: Sources, config: Config, stamps: Stamps) -> Self {
+        Self { sources, config, stamps, again: true, last_error: None, seen: None }
+    }
+
     /// Checks the files until the owner is gone; then true.
     fn run(&mut self, requested: &Receiver<()>, send: &mpsc::Sender<Found>) -> bool {
         loop {
@@ -126,11 +135,19 @@ impl Checker {
     }
 
     /// Reads the files if they may have changed; `None` when there is no news.
-    fn check(&mut self, requested: bool) -> Option<Found> {
-        let changed = self.stamps.iter().any(|(path, known)| stamp(path) != *known);
+    pub(super) fn check(&mut self, requested: bool) -> Option<Found> {
+        let present: Stamps = self.stamps.keys().map(|path| (path.clone(), stamp(path))).collect();
+        let changed = present != self.stamps;
         if !requested && !changed && !self.again {
             return None;
         }
+        // A file that is written in place may be half of what it will be, and valid.
+        let is_resting = !changed || self.seen.as_ref() == Some(&present);
+        self.seen = Some(present);
+        if !requested && !is_resting {
+            return None;
+        }
+
         let (loaded, stamps) = self.sources.load();
         // Files that were not reached because an earlier one is invalid stay watched.
         let before: Vec<PathBuf> = self.stamps.keys().cloned().collect();

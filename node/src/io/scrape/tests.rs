@@ -197,7 +197,8 @@ fn nodes_and_targets_take_turns() {
 fn an_address_is_parsed_into_target_and_request() {
     for (url, host, authority, path) in [
         ("http://127.0.0.1:8000/metrics", "127.0.0.1", "127.0.0.1:8000", "/metrics"),
-        ("http://localhost", "localhost", "localhost:80", "/"),
+        ("http://localhost", "localhost", "localhost", "/"),
+        ("http://a:80/", "a", "a", "/"),
         ("http://[::1]:9/m?a=b#c", "::1", "[::1]:9", "/m?a=b"),
     ] {
         let endpoint = Endpoint::new(url, LONG, LONG).unwrap();

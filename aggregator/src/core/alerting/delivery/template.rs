@@ -1,7 +1,8 @@
 //! A body for a webhook: JSON with `{{ field }}` where a notification's fields go. It has no
 //! conditions, no loops and no unknown fields. Errors in a template are reported at the start.
 //!
-//! Within a string a field is text, escaped as JSON demands; elsewhere it is a JSON value.
+//! Within a string a field is text, escaped as JSON demands; elsewhere it is a JSON value. A receiver may
+//! read that text as markup: `{{ field | slack }}` has nothing in it that Slack takes for its own.
 
 use std::collections::BTreeMap;
 
@@ -19,8 +20,18 @@ pub struct Template(Vec<Piece>);
 enum Piece {
     /// Literal text.
     Text(String),
-    /// A field, and whether it is within a string.
-    Field(String, bool),
+    /// A field.
+    Field(Placed),
+}
+
+/// A field at its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Placed {
+    name: String,
+    /// Whether it is within a string.
+    is_quoted: bool,
+    /// Whether the text is escaped for Slack.
+    is_for_slack: bool,
 }
 
 /// Why a template was refused.
@@ -38,6 +49,14 @@ pub enum TemplateError {
         name: String,
         /// What there is.
         known: String,
+    },
+    /// A filter that there is not.
+    #[error("line {line}: unknown filter {name:?}; there is slack, within a string")]
+    Filter {
+        /// Where, counted from 1.
+        line: usize,
+        /// The filter.
+        name: String,
     },
     /// No JSON comes of it.
     #[error("line {line}: it is no JSON once filled in: {what}")]
@@ -62,12 +81,17 @@ impl Template {
             let line = line_of(after);
             let inner = after.split_once("}}").filter(|(name, _)| !name.contains('\n'));
             let (name, behind) = inner.ok_or(TemplateError::Open(line))?;
-            let name = name.trim().to_owned();
+            let (name, filter) = name.split_once('|').unwrap_or((name, ""));
+            let (name, filter) = (name.trim().to_owned(), filter.trim());
+            if !matches!((filter, quoted), ("", _) | ("slack", true)) {
+                return Err(TemplateError::Filter { line, name: filter.to_owned() });
+            }
             if !sample.contains_key(name.as_str()) {
                 let known = sample.keys().copied().collect::<Vec<_>>().join(", ");
                 return Err(TemplateError::Unknown { line, name, known });
             }
-            pieces.extend([Piece::Text(before.to_owned()), Piece::Field(name, quoted)]);
+            let placed = Placed { name, is_quoted: quoted, is_for_slack: filter == "slack" };
+            pieces.extend([Piece::Text(before.to_owned()), Piece::Field(placed)]);
             rest = behind;
         }
         pieces.push(Piece::Text(rest.to_owned()));
@@ -90,9 +114,13 @@ impl Template {
         for piece in &self.0 {
             match piece {
                 Piece::Text(text) => body.push_str(text),
-                Piece::Field(name, quoted) => {
+                Piece::Field(Placed { name, is_quoted, is_for_slack }) => {
                     let value = fields.get(name.as_str()).unwrap_or(&Value::Null);
-                    body.push_str(&if *quoted { in_string(value) } else { value.to_string() });
+                    body.push_str(&match (is_quoted, is_for_slack) {
+                        (false, _) => value.to_string(),
+                        (true, false) => in_string(value),
+                        (true, true) => for_slack(&in_string(value)),
+                    });
                 }
             }
         }
@@ -111,6 +139,11 @@ fn ends_in_string(text: &str, mut quoted: bool) -> bool {
         }
     }
     quoted
+}
+
+/// Slack's three characters of markup, as it wants them where they are text.
+fn for_slack(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
 fn in_string(value: &Value) -> String {
@@ -142,6 +175,14 @@ mod tests {
             ("{\n\n\"k\": {{ a }", "line 3: {{ without }} in the same line"),
             ("{\"k\": {{ a \n}}", "line 1: {{ without }} in the same line"),
             ("{\n\"k\": {{ a }},\n}", "line 3: it is no JSON once filled in: column 1"),
+            (
+                "\n\"{{ a | html }}\"",
+                "line 2: unknown filter \"html\"; there is slack, within a string",
+            ),
+            (
+                "{{ a | slack }}",
+                "line 1: unknown filter \"slack\"; there is slack, within a string",
+            ),
             ("{{ }}", "line 1: unknown field \"\"; there are a, b"),
         ] {
             assert_eq!(read(text), error, "{text}");
@@ -158,6 +199,14 @@ mod tests {
         assert_eq!((&body["v"], &body["n"]), (&json!({"k": "v\"\n"}), &json!(7)));
     }
 
+    #[test]
+    fn the_template_for_slack_escapes_every_text() {
+        let text = include_str!("../../../../templates/slack.json");
+        let fields = text.split("{{ ").skip(1).map(|rest| rest.split(" }}").next().unwrap());
+        let plain: Vec<&str> = fields.filter(|field| !field.ends_with("| slack")).collect();
+        assert_eq!(plain, ["color"]);
+    }
+
     proptest! {
         #[test]
         fn no_value_breaks_out_of_its_place(
@@ -165,11 +214,16 @@ mod tests {
             text in "[a-z\"\\\\{} ]{0,30}",
         ) {
             let sample = fields(json!("x"));
-            let own = r#"{"k": "<{{ a }}>", "v": [{{ a }}]}"#;
+            let own = r#"{"k": "<{{ a }}>", "v": [{{ a }}], "s": "{{ a|slack }}"}"#;
             let template = Template::read(own, &sample).unwrap();
             let body = template.fill(&fields(json!(value)));
             let body: Value = serde_json::from_str(&body).unwrap();
-            prop_assert_eq!(&body, &json!({"k": format!("<{value}>"), "v": [value]}));
+            let slack = body["s"].as_str().unwrap();
+            prop_assert!(!slack.contains(['<', '>']), "{}", slack);
+            let read = slack.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+            prop_assert_eq!(&read, &value);
+            prop_assert_eq!(&body["k"], &json!(format!("<{value}>")));
+            prop_assert_eq!(&body["v"], &json!([value]));
             // No template panics.
             drop(Template::read(&text, &sample));
         }

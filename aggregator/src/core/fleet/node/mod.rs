@@ -81,7 +81,7 @@ pub struct Node {
     pub bus: Latest<Shared<Bus>>,
     /// Events and service checks that it sent, by source and how bad they were.
     pub events: Shared<BTreeMap<(EventSource, AlertType), u64>>,
-    /// The latest status of each service check.
+    /// The latest status of each service check, by its name and tags: `db|#instance:1`.
     pub checks: Shared<BTreeMap<String, Latest<AlertType>>>,
     /// What rules may watch of it.
     pub metrics: NodeMetrics,
@@ -268,12 +268,12 @@ impl Node {
         for event in events {
             *self.events.make_mut().entry((event.source, event.alert_type)).or_default() += 1;
             if event.source == EventSource::ServiceCheck {
-                statuses.insert(&event.title, event.alert_type);
+                statuses.insert(check_of(event), event.alert_type);
             }
         }
         let mut without_room = 0;
         for (name, status) in statuses {
-            match bounded_entry(self.checks.make_mut(), name, SERVICE_CHECKS_MAX) {
+            match bounded_entry(self.checks.make_mut(), &name, SERVICE_CHECKS_MAX) {
                 Some(check) => check.offer((&self.account, self.last_seen), from, status),
                 None => without_room += 1,
             }
@@ -313,6 +313,17 @@ impl Node {
             (Trouble::LedgerGap, gap_samples > 0),
         ];
         found.into_iter().filter_map(|(of, is_so)| is_so.then_some(of))
+    }
+}
+
+/// What a service check is about, as DogStatsD writes it: its name, host and tags.
+fn check_of(event: &Event) -> String {
+    let host = (!event.host.is_empty()).then(|| format!("host:{}", event.host));
+    let tags = event.labels.iter().map(|(key, value)| format!("{key}:{value}"));
+    let tags: Vec<String> = host.into_iter().chain(tags).collect();
+    match tags.is_empty() {
+        true => event.title.clone(),
+        false => format!("{}|#{}", event.title, tags.join(",")),
     }
 }
 

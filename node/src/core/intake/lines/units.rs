@@ -25,13 +25,10 @@ impl FromStr for Unit {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "s" => Ok(Self(Some(TimeUnit::Seconds))),
-            "ms" => Ok(Self(Some(TimeUnit::Milliseconds))),
-            "us" => Ok(Self(Some(TimeUnit::Microseconds))),
-            "ns" => Ok(Self(Some(TimeUnit::Nanoseconds))),
-            "none" => Ok(Self(None)),
-            _ => Err(format!("{text:?} is not a unit; use s, ms, us, ns or none")),
+        match TimeUnit::spelled(text) {
+            None if text == "none" => Ok(Self(None)),
+            None => Err(format!("{text:?} is not a unit; use s, ms, us, ns or none")),
+            unit => Ok(Self(unit)),
         }
     }
 }
@@ -45,7 +42,7 @@ pub struct Units {
     pub h: Unit,
     /// Of `d`, if the name has no unit.
     pub d: Unit,
-    /// Units of `h` and `d` by the last part of the name.
+    /// Units of `h` and `d` by the last part of the name, beside those that a unit is spelled with.
     pub suffixes: BTreeMap<String, Unit>,
     /// Units by pattern of the whole name, for all types; the first match applies.
     pub patterns: Vec<(Glob, Unit)>,
@@ -60,16 +57,7 @@ impl Default for Units {
 }
 
 /// The default suffixes.
-pub const DEFAULT_SUFFIXES: [&str; 8] = [
-    "seconds=s",
-    "milliseconds=ms",
-    "ms=ms",
-    "microseconds=us",
-    "us=us",
-    "nanoseconds=ns",
-    "ns=ns",
-    "bytes=none",
-];
+pub const DEFAULT_SUFFIXES: [&str; 1] = ["bytes=none"];
 
 /// Parses `seconds=s`.
 ///
@@ -132,7 +120,8 @@ impl Units {
     /// The unit in the last part of a name.
     pub(crate) fn named(&self, name: &str) -> Option<Unit> {
         let last = name.rsplit(SEPARATORS).next()?;
-        self.suffixes.get(last).copied()
+        let set = self.suffixes.get(last).copied();
+        set.or_else(|| TimeUnit::spelled(last).map(|unit| Unit(Some(unit))))
     }
 }
 
@@ -145,7 +134,7 @@ mod tests {
         use TimeUnit::{Microseconds, Milliseconds, Nanoseconds, Seconds};
         let units = Units {
             h: Unit(Some(Seconds)),
-            suffixes: ["sec=s", "ns=ns", "us=us", "bytes=none"].map(|s| suffix(s).unwrap()).into(),
+            suffixes: ["took=s", "second=ms", "bytes=none"].map(|s| suffix(s).unwrap()).into(),
             ..Units::default()
         };
         for (metric_type, name, expected) in [
@@ -154,6 +143,9 @@ mod tests {
             (MetricType::Histogram, "a", Ok(Seconds)),
             (MetricType::Distribution, "a", Ok(Milliseconds)),
             (MetricType::Distribution, "a.b_sec", Ok(Seconds)),
+            (MetricType::Histogram, "a_s", Ok(Seconds)),
+            (MetricType::Histogram, "a.took", Ok(Seconds)),
+            (MetricType::Histogram, "a.second", Ok(Milliseconds)),
             (MetricType::Histogram, "a/ns", Ok(Nanoseconds)),
             (MetricType::Histogram, "a-us", Ok(Microseconds)),
             (MetricType::Distribution, "us", Ok(Microseconds)),

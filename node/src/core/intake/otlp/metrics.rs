@@ -126,17 +126,13 @@ impl<'a> Metric<'a> {
 
     /// The unit of time of its values.
     fn time_unit(&self, context: &Context) -> Result<TimeUnit, Reject> {
-        match self.unit {
-            "s" => Ok(TimeUnit::Seconds),
-            "ms" => Ok(TimeUnit::Milliseconds),
-            "us" => Ok(TimeUnit::Microseconds),
-            "ns" => Ok(TimeUnit::Nanoseconds),
-            "" => {
-                let named = context.units.named(self.name);
-                named.unwrap_or(context.otlp.unit).0.ok_or(Reject::Unit)
-            }
-            _ => Err(Reject::Unit),
+        if self.unit.is_empty() {
+            let named = context.units.named(self.name);
+            return named.unwrap_or(context.otlp.unit).0.ok_or(Reject::Unit);
         }
+        // Some producers write what UCUM calls an annotation: `{s}`.
+        let annotation = self.unit.strip_prefix('{').and_then(|unit| unit.strip_suffix('}'));
+        TimeUnit::spelled(annotation.unwrap_or(self.unit)).ok_or(Reject::Unit)
     }
 
     /// The value of a point and since when it counts; no value for a summary, which has several.

@@ -112,19 +112,49 @@ impl<'a> BucketCounts<'a> {
         let edges = known.of(&latencies.buckets, latencies.unit, self.scale, (self.offset, len));
         let zero = (Edge::FIRST, zero_edge(latencies), self.zero);
         let positive = edges.windows(2).zip(self.counts).map(|(edge, n)| (edge[0], edge[1], *n));
-        let mut clamped = 0;
         let used = [zero].into_iter().chain(positive).filter(|(_, _, n)| *n > 0);
-        let narrowed = used.map(|(lower, upper, n)| {
+        let rows = used.map(|(lower, upper, n)| {
             let (over_ns, upto_ns) = ends.narrowed(lower, upper);
-            clamped += if over_ns >= MAX_NS { n } else { 0 };
             (over_ns, upto_ns, n)
         });
-        histogram.record_all_within(narrowed, len + 1);
-        if let Some(sum) = sum.filter(|sum| sum.is_finite()) {
-            histogram.state_sum(sum_ns(sum, latencies.unit));
+
+        let sum = sum.filter(|sum| sum.is_finite()).map(|sum| sum_ns(sum, latencies.unit));
+        // What all samples together are above the lower ends of their buckets.
+        let least = |sum: u128, (over_ns, _, n): (u64, u64, u64)| {
+            sum.saturating_add(u128::from(over_ns) * u128::from(n))
+        };
+        let above = sum.and_then(|sum| sum.checked_sub(rows.clone().fold(0, least)));
+        let above_ns = above.map(|above| u64::try_from(above).unwrap_or(u64::MAX));
+
+        histogram.record_all_within(rows.clone().flat_map(|row| parts(row, above_ns)), len + 1);
+        if let Some(sum) = sum {
+            histogram.state_sum(sum);
         }
-        clamped
+        rows.filter(|(over_ns, ..)| *over_ns >= MAX_NS).map(|(.., n)| n).sum()
     }
+}
+
+/// A bucket as (over, up to, samples); one without an end in parts that have ends. The sum bounds its
+/// samples: the i-th largest of them has i that are as large, so it is at most an i-th of `above_ns`
+/// over the lower end.
+fn parts(
+    (over_ns, upto_ns, n): (u64, u64, u64),
+    above_ns: Option<u64>,
+) -> impl Iterator<Item = (u64, u64, u64)> {
+    let above_ns = above_ns.filter(|_| upto_ns >= MAX_NS);
+    let mut larger = 0;
+    std::iter::from_fn(move || {
+        let left = n.checked_sub(larger).filter(|left| *left > 0)?;
+        let Some(above_ns) = above_ns else {
+            larger = n;
+            return Some((over_ns, upto_ns, n));
+        };
+        // One, two, four and so on: as many parts as the number of samples has digits.
+        let part = left.min(larger + 1);
+        let end_ns = over_ns.saturating_add((above_ns / (larger + 1)).max(1));
+        larger += part;
+        Some((over_ns, upto_ns.min(end_ns), part))
+    })
 }
 
 /// The range of all samples. That of a cumulative point holds for earlier samples too, and so for

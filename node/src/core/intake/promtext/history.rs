@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use crate::limits::scrape::{SERIES_KNOWN_MAX, START_ROUNDING};
+use crate::limits::scrape::{FAMILIES_MALFORMED_MAX, SERIES_KNOWN_MAX, START_ROUNDING};
 use plimsoll_schemas::time::{Now, Wall};
 
 /// The history of a target.
@@ -14,11 +14,15 @@ pub(super) struct TargetHistory {
     last: Option<Now>,
     /// The time of the last page, which never goes back.
     time: Wall,
-    /// Whether all series of the last page were read.
-    is_complete: bool,
+    /// Whether all series of some page were read.
+    was_complete: bool,
+    /// Series of the last page that count from a start.
+    cumulative: Option<usize>,
     process_start: Option<Wall>,
     /// All cumulative streams of earlier pages.
     known: BTreeSet<u64>,
+    /// Families of which a line could not be read.
+    malformed: BTreeSet<u64>,
 }
 
 impl TargetHistory {
@@ -28,9 +32,11 @@ impl TargetHistory {
             began,
             last: None,
             time: Wall::default(),
-            is_complete: false,
+            was_complete: false,
+            cumulative: None,
             process_start: None,
             known: BTreeSet::new(),
+            malformed: BTreeSet::new(),
         }
     }
 
@@ -61,16 +67,35 @@ impl TargetHistory {
         }
     }
 
-    /// Whether this stream was on no earlier page although the previous page was complete: then it
-    /// started from zero since.
-    pub(super) fn is_stream_new(&mut self, stream: u64) -> bool {
+    /// Whether this stream was on no earlier page although one was complete: then it started from zero
+    /// since. Of a family that could not be read this is not known.
+    pub(super) fn is_stream_new(&mut self, family: u64, stream: u64) -> bool {
         let has_room = self.known.len() < SERIES_KNOWN_MAX;
-        has_room && self.known.insert(stream) && self.last.is_some() && self.is_complete
+        has_room
+            && self.known.insert(stream)
+            && self.was_complete
+            && !self.malformed.contains(&family)
+    }
+
+    /// A line of this family could not be read. Returns whether there is room to remember it.
+    pub(super) fn on_malformed(&mut self, family: u64) -> bool {
+        let has_room = self.malformed.len() < FAMILIES_MALFORMED_MAX;
+        if has_room {
+            self.malformed.insert(family);
+        }
+        has_room || self.malformed.contains(&family)
     }
 
     /// A page was read; `is_complete` if all its series were.
-    pub(super) fn on_read(&mut self, now: Now, is_complete: bool) {
+    pub(super) fn on_read(&mut self, now: Now, is_complete: bool, cumulative: usize) {
         self.last = Some(now);
-        self.is_complete = is_complete;
+        self.was_complete |= is_complete;
+        self.cumulative = Some(cumulative);
+    }
+
+    /// Whether a page whose end nothing states has as many series as the one before. One that was cut
+    /// between two lines would have fewer.
+    pub(super) fn is_as_long(&self, cumulative: usize) -> bool {
+        self.cumulative.is_some_and(|before| cumulative >= before)
     }
 }

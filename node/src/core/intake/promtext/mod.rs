@@ -128,8 +128,9 @@ impl TargetState {
         if !rest.is_empty() {
             outcome.reject_line(Reject::Truncated, "");
         }
-        let is_complete = page.is_whole && rest.is_empty() && !outcome.is_incomplete;
-        self.history.on_read(now, is_complete);
+        let is_whole = page.is_whole || self.history.is_as_long(outcome.cumulative);
+        let is_complete = is_whole && rest.is_empty() && !outcome.is_incomplete;
+        self.history.on_read(now, is_complete, outcome.cumulative);
         Ok(outcome)
     }
 

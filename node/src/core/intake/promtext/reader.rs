@@ -11,7 +11,7 @@ use plimsoll_schemas::time::{Now, Wall};
 
 use super::histogram::{CompleteHistogram, PartialHistogram};
 use super::history::TargetHistory;
-use super::line::{Line, Pair, Row, number, parse};
+use super::line::{Line, Pair, Row, number, parse, subject_of};
 use super::metadata::{PageMetadata, Role};
 use super::stream_ids::{LE, StreamIds, StreamStart};
 use super::target::Target;
@@ -36,6 +36,8 @@ pub(super) struct PageOutcome {
     pub(super) labels: LabelStats,
     /// Whether series may be missing.
     pub(super) is_incomplete: bool,
+    /// Series that count from a start.
+    pub(super) cumulative: usize,
 }
 
 /// What was rejected for one reason.
@@ -121,13 +123,20 @@ impl<'a, 'p> Reader<'a, 'p> {
                 }
                 Ok(_) => {}
                 Err(reason) => {
-                    self.outcome.is_incomplete = true;
+                    self.on_malformed(line);
                     self.outcome.reject_line(reason, "");
                 }
             }
         }
         self.record_histograms(sink);
         self.outcome
+    }
+
+    /// A series of this name may have been on the page: when it can be read again, it is not new.
+    fn on_malformed(&mut self, line: &[u8]) {
+        let Some(name) = subject_of(line) else { return };
+        let family = self.stream_ids.of(self.metadata.role(name).0, &[]);
+        self.outcome.is_incomplete |= !self.history.on_malformed(family);
     }
 
     fn on_row(
@@ -158,8 +167,8 @@ impl<'a, 'p> Reader<'a, 'p> {
                 self.take_room()?;
                 // A series whose type changed is another stream.
                 let stream = self.stream_ids.of(row.name, pairs).wrapping_add(1);
-                let start = self
-                    .stream_start(stream, self.metadata.created(family, pairs, self.stream_ids));
+                let created = self.metadata.created(family, pairs, self.stream_ids);
+                let start = self.stream_start(family, stream, created);
                 let sum = |value| Value::Sum { value, monotonic: true };
                 if start.is_new {
                     self.record_zero(row, start, sum(0.0), sink);
@@ -178,8 +187,10 @@ impl<'a, 'p> Reader<'a, 'p> {
         Ok(())
     }
 
-    fn stream_start(&mut self, stream: u64, created: Option<Wall>) -> StreamStart {
-        let is_stream_new = self.history.is_stream_new(stream);
+    fn stream_start(&mut self, family: &str, stream: u64, created: Option<Wall>) -> StreamStart {
+        self.outcome.cumulative += 1;
+        let family = self.stream_ids.of(family, &[]);
+        let is_stream_new = self.history.is_stream_new(family, stream);
         let is_new = created.is_none() && (is_stream_new || self.is_process_new);
         StreamStart { stream, start: created.unwrap_or_default(), is_new }
     }
@@ -198,7 +209,7 @@ impl<'a, 'p> Reader<'a, 'p> {
                 self.take_room()?;
                 self.by_stream.insert(stream, self.partials.len());
                 let created = self.metadata.created_histogram(family, pairs, self.stream_ids);
-                let start = self.stream_start(stream, created);
+                let start = self.stream_start(family, stream, created);
                 self.partials.push(PartialHistogram::new(family, row.labels, start));
                 self.partials.len() - 1
             }
@@ -230,7 +241,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     /// The unit of a family by its name, else by the page, else by the configuration.
     fn unit(&self, family: &str) -> Result<TimeUnit, Reject> {
         let units = self.units;
-        let stated = || units.suffixes.get(self.metadata.unit(family)?).copied();
+        let stated = || units.named(self.metadata.unit(family)?);
         let unit = units.named(family).or_else(stated).unwrap_or(self.target.unit);
         unit.0.ok_or(Reject::Unit)
     }

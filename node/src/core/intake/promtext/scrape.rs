@@ -85,7 +85,7 @@ impl Failure {
 
 impl Page {
     /// The complete lines, and the rest: a number that was cut off would be read as a smaller one,
-    /// and that as a restart.
+    /// and that as a restart. The last line of a page that is known to be whole needs no line feed.
     ///
     /// # Errors
     /// When the end of the page is missing.
@@ -96,7 +96,7 @@ impl Page {
         if self.format == Format::OpenMetrics && !is_ended {
             return Err(Failure::Cut);
         }
-        if is_ended {
+        if is_ended || self.is_whole {
             return Ok((text, &[]));
         }
         let end = self.body.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);

@@ -62,6 +62,29 @@ fn ends_of_explicit_buckets_and_the_smallest_and_largest_bound_their_samples() {
 }
 
 #[test]
+fn the_sum_bounds_the_samples_of_a_bucket_without_an_end() {
+    let buckets = Buckets::Explicit { bounds: &[], counts: &[100] };
+    let given = Latencies { count: 100, buckets, sum: Some(500.0), ..latencies(&[]) };
+    let (histogram, _) = one(given);
+    let sum_ns = 500_000_000;
+    for (rank, (_, upper)) in (1..).zip(bounds(&histogram)) {
+        // So many are as large or larger, and more than half of them have a place of their own.
+        let larger = 101 - rank;
+        assert!(upper <= sum_ns * 2 / larger + sum_ns / 512, "{upper} of rank {rank}");
+    }
+    assert_eq!((histogram.count(), histogram.sum_ns()), (100, sum_ns.into()));
+
+    // What is over the bound of the bucket is left for its samples to share.
+    let given = Latencies { sum: Some(200.0), ..latencies(&[0, 0, 0, 4]) };
+    let bounds = bounds(&one(given).0);
+    assert!(bounds[3].1 <= 125_300_000 && bounds[0].1 <= 75_200_000, "{bounds:?}");
+
+    // A sum that is too small for its buckets bounds nothing.
+    let given = Latencies { sum: Some(1.0), ..latencies(&[0, 0, 0, 4]) };
+    within(&one(given).0, &[(25_000_000, HOUR); 4]);
+}
+
+#[test]
 fn a_bucket_up_to_zero_holds_zeros() {
     let buckets = Buckets::Explicit { bounds: &[0.0, 5.0], counts: &[2, 1, 0] };
     let (histogram, _) = one(Latencies { count: 3, buckets, ..latencies(&[]) });

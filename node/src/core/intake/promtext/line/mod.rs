@@ -74,14 +74,22 @@ impl FamilyType {
 /// Why the line is malformed.
 pub(crate) fn parse<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject> {
     pairs.clear();
-    if line.len() > LINE_BYTES_MAX {
-        return Err(Reject::TooLong);
-    }
     let line = line.trim_ascii();
     match line.first() {
         None => Ok(Line::Ignored),
+        // Of a long help text nothing is read.
         Some(b'#') => comment(&line[1..]),
+        Some(_) if line.len() > LINE_BYTES_MAX => Err(Reject::TooLong),
         Some(_) => row(line, pairs),
+    }
+}
+
+/// What a line is about that cannot be read: a name, if that much of it can.
+pub(crate) fn subject_of(line: &[u8]) -> Option<&str> {
+    let line = line.trim_ascii();
+    match line.strip_prefix(b"#") {
+        Some(text) => words(text).nth(1).and_then(|name| str::from_utf8(unquoted(name)).ok()),
+        None => name_of(line).map(|(name, _)| name),
     }
 }
 
@@ -94,12 +102,22 @@ pub(crate) fn name_of(line: &[u8]) -> Option<(&str, &[u8])> {
     (!name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit())).then_some((name, rest))
 }
 
+fn words(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    text.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty())
+}
+
+/// A name without the quotes that it may have since it may be any UTF-8.
+fn unquoted(name: &[u8]) -> &[u8] {
+    let inner = name.strip_prefix(b"\"").and_then(|name| name.strip_suffix(b"\""));
+    inner.unwrap_or(name)
+}
+
 fn comment(text: &[u8]) -> Result<Line<'_>, Reject> {
-    let mut words = text.split(|byte| matches!(byte, b' ' | b'\t')).filter(|word| !word.is_empty());
+    let mut words = words(text);
     let keyword = words.next();
     let mut word = || {
         let word = words.next().unwrap_or_default();
-        str::from_utf8(word).map_err(|_| Reject::Encoding)
+        str::from_utf8(unquoted(word)).map_err(|_| Reject::Encoding)
     };
     match keyword {
         Some(b"TYPE") => {
@@ -113,18 +131,26 @@ fn comment(text: &[u8]) -> Result<Line<'_>, Reject> {
 }
 
 fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject> {
-    let (name, rest) = name_of(line).ok_or(Reject::Name)?;
+    // `{"any name", label="value"}` has its name between the braces.
+    let (name, rest) = match line {
+        [b'{', ..] => (None, line),
+        _ => name_of(line).map(|(name, rest)| (Some(name), rest)).ok_or(Reject::Name)?,
+    };
     if !matches!(rest, [] | [b' ' | b'\t' | b'{', ..]) {
         return Err(Reject::Name);
     }
     let mut rest = rest.trim_ascii_start();
-    let mut labels = &[][..];
+    let (mut labels, mut quoted) = (&[][..], None);
     if let [b'{', inner @ ..] = rest {
         rest = inner;
-        take_pairs(&mut rest, pairs)?;
+        quoted = take_pairs(&mut rest, pairs)?;
         labels = &inner[..inner.len() - rest.len()];
         rest = rest.strip_prefix(b"}").ok_or(Reject::Shape)?;
     }
+    let name = match (name, quoted) {
+        (Some(name), None) | (None, Some(name)) => name,
+        _ => return Err(Reject::Name),
+    };
     // An exemplar is one of the samples that the row counts.
     let values = find(b'#', rest).map_or(rest, |at| &rest[..at]);
     let mut words = values.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
@@ -153,31 +179,64 @@ pub(crate) fn pairs(mut labels: &[u8]) -> Vec<Pair<'_>> {
     pairs
 }
 
-/// Parses labels up to the closing brace, exclusive, or to the end.
-fn take_pairs<'a>(rest: &mut &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<(), Reject> {
+/// Parses labels up to the closing brace, exclusive, or to the end. Returns the name of the row if it is
+/// the first of them.
+fn take_pairs<'a>(
+    rest: &mut &'a [u8],
+    pairs: &mut Vec<Pair<'a>>,
+) -> Result<Option<&'a str>, Reject> {
+    let mut name = None;
     loop {
         *rest = rest.trim_ascii_start();
         if rest.is_empty() || rest.starts_with(b"}") {
-            return Ok(());
+            return Ok(name);
         }
-        let (key, after) = name_of(rest).ok_or(Reject::Shape)?;
-        let after = after.trim_ascii_start().strip_prefix(b"=").ok_or(Reject::Shape)?;
-        *rest = after.trim_ascii_start().strip_prefix(b"\"").ok_or(Reject::Shape)?;
-        let value = take_value(rest)?;
-        if pairs.iter().any(|(other, _)| *other == key) {
+        let key = take_key(rest)?;
+        *rest = rest.trim_ascii_start();
+        if let [b'=', after @ ..] = rest {
+            *rest = after.trim_ascii_start().strip_prefix(b"\"").ok_or(Reject::Shape)?;
+            let value = take_value(rest)?;
+            if pairs.iter().any(|(other, _)| *other == key.text) {
+                return Err(Reject::Shape);
+            }
+            if pairs.len() == ROW_LABELS_MAX {
+                return Err(Reject::TooLong);
+            }
+            pairs.push((key.text, value));
+        } else if key.is_quoted && name.is_none() && pairs.is_empty() {
+            name = Some(key.text);
+        } else {
             return Err(Reject::Shape);
         }
-        if pairs.len() == ROW_LABELS_MAX {
-            return Err(Reject::TooLong);
-        }
-        pairs.push((key, value));
+
         *rest = rest.trim_ascii_start();
         match rest {
             [b',', after @ ..] => *rest = after,
-            [b'}', ..] | [] => return Ok(()),
+            [b'}', ..] | [] => return Ok(name),
             _ => return Err(Reject::Shape),
         }
     }
+}
+
+/// The name of a label, or of the row.
+struct Key<'a> {
+    text: &'a str,
+    is_quoted: bool,
+}
+
+/// Parses a name with or without quotes.
+fn take_key<'a>(rest: &mut &'a [u8]) -> Result<Key<'a>, Reject> {
+    if let [b'"', after @ ..] = rest {
+        *rest = after;
+        return match take_value(rest)? {
+            Cow::Borrowed(text) => Ok(Key { text, is_quoted: true }),
+            // No name that we accept has a quote or a backslash.
+            Cow::Owned(_) => Err(Reject::Name),
+        };
+    }
+    let (text, after) = name_of(rest).ok_or(Reject::Shape)?;
+    *rest = after;
+    Ok(Key { text, is_quoted: false })
 }
 
 /// Parses a value up to its closing quote, inclusive.

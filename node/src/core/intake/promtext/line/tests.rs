@@ -49,7 +49,14 @@ fn lines_are_read_or_refused_by_reason() {
         ("# TYPE a heap", Err(Type)),
         ("# TYPE a", Err(Type)),
         ("1a 1", Err(Name)),
-        ("{\"a\"} 1", Err(Name)),
+        ("{\"a\"} 1", Ok("a{} 1")),
+        ("{ \"a.b\" , c=\"d\" } 1", Ok("a.b{c=\"d\"} 1")),
+        ("a{\"b\"=\"c\"} 1", Ok("a{b=\"c\"} 1")),
+        ("# TYPE \"a.b\" histogram", Ok("type a.b Histogram")),
+        ("{b=\"c\"} 1", Err(Name)),
+        ("a{\"b\"} 1", Err(Name)),
+        ("{\"a\\n\"} 1", Err(Name)),
+        ("{b=\"c\",\"a\"} 1", Err(Shape)),
         ("größe 1", Err(Name)),
         ("a.b 1", Err(Name)),
         ("a", Err(Shape)),
@@ -87,6 +94,8 @@ fn a_line_and_its_labels_are_bounded() {
     let long = |bytes: usize| format!("a{{b=\"{}\"}} 1", "x".repeat(bytes - 9));
     assert!(got(long(LINE_BYTES_MAX).as_bytes()).is_ok());
     assert!(got(long(LINE_BYTES_MAX + 1).as_bytes()).is_err_and(|why| why == Reject::TooLong));
+    let help = format!("# HELP a {}", "x".repeat(LINE_BYTES_MAX));
+    assert_eq!(got(help.as_bytes()), Ok(String::new()), "nothing of it is read");
 }
 
 /// A row in the form that the format requires.

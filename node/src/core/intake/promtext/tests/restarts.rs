@@ -55,7 +55,7 @@ fn a_series_that_the_page_before_did_not_have_began_from_nothing() {
 }
 
 #[test]
-fn a_series_that_the_page_before_may_have_had_is_left_out() {
+fn a_series_that_may_have_been_there_before_is_left_out() {
     let two = page(None, &[("a", 3), ("b", 2)]);
     let is_blind: [fn(&mut Desk); 4] = [
         |desk| {
@@ -63,8 +63,12 @@ fn a_series_that_the_page_before_may_have_had_is_left_out() {
             desk.read(1, &page(None, &[("a", 1)]));
             desk.is_whole = true;
         },
-        |desk| drop(desk.read(1, &format!("{}hits", page(None, &[("a", 1)])))),
-        |desk| drop(desk.read(1, &page(None, &[("a", 1)]).replace("} 1", "} 1\n?"))),
+        |desk| {
+            desk.is_whole = false;
+            desk.read(1, &format!("{}hits", page(None, &[("a", 1)])));
+            desk.is_whole = true;
+        },
+        |desk| drop(desk.read(1, &page(None, &[("a", 1)]).replace("} 1", "} 1\nhits_total{k ?"))),
         |desk| drop(desk.read(1, &page(None, &[("a", 1), ("c", 1), ("d", 1), ("e", 1)]))),
     ];
     for make_blind in is_blind {
@@ -72,6 +76,32 @@ fn a_series_that_the_page_before_may_have_had_is_left_out() {
         make_blind(&mut desk);
         assert_eq!(got(&mut desk, 2, &two), ["hits_total{k=a} + 3", "hits_total{k=b} + 2"]);
     }
+}
+
+#[test]
+fn one_bad_line_leaves_what_else_is_new_as_it_is() {
+    let long = format!("# HELP hits_total {}\n", "x".repeat(10_000));
+    for bad in [&long, "{\"ein Name\",k=\"v\"} 1\n", "?\n", "other{k 1\n", "# TYPE other heap\n"] {
+        let mut desk = Desk::new(target());
+        let with = |hits: &[(&str, u64)]| format!("{bad}{}", page(None, hits));
+        assert_eq!(got(&mut desk, 1, &with(&[("a", 3)])), ["hits_total{k=a} + 3"], "{bad:.20}");
+        let expected = ["hits_total{k=a} + 3", "hits_total{k=b} + 0", "hits_total{k=b} + 7"];
+        assert_eq!(got(&mut desk, 2, &with(&[("a", 3), ("b", 7)])), expected, "{bad:.20}");
+    }
+}
+
+#[test]
+fn a_page_whose_end_nothing_states_is_whole_unless_it_has_become_shorter() {
+    let mut desk = Desk::new(target());
+    desk.is_whole = false;
+    let mut new_of = |seconds: u64, hits: &[(&str, u64)]| {
+        let got = got(&mut desk, seconds, &page(None, hits));
+        got.iter().filter(|line| line.ends_with("+ 0")).count()
+    };
+    assert_eq!(new_of(1, &[("a", 1), ("b", 1)]), 0);
+    assert_eq!(new_of(2, &[("a", 1)]), 0, "it may have been cut");
+    assert_eq!(new_of(3, &[("a", 1), ("b", 1), ("c", 1)]), 0, "no page was whole before");
+    assert_eq!(new_of(4, &[("a", 1), ("b", 1), ("c", 1), ("d", 7)]), 1);
 }
 
 #[test]
@@ -109,12 +139,16 @@ fn a_clock_that_is_set_starts_nothing_anew_and_makes_no_page_older() {
 
 #[test]
 fn the_series_that_are_known_to_have_been_there_are_bounded() {
-    use crate::limits::scrape::SERIES_KNOWN_MAX;
+    use crate::limits::scrape::{FAMILIES_MALFORMED_MAX, SERIES_KNOWN_MAX};
     let mut memory = TargetHistory::new(BEGAN);
-    memory.on_read(BEGAN, true);
-    let all = (0..SERIES_KNOWN_MAX as u64).filter(|stream| memory.is_stream_new(*stream)).count();
-    assert_eq!(all, SERIES_KNOWN_MAX);
-    assert!(!memory.is_stream_new(u64::MAX));
+    memory.on_read(BEGAN, true, 0);
+    let all = (0..SERIES_KNOWN_MAX as u64).filter(|stream| memory.is_stream_new(1, *stream));
+    assert_eq!(all.count(), SERIES_KNOWN_MAX);
+    assert!(!memory.is_stream_new(1, u64::MAX));
+
+    let malformed = 0..FAMILIES_MALFORMED_MAX as u64;
+    assert!(malformed.clone().all(|family| memory.on_malformed(family)));
+    assert!(!memory.on_malformed(u64::MAX) && malformed.clone().all(|of| memory.on_malformed(of)));
 }
 
 proptest! {
