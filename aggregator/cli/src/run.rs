@@ -17,7 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::SIGHUP;
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
-use signal_hook::iterator::exfiltrator::origin::Cause;
+use signal_hook::low_level::siginfo::Cause;
 use tokio::process::{Child, Command};
 use tokio::sync::mpsc;
 
@@ -95,8 +95,8 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// The signals that are passed on: all that would end this process, and others that people send. What
-/// stops a job, and faults, keep their meaning.
+/// The signals that are passed on: all that would end this process, and others that people send.
+/// What stops a job, and faults, keep their meaning.
 const PASSED_ON: [Signal; 11] = [
     Signal::HUP,
     Signal::INT,

@@ -20,16 +20,18 @@ impl Run {
     fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let parent = lines.next().unwrap().unwrap();
-        let wrapper = Pid::from_raw(parent.trim().parse().unwrap()).unwrap();
+        // A terminal has the wrapper's own words between those of its command.
+        let parent = lines.find_map(|line| line.unwrap().trim().parse().ok());
+        let wrapper = Pid::from_raw(parent.unwrap()).unwrap();
         Self { child, lines, wrapper }
     }
 
     /// What the command received, and the exit code.
     fn end_by(mut self, signal: Signal) -> (String, Option<i32>) {
         kill_process(self.wrapper, signal).unwrap();
-        let received = self.lines.next().unwrap().unwrap();
-        (received.trim().to_owned(), self.child.wait().unwrap().code())
+        let mut words = self.lines.map(|line| line.unwrap().trim().to_owned());
+        let received = words.find(|line| !line.starts_with("plimsoll: "));
+        (received.unwrap(), self.child.wait().unwrap().code())
     }
 }
 

@@ -258,6 +258,7 @@ impl Driver {
         }
         let now = self.clock.now();
         self.service_manager.on_turn(now.mono);
+        self.rules.on_deadline(&mut self.core, now);
         self.core.on_task_restarts(self.supervisor.total());
         if let Some(evaluation) = self.core.begin_evaluation(now) {
             self.evaluations.start(evaluation);
@@ -310,6 +311,7 @@ impl Driver {
         let shard = shard.map(|(link, shard)| link.deadline(shard, self.clock.now()));
         let optional = [
             self.confirmations.deadline(more_confirmations),
+            self.rules.deadline(),
             self.views.deadline(),
             self.core.next_post_at(),
             self.shared_silences.as_ref().map(SharedSilences::deadline),

@@ -8,8 +8,7 @@ use crate::io::rules::{Found, Watch};
 use crate::limits::REMOVAL_ANNOUNCED;
 use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::rule::{Rules, Scopes};
-use plimsoll_schemas::time::{Now, Wall};
-use tokio::time::{Instant, timeout_at};
+use plimsoll_schemas::time::{Mono, Now, Wall};
 
 /// The watch on the rule files, and what came of reloads so far.
 pub(super) struct RuleReload {
@@ -21,37 +20,35 @@ pub(super) struct RuleReload {
     scopes: Scopes,
     /// Rules that would end alerts which fire.
     held: Option<Held>,
-    /// Whether what is applied next was held.
-    is_announced: bool,
 }
 
 /// What was read, and is applied later unless the files change again.
 struct Held {
     found: Found,
-    until: Instant,
+    until: Mono,
 }
 
 impl RuleReload {
     pub(super) fn new(watch: Watch, now: Wall, scopes: Scopes) -> Self {
         let stats = RuleFileStats::at_start(now);
         let restart_sections = Vec::new();
-        Self { watch, stats, restart_sections, scopes, held: None, is_announced: false }
+        Self { watch, stats, restart_sections, scopes, held: None }
     }
 
     /// The next result of reading the files. Cancel safe.
     pub(super) async fn next(&mut self) -> Found {
-        let Some(until) = self.held.as_ref().map(|held| held.until) else {
-            return self.watch.next().await;
-        };
-        let newer = timeout_at(until, self.watch.next()).await;
-        let held = self.held.take();
-        match (newer, held) {
-            (Err(_), Some(held)) => {
-                self.is_announced = true;
-                held.found
-            }
-            (Ok(found), _) => found,
-            (Err(_), None) => self.watch.next().await,
+        self.watch.next().await
+    }
+
+    /// When rules that are held are applied.
+    pub(super) fn deadline(&self) -> Option<Mono> {
+        self.held.as_ref().map(|held| held.until)
+    }
+
+    /// Applies rules that were held for long enough.
+    pub(super) fn on_deadline(&mut self, core: &mut Core, now: Now) {
+        if let Some(Held { found, .. }) = self.held.take_if(|held| held.until <= now.mono) {
+            self.apply(core, now, found);
         }
     }
 
@@ -60,13 +57,17 @@ impl RuleReload {
         self.watch.request();
     }
 
-    /// Applies what was read from the files.
+    /// Applies what was read from the files, in place of what is held.
     pub(super) fn on_found(&mut self, core: &mut Core, now: Now, found: Found) {
-        let is_announced = std::mem::take(&mut self.is_announced) || found.requested;
-        if !is_announced && self.is_held(core, &found) {
-            self.held = Some(Held { found, until: Instant::now() + REMOVAL_ANNOUNCED });
-            return;
+        self.held = None;
+        if !found.requested && self.ends_firing(core, &found) {
+            self.held = Some(Held { found, until: now.mono.plus(REMOVAL_ANNOUNCED) });
+        } else {
+            self.apply(core, now, found);
         }
+    }
+
+    fn apply(&mut self, core: &mut Core, now: Now, found: Found) {
         let Found { requested, rules, rollups, advice, restart } = found;
         self.log_restart(requested, restart);
         match rules {
@@ -84,9 +85,9 @@ impl RuleReload {
         }
     }
 
-    /// Whether these rules would end alerts that fire. A writer that pauses leaves such a file, and so does
-    /// an operator who means it; the log states how to tell.
-    fn is_held(&self, core: &Core, found: &Found) -> bool {
+    /// Whether these rules would end alerts that fire. A writer that pauses leaves such a file, and
+    /// so does an operator who means it; the log states how to tell.
+    fn ends_firing(&self, core: &Core, found: &Found) -> bool {
         let Ok(rules) = &found.rules else { return false };
         let ending = core.firing_without(&rules.clone().within(self.scopes));
         if ending.is_empty() {

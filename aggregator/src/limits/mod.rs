@@ -360,5 +360,6 @@ pub const BROKER_CLOCK_AGREES_WITHIN: Duration = Duration::from_millis(250);
 pub const BROKER_CLOCK_KNOWN_FOR: Duration = Duration::from_secs(60);
 /// Events of a shard's connections that wait for the driver.
 pub const SHARD_EVENTS_MAX: usize = 64;
-/// Time between the log line that names rules which fire and are gone from the files, and their end.
+/// Time between the log line that names rules which fire and are gone from the files, and their
+/// end.
 pub const REMOVAL_ANNOUNCED: Duration = Duration::from_secs(10);

@@ -28,8 +28,8 @@ pub const SERIES_MAX: usize = super::SERIES_MAX / 4;
 pub const SERIES_MAX_MAX: usize = 10_000;
 /// Series of one target that are remembered as seen before.
 pub const SERIES_KNOWN_MAX: usize = 2 * SERIES_MAX_MAX;
-/// Families of one target that are remembered because a line of theirs could not be read; such lines are
-/// counted, and with more families no series counts as new.
+/// Families of one target that are remembered because a line of theirs could not be read; such
+/// lines are counted, and with more families no series counts as new.
 pub const FAMILIES_MALFORMED_MAX: usize = 256;
 /// Labels that a configuration adds to a target's series.
 pub const TARGET_LABELS_MAX: usize = 8;

@@ -135,8 +135,8 @@ impl Endpoint {
         })
     }
 
-    /// Host and port for the header `Host`. Receivers compare it with their name, so the port of the scheme
-    /// is left out.
+    /// Host and port for the header `Host`. Receivers compare it with their name, so the port of
+    /// the scheme is left out.
     pub(super) fn authority(&self) -> String {
         let usual = if self.trust.is_some() { 443 } else { 80 };
         match self.port == usual {

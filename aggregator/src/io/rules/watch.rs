@@ -1,6 +1,6 @@
 //! Checks every second whether a rule file has changed, on a thread of its own, so that a hanging
-//! file system blocks nothing else. What has changed is read once it has not changed for a second. A
-//! panic restarts the thread's work.
+//! file system blocks nothing else. What has changed is read once it has not changed for a second.
+//! A panic restarts the thread's work.
 //!
 //! DESIGN A52.
 

@@ -1,8 +1,9 @@
 //! A body for a webhook: JSON with `{{ field }}` where a notification's fields go. It has no
 //! conditions, no loops and no unknown fields. Errors in a template are reported at the start.
 //!
-//! Within a string a field is text, escaped as JSON demands; elsewhere it is a JSON value. A receiver may
-//! read that text as markup: `{{ field | slack }}` has nothing in it that Slack takes for its own.
+//! Within a string a field is text, escaped as JSON demands; elsewhere it is a JSON value. A
+//! receiver may read that text as markup: `{{ field | slack }}` has nothing in it that Slack takes
+//! for its own.
 
 use std::collections::BTreeMap;
 

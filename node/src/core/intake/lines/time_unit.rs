@@ -13,7 +13,8 @@ pub enum TimeUnit {
     Nanoseconds,
 }
 
-/// How people and libraries write each unit, in settings, names and OTLP. A longer word may be in capitals.
+/// How people and libraries write each unit, in settings, names and OTLP. A longer word may be in
+/// capitals.
 const SPELLINGS: [(TimeUnit, &[&str]); 4] = [
     (TimeUnit::Seconds, &["s", "sec", "secs", "second", "seconds"]),
     (TimeUnit::Milliseconds, &["ms", "msec", "msecs", "millis", "millisecond", "milliseconds"]),
@@ -32,10 +33,7 @@ impl TimeUnit {
         let is_spelled = |of: &&str| {
             if of.len() > 2 { of.eq_ignore_ascii_case(word) } else { *of == word }
         };
-        SPELLINGS
-            .iter()
-            .find(|(_, words)| words.iter().any(|of| is_spelled(&of)))
-            .map(|(unit, _)| *unit)
+        SPELLINGS.iter().find(|(_, words)| words.iter().any(is_spelled)).map(|(unit, _)| *unit)
     }
 
     /// Decimal places down to a nanosecond.

@@ -134,9 +134,9 @@ impl<'a> BucketCounts<'a> {
     }
 }
 
-/// A bucket as (over, up to, samples); one without an end in parts that have ends. The sum bounds its
-/// samples: the i-th largest of them has i that are as large, so it is at most an i-th of `above_ns`
-/// over the lower end.
+/// A bucket as (over, up to, samples); one without an end in parts that have ends. The sum bounds
+/// its samples: the i-th largest of them has i that are as large, so it is at most an i-th of
+/// `above_ns` over the lower end.
 fn parts(
     (over_ns, upto_ns, n): (u64, u64, u64),
     above_ns: Option<u64>,

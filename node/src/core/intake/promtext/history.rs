@@ -67,8 +67,8 @@ impl TargetHistory {
         }
     }
 
-    /// Whether this stream was on no earlier page although one was complete: then it started from zero
-    /// since. Of a family that could not be read this is not known.
+    /// Whether this stream was on no earlier page although one was complete: then it started from
+    /// zero since. Of a family that could not be read this is not known.
     pub(super) fn is_stream_new(&mut self, family: u64, stream: u64) -> bool {
         let has_room = self.known.len() < SERIES_KNOWN_MAX;
         has_room
@@ -93,8 +93,8 @@ impl TargetHistory {
         self.cumulative = Some(cumulative);
     }
 
-    /// Whether a page whose end nothing states has as many series as the one before. One that was cut
-    /// between two lines would have fewer.
+    /// Whether a page whose end nothing states has as many series as the one before. One that was
+    /// cut between two lines would have fewer.
     pub(super) fn is_as_long(&self, cumulative: usize) -> bool {
         self.cumulative.is_some_and(|before| cumulative >= before)
     }

@@ -147,9 +147,8 @@ fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject
         labels = &inner[..inner.len() - rest.len()];
         rest = rest.strip_prefix(b"}").ok_or(Reject::Shape)?;
     }
-    let name = match (name, quoted) {
-        (Some(name), None) | (None, Some(name)) => name,
-        _ => return Err(Reject::Name),
+    let ((Some(name), None) | (None, Some(name))) = (name, quoted) else {
+        return Err(Reject::Name);
     };
     // An exemplar is one of the samples that the row counts.
     let values = find(b'#', rest).map_or(rest, |at| &rest[..at]);
@@ -179,8 +178,8 @@ pub(crate) fn pairs(mut labels: &[u8]) -> Vec<Pair<'_>> {
     pairs
 }
 
-/// Parses labels up to the closing brace, exclusive, or to the end. Returns the name of the row if it is
-/// the first of them.
+/// Parses labels up to the closing brace, exclusive, or to the end. Returns the name of the row if
+/// it is the first of them.
 fn take_pairs<'a>(
     rest: &mut &'a [u8],
     pairs: &mut Vec<Pair<'a>>,
