@@ -88,7 +88,7 @@ STEPS = (
         (("cargo", "build", "--workspace", "--all-targets", "--locked", "--timings"),
          (*NEXTEST, "list")),
         "everything compiles without a lint; one build serves all tests, the mesh and the simulation",
-        tools=("clippy-driver",), env=BUILD,
+        env=BUILD,
     ),
     Step(
         "Rust tests", Level.GATE, "compute", ((*NEXTEST, "offline"),),
