@@ -236,7 +236,8 @@ async fn events_are_returned_on_request_and_counts_outlive_a_crash() {
     assert_eq!(counted, Some(1.0));
 
     // The status of a node that fell silent meanwhile is not shown, so it reports once more.
-    let status = r#"plimsoll_service_check_status{node="a",check="db",status="critical"}"#;
+    let status =
+        r#"plimsoll_service_check_status{node="a",check="db",tags="job:train",status="critical"}"#;
     node.send_latency(3, 1).await;
     let shown = until("the status is shown", WAIT, async || {
         aggregator.api.metric(status).await.ok().flatten()

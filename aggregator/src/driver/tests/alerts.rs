@@ -9,6 +9,8 @@ use serde_json::Value;
 
 use super::*;
 use crate::core::tests::{MS, Speaker, deliver};
+use crate::io::rules::Found;
+use crate::limits::REMOVAL_ANNOUNCED;
 
 pub(super) const SECRET: &str = "0123456789abcdef";
 
@@ -205,4 +207,36 @@ async fn bad_input_is_rejected_with_the_key_at_fault() {
         assert_eq!(status, wanted, "{line} {answer}");
         assert!(answer.contains(part), "{line}: {answer}");
     }
+}
+
+#[tokio::test]
+async fn rules_that_would_end_firing_alerts_are_held_unless_a_signal_asked() {
+    let none = Rules::from(Vec::new());
+    let found = |rules: &Rules, requested| Found {
+        requested,
+        rules: Ok(rules.clone()),
+        rollups: Vec::new(),
+        advice: Vec::new(),
+        restart: Vec::new(),
+    };
+    let fires = |driver: &Driver| !driver.core.firing_without(&none).is_empty();
+    let mut driver = firing(None).await;
+    let (now, same) = (driver.clock.now(), driver.core.rules().clone());
+    let soon = now.after(REMOVAL_ANNOUNCED - Duration::from_nanos(1));
+
+    driver.rules.on_found(&mut driver.core, now, found(&none, false));
+    driver.rules.on_deadline(&mut driver.core, soon);
+    assert!(fires(&driver) && driver.rules.deadline() == Some(now.mono.plus(REMOVAL_ANNOUNCED)));
+    // The writer has gone on, and the file has them again.
+    driver.rules.on_found(&mut driver.core, soon, found(&same, false));
+    driver.rules.on_deadline(&mut driver.core, soon.after(REMOVAL_ANNOUNCED));
+    assert!(fires(&driver) && driver.rules.deadline().is_none());
+
+    driver.rules.on_found(&mut driver.core, now, found(&none, false));
+    driver.rules.on_deadline(&mut driver.core, now.after(REMOVAL_ANNOUNCED));
+    assert!(!fires(&driver));
+
+    let mut driver = firing(None).await;
+    driver.rules.on_found(&mut driver.core, now, found(&none, true));
+    assert!(!fires(&driver));
 }
