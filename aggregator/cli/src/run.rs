@@ -71,6 +71,7 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     let labels = labels(&pairs, std::env::var(LABELS).ok().as_deref());
     let socket = socket(args.socket.clone().or_else(|| std::env::var(SOCKET).ok()));
     let mut signals = passed_on().context("signals")?;
+
     let Some((program, arguments)) = args.command.split_first() else { bail!("no command") };
     let mut command = Command::new(program);
     command.args(arguments).env(LABELS, &labels);
@@ -80,12 +81,14 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
     for switch in SWITCHES.iter().filter(|switch| std::env::var_os(switch).is_none()) {
         command.env(switch, "1");
     }
+
     let watch = Stopwatch::start();
     let mut child = command.spawn().with_context(|| format!("{program:?} cannot be started"))?;
     let what = Report { run: &args.name, what: "started", kind: "info" };
     // Not its arguments, which may hold secrets: everyone who may read the page sees events.
     let name = Path::new(program).file_name().unwrap_or_default().to_string_lossy();
     report(&socket, &what, &name, &tags(&pairs, BEGUN, None));
+
     let status = wait(&mut child, &mut signals).await?;
     let (words, code) = ended(status);
     let text = format!("{words} after {:.1} s", watch.elapsed().as_secs_f64());

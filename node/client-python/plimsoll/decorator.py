@@ -197,7 +197,7 @@ def _continued(value: Any, probe: _Probe, spent_ns: int) -> Any:
         probe.add(clock() - begun)
 
     if hasattr(value, "add_done_callback"):
-        # A task or future: whoever has it may cancel it or add callbacks, so it stays what it is.
+        # The caller may cancel a task or future and add callbacks, so it gets the same object.
         value.add_done_callback(ended)
         return value
 

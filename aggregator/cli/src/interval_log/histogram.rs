@@ -77,10 +77,12 @@ pub(super) fn parse(text: &str, unit_ns: u64) -> Result<Parsed, HistogramError> 
     if let Some(digits) = number(&bytes, DIGITS_AT).filter(|digits| *digits > DIGITS_MAX) {
         return Err(HistogramError::Digits(digits));
     }
-    // Within a payload nothing else has so many of these bytes.
+
+    // In a valid payload no other number has nine of these bytes in a row.
     if bytes[HEADER_BYTES..].windows(LEAST.len()).any(|number| number == LEAST) {
         return Err(HistogramError::Run);
     }
+
     let foreign = Deserializer::new().deserialize::<u64, _>(&mut Cursor::new(&bytes))?;
     let layout = BucketLayout { unit_ns, low: foreign.low(), digits: foreign.sigfig() };
     let (mut samples, mut clamped) = (Histogram::default(), 0);

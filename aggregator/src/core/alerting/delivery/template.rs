@@ -82,6 +82,7 @@ impl Template {
             let line = line_of(after);
             let inner = after.split_once("}}").filter(|(name, _)| !name.contains('\n'));
             let (name, behind) = inner.ok_or(TemplateError::Open(line))?;
+
             let (name, filter) = name.split_once('|').unwrap_or((name, ""));
             let (name, filter) = (name.trim().to_owned(), filter.trim());
             if !matches!((filter, quoted), ("", _) | ("slack", true)) {
@@ -91,11 +92,14 @@ impl Template {
                 let known = sample.keys().copied().collect::<Vec<_>>().join(", ");
                 return Err(TemplateError::Unknown { line, name, known });
             }
+
             let placed = Placed { name, is_quoted: quoted, is_for_slack: filter == "slack" };
             pieces.extend([Piece::Text(before.to_owned()), Piece::Field(placed)]);
             rest = behind;
         }
         pieces.push(Piece::Text(rest.to_owned()));
+
+        // Its output must be JSON whatever the fields hold, which a sample shows.
         let template = Self(pieces);
         let body = template.fill(sample);
         match serde_json::from_str::<serde::de::IgnoredAny>(&body) {

@@ -68,7 +68,8 @@ fn the_sum_bounds_the_samples_of_a_bucket_without_an_end() {
     let (histogram, _) = one(given);
     let sum_ns = 500_000_000;
     for (rank, (_, upper)) in (1..).zip(bounds(&histogram)) {
-        // So many are as large or larger, and more than half of them have a place of their own.
+        // `larger` samples are at least as large and share the sum. Parts double in size, which can
+        // cost a factor of two.
         let larger = 101 - rank;
         assert!(upper <= sum_ns * 2 / larger + sum_ns / 512, "{upper} of rank {rank}");
     }
