@@ -19,10 +19,12 @@ from typing import (
     Dict,
     Generator,
     Optional,
+    Set,
     TypeVar,
     cast,
 )
 
+from . import limits
 from .client import CLIENT
 from .diagnostics import DIAGNOSTICS
 from .names import idle_name
@@ -103,6 +105,7 @@ def _timed_call(function: Callable[..., Any], probe: _Probe) -> Callable[..., An
     if probe.interval_ns:
         return _timed_paced_call(function, probe)
     series, pending, append = probe.series, probe.series.pending, probe.series.pending.append
+    finished = _FINISHED
 
     def call(*args: Any, **kwargs: Any) -> Any:
         begun = clock()
@@ -112,7 +115,7 @@ def _timed_call(function: Callable[..., Any], probe: _Probe) -> Callable[..., An
             _record_failed(error, probe, clock() - begun)
             raise
         spent_ns = clock() - begun
-        if type(value) not in _FINISHED and _goes_on(value):
+        if type(value) not in finished and _goes_on(value):
             return _continued(value, probe, spent_ns)
         # `Latency.add`, spelled out: a call here costs as much as all of it.
         append(spent_ns)
@@ -164,8 +167,8 @@ def _timed_idle_call(function: Callable[..., Any], probe: _Probe) -> Callable[..
     return call
 
 
-# Most calls return one of these, and then nothing more is asked.
-_FINISHED = frozenset((type(None), bool, int, float, str, bytes, tuple, list, dict, set))
+# Types of values whose work is done when the call returns. To find out takes as long as a sample.
+_FINISHED: Set[type] = set()
 
 
 def _record_failed(error: BaseException, probe: _Probe, spent_ns: int) -> None:
@@ -178,7 +181,11 @@ def _goes_on(value: object) -> bool:
     """Whether what a call returned does its work later: only the call can tell of a function below
     another decorator, of an object with an asynchronous `__call__`, or of one that starts a task."""
     kind = type(value)
-    return hasattr(kind, "__await__") or kind in (GeneratorType, AsyncGeneratorType)
+    if hasattr(kind, "__await__") or kind in (GeneratorType, AsyncGeneratorType):
+        return True
+    if len(_FINISHED) < limits.FINISHED_TYPES_MAX:
+        _FINISHED.add(kind)
+    return False
 
 
 def _continued(value: Any, probe: _Probe, spent_ns: int) -> Any:

@@ -57,6 +57,8 @@ PATH_BYTES_MAX = 107
 
 # Invalid parts of PLIMSOLL_LABELS that are reported, each with a warning of its own.
 FAULTS_MAX = 4
+# Types of returned values that are known to need no wait; others are asked at each call.
+FINISHED_TYPES_MAX = 256
 # Names of functions decorated while timers are off that a warning lists; their number is exact.
 UNDECORATED_NAMES_MAX = 5
 
