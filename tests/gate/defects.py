@@ -50,7 +50,7 @@ DEFECTS = (
            "None if all.samples < self.samples_min => Finding::Clear",
            r"plimsoll-aggregator\S* .*(judge|rules)"),
     Defect("alerts", "aggregator/src/core/alerting/alert/mod.rs",
-           "(Firing, Breach | Uncertain) => {", "(Firing, Breach) => {",
+           "self.streak = 0;\n                Firing", "Firing",
            r"plimsoll-aggregator\S* .*alert"),
     Defect("confirmations", "schemas/src/wire/confirmation.rs",
            "after > 0 && self.spans[after - 1].1 >= seq", "after > 0",

@@ -12,7 +12,7 @@ use plimsoll_schemas::alert::{AlertState, Scope};
 use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::{RawSamples, check_drained};
-use plimsoll_tests::process::{self, operation_row};
+use plimsoll_tests::process::{self, await_checkpoint, operation_row};
 use plimsoll_tests::single_node::SingleNodeMesh;
 use plimsoll_tests::statsd::StatsdSender;
 use plimsoll_tests::webhook::WebhookReceiver;
@@ -33,17 +33,6 @@ async fn await_summary(stack: &Stack, what: &str, fits: impl Fn(&Summary) -> boo
     process::await_summary(stack.api(), what, |summary| summary.ready && fits(summary))
         .await
         .unwrap()
-}
-
-async fn written(stack: &Stack) -> Option<f64> {
-    stack.api().metric("plimsoll_aggregator_checkpoints_total").await.ok()?
-}
-
-/// Waits until a checkpoint is written that was begun after this call.
-async fn checkpointed(stack: &Stack) {
-    let before = written(stack).await.expect("a checkpoint count");
-    let twice = async || written(stack).await.filter(|count| *count >= before + 2.0);
-    until("two more checkpoints", WAIT, twice).await.unwrap();
 }
 
 /// This number of samples of 60 ms, far over the budget, as a job would send them.
@@ -94,7 +83,7 @@ async fn counts_and_alerts_outlive_the_aggregator_and_the_streams_together() {
         JOBS.map(|name| merged(summary, "", name)) == totals && fires(summary)
     });
     let first = first.await;
-    checkpointed(&stack).await;
+    await_checkpoint(stack.api()).await.unwrap();
     stack.kill_aggregator();
     stack.broker().kill();
     std::fs::remove_dir_all(dir.path().join("streams")).unwrap();
@@ -118,7 +107,7 @@ async fn a_damaged_state_is_quarantined_and_the_streams_are_read_again() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = Stack::start(with_jobs(dir.path())).await.unwrap();
     await_summary(&stack, "hooks are merged", |now| merged(now, "", "epoch_hook") >= 60).await;
-    checkpointed(&stack).await;
+    await_checkpoint(stack.api()).await.unwrap();
     stack.kill_aggregator();
     let state = dir.path().join("state.redb");
     // Not truncated: a shorter file might still hold all that was ever written.
@@ -215,7 +204,7 @@ async fn a_receiver_of_a_begin_is_sent_the_end_although_the_state_cannot_be_read
             let api = mesh.stack.api().clone().with_token(Some(TOKEN.to_owned()));
             api.request("POST", "/api/v1/silences", Some(&silence)).await.unwrap();
         }
-        checkpointed(&mesh.stack).await;
+        await_checkpoint(mesh.stack.api()).await.unwrap();
         let before = mesh.stack.api().summary().await.unwrap();
         mesh.stack.kill_aggregator();
         match reason {

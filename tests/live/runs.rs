@@ -10,6 +10,7 @@ use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions, bin_dir};
 use plimsoll_schemas::summary::{RunOrigin, RunPage, RunState};
 use plimsoll_tests::jobs::with_jobs;
+use plimsoll_tests::process::await_checkpoint;
 use serde_json::{Value, from_str, json};
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -48,18 +49,6 @@ async fn await_samples(stack: &Stack, run: &str, count: u64) -> RunPage {
     until("the samples of the run are in its page", WAIT, enough).await.unwrap()
 }
 
-/// Waits until what has been done so far is in a checkpoint.
-async fn await_checkpoint(stack: &Stack) {
-    let written = async || {
-        let series = "plimsoll_aggregator_checkpoints_total";
-        stack.api().metric(series).await.ok().flatten()
-    };
-    let before = until("a first checkpoint", WAIT, written).await.unwrap();
-    // One may have been on its way.
-    let stored = async || written().await.filter(|count| *count >= before + 2.0);
-    until("two more checkpoints", WAIT, stored).await.unwrap();
-}
-
 #[tokio::test]
 async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
     let dir = tempfile::tempdir().unwrap();
@@ -67,7 +56,7 @@ async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
     let begin = json!({"name": "v42", "labels": {"branch": "main"}, "by": "ann"});
     let begun = api(&stack).request("POST", "/api/v1/runs", Some(&begin)).await.unwrap();
     assert_eq!(from_str::<Value>(&begun).unwrap()["state"], "running");
-    await_checkpoint(&stack).await;
+    await_checkpoint(stack.api()).await.unwrap();
     send(&stack, "v42", 1..101);
     stack.kill_aggregator();
     send(&stack, "v42", 101..201);
@@ -80,7 +69,7 @@ async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
     await_samples(&stack, "v42", 300).await;
     let stop = Some(json!({"exit_code": 0}));
     api(&stack).request("POST", "/api/v1/runs/v42/stop", stop.as_ref()).await.unwrap();
-    await_checkpoint(&stack).await;
+    await_checkpoint(stack.api()).await.unwrap();
     stack.kill_aggregator();
     stack.restart_aggregator().await.unwrap();
 

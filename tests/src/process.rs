@@ -174,6 +174,20 @@ pub fn fleet_samples(summary: &Summary, name: &str) -> u64 {
     operation_row(summary, "", name).map_or(0, |row| row.total.count)
 }
 
+/// Waits until a checkpoint is written that was begun after this call.
+///
+/// # Errors
+/// When none is written for a minute.
+pub async fn await_checkpoint(aggregator: &Api) -> Result<()> {
+    let written =
+        async || aggregator.metric("plimsoll_aggregator_checkpoints_total").await.ok().flatten();
+    let before = until("a first checkpoint", START_WAIT, written).await?;
+
+    // One may have been on its way.
+    let twice = async || written().await.filter(|count| *count >= before + 2.0);
+    until("two more checkpoints", START_WAIT, twice).await.map(drop)
+}
+
 /// Polls an aggregator until its summary `fits`.
 ///
 /// # Errors

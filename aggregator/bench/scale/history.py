@@ -59,7 +59,7 @@ def section(programs, _pinned, quick):
 
 
 def described():
-    """The machine, and what differs from the release profile."""
+    """The machine, and what differs from the build profile."""
     profile = [f"{key}={value}" for key, value in os.environ.items() if "CARGO_PROFILE" in key]
     return kernel.describe() | {"profile": sorted(profile)}
 
@@ -280,7 +280,7 @@ def machine(facts):
     load = f"load {facts['load']:.2f} at the start"
     lines = [
         f"{facts['cores']} x {facts['cpu']}, {facts['kernel']}, {load};",
-        f"release profile: {built}.",
+        f"build profile: {built}.",
     ]
     if facts["load"] > facts["cores"] / 2:
         lines.append("The machine was busy with other work: trust the ratios, not the figures.")

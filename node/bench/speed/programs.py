@@ -51,11 +51,11 @@ class Programs:
 
     def __init__(self):
         """Builds what is older than its source."""
-        progress("building what is to be measured (release)")
+        progress("building what is to be measured (as it is shipped)")
         metadata = ["cargo", "metadata", "--locked", "--no-deps", "--format-version", "1"]
         self.workspace = json.loads(output(metadata, cwd=ROOT))
         self.target = Path(self.workspace["target_directory"])
-        command = ["cargo", "build", "--release", "--locked", "--bins"]
+        command = ["cargo", "build", "--profile", "shipped", "--locked", "--bins"]
         command += ["--message-format", "json-render-diagnostics"]
         for package in ("plimsoll-node", "plimsoll-client", "plimsoll-aggregator"):
             command += ["-p", package]
@@ -104,7 +104,7 @@ class Programs:
         """A node behind that broker, ready, listening on UDP and on a Unix datagram socket. It has
         a copy of the program to itself: nodes of one file would share its pages, and a machine has
         one node."""
-        program = shutil.copy(self.target / "release/plimsoll-node", folder / f"{name}.program")
+        program = shutil.copy(self.target / "shipped/plimsoll-node", folder / f"{name}.program")
         port, http, path = free_port(), free_port(socket.SOCK_STREAM), folder / f"{name}.sock"
         command = [str(program), "--name", name, "--nats", url]
         command += ["--udp", f"127.0.0.1:{port}", "--unix", str(path)]
@@ -120,7 +120,7 @@ class Programs:
     def aggregator(self, stack, folder, url):
         """An aggregator behind that broker, which confirms the messages of nodes."""
         http = f"127.0.0.1:{free_port(socket.SOCK_STREAM)}"
-        command = [str(self.target / "release/plimsoll-aggregator"), "--nats", url, "--http", http,
+        command = [str(self.target / "shipped/plimsoll-aggregator"), "--nats", url, "--http", http,
                    "--set", "confirm.without_state=true"]
         process = Process(stack, folder / "aggregator.log", command)
         process.wait_until(lambda: answers(f"http://{http}/readyz"))

@@ -121,7 +121,7 @@ def of_history(rows, cpu):
 def binary(programs, folder):
     """The verdict on the size of the node's program without symbols."""
     stripped = folder / "stripped"
-    output(["strip", "-o", str(stripped), str(programs.target / "release/plimsoll-node")])
+    output(["strip", "-o", str(stripped), str(programs.target / "shipped/plimsoll-node")])
     return BINARY_TARGET.judge(stripped.stat().st_size / 2**20)
 
 

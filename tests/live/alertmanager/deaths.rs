@@ -3,6 +3,7 @@
 
 use plimsoll_tests::alertmanager::Alertmanager;
 use plimsoll_tests::metrics_page::MetricsPage;
+use plimsoll_tests::process::await_checkpoint;
 use plimsoll_tests::single_node::SingleNodeMesh;
 use plimsoll_tests::statsd::StatsdSender;
 use plimsoll_tests::webhook::WebhookReceiver;
@@ -61,6 +62,8 @@ async fn an_alert_arrives_outlives_deaths_of_both_sides_and_ends_only_when_it_is
         .await
         .unwrap();
 
+    // An alert that began after the latest checkpoint would begin once more, at a time found anew.
+    await_checkpoint(mesh.stack.api()).await.unwrap();
     mesh.stack.kill_aggregator();
     let before = of_scope(&alertmanager.alerts(RULE).await.unwrap(), "fleet").clone();
     hooks(&sender, 30).unwrap();

@@ -167,10 +167,10 @@ class Roots(unittest.TestCase):
             r"(.*?^FROM \S+ AS build\n.*?)(^FROM scratch .*)", text, re.S | re.M
         ).groups()
         for image, program in IMAGES.items():
-            self.assertRegex(build, rf"rootfs target/release /{image} {program}(?!\S)")
+            self.assertRegex(build, rf"rootfs target/shipped /{image} {program}(?!\S)")
             package = "plimsoll-cli" if image == "cli" else program
             self.assertRegex(build, rf" -p {package}(?!\S)")
-        self.assertIn("--release --locked", build)
+        self.assertIn("--profile shipped --locked", build)
         store = self.folder / "store"
         options = ["--root", store, "--runroot", self.folder / "run", "--storage-driver", "vfs"]
 
