@@ -195,6 +195,9 @@ figures! {
         FileHandlesUsedRatio "file_handles_used_ratio",
         /// 1 while its clock is not synchronized.
         ClockUnsynchronized "clock_unsynchronized",
+        /// File systems, thermometers or other parts of one list that it does not read: they
+        /// hang, or are more than it reads.
+        SensorsUnread "sensors_unread",
     }
 }
 
@@ -222,6 +225,7 @@ impl NodeMetric {
                 | Self::DiskInodesUsedRatio
                 | Self::FileHandlesUsedRatio
                 | Self::ClockUnsynchronized
+                | Self::SensorsUnread
         )
     }
 }

@@ -329,8 +329,8 @@ pub const GPU_INSTANCES_MAX: u32 = 8;
 pub const GPU_EVENTS_MAX: usize = 16;
 /// Numbers of faults of one GPU that are counted one by one.
 pub const GPU_XIDS_MAX: usize = 32;
-/// Mounted file systems that are read.
-pub const DISKS_MAX: usize = 32;
+/// Mounted file systems that are read, six readings each.
+pub const DISKS_MAX: usize = 128;
 /// Network interfaces that are read.
 pub const INTERFACES_MAX: usize = 64;
 /// Components whose temperature is read; a server has one for each core and memory module.
@@ -341,8 +341,16 @@ pub const BLOCK_DEVICES_MAX: usize = 64;
 pub const SENSOR_FOLDER_ENTRIES_MAX: usize = 4_096;
 /// Bytes of one of the kernel's files that hold one figure, at most and less one.
 pub const SENSOR_LINE_BYTES_MAX: usize = 256;
-/// Bytes of one of the kernel's tables; the longest on a machine of 512 cores has 100 KB.
-pub const SENSOR_TABLE_BYTES_MAX: usize = 1024 * 1024;
+/// Bytes of one of the kernel's tables: the mounts of 10 000 containers. The rest is not read.
+pub const SENSOR_TABLE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes of the buffer for tables that stay allocated between two samples.
+pub const SENSOR_SPACE_KEPT: usize = 256 * 1024;
+/// Wait for one answer of what may hang, after which the others are asked.
+pub const SENSOR_ANSWER_WAIT: Duration = Duration::from_millis(100);
+/// Age at which the latest answer of what hangs no longer counts.
+pub const SENSOR_HANGS_AFTER: Duration = Duration::from_secs(5);
+/// Threads that may hang at file systems, and as many at thermometers.
+pub const SENSORS_HANGING_MAX: usize = 8;
 /// Control groups above each other whose limits are read.
 pub const CGROUP_DEPTH_MAX: usize = 16;
 /// Watches: groups of processes whose figures are summed.

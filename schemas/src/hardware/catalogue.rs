@@ -338,6 +338,8 @@ catalogue! {
         "GPUs that the driver lists now";
     GPUS_LOST gauge "gpus_lost"
         "GPUs that were listed once and do not answer now";
+    SENSORS_UNREAD gauge "sensors_unread"
+        "Things of one list, such as file systems, that are not read: they hang, or exceed a bound";
 }
 
 /// The catalogue's entry under `name`.

@@ -82,6 +82,7 @@ pub(crate) const FILES: &[Fault] = &[
         |m| m.part("proc/pressure/memory", "full avg10=0.00", "full avg10=12.50"),
         back,
     ),
+    fault("sensors_unread", "sensors_unread", more_file_systems_than_are_read, back),
     fault("oom_kills", "oom", |m| m.part("proc/vmstat", "oom_kill 3", "oom_kill 4"), |_| {}),
     fault(
         "file_handles_high",
@@ -90,6 +91,12 @@ pub(crate) const FILES: &[Fault] = &[
         back,
     ),
 ];
+
+fn more_file_systems_than_are_read(machine: &mut Machine) {
+    let mounts: String =
+        (0..200).map(|number| format!("/dev/osd{number} /osd/{number} xfs rw 0 0\n")).collect();
+    machine.file("proc/1/mounts", &mounts);
+}
 
 fn cool(machine: &mut Machine) {
     machine.gpu("");

@@ -160,6 +160,7 @@ mod tests {
             "memory_high",
             "memory_stalled",
             "oom_kills",
+            "sensors_unread",
         ];
         assert_eq!(disabled, expected);
         assert!(left.is_subset(&all));

@@ -12,7 +12,7 @@ use plimsoll_schemas::hardware::{
 };
 use plimsoll_schemas::time::Mono;
 
-use super::gather::Gather;
+use super::gather::{Gather, List};
 use super::lifeline::Relist;
 use super::root::{Kept, Root};
 use super::table;
@@ -47,6 +47,7 @@ impl Blocks {
     }
 
     pub(super) fn gather(&mut self, now: Mono, space: &mut Vec<u8>, gather: &mut Gather) {
+        gather.leave_out(List::BlockDevices, 0);
         if self.relist.is_due(now) {
             self.whole.clear();
         }
@@ -59,7 +60,7 @@ impl Blocks {
             Some(whole) => *whole,
             None => *whole.entry(name.clone()).or_insert(is_whole(root, name)),
         });
-        let devices = gather.named(devices, BLOCK_DEVICES_MAX);
+        let devices = gather.named(List::BlockDevices, devices, BLOCK_DEVICES_MAX);
         if devices.is_empty() {
             return absent(MissingReading::unsupported("no_device"), gather);
         }

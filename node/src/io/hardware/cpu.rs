@@ -10,7 +10,7 @@ use plimsoll_schemas::hardware::{
     TASKS_BLOCKED, TASKS_RUNNING,
 };
 
-use super::gather::Gather;
+use super::gather::{Gather, List};
 use super::root::{Kept, Root};
 use super::scale::Raw;
 use super::table;
@@ -61,7 +61,7 @@ impl Cpu {
 
     /// What concerns each core, from the last read of the table.
     pub(super) fn gather_cores(&self, gather: &mut Gather) {
-        gather.skip(self.now.cores.len().saturating_sub(CORES_MAX));
+        gather.leave_out(List::Cores, self.now.cores.len().saturating_sub(CORES_MAX));
         for (core, now) in self.now.cores.iter().take(CORES_MAX) {
             let before = self.before.cores.binary_search_by_key(core, |(core, _)| *core);
             let before = before.ok().map(|index| self.before.cores[index].1);

@@ -1,7 +1,6 @@
 //! What is read through a device's driver and may therefore be slow or hang: file systems,
 //! temperatures and core clocks.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use plimsoll_schemas::hardware::Reading;
@@ -11,7 +10,6 @@ use super::disks::Disks;
 use super::frequency::Frequencies;
 use super::gather::Gather;
 use super::hwmon::Thermometers;
-use super::losses::Losses;
 use super::root::Root;
 use super::throttle;
 
@@ -22,29 +20,27 @@ pub(super) struct Devices {
     rule: throttle::Rule,
     throttles: throttle::Counters,
     disks: Disks,
-    losses: Arc<Losses>,
 }
 
 impl Devices {
     /// Readers of devices that are sampled so often.
-    pub(super) fn new(root: &Root, losses: Arc<Losses>, every: Duration) -> Self {
+    pub(super) fn new(root: &Root, every: Duration) -> Self {
         Self {
             thermometers: Thermometers::new(root),
             frequencies: Frequencies::new(root),
             rule: throttle::Rule::new(every),
             throttles: throttle::Counters::new(root),
             disks: Disks::new(root),
-            losses,
         }
     }
 
     pub(super) fn sample(&mut self, now: Mono) -> Vec<Reading> {
         let mut gather = Gather::default();
         let celsius = self.thermometers.gather(now, &mut gather);
-        self.disks.gather(&mut gather);
+        self.disks.gather(now, &mut gather);
         let pace = self.frequencies.gather(now, &mut gather);
         self.rule.gather(now, pace, celsius, &mut gather);
         self.throttles.gather(now, &mut gather);
-        gather.finish(&self.losses)
+        gather.finish()
     }
 }

@@ -3,18 +3,48 @@
 use std::collections::BTreeMap;
 
 use crate::limits::READINGS_MAX;
-use plimsoll_schemas::hardware::{Reading, Sensor};
+use plimsoll_schemas::hardware::{Reading, SENSORS_UNREAD, Sensor};
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 
-use super::losses::Losses;
 use super::scale::Raw;
+
+/// What a machine may have more of than is read, and of what some may hang.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum List {
+    BlockDevices,
+    Cores,
+    FileSystems,
+    Gpus,
+    Interfaces,
+    Processes,
+    Readings,
+    Thermometers,
+}
+
+impl List {
+    const COUNT: usize = 8;
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::BlockDevices => "block_devices",
+            Self::Cores => "cores",
+            Self::FileSystems => "file_systems",
+            Self::Gpus => "gpus",
+            Self::Interfaces => "interfaces",
+            Self::Processes => "processes",
+            Self::Readings => "readings",
+            Self::Thermometers => "thermometers",
+        }
+    }
+}
 
 /// Readings of one sample.
 #[derive(Default)]
 pub(super) struct Gather {
     readings: Vec<Reading>,
-    skipped: u64,
+    /// How many of each list are not read.
+    left_out: BTreeMap<List, usize>,
 }
 
 impl Gather {
@@ -36,44 +66,52 @@ impl Gather {
         self.readings.extend(readings);
     }
 
-    /// Counts things that were left out.
-    pub(super) fn skip(&mut self, things: usize) {
-        self.skipped += things as u64;
+    /// So many more things of a list are not read. None is stated too, so that a rule sees the end.
+    pub(super) fn leave_out(&mut self, list: List, things: usize) {
+        *self.left_out.entry(list).or_default() += things;
     }
 
     /// Labels whose values were made to fit; without labels, it counts one thing left out.
     pub(super) fn labels(&mut self, pairs: &[(&str, &str)]) -> Option<Labels> {
         let labels = Labels::new(pairs.iter().map(|(key, value)| (key, label_value(value)))).ok();
-        self.skip(usize::from(labels.is_none()));
+        if labels.is_none() {
+            self.leave_out(List::Readings, 1);
+        }
         labels
     }
 
     /// Sorts things by name, each name once, at most `most` of them, the rest counted.
     pub(super) fn named<T>(
         &mut self,
+        list: List,
         things: impl IntoIterator<Item = (String, T)>,
         most: usize,
     ) -> Vec<(String, T)> {
         let mut named = BTreeMap::new();
         for (name, thing) in things {
             let twice = named.insert(label_value(&name), thing).is_some();
-            self.skip(usize::from(twice));
+            self.leave_out(list, usize::from(twice));
         }
-        self.skip(named.len().saturating_sub(most));
+        self.leave_out(list, named.len().saturating_sub(most));
         named.into_iter().take(most).collect()
     }
 
-    /// The readings, where nothing can have been left out.
-    pub(super) fn readings(self) -> Vec<Reading> {
+    /// The readings, and what is not read.
+    pub(super) fn finish(mut self) -> Vec<Reading> {
+        for (list, things) in std::mem::take(&mut self.left_out) {
+            if let Some(labels) = self.labels(&[("list", list.name())]) {
+                self.put_of(&SENSORS_UNREAD, &labels, Ok(things as f64));
+            }
+        }
         self.readings
     }
 
-    /// The readings, as many as one message takes.
-    pub(super) fn finish(mut self, losses: &Losses) -> Vec<Reading> {
-        self.skip(self.readings.len().saturating_sub(READINGS_MAX));
-        self.readings.truncate(READINGS_MAX);
-        losses.skip(self.skipped);
-        self.readings
+    /// The same of all threads together, as many as one message takes.
+    pub(super) fn finish_sample(mut self) -> Vec<Reading> {
+        let most = READINGS_MAX - List::COUNT;
+        self.leave_out(List::Readings, self.readings.len().saturating_sub(most));
+        self.readings.truncate(most);
+        self.finish()
     }
 }
 
@@ -92,21 +130,31 @@ mod tests {
 
     use super::*;
 
+    fn unread(readings: &[Reading], list: &str) -> Option<f64> {
+        let of = |one: &&Reading| one.sensor == SENSORS_UNREAD.name;
+        let mut unread = readings.iter().filter(of);
+        unread.find(|one| one.labels.get("list") == Some(list))?.value
+    }
+
     #[test]
     fn names_are_sorted_distinct_and_bounded_and_the_rest_is_counted() {
         let mut gather = Gather::default();
         let things = [("c", 1), ("a", 2), ("a", 3), ("b", 4)].map(|(k, v)| (k.to_owned(), v));
-        let named = gather.named(things, 2);
+        let named = gather.named(List::Interfaces, things, 2);
         assert_eq!(named, [("a".to_owned(), 3), ("b".to_owned(), 4)]);
-        assert_eq!(gather.skipped, 2);
+        gather.named(List::Gpus, [("a".to_owned(), 1)], 2);
+        let readings = gather.finish();
+        assert_eq!(unread(&readings, "interfaces"), Some(2.0));
+        assert_eq!(unread(&readings, "gpus"), Some(0.0), "what is whole is stated");
     }
 
     #[test]
     fn a_sample_is_cut_to_the_bound_and_the_rest_is_counted() {
-        let (mut gather, losses) = (Gather::default(), Losses::default());
+        let mut gather = Gather::default();
         (0..READINGS_MAX + 3).for_each(|_| gather.put(&LOAD1, Ok(1.0)));
-        assert_eq!(gather.finish(&losses).len(), READINGS_MAX);
-        assert_eq!(losses.skipped(), 3);
+        let readings = gather.finish_sample();
+        assert!(readings.len() <= READINGS_MAX);
+        assert_eq!(unread(&readings, "readings"), Some(3.0 + List::COUNT as f64));
     }
 
     proptest! {

@@ -3,11 +3,13 @@
 //!
 //! The thread that reads here also puts the other threads' readings into the sample and sends it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use plimsoll_clock::Clock;
-use plimsoll_schemas::hardware::Reading;
+use plimsoll_schemas::hardware::{Reading, SENSORS_UNREAD};
 use plimsoll_schemas::time::Mono;
 use tokio::sync::mpsc;
 use tokio::sync::mpsc::error::TrySendError;
@@ -17,13 +19,12 @@ use super::cgroup::Cgroup;
 use super::cpu::Cpu;
 use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
-use super::losses::Losses;
 use super::machine::Machine;
 use super::memory::Memory;
 use super::network::Network;
 use super::own::Own;
 use super::pressure::Pressure;
-use super::root::Root;
+use super::root::{self, Root};
 use super::sampling::Sampling;
 use super::slot::Slot;
 use super::timekeeping;
@@ -35,7 +36,8 @@ pub(super) struct HostLoop {
     pub(super) every: Duration,
     pub(super) root: Root,
     pub(super) slots: Vec<Arc<Slot>>,
-    pub(super) losses: Arc<Losses>,
+    /// Samples that were not taken before the next one was ready.
+    pub(super) missed: Arc<AtomicU64>,
     pub(super) samples: mpsc::Sender<Vec<Reading>>,
 }
 
@@ -45,6 +47,7 @@ impl HostLoop {
         let mut host = Host::new(&self.root);
         let mut sampling = Sampling::of("host");
         let mut pace = Pace::new(self.clock, self.every);
+        let mut unread = Unread::default();
         while pace.rest(lifeline) {
             let now = self.clock.now().mono;
             // Ordered by worth: what is over the bound of one sample is cut at the end.
@@ -55,8 +58,31 @@ impl HostLoop {
                 host.gather_lists(now, &mut gather);
             });
             sampling.gather(&mut gather);
-            if let Err(TrySendError::Full(_)) = self.samples.try_send(gather.finish(&self.losses)) {
-                self.losses.miss();
+            let sample = gather.finish_sample();
+            unread.note(&sample);
+            if let Err(TrySendError::Full(_)) = self.samples.try_send(sample) {
+                self.missed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+/// How many of each list were not read in the latest sample.
+#[derive(Default)]
+struct Unread(BTreeMap<String, f64>);
+
+impl Unread {
+    /// Logs what has changed.
+    fn note(&mut self, sample: &[Reading]) {
+        for reading in sample.iter().filter(|reading| reading.sensor == SENSORS_UNREAD.name) {
+            let (Some(list), Some(now)) = (reading.labels.get("list"), reading.value) else {
+                continue;
+            };
+            let before = self.0.insert(list.to_owned(), now).unwrap_or_default();
+            if now > before {
+                tracing::warn!(list, unread = now, "hardware is not read whole");
+            } else if now < before {
+                tracing::info!(list, unread = now, "more of the hardware is read");
             }
         }
     }
@@ -109,6 +135,7 @@ impl Host {
         self.network.gather_interfaces(&mut self.space, gather);
         self.blocks.gather(now, &mut self.space, gather);
         self.cpu.gather_cores(gather);
+        root::release(&mut self.space);
     }
 }
 
@@ -127,7 +154,7 @@ mod tests {
         let (mut host, mut gather) = (Host::new(&Root::new(Path::new("/"))), Gather::default());
         host.gather_scalars(Mono(0), &mut gather);
         host.gather_lists(Mono(0), &mut gather);
-        let first = gather.finish(&Losses::default());
+        let first = gather.finish_sample();
         let shares = [&CPU_USAGE_RATIO, &CPU_CORE_USAGE_RATIO, &PROCESS_CPU_RATIO];
         let is_share = |reading: &&Reading| shares.iter().any(|s| s.name == reading.sensor);
         assert_eq!(first.iter().find(is_share), None);

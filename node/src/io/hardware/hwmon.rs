@@ -1,13 +1,16 @@
 //! Temperatures of every hwmon component, otherwise of thermal zones, and the temperature of the
 //! processors among them.
 
+use std::path::PathBuf;
+
 use crate::limits::COMPONENTS_MAX;
 use plimsoll_schemas::hardware::{CPU_TEMPERATURE_CELSIUS, MissingReading, TEMPERATURE_CELSIUS};
 use plimsoll_schemas::time::Mono;
 
-use super::gather::Gather;
+use super::asker::{Asker, HANGS};
+use super::gather::{Gather, List};
 use super::lifeline::Relist;
-use super::root::Root;
+use super::root::{self, Root};
 use super::scale::{self, Raw};
 use super::table;
 
@@ -31,23 +34,39 @@ struct Thermometer {
 pub(super) struct Thermometers {
     root: Root,
     listed: Vec<Thermometer>,
+    /// How many more there are.
+    unlisted: usize,
     relist: Relist,
+    asker: Asker<Result<String, MissingReading>>,
 }
 
 impl Thermometers {
     pub(super) fn new(root: &Root) -> Self {
-        Self { root: root.clone(), listed: Vec::new(), relist: Relist::default() }
+        Self {
+            root: root.clone(),
+            listed: Vec::new(),
+            unlisted: 0,
+            relist: Relist::default(),
+            asker: Asker::new("thermometer", |path| root::line(path)),
+        }
     }
 
     /// Readings of all; returns the temperature of the processors.
     pub(super) fn gather(&mut self, now: Mono, gather: &mut Gather) -> Raw {
         if self.relist.is_due(now) {
             self.listed = distinct(list(&self.root));
-            gather.skip(self.listed.len().saturating_sub(COMPONENTS_MAX));
+            self.unlisted = self.listed.len().saturating_sub(COMPONENTS_MAX);
             self.listed.truncate(COMPONENTS_MAX);
         }
-        let read = |one: &Thermometer| self.root.line(&one.input).and_then(|line| degrees(&line));
-        let celsius: Vec<Raw> = self.listed.iter().map(read).collect();
+        let inputs: Vec<PathBuf> = self.listed.iter().map(|one| self.root.at(&one.input)).collect();
+        let lines = self.asker.ask(now, &inputs);
+        gather.leave_out(List::Thermometers, self.unlisted + self.asker.hanging());
+
+        let read = |input| match lines.get(input) {
+            Some(line) => line.as_ref().map_err(|why| *why).and_then(|line| degrees(line)),
+            None => Err(HANGS),
+        };
+        let celsius: Vec<Raw> = inputs.iter().map(read).collect();
         if celsius.contains(&Err(MissingReading::unsupported("not_found"))) {
             self.relist.hurry();
         }

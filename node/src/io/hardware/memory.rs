@@ -78,7 +78,7 @@ mod tests {
     fn swapped_pages_are_counted_in_bytes() {
         let mut gather = Gather::default();
         gather_events(Ok("pswpin 3\npswpout 0\npgmajfault 7\n"), 65_536, &mut gather);
-        let got: Vec<_> = gather.readings().iter().map(|r| (r.value, r.state.as_str())).collect();
+        let got: Vec<_> = gather.finish().iter().map(|r| (r.value, r.state.as_str())).collect();
         let ok = |value| (Some(value), "ok");
         assert_eq!(got, [ok(196_608.0), ok(0.0), ok(7.0), (None, "unsupported")]);
     }

@@ -10,6 +10,7 @@
 //! Nothing here judges a value, keeps a history or uses the async runtime. A sensor that cannot be
 //! read is reported as absent, never as zero.
 
+mod asker;
 mod blocks;
 mod cgroup;
 mod cpu;
@@ -21,7 +22,6 @@ mod gpu;
 mod host;
 mod hwmon;
 mod lifeline;
-mod losses;
 mod machine;
 mod memory;
 mod network;
@@ -40,6 +40,7 @@ mod watched;
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::limits::{SENSOR_EVERY, SENSOR_STOP_WAIT};
@@ -52,7 +53,6 @@ use tokio::sync::mpsc;
 
 use self::host::HostLoop;
 use self::lifeline::Lifeline;
-use self::losses::Losses;
 use self::root::Root;
 use self::sampling::Sampling;
 use self::slot::Slot;
@@ -62,7 +62,7 @@ use crate::config::{HardwareSettings, Watch};
 #[derive(Debug)]
 pub struct Sampler {
     lifeline: Arc<Lifeline>,
-    losses: Arc<Losses>,
+    missed: Arc<AtomicU64>,
     // Keeps the receiver open while sampling is switched off: a closed one reads as stopped.
     _samples: mpsc::Sender<Vec<Reading>>,
 }
@@ -76,23 +76,17 @@ impl Sampler {
         supervisor: &Supervisor,
     ) -> (Self, mpsc::Receiver<Vec<Reading>>) {
         let (samples, receiver) = mpsc::channel(1);
-        let (lifeline, losses) = (Arc::new(Lifeline::default()), Arc::new(Losses::default()));
+        let (lifeline, missed) = (Arc::new(Lifeline::default()), Arc::new(AtomicU64::new(0)));
         if config.enabled {
-            spawn_all(config, &lifeline, &losses, &samples, supervisor);
+            spawn_all(config, &lifeline, &missed, &samples, supervisor);
         }
-        (Self { lifeline, losses, _samples: samples }, receiver)
+        (Self { lifeline, missed, _samples: samples }, receiver)
     }
 
     /// Samples that were not received when the next one was ready.
     #[must_use]
     pub fn missed(&self) -> u64 {
-        self.losses.missed()
-    }
-
-    /// Readings left out of samples: over a bound of `limits.rs`, or not to be named in labels.
-    #[must_use]
-    pub fn skipped(&self) -> u64 {
-        self.losses.skipped()
+        self.missed.load(Ordering::Relaxed)
     }
 
     /// Ends the threads and waits for them, for at most [`SENSOR_STOP_WAIT`]; one that hangs in a
@@ -118,20 +112,20 @@ struct Threads<'s> {
     every: Duration,
     root: Root,
     lifeline: &'s Arc<Lifeline>,
-    losses: &'s Arc<Losses>,
+    missed: &'s Arc<AtomicU64>,
     supervisor: &'s Supervisor,
 }
 
 fn spawn_all(
     config: &HardwareSettings,
     lifeline: &Arc<Lifeline>,
-    losses: &Arc<Losses>,
+    missed: &Arc<AtomicU64>,
     samples: &mpsc::Sender<Vec<Reading>>,
     supervisor: &Supervisor,
 ) {
     let (clock, root) = (Clock::start(), Root::new(&config.root));
     let every = config.interval();
-    let threads = Threads { clock, every, root, lifeline, losses, supervisor };
+    let threads = Threads { clock, every, root, lifeline, missed, supervisor };
     let mut slots = Vec::new();
     if config.gpu {
         slots.push(threads.spawn_gpu(config.nvml_library.clone()));
@@ -154,12 +148,11 @@ impl Threads<'_> {
         // Ten polls at least make readings, so that their mean is one.
         let every = self.every.max(SENSOR_EVERY);
         let slot = self.slot("gpu", &GPU_UTILIZATION_RATIO, every);
-        let (clock, losses, filled) = (self.clock, Arc::clone(self.losses), Arc::clone(&slot));
+        let (clock, filled) = (self.clock, Arc::clone(&slot));
         self.lifeline.spawn(self.supervisor, "hw-gpu", move |lifeline| {
-            let (losses, slot) = (Arc::clone(&losses), Arc::clone(&filled));
+            let slot = Arc::clone(&filled);
             let sampling = Sampling::of("gpu");
-            gpu::Gpus { clock, every, library: library.clone(), losses, slot, sampling }
-                .run(lifeline);
+            gpu::Gpus { clock, every, library: library.clone(), slot, sampling }.run(lifeline);
         });
         slot
     }
@@ -167,9 +160,9 @@ impl Threads<'_> {
     fn spawn_devices(&self) -> Arc<Slot> {
         let slot = self.slot("devices", &TEMPERATURE_CELSIUS, self.every);
         let (clock, root, every) = (self.clock, self.root.clone(), self.every);
-        let (losses, filled) = (Arc::clone(self.losses), Arc::clone(&slot));
+        let filled = Arc::clone(&slot);
         self.lifeline.spawn(self.supervisor, "hw-devices", move |lifeline| {
-            let mut devices = devices::Devices::new(&root, Arc::clone(&losses), every);
+            let mut devices = devices::Devices::new(&root, every);
             filled.fill(clock, lifeline, |now| devices.sample(now));
         });
         slot
@@ -178,18 +171,17 @@ impl Threads<'_> {
     fn spawn_watched(&self, watches: Vec<Watch>) -> Arc<Slot> {
         let slot = self.slot("watched", &WATCHED_PROCESSES, self.every);
         let (clock, root) = (self.clock, self.root.clone());
-        let (losses, filled) = (Arc::clone(self.losses), Arc::clone(&slot));
+        let filled = Arc::clone(&slot);
         self.lifeline.spawn(self.supervisor, "hw-watched", move |lifeline| {
-            let losses = Arc::clone(&losses);
-            let mut watched = watched::Watched::new(&root, watches.clone(), losses);
+            let mut watched = watched::Watched::new(&root, watches.clone());
             filled.fill(clock, lifeline, |now| watched.sample(now));
         });
         slot
     }
 
     fn spawn_host(&self, slots: Vec<Arc<Slot>>, samples: mpsc::Sender<Vec<Reading>>) {
-        let (clock, root, losses) = (self.clock, self.root.clone(), Arc::clone(self.losses));
-        let host = HostLoop { clock, every: self.every, root, slots, losses, samples };
+        let (clock, root, missed) = (self.clock, self.root.clone(), Arc::clone(self.missed));
+        let host = HostLoop { clock, every: self.every, root, slots, missed, samples };
         self.lifeline.spawn(self.supervisor, "hw-host", move |lifeline| host.run(lifeline));
     }
 }

@@ -9,7 +9,7 @@ use plimsoll_schemas::hardware::{
     Sensor, TCP_RETRANSMITS_TOTAL,
 };
 
-use super::gather::Gather;
+use super::gather::{Gather, List};
 use super::root::{Kept, Root};
 use super::table;
 
@@ -42,11 +42,12 @@ impl Network {
     }
 
     pub(super) fn gather_interfaces(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
+        gather.leave_out(List::Interfaces, 0);
         let table = match self.interfaces.read(space) {
             Ok(table) => table,
             Err(why) => return COLUMNS.iter().for_each(|(sensor, _)| gather.put(sensor, Err(why))),
         };
-        for (name, counters) in gather.named(interfaces(table), INTERFACES_MAX) {
+        for (name, counters) in gather.named(List::Interfaces, interfaces(table), INTERFACES_MAX) {
             let Some(labels) = gather.labels(&[("interface", &name)]) else { continue };
             for ((sensor, _), counter) in COLUMNS.iter().zip(counters) {
                 gather.put_of(sensor, &labels, counter.map(|counter| counter as f64));

@@ -12,16 +12,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::str;
 
-use crate::limits::{SENSOR_FOLDER_ENTRIES_MAX, SENSOR_LINE_BYTES_MAX, SENSOR_TABLE_BYTES_MAX};
+use crate::limits::{
+    SENSOR_FOLDER_ENTRIES_MAX, SENSOR_LINE_BYTES_MAX, SENSOR_SPACE_KEPT, SENSOR_TABLE_BYTES_MAX,
+};
 use nix::errno::Errno;
 use nix::sys::statfs::{PROC_SUPER_MAGIC, statfs};
 use plimsoll_schemas::hardware::MissingReading;
 
 /// Bytes of one read, and the step by which the buffer grows.
 const STEP: usize = 4_096;
-/// The kernel returns tables in pieces of nearly a page and no line is half as long: a shorter
-/// piece is the last, which saves the call that would return the end.
-const LAST_BELOW: usize = 2_048;
 
 /// The folder that holds `proc` and `sys`.
 #[derive(Clone, Debug)]
@@ -49,9 +48,14 @@ impl Root {
         self.0.join(path.trim_start_matches('/'))
     }
 
+    /// The same of a path that need not be text.
+    pub(super) fn below(&self, path: &Path) -> PathBuf {
+        self.0.join(path.strip_prefix("/").unwrap_or(path))
+    }
+
     /// A file that is read at every sample.
     pub(super) fn kept(&self, path: &str) -> Kept {
-        Kept { path: self.at(path), stays_open: self.is_own(), file: None }
+        Kept { path: self.at(path), stays_open: self.is_own(), file: None, is_cut: false }
     }
 
     /// A file of one short line, opened anew: it may have gone. Blanks around it are cut off.
@@ -69,7 +73,7 @@ impl Root {
     }
 }
 
-fn line(path: &Path) -> Result<String, MissingReading> {
+pub(super) fn line(path: &Path) -> Result<String, MissingReading> {
     let mut space = [0; SENSOR_LINE_BYTES_MAX];
     let file = File::open(path).map_err(|error| missing(&error))?;
     let length = file.read_at(&mut space, 0).map_err(|error| missing(&error))?;
@@ -89,37 +93,72 @@ pub(super) struct Kept {
     path: PathBuf,
     stays_open: bool,
     file: Option<File>,
+    is_cut: bool,
 }
 
 impl Kept {
     /// The whole text, in `space`, which grows to what it needs.
     pub(super) fn read<'s>(&mut self, space: &'s mut Vec<u8>) -> Result<&'s str, MissingReading> {
+        text(self.read_bytes(space)?)
+    }
+
+    /// The same where a line need not be text.
+    pub(super) fn read_bytes<'s>(
+        &mut self,
+        space: &'s mut Vec<u8>,
+    ) -> Result<&'s [u8], MissingReading> {
         let file = match self.file.take() {
             Some(file) => file,
             None => File::open(&self.path).map_err(|error| missing(&error))?,
         };
-        let length = fill(&file, space)?;
+        let Filled { length, is_whole } = fill(|piece, from| file.read_at(piece, from), space)?;
         self.file = self.stays_open.then_some(file);
-        text(&space[..length])
+
+        let was_cut = std::mem::replace(&mut self.is_cut, !is_whole);
+        if self.is_cut && !was_cut {
+            let (path, bytes) = (self.path.display(), SENSOR_TABLE_BYTES_MAX);
+            tracing::warn!(%path, bytes, "a table of the kernel is longer; its rest is not read");
+        }
+        Ok(&space[..length])
+    }
+
+    /// Whether the table was longer than is read.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut
     }
 }
 
-fn fill(file: &File, space: &mut Vec<u8>) -> Result<usize, MissingReading> {
+/// How much of a table is in the buffer.
+struct Filled {
+    length: usize,
+    is_whole: bool,
+}
+
+/// Reads to the end, in whatever pieces the kernel returns a table. Of what is longer than the
+/// bound the whole lines within it count.
+fn fill(
+    mut read: impl FnMut(&mut [u8], u64) -> io::Result<usize>,
+    space: &mut Vec<u8>,
+) -> Result<Filled, MissingReading> {
     let mut filled = 0;
-    loop {
+    while filled < SENSOR_TABLE_BYTES_MAX {
         if filled + STEP > space.len() {
-            space.resize(space.len() + STEP, 0);
+            space.resize((filled + STEP).max(filled * 2).min(SENSOR_TABLE_BYTES_MAX), 0);
         }
-        if space.len() > SENSOR_TABLE_BYTES_MAX {
-            *space = Vec::new();
-            return Err(MissingReading::failed("too_long"));
-        }
-        let piece = file.read_at(&mut space[filled..], filled as u64);
-        let piece = piece.map_err(|error| missing(&error))?;
+        let piece = read(&mut space[filled..], filled as u64).map_err(|error| missing(&error))?;
         filled += piece;
-        if piece < LAST_BELOW {
-            return Ok(filled);
+        if piece == 0 {
+            return Ok(Filled { length: filled, is_whole: true });
         }
+    }
+    let lines = space[..filled].iter().rposition(|byte| *byte == b'\n');
+    Ok(Filled { length: lines.map_or(0, |end| end + 1), is_whole: false })
+}
+
+/// Gives back what a large table has taken.
+pub(super) fn release(space: &mut Vec<u8>) {
+    if space.capacity() > SENSOR_SPACE_KEPT {
+        *space = Vec::new();
     }
 }
 
@@ -183,14 +222,36 @@ mod tests {
         let mut space = Vec::new();
         let mut table = root.kept("table");
         assert_eq!(table.read(&mut space), Err(MissingReading::unsupported("not_found")));
-        for length in [0, 1, LAST_BELOW, STEP - 1, STEP, STEP + 1, 3 * STEP, 100_000] {
+        for length in [0, 1, STEP - 1, STEP, STEP + 1, 3 * STEP, 2_000_000] {
             let text = "x".repeat(length);
             fs::write(root.at("table"), &text).unwrap();
             assert_eq!(table.read(&mut space), Ok(text.as_str()), "{length} bytes");
+            assert!(!table.is_cut());
         }
-        fs::write(root.at("table"), "x".repeat(10 << 20)).unwrap();
-        assert_eq!(table.read(&mut space), Err(MissingReading::failed("too_long")));
+        let line = format!("{}\n", "x".repeat(999));
+        fs::write(root.at("table"), line.repeat(20_000)).unwrap();
+        let whole = SENSOR_TABLE_BYTES_MAX / line.len() * line.len();
+        assert_eq!(table.read(&mut space).map(str::len), Ok(whole));
+        assert!(table.is_cut());
+        release(&mut space);
         assert_eq!(space.capacity(), 0, "nothing big is kept");
+    }
+
+    #[test]
+    fn a_short_piece_is_not_taken_for_the_last() {
+        let table = "line\n".repeat(3_000);
+        for longest in [1, 100, STEP - 1, STEP] {
+            let mut space = Vec::new();
+            let in_pieces = |piece: &mut [u8], from: u64| {
+                let rest = &table.as_bytes()[usize::try_from(from).unwrap()..];
+                let length = rest.len().min(piece.len()).min(longest);
+                piece[..length].copy_from_slice(&rest[..length]);
+                Ok(length)
+            };
+            let filled = fill(in_pieces, &mut space).unwrap();
+            assert!(filled.is_whole);
+            assert_eq!(&space[..filled.length], table.as_bytes(), "pieces of {longest}");
+        }
     }
 
     #[test]

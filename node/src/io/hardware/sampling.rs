@@ -42,7 +42,6 @@ impl Sampling {
 
 #[cfg(test)]
 mod tests {
-    use super::super::losses::Losses;
     use super::*;
 
     #[test]
@@ -51,7 +50,7 @@ mod tests {
         let mut got = || {
             let mut gather = Gather::default();
             sampling.gather(&mut gather);
-            let readings = gather.finish(&Losses::default());
+            let readings = gather.finish();
             let value = |sensor: &str| {
                 let of = readings.iter().find(|reading| reading.sensor == sensor).unwrap();
                 assert_eq!(of.labels.get("thread"), Some("test"));

@@ -82,7 +82,7 @@ impl Slot {
             let mut gather = Gather::default();
             gather.append(sampling.timed(|| sample(began)));
             sampling.gather(&mut gather);
-            self.put(began, gather.readings());
+            self.put(began, gather.finish());
             if !pace.rest(lifeline) {
                 return;
             }

@@ -167,7 +167,7 @@ mod tests {
         let mut after = |at: u64, celsius: f64| {
             let mut gather = Gather::default();
             rule.gather(Mono(at * 1_000_000_000), pace(1e9, 3e9), Ok(celsius), &mut gather);
-            let readings = gather.readings();
+            let readings = gather.finish();
             (readings[0].value.unwrap(), readings[1].value.unwrap())
         };
         assert_eq!(after(10, 80.0), (1.0, 0.0), "its duration before that is unknown");
@@ -183,7 +183,7 @@ mod tests {
         let mut seconds = |at: u64| {
             let mut gather = Gather::default();
             rule.gather(Mono(at * 1_000_000_000), pace(1e9, 3e9), Ok(80.0), &mut gather);
-            gather.readings()[1].value.unwrap()
+            gather.finish()[1].value.unwrap()
         };
         assert_eq!([0, 60, 121, 186].map(&mut seconds), [0.0, 60.0, 121.0, 121.0]);
     }

@@ -63,7 +63,6 @@ mod tests {
     use std::io::{Write, stderr};
     use std::path::Path;
 
-    use super::super::losses::Losses;
     use super::*;
 
     #[test]
@@ -101,7 +100,7 @@ mod tests {
         let reasons = |root: &Path| {
             let mut readings = Gather::default();
             gather(&Root::new(root), &mut readings);
-            let readings = readings.finish(&Losses::default());
+            let readings = readings.finish();
             readings.into_iter().map(|reading| reading.reason).collect::<Vec<_>>()
         };
         assert_eq!(reasons(host.path()), reasons(Path::new("/")));
@@ -112,7 +111,7 @@ mod tests {
     fn a_recorded_machine_has_no_clock() {
         let mut readings = Gather::default();
         gather(&Root::new(Path::new("/recorded")), &mut readings);
-        let readings = readings.finish(&Losses::default());
+        let readings = readings.finish();
         assert!(readings.iter().all(|r| r.reason.as_deref() == Some("recorded")));
         assert_eq!(readings.len(), 3);
     }

@@ -9,7 +9,7 @@ use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
 use plimsoll_schemas::hardware::{
     CGROUP_CPU_PERIODS_TOTAL, CGROUP_CPU_THROTTLED_PERIODS_TOTAL, CGROUP_MEMORY_USED_BYTES,
     CLOCK_SYNCHRONIZED, CPU_THROTTLED, DISK_INODES_USED, FILE_HANDLES, GPU_ECC_ERRORS_TOTAL,
-    GPU_FAULTS_TOTAL, GPUS_LOST, OOM_KILLS_TOTAL, PRESSURE_FULL_RATIO,
+    GPU_FAULTS_TOTAL, GPUS_LOST, OOM_KILLS_TOTAL, PRESSURE_FULL_RATIO, SENSORS_UNREAD,
 };
 use plimsoll_schemas::ids::{LossReason, RuleName};
 use plimsoll_schemas::metric::{AggregatorMetric, Metric, NodeMetric};
@@ -119,6 +119,7 @@ const CASES: &[Case] = &[
     ("gpu_throttled", |w| w.throttled = 1.0, |w| w.throttled = 0.0),
     ("disk_high", |w| w.disk = 0.86, |w| w.disk = 0.84),
     ("disk_full", |w| w.disk = 0.96, |w| w.disk = 0.5),
+    ("sensors_unread", |w| w.sense(&SENSORS_UNREAD, 1.0), |w| w.sense(&SENSORS_UNREAD, 0.0)),
     ("gpu_lost", |w| w.sense(&GPUS_LOST, 1.0), |w| w.sense(&GPUS_LOST, 0.0)),
     ("gpu_fault", |w| w.tick(&GPU_FAULTS_TOTAL, 1.0), |_| {}),
     ("gpu_memory_errors", |w| w.tick(&GPU_ECC_ERRORS_TOTAL, 1.0), |_| {}),

@@ -8,8 +8,8 @@ use plimsoll_schemas::hardware::{
     DISK_INODES_USED, DISK_TOTAL_BYTES, FILE_HANDLES, FILE_HANDLES_LIMIT, GPU_ECC_ERRORS_TOTAL,
     GPU_FAULTS_TOTAL, GPU_MEMORY_TOTAL_BYTES, GPU_MEMORY_USED_BYTES, GPU_TEMPERATURE_CELSIUS,
     GPU_THROTTLE_REASON, GPUS_LOST, LOAD1, MEMORY_TOTAL_BYTES, MEMORY_USED_BYTES, OOM_KILLS_TOTAL,
-    PRESSURE_FULL_RATIO, Reading, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor, TEMPERATURE_CELSIUS,
-    UPTIME_SECONDS, sensor,
+    PRESSURE_FULL_RATIO, Reading, SENSORS_UNREAD, SWAP_TOTAL_BYTES, SWAP_USED_BYTES, Sensor,
+    TEMPERATURE_CELSIUS, UPTIME_SECONDS, sensor,
 };
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, MeshName, Operation, RuleName, Series};
@@ -23,9 +23,10 @@ use super::*;
 pub(crate) type Message = (String, Vec<u8>);
 
 /// The other readings of a healthy machine.
-const SENSORS: [(&Sensor, f64); 16] = [
+const SENSORS: [(&Sensor, f64); 17] = [
     (&GPU_FAULTS_TOTAL, 2.0),
     (&GPUS_LOST, 0.0),
+    (&SENSORS_UNREAD, 0.0),
     (&GPU_ECC_ERRORS_TOTAL, 3.0),
     (&CPU_THROTTLED, 0.0),
     (&CGROUP_MEMORY_LIMIT_BYTES, 100.0),

@@ -115,7 +115,7 @@ mod tests {
         }
         let mut gather = Gather::default();
         Cgroup::new(&root).gather(Mono(1), &mut Vec::new(), &mut gather);
-        gather.readings().into_iter().map(|one| (one.sensor, one.value)).collect()
+        gather.finish().into_iter().map(|one| (one.sensor, one.value)).collect()
     }
 
     #[test]

@@ -31,9 +31,8 @@ use plimsoll_schemas::time::Mono;
 
 use self::roster::Roster;
 use self::session::Session;
-use super::gather::Gather;
+use super::gather::{Gather, List};
 use super::lifeline::{Lifeline, Pace};
-use super::losses::Losses;
 use super::sampling::Sampling;
 use super::scale::Raw;
 use super::slot::Slot;
@@ -44,7 +43,6 @@ pub(super) struct Gpus {
     /// Time that readings cover.
     pub(super) every: Duration,
     pub(super) library: Option<PathBuf>,
-    pub(super) losses: Arc<Losses>,
     pub(super) slot: Arc<Slot>,
     pub(super) sampling: Sampling,
 }
@@ -158,14 +156,14 @@ impl Gpus {
         let lost: Raw = if known { Ok(0) } else { listed }.map(|_| roster.lost() as f64);
         gather.put(&GPUS_LISTED, listed.and_then(|count| units::count(count.into())));
         gather.put(&GPUS_LOST, lost);
-        gather.skip(roster.unseated);
+        gather.leave_out(List::Gpus, roster.unseated);
         if !known {
             let why = listed.err().unwrap_or(MissingReading::unsupported("no_gpu"));
             gather.put(&GPU_UTILIZATION_RATIO, Err(why));
         }
         roster.gpus.iter_mut().for_each(|gpu| gpu.close(&mut gather));
         self.sampling.gather(&mut gather);
-        self.slot.put(now, gather.finish(&self.losses));
+        self.slot.put(now, gather.finish());
     }
 }
 

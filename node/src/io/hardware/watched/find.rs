@@ -74,35 +74,35 @@ fn is_called(processes: &Processes, pid: u32, comm: &[u8], name: &str) -> bool {
     arguments.split(|byte| *byte == 0).take(2).any(file_name)
 }
 
-/// The processes of a control group and of all below it, and how many groups were left out.
-pub(super) fn in_cgroup(root: &Root, group: &Path) -> (Found, usize) {
+/// The processes of a control group and of all below it.
+pub(super) fn in_cgroup(root: &Root, group: &Path) -> Found {
     let base = root.at("sys/fs/cgroup");
     if !base.is_dir() {
-        return (Err(MissingReading::unsupported("no_cgroups")), 0);
+        return Err(MissingReading::unsupported("no_cgroups"));
     }
     let places = HIERARCHIES.iter().map(|hierarchy| base.join(hierarchy).join(group));
     let Some(top) = places.into_iter().find(|place| place.join("cgroup.procs").is_file()) else {
-        return (Ok(Vec::new()), 0);
+        return Ok(Vec::new());
     };
     let (mut found, mut open, mut walked) = (Vec::new(), vec![top], 0);
     while let Some(folder) = open.pop() {
         if walked == WATCH_CGROUPS_MAX {
-            return (Err(MissingReading::failed("too_many_cgroups")), open.len() + 1);
+            return Err(MissingReading::failed("too_many_cgroups"));
         }
         walked += 1;
         if let Err(error) = list(&folder, &mut found, &mut open)
             && !has_no_list(&error)
         {
-            return (Err(missing(&error)), 0);
+            return Err(missing(&error));
         }
     }
     // Version 1 may name one twice, and names those 0 that this namespace cannot name.
     found.sort_unstable();
     found.dedup();
     if found.first() == Some(&0) {
-        return (Err(MissingReading::failed("other_pid_namespace")), 0);
+        return Err(MissingReading::failed("other_pid_namespace"));
     }
-    (Ok(found), 0)
+    Ok(found)
 }
 
 /// A group that was removed meanwhile, or one of threads, whose processes a group above lists.

@@ -9,8 +9,6 @@ mod find;
 mod process;
 mod usage;
 
-use std::sync::Arc;
-
 use crate::limits::{WATCH_LOOK_REST, WATCH_LOOK_REST_MAX, WATCHED_PROCESSES_MAX};
 use nix::unistd::{SysconfVar, sysconf};
 use plimsoll_clock::Stopwatch;
@@ -24,8 +22,7 @@ use plimsoll_schemas::time::Mono;
 use self::find::Found;
 use self::process::{Process, Processes, Used};
 use self::usage::ProcessUsage;
-use super::gather::Gather;
-use super::losses::Losses;
+use super::gather::{Gather, List};
 use super::root::Root;
 use super::scale::{self, Raw};
 use crate::config::{By, Watch};
@@ -50,7 +47,8 @@ pub(super) struct Watched {
     names: Rest,
     groups: Rest,
     units: Units,
-    losses: Arc<Losses>,
+    /// Processes of the machine whose names were not read in the latest search.
+    unlisted: usize,
 }
 
 /// The processes of one watch and what they used.
@@ -107,7 +105,7 @@ impl Units {
 }
 
 impl Watched {
-    pub(super) fn new(root: &Root, watches: Vec<Watch>, losses: Arc<Losses>) -> Self {
+    pub(super) fn new(root: &Root, watches: Vec<Watch>) -> Self {
         let processes = Processes::below(root);
         let began = processes.own_start();
         let members = || Members { found: Ok(Vec::new()), usage: ProcessUsage::new(began) };
@@ -115,12 +113,12 @@ impl Watched {
         let units = Units::of_this_kernel();
         let (names, groups) = (Rest::default(), Rest::default());
         let root = root.clone();
-        Self { root, processes, watches, names, groups, units, losses }
+        Self { root, processes, watches, names, groups, units, unlisted: 0 }
     }
 
     pub(super) fn sample(&mut self, now: Mono) -> Vec<Reading> {
         let mut gather = Gather::default();
-        self.find(now, &mut gather);
+        self.find(now);
         for (watch, members) in &mut self.watches {
             let (count, sums) = members.look(now, &self.processes, self.units);
             gather.put_of(&WATCHED_PROCESSES, &watch.labels, count);
@@ -129,13 +127,14 @@ impl Watched {
                 gather.put_of(sensor, &watch.labels, sum);
             }
         }
-        gather.finish(&self.losses)
+        gather.leave_out(List::Processes, self.unlisted);
+        gather.finish()
     }
 
-    fn find(&mut self, now: Mono, gather: &mut Gather) {
+    fn find(&mut self, now: Mono) {
         if self.names.is_over(now) {
             let took = Stopwatch::start();
-            self.find_names(gather);
+            self.find_names();
             self.names.begin(now, took);
         }
         let groups_too = self.groups.is_over(now);
@@ -144,9 +143,7 @@ impl Watched {
             match &watch.by {
                 By::Pid(pid) => members.take(Ok(vec![*pid])),
                 By::Cgroup(group) if groups_too => {
-                    let (found, left_out) = find::in_cgroup(&self.root, group);
-                    gather.skip(left_out);
-                    members.take(found);
+                    members.take(find::in_cgroup(&self.root, group));
                 }
                 By::Cgroup(_) | By::Process(_) => {}
             }
@@ -157,7 +154,7 @@ impl Watched {
     }
 
     /// One sample through all processes serves all watches by name.
-    fn find_names(&mut self, gather: &mut Gather) {
+    fn find_names(&mut self) {
         let mut named: Vec<(&str, &mut Members)> = Vec::new();
         for (watch, members) in &mut self.watches {
             if let By::Process(name) = &watch.by {
@@ -168,8 +165,8 @@ impl Watched {
             return;
         }
         let names: Vec<&str> = named.iter().map(|(name, _)| *name).collect();
-        let (found, left_out) = find::by_names(&self.processes, &names);
-        gather.skip(left_out);
+        let (found, unlisted) = find::by_names(&self.processes, &names);
+        self.unlisted = unlisted;
         named.into_iter().zip(found).for_each(|((_, members), found)| members.take(found));
     }
 }

@@ -13,7 +13,8 @@ use plimsoll_schemas::ids::{Incarnation, Operation, Series};
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{BreakerState, Bus};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::increase::{CounterIncrease, Increase};
 use super::reading_table::ReadingTable;
@@ -50,8 +51,9 @@ const COUNTS: usize = 8;
 /// Counts that records of earlier versions lack, the last ones of [`Count`].
 const LATER_COUNTS: usize = 2;
 
-/// Beside those of sensors: an open breaker, and conservative mode.
-const PEAKS: usize = SENSED + 2;
+/// Peaks beside those of sensors: an open breaker, and conservative mode.
+const BESIDE: usize = 2;
+const PEAKS: usize = SENSED + BESIDE;
 
 /// Peaks beside those of sensors, by index.
 pub(in crate::core::fleet) struct Peak;
@@ -67,6 +69,7 @@ const HALF: u64 = 60_000_000_000;
 /// How a node is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NodeMetrics {
+    #[serde(deserialize_with = "stored::<_, SENSED, 0>")]
     sensed: [Option<f64>; SENSED],
     sensed_at: Wall,
     counted: [CounterIncrease; COUNTS],
@@ -86,8 +89,27 @@ pub struct NodeMetrics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Peaks {
     minute: u64,
+    #[serde(deserialize_with = "stored::<_, PEAKS, BESIDE>")]
     now: [Option<f64>; PEAKS],
+    #[serde(deserialize_with = "stored::<_, PEAKS, BESIDE>")]
     before: [Option<f64>; PEAKS],
+}
+
+/// Reads figures as this version or an earlier one stored them, which had fewer figures of sensors.
+/// The last ones, which are no figures of sensors, stay the last.
+fn stored<'de, D: Deserializer<'de>, const ALL: usize, const LAST: usize>(
+    deserializer: D,
+) -> Result<[Option<f64>; ALL], D::Error> {
+    let stored = Vec::<Option<f64>>::deserialize(deserializer)?;
+    let length = stored.len();
+    if !(LAST..=ALL).contains(&length) {
+        return Err(D::Error::invalid_length(length, &"as many figures or fewer"));
+    }
+    let (sensed, last) = stored.split_at(length - LAST);
+    let mut figures = [None; ALL];
+    figures[..sensed.len()].copy_from_slice(sensed);
+    figures[ALL - LAST..].copy_from_slice(last);
+    Ok(figures)
 }
 
 impl Count {

@@ -74,7 +74,8 @@ macro_rules! figures {
 }
 
 // Each figure, the metric that rules compare, and the sensors that it is computed from. Checkpoints
-// store figures in this order: a new one at another place than the end changes their version.
+// store figures in this order: a new one at the end is unknown in an earlier one; any other change
+// raises their version.
 figures! {
     CpuUsage { CPU_USAGE_RATIO Itself }
     CpuSteal { CPU_STEAL_RATIO Itself }
@@ -103,6 +104,7 @@ figures! {
     MemoryStalled = MemoryStalledRatio { PRESSURE_FULL_RATIO OfMemory }
     GpusLost = GpusLost { GPUS_LOST Itself }
     ClockUnsynchronized = ClockUnsynchronized { CLOCK_SYNCHRONIZED Not }
+    SensorsUnread = SensorsUnread { SENSORS_UNREAD Itself }
 }
 
 /// Which of several values of each figure is the worst: that of the sensor whose readings are the
