@@ -185,6 +185,7 @@ class Installed(unittest.TestCase):
         self.start_broker(machine)
         machine.run("systemctl", "start", "plimsoll-node")
         until("the samples of the spool are merged", lambda: self.merged(machine) == 1 + 2 * SENT)
+        self.the_unit_sees_the_machine_as_root_does(machine)
         machine.run("dpkg", "--purge", *NAMES)
         for path in ("usr/bin/plimsoll-node", "etc/plimsoll", "var/lib/plimsoll-node"):
             self.assertFalse((machine.root / path).exists(), path)
@@ -238,6 +239,43 @@ class Installed(unittest.TestCase):
         until("the watchdog has ended it", lambda: machine.show("plimsoll-node", "NRestarts") == "1")
         until("it runs again", lambda: machine.show("plimsoll-node", "ActiveState") == "active")
         self.assertNotEqual(machine.show("plimsoll-node", "MainPID"), before)
+
+    def the_unit_sees_the_machine_as_root_does(self, machine):
+        """Every sensor in the sandbox of the unit, beside a node that runs without any."""
+        machine.run("mkdir", "/mnt/data", "/home/disk")
+        for path in ("/mnt/data", "/home/disk"):
+            machine.run("mount", "-t", "tmpfs", "-o", "size=1m", f"/dev{path}", path)
+        # A machine in a container does not pass on mounts to units that run.
+        machine.run("systemctl", "restart", "plimsoll-node")
+        outside = ["plimsoll-node", "--name", "outside", "--nats", "nats://127.0.0.1:4222", "--udp", ""]
+        outside += ["--http", "", "--unix", "", "--set", "bus.allow_open=true"]
+        machine.run("systemd-run", "--unit=outside", "--collect", "--quiet", *outside)
+
+        def seen():
+            nodes = json.loads(machine.get("http://127.0.0.1:9900/api/v1/hardware"))["nodes"]
+            return {node["node"]: dict(map(self.sight, node["readings"])) for node in nodes}
+
+        def disks(of):
+            return [labels for sensor, labels in of if sensor == "disk_total_bytes"]
+
+        both = until("both have read all file systems",
+                     lambda: (found := seen()) and all(len(disks(of)) >= 3 for of in found.values())
+                     and len(found) == 2 and found)
+        alone = both.pop("outside")
+        [unit] = both.values()
+        # What is of the process itself differs: its cost, and its own control group.
+        own = ("process_", "sampling_", "cgroup_")
+        differing = {key: (alone.get(key), unit.get(key)) for key in alone.keys() | unit.keys()
+                     if alone.get(key) != unit.get(key) and not key[0].startswith(own)}
+        self.assertEqual(differing, {})
+        machine.run("systemctl", "stop", "outside")
+
+    @staticmethod
+    def sight(reading):
+        """What two nodes on one machine have to agree on."""
+        key = reading["sensor"], tuple(sorted(reading["labels"].items()))
+        exact = reading["sensor"] in ("disk_read_only", "disk_total_bytes", "memory_total_bytes")
+        return key, (reading["state"], reading["reason"], reading["value"] if exact else None)
 
     def merged(self, machine):
         """Samples of jobs."""
