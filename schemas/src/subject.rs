@@ -324,6 +324,12 @@ pub fn mesh_of_lane(stream: &str) -> Option<&str> {
     MeshName::check(mesh).is_ok().then_some(mesh)
 }
 
+/// What the names of all streams of a mesh begin with.
+#[must_use]
+pub fn stream_prefix(mesh: &MeshName) -> String {
+    format!("PLIMSOLL_{mesh}_")
+}
+
 /// The name of the stream that keeps notifications.
 #[must_use]
 pub fn alert_stream(mesh: &MeshName) -> String {

@@ -181,6 +181,11 @@ pub enum Refusal {
     /// The broker has no stream for the subject.
     #[error("no stream keeps this subject")]
     NoResponders,
+    /// A stream of another name takes the subject: nothing of this mesh would read the message.
+    #[error(
+        "stream {0} is not of this mesh and takes its subjects; delete it, or take them out of it"
+    )]
+    Foreign(String),
     /// Larger than the broker accepts.
     #[error("message is larger than the broker accepts")]
     TooLarge,

@@ -242,8 +242,8 @@ class Installed(unittest.TestCase):
 
     def the_unit_sees_the_machine_as_root_does(self, machine):
         """Every sensor in the sandbox of the unit, beside a node that runs without any."""
-        machine.run("mkdir", "/mnt/data", "/home/disk")
-        for path in ("/mnt/data", "/home/disk"):
+        machine.run("mkdir", "/mnt/data")
+        for path in ("/mnt/data", "/home"):
             machine.run("mount", "-t", "tmpfs", "-o", "size=1m", f"/dev{path}", path)
         # A machine in a container does not pass on mounts to units that run.
         machine.run("systemctl", "restart", "plimsoll-node")

@@ -297,6 +297,13 @@ def _disks() -> Row:
                 _sensor("disk_read_only", "{{mount}}", "mount"),
             ),
             lines(
+                "Not read",
+                "File systems, thermometers and other parts that hang, or are more than the node reads.",
+                "none",
+                _sensor("sensors_unread", "{{list}}", "list"),
+                rule("sensors_unread"),
+            ),
+            lines(
                 "Bytes",
                 "Bytes read and written per second, by device.",
                 "Bps",

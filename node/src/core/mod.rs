@@ -66,7 +66,7 @@ use outbox::{
 use priority::ReportedStates;
 use seal::Sealer;
 use sent_readings::SentReadings;
-use spool::{Batch, NoteNumber, Notes, RecoveredMessages, RunState, Spool, Wal};
+use spool::{Batch, NoteNumber, Notes, RecoveredMessages, RunEnd, RunState, Spool, Wal};
 pub use status::{ConfirmationStats, Status};
 
 /// Label of a confirmation of a message that was never sent.
@@ -550,7 +550,7 @@ impl Core {
 
     /// Starts to keep what is held in a spool, after taking over what former incarnations held:
     /// their sealed messages are sent again unchanged, their drafts become drafts of this
-    /// incarnation, and each that ended without a final message gets a crash report.
+    /// incarnation, and each that ended without a final message gets one.
     pub fn open_spool(&mut self, now: Now, wal: Wal, recovered: Option<RecoveredMessages>) {
         self.spool.open(wal);
         self.outbox.set_spooled(true);
@@ -563,17 +563,20 @@ impl Core {
         let own = recovered.unused_incarnation(self.sealer.incarnation());
         self.sealer.set_incarnation(own);
         self.outbox.set_incarnation(own);
+        let stopped = recovered.stopped();
         let expired = self.spool.on_recovered(now.wall, &mut recovered);
         let lost = SampleCount { all: expired.draft_samples, own: expired.draft_own_samples };
         self.ledger.record(lost);
         self.ledger.lose(loss::EXPIRED, lost);
         self.outbox.lose_events(loss::EXPIRED, expired.draft_events);
         for run in recovered.runs {
-            self.take_over_run(now, run);
+            let is_stopped = stopped == Some(run.incarnation);
+            let end = if is_stopped { RunEnd::InOrder } else { RunEnd::Crashed };
+            self.take_over_run(now, run, end);
         }
         self.record_again(&recovered.sealed);
         recovered.sealed.into_iter().for_each(|sealed| self.outbox.adopt(now.mono, sealed));
-        // Old readings and counters are superseded, and a crash report replaces a final message.
+        // Old readings and counters are superseded, and so is a final message that was not sealed.
         let drafts = recovered.drafts.into_iter().map(|(_, draft)| draft);
         for draft in drafts.filter(|draft| !draft.is_state()) {
             self.ledger.record(samples_of(&draft));
@@ -588,13 +591,12 @@ impl Core {
         records.extend(sealed[newest..].iter().filter_map(Record::of_sealed));
     }
 
-    fn take_over_run(&mut self, now: Now, mut run: RunState) {
+    fn take_over_run(&mut self, now: Now, mut run: RunState, end: RunEnd) {
         self.outbox.set_newest_sent(run.incarnation, run.newest);
-        if run.needs_crash_report() {
-            let key = (run.incarnation, run.newest);
-            let report = self.sealer.crash_report(now.wall, key, run.totals.clone());
-            (run.newest, run.left) = (report.seq, true);
-            self.outbox.push_sealed(now.mono, report);
+        if run.lacks_final_message() {
+            let last = self.sealer.final_message_of(now.wall, &run, end);
+            (run.newest, run.left) = (last.seq, true);
+            self.outbox.push_sealed(now.mono, last);
         }
         self.spool.add_former(run);
     }

@@ -14,6 +14,7 @@ use super::identity::Identity;
 use super::outbox::{
     DeadLetter, DeadLetterReason, Draft, IdOf, MessageNonce, SealedMessage, message_id,
 };
+use super::spool::{RunEnd, RunState};
 
 /// Seals the messages of one incarnation.
 pub(super) struct Sealer {
@@ -101,23 +102,24 @@ impl Sealer {
         }
     }
 
-    /// The crash report of a former incarnation that ended without a final message: it closes
-    /// that incarnation's ledger and names this one as its successor.
-    pub(super) fn crash_report(
+    /// The final message of a former incarnation that sealed none, which closes its ledger. One
+    /// that crashed names this incarnation as its successor: that makes it a crash report.
+    pub(super) fn final_message_of(
         &self,
         now: Wall,
-        (incarnation, newest): (Incarnation, Seq),
-        totals: Totals,
+        former: &RunState,
+        end: RunEnd,
     ) -> SealedMessage {
+        let RunState { incarnation, newest, .. } = *former;
         let header = Header {
             node: self.identity.node.clone(),
             incarnation,
             seq: Seq(newest.0 + 1),
             start: now,
             length_ns: 1,
-            totals,
+            totals: former.totals.clone(),
             last: true,
-            successor: Some(self.incarnation),
+            successor: (end == RunEnd::Crashed).then_some(self.incarnation),
             labels: Labels::default(),
         };
         let (lane, kind) = (Lane::Normal, SnapshotKind::Bus);

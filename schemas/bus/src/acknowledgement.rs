@@ -1,5 +1,7 @@
 //! Reads the broker's answer to one publish: pure, total on any bytes.
 
+use std::borrow::Cow;
+
 use plimsoll_schemas::transport::Refusal;
 use serde::Deserialize;
 
@@ -8,11 +10,13 @@ const NO_RESPONDERS: u16 = 503;
 
 /// The fields of an acknowledgement that matter here.
 #[derive(Deserialize)]
-struct Body {
+struct Body<'a> {
     error: Option<Fault>,
     seq: Option<u64>,
     #[serde(default)]
     duplicate: bool,
+    #[serde(borrow, default)]
+    stream: Cow<'a, str>,
 }
 
 #[derive(Deserialize)]
@@ -26,32 +30,36 @@ struct Fault {
 }
 
 /// What a stream, or our own echo, states about a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stored {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stored<'a> {
     /// Its number in the stream; 0 in an echo.
     pub(crate) seq: u64,
     /// The stream had it already.
     pub(crate) duplicate: bool,
+    /// The stream's name; empty in an echo.
+    pub(crate) stream: Cow<'a, str>,
 }
 
 /// Whether a publish arrived.
 ///
 /// A message without payload and status is our own echo, which the broker can only have sent
 /// after it had read what went before it.
-pub(crate) fn read(status: Option<u16>, payload: &[u8]) -> Result<Stored, Refusal> {
+pub(crate) fn read(status: Option<u16>, payload: &[u8]) -> Result<Stored<'_>, Refusal> {
     match status {
         Some(NO_RESPONDERS) => return Err(Refusal::NoResponders),
         Some(_) => return Err(Refusal::Unreadable),
-        None if payload.is_empty() => return Ok(Stored { seq: 0, duplicate: false }),
+        None if payload.is_empty() => {
+            return Ok(Stored { seq: 0, duplicate: false, stream: "".into() });
+        }
         None => {}
     }
-    let body: Body = serde_json::from_slice(payload).map_err(|_| Refusal::Unreadable)?;
+    let body: Body<'_> = serde_json::from_slice(payload).map_err(|_| Refusal::Unreadable)?;
     match body {
         Body { error: Some(fault), .. } => Err(Refusal::Rejected {
             code: if fault.err_code == 0 { fault.code } else { fault.err_code },
             description: fault.description,
         }),
-        Body { seq: Some(seq), duplicate, .. } => Ok(Stored { seq, duplicate }),
+        Body { seq: Some(seq), duplicate, stream, .. } => Ok(Stored { seq, duplicate, stream }),
         Body { .. } => Err(Refusal::Unreadable),
     }
 }
@@ -64,12 +72,14 @@ mod tests {
 
     #[test]
     fn every_known_answer_is_understood() {
-        let stored = |seq, duplicate| Ok(Stored { seq, duplicate });
+        let stored = |seq, duplicate, stream: &'static str| {
+            Ok(Stored { seq, duplicate, stream: stream.into() })
+        };
         let rejected = |code, text: &str| Refusal::Rejected { code, description: text.to_owned() };
         for (status, payload, expected) in [
-            (None, r#"{"stream":"S","seq":7}"#, stored(7, false)),
-            (None, r#"{"stream":"S","domain":"d","seq":7,"duplicate":true}"#, stored(7, true)),
-            (None, "", stored(0, false)),
+            (None, r#"{"stream":"S","seq":7}"#, stored(7, false, "S")),
+            (None, r#"{"stream":"S","domain":"d","seq":7,"duplicate":true}"#, stored(7, true, "S")),
+            (None, "", stored(0, false, "")),
             (Some(503), "", Err(Refusal::NoResponders)),
             (Some(409), "", Err(Refusal::Unreadable)),
             (
@@ -98,7 +108,8 @@ mod tests {
         #[test]
         fn what_the_broker_writes_is_read_back(seq: u64, duplicate: bool) {
             let payload = format!(r#"{{"stream":"S","seq":{seq},"duplicate":{duplicate}}}"#);
-            prop_assert_eq!(read(None, payload.as_bytes()), Ok(Stored { seq, duplicate }));
+            let stored = Stored { seq, duplicate, stream: "S".into() };
+            prop_assert_eq!(read(None, payload.as_bytes()), Ok(stored));
         }
     }
 }

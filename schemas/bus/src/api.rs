@@ -36,6 +36,9 @@ pub(crate) enum ApiError {
         /// JetStream's own text.
         description: String,
     },
+    /// The subjects of a stream that is to be created belong to this one.
+    #[error("stream {0} takes the subjects of this mesh; delete it, or take plimsoll.> out of it")]
+    SubjectsTaken(String),
     /// The servers of the stream's cluster are without a leader: what one of them has may lack
     /// messages that the others have.
     #[error("no server leads the stream")]

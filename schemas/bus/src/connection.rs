@@ -12,7 +12,7 @@ use crate::limits::{
 use async_nats::{Client, ConnectOptions, Server};
 use futures_util::FutureExt;
 use plimsoll_clock::Clock;
-use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::subject::{Lane, stream_prefix};
 use plimsoll_schemas::transport::{BusEvent, ConnectFault, Publish};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
@@ -124,6 +124,7 @@ impl Bus {
         let answers = Replies {
             client: client.clone(),
             inbox: inbox.clone(),
+            streams: stream_prefix(&lanes.mesh),
             link: link.clone(),
             events: events.clone(),
             answers: answers_out,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use async_nats::header::{HeaderMap, HeaderName};
 use async_nats::{Client, Event, ServerError};
 use futures_util::StreamExt;
-use plimsoll_schemas::subject::{Lane, alert_stream, dead_stream};
+use plimsoll_schemas::subject::{Lane, alert_filter, alert_stream, dead_filter, dead_stream};
 use serde::Deserialize;
 use serde_json::Value;
 use thiserror::Error;
@@ -22,6 +22,7 @@ use crate::error::BusError;
 use crate::faults;
 use crate::lanes::Lanes;
 use crate::limits::{EVENTS_MAX, REQUEST_WAIT};
+use crate::streams::taker;
 
 /// A stream of this name does not exist: a message that expects to be stored in it is rejected.
 const EXPECTED_STREAM: (&str, &str) = ("Nats-Expected-Stream", "PLIMSOLL_never_stored");
@@ -84,6 +85,8 @@ pub struct StreamReport {
     pub name: String,
     /// `None` when there is none.
     pub state: Option<StreamState>,
+    /// A stream of another name that takes the subjects of a missing one.
+    pub taken_by: Option<String>,
 }
 
 /// The extent and the limits of a stream.
@@ -158,6 +161,7 @@ pub async fn probe(config: &BusConfig, plan: &ProbePlan) -> Result<BrokerReport,
         | Err(
             ApiError::Refused { .. }
             | ApiError::Unreadable(_)
+            | ApiError::SubjectsTaken(_)
             | ApiError::Leaderless
             | ApiError::Unfinished,
         ) => JetStreamState::Enabled,
@@ -220,9 +224,11 @@ fn denial(event: &Event) -> Option<Denial> {
 }
 
 async fn streams(client: &Client, own: &Lanes) -> Vec<StreamReport> {
-    let lanes = Lane::ALL.map(|lane| own.stream(lane));
+    let mesh = &own.mesh;
+    let lanes = Lane::ALL.map(|lane| (own.stream(lane), own.filter(lane)));
+    let others = [(alert_stream(mesh), alert_filter(mesh)), (dead_stream(mesh), dead_filter(mesh))];
     let mut reports = Vec::new();
-    for name in lanes.into_iter().chain([alert_stream(&own.mesh), dead_stream(&own.mesh)]) {
+    for (name, filter) in lanes.into_iter().chain(others) {
         let found = api::call::<Info>(client, &format!("STREAM.INFO.{name}"), &Value::Null).await;
         let state = match found {
             Ok(info) => Some(state(info)),
@@ -230,7 +236,11 @@ async fn streams(client: &Client, own: &Lanes) -> Vec<StreamReport> {
             // A denial is in the report.
             Err(_) => continue,
         };
-        reports.push(StreamReport { name, state });
+        let taken_by = match &state {
+            Some(_) => None,
+            None => taker(client, &filter).await,
+        };
+        reports.push(StreamReport { name, state, taken_by });
     }
     reports
 }

@@ -24,6 +24,8 @@ use crate::publish::FINAL_ECHO;
 pub(crate) struct Replies {
     pub(crate) client: Client,
     pub(crate) inbox: String,
+    /// What the names of this mesh's streams begin with.
+    pub(crate) streams: String,
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) events: mpsc::Sender<BusEvent>,
     /// Counts the answers to messages, for the writer.
@@ -91,7 +93,8 @@ impl Replies {
         self.answers.send_modify(|answers| *answers += 1);
         let status = message.status.map(|status| status.as_u16());
         let read = acknowledgement::read(status, &message.payload);
-        if read == Err(Refusal::NoResponders) {
+        let read = read.and_then(|stored| self.own(stored));
+        if matches!(read, Err(Refusal::NoResponders | Refusal::Foreign(_))) {
             self.missing.notify_one();
         }
         Some(match read {
@@ -101,5 +104,11 @@ impl Replies {
             }
             Err(reason) => BusEvent::Refused { ticket, reason },
         })
+    }
+
+    /// A stream of somebody else that takes our subjects stores our messages for nobody.
+    fn own<'a>(&self, stored: Stored<'a>) -> Result<Stored<'a>, Refusal> {
+        let is_own = stored.stream.is_empty() || stored.stream.starts_with(&self.streams);
+        if is_own { Ok(stored) } else { Err(Refusal::Foreign(stored.stream.into_owned())) }
     }
 }

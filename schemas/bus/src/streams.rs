@@ -131,7 +131,11 @@ pub(crate) async fn ensure(client: &Client, own: &Lanes, replicas: u8) -> Result
     let mut is_new = false;
     for (stream, filter, bytes_max) in [dead, alerts].into_iter().chain(lanes) {
         let new = NewStream { name: &stream, filter: &filter, replicas };
-        is_new |= ensure_one(client, new, bytes_max).await?;
+        match ensure_one(client, new, bytes_max).await {
+            // No sample depends on those of alerts and dead letters.
+            Err(ApiError::SubjectsTaken(_)) if bytes_max != STREAM_BYTES_MAX => {}
+            ensured => is_new |= ensured?,
+        }
     }
     // A partition's streams are new where the mesh is not.
     if is_new && own.partition.is_none() {
@@ -224,8 +228,11 @@ async fn ensure_one(
             }) => {
                 tracing::warn!(stream, description, "stream left as it is");
                 return match info(client, stream).await {
-                    // The subjects are those of another one.
-                    Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => Ok(false),
+                    Err(ApiError::Refused { code: code::STREAM_NOT_FOUND, .. }) => {
+                        let taker = taker(client, new.filter).await;
+                        let taker = taker.unwrap_or_else(|| "of another name".to_owned());
+                        Err(ApiError::SubjectsTaken(taker))
+                    }
                     found => found.map(|_| false),
                 };
             }
@@ -236,6 +243,12 @@ async fn ensure_one(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The name of a stream that takes some of these subjects, if it may be asked for.
+pub(crate) async fn taker(client: &Client, filter: &str) -> Option<String> {
+    let found = api::call(client, "STREAM.NAMES", &json!({ "subject": filter })).await;
+    found.ok().and_then(|Names { streams }| streams)?.into_iter().next()
 }
 
 /// Whether a smaller stream may find a place. A cluster states it in the text alone.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_bus::advisories;
-use plimsoll_bus::{BusEvent, ConnectFault, Delivery};
+use plimsoll_bus::{BusEvent, ConnectFault, Delivery, Refusal};
 
 /// The cause of a broker or account without JetStream.
 const NO_JETSTREAM: &str = "no_jetstream";
@@ -80,7 +80,12 @@ impl BrokerFaults {
                 }
             }
             BusEvent::Streams { fault } => self.on_streams(fault.as_deref()),
-            // A stream keeps it, so another process has created them.
+            BusEvent::Refused { reason: reason @ Refusal::Foreign(_), .. }
+                if self.streams.is_none() =>
+            {
+                self.on_streams(Some(&reason.to_string()));
+            }
+            // A stream of this mesh keeps it, so another process has created them.
             BusEvent::Acknowledged { .. } => self.streams = None,
             _ => {}
         }
@@ -187,9 +192,12 @@ mod tests {
         assert_eq!((faults.streams(), count(&faults, "streams")), (text, Some(1)));
         faults.on_event(&streams(None));
         assert_eq!((faults.streams(), count(&faults, "streams")), (None, Some(1)));
+        let reason = Refusal::Foreign("EVERYTHING".to_owned());
+        faults.on_event(&BusEvent::Refused { ticket: Ticket(0), reason });
+        assert!(faults.streams().is_some_and(|text| text.contains("stream EVERYTHING")));
         faults.on_event(&streams(Some("fewer servers")));
         faults.on_event(&BusEvent::Acknowledged { ticket: Ticket(1), duplicate: false });
-        assert_eq!((faults.streams(), count(&faults, "streams")), (None, Some(2)));
+        assert_eq!((faults.streams(), count(&faults, "streams")), (None, Some(3)));
     }
 
     #[test]

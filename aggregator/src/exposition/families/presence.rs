@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use plimsoll_schemas::summary::Presence;
 
@@ -13,13 +14,18 @@ use crate::exposition::writer::{Family, Value, Writer};
 use crate::limits::NODE_SILENT_AFTER;
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
-    let help = "1 while the node is silent for longer than it takes to reconnect, and has not left";
-    let allowance = page.view.own.broker.reconnects_within();
-    let from = NODE_SILENT_AFTER + allowance;
+    let help = "1 while the node is silent for longer than it takes to reconnect, and has not left; 0 \
+                too while the broker is away, since nothing is known of nodes";
+    let broker = &page.view.own.broker;
+    let is_long = |silence: Duration| {
+        let beyond = broker.silence(silence.as_secs_f64());
+        beyond.is_some_and(|seconds| seconds >= NODE_SILENT_AFTER.as_secs_f64())
+    };
     writer.family(Family::gauge("plimsoll_node_silent", help), |rows| {
         for ((labels, row), (_, node)) in page.node_rows().zip(page.nodes()) {
-            let is_long = page.view.at.since(node.node.last_seen) >= from;
-            rows.add(&[labels], Value::flag(row.presence == Presence::Silent && is_long));
+            let silence = page.view.at.since(node.node.last_seen);
+            let is_silent = row.presence == Presence::Silent && is_long(silence);
+            rows.add(&[labels], Value::flag(is_silent));
         }
     });
     let help = "Time at which the node was last seen";

@@ -10,6 +10,7 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Labels, Operation, Series};
 use plimsoll_schemas::rule::file::effective;
+use plimsoll_schemas::transport::BusEvent;
 use plimsoll_schemas::wire::{Body, Bus, Latency};
 use proptest::prelude::*;
 use prost::Message;
@@ -237,8 +238,10 @@ fn a_budget_without_samples_has_no_data() {
 
 #[test]
 fn a_silent_node_keeps_its_counters_and_loses_its_gauges() {
-    let core = busy();
-    let later = start().after(std::time::Duration::from_secs(60));
+    let mut core = busy();
+    let at = |second| start().after(std::time::Duration::from_secs(second));
+    (0..=60).for_each(|second| core.on_deadline(at(second)));
+    let later = at(60);
     let text = fleet(&core.view(later.wall, "t"), &effective(&[]).unwrap());
     let of_a: Vec<&str> = text.lines().filter(|line| line.contains("node=\"a\"")).collect();
     let has = |name: &str| of_a.iter().any(|line| line.starts_with(name));
@@ -250,6 +253,11 @@ fn a_silent_node_keeps_its_counters_and_loses_its_gauges() {
         assert!(has(kept), "{kept}: {of_a:#?}");
     }
     assert!(of_a.contains(&"plimsoll_node_silent{node=\"a\"} 1"));
+
+    core.on_bus_event(later.mono, &BusEvent::Disconnected);
+    core.on_deadline(at(61));
+    let text = fleet(&core.view(at(61).wall, "t"), &effective(&[]).unwrap());
+    assert!(text.contains("\nplimsoll_node_silent{node=\"a\"} 0\n"), "the broker is away");
 }
 
 #[test]

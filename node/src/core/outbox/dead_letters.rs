@@ -48,7 +48,7 @@ impl DeadLetterReason {
         match refusal {
             Refusal::TooLarge => Some(Self::TooLarge),
             Refusal::Malformed => Some(Self::Malformed),
-            Refusal::NoResponders => Some(Self::NoStream),
+            Refusal::NoResponders | Refusal::Foreign(_) => Some(Self::NoStream),
             Refusal::Rejected { code, .. } => Some(match *code {
                 MESSAGE_TOO_LARGE => Self::TooLarge,
                 code if NO_ROOM.contains(&code) => Self::StreamFull,

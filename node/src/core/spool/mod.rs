@@ -31,7 +31,7 @@ use answers::Answers;
 pub use answers::NoteNumber;
 pub use note::{NOTES_BYTES, Notes};
 pub use recovery::{ExpiredMessages, RecoveredMessages, UnusableFile, recover};
-pub use run::RunState;
+pub use run::{RunEnd, RunState};
 pub use stats::SpoolStats;
 pub use wal::{Batch, HeldMessages, Wal};
 

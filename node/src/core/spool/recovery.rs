@@ -69,8 +69,8 @@ pub struct RecoveredMessages {
     pub drafts: Vec<(Lane, Draft)>,
     /// SealedMessage messages, which may have been sent, in order of incarnation and number.
     pub sealed: Vec<SealedMessage>,
-    /// States as a crash report must state them, once [`Self::take_notes`] has added what a note
-    /// counts: it is recorded and lost by [`CRASH`].
+    /// States as their final messages must state them, once [`Self::take_notes`] has added what a
+    /// note counts: it is recorded and lost by [`CRASH`].
     pub runs: Vec<RunState>,
     /// Incarnations whose last sealed number is unknown: no crash report can be made of them.
     pub uncertain_runs: Vec<Incarnation>,
@@ -259,6 +259,15 @@ impl Fold {
 }
 
 impl RecoveredMessages {
+    /// The run that stopped in order without having sealed its final message, which is still among
+    /// the drafts: the latest one.
+    #[must_use]
+    pub(crate) fn stopped(&self) -> Option<Incarnation> {
+        let has_final_draft = self.drafts.iter().any(|(_, draft)| draft.last);
+        let latest = self.runs.iter().map(|run| run.incarnation).max();
+        latest.filter(|_| has_final_draft)
+    }
+
     /// Takes what notes beside the file state. Returns the notes of runs of which `recovered` knows
     /// nothing: their file is gone, or was replaced before it held anything of them.
     #[must_use]

@@ -14,8 +14,17 @@ pub struct RunState {
     pub newest: Seq,
     /// Recorded and lost, as its next message would state them.
     pub totals: Totals,
-    /// True once its final message or its crash report is sealed.
+    /// True once its final message is sealed, by itself or by the next incarnation.
     pub left: bool,
+}
+
+/// How an incarnation ended that sealed no final message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RunEnd {
+    /// It was killed, or failed.
+    Crashed,
+    /// It stopped in order and had no time, or no broker, to seal its final message.
+    InOrder,
 }
 
 impl RunState {
@@ -30,8 +39,8 @@ impl RunState {
         self.newest.0 > 0 || self.totals.recorded > 0
     }
 
-    /// Whether it ended without a final message after it had sealed or recorded anything.
-    pub(crate) fn needs_crash_report(&self) -> bool {
+    /// Whether it sealed no final message although it had sealed or recorded anything.
+    pub(crate) fn lacks_final_message(&self) -> bool {
         !self.left && self.has_any()
     }
 }

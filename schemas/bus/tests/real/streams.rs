@@ -1,6 +1,6 @@
 //! The streams: created where they are missing, left alone where they are not.
 
-use plimsoll_bus::{BusEvent, CursorEvent};
+use plimsoll_bus::{BusEvent, CursorEvent, Refusal};
 use plimsoll_schemas::subject::Lane;
 use serde_json::{Value, json};
 
@@ -55,6 +55,31 @@ async fn missing_streams_are_created_with_bounds() {
         assert_eq!(config["duplicate_window"], json!(120_000_000_000_u64));
         assert_eq!((&config["storage"], &config["discard"]), (&json!("file"), &json!("old")));
     }
+}
+
+#[tokio::test]
+async fn a_stream_of_another_name_that_takes_the_subjects_is_named_and_stores_nothing_of_ours() {
+    let broker = Broker::with_streams().await;
+    let theirs = json!({ "name": "EVERYTHING", "subjects": ["plimsoll.>"], "storage": "memory",
+        "retention": "limits", "num_replicas": 1 });
+    let answer = request(&broker.url(), "STREAM.CREATE.EVERYTHING", theirs).await;
+    assert_eq!(answer["error"], Value::Null, "{answer}");
+
+    let mut talk = Talk::connected(broker.url()).await;
+    let outcome = talk.outcome(message(Lane::Normal, 1)).await;
+    let BusEvent::Refused { reason: Refusal::Foreign(stream), .. } = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert_eq!(stream, "EVERYTHING");
+    let is_fault = |event: &BusEvent| matches!(event, BusEvent::Streams { fault: Some(_) });
+    let BusEvent::Streams { fault: Some(text) } = talk.until(is_fault).await else {
+        unreachable!("it was just looked for")
+    };
+    assert!(text.contains("EVERYTHING"), "{text}");
+
+    // Once it is gone, the streams are created.
+    request(&broker.url(), "STREAM.DELETE.EVERYTHING", Value::Null).await;
+    poll_until_kept(&mut talk, Lane::Normal, 2).await;
 }
 
 #[tokio::test]

@@ -133,10 +133,20 @@ fn streams(of: &BrokerReport, nodes: u64) -> Result<Vec<Finding>, String> {
     Ok(of.streams.iter().filter_map(|report| stream(report, nodes)).collect())
 }
 
-fn stream(StreamReport { name, state }: &StreamReport, nodes: u64) -> Option<Finding> {
+fn stream(StreamReport { name, state, taken_by }: &StreamReport, nodes: u64) -> Option<Finding> {
     let Some(state) = state else {
-        let what = "the stream is missing".to_owned();
-        return Some(Finding::error(name, what, "start the aggregator, which creates it"));
+        return Some(match taken_by {
+            Some(other) => Finding::error(
+                name,
+                format!("stream {other} overlaps it and takes the messages of this mesh"),
+                &format!("take the subjects plimsoll.> out of it, or `nats stream rm {other}`"),
+            ),
+            None => Finding::error(
+                name,
+                "the stream is missing".to_owned(),
+                "start the aggregator, which creates it",
+            ),
+        });
     };
     let more = format!("nats stream edit {name} --max-bytes=SIZE");
     if state.refuses_when_full && used(state) > STREAM_USED_MAX {
@@ -190,7 +200,11 @@ mod tests {
             requires_tls: false,
             requires_credentials: false,
             jetstream: JetStreamState::Enabled,
-            streams: vec![StreamReport { name: "S".to_owned(), state: Some(state(1 << 20, 60)) }],
+            streams: vec![StreamReport {
+                name: "S".to_owned(),
+                state: Some(state(1 << 20, 60)),
+                taken_by: None,
+            }],
             denied: Vec::new(),
         }
     }
@@ -282,9 +296,12 @@ mod tests {
 
     #[test]
     fn streams_are_judged_by_the_rate_of_the_fleet() {
-        let of = |state| StreamReport { name: "S".to_owned(), state };
+        let of = |state| StreamReport { name: "S".to_owned(), state, taken_by: None };
         let text = |state| stream(&of(state), 400).map(|found| found.what).unwrap_or_default();
         assert_eq!(text(None), "the stream is missing");
+        let taken = StreamReport { taken_by: Some("EVERYTHING".to_owned()), ..of(None) };
+        let found = stream(&taken, 400).unwrap();
+        assert!(found.what.starts_with("stream EVERYTHING overlaps it"), "{found:?}");
         // 1 MiB a minute fills 1 GiB in 17 h; ten times that in 102 min.
         assert_eq!(text(Some(state(1 << 20, 60))), "");
         assert!(

@@ -211,6 +211,33 @@ fn after_a_crash_all_but_the_open_interval_arrives_and_is_reported() {
 }
 
 #[test]
+fn a_run_that_stopped_in_order_while_the_broker_was_away_is_not_reported_as_crashed() {
+    let mut world = World::new();
+    world.core.on_bus_event(world.now, &connected());
+    world.core.on_datagram(world.now, b"a:1:2:3|ms");
+    world.pass(SECOND);
+    world.spool(false);
+    world.send(true);
+    world.acknowledge();
+    world.core.on_bus_event(world.now, &BusEvent::Disconnected);
+    world.core.on_datagram(world.now, b"a:4:5|ms");
+    world.core.on_leave(world.now);
+    for _ in 0..3 {
+        world.spool(false);
+        world.pass(SECOND);
+    }
+    let former = world.core.sealer.incarnation().0;
+    world.crash(false);
+    world.settle();
+
+    let of_former = world.arrived.iter().filter(|((run, _), _)| *run == former);
+    let last = of_former.map(|(_, (header, _))| header).find(|header| header.last).unwrap();
+    assert_eq!((last.successor, last.totals.lost_sum()), (None, 0));
+    assert_eq!(world.job_arrived, 5);
+    assert_eq!(world.core.spool.stats().crashed, 0);
+}
+
+#[test]
 fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
     let mut world = World::new();
     world.spool(false);
