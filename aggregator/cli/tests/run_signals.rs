@@ -5,10 +5,21 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A command that states its parent, and the signal that ends it with code 7.
+/// A command that states its parent, and the signal that ends it with code 7. On a terminal words of
+/// the wrapper may stand before and behind its own, also in the same line.
 const COMMAND: &str =
-    "for s in HUP INT QUIT USR1 USR2 ALRM TERM; do trap \"echo $s; exit 7\" $s; done
-    echo $PPID; while :; do sleep 0.02; done";
+    "for s in HUP INT QUIT USR1 USR2 ALRM TERM; do trap \"echo got=$s.; exit 7\" $s; done
+    echo parent=$PPID.; while :; do sleep 0.02; done";
+
+/// What the command states under `key`.
+fn stated(lines: &mut Lines<BufReader<ChildStdout>>, key: &str) -> String {
+    let stated = lines.find_map(|line| {
+        let line = line.unwrap();
+        let (_, behind) = line.split_once(&format!("{key}="))?;
+        Some(behind.split_once('.')?.0.to_owned())
+    });
+    stated.unwrap()
+}
 
 struct Run {
     child: Child,
@@ -20,18 +31,14 @@ impl Run {
     fn start(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // A terminal has the wrapper's own words between those of its command.
-        let parent = lines.find_map(|line| line.unwrap().trim().parse().ok());
-        let wrapper = Pid::from_raw(parent.unwrap()).unwrap();
+        let wrapper = Pid::from_raw(stated(&mut lines, "parent").parse().unwrap()).unwrap();
         Self { child, lines, wrapper }
     }
 
     /// What the command received, and the exit code.
     fn end_by(mut self, signal: Signal) -> (String, Option<i32>) {
         kill_process(self.wrapper, signal).unwrap();
-        let mut words = self.lines.map(|line| line.unwrap().trim().to_owned());
-        let received = words.find(|line| !line.starts_with("plimsoll: "));
-        (received.unwrap(), self.child.wait().unwrap().code())
+        (stated(&mut self.lines, "got"), self.child.wait().unwrap().code())
     }
 }
 
