@@ -5,8 +5,8 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// A command that states its parent, and the signal that ends it with code 7. On a terminal words of
-/// the wrapper may stand before and behind its own, also in the same line.
+/// A command that states its parent, and the signal that ends it with code 7. On a terminal words
+/// of the wrapper may stand before and behind its own, also in the same line.
 const COMMAND: &str =
     "for s in HUP INT QUIT USR1 USR2 ALRM TERM; do trap \"echo got=$s.; exit 7\" $s; done
     echo parent=$PPID.; while :; do sleep 0.02; done";
