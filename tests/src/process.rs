@@ -174,7 +174,7 @@ pub fn fleet_samples(summary: &Summary, name: &str) -> u64 {
     operation_row(summary, "", name).map_or(0, |row| row.total.count)
 }
 
-/// Waits until a checkpoint is written that was begun after this call.
+/// Waits until a checkpoint is written that started after this call.
 ///
 /// # Errors
 /// When none is written for a minute.

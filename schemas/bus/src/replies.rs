@@ -106,7 +106,7 @@ impl Replies {
         })
     }
 
-    /// A stream of somebody else that takes our subjects stores our messages for nobody.
+    /// Refuses an acknowledgement of another mesh's stream: no aggregator of ours reads it.
     fn own<'a>(&self, stored: Stored<'a>) -> Result<Stored<'a>, Refusal> {
         let is_own = stored.stream.is_empty() || stored.stream.starts_with(&self.streams);
         if is_own { Ok(stored) } else { Err(Refusal::Foreign(stored.stream.into_owned())) }

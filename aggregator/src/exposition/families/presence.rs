@@ -28,6 +28,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::flag(is_silent));
         }
     });
+
     let help = "Time at which the node was last seen";
     let name = "plimsoll_node_last_seen_timestamp_seconds";
     writer.family(Family::gauge(name, help), |rows| {
@@ -35,6 +36,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::nanos(node.node.last_seen.0));
         }
     });
+
     let help = "Offset of the node's clock from the broker's; negative when the node's is behind";
     writer.family(Family::gauge("plimsoll_node_clock_skew_seconds", help), |rows| {
         for (labels, node) in page.up_nodes() {
@@ -43,6 +45,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             }
         }
     });
+
     let help = "1 per node, with its software version and its own labels, for joins";
     writer.family(Family::gauge("plimsoll_node_info", help), |rows| {
         for (labels, node) in page.nodes() {
@@ -58,6 +61,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels, &own], Value::flag(true));
         }
     });
+
     let help = "Snapshots of an incarnation that continued after a later one had begun: two nodes \
                 with the same name";
     writer.family(Family::counter("plimsoll_node_duplicate_name_snapshots_total", help), |rows| {

@@ -5,8 +5,8 @@
 //! subvolumes) is shown once, under its shortest path. Any of them may hang, which costs its own
 //! readings.
 //!
-//! A file system is read-only where its superblock is. That a mount of it is says nothing of the
-//! machine: a sandbox makes all mounts read-only for its own process.
+//! A file system is read-only if its superblock is. A read-only mount alone does not count: a
+//! sandbox makes all mounts read-only for its own process.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

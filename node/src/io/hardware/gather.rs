@@ -66,7 +66,7 @@ impl Gather {
         self.readings.extend(readings);
     }
 
-    /// So many more things of a list are not read. None is stated too, so that a rule sees the end.
+    /// Counts things of a list that are not read. Zero is reported too, so that an alert resolves.
     pub(super) fn leave_out(&mut self, list: List, things: usize) {
         *self.left_out.entry(list).or_default() += things;
     }

@@ -148,11 +148,13 @@ fn stream(StreamReport { name, state, taken_by }: &StreamReport, nodes: u64) -> 
             ),
         });
     };
+
     let more = format!("nats stream edit {name} --max-bytes=SIZE");
     if state.refuses_when_full && used(state) > STREAM_USED_MAX {
         let what = format!("{:.0} % full, and it refuses messages then", used(state) * 100.0);
         return Some(Finding::error(name, what, &format!("{more}, or --discard=old")));
     }
+
     let holds = holds(state).filter(|holds| *holds < STREAM_HOLDS_MIN)?;
     let minutes = holds.as_secs() / 60;
     let what = format!(
