@@ -13,8 +13,7 @@ use plimsoll_schemas::ids::{Incarnation, Operation, Series};
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{BreakerState, Bus};
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::increase::{CounterIncrease, Increase};
 use super::reading_table::ReadingTable;
@@ -51,9 +50,16 @@ const COUNTS: usize = 8;
 /// Counts that records of earlier versions lack, the last ones of [`Count`].
 const LATER_COUNTS: usize = 2;
 
+/// Figures of sensors that records of all versions have.
+const FIRST_SENSED: usize = 16;
+/// Figures that records of earlier versions lack, the last ones of [`SensedFigure`]. They have
+/// lists of their own: a version reads a list only at the length that it knows, and the version
+/// before must read this one's records.
+const LATER_SENSED: usize = SENSED - FIRST_SENSED;
+
 /// Peaks beside those of sensors: an open breaker, and conservative mode.
 const BESIDE: usize = 2;
-const PEAKS: usize = SENSED + BESIDE;
+const FIRST_PEAKS: usize = FIRST_SENSED + BESIDE;
 
 /// Peaks beside those of sensors, by index.
 pub(in crate::core::fleet) struct Peak;
@@ -69,8 +75,9 @@ const HALF: u64 = 60_000_000_000;
 /// How a node is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NodeMetrics {
-    #[serde(deserialize_with = "stored::<_, SENSED, 0>")]
-    sensed: [Option<f64>; SENSED],
+    sensed: [Option<f64>; FIRST_SENSED],
+    #[serde(default)]
+    sensed_later: [Option<f64>; LATER_SENSED],
     sensed_at: Wall,
     counted: [CounterIncrease; COUNTS],
     #[serde(default)]
@@ -89,27 +96,28 @@ pub struct NodeMetrics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Peaks {
     minute: u64,
-    #[serde(deserialize_with = "stored::<_, PEAKS, BESIDE>")]
-    now: [Option<f64>; PEAKS],
-    #[serde(deserialize_with = "stored::<_, PEAKS, BESIDE>")]
-    before: [Option<f64>; PEAKS],
+    now: [Option<f64>; FIRST_PEAKS],
+    before: [Option<f64>; FIRST_PEAKS],
+    #[serde(default)]
+    now_later: [Option<f64>; LATER_SENSED],
+    #[serde(default)]
+    before_later: [Option<f64>; LATER_SENSED],
 }
 
-/// Reads figures as this version or an earlier one stored them, which had fewer figures of sensors.
-/// The last ones, which are no figures of sensors, stay the last.
-fn stored<'de, D: Deserializer<'de>, const ALL: usize, const LAST: usize>(
-    deserializer: D,
-) -> Result<[Option<f64>; ALL], D::Error> {
-    let stored = Vec::<Option<f64>>::deserialize(deserializer)?;
-    let length = stored.len();
-    if !(LAST..=ALL).contains(&length) {
-        return Err(D::Error::invalid_length(length, &"as many figures or fewer"));
+/// The list that a record has a peak in, and its place there.
+enum Stored {
+    First(usize),
+    Later(usize),
+}
+
+impl Stored {
+    const fn at(place: usize) -> Self {
+        match place {
+            ..FIRST_SENSED => Self::First(place),
+            FIRST_SENSED..SENSED => Self::Later(place - FIRST_SENSED),
+            _ => Self::First(place - LATER_SENSED),
+        }
     }
-    let (sensed, last) = stored.split_at(length - LAST);
-    let mut figures = [None; ALL];
-    figures[..sensed.len()].copy_from_slice(sensed);
-    figures[ALL - LAST..].copy_from_slice(last);
-    Ok(figures)
 }
 
 impl Count {
@@ -127,10 +135,18 @@ impl Peaks {
     fn see(&mut self, at: Wall, place: usize, value: Option<f64>) {
         let minute = at.0 / HALF;
         if minute != self.minute {
-            let before = if minute == self.minute + 1 { self.now } else { Default::default() };
-            *self = Self { minute, now: Default::default(), before };
+            let (before, before_later) = match minute == self.minute + 1 {
+                true => (self.now, self.now_later),
+                false => Default::default(),
+            };
+            *self = Self { minute, before, before_later, ..Self::default() };
         }
-        self.now[place] = Self::worse(place, value, self.now[place]);
+
+        let now = match Stored::at(place) {
+            Stored::First(at) => &mut self.now[at],
+            Stored::Later(at) => &mut self.now_later[at],
+        };
+        *now = Self::worse(place, value, *now);
     }
 
     /// The worse of two values, as the figure at this index has it; any is worse than none.
@@ -143,7 +159,10 @@ impl Peaks {
     }
 
     fn get(&self, at: Wall, place: usize) -> Option<f64> {
-        let (now, before) = (self.now[place], self.before[place]);
+        let (now, before) = match Stored::at(place) {
+            Stored::First(at) => (self.now[at], self.before[at]),
+            Stored::Later(at) => (self.now_later[at], self.before_later[at]),
+        };
         match (at.0 / HALF).checked_sub(self.minute)? {
             0 => Self::worse(place, now, before),
             1 => now,
@@ -184,7 +203,10 @@ impl NodeMetrics {
         figure: NodeMetric,
     ) -> Option<f64> {
         match SensedFigure::of(figure) {
-            Some(sensed) => self.sensed[sensed as usize],
+            Some(sensed) => match Stored::at(sensed as usize) {
+                Stored::First(at) => self.sensed[at],
+                Stored::Later(at) => self.sensed_later[at],
+            },
             None => self.sensor_counters.figure(at, figure),
         }
     }
@@ -228,10 +250,12 @@ impl NodeMetrics {
     }
 
     pub(super) fn observe_readings(&mut self, at: Wall, readings: &ReadingTable) {
-        self.sensed = WorstReadings::of(readings, |_| true).values();
+        let sensed = WorstReadings::of(readings, |_| true).values();
+        self.sensed.copy_from_slice(&sensed[..FIRST_SENSED]);
+        self.sensed_later.copy_from_slice(&sensed[FIRST_SENSED..]);
         self.sensed_at = at;
         self.sensor_counters.see(at, readings);
-        for (place, value) in self.sensed.into_iter().enumerate() {
+        for (place, value) in sensed.into_iter().enumerate() {
             self.peaks.see(at, place, value);
         }
     }

@@ -55,6 +55,21 @@ fn figures_of_sensors_end_with_the_node_or_with_its_readings() {
 }
 
 #[test]
+fn each_peak_has_a_place_of_its_own_that_a_record_keeps() {
+    let mut peaks = Peaks::default();
+    let places = 0..SENSED + BESIDE;
+    for place in places.clone() {
+        peaks.see(second(0), place, Some(place as f64));
+    }
+    let record = rmp_serde::to_vec_named(&peaks).unwrap();
+    let kept: Peaks = rmp_serde::from_slice(&record).unwrap();
+    for place in places {
+        assert_eq!(kept.get(second(0), place), Some(place as f64));
+        assert_eq!(kept.get(second(60), place), Some(place as f64));
+    }
+}
+
+#[test]
 fn what_a_node_never_reported_is_no_figure() {
     let node = Node { last_seen: second(0), ..Node::default() };
     for figure in NodeMetric::ALL {

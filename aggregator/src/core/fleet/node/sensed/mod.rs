@@ -74,8 +74,7 @@ macro_rules! figures {
 }
 
 // Each figure, the metric that rules compare, and the sensors that it is computed from. Checkpoints
-// store figures in this order: a new one at the end is unknown in an earlier one; any other change
-// raises their version.
+// store figures in this order: a new one comes last; any other change raises their version.
 figures! {
     CpuUsage { CPU_USAGE_RATIO Itself }
     CpuSteal { CPU_STEAL_RATIO Itself }
