@@ -266,7 +266,7 @@ impl Core {
                 self.round_trip = None;
                 self.outbox.on_disconnected();
             }
-            BusEvent::RoundTrip(span) => self.on_round_trip(*span),
+            BusEvent::RoundTrip(span) => self.on_round_trip(now, *span),
             BusEvent::Acknowledged { ticket, duplicate } => {
                 self.on_acknowledged(now, *ticket, *duplicate);
             }
@@ -314,12 +314,13 @@ impl Core {
     }
 
     /// Ends a stall, which needs no new connection; a late answer of a lost connection does not.
-    fn on_round_trip(&mut self, span: Duration) {
+    fn on_round_trip(&mut self, now: Now, span: Duration) {
         if std::mem::take(&mut self.stalled) {
             self.outbox.on_connected();
         }
         if self.outbox.is_connected() {
             self.round_trip = Some(span);
+            self.outbox.on_round_trip(now.mono, span);
         }
     }
 

@@ -223,10 +223,22 @@ pub const WINDOW_BYTES_START: usize = 16 * 1024;
 pub const WINDOW_BYTES_MIN: usize = 2 * 1024;
 /// The most: a full message for each that may be in flight.
 pub const WINDOW_BYTES_MAX: usize = IN_FLIGHT_MAX * 512 * 1024;
-/// An acknowledgement within this time lets the window grow.
-pub const ACK_SOON: Duration = Duration::from_millis(300);
-/// One that took this time shrinks it: what is on its way delays what is urgent by as much.
-pub const ACK_LATE: Duration = Duration::from_secs(1);
+/// Time for which the window holds bytes beyond the link's own delay: what is on its way delays what
+/// is urgent by as much.
+pub const LINK_QUEUE: Duration = Duration::from_millis(300);
+/// An acknowledgement that took this time and twice the link's own delay shrinks the window.
+pub const LINK_LATE: Duration = Duration::from_secs(1);
+/// Full rounds for which the highest delivery rate counts, and as many more.
+pub const LINK_RATE_ROUNDS: u32 = 8;
+/// Full rounds in a row without a higher rate after which the link counts as filled.
+pub const LINK_FLAT_ROUNDS: u32 = 2;
+/// Time between two measurements of the delay of a link that is never empty by itself. Each takes
+/// two round trips and up to a second, so a link of 3 s rests for 7 s in 60.
+pub const LINK_MEASURE_EVERY: Duration = Duration::from_secs(60);
+/// Shortest such time, after an acknowledgement that was late.
+pub const LINK_MEASURE_AGAIN_AFTER: Duration = Duration::from_secs(10);
+/// Longest rest of the normal lane for such a measurement.
+pub const LINK_MEASURE_MAX: Duration = Duration::from_secs(10);
 /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
 /// keeps. At two messages a second, over eight minutes without an aggregator.
 pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use crate::limits::{
-    CLIENT_COMMANDS_MAX, CLOSE_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY, PUBLISH_QUEUE_MAX,
-    REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX, UNACKNOWLEDGED_MAX,
+    CLIENT_COMMANDS_MAX, CLOSE_WAIT, CONNECT_WAIT, EVENTS_MAX, HAND_OVER_WAIT, PING_EVERY,
+    PUBLISH_QUEUE_MAX, REQUEST_WAIT, SUBSCRIPTION_MESSAGES_MAX, UNACKNOWLEDGED_MAX,
 };
 use async_nats::{Client, ConnectOptions, Server};
 use futures_util::FutureExt;
@@ -269,7 +269,7 @@ fn options_of(
         .name(&config.connection_name)
         .retry_on_initial_connect()
         .max_reconnects(None)
-        .connection_timeout(REQUEST_WAIT)
+        .connection_timeout(CONNECT_WAIT)
         .request_timeout(Some(REQUEST_WAIT))
         .ping_interval(PING_EVERY)
         .client_capacity(CLIENT_COMMANDS_MAX)

@@ -18,8 +18,11 @@ pub const HAND_OVER_WAIT: Duration = Duration::from_secs(1);
 pub const UNANSWERED_MAX: usize = 192;
 /// Time between two probes of the broker.
 pub const PROBE_EVERY: Duration = Duration::from_secs(1);
-/// Silence after which a connected broker counts as stalled.
+/// Silence after which a connected broker counts as stalled; on a new connection
+/// [`ROUND_TRIP_MAX`] more.
 pub const STALL_AFTER: Duration = Duration::from_secs(3);
+/// Longest round trip of a link.
+pub const ROUND_TRIP_MAX: Duration = Duration::from_secs(3);
 /// Characters of the text of a failed attempt to connect.
 pub const CAUSE_CHARS_MAX: usize = 240;
 /// Longest pause between two attempts to do something again, except connects.
@@ -28,7 +31,10 @@ pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 pub const RECONNECT_MAX: Duration = Duration::from_secs(60);
 /// Longest such pause of a small mesh, so that it recovers soon after an outage.
 pub const RECONNECT_SMALL_MAX: Duration = Duration::from_secs(2);
-/// Wait for a connection or for an answer of the JetStream API.
+/// Wait for a connection: TCP, the broker's greeting, TLS and the first response take a round trip
+/// each, of [`ROUND_TRIP_MAX`] at most.
+pub const CONNECT_WAIT: Duration = Duration::from_secs(15);
+/// Wait for an answer of the JetStream API.
 pub const REQUEST_WAIT: Duration = Duration::from_secs(5);
 /// Age at which a stream drops a message.
 pub const STREAM_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
@@ -36,8 +42,9 @@ pub const STREAM_AGE_MAX: Duration = Duration::from_secs(24 * 3_600);
 pub const STREAM_BYTES_MAX: i64 = 1024 * 1024 * 1024;
 /// Span within which the broker recognises a message sent twice.
 pub const DUPLICATE_WINDOW: Duration = Duration::from_secs(120);
-/// Time between two pings of the NATS client itself; three unanswered ones end a connection.
-pub const PING_EVERY: Duration = Duration::from_secs(2);
+/// Time between two pings of the NATS client itself; three unanswered ones end a connection, so a
+/// round trip behind what is on its way may take nine seconds.
+pub const PING_EVERY: Duration = Duration::from_secs(3);
 /// First pause before something is tried again; it doubles up to [`RETRY_DELAY_MAX`].
 pub const RETRY_DELAY_MIN: Duration = Duration::from_millis(25);
 /// Bytes below which a stream is not worth creating on a broker with little disk.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::limits::STALL_AFTER;
+use crate::limits::{ROUND_TRIP_MAX, STALL_AFTER};
 use plimsoll_schemas::time::Mono;
 
 /// When the broker last sent anything, and whether its silence was reported.
@@ -11,6 +11,8 @@ pub(crate) struct Liveness {
     up: bool,
     stalled: bool,
     last_received: Mono,
+    /// Nothing has arrived on this connection yet.
+    is_new: bool,
 }
 
 /// What the owner must do after a tick.
@@ -23,20 +25,22 @@ pub(crate) struct TickAction {
 }
 
 impl Liveness {
-    /// The connection was made or lost. A new one has the full time before it counts as silent.
+    /// The connection was made or lost. A new one has the full time before it counts as silent, and
+    /// a round trip more: nothing is on its way to this process yet.
     pub(crate) fn on_link(&mut self, now: Mono, up: bool) {
-        *self = Self { up, stalled: false, last_received: now };
+        *self = Self { up, stalled: false, last_received: now, is_new: true };
     }
 
     /// Something arrived from the broker.
     pub(crate) fn on_received(&mut self, now: Mono) {
         self.last_received = now;
-        self.stalled = false;
+        (self.stalled, self.is_new) = (false, false);
     }
 
     /// Time for a probe.
     pub(crate) fn on_tick(&mut self, now: Mono) -> TickAction {
-        let silent = self.up && now.since(self.last_received) >= STALL_AFTER;
+        let on_the_way = if self.is_new { ROUND_TRIP_MAX } else { Duration::ZERO };
+        let silent = self.up && now.since(self.last_received) >= STALL_AFTER + on_the_way;
         let stalled = silent && !self.stalled;
         self.stalled |= stalled;
         TickAction { probe: self.up, stalled }
@@ -68,6 +72,7 @@ mod tests {
     fn silence_is_reported_once_and_again_after_a_recovery() {
         let mut liveness = Liveness::default();
         liveness.on_link(at(10), true);
+        liveness.on_received(at(10));
         let stalls = |liveness: &mut Liveness, seconds: std::ops::RangeInclusive<u64>| {
             seconds.filter(|second| liveness.on_tick(at(*second)).stalled).collect::<Vec<_>>()
         };
@@ -86,12 +91,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_connection_has_the_full_time() {
+    fn a_new_connection_has_the_full_time_and_a_round_trip() {
         let mut liveness = Liveness::default();
         liveness.on_link(at(0), true);
         liveness.on_link(at(60), true);
-        assert_eq!(liveness.on_tick(at(62)), TickAction { probe: true, stalled: false });
-        assert_eq!(liveness.on_tick(at(63)), TickAction { probe: true, stalled: true });
+        assert_eq!(liveness.on_tick(at(65)), TickAction { probe: true, stalled: false });
+        assert_eq!(liveness.on_tick(at(66)), TickAction { probe: true, stalled: true });
     }
 
     #[test]

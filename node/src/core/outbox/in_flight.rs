@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits::{ACK_WAIT_MAX, ATTEMPTS_IN_A_ROW_MAX, TAKEN_IDS_MAX};
-use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::{Publish, Ticket};
@@ -16,7 +15,7 @@ use plimsoll_schemas::wire::confirmation::Confirmation;
 
 use super::message_id::IdOf;
 use super::sealed::SealedMessage;
-use super::window::acknowledgement_wait;
+use super::window::{Departure, acknowledgement_wait};
 
 /// A message that is in flight or about to be.
 #[derive(Debug)]
@@ -43,7 +42,7 @@ pub(super) struct OutgoingMessage {
 /// One attempt, until it is answered.
 #[derive(Clone, Copy, Debug)]
 struct Attempt {
-    sent: Mono,
+    sent: Departure,
     overdue_at: Mono,
 }
 
@@ -222,28 +221,31 @@ impl InFlight {
         self.ready.append(&mut self.unspooled);
     }
 
-    /// Sends a message that is ready or waits for a retry; the flag is true for a retry.
+    /// Sends a message that is ready or waits for a retry; `wait` is that of a first attempt. The
+    /// flag is true for a retry.
     pub(super) fn send(
         &mut self,
-        now: Mono,
+        departure: Departure,
         ticket: Ticket,
+        wait: Duration,
     ) -> Option<(&OutgoingMessage, Publish, bool)> {
         let sent = self.messages.get_mut(&ticket)?;
         sent.attempts += 1;
         sent.attempts_of_id = sent.attempts_of_id.saturating_add(1);
         self.ready.remove(&ticket);
         self.retries.entry(sent.message.lane).or_default().remove(&ticket);
-        let wait = acknowledgement_wait(ACK_WAIT, sent.overdue, ACK_WAIT_MAX);
+        let wait = acknowledgement_wait(wait, sent.overdue, ACK_WAIT_MAX);
         let publish = sent.message.publish(ticket, IdOf::Message(sent.taken_ids));
         if is_windowed(sent) {
             self.unanswered_bytes += sent.message.payload.len();
         }
-        self.in_flight.insert(ticket, Attempt { sent: now, overdue_at: now.plus(wait) });
+        let overdue_at = departure.at.plus(wait);
+        self.in_flight.insert(ticket, Attempt { sent: departure, overdue_at });
         Some((sent, publish, sent.attempts > 1))
     }
 
-    /// When the attempt that is under way was sent.
-    pub(super) fn sent_at(&self, ticket: Ticket) -> Option<Mono> {
+    /// The departure of the attempt that is under way.
+    pub(super) fn departure(&self, ticket: Ticket) -> Option<Departure> {
         self.in_flight.get(&ticket).map(|attempt| attempt.sent)
     }
 
@@ -348,7 +350,7 @@ impl InFlight {
     pub(super) fn oldest_in_flight_of(&self, subject: &str) -> Option<Ticket> {
         let of = |ticket| self.get(ticket).is_some_and(|message| message.subject == subject);
         let oldest = self.in_flight.iter().filter(|(ticket, _)| of(**ticket));
-        oldest.min_by_key(|(_, attempt)| attempt.sent).map(|(ticket, _)| *ticket)
+        oldest.min_by_key(|(_, attempt)| attempt.sent.at).map(|(ticket, _)| *ticket)
     }
 
     /// One message.

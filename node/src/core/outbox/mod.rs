@@ -210,9 +210,15 @@ impl Outbox {
     /// The broker cannot be reached, or does not answer: what is on its way may be lost.
     pub fn on_disconnected(&mut self) {
         self.connected = false;
-        if self.in_flight.unanswered() > 0 {
-            self.window.on_lost();
+        match self.in_flight.unanswered() {
+            0 => self.window.end_measurement(),
+            _ => self.window.on_lost(),
         }
+    }
+
+    /// A small message made a round trip to the broker.
+    pub fn on_round_trip(&mut self, now: Mono, took: Duration) {
+        self.window.on_round_trip(now, took);
     }
 
     /// Changes the incarnation before anything of it was sealed.
@@ -258,9 +264,10 @@ impl Outbox {
     /// a connection on which it could have answered.
     pub fn on_deadline(&mut self, now: Mono) {
         self.now = self.now.max(now);
-        for ticket in [self.in_flight.overdue(now), self.unconfirmed.overdue(now)].concat() {
+        let wait = self.window.acknowledgement_wait();
+        for ticket in [self.in_flight.overdue(now), self.unconfirmed.overdue(now, wait)].concat() {
             self.in_flight.on_unanswered(ticket);
-            if let Some(sent) = self.in_flight.sent_at(ticket).filter(|_| self.connected) {
+            if let Some(sent) = self.in_flight.departure(ticket).filter(|_| self.connected) {
                 self.window.on_overdue(now, sent);
                 self.in_flight.on_overdue(ticket);
             }
@@ -278,6 +285,7 @@ impl Outbox {
         self.room_at.take_if(|room_at| now >= *room_at);
         self.drafts.on_deadline(now);
         self.breaker.on_deadline(now);
+        self.window.on_deadline(now);
     }
 
     /// When [`Self::on_deadline`], [`Self::expire`] or [`Self::next_publish`] next has something
@@ -287,12 +295,13 @@ impl Outbox {
         let deadlines = [
             self.in_flight.next_deadline(),
             self.dead_letters.next_deadline(),
-            self.unconfirmed.next_deadline(),
+            self.unconfirmed.next_deadline(self.window.acknowledgement_wait()),
             self.drafts.next_deadline(),
             self.room_at,
             self.resume_at,
             self.token_at,
             self.breaker.next_deadline(),
+            self.window.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()
     }
@@ -305,6 +314,8 @@ impl Outbox {
         now: Mono,
         mut seal: impl FnMut(Seq, Lane, Draft) -> SealedMessage,
     ) -> Option<Publish> {
+        let is_empty = self.in_flight.unanswered() + self.unconfirmed.in_flight() == 0;
+        self.window.on_load(now, is_empty);
         while self.may_send(now) {
             if let Some(ticket) = self.in_flight.ready() {
                 return self.send(now, ticket);
@@ -347,7 +358,9 @@ impl Outbox {
     }
 
     fn send(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
-        let (sent, publish, was_before) = self.in_flight.send(now, ticket)?;
+        let wait = self.window.acknowledgement_wait();
+        let departure = self.window.depart(now);
+        let (sent, publish, was_before) = self.in_flight.send(departure, ticket, wait)?;
         self.stats.retried += u64::from(was_before);
         if let Some(newest) = self.newest_sent.get_mut(&sent.message.incarnation) {
             *newest = sent.message.seq.max(*newest);
@@ -358,6 +371,7 @@ impl Outbox {
 
     fn resend(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
         let publish = self.unconfirmed.send(now, ticket)?;
+        self.window.depart(now);
         self.stats.resent += 1;
         self.breaker.on_sent(ticket);
         Some(publish)
@@ -389,6 +403,9 @@ impl Outbox {
             self.leave_emergency_lane(now);
         }
         let (candidate, _) = self.candidate(Lane::Normal, room)?;
+        if self.in_flight() >= IN_FLIGHT_MAX - IN_FLIGHT_RESERVED || self.is_resting() {
+            return None;
+        }
         let has_room = self.has_window_room(self.bytes_of(Lane::Normal, candidate));
         self.was_window_full |= !has_room;
         has_room.then_some((Lane::Normal, candidate))
@@ -404,12 +421,15 @@ impl Outbox {
         }
     }
 
-    /// Whether a message of the normal lane may set out: the window is not full, and places in
-    /// flight are left for the emergency lane. A message longer than the window goes alone.
+    /// Whether the normal lane rests so that the link can be measured.
+    fn is_resting(&self) -> bool {
+        self.window.is_measuring() && !self.leaving
+    }
+
+    /// Whether the window has room for a message. One that is longer goes alone.
     fn has_window_room(&self, bytes: usize) -> bool {
         let on_the_way = self.normal_bytes_on_the_way();
-        let fits = on_the_way == 0 || on_the_way + bytes <= self.window.bytes();
-        fits && self.in_flight() < IN_FLIGHT_MAX - IN_FLIGHT_RESERVED
+        on_the_way == 0 || on_the_way + bytes <= self.window.bytes()
     }
 
     fn normal_bytes_on_the_way(&self) -> usize {
@@ -644,11 +664,11 @@ impl Outbox {
         if self.unconfirmed.on_answered(ticket) {
             self.breaker.on_success(ticket);
         }
-        let sent_at = self.in_flight.sent_at(ticket);
+        let departure = self.in_flight.departure(ticket);
         let sent = self.remove(ticket)?;
-        let was_full = std::mem::take(&mut self.was_window_full);
-        if let Some(sent_at) = sent_at.filter(|_| sent.message.lane == Lane::Normal) {
-            self.window.on_acknowledged(now, sent_at, sent.message.payload.len(), was_full);
+        if let Some(departure) = departure {
+            let was_full = std::mem::take(&mut self.was_window_full);
+            self.window.on_acknowledged(now, departure, sent.message.payload.len(), was_full);
         }
         self.breaker.on_success(ticket);
         self.stream_rest = NO_STREAM_REST;

@@ -697,6 +697,7 @@ fn a_copy_that_is_older_than_any_aggregator_remembers_is_evict_oldest() {
 }
 
 mod events;
+mod links;
 mod properties;
 mod refusals;
 mod taken_ids;

@@ -15,7 +15,7 @@ use crate::limits::{
     CONFIRMATION_PROBE_MAX, LEAVE_PROBE_AFTER, RESEND_AFTER, RESEND_AFTER_MAX, SPOOL_AGE_MAX,
     TAKEN_IDS_MAX, UNCONFIRMED_GRACE,
 };
-use plimsoll_schemas::limits::delivery::{ACK_WAIT, CONFIRMATION_PROBE_AFTER};
+use plimsoll_schemas::limits::delivery::CONFIRMATION_PROBE_AFTER;
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
@@ -288,9 +288,9 @@ impl Unconfirmed {
         self.copies.values().next().map(|copy| copy.acknowledged.plus(UNCONFIRMED_GRACE))
     }
 
-    /// Resends whose acknowledgement is overdue.
-    pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
-        let late = self.in_flight.iter().filter(|(_, sent)| now.since(**sent) >= ACK_WAIT);
+    /// Resends whose acknowledgement is overdue after `wait`.
+    pub(super) fn overdue(&self, now: Mono, wait: Duration) -> Vec<Ticket> {
+        let late = self.in_flight.iter().filter(|(_, sent)| now.since(**sent) >= wait);
         late.map(|(ticket, _)| *ticket).collect()
     }
 
@@ -312,9 +312,9 @@ impl Unconfirmed {
         self.probe_at = now.plus(self.probe_pause);
     }
 
-    /// When [`Self::on_deadline`] or [`Self::expire`] next has something to do.
-    pub(super) fn next_deadline(&self) -> Option<Mono> {
-        let overdue = self.in_flight.values().min().map(|sent| sent.plus(ACK_WAIT));
+    /// When [`Self::on_deadline`], [`Self::expire`] or [`Self::overdue`] next has something to do.
+    pub(super) fn next_deadline(&self, wait: Duration) -> Option<Mono> {
+        let overdue = self.in_flight.values().min().map(|sent| sent.plus(wait));
         let probe = (!self.copies.is_empty()).then_some(self.probe_at);
         let oldest = self.copies.values().next();
         let expires = oldest.map(|copy| copy.acknowledged.plus(SPOOL_AGE_MAX));

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
+use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::time::Wall;
 use proptest::prelude::*;
 
@@ -92,7 +93,7 @@ fn a_leaving_node_sends_its_newest_message_again_when_nothing_is_confirmed() {
     unconfirmed.on_confirmation(at(1), &confirm(true, &[]));
     unconfirmed.on_leave(at(4));
     let probe_at = at(4).plus(LEAVE_PROBE_AFTER);
-    assert_eq!(unconfirmed.next_deadline(), Some(probe_at));
+    assert_eq!(unconfirmed.next_deadline(ACK_WAIT), Some(probe_at));
     unconfirmed.on_deadline(probe_at);
     assert_eq!(resent(&mut unconfirmed, probe_at), [(3, "n-1-3-r1".to_owned())]);
 }
@@ -226,11 +227,11 @@ proptest! {
                     }
                 }
                 _ => {
-                    for ticket in unconfirmed.overdue(now) {
+                    for ticket in unconfirmed.overdue(now, ACK_WAIT) {
                         prop_assert!(unconfirmed.on_answered(ticket));
                     }
                     unconfirmed.on_deadline(now);
-                    prop_assert!(unconfirmed.next_deadline().is_none_or(|next| next > now));
+                    prop_assert!(unconfirmed.next_deadline(ACK_WAIT).is_none_or(|next| next > now));
                 }
             }
             prop_assert_eq!(unconfirmed.messages(), model.len());
