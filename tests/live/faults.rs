@@ -176,6 +176,11 @@ async fn drops_at_the_byte_bound_are_named() {
 }
 
 #[tokio::test]
+async fn a_round_trip_of_three_seconds_is_kept_up_with() {
+    survives("long-link", &[], 0).await;
+}
+
+#[tokio::test]
 async fn a_breach_during_a_backlog_alerts_at_once() {
     // Beside other tests a job computes late; the backlog lasts for longer still.
     survives_with(&["--fresh-seconds", "20"], "fresh-breach", &[], 0).await;

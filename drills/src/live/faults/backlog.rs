@@ -1,6 +1,6 @@
-//! A slow or stalled link between a node and its broker, made by the proxy: depth passes its marks
-//! and comes back, drops at the byte bound are named, and a breach that begins while a backlog
-//! drains is reported at once.
+//! A slow, long or stalled link between a node and its broker, made by the proxy: depth passes its
+//! marks and comes back, drops at the byte bound are named, a breach that begins while a backlog
+//! drains is reported at once, and a long round trip is kept up with.
 //!
 //! One node; where depth is filled it has short intervals, so that minutes of a usual node pass in
 //! seconds. All marks are the default ones, save the byte bound.
@@ -41,6 +41,11 @@ const FULL_WAIT: Duration = Duration::from_secs(120);
 /// Bytes a second at which a backlog drains: some three times what the node produces.
 const DRAIN_BYTES: u64 = 8_000;
 const BACKLOG_MIN: f64 = 20.0;
+/// Half of the round trip of the long link.
+const LONG_DELAY: Duration = Duration::from_millis(1_500);
+/// The most that waits when the node keeps up: six messages are on their way.
+const LONG_DEPTH_MAX: f64 = 12.0;
+const LONG_WAIT: Duration = Duration::from_secs(60);
 const BUDGET: &str = "epoch_hook";
 const BUDGET_SAMPLES_MIN: u64 = 20;
 
@@ -187,6 +192,46 @@ pub(super) async fn fresh_breach(
     let disturbed = breach(&mut rig, stall, within).await;
     link(&rig)?.set(Link::default());
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
+}
+
+/// A long link that has room for all is kept up with, and a backlog behind it drains.
+pub(super) async fn long_link(drill: Drill, dir: &Path) -> Result<Report> {
+    let mut rig = start(drill, dir, (String::new(), no_budgets_but(""))).await?;
+    let disturbed = lengthen(&mut rig).await;
+    link(&rig)?.set(Link::default());
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
+}
+
+async fn lengthen(rig: &mut Rig) -> Result<()> {
+    let base = rig.merged().await?;
+    let way = Direction { delay: LONG_DELAY, ..Direction::default() };
+    let long = Link { up: way, down: way, stalled: false };
+    link(rig)?.set(long);
+    tokio::time::sleep(LONG_WAIT).await;
+    expect_shallow(rig, "the node keeps up with a long link", LONG_WAIT).await;
+
+    link(rig)?.set(Link { stalled: true, ..long });
+    tokio::time::sleep(LONG_WAIT).await;
+    link(rig)?.cut();
+    link(rig)?.set(long);
+    expect_shallow(rig, "a backlog drains through a long link", LONG_WAIT).await;
+
+    link(rig)?.set(Link::default());
+    let opened = rig.drill.elapsed();
+    rig.expect_recovery(&base, opened).await;
+    Ok(())
+}
+
+/// Waits until no more is held than a long link has on its way.
+async fn expect_shallow(rig: &mut Rig, name: &str, within: Duration) {
+    let sought = format!("{DEPTH} at most {LONG_DEPTH_MAX} within {}", words(within));
+    let span = Span { since: rig.drill.elapsed(), within };
+    let api = &rig.mesh.stack.stations()[0].api;
+    let look = async || match metric(api, DEPTH).await {
+        Ok(value) => Look::new(value <= LONG_DEPTH_MAX, format!("{value}")),
+        Err(error) => Look::from(error),
+    };
+    rig.drill.expect(Expectation::new(name, sought), span, look).await;
 }
 
 /// An alert that came after the backlog would show nothing.

@@ -37,7 +37,7 @@ mod workers;
 #[derive(Args, Clone, Debug, Default)]
 pub struct FaultsArgs {
     /// Run this one only; may be given several times [default: all but queue-depth, byte-bound,
-    /// fresh-breach and cluster-storm, one after the other]
+    /// fresh-breach, long-link and cluster-storm, one after the other]
     #[arg(long, value_name = "NAME", value_enum)]
     pub only: Vec<Scenario>,
     /// Seed of the faults in a storm, of one broker or of a cluster
@@ -110,6 +110,8 @@ pub enum Scenario {
     ByteBound,
     /// A breach begins while a backlog drains through a slow link
     FreshBreach,
+    /// A link with a round trip of 3 s, and a break
+    LongLink,
     /// One fault after the other, drawn by a seed, with no time to recover from each
     Storm,
     /// A broker of three servers: one, its leader or two are killed, a stream is deleted, a store
@@ -142,6 +144,7 @@ impl Scenario {
             Self::QueueDepth => "queue-depth",
             Self::ByteBound => "byte-bound",
             Self::FreshBreach => "fresh-breach",
+            Self::LongLink => "long-link",
             Self::Storm => "storm",
             Self::ClusterStorm => "cluster-storm",
         }
@@ -149,7 +152,14 @@ impl Scenario {
 
     /// Whether it takes minutes and runs only when it is named.
     const fn is_long(self) -> bool {
-        matches!(self, Self::QueueDepth | Self::ByteBound | Self::FreshBreach | Self::ClusterStorm)
+        matches!(
+            self,
+            Self::QueueDepth
+                | Self::ByteBound
+                | Self::FreshBreach
+                | Self::LongLink
+                | Self::ClusterStorm
+        )
     }
 
     async fn run(self, dir: &Path, args: &FaultsArgs) -> Result<Report> {
@@ -181,6 +191,7 @@ impl Scenario {
                     .map(|seconds| Duration::from_secs(seconds.into()));
                 backlog::fresh_breach(drill, dir, stall, within).await
             }
+            Self::LongLink => backlog::long_link(drill, dir).await,
             Self::Storm => storm::storm(drill, dir, seed).await,
             Self::ClusterStorm => {
                 let lasting = Duration::from_secs(args.cluster_seconds.into());
