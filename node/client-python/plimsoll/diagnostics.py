@@ -1,7 +1,8 @@
 """Warnings about values that are never recorded or sent: each cause once a process, with its fix.
 
 Owns what the program used while it was off. Changes nothing about recording: a function that is
-decorated while timers are off stays untouched. A program that enables nothing gets no warning.
+decorated while timers are off stays untouched. A program that uses the package and sets no switch
+gets one warning; one that switches it off gets none.
 """
 
 import os
@@ -20,10 +21,11 @@ _USES = {
     "experiments": "experiments record nothing and write no file",
 }
 MASTER_FIX = "set PLIMSOLL_ENABLE=1, or call plimsoll.configure(enable=True)"
+_ON_PURPOSE = "PLIMSOLL_ENABLE=0 keeps it off without this warning"
 
 
 class PlimsollWarning(RuntimeWarning):
-    """Something is enabled, and still values are not recorded or not sent."""
+    """Values are not recorded or not sent, and nothing states that this is on purpose."""
 
 
 class Diagnostics:
@@ -31,7 +33,7 @@ class Diagnostics:
 
     def __init__(self) -> None:
         self.is_watching = False
-        """Whether a use of a profiler that is off is worth a call of `on_disabled_use`."""
+        """Whether a use of what is off is worth a call of `on_disabled_use`."""
         self._warned: Set[str] = set()
         # Profiler -> why its uses record nothing.
         self._disabled_uses: Dict[str, str] = {}
@@ -74,15 +76,30 @@ class Diagnostics:
             module = getattr(function, "__module__", None)
             name = getattr(function, "__qualname__", type(function).__name__)
             self._undecorated_names.append(f"{module}.{name}" if module else str(name))
-        if self.is_watching:
+        # While no switch is set, `configure` may still follow: that is for the exit.
+        if self.is_watching and not _is_unset(settings):
             self.on_disabled_use("timers", settings)
 
     def on_disabled_use(self, profiler: str, settings: Settings) -> None:
         """A use of a profiler that is off: warns once, unless it was switched off on purpose."""
+        if _is_unset(settings):
+            self._on_unset_use(f"{MASTER_FIX} (beside it PLIMSOLL_ENABLE_{profiler.upper()}=1)")
+            return
         text = _disabled_text(profiler, settings)
         if text:
             self._disabled_uses[profiler] = text
             self.warn_once(profiler, text)
+
+    def on_disabled_value(self, settings: Settings) -> None:
+        """A value that the program measured itself while the master switch is off."""
+        if self.is_watching and _is_unset(settings):
+            self._on_unset_use(MASTER_FIX)
+
+    def _on_unset_use(self, fix: str) -> None:
+        """Warns once that no switch was ever set. A filter that raises prints instead: the tests of
+        a program that is merely instrumented pass as before."""
+        self.is_watching = False
+        self.warn_safely("unset", f"no switch is set, so nothing is recorded: {fix}; {_ON_PURPOSE}")
 
     def on_untimed(self, kind: str, operation: str) -> None:
         """A call returned something that is awaited in its own way: warns once."""
@@ -93,9 +110,12 @@ class Diagnostics:
         self.warn_safely("untimed", text)
 
     def on_exit(self, settings: Settings) -> None:
-        """Warns if a profiler was on all the time and the master switch never was."""
+        """Warns if a profiler was on all the time and the master switch never was, and if functions
+        were decorated and no switch was ever set."""
         if self._was_enabled or not self.is_watching:
             return
+        if self._undecorated and _is_unset(settings):
+            self.on_disabled_use("timers", settings)
         for profiler in PROFILERS:
             text = _disabled_text(profiler, settings) if getattr(settings, profiler) else ""
             if text:
@@ -123,7 +143,8 @@ class Diagnostics:
 
     @staticmethod
     def _watches(settings: Settings) -> bool:
-        return settings.enabled or any(getattr(settings, name) for name in PROFILERS)
+        profilers = any(getattr(settings, name) for name in PROFILERS)
+        return settings.enabled or profilers or _is_unset(settings)
 
     def _late_text(self) -> str:
         more = self._undecorated - len(self._undecorated_names)
@@ -135,6 +156,11 @@ class Diagnostics:
             "Call plimsoll.configure() before the import of the modules that define them, "
             "or set PLIMSOLL_ENABLE=1 and PLIMSOLL_ENABLE_TIMERS=1"
         )
+
+
+def _is_unset(settings: Settings) -> bool:
+    """Whether neither the environment nor code set any switch, be it to off."""
+    return not settings.chosen and not settings.invalid_switches
 
 
 def _disabled_text(profiler: str, settings: Settings) -> str:

@@ -8,6 +8,7 @@ from typing import Optional
 
 from . import limits
 from .client import CLIENT
+from .diagnostics import DIAGNOSTICS
 from .timing import add_latency, as_float, count_tokens, interval_ns
 
 
@@ -21,6 +22,7 @@ def record(
 ) -> None:
     """Records a latency in seconds. A negative or not finite one is dropped and counted."""
     if not CLIENT.settings.enabled:
+        DIAGNOSTICS.on_disabled_value(CLIENT.settings)
         return
     seconds = as_float(seconds)
     if 0 <= seconds < math.inf:
@@ -34,6 +36,7 @@ def record(
 def record_ns(operation: str, nanoseconds: int, /, **labels: object) -> None:
     """Records a latency in nanoseconds, such as a difference of `time.perf_counter_ns()`."""
     if not CLIENT.settings.enabled:
+        DIAGNOSTICS.on_disabled_value(CLIENT.settings)
         return
     value_ns = int(nanoseconds)
     if value_ns < 0:
@@ -45,6 +48,7 @@ def record_ns(operation: str, nanoseconds: int, /, **labels: object) -> None:
 def count(name: str, /, n: float = 1, **labels: object) -> None:
     """Adds `n` to a counter. A value that is not finite is dropped and counted."""
     if not CLIENT.settings.enabled:
+        DIAGNOSTICS.on_disabled_value(CLIENT.settings)
         return
     amount = n if type(n) is int and n.bit_length() < 64 else as_float(n)
     if math.isfinite(amount):
@@ -56,6 +60,7 @@ def count(name: str, /, n: float = 1, **labels: object) -> None:
 def gauge(name: str, /, value: float, **labels: object) -> None:
     """Sets a gauge; of several values between two flushes the last one is sent."""
     if not CLIENT.settings.enabled:
+        DIAGNOSTICS.on_disabled_value(CLIENT.settings)
         return
     level = as_float(value)
     if math.isfinite(level):
@@ -70,6 +75,7 @@ def tokens(operation: str, /, n: int, *, seconds: float, **labels: object) -> No
     Over any span, tokens/s is the increase of the first divided by that of the second.
     """
     if not CLIENT.settings.enabled:
+        DIAGNOSTICS.on_disabled_value(CLIENT.settings)
         return
     seconds = as_float(seconds)
     if 0 <= seconds < math.inf and 0 <= n < 2**63:

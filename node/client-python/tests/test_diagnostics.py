@@ -58,10 +58,33 @@ class Environment(unittest.TestCase):
         in_code = f"plimsoll.configure(enable=True)\n{USES['timers']}"
         self.assertEqual(self.warned(in_code, PLIMSOLL_ENABLE_TIMERS="1"), [])
 
-    def test_what_is_off_or_switched_off_on_purpose_never_warns(self):
-        everything = "\n".join(USES.values()) + "\nplimsoll.count('c')\nplimsoll.flush()"
+    def test_values_without_any_switch_warn_once_with_the_fix_and_how_to_be_silent(self):
+        values = ["record('o', seconds=1)", "record_ns('o', 1)", "count('c')", "gauge('g', 1)"]
+        values.append("tokens('o', 1, seconds=1)")
+        uses = [*USES.values(), *(f"plimsoll.{value}\n" for value in values)]
         invalid = {"PLIMSOLL_FLUSH_MS": "soon", "PLIMSOLL_LABELS": "x"}
-        self.assertEqual(self.warned(everything, **invalid, PLIMSOLL_SOCKET="tcp://x"), [])
+        for use in uses:
+            with self.subTest(use):
+                everything = use + "".join(uses) + "plimsoll.flush()"
+                [warning] = self.warned(everything, **invalid, PLIMSOLL_SOCKET="tcp://x")
+                self.assertIn("no switch is set, so nothing is recorded: set PLIMSOLL_ENA", warning)
+                self.assertIn("or call plimsoll.configure(enable=True)", warning)
+                self.assertIn("PLIMSOLL_ENABLE=0 keeps it off without this warning", warning)
+        in_code = "plimsoll.configure(socket='/x')\nplimsoll.count('c')"
+        self.assertEqual(len(self.warned(in_code)), 1)
+        self.assertEqual(self.warned("plimsoll.flush()\nplimsoll.metrics_snapshot()"), [])
+
+    def test_decorated_functions_without_any_switch_warn_at_the_exit(self):
+        [warning] = self.warned("plimsoll.timed('op')(int)()")
+        self.assertIn("(beside it PLIMSOLL_ENABLE_TIMERS=1)", warning)
+        late = "plimsoll.timed('op')(int)()\nplimsoll.configure(enable=True)"
+        [warning] = self.warned(late)
+        self.assertIn("1 function was decorated with @timed while timers were off", warning)
+
+    def test_what_is_switched_off_on_purpose_never_warns(self):
+        everything = "\n".join(USES.values()) + "\nplimsoll.count('c')\nplimsoll.flush()"
+        self.assertEqual(self.warned(everything, PLIMSOLL_ENABLE="0"), [])
+        self.assertEqual(self.warned("plimsoll.configure(enable=False)\n" + everything), [])
         self.assertEqual(self.warned(everything, PLIMSOLL_ENABLE="0", **SWITCHES), [])
         zeros = dict.fromkeys(SWITCHES, "0")
         self.assertEqual(self.warned(everything, PLIMSOLL_ENABLE="1", **zeros), [])
@@ -152,8 +175,8 @@ print(shown[0].replace("plimsoll: ", "PlimsollWarning: "))
             on = {**OFF, "PLIMSOLL_ENABLE": "1"}
             printed = run_command([path], self.listening.path, **on)
             self.assertIn(f"{path}:3: PlimsollWarning: plimsoll: timers are off", printed)
-            printed = run_command([path], self.listening.path, **OFF, PLIMSOLL_FLUSH_MS="x")
-            self.assertEqual(printed, "")
+            quiet = {**OFF, "PLIMSOLL_ENABLE": "0", "PLIMSOLL_FLUSH_MS": "x"}
+            self.assertEqual(run_command([path], self.listening.path, **quiet), "")
             printed = run_command([path], self.listening.path, **{**OFF, "PLIMSOLL_ENABLE": "on"})
             self.assertIn(f"{path}:1: PlimsollWarning: plimsoll: PLIMSOLL_ENABLE='on'", printed)
 
@@ -164,6 +187,8 @@ print(shown[0].replace("plimsoll: ", "PlimsollWarning: "))
         self.assertEqual(len(warned), 2)
         raising = "try:\n    plimsoll.timed('op')(int)\nexcept plimsoll.PlimsollWarning:\n    "
         raising += script
+        unset = self.warned("plimsoll.count('c')\nprint('goes on')", PYTHONWARNINGS="error")
+        self.assertEqual(len(unset), 1)
         self.assertEqual(len(self.warned(raising, **variables)), 1)
         self.assertEqual(self.listening.read().counters["c"], 1)
 
@@ -256,10 +281,11 @@ print(bool(plimsoll.flush()))
 class State(unittest.TestCase):
     """The rules alone, without a process of their own."""
 
-    def test_uses_are_watched_only_while_something_is_enabled(self):
+    def test_uses_are_watched_unless_everything_is_off_on_purpose(self):
         diagnostics = Diagnostics()
         for settings, expected in [
-            (Settings(), False),
+            (Settings(), True),
+            (Settings().changed(enable=False), False),
             (Settings().changed(enable=True), True),
             (Settings().changed(timers=True), True),
             (Settings().changed(enable=True).changed(enable=False), True),

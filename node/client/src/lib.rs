@@ -5,7 +5,7 @@
 //! sends them over the node's Unix stream socket; while the node is unreachable it keeps merging.
 //! Everything is off until it is switched on. The library never panics on the input of a job,
 //! counts every lost sample (see [`stats`]), and prints at most one line per cause: of values that
-//! go nowhere because of a setting.
+//! go nowhere because of a setting, or because no switch is set.
 //!
 //! ```
 //! use std::sync::LazyLock;

@@ -127,6 +127,9 @@ impl State {
     /// forked child drops the samples of its parent's threads: the parent sends those.
     pub(crate) fn reset(&mut self) -> bool {
         if !self.is_enabled() {
+            if self.settings.as_ref().is_some_and(|settings| settings.is_unset) {
+                switches::warn_of_no_switch();
+            }
             SIDE.store(OFF, Relaxed);
             return false;
         }

@@ -25,6 +25,8 @@ pub(crate) struct Settings {
     pub(crate) flush_every: Duration,
     /// Labels of every series.
     pub(crate) labels: Labels,
+    /// Neither the environment nor the program sets any switch, be it to off.
+    pub(crate) is_unset: bool,
     /// Settings without effect, each with its fix.
     pub(crate) problems: Vec<String>,
 }
@@ -61,6 +63,10 @@ impl Settings {
             // A program that enables the library in code need not name each profiler.
             (profiler, wanted.or((config.enable == Some(true)).then_some(true)))
         });
+        let names = Profiler::ALL.map(Profiler::variable);
+        let is_unset = profilers.iter().all(|(_, wanted)| wanted.is_none())
+            && config.enable.is_none()
+            && [ENABLE].iter().chain(&names).all(|name| variable(name).is_none());
         let lost = profilers.iter().find(|(_, wanted)| *wanted == Some(true) && !enabled);
         // Off on purpose needs no word.
         let is_off_on_purpose = config.enable == Some(false) || variable(ENABLE).is_some();
@@ -89,6 +95,7 @@ impl Settings {
                 .unwrap_or_else(|| STREAM.into()),
             flush_every: flush_every.unwrap_or(FLUSH_EVERY).clamp(FLUSH_EVERY_MIN, FLUSH_EVERY_MAX),
             labels,
+            is_unset,
             problems,
         }
     }
@@ -179,6 +186,23 @@ mod tests {
                 "PLIMSOLL_ENABLE_SHARDS has no effect without the master switch: set PLIMSOLL_ENABLE=1"
             ]
         );
+    }
+
+    #[test]
+    fn any_switch_in_code_or_environment_is_a_choice() {
+        let named = [("PLIMSOLL_STREAM", "/a"), (LABELS, "run=r7")];
+        for (variables, config, is_unset) in [
+            (&[][..], Config::new(), true),
+            (&named, Config::new().label("rank", "4"), true),
+            (&[(ENABLE, "0")], Config::new(), false),
+            (&[(ENABLE, "true")], Config::new(), false),
+            (&[("PLIMSOLL_ENABLE_SHARDS", "0")], Config::new(), false),
+            (&[], Config::new().enable(false), false),
+            (&[], Config::new().timers(false), false),
+        ] {
+            let settings = read_all(variables, config.clone());
+            assert_eq!(settings.is_unset, is_unset, "{variables:?} {config:?}");
+        }
     }
 
     #[test]

@@ -81,6 +81,8 @@ impl Profiler {
 
 /// Bit of the warning about settings without effect.
 const SETTINGS: u32 = 1 << 8;
+/// Bit of the warning that no switch is set.
+const NO_SWITCH: u32 = 1 << 9;
 
 /// Sets which profilers record, and which were switched off on purpose.
 pub(crate) fn set(switches: [(Profiler, Option<bool>); 2]) {
@@ -97,6 +99,17 @@ pub(crate) fn warn_of_settings(problems: &[String]) {
     if !problems.is_empty() {
         warn_once(SETTINGS, || problems.join("; "));
     }
+}
+
+/// Warns that a value is not recorded since no switch is set, be it to off.
+pub(crate) fn warn_of_no_switch() {
+    warn_once(NO_SWITCH, || {
+        "no switch is set, so nothing is recorded: set PLIMSOLL_ENABLE=1 and \
+         PLIMSOLL_ENABLE_TIMERS=1, or call \
+         plimsoll_client::configure(Config::new().enable(true)); PLIMSOLL_ENABLE=0 keeps it off \
+         without this line"
+            .to_owned()
+    });
 }
 
 fn warn_once(cause: u32, text: impl FnOnce() -> String) {

@@ -118,7 +118,19 @@ fn a_disabled_library_neither_connects_nor_starts_a_thread() {
     let place = Place::new();
     let node = Node::listen(&place.socket(), Manner::Answer);
     place.start_with("disabled", &[("PLIMSOLL_ENABLE", "0")]).ends_well();
+    assert_eq!((node.leave().connections, place.warnings()), (0, Vec::new()));
+}
+
+#[test]
+fn values_without_any_switch_are_warned_of_once_with_the_fix() {
+    let place = Place::new();
+    let node = Node::listen(&place.socket(), Manner::Answer);
+    let none = ["", "_TIMERS", "_SHARDS"].map(|end| format!("PLIMSOLL_ENABLE{end}"));
+    place.start_with("disabled", &none.each_ref().map(|name| (name.as_str(), ""))).ends_well();
     assert_eq!(node.leave().connections, 0);
+    let [warning] = &place.warnings()[..] else { panic!("{:?}", place.warnings()) };
+    assert!(warning.starts_with("plimsoll: no switch is set, so nothing is recorded: set PLIM"));
+    assert!(warning.ends_with("PLIMSOLL_ENABLE=0 keeps it off without this line"), "{warning}");
 }
 
 #[test]
