@@ -6,22 +6,37 @@ use std::time::{Duration, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use jiff::tz::TimeZone;
 use plimsoll_mesh::api::Api;
 use plimsoll_runtime::exit::Exit;
-use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, SilencesPage};
+use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, Notification, SilencesPage};
+use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::time::Wall;
 use serde_json::{Map, Value, json};
 
 use crate::targets::{Targets, with_parameters};
+use crate::time_range::shown;
+
+/// The summary of the fleet without its nodes: it has the latest changes of all alerts.
+const FLEET_SUMMARY: &str = "/metrics/summary?nodes=0";
 
 /// List alerts
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll alerts
-  plimsoll alerts --state firing --node n7 --json | jq '.alerts[].evidence'")]
+  plimsoll alerts --state firing --node n7 --json | jq '.alerts[].evidence'
+  plimsoll alerts --history                    what fired and resolved, newest first
+  plimsoll alerts --history --rule epoch_hook --state firing
+
+The list has active alerts, and those that resolved in the last five minutes. The history has the
+latest 256 changes of all alerts, and survives a restart of an aggregator that has a state file.
+`plimsoll report` has the changes of a range among its pages.")]
 pub struct AlertsArgs {
-    /// Only alerts in this state: firing, pending or resolved
+    /// List the latest changes of alerts, newest first, also of alerts that are over
     #[arg(long)]
+    history: bool,
+    /// Only alerts in this state: firing, pending or resolved; with --history, changes to it
+    #[arg(long, value_parser = ["firing", "pending", "resolved"])]
     state: Option<String>,
     /// Only alerts of this rule
     #[arg(long)]
@@ -122,6 +137,9 @@ async fn call_each(at: &Targets, call: impl AsyncFn(Api) -> Result<()>) -> Resul
 /// # Errors
 /// When an aggregator does not respond, or rejects the request.
 pub async fn alerts(args: &AlertsArgs) -> Result<Exit> {
+    if args.history {
+        return history(args).await;
+    }
     let filters = [("state", &args.state), ("rule", &args.rule), ("node", &args.node)];
     let path = with_parameters("/api/v1/alerts", &filters);
     for api in args.at.apis()? {
@@ -131,6 +149,27 @@ pub async fn alerts(args: &AlertsArgs) -> Result<Exit> {
         args.at.print(&text, || page.alerts.iter().map(line).collect());
     }
     Ok(Exit::Success)
+}
+
+async fn history(args: &AlertsArgs) -> Result<Exit> {
+    for api in args.at.apis()? {
+        let text = api.request("GET", FLEET_SUMMARY, None).await?;
+        let mut summary: Summary = serde_json::from_str(&text)
+            .with_context(|| format!("{FLEET_SUMMARY} has an unexpected form"))?;
+        summary.changes.retain(|change| is_wanted(args, change));
+        summary.changes.reverse();
+        let text = json!({"changes": summary.changes}).to_string();
+        let zone = TimeZone::system();
+        args.at.print(&text, || summary.changes.iter().map(|row| change(row, &zone)).collect());
+    }
+    Ok(Exit::Success)
+}
+
+fn is_wanted(args: &AlertsArgs, change: &Notification) -> bool {
+    let is = |wanted: &Option<String>, found: &str| wanted.as_deref().is_none_or(|of| of == found);
+    is(&args.state, change.state.as_str())
+        && is(&args.rule, change.key.rule.as_str())
+        && is(&args.node, change.key.scope.node())
 }
 
 /// Begins, ends or lists silences.
@@ -238,6 +277,27 @@ fn line(row: &AlertRow) -> String {
     text + "\n"
 }
 
+/// One change of an alert as a line.
+fn change(row: &Notification, zone: &TimeZone) -> String {
+    let Notification { key, state, severity, summary, .. } = row;
+    let (at, state) = (shown(row.at_seconds, zone), state.as_str());
+    let mut text = format!("{at} {state:<8} {:<8} {key}: {summary}", severity.as_str());
+    // Writing to a string cannot fail.
+    if row.late_seconds >= 1.0 {
+        let _written = write!(text, " [found {:.0} s later]", row.late_seconds);
+    }
+    if let Some(reason) = row.ended {
+        let _written = write!(text, " [ended: {}]", reason.in_words());
+    }
+    if let Some(by) = &row.acknowledged_by {
+        let _written = write!(text, " [acknowledged by {by}]");
+    }
+    if row.silenced {
+        text.push_str(" [receivers not notified]");
+    }
+    text + "\n"
+}
+
 fn silences(page: &SilencesPage) -> String {
     let mut text = String::new();
     for row in &page.silences {
@@ -273,6 +333,50 @@ mod tests {
         );
     }
 
+    #[test]
+    fn a_past_change_is_shown_with_its_time_its_delay_and_its_end() {
+        let read = |rest: &str| {
+            let text = format!(
+                r#"{{"mesh":"m","rule":"r","scope":{{"node":"n7"}},"operation":"o","from":"firing",
+                "at_seconds":1700000000.0,"severity":"critical","evidence":{{"gap_samples":1}},
+                {rest}}}"#
+            );
+            serde_json::from_str::<Notification>(&text).unwrap()
+        };
+        let resolved = read(
+            r#""state":"resolved","late_seconds":72.4,"summary":"p99 1 ms","ended":"node_left",
+            "acknowledged_by":"bob","silenced":true"#,
+        );
+        assert_eq!(
+            change(&resolved, &TimeZone::UTC),
+            format!(
+                "2023-11-14 22:13:20+00:00 resolved critical {}: p99 1 ms [found 72 s later] \
+                 [ended: its node left in good order] [acknowledged by bob] \
+                 [receivers not notified]\n",
+                resolved.key
+            )
+        );
+
+        let args = |words: &[&str]| {
+            use clap::Parser;
+
+            let all = [&["plimsoll", "alerts", "--history"], words].concat();
+            match crate::args::Cli::parse_from(all).command {
+                crate::args::Command::Alerts(args) => args,
+                other => panic!("{other:?}"),
+            }
+        };
+        for (words, wanted) in [
+            (&[][..], true),
+            (&["--state", "resolved", "--rule", "r", "--node", "n7"], true),
+            (&["--state", "firing"], false),
+            (&["--rule", "other"], false),
+            (&["--node", "n8"], false),
+        ] {
+            assert_eq!(is_wanted(&args(words), &resolved), wanted, "{words:?}");
+        }
+    }
+
     #[tokio::test]
     async fn every_aggregator_is_called_and_an_id_belongs_to_one_aggregator() {
         let url = ["http://127.0.0.1:1", "http://127.0.0.1:1/b"].map(str::to_owned).to_vec();
@@ -305,7 +409,7 @@ mod tests {
 
         use crate::args::Cli;
 
-        let statistics = &["statistics", "--operation", "o"];
+        let statistics = &["statistics", "o"];
         let acknowledge = &["acknowledge", "--rule", "r"];
         for command in [&["alerts"][..], &["silence", "--list"], acknowledge, statistics] {
             let parse = |url: &'static str| {

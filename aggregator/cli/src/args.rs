@@ -83,7 +83,8 @@ const EXAMPLES: &str = "Examples:
   plimsoll doctor                         what is wrong, and what mends it
   plimsoll run --name v42 -- ./train      samples with the label run=v42
   plimsoll alerts --state firing          firing alerts with their summaries
-  plimsoll statistics --operation fetch   mean and percentiles of the fleet
+  plimsoll alerts --history               what fired and resolved, newest first
+  plimsoll statistics fetch               mean and percentiles of the fleet
   plimsoll query fetch --from 10:05       the same of any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
   plimsoll report --last 1h -o r.html     budgets, heatmaps, alerts, where the time goes

@@ -37,6 +37,9 @@ Roll-ups that need no settings: run, rank and role, each by the label of its nam
 pub struct QueryArgs {
     /// The operation; without it, the operations that the history has
     operation: Option<String>,
+    /// The operation, as a flag
+    #[arg(long = "operation", value_name = "OPERATION", conflicts_with = "operation")]
+    named: Option<String>,
     #[command(flatten)]
     range: TimeRange,
     /// Length of a point, such as 1m; without it, one point
@@ -72,7 +75,8 @@ pub struct QueryArgs {
 /// # Errors
 /// When a time is not understood, or an aggregator does not respond or rejects the request.
 pub async fn query(args: &QueryArgs) -> Result<Exit> {
-    let Some(operation) = &args.operation else { return operations(args).await };
+    let given = args.operation.as_ref().or(args.named.as_ref());
+    let Some(operation) = given else { return operations(args).await };
     let now = Zoned::now();
     let (from, to) = args.range.seconds(&now)?;
     let mut parameters = vec![
@@ -98,6 +102,14 @@ pub async fn query(args: &QueryArgs) -> Result<Exit> {
         args.at.print(&text, || table(&page, now.time_zone()));
     }
     Ok(Exit::Success)
+}
+
+#[cfg(test)]
+impl QueryArgs {
+    /// The operation as an argument and as a flag.
+    pub(crate) fn operations_given(self) -> (Option<String>, Option<String>) {
+        (self.operation, self.named)
+    }
 }
 
 async fn operations(args: &QueryArgs) -> Result<Exit> {

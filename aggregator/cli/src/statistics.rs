@@ -15,12 +15,15 @@ const PATH: &str = "/api/v1/statistics";
 /// Show count, mean, deviation and percentiles of an operation
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
-  plimsoll statistics --operation epoch_hook
-  plimsoll statistics --operation epoch_hook --node n7 --window 5m --json | jq .p999")]
+  plimsoll statistics epoch_hook
+  plimsoll statistics epoch_hook --node n7 --window 5m --json | jq .p999")]
 pub struct StatisticsArgs {
     /// The operation
-    #[arg(long)]
-    operation: String,
+    #[arg(required_unless_present = "named")]
+    operation: Option<String>,
+    /// The operation, as a flag
+    #[arg(long = "operation", value_name = "OPERATION", conflicts_with = "operation")]
+    named: Option<String>,
     /// The node; without it, the fleet
     #[arg(long)]
     node: Option<String>,
@@ -36,8 +39,9 @@ pub struct StatisticsArgs {
 /// # Errors
 /// When an aggregator does not respond, or rejects the request.
 pub async fn statistics(args: &StatisticsArgs) -> Result<Exit> {
-    let operation = Some(args.operation.clone());
-    let query = [("operation", &operation), ("node", &args.node), ("window", &args.window)];
+    // One of the two is there, or the arguments were rejected.
+    let operation = if args.operation.is_some() { &args.operation } else { &args.named };
+    let query = [("operation", operation), ("node", &args.node), ("window", &args.window)];
     let path = with_parameters(PATH, &query);
     for api in args.at.apis()? {
         let text = api.request("GET", &path, None).await?;
@@ -75,6 +79,29 @@ fn lines(page: &StatisticsPage) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_operation_is_an_argument_or_a_flag_here_and_of_a_query() {
+        use clap::Parser;
+
+        use crate::args::{Cli, Command};
+
+        for command in ["statistics", "query"] {
+            let parse = |words: &[&str]| {
+                let all = [&["plimsoll", command], words].concat();
+                Cli::try_parse_from(all).map(|cli| match cli.command {
+                    Command::Statistics(args) => (args.operation, args.named),
+                    Command::Query(args) => args.operations_given(),
+                    other => panic!("{other:?}"),
+                })
+            };
+            let name = || Some("fetch".to_owned());
+            assert_eq!(parse(&["fetch", "--json"]).unwrap(), (name(), None), "{command}");
+            assert_eq!(parse(&["--operation", "fetch"]).unwrap(), (None, name()), "{command}");
+            assert!(parse(&["fetch", "--operation", "fetch"]).is_err(), "{command}");
+            assert_eq!(parse(&[]).is_ok(), command == "query", "{command}");
+        }
+    }
 
     #[test]
     fn statistics_are_shown_in_fitting_units_and_absent_ones_as_a_dash() {
