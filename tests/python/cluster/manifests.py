@@ -97,6 +97,35 @@ def containers_of(spec):
     return [*spec.get("initContainers", []), *spec["containers"]]
 
 
+# Pod Security levels from the strictest on, and what decides between them in pods such as ours.
+LEVELS = ("restricted", "baseline", "privileged")
+ENFORCED = "pod-security.kubernetes.io/enforce"
+CLUSTER_VOLUMES = {"configMap", "emptyDir", "persistentVolumeClaim", "projected", "secret"}
+
+
+def level_of(spec):
+    """The strictest Pod Security level that admits a pod."""
+    volumes = {kind for volume in spec.get("volumes", []) for kind in volume if kind != "name"}
+    of_host = any(spec.get(key) for key in ("hostNetwork", "hostPID", "hostIPC"))
+    contexts = [container.get("securityContext", {}) for container in containers_of(spec)]
+    if "hostPath" in volumes or of_host or any(one.get("privileged") for one in contexts):
+        return "privileged"
+    pod = spec.get("securityContext", {})
+
+    def is_confined(context):
+        context = {**pod, **context}
+        return (
+            context.get("allowPrivilegeEscalation") is False
+            and context.get("capabilities") == {"drop": ["ALL"]}
+            and context.get("runAsNonRoot") is True
+            and context.get("runAsUser") != 0
+            and context.get("seccompProfile", {}).get("type") == "RuntimeDefault"
+        )
+
+    confined = volumes <= CLUSTER_VOLUMES and all(map(is_confined, contexts))
+    return "restricted" if confined else "baseline"
+
+
 def ports_of(spec):
     """Ports by name."""
     ports = (port for container in containers_of(spec) for port in container.get("ports", []))
@@ -125,6 +154,10 @@ class Checks:
                 self.container(f"{place}, {container['name']}", namespace, doc, spec, container)
         for doc in self.docs:
             place = f"{doc['kind']} {doc['metadata']['name']}"
+            if doc["kind"] == "Namespace":
+                labels = doc["metadata"].get("labels", {})
+                self.of_namespace(place, doc["metadata"]["name"], labels)
+                continue
             check = getattr(self, "of_" + doc["kind"].lower(), None)
             if check:
                 check(place, doc["metadata"].get("namespace"), doc["spec"])
@@ -296,6 +329,13 @@ class Checks:
         for port in ports:
             for spec in specs if isinstance(port, str) else []:
                 self.expect(port in ports_of(spec), f"{place}: no port {port}")
+
+    def of_namespace(self, place, name, labels):
+        """A namespace admits its pods, and nothing that none of them needs."""
+        needed = [level_of(spec) for of, *_, spec in self.pods if of == name]
+        level = max(needed, key=LEVELS.index, default="restricted")
+        enforced = labels.get(ENFORCED)
+        self.expect(enforced == level, f"{place}: enforces {enforced}, its pods need {level}")
 
     def of_service(self, place, namespace, spec):
         """A service finds its pods and their ports."""

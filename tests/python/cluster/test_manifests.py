@@ -14,7 +14,7 @@ import kubernetes_validate
 import yaml
 
 import manifests
-from manifests import FOLDER, RENDERED, ROOT, find, problems, render
+from manifests import ENFORCED, FOLDER, RENDERED, ROOT, find, level_of, problems, render
 
 # The oldest version with sidecars that need no feature gate, and the newest that there is a schema of.
 OLDEST, NEWEST = "1.29", "1.37"
@@ -221,6 +221,10 @@ class Resources(unittest.TestCase):
             (node, f"{pod}.volumes.3.secret", {"defaultMode": 0o644}, "everyone reads"),
             (node, f"{pod}.volumes.3.secret", {"secretName": "plimsoll"}, "in secret plimsoll"),
             (node, "spec.template.metadata.labels", {"app.kubernetes.io/name": "x"}, "selector"),
+            ("Namespace plimsoll", "metadata.labels", {ENFORCED: "privileged"}, "need restricted"),
+            ("Namespace plimsoll-node", "metadata.labels", {ENFORCED: "baseline"}, "need privileged"),
+            (aggregator, f"{pod}.securityContext", {"seccompProfile": {}}, "pods need baseline"),
+            (aggregator, f"{pod}.volumes.0", {"hostPath": {"path": "/"}}, "pods need privileged"),
             (aggregator, f"{first}.ports.0", {"name": "pages"}, "no port http"),
             ("Service plimsoll-aggregator", "spec", {"selector": {"app": "x"}}, "selects no pod"),
             (
@@ -333,6 +337,27 @@ class Resources(unittest.TestCase):
         admitted = [peer["podSelector"] for peer in admitted if "namespaceSelector" in peer]
         job = find(self.rendered["jobs"], "Job", "train-with-sidecar")
         labels = job["spec"]["template"]["metadata"]["labels"]
+        self.assertTrue(any(manifests.selects(selector, labels) for selector in admitted))
+
+    def test_the_broker_needs_no_more_than_its_namespace_admits(self):
+        """Of the chart's pod as its values make it; the chart has no volume of a machine."""
+        values = yaml.safe_load((FOLDER / "nats-values.yaml").read_text())
+        pod = values["podTemplate"]["merge"]["spec"]
+        pod["containers"] = [values[name]["merge"] for name in ("container", "reloader")]
+        namespace = find(self.rendered["base"], "Namespace", "plimsoll")
+        self.assertEqual(level_of(pod), namespace["metadata"]["labels"][ENFORCED])
+
+    def test_nodes_are_admitted_by_the_broker_from_their_namespace(self):
+        policy = find(self.rendered["base"], "NetworkPolicy", "plimsoll-broker")
+        node = find(self.rendered["base"], "DaemonSet", "plimsoll-node")
+        namespace = {"kubernetes.io/metadata.name": node["metadata"]["namespace"]}
+        labels = node["spec"]["template"]["metadata"]["labels"]
+        peers = [peer for rule in policy["spec"]["ingress"] for peer in rule["from"]]
+        admitted = [
+            peer["podSelector"]
+            for peer in peers
+            if peer.get("namespaceSelector") == {"matchLabels": namespace}
+        ]
         self.assertTrue(any(manifests.selects(selector, labels) for selector in admitted))
 
     def test_values_for_the_broker_fit(self):
