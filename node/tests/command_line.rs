@@ -117,6 +117,31 @@ fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
 }
 
 #[test]
+fn a_check_as_another_user_finds_the_secret_that_user_may_not_read() {
+    // Made for its owner alone.
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), "a token").unwrap();
+    let set = format!("bus.token_file={}", secret.path().display());
+    let check = |user: &[&str]| run(&[&["--check-config", "--set", &set], user].concat(), &[]);
+    let is_root = nix::unistd::geteuid().is_root();
+
+    let (code, stdout, stderr) = check(&[]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert_eq!(stdout.contains("--as-user USER[:GROUP] checks as another"), is_root, "{stdout}");
+    let (code, _, stderr) = check(&["--as-user", "nobody"]);
+    let expected = if is_root { "Permission denied" } else { "only root may check as another" };
+    assert_eq!(code, Some(3));
+    assert!(stderr.contains(expected), "{stderr}");
+    assert_eq!(stderr.contains("bus.token_file"), is_root, "{stderr}");
+
+    let (code, _, stderr) = check(&["--as-user", "nobody:absent-group"]);
+    let expected = "--as-user nobody:absent-group: no group is called \"absent-group\"\n";
+    assert_eq!((code, stderr), (Some(3), format!("plimsoll-node: {expected}")));
+    let (code, _, _) = run(&["--as-user", "nobody"], &[]);
+    assert_eq!(code, Some(2), "a process that runs does not change its user");
+}
+
+#[test]
 fn the_printed_file_is_a_valid_configuration() {
     let (code, stdout, stderr) = run(&["--print-config"], &[]);
     assert_eq!((code, stdout.as_str(), stderr.as_str()), (Some(0), EXAMPLE, ""));

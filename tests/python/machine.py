@@ -43,7 +43,7 @@ class Machine:
 
     def __init__(self, root):
         self.root = Path(root)
-        include = "--include=systemd,python3-venv"
+        include = "--include=systemd,python3-venv,nats-server,openssl"
         run("mmdebstrap", "--quiet", "--variant=minbase", include, debian(), root)
         self.log = open(self.root.parent / "boot.log", "w+b")
         command = ["unshare", *MACHINE_NAMESPACES, "sh", "-ec", BOOT, root]

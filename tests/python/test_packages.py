@@ -162,6 +162,7 @@ class Installed(unittest.TestCase):
     def on(self, machine, folder):
         wheel = self.copy_packages(machine, folder)
         print("restrictions that this machine cannot grant:", machine.relax(*SERVICES))
+        machine.run("systemctl", "stop", "nats-server")
         self.start_broker(machine)
         self.follow_the_readme(machine)
         for name in NAMES:
@@ -176,6 +177,7 @@ class Installed(unittest.TestCase):
         denied = self.readings(machine, lambda one: one["reason"] == "no_permission")
         self.assertNotIn("clock_synchronized", denied)
         machine.run("systemctl", "reload", "plimsoll-aggregator")
+        self.operators_find_the_token(machine)
         self.a_hanging_node_is_restarted(machine)
         # A stop without a broker is no failure: what waits is in the spool, and is sent later.
         machine.run("systemctl", "stop", "broker")
@@ -186,6 +188,7 @@ class Installed(unittest.TestCase):
         machine.run("systemctl", "start", "plimsoll-node")
         until("the samples of the spool are merged", lambda: self.merged(machine) == 1 + 2 * SENT)
         self.the_unit_sees_the_machine_as_root_does(machine)
+        self.follow_the_recipe_for_tls(machine)
         machine.run("dpkg", "--purge", *NAMES)
         for path in ("usr/bin/plimsoll-node", "etc/plimsoll", "var/lib/plimsoll-node"):
             self.assertFalse((machine.root / path).exists(), path)
@@ -203,6 +206,51 @@ class Installed(unittest.TestCase):
             print(f"{time.monotonic() - began:.1f} s: {line.split('#')[0].rstrip()}")
         self.assertRegex(shown, r"epoch_hook +fleet +p99 +18\.00")
         self.assertIn("nodes 1 up, 0 silent", shown)
+
+    def operators_find_the_token(self, machine):
+        """That the package made: root and members of the group change silences without naming it."""
+        token = machine.run("stat", "--format=%U:%G %a", "/etc/plimsoll/aggregator.token")
+        self.assertEqual(token, "root:plimsoll-aggregator 640\n")
+        silence = ["plimsoll", "silence", "--rule", "epoch_hook", "--for", "1h", "--by", "ann"]
+        self.assertIn("silence 1 at ", machine.run(*silence))
+        machine.run("useradd", "--groups", "plimsoll-aggregator", "operator")
+        as_user = ["setpriv", "--reuid={0}", "--regid={0}", "--init-groups"]
+        machine.run(*(word.format("operator") for word in as_user), "plimsoll", "silence", "--end", "1")
+        refused = machine.fails(*(word.format("trainer") for word in as_user), *silence)
+        self.assertIn("of packages /etc/plimsoll/aggregator.token", refused)
+
+    def follow_the_recipe_for_tls(self, machine):
+        """Runs the lines of deploy/nats/README.md on making certificates and keys and placing them, with
+        the broker's unit of Debian, and edits the settings as it shows."""
+        machine.run("systemctl", "stop", "broker", *SERVICES)
+        section = (ROOT / "deploy/nats/README.md").read_text().split("\n## Set up\n")[1]
+        section = section.split("\n## ")[0]
+        make, on_broker, place, start = (
+            part.split("```")[0] for part in section.split("```sh\n")[1:]
+        )
+        folder = machine.root / "tls/deploy/nats"
+        folder.mkdir(parents=True)
+        shutil.copy(ROOT / "deploy/nats/plimsoll.conf", folder)
+        with open(machine.root / "etc/hosts", "a") as hosts:
+            hosts.write("127.0.0.1 broker.example\n")
+        for lines in (make, on_broker, place):
+            machine.run("sh", "-ec", f"cd /tls\n{lines}")
+        name, bus = section.split("```toml\n")[1].split("```")[0].split("[bus]\n")
+        for program, head in (("node", name), ("aggregator", "")):
+            settings = machine.root / f"etc/plimsoll/{program}.toml"
+            text = settings.read_text().replace('url = "nats://127.0.0.1:4222"\n', bus)
+            settings.write_text(head + text.replace("node.nk", f"{program}.nk"))
+        # The seed as it is without the recipe: root's check passes, and the unit's user may not read it.
+        machine.run("chown", "root", "/etc/plimsoll/node.nk")
+        check = start.splitlines()[0].split(" --as-user")[0].split()
+        self.assertIn("checked as root", machine.run(*check))
+        failed = machine.fails("sh", "-ec", start.splitlines()[0])
+        self.assertRegex(failed, "bus.nkey_seed_file: .*Permission denied")
+        machine.run("sh", "-ec", f"cd /tls\n{place}\n{start}")
+        merged = self.merged(machine)
+        machine.run("/opt/plimsoll/bin/python", "-m", "plimsoll", "send", "epoch_hook", "12.5")
+        until("a sample is merged over TLS", lambda: self.merged(machine) == merged + 1)
+        self.assertIn("n1 ", machine.run("plimsoll", "nodes", "--presence", "up"))
 
     def copy_packages(self, machine, folder):
         shutil.copy(shutil.which("nats-server", path=PATH), machine.root / "usr/local/bin")

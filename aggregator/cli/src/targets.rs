@@ -2,7 +2,8 @@
 
 use plimsoll_runtime::stdout::{print, print_line};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Error, Result};
 use clap::Args;
@@ -10,11 +11,16 @@ use plimsoll_bus::read_secret;
 use plimsoll_mesh::api::Api;
 use plimsoll_runtime::trust::trust;
 
+/// Where the packages put the token of the aggregator on this machine: root and the members of the
+/// aggregator's group may read it.
+const TOKEN_OF_THIS_MACHINE: &str = "/etc/plimsoll/aggregator.token";
+
 /// How aggregators are reached.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Access {
     /// File with a token of the aggregator: that of http.token_file for changes, that of
-    /// http.reader_token_file or http.token_file for all else [default: $PLIMSOLL_TOKEN]
+    /// http.reader_token_file or http.token_file for all else [default: $PLIMSOLL_TOKEN; for an
+    /// aggregator on this machine /etc/plimsoll/aggregator.token, if it may be read]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// File with the authorities (PEM) that an https address must have its certificate from
@@ -47,7 +53,9 @@ impl Access {
     /// # Errors
     /// Names the file that cannot be used.
     pub(crate) fn api(&self, url: &str) -> Result<Api> {
-        let api = Api::of_url(url)?.with_token(self.token()?);
+        let api = Api::of_url(url)?;
+        let token = self.token(api.is_on_this_machine())?;
+        let api = api.with_token(token);
         if !api.has_tls() {
             return Ok(api);
         }
@@ -57,13 +65,27 @@ impl Access {
         Ok(api.with_trust(trust.map_err(Error::msg)?))
     }
 
-    fn token(&self) -> Result<Option<String>> {
-        let Some(path) = &self.token_file else {
-            let token = std::env::var("PLIMSOLL_TOKEN").ok();
-            return Ok(token.map(|token| token.trim().to_owned()));
-        };
-        let read = read_secret(path);
-        read.map(Some).with_context(|| format!("--token-file {}", path.display()))
+    fn token(&self, is_of_this_machine: bool) -> Result<Option<String>> {
+        if let Some(path) = &self.token_file {
+            let read = read_secret(path);
+            return read.map(Some).with_context(|| format!("--token-file {}", path.display()));
+        }
+        match std::env::var("PLIMSOLL_TOKEN") {
+            Ok(token) => Ok(Some(token.trim().to_owned())),
+            Err(_) if is_of_this_machine => token_at(Path::new(TOKEN_OF_THIS_MACHINE)),
+            Err(_) => Ok(None),
+        }
+    }
+}
+
+/// The token in a file that need not be there, nor be for this user: reading pages needs none.
+fn token_at(path: &Path) -> Result<Option<String>> {
+    match read_secret(path) {
+        Ok(token) => Ok(Some(token)),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            Ok(None)
+        }
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
     }
 }
 
@@ -122,7 +144,37 @@ pub(crate) fn with_parameters(path: &str, parameters: &[(&str, &Option<String>)]
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use plimsoll_mesh::certificates::write_secret;
+
     use super::*;
+
+    #[test]
+    fn a_token_of_this_machine_is_used_if_it_is_there_and_refused_if_everyone_may_read_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("token");
+        assert_eq!(token_at(&path).unwrap(), None);
+        write_secret(&path, "0123456789abcdef\n").unwrap();
+        assert_eq!(token_at(&path).unwrap().as_deref(), Some("0123456789abcdef"));
+        std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
+        let error = format!("{:#}", token_at(&path).unwrap_err());
+        assert!(error.contains("everyone can access it"), "{error}");
+    }
+
+    #[test]
+    fn only_an_aggregator_on_loopback_is_one_of_this_machine() {
+        for (url, is_it) in [
+            ("http://127.0.0.1:9900", true),
+            ("https://localhost:9900/prefix", true),
+            ("http://[::1]:9900", true),
+            ("http://127.0.0.1.example:9900", false),
+            ("http://10.0.0.7:9900", false),
+        ] {
+            assert_eq!(Api::of_url(url).unwrap().is_on_this_machine(), is_it, "{url}");
+        }
+    }
 
     #[test]
     fn an_invalid_name_reaches_the_aggregator_unchanged() {

@@ -6,7 +6,7 @@
 //! keeps what was wrong with the broker, [`confirm_key`] the key of confirmations; [`http`] is the
 //! HTTP server with limits and protection, [`token`] a secret of its clients, [`trust`] the
 //! authorities that a client accepts; [`optional`] reads settings that may be empty,
-//! [`directory`] checks and makes directories that they name;
+//! [`directory`] checks and makes directories that they name, [`user`] checks as another user;
 //! [`page`] writes metrics about the process, [`process`] reads
 //! what it uses, [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on
 //! samples, nodes or budgets.
@@ -31,6 +31,7 @@ pub mod stdout;
 pub mod supervision;
 pub mod token;
 pub mod trust;
+pub mod user;
 
 /// Runs a process's driver to its end on a runtime of one thread.
 ///

@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use thiserror::Error;
 
 use crate::stdout::print_line;
+use crate::user;
 
 /// Flags that every process takes.
 #[derive(Args, Clone, Debug, Default)]
@@ -32,6 +33,9 @@ pub struct SettingsArgs {
     /// Check the settings as at a start, print where each key was set, and exit
     #[arg(long)]
     pub check_config: bool,
+    /// With --check-config as root: check as this user and group, such as those of the unit
+    #[arg(long, value_name = "USER[:GROUP]", requires = "check_config")]
+    pub as_user: Option<String>,
     /// Print a settings file with every key, its default and its meaning, and exit
     #[arg(long)]
     pub print_config: bool,
@@ -48,6 +52,9 @@ pub enum LoadError {
         /// The error of the system.
         source: std::io::Error,
     },
+    /// The check cannot be made as this user.
+    #[error("{0}")]
+    User(String),
     /// A layer, or the merged configuration, is invalid.
     #[error(transparent)]
     Settings(#[from] SettingsError),
@@ -58,12 +65,16 @@ impl SettingsArgs {
     /// `flags` (named flags of the program), then `--set`.
     ///
     /// # Errors
-    /// When the file cannot be read or any layer is invalid; the text names layer and key.
+    /// When the file cannot be read or any layer is invalid; the text names layer and key. When
+    /// the user of `--as-user` cannot be taken.
     pub fn load<T: DeserializeOwned>(
         &self,
         prefix: &str,
         flags: &[(&str, Option<String>)],
     ) -> Result<Resolved<T>, LoadError> {
+        if let Some(user) = &self.as_user {
+            user::change_to(user).map_err(LoadError::User)?;
+        }
         let mut layers = Vec::new();
         if let Some(path) = &self.config {
             layers.push(file_layer(path)?);
@@ -98,6 +109,9 @@ pub fn print_origins<T>(resolved: &Resolved<T>) {
         print_line(format_args!("  {key}: set by {origin}"));
     }
     print_line("  everything else: default");
+    if user::is_root() {
+        print_line("checked as root, who may read every file: --as-user USER[:GROUP] checks as another");
+    }
 }
 
 /// Values of `bus.reconnect_max_ms`: below, an absent broker costs CPU; above, an hour is lost.

@@ -73,6 +73,8 @@ pub(super) struct SecretFacts {
     pub(super) path: PathBuf,
     /// Its mode, or why it cannot be read.
     pub(super) mode: Result<u32, String>,
+    /// Whether the group that may read it can be one of jobs, and not of the process alone.
+    pub(super) has_group_of_jobs: bool,
 }
 
 /// Reads everything.
@@ -210,7 +212,12 @@ fn secrets(local: &Local) -> Result<Vec<SecretFacts>, String> {
         let metadata = fs::metadata(path).map_err(|error| error.to_string());
         metadata.map(|file| file.mode() & 0o7777)
     };
-    Ok(paths.into_iter().map(|(key, path)| SecretFacts { key, mode: mode(&path), path }).collect())
+    let facts = |(key, path): (String, PathBuf)| {
+        // Its unit's group is that of the jobs that may send.
+        let has_group_of_jobs = key.ends_with("of the node");
+        SecretFacts { key, mode: mode(&path), path, has_group_of_jobs }
+    };
+    Ok(paths.into_iter().map(facts).collect())
 }
 
 fn of_bus(program: &str, bus: &BusSettings) -> impl Iterator<Item = (String, PathBuf)> {

@@ -142,7 +142,8 @@ pub(super) fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(
     }
     let mut response = refuse(
         StatusCode::UNAUTHORIZED,
-        "the header `Authorization: Bearer <token>` is missing or wrong; send the token of http.token_file",
+        "the header `Authorization: Bearer <token>` is missing or wrong; send the token of http.token_file \
+         (plimsoll --token-file; of packages /etc/plimsoll/aggregator.token)",
     );
     let scheme = header::HeaderValue::from_static("Bearer realm=\"plimsoll\"");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

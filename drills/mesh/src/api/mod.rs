@@ -2,6 +2,7 @@
 
 mod exchange;
 
+use std::net::IpAddr;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -81,6 +82,13 @@ impl Api {
     #[must_use]
     pub fn with_token(self, token: Option<String>) -> Self {
         Self { token, ..self }
+    }
+
+    /// Whether the address is of the loopback interface.
+    #[must_use]
+    pub fn is_on_this_machine(&self) -> bool {
+        let host = &self.target.host;
+        host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }
 
     /// Whether connections are encrypted.

@@ -125,10 +125,13 @@ fn disk(DiskFacts { key, path, room }: &DiskFacts) -> Option<Finding> {
     is_low.then(|| Finding::warning(&place, what, &mend))
 }
 
-fn secret(SecretFacts { key, path, mode }: &SecretFacts) -> Option<Finding> {
+fn secret(facts: &SecretFacts) -> Option<Finding> {
+    let SecretFacts { key, path, mode, has_group_of_jobs } = facts;
     let place = path.display().to_string();
+    // The packages make the aggregator's token for the aggregator's group, whose members operate it.
+    let wrong_bits = if *has_group_of_jobs { 0o077 } else { 0o037 };
     match mode {
-        Ok(mode) if mode & 0o077 != 0 => {
+        Ok(mode) if mode & wrong_bits != 0 => {
             let what = format!("{key} may be read by other users (mode {mode:04o})");
             Some(Finding::warning(&place, what, &format!("chmod 600 {place}")))
         }
@@ -214,13 +217,22 @@ mod tests {
 
     #[test]
     fn a_secret_that_others_may_read_is_named() {
-        let of = |mode| {
-            let key = "http.token_file".to_owned();
-            secret(&SecretFacts { key, path: "/t".into(), mode }).map(|found| found.mend)
+        let of = |has_group_of_jobs, mode| {
+            let (key, path) = ("http.token_file".to_owned(), "/t".into());
+            secret(&SecretFacts { key, path, mode, has_group_of_jobs }).map(|found| found.mend)
         };
-        assert_eq!(of(Ok(0o600)), None);
-        assert_eq!(of(Ok(0o640)).as_deref(), Some("chmod 600 /t"));
-        assert_eq!(of(Err("denied".into())).as_deref(), Some("correct the path, or its owner"));
+        for (has_group_of_jobs, mode, is_wrong) in [
+            (true, 0o600, false),
+            (true, 0o640, true),
+            (false, 0o640, false),
+            (false, 0o660, true),
+            (false, 0o644, true),
+        ] {
+            let mend = is_wrong.then(|| "chmod 600 /t".to_owned());
+            assert_eq!(of(has_group_of_jobs, Ok(mode)), mend, "{mode:o}");
+        }
+        let denied = of(false, Err("denied".into()));
+        assert_eq!(denied.as_deref(), Some("correct the path, or its owner"));
     }
 
     #[test]
