@@ -15,6 +15,7 @@ mod doctor;
 mod drills;
 mod exact;
 mod faults;
+mod first_steps;
 mod fleet;
 mod flood;
 mod full_disk;

@@ -57,6 +57,9 @@ async fn up_for_some_seconds_reports_every_budget_of_fleet_and_nodes() {
         let of_nodes = nodes.map(|node| figures_of(&report["nodes"][node]["operations"]));
         assert_eq!(figures_of(&report["fleet"]), of_nodes.iter().sum::<u64>(), "{name}");
     }
+    for node in nodes {
+        assert_eq!(report["nodes"][node]["elsewhere"], 0, "{report}");
+    }
     await_no_processes(&scratch.path()).await.unwrap();
 }
 
@@ -89,6 +92,16 @@ async fn up_with_a_cluster_stores_each_stream_on_three_servers() {
     assert!(refused.stderr.contains("a cluster has 3 or 5 servers"), "{refused:?}");
 }
 
+/// Runs the line that `up` printed to send a sample.
+async fn send_as_printed(running: &RunningProgram, operation: &str) {
+    let printed = running.stderr().unwrap();
+    let line = printed.lines().find_map(|line| line.strip_prefix("a sample, in bash: "));
+    let line = line.unwrap_or_else(|| panic!("{printed}")).replace("my_operation", operation);
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &line]);
+    assert_eq!(run(bash, WAIT).await.unwrap().code, Some(0), "{line}");
+}
+
 #[tokio::test]
 async fn ctrl_c_drains_and_accounts_for_everything() {
     let scratch = ScratchDir::new().unwrap();
@@ -97,12 +110,21 @@ async fn ctrl_c_drains_and_accounts_for_everything() {
     let enough = |summary: &_| fleet_samples(summary, "epoch_hook") >= 60;
     let api = Api::at(&http).unwrap();
     await_summary(&api, "60 hooks are merged", enough).await.unwrap();
+    send_as_printed(&running, "my_operation").await;
+    send_as_printed(&running, "epoch_hook").await;
+    let sent = |summary: &_| fleet_samples(summary, "my_operation") == 1;
+    await_summary(&api, "the sample of the printed line", sent).await.unwrap();
     assert!(processes_naming(&scratch.path()).len() >= 8, "broker, aggregator, nodes, jobs");
     running.signal(Signal::SIGINT);
     let outcome = running.end(WAIT).await.unwrap();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert_eq!(report(&outcome)["accounted"], true, "{outcome:?}");
+    let report = report(&outcome);
+    assert_eq!(report["accounted"], true, "{outcome:?}");
+    let elsewhere = ["node-1", "node-2", "node-3"].map(|node| &report["nodes"][node]["elsewhere"]);
+    assert_eq!(elsewhere, [1, 0, 0], "the second printed line: {outcome:?}");
     assert!(outcome.stderr.contains("every sample is accounted for"), "{outcome:?}");
+    let token = scratch.path().join("token").display().to_string();
+    assert!(outcome.stderr.contains(&format!("--token-file {token}")), "{outcome:?}");
     await_no_processes(&scratch.path()).await.unwrap();
 }
 

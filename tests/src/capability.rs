@@ -57,6 +57,19 @@ pub fn semaphore_refusal() -> Option<String> {
     Some(format!("processes cannot share semaphores in /dev/shm: {}", error.kind()))
 }
 
+/// Why processes get no network of their own, `None` if they do: makes one with its loopback.
+#[must_use]
+pub fn network_refusal() -> Option<String> {
+    let mut made = Command::new("unshare");
+    made.args(["--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"]);
+    let refusal = match made.args(["ip", "link", "set", "lo", "up"]).output() {
+        Ok(made) if made.status.success() => return None,
+        Ok(made) => String::from_utf8_lossy(&made.stderr).into_owned(),
+        Err(error) => error.to_string(),
+    };
+    Some(format!("no network of its own: {}", refusal.lines().next().unwrap_or_default()))
+}
+
 /// Whether sysfs is mounted at `/sys`: looks for its folder of network interfaces.
 #[must_use]
 pub fn has_sysfs() -> bool {

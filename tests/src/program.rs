@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, Write};
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -80,6 +81,17 @@ impl RunningProgram {
         if let Ok(id) = i32::try_from(self.process.id()) {
             let _ended_before = kill(Pid::from_raw(id), signal);
         }
+    }
+
+    /// Its standard error so far.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn stderr(&self) -> Result<String> {
+        // The position in the file is the program's too.
+        let mut bytes = vec![0; usize::try_from(self.stderr.metadata()?.len())?];
+        self.stderr.read_exact_at(&mut bytes, 0)?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     /// Waits until the program exits.

@@ -2,15 +2,18 @@
 //! the ledger.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::io::IsTerminal;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use nkeys::KeyPair;
 use plimsoll_bus::advisories;
 use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_mesh::broker;
+use plimsoll_mesh::certificates::write_secret;
 use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
@@ -27,11 +30,17 @@ const POLL_EVERY: Duration = Duration::from_millis(500);
 const DRAW_EVERY: Duration = Duration::from_secs(1);
 const PRINT_EVERY: Duration = Duration::from_secs(5);
 
+/// Before the line that sends a sample.
+const SAMPLE: &str = "a sample, in bash: ";
+
 /// Run a broker, an aggregator and nodes with jobs on this machine
 #[derive(Args, Clone, Debug)]
 #[command(
     after_help = "In a terminal it shows the screen of `plimsoll top`: q or Ctrl-C drains and \
-ends, ? lists the keys."
+ends, ? lists the keys.
+
+It prints where each process listens, a line that sends one sample to the first node, and the token \
+that acknowledging needs. Everything listens on loopback alone."
 )]
 pub struct UpArgs {
     /// End after this many seconds [default: run until Ctrl-C]
@@ -90,12 +99,18 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     let mut signals = Signals::listen()?;
     let temporary = tempfile::Builder::new().prefix("plimsoll-up-").tempdir()?;
     let dir = args.dir.as_deref().unwrap_or(temporary.path());
+    let dir = std::path::absolute(dir)?;
+    std::fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let token = dir.join("token");
+    write_secret(&token, &KeyPair::new_user().seed()?)?;
     let options = StackOptions {
         nodes: args.nodes.into(),
         servers: args.cluster.into(),
         http: Some(args.http.clone()),
+        aggregator_settings: format!("[http]\ntoken_file = {:?}\n", token.display().to_string()),
+        udp: true,
         workload: Some(Workload::at(bin_dir()?.join("plimsoll-workload"))),
-        ..StackOptions::new(dir)
+        ..StackOptions::new(&dir)
     };
     print_advisories();
     let broker = match args.cluster {
@@ -107,8 +122,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
         started = Stack::start(options) => started?,
         _ = signals.next() => bail!("interrupted while the mesh was starting"),
     };
-    let url = stack.api().url();
-    eprintln!("running; open {url} in a browser (/metrics for Prometheus, /api/v1 for scripts)");
+    eprint!("{}", listeners(&stack, &token)?);
     let watch = Stopwatch::start();
     watch_mesh(args, &mut stack, &mut signals, &watch).await?;
     // The draining future owns the mesh: dropped, it kills every process.
@@ -118,6 +132,38 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
             bail!("interrupted while draining: the ledger was not settled")
         }
     }
+}
+
+/// Where each process listens, what is off, and the lines with which to try it.
+fn listeners(stack: &Stack, token: &Path) -> Result<String> {
+    let (url, token) = (stack.api().url(), token.display());
+    let program = std::env::current_exe().context("the path of this program is unknown")?;
+    let mut text = format!(
+        "running, on loopback alone:\n  \
+         page    {url} (/metrics for Prometheus, /api/v1 for scripts)\n  \
+         broker  {}\n",
+        stack.broker_url()
+    );
+    // Writing to a string cannot fail.
+    for station in stack.stations() {
+        let (name, udp, socket) = (&station.name, station.udp()?, station.socket.display());
+        let _written = writeln!(text, "  {name}  UDP {udp}, socket {socket}");
+    }
+    let _written = write!(
+        text,
+        "  off     UDP 127.0.0.1:8125, OTLP, stream sockets of Rust clients\n\
+         {SAMPLE}{}\n\
+         acknowledge an alert: {} acknowledge --rule NAME --url {url} --token-file {token}\n",
+        sample(stack)?,
+        program.display()
+    );
+    Ok(text)
+}
+
+/// A line of bash that sends one sample to the first node.
+fn sample(stack: &Stack) -> Result<String> {
+    let first = stack.stations().first().context("a mesh without nodes")?.udp()?;
+    Ok(format!("echo 'my_operation:12.5|ms' > /dev/udp/{}/{}", first.ip(), first.port()))
 }
 
 /// Shows the mesh until the time is over, a signal arrives or the operator quits.
@@ -130,7 +176,8 @@ async fn watch_mesh(
     let end = args.seconds.map(|seconds| Deadline::within(Duration::from_secs(seconds)));
     if !args.json && !args.no_top && top::is_terminal() {
         let api = stack.api().clone();
-        return top::watch(&[api], signals, || {
+        let hint = format!("{SAMPLE}{}", sample(stack)?);
+        return top::watch(&[api], Some(hint), signals, || {
             stack.check_all_alive()?;
             let is_over = end.is_some_and(|end| end.has_passed());
             Ok(if is_over { Watched::Over } else { Watched::Running })

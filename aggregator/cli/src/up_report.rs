@@ -24,8 +24,8 @@ pub struct Report {
     pub late: Vec<Notification>,
     /// The sum of all nodes' ledgers.
     pub ledger: Ledger,
-    /// True if every recorded sample is merged or lost for a stated reason, and the raw files of
-    /// the jobs agree.
+    /// True if every recorded sample is merged or lost for a stated reason, and none of the raw files
+    /// of the jobs is missing.
     pub accounted: bool,
 }
 
@@ -36,8 +36,10 @@ pub struct NodeReport {
     pub operations: BTreeMap<String, Quantiles>,
     /// Its ledger.
     pub ledger: Ledger,
-    /// Samples in its job's raw file by operation; the merged counts must equal them.
+    /// Samples in its job's raw file by operation; the merged counts must hold them.
     pub raw: BTreeMap<String, u64>,
+    /// Merged samples of these operations that its job did not send: other programs did.
+    pub elsewhere: u64,
 }
 
 impl Report {
@@ -64,6 +66,9 @@ impl Report {
             ledger.add(&row.ledger);
             nodes.entry(row.node.clone()).or_default().ledger = row.ledger.clone();
         }
+        for node in nodes.values_mut() {
+            node.elsewhere = node.beyond_raw();
+        }
         let accounted = ledger.is_settled() && nodes.values().all(NodeReport::agrees_with_raw);
         let late = summary.changes.iter().filter(|notification| notification.late_seconds >= 1.0);
         let (late, budgets) = (late.cloned().collect(), summary.budgets.clone());
@@ -86,6 +91,9 @@ impl Report {
                  recorded the rest itself{}",
                 crashes(&node.ledger)
             );
+            if node.elsewhere > 0 {
+                let _written = writeln!(text, "{name}: {} came from others", node.elsewhere);
+            }
         }
         for Notification { key, state, late_seconds, .. } in &self.late {
             let state = state.as_str();
@@ -101,9 +109,17 @@ impl Report {
 }
 
 impl NodeReport {
+    fn merged(&self, operation: &str) -> u64 {
+        self.operations.get(operation).map_or(0, |q| q.count)
+    }
+
+    /// The nodes listen on UDP too, so that anyone on this machine may add to an operation.
     fn agrees_with_raw(&self) -> bool {
-        let merged = |operation: &str| self.operations.get(operation).map_or(0, |q| q.count);
-        self.raw.iter().all(|(operation, n)| merged(operation) == *n)
+        self.raw.iter().all(|(operation, n)| self.merged(operation) >= *n)
+    }
+
+    fn beyond_raw(&self) -> u64 {
+        self.raw.iter().map(|(operation, n)| self.merged(operation).saturating_sub(*n)).sum()
     }
 }
 
@@ -176,9 +192,13 @@ mod tests {
 
     #[test]
     fn a_run_is_accounted_only_if_ledger_and_raw_files_both_agree() {
-        for (merged, sent, accounted) in [(10, 10, true), (10, 11, false), (9, 9, false)] {
+        for (merged, sent, accounted, elsewhere) in
+            [(10, 10, true, 0), (10, 11, false, 0), (9, 9, false, 0), (10, 8, true, 2)]
+        {
             let report = Report::new(1.0, &summary(merged), raw(sent));
             assert_eq!(report.accounted, accounted, "{merged} merged, {sent} sent");
+            assert_eq!(report.nodes["a"].elsewhere, elsewhere, "{merged} merged, {sent} sent");
+            assert_eq!(report.words().contains("came from others"), elsewhere > 0);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::pane::{Pane, Panes};
 use super::state::{Link, Mode, State};
 use super::text::{age, count, fit, milliseconds, percent};
 
-/// Lines above the lists: title, nodes with alerts, samples. One more is below them.
+/// Lines above the lists: title, nodes with alerts, samples. The status line is below them.
 const ABOVE: u16 = 3;
 /// Columns below which the title has the mesh alone.
 const NARROW: u16 = 60;
@@ -63,12 +63,16 @@ pub(super) fn draw(frame: &mut Frame, state: &State, theme: Theme) {
     line(frame, 0, title(state, area.width).style(Modifier::BOLD));
     line(frame, 1, nodes_and_alerts(state.page(), theme));
     line(frame, 2, samples(state.page(), theme));
-    let lists = area.height.saturating_sub(ABOVE + 1);
+    let below = if state.hint().is_some() { 2 } else { 1 };
+    let lists = area.height.saturating_sub(ABOVE + below);
     let mut top = ABOVE;
     for (pane, height) in heights(state.panes(), lists) {
         let part = Rect::new(0, top, area.width, height).intersection(area);
         list(frame, part, state, pane, theme);
         top += height;
+    }
+    if let Some(hint) = state.hint() {
+        line(frame, area.height.saturating_sub(2), Line::from(fit(hint, area.width)));
     }
     line(frame, area.height.saturating_sub(1), status(state, theme));
     if state.mode() == Mode::Help {

@@ -75,7 +75,7 @@ pub async fn top(args: &TopArgs) -> Result<Exit> {
         print(screen::plain(&state, screen::size())?);
     } else {
         let mut signals = Signals::listen()?;
-        watch(&apis, &mut signals, || Ok(Watched::Running)).await?;
+        watch(&apis, None, &mut signals, || Ok(Watched::Running)).await?;
     }
     Ok(Exit::Success)
 }

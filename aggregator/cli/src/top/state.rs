@@ -83,6 +83,8 @@ pub(super) struct State {
     mode: Mode,
     panes: Panes,
     is_paused: bool,
+    /// What the operator may try, above the status line.
+    hint: Option<String>,
     /// When the next request is due; `None` while one is under way.
     next: Option<Duration>,
     now: Duration,
@@ -99,9 +101,20 @@ impl State {
             mode: Mode::Browse,
             panes: Panes::default(),
             is_paused: false,
+            hint: None,
             next: Some(Duration::ZERO),
             now: Duration::ZERO,
         }
+    }
+
+    /// Shows a line above the status line from now on.
+    pub(super) fn set_hint(&mut self, hint: Option<String>) {
+        self.hint = hint;
+    }
+
+    /// The line above the status line.
+    pub(super) fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
     }
 
     /// Changes by what happened at `now`, which is counted from the start.

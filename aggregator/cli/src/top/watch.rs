@@ -24,17 +24,20 @@ pub(crate) enum Watched {
 type Request = Pin<Box<dyn Future<Output = Event>>>;
 
 /// Shows the aggregators in the terminal until the operator quits, a signal arrives, or `check`
-/// returns that it is over. The terminal is restored in each case.
+/// returns that it is over. A hint is shown above the status line. The terminal is restored in each
+/// case.
 ///
 /// # Errors
 /// When the terminal fails, or `check` does.
 pub(crate) async fn watch(
     apis: &[Api],
+    hint: Option<String>,
     signals: &mut Signals,
     mut check: impl FnMut() -> Result<Watched>,
 ) -> Result<()> {
     let watch = Stopwatch::start();
     let mut state = State::new(apis.iter().map(|api| api.url().to_owned()).collect());
+    state.set_hint(hint);
     let mut screen = Screen::enter()?;
     let mut request: Option<Request> = None;
     screen.show(&state)?;

@@ -144,6 +144,12 @@ impl Stack {
         self.brokers.cluster()
     }
 
+    /// Where the broker is.
+    #[must_use]
+    pub fn broker_url(&self) -> String {
+        self.brokers.url()
+    }
+
     /// The link between nodes and broker, if it is not a direct one.
     #[must_use]
     pub fn proxy(&self) -> Option<&Proxy> {

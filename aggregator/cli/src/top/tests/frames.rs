@@ -95,6 +95,18 @@ fn a_mesh_without_nodes_is_shown_and_no_answer_at_all_too() {
 }
 
 #[test]
+fn a_hint_is_above_the_status_line_and_takes_one_line_of_the_lists() {
+    let mut state = shown(&small());
+    state.set_hint(Some("a sample, in bash: echo 'o:1|ms' > /dev/udp/127.0.0.1/8125".to_owned()));
+    let frame = text(&state);
+    let lines: Vec<&str> = frame.lines().collect();
+    assert_eq!(lines.len(), 24, "{frame}");
+    assert!(lines[22].starts_with("a sample, in bash: echo 'o:1|ms' > /dev/udp"), "{frame}");
+    assert!(lines[23].starts_with("? help"), "{frame}");
+    assert!(frame.contains("node_silent"), "the last list is whole: {frame}");
+}
+
+#[test]
 fn what_an_operator_must_know_first_takes_the_status_line() {
     let (mut summary, alerts) = small();
     summary["unmatched"] = json!(["checkpoint"]);
