@@ -56,7 +56,8 @@ async fn the_first_steps_end_with_an_acknowledged_alert() {
     assert!(at("epoch_hook of fleet, all time: ") < fired, "samples, then the alert");
     assert!(fired < acknowledged && acknowledged < at("[acknowledged by root]"), "{printed}");
     // Of the history, which has the beginning of the alert with its time.
-    let firing = |line: &str| line.starts_with("20") && line.contains(" firing   critical epoch_hook");
+    let firing =
+        |line: &str| line.starts_with("20") && line.contains(" firing   critical epoch_hook");
     assert!(printed.lines().any(firing), "{printed}");
 }
 

@@ -214,9 +214,9 @@ class Installed(unittest.TestCase):
         self.assertEqual(token, "root:plimsoll-aggregator 640\n")
         silence = ["plimsoll", "silence", "--rule", "epoch_hook", "--for", "1h", "--by", "ann"]
         self.assertIn("silence 1 at ", machine.run(*silence))
-        machine.run("useradd", "--groups", "plimsoll-aggregator", "operator")
+        machine.run("useradd", "--groups", "plimsoll-aggregator", "ann")
         as_user = ["setpriv", "--reuid={0}", "--regid={0}", "--init-groups"]
-        machine.run(*(word.format("operator") for word in as_user), "plimsoll", "silence", "--end", "1")
+        machine.run(*(word.format("ann") for word in as_user), "plimsoll", "silence", "--end", "1")
         refused = machine.fails(*(word.format("trainer") for word in as_user), *silence)
         self.assertIn("of packages /etc/plimsoll/aggregator.token", refused)
 

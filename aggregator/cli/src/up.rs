@@ -40,7 +40,7 @@ const SAMPLE: &str = "a sample, in bash: ";
 ends, ? lists the keys.
 
 It prints where each process listens, a line that sends one sample to the first node, and the token \
-that acknowledging needs. Everything listens on loopback alone."
+that acknowledging needs. All but --http listens on loopback alone."
 )]
 pub struct UpArgs {
     /// End after this many seconds [default: run until Ctrl-C]
@@ -112,6 +112,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
         workload: Some(Workload::at(bin_dir()?.join("plimsoll-workload"))),
         ..StackOptions::new(&dir)
     };
+
     print_advisories();
     let broker = match args.cluster {
         1 => "a broker".to_owned(),
@@ -122,6 +123,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
         started = Stack::start(options) => started?,
         _ = signals.next() => bail!("interrupted while the mesh was starting"),
     };
+
     eprint!("{}", listeners(&stack, &token)?);
     let watch = Stopwatch::start();
     watch_mesh(args, &mut stack, &mut signals, &watch).await?;
@@ -139,7 +141,7 @@ fn listeners(stack: &Stack, token: &Path) -> Result<String> {
     let (url, token) = (stack.api().url(), token.display());
     let program = std::env::current_exe().context("the path of this program is unknown")?;
     let mut text = format!(
-        "running, on loopback alone:\n  \
+        "running:\n  \
          page    {url} (/metrics for Prometheus, /api/v1 for scripts)\n  \
          broker  {}\n",
         stack.broker_url()

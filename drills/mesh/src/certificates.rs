@@ -1,7 +1,8 @@
-//! Secrets of tests: files that only their owner reads, and certificates that `openssl` makes.
+//! Secrets of a local mesh: files that only their owner reads, and certificates that `openssl` makes.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -12,8 +13,11 @@ use anyhow::{Context, Result, ensure};
 /// # Errors
 /// When it cannot be written.
 pub fn write_secret(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text)?;
-    Ok(fs::set_permissions(path, Permissions::from_mode(0o600))?)
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // One that was there keeps its mode otherwise.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file.write_all(text.as_bytes())?)
 }
 
 /// An authority and the certificate of a server on 127.0.0.1, in one directory.

@@ -110,7 +110,9 @@ pub fn print_origins<T>(resolved: &Resolved<T>) {
     }
     print_line("  everything else: default");
     if user::is_root() {
-        print_line("checked as root, who may read every file: --as-user USER[:GROUP] checks as another");
+        print_line(
+            "checked as root, who may read every file: --as-user USER[:GROUP] checks as another",
+        );
     }
 }
 

@@ -28,10 +28,10 @@ pub fn change_to(text: &str) -> Result<(), String> {
 
     let c_name = CString::new(name).map_err(|_| absent("user", name))?;
     // Groups first: a process that is no longer root's may not change them.
-    let changed = initgroups(&c_name, gid)
-        .and_then(|()| setgid(gid))
-        .and_then(|()| setuid(user.uid));
-    changed.map_err(|error| format!("--as-user {text}: only root may check as another user: {error}"))
+    let changed =
+        initgroups(&c_name, gid).and_then(|()| setgid(gid)).and_then(|()| setuid(user.uid));
+    changed
+        .map_err(|error| format!("--as-user {text}: only root may check as another user: {error}"))
 }
 
 /// Whether this process may read every file.
