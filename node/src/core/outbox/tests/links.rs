@@ -98,13 +98,13 @@ impl World {
     fn lives(&mut self, until: Mono, is_done: impl Fn(&Self) -> bool) {
         while self.now < until && !is_done(self) {
             self.now = self.next_event().min(until);
-            if self.now.0 % 1_000_000_000 == 0 {
+            if self.is_at(SECOND) {
                 self.records(Priority::Normal);
             }
-            if self.outbox.is_connected() && self.now.0 % nanos(PROBE_EVERY) == 0 {
+            if self.outbox.is_connected() && self.is_at(PROBE_EVERY) {
                 self.link.carry(self.now, PROBE_BYTES, Packet::Probe(self.now));
             }
-            if self.now.0 % 5_000_000_000 == 0 && self.newest > 0 {
+            if self.is_at(5 * SECOND) && self.newest > 0 {
                 self.outbox.on_confirmation(self.now, &confirm(1, self.newest)).unwrap();
             }
             self.outbox.on_deadline(self.now);
@@ -118,6 +118,10 @@ impl World {
             }
             self.sends();
         }
+    }
+
+    fn is_at(&self, every: Duration) -> bool {
+        self.now.0.is_multiple_of(nanos(every))
     }
 
     /// The next whole second, arrival or deadline.
