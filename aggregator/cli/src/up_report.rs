@@ -24,8 +24,8 @@ pub struct Report {
     pub late: Vec<Notification>,
     /// The sum of all nodes' ledgers.
     pub ledger: Ledger,
-    /// True if every recorded sample is merged or lost for a stated reason, and none of the raw files
-    /// of the jobs is missing.
+    /// True if every recorded sample is merged or lost for a stated reason, and none of the raw
+    /// files of the jobs is missing.
     pub accounted: bool,
 }
 

@@ -1,4 +1,5 @@
-//! Secrets of a local mesh: files that only their owner reads, and certificates that `openssl` makes.
+//! Secrets of a local mesh: files that only their owner reads, and certificates that `openssl`
+//! makes.
 
 use std::fs::{OpenOptions, Permissions};
 use std::io::Write;

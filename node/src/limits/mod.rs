@@ -223,8 +223,8 @@ pub const WINDOW_BYTES_START: usize = 16 * 1024;
 pub const WINDOW_BYTES_MIN: usize = 2 * 1024;
 /// The most: a full message for each that may be in flight.
 pub const WINDOW_BYTES_MAX: usize = IN_FLIGHT_MAX * 512 * 1024;
-/// Time for which the window holds bytes beyond the link's own delay: what is on its way delays what
-/// is urgent by as much.
+/// Time for which the window holds bytes beyond the link's own delay: what is on its way delays
+/// what is urgent by as much.
 pub const LINK_QUEUE: Duration = Duration::from_millis(300);
 /// An acknowledgement that took this time and twice the link's own delay shrinks the window.
 pub const LINK_LATE: Duration = Duration::from_secs(1);

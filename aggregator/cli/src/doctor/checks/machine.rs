@@ -128,7 +128,7 @@ fn disk(DiskFacts { key, path, room }: &DiskFacts) -> Option<Finding> {
 fn secret(facts: &SecretFacts) -> Option<Finding> {
     let SecretFacts { key, path, mode, has_group_of_jobs } = facts;
     let place = path.display().to_string();
-    // The packages make the aggregator's token for the aggregator's group, whose members operate it.
+    // The packages make the aggregator's token for its group, whose members operate it.
     let wrong_bits = if *has_group_of_jobs { 0o077 } else { 0o037 };
     match mode {
         Ok(mode) if mode & wrong_bits != 0 => {

@@ -3,8 +3,8 @@
 //! What is on its way cannot be overtaken: on a slow link megabytes of backlog would lie in the
 //! buffers between, and a message of the emergency lane would arrive minutes after them. So the
 //! window is what the link delivers within its own delay and a margin, as in BBR: the highest
-//! delivery rate of the last rounds, times the round trip through an empty link. It opens twofold in
-//! each round trip until the rate stops rising.
+//! delivery rate of the last rounds, times the round trip through an empty link. It opens twofold
+//! in each round trip until the rate stops rising.
 //!
 //! DESIGN N46.
 
