@@ -78,7 +78,7 @@ fn forged(key: Option<&ConfirmKey>) -> UnacknowledgedMessage {
         from: now,
         until: Wall(now.0 + 3_600_000_000_000),
     };
-    let shared = SharedSilences { silences: vec![(origin, silence)], ended: Vec::new() };
+    let shared = SharedSilences { silences: vec![(origin, silence)], ..SharedSilences::default() };
     let payload = Bytes::from(encode(&shared, &mesh, key));
     UnacknowledgedMessage { subject: silences_subject(&mesh), headers: Vec::new(), payload }
 }

@@ -273,7 +273,7 @@ impl Driver {
         if let Some(shared) = &mut self.shared_silences
             && self.broker.is_connected()
         {
-            shared.send(&self.core, now.mono, self.issuer.key());
+            shared.send(&self.core, now, self.issuer.key());
         }
         self.notifications.send(&mut self.core, &self.broker, now);
         self.on_ready();

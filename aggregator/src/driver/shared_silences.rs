@@ -64,14 +64,15 @@ impl SharedSilences {
     }
 
     /// Reports, if it is time and there is anything to report.
-    pub(super) fn send(&mut self, core: &Core, now: Mono, key: Option<&ConfirmKeyFile>) {
+    pub(super) fn send(&mut self, core: &Core, now: Now, key: Option<&ConfirmKeyFile>) {
         let (revision, report) = core.shared_silences();
-        if revision == self.revision && now < self.next_at {
+        if revision == self.revision && now.mono < self.next_at {
             return;
         }
-        (self.revision, self.next_at) = (revision, now.plus(SILENCES_REPORTED_EVERY));
+        (self.revision, self.next_at) = (revision, now.mono.plus(SILENCES_REPORTED_EVERY));
         let report = report.filter(|of| !of.silences.is_empty() || !of.ended.is_empty());
-        let Some(report) = report else { return };
+        let Some(mut report) = report else { return };
+        report.at = now.wall;
         let payload = Bytes::from(encode(&report, &self.mesh, key.map(ConfirmKeyFile::key)));
         let subject = silences_subject(&self.mesh);
         let message = UnacknowledgedMessage { subject, headers: Vec::new(), payload };

@@ -30,3 +30,9 @@ pub const SILENCE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);
 pub const BY_BYTES_MAX: usize = 64;
 /// Bytes of its comment.
 pub const COMMENT_BYTES_MAX: usize = 512;
+/// Difference of the clocks of two aggregators up to which a shared silence has the same times at
+/// both: a report is under way for less.
+pub const SILENCE_CLOCKS_AGREE_WITHIN: Duration = Duration::from_secs(5);
+/// Difference up to which its times are moved by it. So a report that an attacker sends again makes
+/// a silence longer by this time at most.
+pub const SILENCE_CLOCKS_DIFFER_MAX: Duration = Duration::from_secs(3_600);

@@ -19,6 +19,9 @@ use crate::time::Wall;
 /// What one aggregator knows of silences.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SharedSilences {
+    /// When this was reported, by the clock that all its times are of; 0 in a report of an earlier
+    /// version.
+    pub at: Wall,
     /// Those that hold or are yet to begin.
     pub silences: Vec<(SilenceOrigin, Silence)>,
     /// Those that an operator has ended, and until when they would have held.
@@ -30,6 +33,8 @@ struct Envelope {
     schema: u16,
     silences: Vec<(SilenceOrigin, Silence)>,
     ended: Vec<(SilenceOrigin, Wall)>,
+    #[serde(rename = "at_ns", default)]
+    at: Wall,
     /// The last field, see [`super::signature`]; the bytes that stand here are put in afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
     signature: Option<ByteArray<SIGNATURE_BYTES>>,
@@ -41,9 +46,9 @@ struct Envelope {
 /// Never: names, numbers and texts can always be written.
 #[must_use]
 pub fn encode(shared: &SharedSilences, mesh: &MeshName, key: Option<&ConfirmKey>) -> Vec<u8> {
-    let SharedSilences { silences, ended } = shared.clone();
+    let SharedSilences { at, silences, ended } = shared.clone();
     let signature = key.map(|_| ByteArray::new([0; SIGNATURE_BYTES]));
-    let envelope = Envelope { schema: SCHEMA, silences, ended, signature };
+    let envelope = Envelope { schema: SCHEMA, silences, ended, at, signature };
     // Cannot fail: MessagePack expresses maps, numbers and text.
     let mut bytes = rmp_serde::to_vec_named(&envelope).expect("a report can always be written");
     if let Some(key) = key {
@@ -61,7 +66,7 @@ pub fn decode(bytes: &[u8]) -> Result<SharedSilences, WireError> {
         return Err(WireError::TooLarge { bytes: bytes.len(), max: SHARED_SILENCES_BYTES_MAX });
     }
     let mut rest = bytes;
-    let Envelope { schema, silences, ended, .. } =
+    let Envelope { schema, silences, ended, at, .. } =
         messagepack::read(&mut rest).map_err(|error| WireError::Shape(error.to_string()))?;
     if schema != SCHEMA {
         return Err(WireError::Schema(schema));
@@ -75,7 +80,7 @@ pub fn decode(bytes: &[u8]) -> Result<SharedSilences, WireError> {
     if ended.len() > SHARED_SILENCES_ENDED_MAX {
         return Err(WireError::Bounds { field: "ended" });
     }
-    Ok(SharedSilences { silences, ended })
+    Ok(SharedSilences { at, silences, ended })
 }
 
 #[cfg(test)]
@@ -104,6 +109,7 @@ mod tests {
     #[test]
     fn a_report_is_read_as_it_was_written_and_no_part_of_it_can_change() {
         let shared = SharedSilences {
+            at: Wall(3),
             silences: vec![(origin(1), silence())],
             ended: vec![(origin(2), Wall(9))],
         };
@@ -123,11 +129,25 @@ mod tests {
     }
 
     #[test]
+    fn a_report_of_an_earlier_version_has_no_time_of_its_own() {
+        #[derive(Serialize)]
+        struct Before {
+            schema: u16,
+            silences: Vec<(SilenceOrigin, Silence)>,
+            ended: Vec<(SilenceOrigin, Wall)>,
+        }
+        let silences = vec![(origin(1), silence())];
+        let before = Before { schema: SCHEMA, silences: silences.clone(), ended: Vec::new() };
+        let read = decode(&rmp_serde::to_vec_named(&before).unwrap());
+        assert_eq!(read, Ok(SharedSilences { silences, ..SharedSilences::default() }));
+    }
+
+    #[test]
     fn what_is_no_report_is_refused() {
         let mesh = MeshName::new("m").unwrap();
         let many = SharedSilences {
             silences: vec![(origin(1), silence()); SHARED_SILENCES_MAX + 1],
-            ended: Vec::new(),
+            ..SharedSilences::default()
         };
         let refused = decode(&encode(&many, &mesh, None));
         assert_eq!(refused, Err(WireError::Bounds { field: "silences" }));

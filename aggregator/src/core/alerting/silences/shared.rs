@@ -1,6 +1,7 @@
 //! Silences of all aggregators of a mesh: each reports what it has, and takes over from the reports
 //! of others what it lacks. A silence never changes but for its end, so reports may come late,
-//! twice or in any order, and all aggregators arrive at the same silences.
+//! twice or in any order, and all aggregators arrive at the same silences. Where their clocks
+//! differ a silence lasts for as long at each: its times are moved by the difference.
 //!
 //! DESIGN A170.
 
@@ -13,6 +14,7 @@ use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::silences::SharedSilences;
 
 use super::{SILENCE_MAX, SILENCES_MAX, Silences, check};
+use crate::limits::alerts::{SILENCE_CLOCKS_AGREE_WITHIN, SILENCE_CLOCKS_DIFFER_MAX};
 
 /// The reason of a silence that another aggregator reports and this one cannot keep.
 const REFUSED_INVALID: &str = "invalid";
@@ -32,12 +34,14 @@ impl Silences {
         self.revision
     }
 
-    /// What other aggregators should know; `None` if they are not shared.
+    /// What other aggregators should know, without the time at which it is reported; `None` if they
+    /// are not shared.
     #[must_use]
     pub fn report(&self) -> Option<SharedSilences> {
         let silence = |(id, silence): (&u64, &Silence)| Some((self.origin(*id)?, silence.clone()));
         self.own.as_ref()?;
         Some(SharedSilences {
+            at: Wall(0),
             silences: self.silences.iter().filter_map(silence).collect(),
             ended: self.ended.iter().map(|(origin, until)| (origin.clone(), *until)).collect(),
         })
@@ -46,7 +50,9 @@ impl Silences {
     /// Takes over what another aggregator knows. Returns whether anything has changed.
     pub fn merge(&mut self, now: Wall, shared: SharedSilences) -> bool {
         let before = self.revision;
+        let here = |time: Wall| moved(time, shared.at, now);
         for (origin, until) in shared.ended {
+            let until = here(until);
             if now < until && until.since(now) <= SILENCE_MAX {
                 let id = self.id_of(&origin);
                 let is_new = !self.ended.contains_key(&origin);
@@ -57,6 +63,8 @@ impl Silences {
             }
         }
         for (origin, silence) in shared.silences {
+            let (from, until) = (here(silence.from), here(silence.until));
+            let silence = Silence { from, until, ..silence };
             if !self.ended.contains_key(&origin) && self.id_of(&origin).is_none() {
                 self.take_over(now, origin, silence);
             }
@@ -140,4 +148,17 @@ impl Silences {
         self.origins.retain(|id, _| self.silences.contains_key(id));
         self.ended.retain(|_, until| now < *until);
     }
+}
+
+/// A time by the clock of a report that was made at `there`, by the clock here, which is at `now`.
+/// If both hardly differ it stays as it is, so that aggregators show the same. If they differ by
+/// very much the report may be an old one that is sent again, so it stays too.
+fn moved(time: Wall, there: Wall, now: Wall) -> Wall {
+    let (behind, ahead) = (now.since(there), there.since(now));
+    let difference = behind.max(ahead);
+    let is_of_clocks = difference > SILENCE_CLOCKS_AGREE_WITHIN;
+    if there == Wall(0) || !is_of_clocks || difference > SILENCE_CLOCKS_DIFFER_MAX {
+        return time;
+    }
+    if behind > ahead { time.plus(behind) } else { time.minus(ahead) }
 }

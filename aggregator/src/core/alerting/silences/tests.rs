@@ -304,6 +304,34 @@ fn an_aggregator_without_a_state_has_its_silences_again_and_begins_its_numbers_a
 }
 
 #[test]
+fn a_shared_silence_lasts_as_long_where_the_clock_differs() {
+    let until = |sent: u64, received: u64| {
+        let mut all = [aggregator("a"), aggregator("b")];
+        all[0].add(at(sent), silence(r#"{"rule":"r"}"#, sent, sent + 300)).unwrap();
+        let report = SharedSilences { at: at(sent), ..all[0].report().unwrap() };
+        all[1].merge(at(received), report);
+        all[1].rows().first().map(|row| (row.silence.from, row.silence.until))
+    };
+    assert_eq!(until(10_000, 10_004), Some((at(10_000), at(10_300))), "the report took so long");
+    assert_eq!(until(10_000, 10_600), Some((at(10_600), at(10_900))), "the clock is ahead");
+    assert_eq!(until(10_000, 9_000), Some((at(9_000), at(9_300))), "the clock is behind");
+    assert_eq!(until(10_000, 13_601), None, "an old report is sent again");
+}
+
+#[test]
+fn a_silence_that_another_aggregator_ended_ends_where_the_clock_differs() {
+    let mut all = [aggregator("a"), aggregator("b")];
+    all[0].add(at(10_000), silence(r#"{"rule":"r"}"#, 10_000, 10_300)).unwrap();
+    let report = SharedSilences { at: at(10_000), ..all[0].report().unwrap() };
+    all[1].merge(at(11_000), report);
+    let id = all[1].rows()[0].id;
+    assert!(all[1].end(id));
+    let report = SharedSilences { at: at(11_001), ..all[1].report().unwrap() };
+    assert!(all[0].merge(at(10_001), report));
+    assert_eq!(all[0].count(), 0);
+}
+
+#[test]
 fn a_record_keeps_what_is_shared() {
     let mut all = [aggregator("a"), aggregator("b")];
     let ids = [20, 21]
@@ -327,14 +355,17 @@ fn what_no_operator_could_have_asked_for_is_refused_and_counted() {
     let all = (1..).zip(forged).map(|(id, silence)| (origin(id), silence)).collect();
     // Far ends are no memory of ours.
     let ended = vec![(origin(9), at(4_000_000))];
-    assert!(!silences.merge(at(1), SharedSilences { silences: all, ended }));
+    assert!(
+        !silences
+            .merge(at(1), SharedSilences { silences: all, ended, ..SharedSilences::default() })
+    );
     assert_eq!(silences.refused().get("invalid"), Some(&3));
     let many: Vec<_> = (0..300).map(|id| (origin(id), silence(r#"{"rule":"r"}"#, 0, 20))).collect();
-    assert!(silences.merge(at(1), SharedSilences { silences: many, ended: Vec::new() }));
+    assert!(silences.merge(at(1), SharedSilences { silences: many, ..SharedSilences::default() }));
     assert_eq!(silences.count(), 256);
     assert_eq!(silences.refused().get("full"), Some(&44));
     // One that is over before it arrives is no fault.
     let over = vec![(origin(1_000), silence(r#"{"rule":"r"}"#, 0, 5))];
-    silences.merge(at(6), SharedSilences { silences: over, ended: Vec::new() });
+    silences.merge(at(6), SharedSilences { silences: over, ..SharedSilences::default() });
     assert_eq!(silences.refused().get("invalid"), Some(&3));
 }
