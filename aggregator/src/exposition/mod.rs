@@ -16,7 +16,9 @@ mod tests;
 
 use plimsoll_schemas::budget::Budget;
 
-pub use families::{PageOptions, PageStats, ReadViewStats, ServingStats, StreamStats};
+pub use families::{
+    PageOptions, PageStats, ReadViewStats, RefusedStreams, ServingStats, StreamStats,
+};
 pub use writer::{Format, join};
 
 use crate::core::view::View;

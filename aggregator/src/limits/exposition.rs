@@ -17,6 +17,10 @@ pub const OUTBOXES_MAX: usize = 100;
 /// the connections of one address left for what the pages ask. Each costs the driver one question
 /// a second.
 pub const STREAMS_MAX: usize = 64;
+/// Streams of one client address while more than half of all are open; before that it may have any
+/// number, since all pages behind a proxy have its address. So one address holds half of them at
+/// most, and the other half is enough for four more with as many as this.
+pub const STREAMS_SHARE: usize = 8;
 /// Time between two events of a stream: rules are judged as often.
 pub const PULSE_EVERY: Duration = Duration::from_secs(1);
 /// When a client without a stream may ask for one again.

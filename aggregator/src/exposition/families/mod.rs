@@ -32,7 +32,7 @@ use super::labelled_view::LabelledView;
 use super::writer::{Family, Value, Writer};
 use crate::core::view::View;
 
-pub use serving::{PageStats, ReadViewStats, ServingStats, StreamStats};
+pub use serving::{PageStats, ReadViewStats, RefusedStreams, ServingStats, StreamStats};
 
 /// What a page holds beside a view's own rows.
 #[derive(Clone, Copy, Debug)]

@@ -28,8 +28,17 @@ pub struct ServingStats {
 pub struct StreamStats {
     /// Open now.
     pub open: usize,
-    /// Refused because there were too many.
-    pub refused: u64,
+    /// Refused.
+    pub refused: RefusedStreams,
+}
+
+/// Streams that were refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RefusedStreams {
+    /// Because all were open.
+    pub full: u64,
+    /// Because the client's address had its share.
+    pub share: u64,
 }
 
 /// What read views have cost the driver's task.
@@ -128,7 +137,9 @@ fn write_streams(writer: &mut Writer, streams: StreamStats) {
     let help = "Open event streams of pages that people look at";
     let open = Value::Count(streams.open as u64);
     writer.single(Family::gauge("plimsoll_aggregator_streams", help), open);
-    let help = "Event streams refused because too many were open";
-    let refused = Value::Count(streams.refused);
-    writer.single(Family::counter("plimsoll_aggregator_streams_refused_total", help), refused);
+    let help = "Event streams refused because too many were open, of all clients or of one address";
+    let RefusedStreams { full, share } = streams.refused;
+    let refused = [("full", Value::Count(full)), ("share", Value::Count(share))];
+    let family = Family::counter("plimsoll_aggregator_streams_refused_total", help);
+    writer.by_label(family, "reason", refused);
 }

@@ -1,49 +1,95 @@
 //! `/api/v1/stream`: server-sent events for pages that stay open, one a second, with what a page
 //! needs to know when to ask again. Each also keeps proxies from closing the connection. The number
-//! of streams is bounded and counted; each costs the driver one question a second.
+//! of streams is bounded and counted, and no client address has all of them; each costs the driver
+//! one question a second.
 //!
 //! DESIGN A102.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderName, StatusCode, header};
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use axum::{Extension, Router};
 use futures_util::stream::unfold;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use plimsoll_runtime::http::ClientAddress;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use super::query::{Query, QuerySender};
-use crate::exposition::StreamStats;
-use crate::limits::exposition::{PULSE_EVERY, STREAM_RETRY_SECONDS, STREAMS_MAX};
+use crate::exposition::{RefusedStreams, StreamStats};
+use crate::limits::exposition::{PULSE_EVERY, STREAM_RETRY_SECONDS, STREAMS_MAX, STREAMS_SHARE};
 
-/// The streams that are open, and how many were refused.
-pub(super) struct Streams {
-    permits: Arc<Semaphore>,
-    refused: AtomicU64,
+/// The streams that are open, by client address, and how many were refused.
+#[derive(Default)]
+pub(super) struct Streams(Mutex<OpenStreams>);
+
+#[derive(Default)]
+struct OpenStreams {
+    by_address: BTreeMap<ClientAddress, usize>,
+    refused: RefusedStreams,
 }
 
-impl Default for Streams {
-    fn default() -> Self {
-        Self { permits: Arc::new(Semaphore::new(STREAMS_MAX)), refused: AtomicU64::new(0) }
-    }
+/// An open stream; dropping it makes room.
+struct Permit {
+    streams: Arc<Streams>,
+    address: ClientAddress,
+}
+
+/// Why a stream was refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Refused {
+    /// All are open.
+    Full,
+    /// The client's address has its share.
+    Share,
 }
 
 impl Streams {
     pub(super) fn stats(&self) -> StreamStats {
-        let open = STREAMS_MAX - self.permits.available_permits();
-        StreamStats { open, refused: self.refused.load(Ordering::Relaxed) }
+        let open = self.lock();
+        StreamStats { open: open.count(), refused: open.refused }
     }
 
-    fn admit(&self) -> Option<OwnedSemaphorePermit> {
-        let permit = Arc::clone(&self.permits).try_acquire_owned().ok();
-        self.refused.fetch_add(u64::from(permit.is_none()), Ordering::Relaxed);
-        permit
+    fn admit(self: &Arc<Self>, address: ClientAddress) -> Result<Permit, Refused> {
+        let mut open = self.lock();
+        let (all, own) = (open.count(), open.by_address.get(&address).copied().unwrap_or_default());
+        if all >= STREAMS_MAX {
+            open.refused.full += 1;
+            return Err(Refused::Full);
+        }
+        if all >= STREAMS_MAX / 2 && own >= STREAMS_SHARE {
+            open.refused.share += 1;
+            return Err(Refused::Share);
+        }
+        *open.by_address.entry(address).or_default() += 1;
+        Ok(Permit { streams: Arc::clone(self), address })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OpenStreams> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl OpenStreams {
+    fn count(&self) -> usize {
+        self.by_address.values().sum()
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut open = self.streams.lock();
+        let left = open.by_address.get_mut(&self.address).map(|own| {
+            *own -= 1;
+            *own
+        });
+        if left == Some(0) {
+            open.by_address.remove(&self.address);
+        }
     }
 }
 
@@ -60,11 +106,13 @@ pub(super) fn routes(queries: QuerySender, streams: Arc<Streams>) -> Router {
         .with_state(StreamHandler { queries, streams })
 }
 
-async fn show_stream(State(handler): State<StreamHandler>) -> Response {
-    let Some(permit) = handler.streams.admit() else {
-        let why = format!("{STREAMS_MAX} pages are open already; close one, or ask without it\n");
-        let retry = [(header::RETRY_AFTER, STREAM_RETRY_SECONDS)];
-        return (StatusCode::SERVICE_UNAVAILABLE, retry, why).into_response();
+async fn show_stream(
+    State(handler): State<StreamHandler>,
+    Extension(address): Extension<ClientAddress>,
+) -> Response {
+    let permit = match handler.streams.admit(address) {
+        Ok(permit) => permit,
+        Err(refused) => return refuse(refused),
     };
     let mut ticks = interval(PULSE_EVERY);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -73,7 +121,24 @@ async fn show_stream(State(handler): State<StreamHandler>) -> Response {
     (unbuffered, Sse::new(events)).into_response()
 }
 
-type Pulses = (QuerySender, Interval, OwnedSemaphorePermit);
+fn refuse(refused: Refused) -> Response {
+    let (status, why) = match refused {
+        Refused::Full => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            format!("{STREAMS_MAX} pages are open already; close one, or ask without it\n"),
+        ),
+        Refused::Share => (
+            StatusCode::TOO_MANY_REQUESTS,
+            format!(
+                "this address has {STREAMS_SHARE} streams or more, and half of all {STREAMS_MAX} \
+                 are open; close a page, or ask without it\n"
+            ),
+        ),
+    };
+    (status, [(header::RETRY_AFTER, STREAM_RETRY_SECONDS)], why).into_response()
+}
+
+type Pulses = (QuerySender, Interval, Permit);
 
 /// Ends with the process.
 async fn next_event(mut pulses: Pulses) -> Option<(Result<Event, Infallible>, Pulses)> {
@@ -101,7 +166,14 @@ mod tests {
     }
 
     async fn open(router: &Router) -> Response {
-        let request = Request::builder().uri("/api/v1/stream").body(Body::empty()).unwrap();
+        open_from(router, 1).await
+    }
+
+    /// The response to the client with this last byte of its address.
+    async fn open_from(router: &Router, client: u8) -> Response {
+        let address = ClientAddress([127, 0, 0, client].into());
+        let request = Request::builder().uri("/api/v1/stream").extension(address);
+        let request = request.body(Body::empty()).unwrap();
         TowerToHyperService::new(router.clone()).call(request).await.unwrap()
     }
 
@@ -131,15 +203,44 @@ mod tests {
         let streams = Arc::<Streams>::default();
         let router = routes(QuerySender::new(sender), Arc::clone(&streams));
         let mut open_ones = Vec::new();
+        for n in 0..STREAMS_MAX {
+            open_ones.push(open_from(&router, u8::try_from(n / STREAMS_SHARE).unwrap()).await);
+        }
+        assert!(open_ones.iter().all(|response| response.status() == StatusCode::OK));
+        let refused = open_from(&router, 99).await;
+        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(refused.headers()[header::RETRY_AFTER], STREAM_RETRY_SECONDS);
+        let counted = RefusedStreams { full: 1, share: 0 };
+        assert_eq!(streams.stats(), StreamStats { open: STREAMS_MAX, refused: counted });
+        drop(open_ones.pop());
+        assert_eq!(open_from(&router, 99).await.status(), StatusCode::OK);
+    }
+
+    #[tokio::test]
+    async fn one_address_holds_half_of_the_streams_and_others_have_theirs() {
+        let (sender, _queries) = mpsc::channel(4);
+        let streams = Arc::<Streams>::default();
+        let router = routes(QuerySender::new(sender), Arc::clone(&streams));
+        let mut open_ones = Vec::new();
         for _ in 0..STREAMS_MAX {
             open_ones.push(open(&router).await);
         }
+        let refused = open_ones.split_off(STREAMS_MAX / 2);
         assert!(open_ones.iter().all(|response| response.status() == StatusCode::OK));
-        let refused = open(&router).await;
-        assert_eq!(refused.status(), StatusCode::SERVICE_UNAVAILABLE);
-        assert_eq!(refused.headers()[header::RETRY_AFTER], STREAM_RETRY_SECONDS);
-        assert_eq!(streams.stats(), StreamStats { open: STREAMS_MAX, refused: 1 });
-        drop(open_ones.pop());
-        assert_eq!(open(&router).await.status(), StatusCode::OK);
+        let counted = RefusedStreams { full: 0, share: 32 };
+        assert_eq!(streams.stats(), StreamStats { open: STREAMS_MAX / 2, refused: counted });
+        for response in refused {
+            assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+            assert_eq!(response.headers()[header::RETRY_AFTER], STREAM_RETRY_SECONDS);
+        }
+        for client in 2..6 {
+            for _ in 0..STREAMS_SHARE {
+                let response = open_from(&router, client).await;
+                assert_eq!(response.status(), StatusCode::OK);
+                open_ones.push(response);
+            }
+        }
+        drop(open_ones);
+        assert_eq!(streams.stats().open, 0);
     }
 }

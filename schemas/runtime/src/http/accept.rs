@@ -25,6 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
+use super::ClientAddress;
 use super::bounds::{Protocol, ServerLimits};
 use super::slot::{ConnectionSlot, ResponseBody, SharedTable};
 use super::stall::StallTimeout;
@@ -100,10 +101,11 @@ impl Acceptor {
         // Otherwise window updates wait for the client's delayed acknowledgement, up to 40 ms. A
         // failure costs this delay only.
         let _set = stream.set_nodelay(true);
-        let slot = ConnectionSlot::new(Arc::clone(&self.table), id);
+        let (slot, client) =
+            (ConnectionSlot::new(Arc::clone(&self.table), id), ClientAddress(address.ip()));
         let stream = StallTimeout::new(stream, slot.clone(), self.bounds.stall_timeout);
         let (routes, watcher) = (self.routes.clone(), self.graceful.watcher());
-        let serving = Serving { slot, routes, bounds: self.bounds, watcher };
+        let serving = Serving { slot, client, routes, bounds: self.bounds, watcher };
         let task = match &self.tls {
             Some(tls) => {
                 self.tasks.spawn(serving.serve_tls(tls.acceptor(self.table.now()), stream))
@@ -127,6 +129,7 @@ impl Acceptor {
 /// One connection to be served.
 struct Serving {
     slot: ConnectionSlot,
+    client: ClientAddress,
     routes: Router,
     bounds: ServerLimits,
     watcher: Watcher,
@@ -152,12 +155,12 @@ impl Serving {
     }
 
     async fn serve_http1<S: Stream>(self, stream: S) -> CloseReason {
-        let Self { slot, routes, bounds, watcher } = self;
+        let Self { slot, client, routes, bounds, watcher } = self;
         let mut http = http1::Builder::new();
         http.timer(TokioTimer::new())
             .header_read_timeout(bounds.head_timeout)
             .max_buf_size(BUFFER_BYTES_MAX);
-        let service = service_fn(answering(slot.clone(), routes));
+        let service = service_fn(answering(slot.clone(), client, routes));
         let connection = watcher.watch(http.serve_connection(TokioIo::new(stream), service));
         let mut connection = pin!(connection);
         let reason =
@@ -166,9 +169,9 @@ impl Serving {
     }
 
     async fn serve_http2<S: Stream>(self, stream: S) -> CloseReason {
-        let Self { slot, routes, bounds, watcher } = self;
+        let Self { slot, client, routes, bounds, watcher } = self;
         let streams = Streams::default();
-        let service = service_fn(answering(slot.clone(), routes));
+        let service = service_fn(answering(slot.clone(), client, routes));
         let connection = streams.builder(&bounds).serve_connection(TokioIo::new(stream), service);
         let connection = pin!(watcher.watch(connection));
         match select(connection, pin!(silence(&slot, &bounds))).await {
@@ -179,14 +182,17 @@ impl Serving {
     }
 }
 
-/// The service that answers the requests of one connection and records each in the table.
+/// The service that answers the requests of one connection and records each in the table. Routes
+/// find the address in the request's extensions.
 fn answering(
     slot: ConnectionSlot,
+    client: ClientAddress,
     routes: Router,
 ) -> impl Fn(Request<Incoming>) -> Pin<Box<dyn Future<Output = Answered> + Send>> {
     let routes = TowerToHyperService::new(routes);
     move |request| {
-        let (pending, request) = slot.on_request(request);
+        let (pending, mut request) = slot.on_request(request);
+        request.extensions_mut().insert(client);
         let answer = routes.call(request);
         Box::pin(async move { Ok(answer.await?.map(|body| pending.on_answer(body))) })
     }

@@ -22,7 +22,7 @@ mod streams;
 mod table;
 mod tls;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 use crate::limits;
@@ -44,6 +44,10 @@ use slot::SharedTable;
 use stats::RefusalCounts;
 pub use stats::{CloseReason, ConnectionStage, Exposure, RequestRefusal, ServerStats};
 use table::ConnectionTable;
+
+/// The address of the client that a request is of; each request has it as an extension.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ClientAddress(pub IpAddr);
 
 /// An address that cannot be bound.
 #[derive(Debug, Error)]
