@@ -19,7 +19,8 @@ const PATH: &str = "/api/v1/ledger";
   plimsoll ledger --open                    only nodes with samples held, unaccounted or lost
   plimsoll ledger --json | jq '.nodes[] | {node, ledger}'
 
-recorded = merged + held + unaccounted + unread + lost, for each node, always.")]
+recorded = merged + held + unaccounted + unread + lost, for each node. If more was merged than the
+node recorded, a surplus is stated: another sender used its name.")]
 pub struct LedgerArgs {
     /// Show this node alone
     #[arg(long)]
@@ -75,8 +76,9 @@ fn line(text: &mut String, name: &str, ledger: &Ledger) {
     let lost: u64 = ledger.lost.values().sum();
     let reasons: Vec<String> =
         ledger.lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
-    let Ledger { recorded, merged, held, unaccounted, unread, .. } = ledger;
-    let reasons = reasons.join(", ");
+    let Ledger { recorded, merged, held, unaccounted, unread, surplus, .. } = ledger;
+    let surplus = (*surplus > 0).then(|| format!("surplus {surplus}"));
+    let reasons = reasons.into_iter().chain(surplus).collect::<Vec<_>>().join(", ");
     let row = format!(
         "{name:<24} {recorded:>13} {merged:>13} {held:>9} {unaccounted:>11} {unread:>9} {lost:>9}  \
          {reasons}"
@@ -128,6 +130,15 @@ mod tests {
         assert_eq!(all[0], ["a", "7", "7", "0", "0", "0", "0"]);
         assert_eq!(all[1], ["b", "9", "4", "3", "0", "0", "2", "crash", "2"]);
         assert_eq!(all[2][..4], ["fleet", "16", "11", "3"]);
+    }
+
+    #[test]
+    fn what_was_merged_beyond_the_recorded_is_stated() {
+        let surplus = Ledger { recorded: 7, merged: 9, surplus: 2, ..Ledger::default() };
+        let mut text = String::new();
+        line(&mut text, "a", &surplus);
+        let words: Vec<&str> = text.split_whitespace().collect();
+        assert_eq!(words, ["a", "7", "9", "0", "0", "0", "0", "surplus", "2"]);
     }
 
     #[test]

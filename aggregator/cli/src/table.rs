@@ -68,12 +68,15 @@ fn samples_line(summary: &Summary) -> String {
 
 /// The sum of all nodes' ledgers in one line.
 fn ledger_line(summary: &Summary) -> String {
-    let Ledger { recorded, merged, held, unaccounted, unread, lost, .. } = &summary.ledger;
+    let Ledger { recorded, merged, held, unaccounted, unread, surplus, lost, .. } = &summary.ledger;
     let lost_sum: u64 = lost.values().sum();
     let mut line = format!(
         "\nledger: recorded {recorded} = merged {merged} + held {held} + lost {lost_sum} + \
          unaccounted {unaccounted} + unread {unread}"
     );
+    if *surplus > 0 {
+        let _written = write!(line, " - surplus {surplus}");
+    }
     if !lost.is_empty() {
         let reasons: Vec<String> = lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
         let _written = write!(line, "; lost: {}", reasons.join(", "));

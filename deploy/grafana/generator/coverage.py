@@ -153,10 +153,12 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_node_gpu_throttle_reason",
         "plimsoll_node_pressure_full_seconds_total",
         "plimsoll_node_pressure_some_seconds_total",
+        "plimsoll_node_surplus_samples",
         "plimsoll_node_swap_total_bytes",
         "plimsoll_node_watched_cpu_seconds_total",
         "plimsoll_notification_last_success_timestamp_seconds",
         "plimsoll_rules_loaded_timestamp_seconds",
+        "plimsoll_samples_surplus",
     ),
 }
 

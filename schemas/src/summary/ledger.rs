@@ -9,7 +9,7 @@ use crate::limits::delivery::LOSS_REASONS_MAX;
 
 /// Sums in which every sample is merged, held, or lost for a named reason.
 ///
-/// `recorded = merged + held + unaccounted + unread + sum(lost)`, always.
+/// `recorded + surplus = merged + held + unaccounted + unread + sum(lost)`, always.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ledger {
     /// Samples that the node put into snapshots.
@@ -24,6 +24,10 @@ pub struct Ledger {
     /// they were published before the aggregator started.
     #[serde(default)]
     pub unread: u64,
+    /// Samples merged or lost beyond what the node recorded: messages of another sender under its
+    /// name were merged. 0 of an honest node.
+    #[serde(default)]
+    pub surplus: u64,
     /// Samples that the node dropped, by reason. `crash` is what a run that ended without a final
     /// message had reported and no process holds.
     pub lost: BTreeMap<String, u64>,
@@ -46,6 +50,7 @@ impl Ledger {
             (&mut self.held, other.held),
             (&mut self.unaccounted, other.unaccounted),
             (&mut self.unread, other.unread),
+            (&mut self.surplus, other.surplus),
             (&mut self.crashed_runs, other.crashed_runs),
             (&mut self.unknown_ns, other.unknown_ns),
         ];
@@ -60,10 +65,11 @@ impl Ledger {
         }
     }
 
-    /// True when every sample is merged or lost for a stated reason.
+    /// True when every sample is merged or lost for a stated reason, and none is there that was not
+    /// recorded.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.held == 0 && self.unaccounted == 0 && self.unread == 0
+        self.held == 0 && self.unaccounted == 0 && self.unread == 0 && self.surplus == 0
     }
 }
 

@@ -19,6 +19,8 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     family(Family::gauge("plimsoll_samples_unaccounted", help), ledger.unaccounted);
     let help = "Samples of all nodes recorded before the oldest snapshot that was read";
     family(Family::gauge("plimsoll_samples_unread", help), ledger.unread);
+    let help = "Samples of all nodes merged or lost beyond what they recorded";
+    family(Family::gauge("plimsoll_samples_surplus", help), ledger.surplus);
     let help = "Samples that nodes lost, by reason";
     let lost = ledger.lost.iter().map(|(reason, n)| (reason.as_str(), Value::Count(*n)));
     let lost_total = Family::counter("plimsoll_samples_lost_total", help);
@@ -61,6 +63,8 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     family(Family::gauge("plimsoll_node_unaccounted_samples", help), |of| of.unaccounted);
     let help = "Samples of the node recorded before the oldest snapshot that was read";
     family(Family::gauge("plimsoll_node_unread_samples", help), |of| of.unread);
+    let help = "Samples of the node merged or lost beyond what it recorded";
+    family(Family::gauge("plimsoll_node_surplus_samples", help), |of| of.surplus);
     let help = "Samples of the node missing below its newest snapshot beyond the time for a resend";
     writer.family(Family::gauge("plimsoll_node_gap_samples", help), |rows| {
         for (labels, row) in page.node_rows() {

@@ -3,9 +3,10 @@
 //! Each message carries the node's running totals, so the entry needs no message to be present.
 //! Recorded is the total of the newest message, merged is what was counted here, and unread is what
 //! was recorded before the oldest one. The difference is either held (more may come), or
-//! unaccounted (the incarnation has ended), or lost by a crash (it ended without a spool).
+//! unaccounted (the incarnation has ended), or lost by a crash (it ended without a spool). A
+//! negative difference is the surplus: another sender's messages were merged under the node's name.
 //!
-//! DESIGN A48.
+//! DESIGN A48, A176.
 
 use std::collections::BTreeSet;
 
@@ -290,6 +291,13 @@ impl LedgerEntry {
     pub fn unaccounted(&self) -> u64 {
         let ended = self.runs().filter(|(_, _, ended)| *ended);
         ended.map(|(_, run, _)| run.unaccounted()).fold(self.past.unaccounted, u64::saturating_add)
+    }
+
+    /// Samples merged or lost beyond what was recorded, over all incarnations.
+    #[must_use]
+    pub fn surplus(&self) -> u64 {
+        let runs = self.runs.iter().map(|(_, run)| run.surplus());
+        runs.fold(self.past.surplus, u64::saturating_add)
     }
 
     /// All incarnations with a run of their own, and whether each has ended; in order of their

@@ -260,10 +260,20 @@ impl Run {
         self.unread.min(self.open())
     }
 
+    /// Samples merged or lost.
+    fn known(&self) -> u64 {
+        self.merged.saturating_add(self.totals.lost_sum())
+    }
+
     /// Samples neither merged nor lost.
     fn open(&self) -> u64 {
-        let known = self.merged.saturating_add(self.totals.lost_sum());
-        self.totals.recorded.saturating_sub(known)
+        self.totals.recorded.saturating_sub(self.known())
+    }
+
+    /// Samples merged or lost that it did not record, and so another sender brought under its name:
+    /// each of its messages has totals with all samples of the messages before it.
+    pub(super) fn surplus(&self) -> u64 {
+        self.known().saturating_sub(self.totals.recorded)
     }
 
     /// Samples of jobs that it lost.
@@ -313,6 +323,7 @@ impl Run {
             held: if ended { 0 } else { self.outstanding() },
             unaccounted: if ended { self.unaccounted() } else { 0 },
             unread: self.unread(),
+            surplus: self.surplus(),
             lost,
             crashed_runs: self.crashes(),
             unknown_ns: nanos(self.unknown()),

@@ -244,7 +244,7 @@ impl Node {
         let ledger = [
             (Count::DuplicateNames, self.account.conflicts()),
             (Count::SamplesLost, self.account.lost_of_jobs()),
-            (Count::Unaccounted, self.account.unaccounted()),
+            (Count::Unaccounted, self.account.unaccounted().saturating_add(self.account.surplus())),
             (Count::CrashedRuns, self.account.crashes()),
         ];
         let bus = self.bus.is_known().then_some(&*self.bus.value);
@@ -309,7 +309,7 @@ impl Node {
             (Trouble::Dropped, grew(Count::Dropped)),
             (Trouble::RunCrashed, grew(Count::CrashedRuns)),
             (Trouble::SamplesLost, grew(Count::SamplesLost)),
-            (Trouble::Unaccounted, self.account.unaccounted() > 0),
+            (Trouble::Unaccounted, self.account.unaccounted() > 0 || self.account.surplus() > 0),
             (Trouble::LedgerGap, gap_samples > 0),
         ];
         found.into_iter().filter_map(|(of, is_so)| is_so.then_some(of))

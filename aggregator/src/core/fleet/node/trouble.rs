@@ -18,7 +18,7 @@ pub enum Trouble {
     RunCrashed,
     /// It lost samples.
     SamplesLost,
-    /// Samples are missing from a run that has ended.
+    /// Samples are missing from a run that has ended, or more were merged than it recorded.
     Unaccounted,
     /// Samples are missing before ones that arrived, for too long to come by themselves.
     LedgerGap,
