@@ -40,8 +40,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{
-    CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_RETURNS_NO_MORE, NODE_SILENT_AFTER,
-    NODES_MAX, SPENT_SLOTS_MAX,
+    ABSENT_WITHIN, CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_RETURNS_NO_MORE,
+    NODE_SILENT_AFTER, NODES_MAX, SPENT_SLOTS_MAX,
 };
 use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
@@ -110,6 +110,8 @@ pub struct Fleet {
     /// When any node was last seen, one without room too.
     newest_seen: Wall,
     changed: ChangedNodes,
+    /// When this process first watched it, after it had read what the streams held.
+    watched_since: Option<Wall>,
     /// As of the latest [`Self::watch`].
     tables: TablesUsed,
 }
@@ -192,6 +194,7 @@ impl Fleet {
             present: 0,
             newest_seen: Wall(0),
             changed: ChangedNodes::default(),
+            watched_since: None,
             tables: TablesUsed::default(),
         }
     }
@@ -216,6 +219,7 @@ impl Fleet {
             present: self.present,
             newest_seen: self.newest_seen,
             changed: ChangedNodes::default(),
+            watched_since: self.watched_since,
             tables: self.tables.clone(),
         }
     }
@@ -601,6 +605,7 @@ impl Fleet {
         read_up_to: Option<Mono>,
         history_series: Option<usize>,
     ) -> Vec<Duration> {
+        self.watched_since.get_or_insert(now.wall);
         let (mut ended, mut open, mut round_trips) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
         let mut seen = Wall::default();
         for (name, node) in &self.nodes {
@@ -753,7 +758,11 @@ impl Fleet {
         if let Scope::Node(name) = scope {
             // Its record may have been lost, so that it will never expire.
             let Some(node) = self.nodes.get(name) else {
-                return Some(AlertEndReason::NodeForgotten);
+                // Its record was lost, so that it never expires here. It is known again as soon
+                // as it sends.
+                let waited = self.watched_since.map(|since| now.since(since));
+                let is_over = waited.is_some_and(|waited| waited >= NODE_RETURNS_NO_MORE);
+                return is_over.then_some(AlertEndReason::NodeForgotten);
             };
             return of_node(node);
         }

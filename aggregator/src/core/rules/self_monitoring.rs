@@ -1,7 +1,7 @@
 //! Self-monitoring: metrics of the aggregator itself that rules may watch under the fleet's scope,
 //! and what it has found out about regressions.
 //!
-//! DESIGN A7.
+//! DESIGN A7, A177.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +20,12 @@ use super::inputs::Inputs;
 use super::value::Value;
 use crate::core::fleet::CounterIncrease;
 
-/// What is remembered from one evaluation to the next; a restart begins anew.
+/// What is remembered from one evaluation to the next; a restart begins anew, and then some figures
+/// are only known to be at least so great.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SelfMonitoring {
+    /// When this was first observed.
+    begun_at: Option<Wall>,
     /// `None` before the first evaluation: what was counted by then has not grown since.
     undecodable: Option<CounterIncrease>,
     undeliverable: Option<CounterIncrease>,
@@ -31,6 +34,8 @@ pub(super) struct SelfMonitoring {
     stored_at: Option<Wall>,
     /// True from when a checkpoint was taken until one is stored.
     is_storing: bool,
+    /// Whether any was stored since the start.
+    has_stored: bool,
     absent: Vec<Operation>,
     quiet: Arc<BTreeSet<NodeName>>,
     /// By how much operations have regressed, by rule, and when that was found.
@@ -55,6 +60,7 @@ pub struct SelfCounts {
 impl SelfMonitoring {
     /// Takes what is counted and which operations are absent, once for each evaluation.
     pub(super) fn observe(&mut self, at: Wall, absent: Vec<Operation>, own: SelfCounts) {
+        self.begun_at.get_or_insert(at);
         for (counted, stand, span) in [
             (&mut self.undecodable, own.undecodable, COUNTED_WITHIN),
             (&mut self.undeliverable, own.undeliverable, LOSSES_WITHIN),
@@ -113,6 +119,20 @@ impl SelfMonitoring {
         value.map(|value| Value { value, labels: Labels::default() })
     }
 
+    /// Whether the figure may be greater than this process knows: what was counted before it began,
+    /// and a disk on which it has stored nothing yet. Such a figure can breach a rule and clear
+    /// none: a restart mends no disk.
+    pub(super) fn is_lower_bound(&self, at: Wall, figure: AggregatorMetric) -> bool {
+        let known_for = |span| self.begun_at.is_some_and(|begun| at.since(begun) >= span);
+        match figure {
+            AggregatorMetric::CheckpointAgeSeconds => !self.has_stored,
+            AggregatorMetric::Undecodable => !known_for(COUNTED_WITHIN),
+            AggregatorMetric::Undeliverable => !known_for(LOSSES_WITHIN),
+            AggregatorMetric::TaskRestarts => !known_for(RESTARTS_WITHIN),
+            _ => false,
+        }
+    }
+
     /// How many operations are absent, and which is the first of them.
     #[expect(clippy::cast_precision_loss, reason = "there are not that many budgets")]
     fn absent(&self) -> Value {
@@ -129,7 +149,7 @@ impl SelfMonitoring {
 
     pub(super) fn on_stored(&mut self, taken_at: Wall) {
         self.stored_at = Some(taken_at);
-        self.is_storing = false;
+        (self.is_storing, self.has_stored) = (false, true);
     }
 }
 

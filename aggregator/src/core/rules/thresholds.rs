@@ -45,9 +45,17 @@ pub(super) fn judge_thresholds(
     for (index, threshold) in thresholds.iter().enumerate() {
         if is_of_fleet(&threshold.metric) {
             let value = value_of(at, threshold, &Scope::Fleet, inputs, own);
+            let is_lower_bound = match threshold.metric {
+                Metric::Fleet(figure) => own.is_lower_bound(at, figure),
+                _ => false,
+            };
             let finding = match own.regression(at, &threshold.name) {
                 Some(None) => Finding::Insufficient,
                 _ => compare(threshold, value.map(|value| value.value)),
+            };
+            let finding = match finding {
+                Finding::Clear if is_lower_bound => Finding::NoData,
+                finding => finding,
             };
             find(index, None, finding);
         }

@@ -1,11 +1,13 @@
 //! Figures of the aggregator itself that the walk over all rules does not check closely.
 
+use plimsoll_schemas::alert::AlertState::{Firing, Resolved};
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
 
 use super::*;
+use crate::core::tests::checkpoint::restarted;
 use crate::core::tests::thresholds::world::World;
 use crate::limits::HISTORY_SERIES_MAX;
 
@@ -68,6 +70,25 @@ fn a_checkpoint_is_old_only_where_something_waits_to_be_stored() {
     world.stores = true;
     world.lives(2);
     assert!(age(&world).unwrap() <= 1.0);
+}
+
+#[test]
+fn a_restart_does_not_resolve_a_checkpoint_that_cannot_be_stored() {
+    let rule = RuleName::new("checkpoint_old").unwrap();
+    let mut world = World::new(shipped());
+    world.lives(10);
+    world.stores = false;
+    world.lives(140);
+    assert_eq!(world.state(&rule), Firing);
+    world.core = restarted(&mut world.core, world.now);
+    Lane::ALL.into_iter().for_each(|lane| world.core.on_positioned(lane, 0, 0, "s1"));
+    world.lives(60);
+    assert_eq!(world.state(&rule), Firing, "nothing has been stored since");
+    world.lives(100);
+    assert!(value(&world, "checkpoint_old").unwrap().value > 120.0);
+    world.stores = true;
+    world.lives(10);
+    assert_eq!(world.state(&rule), Resolved);
 }
 
 #[test]

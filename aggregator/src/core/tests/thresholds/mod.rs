@@ -8,7 +8,7 @@ pub(crate) mod world;
 use std::collections::BTreeSet;
 
 use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
-use plimsoll_schemas::alert::{Evidence, Scope, ValueEvidence};
+use plimsoll_schemas::alert::{AlertEndReason, Evidence, Scope, ValueEvidence};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, RuleName, Series};
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::rule::{Rules, Threshold};
