@@ -36,7 +36,7 @@ def families() -> set[str]:
 
 def unknown(shown: set[str]) -> set[str]:
     """Shown families of ours that no program exports. Those of the process come from a library."""
-    of_jobs = {"plimsoll_job_count_", "plimsoll_job_value_"}
+    of_jobs = {"plimsoll_job_count_", "plimsoll_job_lowered_", "plimsoll_job_value_"}
     return {name for name in shown if name.startswith("plimsoll_")} - families() - of_jobs
 
 

@@ -93,6 +93,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_node_clock_offset_seconds",
         "plimsoll_node_clock_synchronized",
         "plimsoll_node_gpu_mig_enabled",
+        "plimsoll_job_lowered_",
         "plimsoll_node_gpu_pcie_link_generation",
         "plimsoll_node_gpu_pcie_link_width",
         "plimsoll_node_gpu_remapped_rows",
@@ -182,7 +183,7 @@ def names() -> set[str]:
 
 def of_job(name: str) -> str:
     """One name for all families that end as jobs choose."""
-    for kind in ("plimsoll_job_count_", "plimsoll_job_value_"):
+    for kind in ("plimsoll_job_count_", "plimsoll_job_lowered_", "plimsoll_job_value_"):
         if name.startswith(kind):
             return kind
     return name

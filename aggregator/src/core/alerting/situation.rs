@@ -51,6 +51,11 @@ impl<'a> Situation<'a> {
     pub(super) fn reason_of_end(&self, now: Wall, key: &AlertKey) -> Option<AlertEndReason> {
         let budget = match self.rules().find(&key.rule) {
             Some(Rule::Budget(budget) | Rule::Burn(budget, _)) => Some(budget),
+            Some(Rule::Threshold(Threshold { metric: Metric::Gauge(operation), .. }))
+                if self.inputs.fleet.has_gauge_ended(now, &key.scope, operation) =>
+            {
+                return Some(AlertEndReason::JobEnded);
+            }
             Some(Rule::Threshold(_)) | None => None,
         };
         let within = self.evaluator.sources_within(&key.operation);

@@ -783,6 +783,17 @@ impl Fleet {
         of_jobs.or(reasons.first()).copied()
     }
 
+    /// Whether a node reports and has received no gauge of an operation for so long that the job
+    /// that sent it is over, as an operation without samples is given up.
+    #[must_use]
+    pub fn has_gauge_ended(&self, now: Wall, scope: &Scope, operation: &Operation) -> bool {
+        let Scope::Node(name) = scope else { return false };
+        let Some(node) = self.nodes.get(name) else { return false };
+        let received = node.gauge_received_at(operation);
+        node.presence(now) == Presence::Up
+            && received.is_some_and(|at| now.since(at) >= ABSENT_WITHIN)
+    }
+
     /// The longest window that nodes keep of what a budget judges.
     #[must_use]
     pub fn longest_node_window(&self, budget: &Budget) -> Window {

@@ -36,7 +36,8 @@ pub struct NodeView {
 impl fmt::Debug for NodeView {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { name, node, is_up } = self;
-        let shown = (&node.counters, &node.events, &node.bus.value, node.account.holes());
+        let numbers = (&node.counters, &node.lowered);
+        let shown = (numbers, &node.events, &node.bus.value, node.account.holes());
         let gauges: Vec<_> =
             node.gauges.iter().map(|(name, latest)| (name, latest.value)).collect();
         let readings: Vec<_> = node.readings.get().iter().collect();

@@ -179,7 +179,7 @@ fn job_counters<'v>(
     (name, help): (&str, &str),
     of: impl Fn(&'v Series) -> Option<Option<(&'static str, &'v str)>>,
 ) {
-    // A DogStatsD counter can fall, so the type counter would be wrong.
+    // A sum that an earlier version stored may be below zero, so the type counter would be wrong.
     let family = Family { name, family_type: FamilyType::Unknown, help };
     writer.family(family, |rows| {
         for (labels, node) in page.nodes() {

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::ids::{Labels, Series};
 
 use super::external_numbers::ExternalNumbers;
+use crate::core::fleet::Node;
 use crate::exposition::external_labels::valid_name;
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, LabelSet, Rows, Writer};
@@ -23,20 +24,14 @@ struct JobNumber<'v> {
 }
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
-    let counters = page.nodes().enumerate().flat_map(|(index, (node, of))| {
-        of.node.counters.iter().map(move |(series, n)| {
-            (series, JobNumber { index, node, labels: &series.labels, value: *n })
-        })
-    });
-    // DogStatsD permits negative amounts; to `rate` a fall is a restart of the counter.
-    let help = "Sum of the amounts that jobs added to a counter; a negative amount lowers it";
-    for (name, numbers) in by_name(counters, counter_name) {
-        writer.family(Family::counter(&name, help), |rows| {
-            write_numbers(rows, &numbers, |sum, n| sum + n);
-        });
-    }
+    // DogStatsD permits negative amounts; to `rate` a fall is a restart of the counter, and strict
+    // readers reject a page with a counter below zero.
+    let help = "Sum of the amounts that jobs added to a counter";
+    write_counters(writer, page, (counter_name, help), |node| &node.counters);
+    let help = "Sum of the amounts that jobs subtracted from a counter";
+    write_counters(writer, page, (lowered_name, help), |node| &node.lowered);
     let gauges = page.up_nodes().enumerate().flat_map(|(index, (node, of))| {
-        of.node.gauges.iter().map(move |(series, latest)| {
+        of.node.fresh_gauges(page.view.at).map(move |(series, latest)| {
             (series, JobNumber { index, node, labels: &series.labels, value: latest.value })
         })
     });
@@ -47,11 +42,44 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     }
 }
 
+fn write_counters(
+    writer: &mut Writer,
+    page: &LabelledView<'_>,
+    (family, help): (fn(&str) -> String, &str),
+    sums: fn(&Node) -> &BTreeMap<Series, f64>,
+) {
+    let counters = page.nodes().enumerate().flat_map(|(index, (node, of))| {
+        sums(&of.node).iter().map(move |(series, n)| {
+            (series, JobNumber { index, node, labels: &series.labels, value: n.max(0.0) })
+        })
+    });
+    for (name, numbers) in by_name(counters, family) {
+        writer.family(Family::counter(&name, help), |rows| {
+            write_numbers(rows, &numbers, |sum, n| (sum + n).min(f64::MAX));
+        });
+    }
+}
+
 /// The family of a job's counter. OpenMetrics calls it by this name without `_total`, so it would
 /// be the family of a gauge with the same name, were it not for the prefixes.
 fn counter_name(name: &str) -> String {
-    let name = valid_name(name);
-    format!("plimsoll_job_count_{}_total", name.strip_suffix("_total").unwrap_or(&name))
+    format!("plimsoll_job_count_{}_total", counter_base(name))
+}
+
+/// The family of what was subtracted from a job's counter.
+fn lowered_name(name: &str) -> String {
+    format!("plimsoll_job_lowered_{}_total", counter_base(name))
+}
+
+/// A job's name for a counter as that of an OpenMetrics counter, which ends in no `_total`. It does
+/// not end in `_created` either: a reader takes that for a sample of the counter without it.
+fn counter_base(name: &str) -> String {
+    let mut name = valid_name(name);
+    name.truncate(name.trim_end_matches("_total").len());
+    if name.ends_with("_created") {
+        name.push('_');
+    }
+    name
 }
 
 /// The family of a job's gauge.

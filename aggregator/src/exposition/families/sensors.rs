@@ -20,7 +20,10 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
         writer.family(family(&name, sensor.help), |rows| {
             let same_node =
                 |one: &LabelledReading<'_>, two: &LabelledReading<'_>| std::ptr::eq(one.0, two.0);
-            readings.chunk_by(same_node).for_each(|readings| write_values(rows, readings));
+            // A counter below zero, which no sensor has, would make readers reject the page.
+            let is_valid = |value: f64| !sensor.cumulative || value >= 0.0;
+            let of_nodes = readings.chunk_by(same_node);
+            of_nodes.for_each(|readings| write_values(rows, readings, is_valid));
         });
     }
     let help = "Sensor readings of the node without a current value, by state and reason";
@@ -43,10 +46,14 @@ fn by_sensor<'p>(page: &'p LabelledView<'_>) -> Vec<Vec<LabelledReading<'p>>> {
 }
 
 /// The values that one node has for one sensor.
-fn write_values(rows: &mut Rows<'_>, readings: &[LabelledReading<'_>]) {
+fn write_values(
+    rows: &mut Rows<'_>,
+    readings: &[LabelledReading<'_>],
+    is_valid: impl Fn(f64) -> bool,
+) {
     let mut numbers = ExternalNumbers::default();
     for (_, reading) in readings {
-        if let Some(value) = reading.value {
+        if let Some(value) = reading.value.filter(|value| is_valid(*value)) {
             *numbers.entry(reading.labels) = value;
         }
     }

@@ -355,6 +355,64 @@ fn names_of_jobs_that_become_equal_share_a_family_and_no_two_families_have_one_n
 }
 
 #[test]
+fn a_counter_of_a_job_never_falls_and_what_lowers_it_is_counted_apart() {
+    let (mut core, mut x) = (core(), Speaker::new("x"));
+    let number = |(name, value): (&str, f64)| (Series::plain(Operation::new(name).unwrap()), value);
+    let mut rows = |amounts: &[(&str, f64)]| -> Vec<String> {
+        let counters = amounts.iter().copied().map(number).collect();
+        let latency = Latency { counters, ..Latency::default() };
+        deliver(&mut core, start(), &x.message(start(), Body::Latency(latency), false));
+        let text = String::from_utf8(rendered(&core, Format::OpenMetrics)).unwrap();
+        let rows = text.lines().filter_map(|row| row.strip_prefix("plimsoll_job_"));
+        rows.map(|row| row.replace("{node=\"x\"}", "")).collect()
+    };
+    assert_eq!(rows(&[("jobs", -3.0)]), ["count_jobs_total 0", "lowered_jobs_total 3"]);
+    assert_eq!(rows(&[("jobs", 5.0)]), ["count_jobs_total 5", "lowered_jobs_total 3"]);
+    assert_eq!(rows(&[("jobs", -0.5)]), ["count_jobs_total 5", "lowered_jobs_total 3.5"]);
+}
+
+#[test]
+fn a_counter_of_a_job_ends_in_total_once_and_is_no_part_of_another_one() {
+    let mut core = core();
+    let counters = [("x_total.total", 1.0), ("x", 2.0), ("y", 4.0), ("y.created", 8.0)];
+    let counters = counters.map(|(name, n)| (Series::plain(Operation::new(name).unwrap()), n));
+    let latency = Latency { counters: counters.into(), ..Latency::default() };
+    let message = Speaker::new("n").message(start(), Body::Latency(latency), false);
+    deliver(&mut core, start(), &message);
+    let text = String::from_utf8(rendered(&core, Format::OpenMetrics)).unwrap();
+    let of_jobs = |line: &&str| line.contains("plimsoll_job_") && !line.starts_with("# HELP");
+    let wanted = [
+        "# TYPE plimsoll_job_count_x counter",
+        "plimsoll_job_count_x_total{node=\"n\"} 3",
+        "# TYPE plimsoll_job_count_y counter",
+        "plimsoll_job_count_y_total{node=\"n\"} 4",
+        "# TYPE plimsoll_job_count_y_created_ counter",
+        "plimsoll_job_count_y_created__total{node=\"n\"} 8",
+    ];
+    assert_eq!(text.lines().filter(of_jobs).collect::<Vec<_>>(), wanted);
+}
+
+#[test]
+fn a_gauge_that_no_job_sends_any_more_is_not_exported() {
+    let (mut core, mut n) = (core(), Speaker::new("n"));
+    let mut rows = |second: u64, depth: Option<f64>| -> Vec<String> {
+        let now = start().after(std::time::Duration::from_secs(second));
+        let series = Series::plain(Operation::new("depth").unwrap());
+        let gauges = depth.into_iter().map(|depth| (series.clone(), depth)).collect();
+        let latency = Latency { gauges, ..Latency::default() };
+        deliver(&mut core, now, &n.message(now, Body::Latency(latency), false));
+        let text = fleet(&core.view(now.wall, "t"), &[]);
+        let rows = text.lines().filter(|row| row.starts_with("plimsoll_job_value"));
+        rows.map(str::to_owned).collect()
+    };
+    let row = ["plimsoll_job_value_depth{node=\"n\"} 9"];
+    assert_eq!(rows(0, Some(9.0)), row);
+    assert_eq!(rows(74, None), row, "some clients send theirs once a minute");
+    assert_eq!(rows(75, None), [""; 0], "as for rules, its last value says nothing of now");
+    assert_eq!(rows(76, Some(9.0)), row);
+}
+
+#[test]
 fn aliases_are_exported_when_configured() {
     let core = busy();
     let text = String::from_utf8(rendered(&core, Format::Text)).unwrap();

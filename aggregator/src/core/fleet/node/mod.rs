@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits::{
-    ENDED_MAX, LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_CROWDED_AFTER,
+    ENDED_MAX, GAUGES_STALE_AFTER, LEDGER_EVICT_AFTER, NODE_HIDE_AFTER, NODE_HIDE_CROWDED_AFTER,
     NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
 };
 use plimsoll_schemas::histogram::Packed;
@@ -71,8 +71,12 @@ pub struct Node {
     /// Operations that its jobs have ended in good order, and when; what they bring later begins
     /// them again.
     ended: Shared<BTreeMap<Operation, Wall>>,
-    /// Sums of its counters.
+    /// Sums of what its jobs added to their counters. A record of an earlier version has what was
+    /// subtracted in it, so it may be negative.
     pub counters: Shared<BTreeMap<Series, f64>>,
+    /// Sums of what its jobs subtracted from some of these counters.
+    #[serde(default)]
+    pub lowered: Shared<BTreeMap<Series, f64>>,
     /// Latest values of its gauges.
     pub gauges: Shared<BTreeMap<Series, Latest<f64>>>,
     /// Its sensor readings.
@@ -189,11 +193,23 @@ impl Node {
     pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency<Packed>) -> u64 {
         let mut without_room = 0;
         for (series, amount) in &latency.counters {
-            match bounded_entry(self.counters.make_mut(), series, NODE_SERIES_MAX) {
-                // Two finite numbers may add up to infinity.
-                Some(sum) => *sum = (*sum + amount).clamp(f64::MIN, f64::MAX),
-                None => without_room += 1,
-            }
+            let Some(sum) = bounded_entry(self.counters.make_mut(), series, NODE_SERIES_MAX) else {
+                without_room += 1;
+                continue;
+            };
+            // What subtracts is summed apart, so that neither sum ever falls.
+            let sum = match *amount < 0.0 {
+                true => self.lowered.make_mut().entry(series.clone()).or_default(),
+                false => sum,
+            };
+            // Two finite numbers may add up to infinity.
+            *sum = (*sum + amount.abs()).min(f64::MAX);
+        }
+
+        let now = self.last_seen;
+        if self.gauges.len() + latency.gauges.len() > NODE_SERIES_MAX {
+            // Those of jobs that have ended make room.
+            self.gauges.make_mut().retain(|_, gauge| now.since(gauge.at) < GAUGES_STALE_AFTER);
         }
         for (series, value) in &latency.gauges {
             match bounded_entry(self.gauges.make_mut(), series, NODE_SERIES_MAX) {
@@ -202,6 +218,19 @@ impl Node {
             }
         }
         without_room
+    }
+
+    /// Its gauges that jobs still send: the latest value of one that has ended says nothing of now.
+    pub fn fresh_gauges(&self, now: Wall) -> impl Iterator<Item = (&Series, &Latest<f64>)> {
+        self.gauges.iter().filter(move |(_, latest)| now.since(latest.at) < GAUGES_STALE_AFTER)
+    }
+
+    /// When any of its gauges of an operation was last received; `None` of an unknown one.
+    #[must_use]
+    pub fn gauge_received_at(&self, operation: &Operation) -> Option<Wall> {
+        let from = self.gauges.range(Series::plain(operation.clone())..);
+        let of = from.take_while(|(series, _)| series.operation == *operation);
+        of.map(|(_, latest)| latest.at).max()
     }
 
     /// Takes readings of known sensors; returns how many were of unknown ones.

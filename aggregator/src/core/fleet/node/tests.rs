@@ -103,6 +103,23 @@ fn a_flood_of_series_is_bounded_and_counted() {
     assert_eq!(node.counters.len(), NODE_SERIES_MAX);
 }
 
+#[test]
+fn gauges_of_jobs_that_have_ended_make_room_for_new_ones() {
+    let gauges = |prefix: &str, n: usize| -> Vec<(Series, f64)> {
+        let series = |i| Series::plain(Operation::new(format!("{prefix}{i}")).unwrap());
+        (0..n).map(|i| (series(i), 1.0)).collect()
+    };
+    let mut node = Node { last_seen: Wall(1), ..Node::default() };
+    let take = |node: &mut Node, seq: u64, gauges: Vec<(Series, f64)>| {
+        node.take_numbers((Incarnation(1), Seq(seq)), &Latency { gauges, ..Latency::default() })
+    };
+    assert_eq!(take(&mut node, 1, gauges("old", NODE_SERIES_MAX)), 0);
+    assert_eq!(take(&mut node, 2, gauges("new", 3)), 3, "all are of jobs that may go on");
+    node.last_seen = Wall(1).plus(GAUGES_STALE_AFTER);
+    assert_eq!(take(&mut node, 3, gauges("new", 3)), 0);
+    assert_eq!(node.gauges.len(), 3);
+}
+
 fn statuses(node: &Node) -> Vec<(String, AlertType)> {
     node.check_statuses().into_iter().collect()
 }

@@ -187,6 +187,74 @@ fn a_gauge_no_longer_sent_is_no_figure() {
 }
 
 #[test]
+fn an_alert_on_a_gauge_that_has_ended_for_an_hour_ends() {
+    let metric = "gauge:depth".parse().unwrap();
+    let deep = Threshold { metric, value: 5.0, fire_after: 1, ..named("cpu_hot") };
+    let mut world = World::new(only(&deep));
+    world.gauge = Some(7.0);
+    world.live();
+    assert_eq!(world.state(&deep.name), Firing);
+    world.gauge = None;
+    world.lives(3_599);
+    assert_eq!(world.state(&deep.name), Firing, "it is not known to be over");
+    world.lives(2);
+    assert_eq!(world.state(&deep.name), Inactive);
+    let ended = world.core.alerting.changes().last().unwrap().ended;
+    assert_eq!(ended, Some(AlertEndReason::JobEnded));
+}
+
+#[test]
+fn what_another_sender_brought_under_a_nodes_name_is_a_surplus_and_fires() {
+    let rule = named("unaccounted");
+    let mut world = World::new(only(&rule));
+    world.lives(5);
+    assert_eq!(world.state(&rule.name), Inactive);
+    let mut forger = Speaker::new("a");
+    let seen = 3 * 5;
+    (0..seen).for_each(|_| drop(forger.message(world.now, Body::Bus(Bus::default()), false)));
+    world.deliver(&forger.send(world.now, MS, 1_000));
+    world.lives(20);
+    assert_eq!(world.state(&rule.name), Firing);
+    let node = world.core.node(&NodeName::new("a").unwrap()).unwrap();
+    let ledger = node.account.ledger();
+    // The node's own message of the forged number, with 120 samples, counts as a repetition.
+    assert_eq!((ledger.surplus, ledger.recorded + 1_000 - 120), (880, ledger.merged));
+    let page = crate::exposition::fleet(&world.core.view(world.now.wall, "t"), &[]);
+    let row = "plimsoll_node_surplus_samples{node=\"a\"} 880\n";
+    assert!(page.contains(row) && page.contains("plimsoll_samples_surplus 880\n"), "{page}");
+}
+
+#[test]
+fn alerts_of_a_node_whose_record_was_lost_wait_for_it() {
+    let full = named("disk_full");
+    let firing = || {
+        let mut world = World::new(only(&full));
+        world.disk = 0.99;
+        world.lives(60);
+        assert_eq!(world.state(&full.name), Firing);
+        let record = world.core.alerting.record(world.now.wall);
+        let mut after = World::new(only(&full));
+        after.core = after.core.with_alerts(record);
+        (after.now, after.is_mute, after.disk) = (world.now, true, 0.99);
+        after.lives(60);
+        assert_eq!(after.state(&full.name), Firing, "the node has not sent yet");
+        after
+    };
+    let mut back = firing();
+    back.is_mute = false;
+    back.lives(60);
+    assert_eq!(back.state(&full.name), Firing);
+    back.disk = 0.5;
+    back.lives(60);
+    assert_eq!(back.state(&full.name), Resolved);
+    let mut gone = firing();
+    gone.lives(600);
+    assert_eq!(gone.state(&full.name), Inactive);
+    let ended = gone.core.alerting.changes().last().unwrap().ended;
+    assert_eq!(ended, Some(AlertEndReason::NodeForgotten));
+}
+
+#[test]
 fn no_node_is_blamed_while_the_broker_is_away_and_who_does_not_come_back_is() {
     let mut world = World::new(shipped());
     let silent = named("node_silent").name;
