@@ -2,6 +2,7 @@
 //! begin and end.
 
 use crate::ids::{Labels, RunName};
+use crate::limits::api::OVERFLOW;
 use crate::wire::{Event, EventSource};
 
 /// The label of a run's samples, which is also the name of its roll-up.
@@ -15,8 +16,9 @@ pub const BEGUN: &str = "begun";
 /// The value of [`REPORT_LABEL`] when it has ended.
 pub const ENDED: &str = "ended";
 
-/// Parts of the API's paths; no run has such a name.
-const RESERVED: [&str; 2] = ["last", "compare"];
+/// Parts of the API's paths, and the group that has the samples of runs without room of their own;
+/// no run has such a name.
+const RESERVED: [&str; 3] = ["last", "compare", OVERFLOW];
 
 /// The name of a run, checked.
 ///
@@ -109,6 +111,7 @@ mod tests {
             &[("run_report", "begun")],
             &[("run", "v42"), ("run_report", "paused")],
             &[("run", "last"), ("run_report", "begun")],
+            &[("run", "other"), ("run_report", "begun")],
             &[("run", "a b"), ("run_report", "begun")],
         ] {
             assert_eq!(RunReport::of(&event(labels)), None, "{labels:?}");

@@ -269,7 +269,7 @@ impl Core {
             return Err(self.ingest.refuse(Unreadable::far_ahead(&snapshot.header)));
         }
         let Some(merged) = self.fleet.merge(&time, snapshot) else { return Ok(()) };
-        self.runs.on_merged(now.wall, &merged);
+        self.runs.on_merged(now.wall, &merged, self.fleet.rollups());
         for samples in &merged.samples {
             self.evaluator.on_samples(self.ingest.ticked_at().mono, samples);
         }

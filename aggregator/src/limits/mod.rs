@@ -27,7 +27,11 @@ pub const ROLLUP_LABELS_MAX: usize = 4;
 /// again and one for all further operations. On `/metrics` a group has 53 series, and one more for
 /// each limit of its operation's budgets: at most 41 000 for three roll-ups, and 53 for each group
 /// `other`, of which there is one for each operation.
-pub const ROLLUP_GROUPS_MAX: usize = 256;
+///
+/// While there is room a node may have all groups. Once they are all in use, the node that alone
+/// brings most of them gives one up for each new one of a node with at least two fewer, so `n`
+/// nodes that bring groups without end come to `256 / n` each.
+pub const ROLLUP_GROUPS_MAX: usize = plimsoll_schemas::limits::api::ROLLUP_GROUPS_MAX;
 /// Heap bytes of all roll-ups' samples, checked once a second, above which their windows accept no
 /// samples; exact counts continue. Without this limit, groups in which every bucket is in use could
 /// take 80 GiB. With ten thousand honest nodes of three operations, all groups of one roll-up take
@@ -68,11 +72,13 @@ pub const SLOTS_OPEN_MAX: usize = 3;
 /// Slots of one slot length: during catch-up one lane may be ahead of the other by as much as one
 /// step judges.
 pub const SLOTS_MAX: usize = CATCH_UP_STEPS_MAX as usize + 32;
-/// The newest events of the fleet that the API lists.
+/// The newest events of the fleet that the API lists. When there are more, the node with most of
+/// them gives up its oldest: each of `n` nodes that send without end keeps `256 / n`.
 pub const EVENTS_KEPT_MAX: usize = 256;
 /// Service checks per node whose latest status is kept.
 pub const SERVICE_CHECKS_MAX: usize = 64;
-/// Operations of one node, and of the fleet.
+/// Operations of one node, and of the fleet. Nodes share the fleet's as they share the groups of a
+/// roll-up, see [`ROLLUP_GROUPS_MAX`].
 pub const OPERATIONS_MAX: usize = 256;
 /// Percent of a table's entries above which idle ones are evicted, and an alert fires.
 pub const TABLE_CROWDED_PERCENT: usize = 80;
@@ -112,7 +118,8 @@ pub const WORST_NODES_MAX: usize = 5;
 pub const BARS_MAX: usize = 12;
 /// Bytes of a link in a notification, with the longest names in it.
 pub const LINK_BYTES_MAX: usize = 4 * 1024;
-/// Alert changes in the summary.
+/// Alert changes in the summary. When there are more, the node with most of them, or the fleet,
+/// gives up its oldest.
 pub const ALERT_HISTORY_MAX: usize = 256;
 /// Alert changes queued for the bus.
 pub const NOTIFICATIONS_MAX: usize = 1_024;
@@ -233,6 +240,10 @@ pub const STORE_CACHE_BYTES: usize = 8 * 1024 * 1024;
 /// Slots of 10 s, over all series, that wait for the next checkpoint: a few hundred series with a
 /// slot or two each, and hours that nodes send again after an outage. At some 20 KiB each 160 MiB.
 pub const HISTORY_PENDING_SLOTS_MAX: usize = 8_192;
+/// A node may begin a slot while it has begun fewer than this many times those that are free. So
+/// one node fills four fifths of them at most, three as greedy ones twelve thirteenths, and others
+/// keep room until the next checkpoint, which does not wait for its time from half of them on.
+pub const HISTORY_PENDING_SHARE: usize = 4;
 /// Series in one history file: the fleet's operations and groups of roll-ups, also those of the
 /// past. Further ones are not kept.
 pub const HISTORY_SERIES_MAX: usize = 65_536;

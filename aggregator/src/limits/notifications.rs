@@ -40,7 +40,8 @@ pub const RESEND_EVERY_MAX: Duration = Duration::from_secs(600);
 pub const RESENDS_MISSED_MAX: u32 = 3;
 /// or for this time if that is longer.
 pub const ENDS_AFTER_MIN: Duration = Duration::from_secs(15);
-/// Undeliverable notifications that the API lists.
+/// Undeliverable notifications that the API lists. When there are more, the node with most of them,
+/// or the fleet, gives up its oldest.
 pub const UNDELIVERED_KEPT_MAX: usize = 256;
 /// Time that one post may take, from the DNS lookup to the status of the response.
 pub const POST_WAIT: Duration = Duration::from_secs(10);

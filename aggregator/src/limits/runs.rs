@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-/// Runs that are kept. With a dozen nodes each, a checkpoint stores 250 KB of them.
+/// Runs that are kept. With a dozen nodes each, a checkpoint stores 250 KB of them. When there are
+/// more, the holder with most of them gives up the one that ended first: a node holds those that it
+/// alone reports, clients together hold those that they began, and several nodes the others.
 pub const RUNS_MAX: usize = 1_000;
 /// Nodes of one run that are named: 128 names of the greatest length for each of all runs are 8 MB.
 pub const RUN_NODES_MAX: usize = 128;

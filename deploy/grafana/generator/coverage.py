@@ -100,6 +100,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_node_gpu_retired_pages",
         "plimsoll_node_gpu_xid_total",
         "plimsoll_node_gpus_listed",
+        "plimsoll_node_limited_total",
         "plimsoll_node_suspect_unit_operations",
         "plimsoll_node_watched_faults_major_total",
         "plimsoll_node_watched_faults_minor_total",

@@ -4,3 +4,7 @@
 /// for 100 000 samples, and 48 KiB with a thousand in each of all buckets: 3 600 points fit. In
 /// JSON it takes up to 40 times as much.
 pub const HISTORY_ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Groups of one roll-up that have values of their own: a run has one for each of its operations.
+pub const ROLLUP_GROUPS_MAX: usize = 256;
+/// The operation, and each value of a group, that takes the samples of what finds no room.
+pub const OVERFLOW: &str = "other";

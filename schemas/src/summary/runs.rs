@@ -1,9 +1,15 @@
 //! The answers of `/api/v1/runs`: runs, and the latencies of one of them from its begin to its end.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use super::history::{OverLimit, QuantileValue};
-use crate::ids::{Labels, NodeName, RuleName, RunName};
+use crate::ids::{Labels, NodeName, Operation, RuleName, RunName};
+use crate::limits::api::{OVERFLOW, ROLLUP_GROUPS_MAX};
+
+/// Operations that [`RunRow::not_kept`] names.
+const NAMED_MAX: usize = 5;
 
 /// Runs, newest first. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -44,6 +50,10 @@ pub struct RunRow {
     pub nodes: Vec<NodeName>,
     /// Whether there are further nodes, for which there was no room.
     pub has_more_nodes: bool,
+    /// Samples with its label that are not kept by its name, by operation: they are in the group
+    /// [`OVERFLOW`] of the roll-up `run`, with those of other runs.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub folded: BTreeMap<Operation, u64>,
 }
 
 /// Whether a run has ended.
@@ -79,8 +89,12 @@ pub struct RunPage {
     #[serde(flatten)]
     pub run: RunRow,
     /// Whether the samples are those with the run's label; otherwise those of the whole fleet
-    /// between its begin and its end.
+    /// between its begin and its end. A run with samples that are not kept by its name is never
+    /// shown as the fleet.
     pub by_label: bool,
+    /// That samples of the run are not kept by its name, with how many and the bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_kept: Option<String>,
     /// The share of the nodes' time that was received; `None` when nothing is known of what was
     /// expected.
     pub completeness: Option<f64>,
@@ -132,6 +146,28 @@ pub struct OverBudget {
     pub over: OverLimit,
     /// Their share of all: at least this.
     pub share: f64,
+}
+
+impl RunRow {
+    /// That samples of these operations are not kept by the run's name; `None` if all are.
+    #[must_use]
+    pub fn not_kept(&self, is_asked: impl Fn(&Operation) -> bool) -> Option<String> {
+        let folded = || self.folded.iter().filter(|(operation, _)| is_asked(operation));
+        folded().next()?;
+        let samples = folded().fold(0_u64, |sum, (_, samples)| sum.saturating_add(*samples));
+        let named = folded().map(|(operation, _)| operation.as_str()).take(NAMED_MAX);
+        let named = named.collect::<Vec<_>>().join(", ");
+        let more = match folded().count().saturating_sub(NAMED_MAX) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        Some(format!(
+            "run {:?} is not kept by itself: {ROLLUP_GROUPS_MAX} groups of one run and one \
+             operation are, and {samples} of its samples are in the group {OVERFLOW:?} with those of other \
+             runs (of {named}{more})",
+            self.name.as_str()
+        ))
+    }
 }
 
 impl RunState {

@@ -25,7 +25,7 @@ mod situation;
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use crate::limits::ALERT_HISTORY_MAX;
@@ -51,7 +51,7 @@ pub use record::AlertsRecord;
 pub use silences::{CommandError, Silences, Suppression};
 pub use situation::Situation;
 
-use super::fleet::Fleet;
+use super::fleet::{Fleet, shorten};
 use super::rules::AlertFinding;
 
 /// The resolution of a notification's lateness, in nanoseconds.
@@ -280,10 +280,11 @@ impl Alerting {
     }
 
     fn dispatch(&mut self, notification: Notification) {
-        if self.changes.len() >= ALERT_HISTORY_MAX {
-            self.changes.remove(0);
-        }
-        self.changes.push(notification.clone());
+        let mut changes = VecDeque::from(std::mem::take(&mut self.changes));
+        changes.push_back(notification.clone());
+        // Alerts of one node that come and go push out no others.
+        shorten(&mut changes, ALERT_HISTORY_MAX, |change| change.key.scope.node());
+        self.changes = changes.into();
         self.deliveries.on_notification(&notification);
         self.notifications.push(notification);
     }

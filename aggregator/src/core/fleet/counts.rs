@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use plimsoll_schemas::summary::Ledger;
 use serde::{Deserialize, Serialize};
 
+use super::node::Node;
+
 /// Counts of snapshots and samples. They only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeCounts {
@@ -28,6 +30,15 @@ pub struct MergeCounts {
 }
 
 impl MergeCounts {
+    /// Counts what a limit rejected of a node's message, of the fleet and of the node.
+    pub(super) fn reject_of(&mut self, node: &mut Node, kind: &'static str, n: u64) {
+        self.reject(kind, n);
+        if n > 0 {
+            let count = node.limited.make_mut().entry(kind.into()).or_default();
+            *count = count.saturating_add(n);
+        }
+    }
+
     pub(super) fn reject(&mut self, kind: &'static str, n: u64) {
         if n > 0 {
             let count = self.limited.entry(kind.into()).or_default();

@@ -1,14 +1,16 @@
 //! The newest events and service checks of the fleet, shown beside the metrics of their time. No
 //! rule judges them.
 //!
-//! They are kept in the order in which their messages were merged, each once. No checkpoint holds
-//! them: after a restart the list begins empty. Their counts and the checks' statuses belong to
-//! the nodes and do survive a restart.
+//! They are kept in the order in which their messages were merged, each once. When there are too
+//! many, the node with most of them gives up its oldest. No checkpoint holds them: after a restart
+//! the list begins empty. Their counts and the checks' statuses belong to the nodes and do survive
+//! a restart.
 //!
-//! DESIGN A15.
+//! DESIGN A15, A175.
 
 use std::collections::VecDeque;
 
+use super::bounded::shorten;
 use crate::limits::EVENTS_KEPT_MAX;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::EventRow;
@@ -56,13 +58,11 @@ impl EventsQuery {
 impl RecentEvents {
     /// Takes the events of one message, which was merged at `at`.
     pub(super) fn push(&mut self, node: &NodeName, at: Wall, events: Vec<Event>) {
-        self.0.extend(events.into_iter().map(|event| MergedEvent {
-            node: node.clone(),
-            at,
-            event,
-        }));
-        let too_many = self.0.len().saturating_sub(EVENTS_KEPT_MAX);
-        self.0.drain(..too_many);
+        // Of more than all events that are kept, its own oldest would be the first to go.
+        let too_many = events.len().saturating_sub(EVENTS_KEPT_MAX);
+        let newest = events.into_iter().skip(too_many);
+        self.0.extend(newest.map(|event| MergedEvent { node: node.clone(), at, event }));
+        shorten(&mut self.0, EVENTS_KEPT_MAX, |merged| merged.node.as_str());
     }
 
     /// The newest events that a query matches, newest first.

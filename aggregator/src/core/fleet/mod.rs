@@ -58,6 +58,7 @@ use plimsoll_schemas::wire::{
 };
 use serde::{Deserialize, Serialize};
 
+pub(crate) use bounded::shorten;
 pub use buckets::{Buckets, Native, ends};
 pub use budgets_record::{BudgetsRecord, SpentBudget};
 pub use completeness::{Completeness, ReportingNode};
@@ -85,6 +86,7 @@ use events::RecentEvents;
 use gaps::Gaps;
 use message_delivery::MessageDelivery;
 use retention::{NODES_UP_TO, RetentionPlan, Selected, Selection};
+use rollup::{Bringer, GroupShares, RollupLimits};
 use shares::Shares;
 
 /// All nodes, and all of them together.
@@ -93,8 +95,9 @@ pub struct Fleet {
     /// Shared with a checkpoint while that is written; copied when it changes meanwhile.
     nodes: BTreeMap<NodeName, Arc<Node>>,
     operations: Arc<Operations>,
-    shares: Shares,
+    shares: Shares<Operation>,
     rollups: Rollups,
+    group_shares: GroupShares,
     retention: RetentionPlan,
     gaps: Gaps,
     crashes: Crashes,
@@ -183,6 +186,7 @@ impl Fleet {
             operations: Arc::default(),
             shares: Shares::default(),
             rollups: Rollups::default(),
+            group_shares: GroupShares::default(),
             retention: RetentionPlan::new(rules, NODES_UP_TO),
             gaps: Gaps::default(),
             crashes: Crashes::default(),
@@ -208,6 +212,7 @@ impl Fleet {
             operations: Arc::clone(&self.operations),
             shares: Shares::default(),
             rollups: Rollups::default(),
+            group_shares: GroupShares::default(),
             retention: self.retention.clone(),
             gaps: self.gaps.clone(),
             crashes: Crashes::default(),
@@ -271,6 +276,7 @@ impl Fleet {
     /// Samples are grouped so from now on; a roll-up that was not defined so before begins empty.
     pub fn group_by(&mut self, rollups: &[Definition]) {
         self.rollups = std::mem::take(&mut self.rollups).redefined(rollups);
+        self.group_shares = GroupShares::default();
     }
 
     /// Other rules are judged from now on; what is kept for budgets that stay is kept.
@@ -379,7 +385,7 @@ impl Fleet {
         };
         if let Some(hardware) = hardware {
             let unknown = node.take_readings(from, hardware);
-            self.counts.reject("unknown_sensor", unknown);
+            self.counts.reject_of(node, "unknown_sensor", unknown);
         }
         // What a successor reports of a crashed run is no news of the way to the broker.
         let bus = bus.filter(|_| header.successor.is_none());
@@ -401,7 +407,7 @@ impl Fleet {
             }));
             let without_room = node.take_events(from, &events);
             self.events.push(&header.node, time.arrived, events);
-            self.counts.reject("service_check", without_room);
+            self.counts.reject_of(node, "service_check", without_room);
         }
         node.observe_counts(header.incarnation);
         if let Some(since_stored) = time.since_stored {
@@ -409,7 +415,7 @@ impl Fleet {
         }
         if let Some(latency) = &latency {
             let without_room = node.take_numbers(from, latency);
-            self.counts.reject("number", without_room);
+            self.counts.reject_of(node, "number", without_room);
             node.observe_jobs(self.retention.watched_counters(), &latency.counters);
             node.take_labels(from, &header.labels);
         }
@@ -426,8 +432,13 @@ impl Fleet {
         let samples: Vec<MergedSamples> = own.into_iter().chain(of_slots).collect();
         for of in &samples {
             let times = Times { shown: time.judged_up_to, now: time.arrived, taken: of.taken };
-            let fleet = (Arc::make_mut(&mut self.operations), &mut self.shares);
-            let pools = (fleet, &mut self.rollups, &mut self.counts);
+            let pools = FleetPools {
+                operations: Arc::make_mut(&mut self.operations),
+                shares: &mut self.shares,
+                rollups: &mut self.rollups,
+                group_shares: &mut self.group_shares,
+            };
+            let pools = (pools, &mut self.counts);
             merge_samples(times, &header.node, of, node, pools, &self.retention);
         }
         Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples, lost })
@@ -496,8 +507,13 @@ impl Fleet {
         evicted.iter().for_each(|name| self.evict(name));
         self.evict_idle_operations();
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
-        self.counts.reject("rollup_group", self.rollups.expire(now, self.newest_seen));
+        self.expire_rollups(now);
         expired
+    }
+
+    fn expire_rollups(&mut self, now: Wall) {
+        let evicted = self.rollups.expire(now, self.newest_seen, &mut self.group_shares);
+        self.counts.reject("rollup_group", evicted);
     }
 
     /// In an outage nothing is idle: all were seen as long ago as the newest.
@@ -523,7 +539,7 @@ impl Fleet {
     /// Expires slots of all windows, and no node.
     pub fn expire_windows(&mut self, now: Wall) {
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
-        self.counts.reject("rollup_group", self.rollups.expire(now, self.newest_seen));
+        self.expire_rollups(now);
         self.nodes.values_mut().for_each(|node| expire_windows_of_silent(node, now));
     }
 
@@ -756,7 +772,6 @@ impl Fleet {
             }
         };
         if let Scope::Node(name) = scope {
-            // Its record may have been lost, so that it will never expire.
             let Some(node) = self.nodes.get(name) else {
                 // Its record was lost, so that it never expires here. It is known again as soon
                 // as it sends.
@@ -880,6 +895,14 @@ fn expire_windows_of_silent(node: &mut Arc<Node>, now: Wall) {
     }
 }
 
+/// What holds samples of all nodes, with the shares of nodes in it.
+struct FleetPools<'f> {
+    operations: &'f mut Operations,
+    shares: &'f mut Shares<Operation>,
+    rollups: &'f mut Rollups,
+    group_shares: &'f mut GroupShares,
+}
+
 /// Adds a message's samples to the windows of its node, of the fleet, of roll-ups and of what is
 /// kept apart for budgets.
 fn merge_samples(
@@ -887,12 +910,12 @@ fn merge_samples(
     name: &NodeName,
     MergedSamples { node_labels, latency, .. }: &MergedSamples,
     node: &mut Node,
-    (mut fleet, rollups, counts): ((&mut Operations, &mut Shares), &mut Rollups, &mut MergeCounts),
+    (mut pools, counts): (FleetPools<'_>, &mut MergeCounts),
     plan: &RetentionPlan,
 ) {
     let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
-    let (mut in_node, mut in_fleet, mut without_room) = (0, 0, 0);
-    let (mut in_rollups, mut evicted) = (0, 0);
+    let (mut in_node, mut in_fleet, mut without_room, mut evicted) = (0, 0, 0, 0);
+    let mut in_rollups = RollupLimits::default();
     for (series, samples) in &latency.histograms {
         let operation = &series.operation;
         let retention = plan.of_node(operation);
@@ -903,24 +926,28 @@ fn merge_samples(
             node.operations.add_figures(operation, times, &batch);
             without_room += samples.exact().count;
         }
+
         let retention = retention.of_fleet();
-        evicted += make_room(name, (operation, &retention), &mut fleet, plan);
-        in_fleet += fleet.0.add(operation, &retention, times, &batch);
-        let how = (&retention, times);
-        in_rollups += rollups.add(series, node_labels, how, &batch);
+        evicted += make_room(name, (operation, &retention), &mut pools, plan);
+        in_fleet += pools.operations.add(operation, &retention, times, &batch);
+        let from = (Bringer { node: name, labels: node_labels }, &mut *pools.group_shares);
+        in_rollups += pools.rollups.add(series, from, (&retention, times), &batch);
+
         for Selection { budget, selector, retention } in plan.selections(operation) {
             if selector.selects(&series.labels, node_labels) {
                 let batch = Batch::new(samples, &retention.limits);
                 node.operations.select(budget, retention, times, &batch, has_room);
-                fleet.0.select(budget, &retention.of_fleet(), times, &batch, true);
+                pools.operations.select(budget, &retention.of_fleet(), times, &batch, true);
             }
         }
     }
-    counts.reject("node_sample", in_node);
-    counts.reject("node_window", without_room);
-    counts.reject("fleet_sample", in_fleet);
+    counts.reject_of(node, "node_sample", in_node);
+    counts.reject_of(node, "node_window", without_room);
+    counts.reject_of(node, "fleet_sample", in_fleet);
+    counts.reject_of(node, "rollup", in_rollups.samples);
+    // What is evicted was another node's.
     counts.reject("operation", evicted);
-    counts.reject("rollup", in_rollups);
+    counts.reject("rollup_group", in_rollups.evicted);
 }
 
 /// Where the fleet has no room for an operation that a node brings, evicts one of the node that has
@@ -928,19 +955,19 @@ fn merge_samples(
 fn make_room(
     node: &NodeName,
     (operation, retention): (&Operation, &Retention),
-    (fleet, shares): &mut (&mut Operations, &mut Shares),
+    FleetPools { operations, shares, .. }: &mut FleetPools<'_>,
     plan: &RetentionPlan,
 ) -> u64 {
-    if !fleet.are_crowded() {
+    if !operations.are_crowded() {
         return 0;
     }
     let mut evicted = 0;
     // Those of budgets may be there beyond the bound.
-    while !fleet.has_room_for(operation, retention) {
+    while !operations.has_room_for(operation, retention) {
         let greatest = shares.greatest_beside(node);
-        let longest = fleet.longest_without_samples(greatest, |of| plan.is_judged(of));
+        let longest = operations.longest_without_samples(greatest, |of| plan.is_judged(of));
         let Some(longest) = longest else { return evicted };
-        fleet.evict(&longest);
+        operations.evict(&longest);
         shares.on_evicted(&longest);
         evicted += 1;
     }

@@ -13,6 +13,7 @@ use crate::limits::OPERATIONS_MAX;
 use litemap::LiteMap;
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::ids::{Operation, RuleName};
+pub use plimsoll_schemas::limits::api::OVERFLOW;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::SampleTotals;
 use plimsoll_schemas::time::Wall;
@@ -20,9 +21,6 @@ use serde::{Deserialize, Serialize};
 
 use super::bounded::{is_crowded, longest_idle};
 use super::window::{Batch, Phase, Retention, Times, Windows};
-
-/// The operation that takes what the bound leaves no room for.
-pub const OVERFLOW: &str = "other";
 
 /// Operations of one scope, by name. Most nodes have a few; the maps are no larger than what they
 /// hold, since nodes are copied.

@@ -1,31 +1,36 @@
-//! Shares of nodes in the fleet's table of operations: one node cannot take all of it. A node that
-//! brings a new operation while the table is full gets the place of another node's, if that one
-//! alone brings more operations than the node does. What several nodes bring belongs to none.
+//! Shares of nodes in a table of names: one node cannot take all of it. A node that brings a new
+//! name while the table is full gets the place of another node's, if that one alone brings more
+//! names than the node does. What several nodes bring belongs to none.
 //!
-//! Nothing is kept while the table has room, and nothing of it is stored: who brings an operation
-//! shows again with its next samples.
+//! Nothing of it is stored: who brings a name shows again with its next samples.
 //!
-//! DESIGN A150.
+//! DESIGN A150, A175.
 
 use std::collections::BTreeMap;
 
-use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::ids::NodeName;
 
-/// Who brings the operations of a table.
-#[derive(Debug, Default)]
-pub(super) struct Shares {
-    /// The only node that brings an operation; `None` of one that several bring.
-    by_operation: BTreeMap<Operation, Option<NodeName>>,
-    /// Operations that a node alone brings.
+/// Who brings the entries of a table.
+#[derive(Debug)]
+pub(super) struct Shares<K> {
+    /// The only node that brings an entry; `None` of one that several bring.
+    by_key: BTreeMap<K, Option<NodeName>>,
+    /// Entries that a node alone brings.
     by_node: BTreeMap<NodeName, usize>,
 }
 
-impl Shares {
-    /// A node brings an operation that has a place in the table.
-    pub(super) fn on_brought(&mut self, node: &NodeName, operation: &Operation) {
-        match self.by_operation.get_mut(operation) {
+impl<K> Default for Shares<K> {
+    fn default() -> Self {
+        Self { by_key: BTreeMap::new(), by_node: BTreeMap::new() }
+    }
+}
+
+impl<K: Clone + Ord> Shares<K> {
+    /// A node brings an entry that has a place in the table.
+    pub(super) fn on_brought(&mut self, node: &NodeName, key: &K) {
+        match self.by_key.get_mut(key) {
             None => {
-                self.by_operation.insert(operation.clone(), Some(node.clone()));
+                self.by_key.insert(key.clone(), Some(node.clone()));
                 *self.by_node.entry(node.clone()).or_default() += 1;
             }
             Some(of) if of.as_ref().is_some_and(|of| of != node) => {
@@ -36,9 +41,9 @@ impl Shares {
         }
     }
 
-    /// An operation has left the table.
-    pub(super) fn on_evicted(&mut self, operation: &Operation) {
-        let before = self.by_operation.remove(operation).flatten();
+    /// An entry has left the table.
+    pub(super) fn on_evicted(&mut self, key: &K) {
+        let before = self.by_key.remove(key).flatten();
         self.release(before);
     }
 
@@ -47,23 +52,23 @@ impl Shares {
         *self = Self::default();
     }
 
-    /// The operations of the node with the greatest share, if it is greater than this node's would
-    /// be with one more.
-    pub(super) fn greatest_beside(&self, node: &NodeName) -> impl Iterator<Item = &Operation> {
+    /// The entries of the node with the greatest share, if it is greater than this node's would be
+    /// with one more.
+    pub(super) fn greatest_beside(&self, node: &NodeName) -> impl Iterator<Item = &K> {
         let own = self.by_node.get(node).copied().unwrap_or_default();
-        let greatest = self.by_node.iter().max_by_key(|(_, operations)| **operations);
-        let greatest = greatest.filter(|(_, operations)| **operations > own + 1);
+        let greatest = self.by_node.iter().max_by_key(|(_, entries)| **entries);
+        let greatest = greatest.filter(|(_, entries)| **entries > own + 1);
         greatest.into_iter().flat_map(|(greatest, _)| {
-            let of = self.by_operation.iter().filter(move |(_, of)| of.as_ref() == Some(greatest));
-            of.map(|(operation, _)| operation)
+            let of = self.by_key.iter().filter(move |(_, of)| of.as_ref() == Some(greatest));
+            of.map(|(key, _)| key)
         })
     }
 
     fn release(&mut self, node: Option<NodeName>) {
         let Some(node) = node else { return };
-        if let Some(operations) = self.by_node.get_mut(&node) {
-            *operations -= 1;
-            if *operations == 0 {
+        if let Some(entries) = self.by_node.get_mut(&node) {
+            *entries -= 1;
+            if *entries == 0 {
                 self.by_node.remove(&node);
             }
         }
@@ -72,6 +77,7 @@ impl Shares {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::ids::Operation;
     use proptest::prelude::*;
 
     use super::*;

@@ -1,18 +1,19 @@
 //! Samples that wait for the next checkpoint, by pool and slot of 10 s. Slots are bounded in
-//! number: what finds no room is counted, and is missing from the history alone.
+//! number, and no node takes all of them: what finds no room is counted, and is missing from the
+//! history alone.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
 use plimsoll_schemas::time::{Wall, nanos};
 
 use super::batch::SlotSamples;
 use super::coverage::{Coverage, node_time};
 use super::resolution::Resolution;
 use crate::core::fleet::{Group, MergedSnapshot, OVERFLOW, Operations, Pool, Rollups};
-use crate::limits::HISTORY_PENDING_SLOTS_MAX;
+use crate::limits::{HISTORY_PENDING_SHARE, HISTORY_PENDING_SLOTS_MAX};
 
 type Slots = BTreeMap<u64, Histogram>;
 
@@ -32,24 +33,54 @@ pub(super) struct Pending {
     /// By the roll-up's name, then by group.
     groups: BTreeMap<String, BTreeMap<Group, Slots>>,
     coverage: BTreeMap<u64, Coverage>,
-    /// Slots of all pools.
-    slots: usize,
+    room: Room,
+}
+
+/// The room for slots of all pools.
+#[derive(Debug, Default)]
+struct Room {
+    used: usize,
+    /// Slots that each node has begun.
+    by_node: BTreeMap<NodeName, usize>,
+    /// Samples without room.
     dropped: u64,
+}
+
+/// Samples of a node in a slot.
+#[derive(Clone, Copy)]
+struct NodeSamples<'m> {
+    node: &'m NodeName,
+    number: u64,
+    packed: &'m Packed,
+}
+
+impl Room {
+    /// Takes room for a slot that a node begins; false if the node has its share already.
+    fn take(&mut self, node: &NodeName) -> bool {
+        let free = HISTORY_PENDING_SLOTS_MAX.saturating_sub(self.used);
+        let begun = self.by_node.get(node).copied().unwrap_or_default();
+        if begun >= HISTORY_PENDING_SHARE * free {
+            return false;
+        }
+        self.used += 1;
+        *self.by_node.entry(node.clone()).or_default() += 1;
+        true
+    }
 }
 
 impl Pending {
     pub(super) fn add(&mut self, merged: &MergedSnapshot, known: Known<'_>) {
-        let dropped = self.dropped;
+        let dropped = self.room.dropped;
         for samples in &merged.samples {
             let number = Resolution::TenSeconds.number(samples.taken);
             for (series, packed) in &samples.latency.histograms {
-                self.add_to_fleet(&series.operation, number, packed, known.operations);
-                let of_node = &samples.node_labels;
-                self.add_to_groups(series, of_node, (number, packed), known.rollups);
+                let of = NodeSamples { node: &merged.node, number, packed };
+                self.add_to_fleet(&series.operation, of, known.operations);
+                self.add_to_groups(series, &samples.node_labels, of, known.rollups);
             }
         }
         // What found no room was not received, as far as the history is concerned.
-        if let Some(length) = merged.reported.filter(|_| dropped == self.dropped) {
+        if let Some(length) = merged.reported.filter(|_| dropped == self.room.dropped) {
             let number = Resolution::TenSeconds.number(merged.taken);
             let received = Coverage { received_ns: length, ..Coverage::default() };
             self.coverage.entry(number).or_default().add(received);
@@ -68,13 +99,7 @@ impl Pending {
     }
 
     /// An operation for which the fleet had no room is among the others here too.
-    fn add_to_fleet(
-        &mut self,
-        operation: &Operation,
-        number: u64,
-        packed: &Packed,
-        known: &Operations,
-    ) {
+    fn add_to_fleet(&mut self, operation: &Operation, of: NodeSamples<'_>, known: &Operations) {
         let other;
         let operation = match known.get(operation) {
             Some(_) => operation,
@@ -87,14 +112,14 @@ impl Pending {
             self.fleet.insert(operation.clone(), Slots::new());
         }
         let Some(slots) = self.fleet.get_mut(operation) else { return };
-        add(slots, number, packed, (&mut self.slots, &mut self.dropped));
+        add(slots, of, &mut self.room);
     }
 
     fn add_to_groups(
         &mut self,
         series: &Series,
         of_node: &Labels,
-        (number, packed): (u64, &Packed),
+        of: NodeSamples<'_>,
         rollups: &Rollups,
     ) {
         for (rollup, group) in rollups.groups_of(series, of_node) {
@@ -103,26 +128,27 @@ impl Pending {
             }
             let Some(groups) = self.groups.get_mut(rollup) else { continue };
             let slots = groups.entry(group).or_default();
-            add(slots, number, packed, (&mut self.slots, &mut self.dropped));
+            add(slots, of, &mut self.room);
         }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.slots == 0 && self.coverage.is_empty()
+        self.room.used == 0 && self.coverage.is_empty()
     }
 
     /// Slots of all pools.
     pub(super) fn slots(&self) -> usize {
-        self.slots
+        self.room.used
     }
 
     pub(super) fn dropped(&self) -> u64 {
-        self.dropped
+        self.room.dropped
     }
 
     /// Everything; from here on nothing waits.
     pub(super) fn take(&mut self) -> SlotSamples {
-        let taken = std::mem::replace(self, Self { dropped: self.dropped, ..Self::default() });
+        let room = Room { dropped: self.room.dropped, ..Room::default() };
+        let taken = std::mem::replace(self, Self { room, ..Self::default() });
         let fleet = taken.fleet.into_iter();
         let fleet = fleet.map(|(operation, slots)| (Pool::Fleet(operation), slots));
         let groups = taken.groups.into_iter().flat_map(|(rollup, groups)| {
@@ -154,13 +180,12 @@ impl Pending {
     }
 }
 
-fn add(slots: &mut Slots, number: u64, packed: &Packed, (used, dropped): (&mut usize, &mut u64)) {
+fn add(slots: &mut Slots, NodeSamples { node, number, packed }: NodeSamples<'_>, room: &mut Room) {
     if let Some(slot) = slots.get_mut(&number) {
         slot.merge_packed(packed);
-    } else if *used < HISTORY_PENDING_SLOTS_MAX {
-        *used += 1;
+    } else if room.take(node) {
         slots.entry(number).or_default().merge_packed(packed);
     } else {
-        *dropped = dropped.saturating_add(packed.exact().count);
+        room.dropped = room.dropped.saturating_add(packed.exact().count);
     }
 }

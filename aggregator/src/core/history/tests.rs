@@ -13,6 +13,7 @@ use super::*;
 use crate::core::fleet::{
     Batch, Definition, Limits, MergedSamples, Operations, Retention, Rollups, Times,
 };
+use crate::limits::HISTORY_PENDING_SHARE;
 use plimsoll_schemas::budget::Window;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -54,6 +55,11 @@ pub(crate) fn add(history: &mut History, seconds: u64, value_ns: u64) {
     let (operations, rollups) = (operations(), Rollups::default());
     let known = Known { operations: &operations, rollups: &rollups };
     history.on_merged(&merged(seconds, value_ns), known);
+}
+
+/// Slots that one node alone can begin: four fifths of all.
+fn of_one_node() -> u64 {
+    (HISTORY_PENDING_SLOTS_MAX * HISTORY_PENDING_SHARE).div_ceil(HISTORY_PENDING_SHARE + 1) as u64
 }
 
 fn pool() -> Pool {
@@ -145,7 +151,7 @@ fn an_operation_that_the_fleet_has_no_room_for_is_among_the_others() {
 #[test]
 fn a_batch_that_fails_and_leaves_no_room_is_tried_again_alone() {
     let mut history = History::kept(StoredHistory::default());
-    let most = HISTORY_PENDING_SLOTS_MAX as u64;
+    let most = of_one_node();
     (0..most).for_each(|slot| add(&mut history, slot * 10, 7));
     let first = history.take(at(6), BTreeMap::new()).unwrap();
     (0..most).for_each(|slot| add(&mut history, slot * 10, 7));
@@ -161,10 +167,29 @@ fn a_batch_that_fails_and_leaves_no_room_is_tried_again_alone() {
 #[test]
 fn slots_that_find_no_room_are_counted() {
     let mut history = History::kept(StoredHistory::default());
-    for slot in 0..HISTORY_PENDING_SLOTS_MAX as u64 + 3 {
+    for slot in 0..of_one_node() + 3 {
         add(&mut history, slot * 10, 7);
     }
     assert_eq!(history.dropped(), Some(3));
+}
+
+#[test]
+fn a_node_that_begins_slots_without_end_leaves_room_for_others() {
+    let mut history = History::kept(StoredHistory::default());
+    let (operations, rollups) = (operations(), Rollups::default());
+    let mut send = |node: &str, slot: u64| {
+        let node = NodeName::new(node).unwrap();
+        let snapshot = MergedSnapshot { node, ..merged(slot * 10, 7) };
+        let dropped = history.dropped();
+        history.on_merged(&snapshot, Known { operations: &operations, rollups: &rollups });
+        history.dropped() == dropped
+    };
+    let kept = |send: &mut dyn FnMut(&str, u64) -> bool, node: &str, first: u64| {
+        (first..first + 9_000).filter(|slot| send(node, *slot)).count() as u64
+    };
+    assert_eq!(kept(&mut send, "loud", 0), of_one_node());
+    assert_eq!(kept(&mut send, "louder", 10_000), 1_311, "four times what is left then");
+    assert!(send("a", 30_000) && send("b", 30_001), "a slot each");
 }
 
 #[test]

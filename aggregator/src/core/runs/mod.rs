@@ -2,13 +2,14 @@
 //!
 //! Owns every run by its name. A run begins and ends by a client's command or by what `plimsoll
 //! run` reports through a node; of several commands of one name, the first begin and the last end
-//! count. Its samples are in roll-ups and in the history, not here. The number of runs is bounded:
-//! the one that ended first makes room, and what finds none is counted.
+//! count. Its samples are in roll-ups and in the history; how many of them are not in a group of
+//! their own is here. The number of runs is bounded: of those of the holder with most runs, the one
+//! that ended first makes room, and what finds none is counted.
 //!
 //! Interface: [`RunRegistry::on_command`] for clients, [`RunRegistry::on_merged`] for what nodes
 //! send, [`RunRegistry::rows`] for pages, [`RunRegistry::checkpoint`] for the store.
 //!
-//! DESIGN A81.
+//! DESIGN A81, A175.
 
 mod command;
 mod named_run;
@@ -19,7 +20,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use plimsoll_schemas::ids::RunName;
+use plimsoll_schemas::ids::{NodeName, Operation, RunName};
 use plimsoll_schemas::run::{RUN_LABEL, RunReport};
 use plimsoll_schemas::summary::{RunRow, RunState};
 use plimsoll_schemas::time::Wall;
@@ -27,8 +28,8 @@ use serde::{Deserialize, Serialize};
 
 pub use command::{RunCommand, RunError, RunsQuery};
 
-use self::named_run::NamedRun;
-use super::fleet::MergedSnapshot;
+use self::named_run::{Holder, NamedRun};
+use super::fleet::{MergedSnapshot, Rollups};
 use crate::limits::runs::RUNS_MAX;
 
 /// All runs.
@@ -65,7 +66,7 @@ impl RunRegistry {
                 if let Some(run) = self.stored.runs.get(&name) {
                     return Err(RunError::Exists { name, state: run.state(now) });
                 }
-                if !self.make_room(now) {
+                if !self.make_room(now, &Holder::Clients) {
                     return Err(RunError::Full);
                 }
                 let run = Arc::new(NamedRun::begun_by_client(now, labels, by));
@@ -86,11 +87,11 @@ impl RunRegistry {
         Ok(run.row(&name, now))
     }
 
-    /// A snapshot was merged: its reports begin and end runs, and its samples show which runs its
-    /// node has.
-    pub fn on_merged(&mut self, now: Wall, merged: &MergedSnapshot) {
+    /// A snapshot was merged into `rollups`: its reports begin and end runs, and its samples show
+    /// which runs its node has.
+    pub fn on_merged(&mut self, now: Wall, merged: &MergedSnapshot, rollups: &Rollups) {
         for (at, report) in &merged.run_reports {
-            self.on_report(now, *at, report);
+            self.on_report(now, *at, (&merged.node, report));
             self.touch(report.run.as_str(), merged);
         }
         if self.stored.runs.is_empty() {
@@ -98,21 +99,32 @@ impl RunRegistry {
         }
         for samples in &merged.samples {
             let of_node = samples.node_labels.get(RUN_LABEL);
-            for (series, _) in &samples.latency.histograms {
+            for (series, packed) in &samples.latency.histograms {
                 let of_series = series.labels.get(RUN_LABEL).filter(|name| !name.is_empty());
-                if let Some(name) = of_series.or(of_node) {
-                    self.touch(name, merged);
+                let Some(name) = of_series.or(of_node) else { continue };
+                self.touch(name, merged);
+                if self.stored.runs.contains_key(name)
+                    && rollups.is_folded(RUN_LABEL, series, &samples.node_labels)
+                {
+                    self.on_folded(name, &series.operation, packed.exact().count);
                 }
             }
         }
     }
 
-    fn on_report(&mut self, now: Wall, at: Wall, report: &RunReport) {
+    /// Samples of a run found no room in a group of their own.
+    fn on_folded(&mut self, name: &str, operation: &Operation, samples: u64) {
+        let Some(run) = self.stored.runs.get_mut(name).filter(|_| samples > 0) else { return };
+        Arc::make_mut(run).on_folded(operation, samples);
+        self.changed = true;
+    }
+
+    fn on_report(&mut self, now: Wall, at: Wall, (node, report): (&NodeName, &RunReport)) {
         self.changed = true;
         if let Some(run) = self.stored.runs.get_mut(&report.run) {
             return Arc::make_mut(run).on_report(at, report);
         }
-        if self.make_room(now) {
+        if self.make_room(now, &Holder::Node(node.clone())) {
             let run = Arc::new(NamedRun::reported(at, report));
             self.stored.runs.insert(report.run.clone(), run);
         }
@@ -126,18 +138,38 @@ impl RunRegistry {
         }
     }
 
-    /// Evicts the run that ended first where there is no room for one more. Returns whether there
-    /// is room.
-    fn make_room(&mut self, now: Wall) -> bool {
-        let runs = &mut self.stored.runs;
-        if runs.len() < RUNS_MAX {
+    /// Where there is no room for one run more, evicts one of the holder with most runs, a further
+    /// one of `holder` among them. Returns whether there is room.
+    fn make_room(&mut self, now: Wall, holder: &Holder) -> bool {
+        if self.stored.runs.len() < RUNS_MAX {
             return true;
         }
         self.stored.limited = self.stored.limited.saturating_add(1);
         self.changed = true;
-        let over = runs.iter().filter(|(_, run)| run.state(now) != RunState::Running);
-        let first = over.min_by_key(|(_, run)| run.last_active()).map(|(name, _)| name.clone());
-        first.is_some_and(|name| runs.remove(&name).is_some())
+        let Some(name) = self.to_evict(now, holder) else { return false };
+        self.stored.runs.remove(&name).is_some()
+    }
+
+    /// The run that makes room for one more of `holder`.
+    fn to_evict(&self, now: Wall, holder: &Holder) -> Option<RunName> {
+        let mut held = BTreeMap::from([(holder.clone(), 1)]);
+        for run in self.stored.runs.values() {
+            *held.entry(run.holder()).or_insert(0) += 1;
+        }
+        let most = held.iter().max_by_key(|(of, runs)| (**runs, *of == holder))?.0;
+
+        let first = |fits: &dyn Fn(&NamedRun) -> bool| {
+            let runs = self.stored.runs.iter().filter(|(_, run)| fits(run));
+            runs.min_by_key(|(_, run)| run.last_active()).map(|(name, _)| name.clone())
+        };
+        let is_over = |run: &NamedRun| run.state(now) != RunState::Running;
+        let of_most = first(&|run| is_over(run) && run.holder() == *most);
+        of_most.or_else(|| match most {
+            // A node that has all the room with runs that go on keeps no other from it.
+            Holder::Node(_) if most == holder => None,
+            Holder::Node(_) => first(&|run| run.holder() == *most),
+            Holder::Clients | Holder::Several => first(&is_over),
+        })
     }
 
     /// The runs that a query matches, newest first.

@@ -1,14 +1,15 @@
 //! One run. Reports of its commands may come in any order and lead to the same run.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::ids::{Labels, NodeName, RunName};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, RunName};
 use plimsoll_schemas::run::{RunChange, RunReport};
 use plimsoll_schemas::summary::{RunOrigin, RunRow, RunState};
 use plimsoll_schemas::time::{Wall, seconds};
 use serde::{Deserialize, Serialize};
 
-use crate::limits::runs::{RUN_NO_END_AFTER, RUN_NODES_MAX};
+use crate::core::fleet::OVERFLOW;
+use crate::limits::runs::{RUN_NO_END_AFTER, RUN_NODES_MAX, RUN_OPERATIONS_MAX};
 
 /// A run, without its name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,6 +32,21 @@ pub(super) struct NamedRun {
     has_more_nodes: bool,
     /// When its newest sample was taken, or the newest report was sent.
     seen: Wall,
+    /// Samples with its label that found no room in a group of their own, by operation; at most
+    /// [`RUN_OPERATIONS_MAX`] and one for all others.
+    #[serde(default)]
+    folded: BTreeMap<Operation, u64>,
+}
+
+/// Whose share of the room a run is in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Holder {
+    /// The only node that reported it or brought samples of it.
+    Node(NodeName),
+    /// Clients of the API, which have the token.
+    Clients,
+    /// Several nodes.
+    Several,
 }
 
 impl NamedRun {
@@ -60,6 +76,7 @@ impl NamedRun {
             nodes: BTreeSet::new(),
             has_more_nodes: false,
             seen: begun,
+            folded: BTreeMap::new(),
         }
     }
 
@@ -107,6 +124,25 @@ impl NamedRun {
         }
     }
 
+    /// Samples of it are in the group of what finds no room.
+    pub(super) fn on_folded(&mut self, operation: &Operation, samples: u64) {
+        let is_new = !self.folded.contains_key(operation);
+        let other = || Operation::new(OVERFLOW).expect("a constant name of plain letters");
+        let is_full = is_new && self.folded.len() >= RUN_OPERATIONS_MAX;
+        let operation = if is_full { other() } else { operation.clone() };
+        let folded = self.folded.entry(operation).or_default();
+        *folded = folded.saturating_add(samples);
+    }
+
+    /// Whose share of the room it is in.
+    pub(super) fn holder(&self) -> Holder {
+        match (self.origin, self.nodes.first()) {
+            (RunOrigin::Client, _) => Holder::Clients,
+            (RunOrigin::Command, Some(node)) if self.nodes.len() == 1 => Holder::Node(node.clone()),
+            (RunOrigin::Command, _) => Holder::Several,
+        }
+    }
+
     fn is_running(&self) -> bool {
         let over = self.commands_ended.saturating_add(self.commands_stopped);
         self.is_open || self.commands_begun > over
@@ -145,6 +181,7 @@ impl NamedRun {
             commands: self.commands_begun,
             nodes: self.nodes.iter().cloned().collect(),
             has_more_nodes: self.has_more_nodes,
+            folded: self.folded.clone(),
         }
     }
 }

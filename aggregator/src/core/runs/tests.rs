@@ -97,10 +97,10 @@ fn a_run_of_several_commands_lasts_from_the_first_begin_to_the_last_end() {
         ("n0", 10, RunChange::Begun),
         ("n0", 20, RunChange::Ended { exit_code: Some(0) }),
     ] {
-        runs.on_merged(at(seconds), &reported(node, seconds, "v42", change));
+        runs.on_merged(at(seconds), &reported(node, seconds, "v42", change), &Rollups::default());
     }
     assert_eq!(row(&runs, 25, "v42").state, RunState::Running);
-    runs.on_merged(at(30), &reported("n1", 30, "v42", ENDED));
+    runs.on_merged(at(30), &reported("n1", 30, "v42", ENDED), &Rollups::default());
     let run = row(&runs, 31, "v42");
     assert_eq!((run.begun_seconds, run.ended_seconds), (10.0, Some(30.0)));
     assert_eq!((run.state, run.exit_code, run.commands), (RunState::Ended, Some(3), 2));
@@ -111,11 +111,11 @@ fn a_run_of_several_commands_lasts_from_the_first_begin_to_the_last_end() {
 #[test]
 fn the_end_of_a_command_that_was_stopped_before_ends_no_later_one() {
     let mut runs = RunRegistry::default();
-    runs.on_merged(at(10), &reported("n", 10, "v", RunChange::Begun));
+    runs.on_merged(at(10), &reported("n", 10, "v", RunChange::Begun), &Rollups::default());
     runs.on_command(at(20), stop("v", None)).unwrap();
     assert_eq!(row(&runs, 20, "v").state, RunState::Ended);
-    runs.on_merged(at(21), &reported("n", 21, "v", ENDED));
-    runs.on_merged(at(30), &reported("n", 30, "v", RunChange::Begun));
+    runs.on_merged(at(21), &reported("n", 21, "v", ENDED), &Rollups::default());
+    runs.on_merged(at(30), &reported("n", 30, "v", RunChange::Begun), &Rollups::default());
     let run = row(&runs, 31, "v");
     assert_eq!((run.state, run.ended_seconds), (RunState::Running, None));
 }
@@ -123,16 +123,16 @@ fn the_end_of_a_command_that_was_stopped_before_ends_no_later_one() {
 #[test]
 fn samples_show_which_nodes_a_run_touched_and_make_no_run() {
     let mut runs = RunRegistry::default();
-    runs.on_merged(at(5), &sampled("n9", 5, "a", false));
+    runs.on_merged(at(5), &sampled("n9", 5, "a", false), &Rollups::default());
     runs.on_command(at(10), begin("a")).unwrap();
     for (node, run, by_node) in [("n1", "a", false), ("n2", "a", true), ("n3", "b", false)] {
-        runs.on_merged(at(11), &sampled(node, 11, run, by_node));
+        runs.on_merged(at(11), &sampled(node, 11, run, by_node), &Rollups::default());
     }
     let nodes = row(&runs, 12, "a").nodes;
     assert_eq!(nodes.iter().map(NodeName::as_str).collect::<Vec<_>>(), ["n1", "n2"]);
     assert_eq!(runs.rows(at(12), &RunsQuery::default()).len(), 1);
     for n in 0..RUN_NODES_MAX {
-        runs.on_merged(at(12), &sampled(&format!("m{n}"), 12, "a", false));
+        runs.on_merged(at(12), &sampled(&format!("m{n}"), 12, "a", false), &Rollups::default());
     }
     let run = row(&runs, 12, "a");
     assert_eq!((run.nodes.len(), run.has_more_nodes), (RUN_NODES_MAX, true));
@@ -141,9 +141,9 @@ fn samples_show_which_nodes_a_run_touched_and_make_no_run() {
 #[test]
 fn a_run_whose_end_never_came_is_shown_as_such() {
     let mut runs = RunRegistry::default();
-    runs.on_merged(at(10), &reported("n", 10, "v", RunChange::Begun));
+    runs.on_merged(at(10), &reported("n", 10, "v", RunChange::Begun), &Rollups::default());
     runs.on_command(at(10), begin("bare")).unwrap();
-    runs.on_merged(at(100), &sampled("n", 100, "v", false));
+    runs.on_merged(at(100), &sampled("n", 100, "v", false), &Rollups::default());
     let silent = 100 + RUN_NO_END_AFTER.as_secs();
     assert_eq!(row(&runs, silent - 1, "v").state, RunState::Running);
     let run = row(&runs, silent, "v");
@@ -152,7 +152,7 @@ fn a_run_whose_end_never_came_is_shown_as_such() {
     assert_eq!(row(&runs, silent, "bare").state, RunState::Running);
     let query = RunsQuery { state: Some(RunState::NoEnd), ..RunsQuery::default() };
     assert_eq!(runs.rows(at(silent), &query).len(), 1);
-    runs.on_merged(at(silent), &reported("n", silent, "v", ENDED));
+    runs.on_merged(at(silent), &reported("n", silent, "v", ENDED), &Rollups::default());
     assert_eq!(row(&runs, silent, "v").state, RunState::Ended);
 }
 
@@ -164,13 +164,17 @@ fn the_run_that_ended_first_makes_room_and_one_that_runs_never_does() {
     }
     let now = RUNS_MAX as u64;
     assert_eq!(runs.on_command(at(now), begin("more")), Err(RunError::Full));
-    runs.on_merged(at(now), &reported("n", now, "job", RunChange::Begun));
+    runs.on_merged(at(now), &reported("n", now, "job", RunChange::Begun), &Rollups::default());
     assert_eq!((runs.rows(at(now), &RunsQuery::default()).len(), runs.limited()), (RUNS_MAX, 2));
     for (run, end) in [("r7", now), ("r3", now + 1), ("r5", now + 2)] {
         runs.on_command(at(end), stop(run, None)).unwrap();
     }
     runs.on_command(at(now + 3), begin("more")).unwrap();
-    runs.on_merged(at(now + 4), &reported("n", now + 4, "job", RunChange::Begun));
+    runs.on_merged(
+        at(now + 4),
+        &reported("n", now + 4, "job", RunChange::Begun),
+        &Rollups::default(),
+    );
     let names: Vec<String> = runs
         .rows(at(now + 5), &RunsQuery::default())
         .into_iter()
@@ -181,6 +185,32 @@ fn the_run_that_ended_first_makes_room_and_one_that_runs_never_does() {
     assert!(names.contains(&"r5".to_owned()));
     let query = RunsQuery { limit: 1, ..RunsQuery::default() };
     assert_eq!(runs.rows(at(now + 5), &query)[0].name, name("job"));
+}
+
+#[test]
+fn runs_that_one_node_reports_push_out_its_own_and_no_others() {
+    let mut runs = RunRegistry::default();
+    let mut report = |node: &str, seconds: u64, run: &str, change| {
+        let snapshot = reported(node, seconds, run, change);
+        runs.on_merged(at(seconds), &snapshot, &Rollups::default());
+        let rows = runs.rows(at(seconds), &RunsQuery::default());
+        rows.into_iter().map(|run| run.name.to_string()).collect::<Vec<_>>()
+    };
+    report("quiet", 1, "mine", RunChange::Begun);
+    report("quiet", 2, "mine", ENDED);
+    for n in 0..1_500 {
+        report("loud", 10 + n, &format!("l{n}"), RunChange::Begun);
+    }
+    let names = report("loud", 2_000, "more", RunChange::Begun);
+    assert_eq!((names.len(), names.contains(&"mine".to_owned())), (RUNS_MAX, true));
+    assert!(!names.contains(&"more".to_owned()), "all of its runs go on");
+
+    let names = report("quiet", 2_001, "next", RunChange::Begun);
+    assert!(names.contains(&"next".to_owned()) && names.contains(&"mine".to_owned()));
+    assert!(!names.contains(&"l0".to_owned()), "the one with most gives one up, though it goes on");
+    report("loud", 2_002, "l7", ENDED);
+    let names = report("loud", 2_003, "more", RunChange::Begun);
+    assert!(names.contains(&"more".to_owned()) && !names.contains(&"l7".to_owned()));
 }
 
 proptest! {
@@ -199,14 +229,15 @@ proptest! {
             reported(&format!("n{node}"), *seconds, &format!("r{run}"), change)
         }).collect();
         let mut straight = RunRegistry::default();
-        merged.iter().for_each(|one| straight.on_merged(at(60), one));
+        merged.iter().for_each(|one| straight.on_merged(at(60), one, &Rollups::default()));
         let mut left: Vec<&MergedSnapshot> = merged.iter().collect();
         let mut shuffled = RunRegistry::default();
         for (place, index) in order.iter().enumerate() {
             if left.is_empty() {
                 break;
             }
-            shuffled.on_merged(at(60), left.remove(index.index(left.len())));
+            let one = left.remove(index.index(left.len()));
+            shuffled.on_merged(at(60), one, &Rollups::default());
             if place == cut {
                 let bytes = rmp_serde::to_vec_named(&shuffled.checkpoint()).unwrap();
                 shuffled = RunRegistry::restore(rmp_serde::from_slice(&bytes).unwrap());

@@ -103,6 +103,27 @@ fn events_are_kept_up_to_the_bound_and_counted_beyond_it() {
 }
 
 #[test]
+fn events_of_one_node_push_out_no_others() {
+    let (mut core, mut quiet, mut loud) = (core(), Speaker::new("quiet"), Speaker::new("loud"));
+    let events = |name: &str, n: usize| -> Vec<Event> {
+        (0..n).map(|n| event(&format!("{name}{n}"), 1)).collect()
+    };
+    send(&mut core, start(), &mut quiet, &events("q", 3));
+    for _ in 0..9 {
+        send(&mut core, start(), &mut loud, &events("l", 300));
+    }
+    let listed = |core: &Core, node: &str| {
+        let node = Some(NodeName::new(node).unwrap());
+        titles(core, &EventsQuery { node, ..EventsQuery::default() })
+    };
+    assert_eq!(listed(&core, "quiet"), ["q2", "q1", "q0"]);
+    let of_loud = listed(&core, "loud");
+    assert_eq!((of_loud.len(), &*of_loud[0], &*of_loud[252]), (253, "l299", "l47"));
+    send(&mut core, start(), &mut quiet, &events("r", 200));
+    assert_eq!((listed(&core, "quiet").len(), listed(&core, "loud").len()), (128, 128));
+}
+
+#[test]
 fn a_check_shows_its_latest_status_until_its_node_is_silent_and_its_counts_stay() {
     let (mut core, mut a) = (core(), Speaker::new("a"));
     let checks = [check("db", AlertType::Error), check("net \"x\"\n", AlertType::Info)];

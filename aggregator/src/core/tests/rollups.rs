@@ -3,10 +3,11 @@
 use crate::limits::{IDLE_AFTER_MIN, ROLLUP_GROUPS_MAX, ROLLUP_LABELS_MAX, ROLLUPS_MAX};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::ids::{Labels, NodeName, Operation, RunName, Series};
 use plimsoll_schemas::wire::{Body, Bus, Latency};
 
 use super::*;
+use crate::core::runs::{RunCommand, RunsQuery};
 use crate::core::tests::checkpoint::restarted;
 
 fn strings(names: &[&str]) -> Vec<String> {
@@ -298,4 +299,37 @@ fn a_wrong_definition_is_refused_with_its_name_its_key_and_the_fix() {
         (0..=ROLLUPS_MAX).map(|n| definition(&format!("x{n}"), &[], &["a"], &[])).collect();
     assert!(Definition::check_all(&too_many).unwrap_err().problem.contains("20 roll-ups"));
     assert_eq!(Definition::check_all(&too_many[1..]), Ok(()));
+}
+
+#[test]
+fn three_hundred_runs_of_one_job_keep_no_run_of_another_node_from_its_group() {
+    let mut core = measuring(&[Definition::of_label("run")]);
+    let name = |n: usize| RunName::new(format!("run{n:03}")).unwrap();
+    let begin = |n| RunCommand::Begin { name: name(n), labels: Labels::default(), by: None };
+    core.on_run_command(start().wall, begin(299)).unwrap();
+    let values: Vec<String> = (0..300).map(|n| format!("run{n:03}")).collect();
+    let of_job: Vec<[(&str, &str); 1]> = values.iter().map(|value| [("run", &**value)]).collect();
+    let series: Vec<SeriesCount<'_>> = of_job.iter().map(|of| ("op", &of[..], 2)).collect();
+    send(&mut core, "loud", "", &series);
+    let count = |core: &Core, value: &str| {
+        let found = groups(core, 0).into_iter().find(|(_, values, _)| values == value);
+        found.map(|(_, _, samples)| samples)
+    };
+    assert_eq!((count(&core, "run299"), count(&core, "other")), (None, Some(2 * 44)));
+
+    send(&mut core, "quiet", "", &[("op", &[("run", "v42")], 5)]);
+    assert_eq!((count(&core, "v42"), count(&core, "other")), (Some(5), Some(2 * 44)));
+    let limited = &core.fleet.counts().limited;
+    assert_eq!((limited["rollup"], limited["rollup_group"]), (2 * 44, 1));
+    let of_node = |node: &str| core.node(&NodeName::new(node).unwrap()).unwrap().limited.clone();
+    assert_eq!(of_node("loud")["rollup"], 2 * 44);
+    assert!(of_node("quiet").is_empty());
+
+    let run = core.runs_page(start().wall, &RunsQuery::default()).runs.remove(0);
+    assert_eq!(run.folded, BTreeMap::from([(Operation::new("op").unwrap(), 2)]));
+    assert_eq!(
+        run.not_kept(|_| true).unwrap(),
+        "run \"run299\" is not kept by itself: 256 groups of one run and one operation are, and 2 \
+         of its samples are in the group \"other\" with those of other runs (of op)"
+    );
 }

@@ -71,6 +71,15 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::Count(row.gap_samples));
         }
     });
+    let help = "What a limit rejected of the node's messages";
+    writer.family(Family::counter("plimsoll_node_limited_total", help), |rows| {
+        for (labels, node) in page.nodes() {
+            for (what, n) in &node.node.limited {
+                let what = rows.labels([("what", &**what)]);
+                rows.add(&[labels, &what], Value::Count(*n));
+            }
+        }
+    });
     let help = "Sequence numbers of the node missing below the highest one that was read";
     writer.family(Family::gauge("plimsoll_node_sequence_gaps", help), |rows| {
         for (labels, node) in page.nodes() {

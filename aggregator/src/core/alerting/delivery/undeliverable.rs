@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use crate::core::fleet::shorten;
 use crate::limits::notifications::UNDELIVERED_KEPT_MAX;
 use plimsoll_schemas::alert::{AlertKey, AlertState};
 use plimsoll_schemas::time::{Wall, seconds};
@@ -49,10 +50,8 @@ impl UndeliverableLog {
             state,
         };
         for undeliverable in [&mut self.kept, &mut self.unreported] {
-            if undeliverable.len() >= UNDELIVERED_KEPT_MAX {
-                undeliverable.pop_front();
-            }
             undeliverable.push_back(entry.clone());
+            shorten(undeliverable, UNDELIVERED_KEPT_MAX, |of| of.key.scope.node());
         }
     }
 

@@ -14,6 +14,7 @@ mod sensed;
 mod sensor_counters;
 mod trouble;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -87,6 +88,9 @@ pub struct Node {
     pub events: Shared<BTreeMap<(EventSource, AlertType), u64>>,
     /// The latest status of each service check, by its name and tags: `db|#instance:1`.
     pub checks: Shared<BTreeMap<String, Latest<AlertType>>>,
+    /// What a limit rejected of its messages, by kind; see `MergeCounts::limited`.
+    #[serde(default)]
+    pub limited: Shared<BTreeMap<Cow<'static, str>, u64>>,
     /// What rules may watch of it.
     pub metrics: NodeMetrics,
 }

@@ -1,17 +1,19 @@
 //! The groups of one roll-up: those with values of their own, and those that take what finds no
-//! room. Both are bounded. While the first are crowded, idle ones are evicted.
+//! room. Both are bounded. While the first are crowded, idle ones are evicted, and a node that
+//! brings a new one gets the place of one that the node with most groups brings alone.
 //!
-//! DESIGN A62, A150.
+//! DESIGN A62, A150, A175.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::ROLLUP_GROUPS_MAX;
-use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::time::Wall;
 
 use crate::core::fleet::bounded::{is_crowded, longest_idle};
 use crate::core::fleet::operations::OVERFLOW;
+use crate::core::fleet::shares::Shares;
 use crate::core::fleet::window::{Phase, Retention, Windows};
 
 /// Whose samples are together.
@@ -31,8 +33,19 @@ pub(super) struct Groups {
     others: BTreeMap<Group, Windows>,
 }
 
+/// Where samples of a group go.
+pub(super) struct Place<'g> {
+    pub(super) windows: &'g mut Windows,
+    /// Whether it is a group of their own.
+    pub(super) is_own: bool,
+    /// Groups of another node that were evicted for it.
+    pub(super) evicted: u64,
+}
+
 impl Group {
-    fn is_overflow(&self) -> bool {
+    /// Whether it takes what finds no room in a group of its own.
+    #[must_use]
+    pub fn is_overflow(&self) -> bool {
         self.values.iter().all(|value| &**value == OVERFLOW)
     }
 
@@ -42,31 +55,62 @@ impl Group {
 }
 
 impl Groups {
-    /// The windows to which samples of a group go, and whether they are the group's own.
-    pub(super) fn place(&mut self, group: Group, retention: &Retention) -> (&mut Windows, bool) {
-        let is_own = group.is_overflow()
-            || self.own.contains_key(&group)
-            || self.own.len() < ROLLUP_GROUPS_MAX;
-        let group = if is_own { group } else { group.overflow() };
-        let windows = if group.is_overflow() {
-            // One for each operation, of which there are few; otherwise one for all.
-            let has_room =
-                self.others.len() < ROLLUP_GROUPS_MAX || self.others.contains_key(&group);
-            let operation = || Operation::new(OVERFLOW).expect("a constant name of plain letters");
-            let group = if has_room { group } else { Group { operation: operation(), ..group } };
-            self.others.entry(group)
-        } else {
-            self.own.entry(group)
-        };
-        (windows.or_insert_with(|| Windows::new(retention)), is_own)
+    /// Where samples of a group that a node brings go. Who brings groups is followed from the first
+    /// sample of each, and for others that bring it too while there are many.
+    pub(super) fn place(
+        &mut self,
+        group: Group,
+        retention: &Retention,
+        (node, shares): (&NodeName, &mut Shares<Group>),
+    ) -> Place<'_> {
+        if group.is_overflow() {
+            let windows = self.overflow_of(group, retention);
+            return Place { windows, is_own: true, evicted: 0 };
+        }
+
+        let is_new = !self.own.contains_key(&group);
+        let is_full = self.own.len() >= ROLLUP_GROUPS_MAX;
+        let evicted = u64::from(is_new && is_full && self.evict_of_greatest(node, shares));
+        if is_new && is_full && evicted == 0 {
+            let windows = self.overflow_of(group.overflow(), retention);
+            return Place { windows, is_own: false, evicted };
+        }
+
+        if is_new || is_crowded(self.own.len(), ROLLUP_GROUPS_MAX) {
+            shares.on_brought(node, &group);
+        }
+        let windows = self.own.entry(group).or_insert_with(|| Windows::new(retention));
+        Place { windows, is_own: true, evicted }
+    }
+
+    /// The windows of an overflow group: one for each operation, of which there are few; otherwise
+    /// one for all.
+    fn overflow_of(&mut self, group: Group, retention: &Retention) -> &mut Windows {
+        let has_room = self.others.len() < ROLLUP_GROUPS_MAX || self.others.contains_key(&group);
+        let operation = || Operation::new(OVERFLOW).expect("a constant name of plain letters");
+        let group = if has_room { group } else { Group { operation: operation(), ..group } };
+        self.others.entry(group).or_insert_with(|| Windows::new(retention))
+    }
+
+    /// Makes room for a node's new group: of those of the node with the greatest share, the one
+    /// without samples for longest is evicted. Returns whether there was one.
+    fn evict_of_greatest(&mut self, node: &NodeName, shares: &mut Shares<Group>) -> bool {
+        let of_greatest = shares.greatest_beside(node);
+        let known = of_greatest.filter_map(|group| Some((group, self.own.get(group)?)));
+        let longest = known.min_by_key(|(_, windows)| windows.touched());
+        let Some(longest) = longest.map(|(group, _)| group.clone()) else { return false };
+        self.own.remove(&longest);
+        shares.on_evicted(&longest);
+        true
     }
 
     /// Evicts idle groups while there are many. Returns how many.
-    fn evict_idle(&mut self, as_of: Wall) -> u64 {
+    fn evict_idle(&mut self, as_of: Wall, shares: &mut Shares<Group>) -> u64 {
         let mut evicted = 0;
         while is_crowded(self.own.len(), ROLLUP_GROUPS_MAX) {
             let Some(longest) = longest_idle(as_of, self.own.iter()).cloned() else { break };
             self.own.remove(&longest);
+            shares.on_evicted(&longest);
             evicted += 1;
         }
         evicted
@@ -113,12 +157,13 @@ impl Groups {
     /// Advances windows, drops groups without samples for as long as any window shows, and evicts
     /// idle ones while there are many; any node was last seen at `seen`. Returns how many were
     /// evicted.
-    pub(super) fn expire(&mut self, now: Wall, seen: Wall) -> u64 {
+    pub(super) fn expire(&mut self, now: Wall, seen: Wall, shares: &mut Shares<Group>) -> u64 {
         for map in [&mut self.own, &mut self.others] {
-            map.retain(|_, windows| !windows.is_passed(now));
+            let passed = map.extract_if(.., |_, windows| windows.is_passed(now));
+            passed.for_each(|(group, _)| shares.on_evicted(&group));
             map.values_mut().for_each(|windows| windows.expire(now, Phase::NONE));
         }
-        self.evict_idle(seen)
+        self.evict_idle(seen, shares)
     }
 
     /// The clock was set back.

@@ -1,22 +1,25 @@
 //! Roll-ups: samples of all nodes grouped by labels, of the series and of the node, as the
-//! configuration defines. Each group has windows like the fleet's. Groups are bounded; what finds
-//! no room goes to one whose values are all `other`, and is counted. Nothing is judged by them.
+//! configuration defines. Each group has windows like the fleet's. Groups are bounded, and no node
+//! keeps others from theirs; what finds no room goes to one whose values are all `other`, and is
+//! counted. Nothing is judged by them.
 
 mod definition;
 mod groups;
 
+use std::ops::AddAssign;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::ROLLUPS_BYTES_MAX;
-use plimsoll_schemas::ids::{Labels, Series};
+use plimsoll_schemas::ids::{Labels, NodeName, Series};
 use plimsoll_schemas::time::Wall;
 
 pub use definition::{Definition, DefinitionError};
 pub use groups::Group;
 
+use crate::core::fleet::shares::Shares;
 use crate::core::fleet::window::{Batch, Retention, Times, Windows};
-use groups::Groups;
+use groups::{Groups, Place};
 
 /// All roll-ups, in the order of the configuration.
 #[derive(Clone, Debug, Default)]
@@ -31,6 +34,35 @@ pub struct Rollups {
 pub struct Rollup {
     definition: Definition,
     groups: Groups,
+}
+
+/// Which nodes bring the groups of each roll-up, in the order of the configuration. Only merging
+/// needs it, so it is in no copy of the roll-ups.
+#[derive(Debug, Default)]
+pub(in crate::core::fleet) struct GroupShares(Vec<Shares<Group>>);
+
+/// The node that brings samples.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::core::fleet) struct Bringer<'m> {
+    pub(in crate::core::fleet) node: &'m NodeName,
+    /// Its labels.
+    pub(in crate::core::fleet) labels: &'m Labels,
+}
+
+/// What the bounds of roll-ups cost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(in crate::core::fleet) struct RollupLimits {
+    /// Samples without room in a group of their own, over all roll-ups.
+    pub(in crate::core::fleet) samples: u64,
+    /// Groups that were evicted for others.
+    pub(in crate::core::fleet) evicted: u64,
+}
+
+impl AddAssign for RollupLimits {
+    fn add_assign(&mut self, Self { samples, evicted }: Self) {
+        self.samples += samples;
+        self.evicted += evicted;
+    }
 }
 
 impl Rollups {
@@ -55,34 +87,33 @@ impl Rollups {
     }
 
     /// Adds samples of a series of a node to every roll-up that they belong to. A roll-up that
-    /// they do not belong to is not touched, so a copy that is still held stays shared. Returns how
-    /// many found no room in a group of their own, over all roll-ups.
+    /// they do not belong to is not touched, so a copy that is still held stays shared.
     pub(in crate::core::fleet) fn add(
         &mut self,
         series: &Series,
-        of_node: &Labels,
+        (from, GroupShares(shares)): (Bringer<'_>, &mut GroupShares),
         (retention, times): (&Retention, Times),
         batch: &Batch,
-    ) -> u64 {
-        let mut without_room = 0;
-        for rollup in &mut self.all {
-            if !rollup.definition.takes(&series.operation) {
-                continue;
-            }
-            let Some(values) = rollup.definition.values(&series.labels, of_node) else { continue };
-            let group = Group { operation: series.operation.clone(), values };
+    ) -> RollupLimits {
+        let mut limits = RollupLimits::default();
+        shares.resize_with(self.all.len(), Shares::default);
+        for (rollup, shares) in self.all.iter_mut().zip(shares) {
+            let Some(group) = rollup.group_of(series, from.labels) else { continue };
             let groups = &mut Arc::make_mut(rollup).groups;
-            let (windows, is_own) = groups.place(group, retention);
+            let Place { windows, is_own, evicted } =
+                groups.place(group, retention, (from.node, shares));
+            limits.evicted += evicted;
+
             if self.is_full {
                 windows.add_figures(times, batch);
             } else {
                 windows.add(times, batch);
             }
             if self.is_full || !is_own {
-                without_room += batch.exact().count;
+                limits.samples += batch.exact().count;
             }
         }
-        without_room
+        limits
     }
 
     /// The groups that samples of a series of a node are in, each under its roll-up's name.
@@ -91,21 +122,38 @@ impl Rollups {
         series: &Series,
         of_node: &Labels,
     ) -> impl Iterator<Item = (&str, Group)> {
-        let takes = |rollup: &&Rollup| rollup.definition.takes(&series.operation);
-        self.iter().filter(takes).filter_map(|rollup| {
-            let values = rollup.definition.values(&series.labels, of_node)?;
-            let group = Group { operation: series.operation.clone(), values };
+        self.iter().filter_map(|rollup| {
+            let group = rollup.group_of(series, of_node)?;
             Some((rollup.definition.name.as_str(), rollup.groups.placed_in(group)))
+        })
+    }
+
+    /// Whether samples of a series of a node are not in a group of their own of a roll-up, but with
+    /// those of others.
+    #[must_use]
+    pub fn is_folded(&self, rollup: &str, series: &Series, of_node: &Labels) -> bool {
+        let named = |of: &&Rollup| of.definition.name == rollup;
+        self.iter().filter(named).any(|of| {
+            let group = of.group_of(series, of_node);
+            group.is_some_and(|group| of.groups.placed_in(group).is_overflow())
         })
     }
 
     /// Advances windows, drops groups without samples for as long as any window shows, and evicts
     /// idle ones from roll-ups that are crowded; any node was last seen at `seen`. Returns how many
     /// were evicted.
-    pub(in crate::core::fleet) fn expire(&mut self, now: Wall, seen: Wall) -> u64 {
+    pub(in crate::core::fleet) fn expire(
+        &mut self,
+        now: Wall,
+        seen: Wall,
+        GroupShares(shares): &mut GroupShares,
+    ) -> u64 {
         let mut evicted = 0;
-        for rollup in self.all.iter_mut().filter(|rollup| rollup.groups.len() > 0) {
-            evicted += Arc::make_mut(rollup).groups.expire(now, seen);
+        shares.resize_with(self.all.len(), Shares::default);
+        for (rollup, shares) in self.all.iter_mut().zip(shares) {
+            if rollup.groups.len() > 0 {
+                evicted += Arc::make_mut(rollup).groups.expire(now, seen, shares);
+            }
         }
         self.look_for_room(ROLLUPS_BYTES_MAX);
         evicted
@@ -150,6 +198,13 @@ impl Rollup {
     #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
+    }
+
+    /// The group that samples of a series of a node belong to; `None` if they belong to none.
+    fn group_of(&self, series: &Series, of_node: &Labels) -> Option<Group> {
+        let takes = self.definition.takes(&series.operation);
+        let values = takes.then(|| self.definition.values(&series.labels, of_node))??;
+        Some(Group { operation: series.operation.clone(), values })
     }
 
     /// The windows of one group.

@@ -61,17 +61,19 @@ proptest! {
         steps in prop::collection::vec((0..400_u64, 0..20_u64), 300..1_500),
     ) {
         let (mut groups, mut model) = (Groups::default(), Model::default());
+        let (node, mut shares) = (NodeName::new("a").unwrap(), Shares::default());
         let (mut now, packed, retention) = (1_000, Packed::default(), retention());
         let batch = Batch::new(&packed, &retention.limits);
         for (value, tens) in steps {
             // Mostly no pause, so that groups can be full of busy ones too.
             now += if tens < 3 { tens * 10_000_000_000 } else { tens };
             let value = if value == 399 { OVERFLOW.to_owned() } else { value.to_string() };
-            let (windows, is_own) = groups.place(group(&value), &retention);
+            let Place { windows, is_own, .. } =
+                groups.place(group(&value), &retention, (&node, &mut shares));
             let at = Wall(now);
             windows.add(Times { shown: at, now: at, taken: at }, &batch);
             prop_assert_eq!(is_own, model.place(&value, now), "{} at {}", value, now);
-            prop_assert_eq!(groups.expire(at, at), model.expire(now));
+            prop_assert_eq!(groups.expire(at, at, &mut shares), model.expire(now));
             prop_assert_eq!(groups.own_len(), model.0.len());
         }
         prop_assert!(groups.len() <= ROLLUP_GROUPS_MAX + 1);
@@ -92,15 +94,42 @@ fn samples_without_the_label_leave_a_roll_up_and_its_copies_untouched() {
         let series = Series { operation: Operation::new("op").unwrap(), labels };
         let of_node = Labels::new([("rack", "r1"), ("role", "")]).unwrap();
         let batch = Batch::new(&packed, &retention.limits);
-        rollups.add(&series, &of_node, (&retention, times), &batch)
+        let from = Bringer { node: &NodeName::new("a").unwrap(), labels: &of_node };
+        rollups.add(&series, (from, &mut GroupShares::default()), (&retention, times), &batch)
     };
     let shared = |rollups: &Rollups| -> Vec<bool> {
         rollups.all.iter().zip(&view.all).map(|(now, then)| Arc::ptr_eq(now, then)).collect()
     };
     let mut lost = add(&mut rollups, &[("outcome", "hit"), ("run", "")]);
-    rollups.expire(Wall(10_000_000_000), Wall(0));
+    rollups.expire(Wall(10_000_000_000), Wall(0), &mut GroupShares::default());
     assert_eq!(shared(&rollups), [true, true, true]);
     lost += add(&mut rollups, &[("rank", "3")]);
     assert_eq!(shared(&rollups), [true, false, true]);
-    assert_eq!(lost, 0);
+    assert_eq!(lost, RollupLimits::default());
+}
+
+#[test]
+fn a_node_with_all_groups_gives_up_its_oldest_for_another_nodes_new_ones() {
+    let (mut groups, mut shares) = (Groups::default(), Shares::default());
+    let (packed, retention) = (Packed::default(), retention());
+    let batch = Batch::new(&packed, &retention.limits);
+    let mut place = |node: &str, value: &str, now: u64| {
+        let node = NodeName::new(node).unwrap();
+        let Place { windows, is_own, evicted } =
+            groups.place(group(value), &retention, (&node, &mut shares));
+        windows.add(Times { shown: Wall(now), now: Wall(now), taken: Wall(now) }, &batch);
+        (is_own, evicted)
+    };
+    for n in 0..300 {
+        assert_eq!(place("loud", &format!("l{n}"), n), (n < 256, 0));
+    }
+
+    assert_eq!(place("a", "a0", 1_000), (true, 1), "the place of l0");
+    assert_eq!(place("loud", "l0", 1_001), (false, 0), "it has more than others");
+    assert_eq!(place("loud", "l1", 1_002), (true, 0), "what it keeps goes on");
+    for n in 1..128 {
+        assert_eq!(place("a", &format!("a{n}"), 2_000), (true, 1));
+    }
+    assert_eq!(place("a", "a128", 2_000), (false, 0), "both have as many");
+    assert_eq!(place("b", "b0", 2_000), (true, 1), "each of both has more than the third");
 }
