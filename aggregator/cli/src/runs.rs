@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use jiff::tz::TimeZone;
+use plimsoll_mesh::api::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::summary::{RunRow, RunsPage};
 
@@ -13,6 +14,8 @@ use crate::targets::{Targets, with_parameters};
 use crate::time_range::shown;
 
 const PATH: &str = "/api/v1/runs";
+/// Runs that one answer has: all that an aggregator keeps.
+const RUNS_MAX: usize = 1_000;
 
 /// List the runs that an aggregator keeps
 #[derive(Args, Clone, Debug)]
@@ -33,6 +36,13 @@ pub struct RunsArgs {
     limit: Option<String>,
     #[command(flatten)]
     at: Targets,
+}
+
+/// What an aggregator states of a run; `None` if it does not know it, or keeps no runs.
+pub(crate) async fn find(api: &Api, name: &str) -> Option<RunRow> {
+    let text = api.request("GET", &format!("{PATH}?limit={RUNS_MAX}"), None).await.ok()?;
+    let page: RunsPage = serde_json::from_str(&text).ok()?;
+    page.runs.into_iter().find(|run| run.name.as_str() == name)
 }
 
 /// Shows the runs of each aggregator.
@@ -56,6 +66,10 @@ fn table(page: &RunsPage, zone: &TimeZone) -> String {
         "RUN", "STATE", "BEGUN", "LASTED", "EXIT", "NODES"
     );
     page.runs.iter().for_each(|run| line(&mut text, run, page.at_seconds, zone));
+    for why in page.runs.iter().filter_map(|run| run.not_kept(|_| true)) {
+        // Writing to a string cannot fail.
+        let _written = writeln!(text, "\n{why}");
+    }
     if !page.ready {
         text.push_str("\nThe aggregator is still reading what the streams hold.\n");
     }
@@ -101,5 +115,19 @@ mod tests {
         assert_eq!(rows[1][4..], ["2m", "-", "2+", "rank=3", "by=ann"]);
         assert_eq!(rows[2][..2], ["v41", "ended"]);
         assert_eq!(rows[2][4..], ["1m", "2s", "3", "0"]);
+    }
+
+    #[test]
+    fn a_run_that_is_not_kept_by_itself_is_named_with_the_bound() {
+        let page = r#"{"mesh":"m","at_seconds":200.0,"ready":true,"runs":[
+            {"name":"v42","state":"ended","begun_seconds":80.0,"ended_seconds":90.0,
+             "exit_code":0,"origin":"command","labels":{},"commands":1,"nodes":["n1"],
+             "has_more_nodes":false,"folded":{"fetch":7,"step":5}}]}"#;
+        let text = table(&serde_json::from_str(page).unwrap(), &TimeZone::UTC);
+        assert_eq!(
+            text.lines().last().unwrap(),
+            "run \"v42\" is not kept by itself: 256 groups of one run and one operation are, and \
+             12 of its samples are in the group \"other\" with those of other runs (of fetch, step)"
+        );
     }
 }

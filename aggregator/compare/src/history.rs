@@ -5,9 +5,11 @@
 //! the aggregator itself make the same side.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::limits::api::{OVERFLOW, ROLLUP_GROUPS_MAX};
 use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, OperationsPage};
 use thiserror::Error;
@@ -69,17 +71,47 @@ pub fn is_whole(of_nodes: &HistoryPage, of_fleet: &[HistoryPoint]) -> bool {
         && samples(&of_nodes.points) >= samples(of_fleet) * ANSWERED_MIN
 }
 
+/// Whether the history has samples of runs that it does not keep by their names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Others {
+    /// It has none.
+    None,
+    /// It has some.
+    Kept,
+}
+
+impl fmt::Display for Others {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => Ok(()),
+            Self::Kept => write!(
+                f,
+                "; {ROLLUP_GROUPS_MAX} groups of one run and one operation are kept by name, and \
+                 samples of further runs are in the group {OVERFLOW:?}"
+            ),
+        }
+    }
+}
+
 /// Why a history has no such side.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum NoSide {
     /// The run is unknown.
-    #[error("run {run:?} is not in the history; it has {}", .known.join(", "))]
+    #[error("run {run:?} is not in the history; it has {}{others}", .known.join(", "))]
     Unknown {
         /// The run.
         run: String,
         /// Those that the history has.
         known: Vec<String>,
+        /// Whether samples of the run may be with those of others.
+        others: Others,
     },
+    /// What takes the samples of runs without room of their own is none of them.
+    #[error(
+        "{OVERFLOW:?} is no run: it has the samples of runs beyond the first {ROLLUP_GROUPS_MAX} \
+         groups"
+    )]
+    Others,
     /// There is nothing of it.
     #[error("the history has no samples of it")]
     Empty,
@@ -103,14 +135,14 @@ impl SideReader {
     /// Begins to read, given what the history has. `now` is in seconds since 1970.
     ///
     /// # Errors
-    /// When the run is unknown.
+    /// When the run is unknown or none.
     pub fn new(of: HistorySide, known: &OperationsPage, now: f64) -> Result<Self, NoSide> {
         let (run, given) = match of {
             HistorySide::Run(run) => (Some(run), None),
             HistorySide::Range(from, to) => (None, Some((from, to))),
         };
         let names = match &run {
-            Some(run) => of_run(known, run)?,
+            Some(run) => operations_of_run(known, run)?,
             None => known.operations.iter().map(String::as_str).collect(),
         };
         let operations = names.into_iter().filter_map(|name| Operation::new(name).ok()).collect();
@@ -160,8 +192,16 @@ impl SideReader {
     }
 }
 
-fn of_run<'k>(known: &'k OperationsPage, run: &str) -> Result<Vec<&'k str>, NoSide> {
-    let runs = || known.groups.iter().filter(|group| group.rollup == RUN_LABEL);
+/// The operations of which a history has samples with the label of a run.
+///
+/// # Errors
+/// When it has none; names the runs that it has.
+pub fn operations_of_run<'k>(known: &'k OperationsPage, run: &str) -> Result<Vec<&'k str>, NoSide> {
+    if run == OVERFLOW {
+        return Err(NoSide::Others);
+    }
+    let groups = || known.groups.iter().filter(|group| group.rollup == RUN_LABEL);
+    let runs = || groups().filter(|group| group.values != [OVERFLOW]);
     let of_run = runs().filter(|group| group.values == [run]);
     let found: Vec<&str> = of_run.map(|group| group.operation.as_str()).collect();
     if found.is_empty() {
@@ -169,7 +209,8 @@ fn of_run<'k>(known: &'k OperationsPage, run: &str) -> Result<Vec<&'k str>, NoSi
         let mut names: Vec<String> = names.cloned().collect();
         names.sort_unstable();
         names.dedup();
-        return Err(NoSide::Unknown { run: run.to_owned(), known: names });
+        let others = if runs().eq(groups()) { Others::None } else { Others::Kept };
+        return Err(NoSide::Unknown { run: run.to_owned(), known: names, others });
     }
     Ok(found)
 }
@@ -258,6 +299,24 @@ mod tests {
         let error = SideReader::new(HistorySide::Run("v42".to_owned()), &known(), 1_000.0);
         let error = error.unwrap_err().to_string();
         assert_eq!(error, "run \"v42\" is not in the history; it has v40, v41");
+    }
+
+    #[test]
+    fn what_has_the_samples_of_further_runs_is_taken_for_none_of_them() {
+        let mut known = known();
+        known
+            .groups
+            .push(HistoryGroup { values: vec!["other".to_owned()], ..known.groups[0].clone() });
+        let error = |run: &str| operations_of_run(&known, run).unwrap_err().to_string();
+        assert_eq!(
+            error("v42"),
+            "run \"v42\" is not in the history; it has v40, v41; 256 groups of one run and one \
+             operation are kept by name, and samples of further runs are in the group \"other\""
+        );
+        assert_eq!(
+            error("other"),
+            "\"other\" is no run: it has the samples of runs beyond the first 256 groups"
+        );
     }
 
     #[test]

@@ -309,6 +309,7 @@ export interface RunRow {
 
 export interface RunPage extends RunRow {
   by_label: boolean;
+  not_kept?: string;
   completeness: number | null;
   operations: {
     operation: string;

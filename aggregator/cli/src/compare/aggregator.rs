@@ -1,14 +1,16 @@
 //! Reads one side from the history of an aggregator: a run, or a range of the fleet.
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
 use plimsoll_compare::Side;
 use plimsoll_compare::history::{HistoryRequest, HistorySide, SideReader, is_whole};
 use plimsoll_mesh::api::Api;
+use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, MESSAGEPACK, OperationsPage};
 
+use crate::runs;
 use crate::targets::with_parameters;
 use crate::time_range;
 
@@ -29,11 +31,18 @@ pub(super) fn named(text: &str, now: &Zoned) -> Result<Option<HistorySide>> {
     Ok(Some(HistorySide::Range(from, to)))
 }
 
-/// The side as an aggregator has it.
+/// The side as an aggregator has it, to be compared in these operations; in all without any.
 ///
 /// # Errors
-/// When the aggregator does not answer, keeps no history, or has nothing of it.
-pub(super) async fn load(api: &Api, stored: HistorySide) -> Result<Side> {
+/// When the aggregator does not answer, keeps no history, has nothing of it, or does not keep
+/// samples of the run by its name.
+pub(super) async fn load(api: &Api, stored: HistorySide, operations: &[Operation]) -> Result<Side> {
+    if let HistorySide::Run(name) = &stored
+        && let Some(row) = runs::find(api, name).await
+        && let Some(why) = row.not_kept(|of| operations.is_empty() || operations.contains(of))
+    {
+        bail!("{why}; --operation names others");
+    }
     let text = api.request("GET", "/api/v1/operations", None).await?;
     let known: OperationsPage = serde_json::from_str(&text).context("/api/v1/operations")?;
     let now = Zoned::now().timestamp().as_millisecond() as f64 / 1e3;

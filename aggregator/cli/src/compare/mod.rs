@@ -133,7 +133,7 @@ async fn side(args: &CompareArgs, name: &str) -> Result<Side> {
     match aggregator::named(name, &Zoned::now())? {
         Some(stored) => {
             let api = args.access.api(&args.url)?;
-            aggregator::load(&api, stored).await.with_context(|| name.to_owned())
+            aggregator::load(&api, stored, &args.operation).await.with_context(|| name.to_owned())
         }
         None => load(name.as_ref(), args.unit),
     }

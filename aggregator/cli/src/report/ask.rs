@@ -9,9 +9,7 @@ use plimsoll_mesh::api::Api;
 use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::{is_of_aggregators, is_own};
-use plimsoll_schemas::summary::{
-    HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, RunRow, RunsPage, Summary,
-};
+use plimsoll_schemas::summary::{HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, Summary};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -23,14 +21,13 @@ use super::limits::{
 use super::machines::HardwarePage;
 use super::material::{Material, NodePoint, OperationPages};
 use super::wanted::{RunTimes, SLOT_MIN, Wanted, extent};
+use crate::runs;
 use crate::targets::with_parameters;
 
 /// The quantiles of every operation; those of budgets are added.
 const QUANTILES: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
 /// Operations that an error lists.
 const LISTED_MAX: usize = 20;
-/// Runs that one answer has: all that an aggregator keeps.
-const RUNS_MAX: usize = 1_000;
 /// Answers until a run's extent is as exact as the history: each is some thousand times as exact.
 const NARROWINGS_MAX: usize = 4;
 
@@ -52,7 +49,7 @@ impl Request<'_> {
     pub(super) async fn send(mut self, drills: Vec<DrillResult>) -> Result<Material> {
         let known: OperationsPage = self.get("/api/v1/operations").await?;
         let (subject, run) = match &self.wanted {
-            Wanted::Run(name) => (Subject::Run(name.clone()), self.run(name).await),
+            Wanted::Run(name) => (Subject::Run(name.clone()), self.run(name).await?),
             Wanted::Range(..) => (Subject::Fleet, None),
         };
         let is_of_fleet = self.read_fleet_of(run, &known);
@@ -95,10 +92,16 @@ impl Request<'_> {
     }
 
     /// When a run was; `None` if the aggregator does not know it, although its history may.
-    async fn run(&self, name: &str) -> Option<RunTimes> {
-        let page: RunsPage = self.get(&format!("/api/v1/runs?limit={RUNS_MAX}")).await.ok()?;
-        let row = page.runs.iter().find(|run: &&RunRow| run.name.as_str() == name)?;
-        Some(RunTimes::of(row, seconds_now()))
+    ///
+    /// # Errors
+    /// When samples of it are not kept by its name: neither the fleet's nor a part of them are it.
+    async fn run(&self, name: &str) -> Result<Option<RunTimes>> {
+        let Some(row) = runs::find(self.api, name).await else { return Ok(None) };
+        let is_asked = |of: &Operation| self.named.is_empty() || self.named.contains(of);
+        if let Some(why) = row.not_kept(is_asked) {
+            bail!("{why}; --operation names others");
+        }
+        Ok(Some(RunTimes::of(&row, seconds_now())))
     }
 
     /// Where no sample has the label of a run that was, its report is of the fleet meanwhile.

@@ -1,6 +1,7 @@
 //! What a report is of: a run, or a range of the fleet; and how a query names it.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use plimsoll_compare::history::operations_of_run;
 use plimsoll_schemas::summary::{HistoryPage, OperationsPage, RunRow, RunState};
 
 /// How far from its begin and end a run's samples are searched, in seconds; as on its page.
@@ -65,17 +66,8 @@ impl Wanted {
     /// When the run is unknown; names those that are known.
     pub(super) fn operations(&self, known: &OperationsPage) -> Result<Vec<String>> {
         let Self::Run(name) = self else { return Ok(known.operations.clone()) };
-        let runs = || known.groups.iter().filter(|group| group.rollup == RUN);
-        let of_run = runs().filter(|group| group.values == [name.as_str()]);
-        let found: Vec<String> = of_run.map(|group| group.operation.clone()).collect();
-        if found.is_empty() {
-            let mut names: Vec<&str> =
-                runs().filter_map(|group| group.values.first()).map(String::as_str).collect();
-            names.sort_unstable();
-            names.dedup();
-            bail!("run {name:?} is not in the history; it has {}", names.join(", "));
-        }
-        Ok(found)
+        let found = operations_of_run(known, name)?;
+        Ok(found.into_iter().map(str::to_owned).collect())
     }
 }
 

@@ -102,6 +102,7 @@ export function Run() {
         ]}
       />
       {data.no_history && <p class="problem">{data.no_history}</p>}
+      {data.not_kept && <p class="problem">{data.not_kept}.</p>}
       <Table
         caption={`Operations of ${data.name}`}
         head={[

@@ -11,7 +11,10 @@ use plimsoll_schemas::time::seconds;
 use thiserror::Error;
 
 use super::read_view::{ReadView, UnknownNode};
-use crate::core::fleet::{Merged, Windows};
+use crate::core::fleet::{Merged, OVERFLOW, Windows};
+
+/// Where samples may be of an operation that is not there: of 256 operations those of further ones.
+const OTHERS: &str = " by its name (samples of operations beyond the bound are in \"other\")";
 
 /// Which statistics a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,8 +35,8 @@ pub enum NoStatistics {
     Node(#[from] UnknownNode),
     /// The scope has no sample of the operation.
     #[error(
-        "no sample of the operation {operation:?} has arrived of {scope}; /metrics lists the \
-         operations as plimsoll_latency_samples_total. Check its spelling, that its job runs with \
+        "no sample of the operation {operation:?} has arrived of {scope}{others}; /metrics lists \
+         the operations as plimsoll_latency_samples_total. Check its spelling, that its job runs with \
          its client enabled, and /readyz after a start"
     )]
     Operation {
@@ -41,6 +44,8 @@ pub enum NoStatistics {
         operation: String,
         /// The fleet or a node.
         scope: Scope,
+        /// Where its samples may be, if the scope has any that it does not keep by their operation.
+        others: &'static str,
     },
     /// The window is not kept for nodes.
     #[error(
@@ -61,9 +66,11 @@ impl ReadView {
             None => (Scope::Fleet, &*self.fleet),
             Some(name) => (Scope::Node(name.clone()), &self.node(name)?.operations),
         };
+        let has_others = || operations.iter().any(|(name, _)| name.as_str() == OVERFLOW);
         let windows = operations.get(operation).ok_or_else(|| NoStatistics::Operation {
             operation: operation.to_string(),
             scope: scope.clone(),
+            others: if has_others() { OTHERS } else { "" },
         })?;
         if let Some(window) = window.filter(|window| !windows.keeps(*window)) {
             return Err(NoStatistics::Window(window));

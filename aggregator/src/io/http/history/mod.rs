@@ -29,10 +29,10 @@ use tokio::task::spawn_blocking;
 use super::accept::{self, Encoding};
 use super::near::near;
 use super::query::{Query, QuerySender};
-use crate::core::fleet::Pool;
+use crate::core::fleet::{OVERFLOW, Pool};
 use crate::core::history::{Accumulator, HistoryQuery, Layout, Resolution, Unstored};
 use crate::io::history::{HistoryReader, ReadError, Reading};
-use crate::limits::HISTORY_READINGS_MAX;
+use crate::limits::{HISTORY_READINGS_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
 
 const NOT_KEPT: &str = "no history is kept; set history.path and state.path in the settings, or \
                         start with --history and --state";
@@ -357,14 +357,34 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
     }
 }
 
-/// Names what is unknown, and what is near it.
+/// Names what is unknown, what is near it, and whether it may be among what found no room.
 fn unknown(pool: &Pool, known: &[Pool]) -> Refusal {
     let wanted = pool.to_string();
     let hint = near(&wanted, known.iter().map(ToString::to_string));
+    let others = others(pool, known).unwrap_or_default();
     let error = format!(
-        "the history has no sample of {wanted:?}{hint}. /api/v1/operations lists all it has"
+        "the history has no sample of {wanted:?}{hint}{others}. /api/v1/operations lists all it has"
     );
     Refusal(StatusCode::NOT_FOUND, error)
+}
+
+/// The bound of the table that a pool is not in, if that table has left out any.
+fn others(pool: &Pool, known: &[Pool]) -> Option<String> {
+    let is_folded = |of: &Pool| match (pool, of) {
+        (Pool::Fleet(_), Pool::Fleet(operation)) => operation.as_str() == OVERFLOW,
+        (Pool::Group(wanted, _), Pool::Group(rollup, group)) => {
+            wanted == rollup && group.is_overflow()
+        }
+        _ => false,
+    };
+    let (most, what) = match pool {
+        Pool::Group(..) => (ROLLUP_GROUPS_MAX, "groups of a roll-up"),
+        Pool::Fleet(_) | Pool::Selected(_) => (OPERATIONS_MAX, "operations"),
+    };
+    let text = || {
+        format!("; {most} {what} are kept by name, and samples of further ones are in {OVERFLOW:?}")
+    };
+    known.iter().any(is_folded).then(text)
 }
 
 impl Refusal {

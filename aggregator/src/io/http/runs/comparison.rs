@@ -1,10 +1,13 @@
 //! Compares two runs, with the numbers of `plimsoll compare run:A run:B`.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::http::StatusCode;
-use plimsoll_compare::history::{HistoryRequest, HistorySide, NoSide, SideReader, is_whole};
+use plimsoll_compare::history::{
+    HistoryRequest, HistorySide, NoSide, Others, SideReader, is_whole,
+};
 use plimsoll_compare::{Comparison, Options, Side, compare};
 use plimsoll_schemas::ids::{Labels, Operation, RunName};
 use plimsoll_schemas::run::RUN_LABEL;
@@ -33,8 +36,8 @@ impl RunHandler {
         let is_wanted = |name: &str| operations.is_empty() || operations.contains(name);
         known.operations.retain(|name| is_wanted(name));
         known.groups.retain(|group| is_wanted(&group.operation));
-        let a = self.side("a", a, &known, now).await?;
-        let b = self.side("b", b, &known, now).await?;
+        let a = self.side("a", a, (&known, &operations), now).await?;
+        let b = self.side("b", b, (&known, &operations), now).await?;
         let options = Options { operations, tolerance: TOLERANCE, ..Options::default() };
         let compared = spawn_blocking(move || {
             // A client that leaves does not begin another one's turn.
@@ -44,22 +47,26 @@ impl RunHandler {
         compared.await.map_err(|_| Refusal::failed("the runs cannot be compared"))
     }
 
-    /// The samples of a run: those with its label, or the fleet's from its begin to its end.
+    /// The samples of a run: those with its label, or the fleet's from its begin to its end. A run
+    /// of which samples are not kept by its name has no side.
     async fn side(
         &self,
         key: &str,
         run: RunName,
-        known: &OperationsPage,
+        (known, operations): (&OperationsPage, &BTreeSet<Operation>),
         now: Wall,
     ) -> Result<Side, Refusal> {
         let now_seconds = seconds(now.0);
+        let row = self.find(&run).await?;
+        let is_asked = |of: &Operation| operations.is_empty() || operations.contains(of);
+        if let Some(why) = row.as_ref().and_then(|row| row.not_kept(is_asked)) {
+            return Err(Refusal(StatusCode::NOT_FOUND, format!("{key}: {why}")));
+        }
         let by_label = HistorySide::Run(run.to_string());
         let mut reader = match SideReader::new(by_label, known, now_seconds) {
             Ok(reader) => reader,
             Err(error) => {
-                let Some(row) = self.find(&run).await? else {
-                    return Err(unknown(key, &run, &error));
-                };
+                let Some(row) = row else { return Err(unknown(key, &run, &error)) };
                 let end = row.ended_seconds.unwrap_or(now_seconds);
                 let range = HistorySide::Range(row.begun_seconds, end);
                 let reader = SideReader::new(range, known, now_seconds);
@@ -130,11 +137,14 @@ fn query(request: &HistoryRequest) -> Result<HistoryQuery, Refusal> {
 }
 
 fn unknown(key: &str, run: &RunName, error: &NoSide) -> Refusal {
-    let hint = match error {
-        NoSide::Unknown { known, .. } => near(run.as_str(), known.iter().cloned()),
-        NoSide::Empty => String::new(),
+    let (hint, others) = match error {
+        NoSide::Unknown { known, others, .. } => {
+            (near(run.as_str(), known.iter().cloned()), *others)
+        }
+        NoSide::Others | NoSide::Empty => (String::new(), Others::None),
     };
-    let error = format!("{key}: run {:?} is unknown{hint}. /api/v1/runs lists runs", run.as_str());
+    let error =
+        format!("{key}: run {:?} is unknown{hint}{others}. /api/v1/runs lists runs", run.as_str());
     Refusal(StatusCode::NOT_FOUND, error)
 }
 

@@ -1,5 +1,7 @@
 //! The page of one run: the latencies of its own window, from the history. They are those of the
 //! samples with its label, or, if there are none, of the whole fleet between its begin and its end.
+//! Of samples with its label that are not kept by its name the page states that, with the bound; it
+//! never has the fleet's or another group's in their place.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -41,9 +43,11 @@ impl RunHandler {
         }
         // The last reference to a read view takes a while to drop.
         drop(spawn_blocking(move || drop(source)));
+        let not_kept = run.not_kept(|_| true);
         let mut status = RunPage {
             mesh,
             at_seconds: seconds(now.0),
+            not_kept,
             run,
             by_label: false,
             completeness: None,
@@ -59,12 +63,8 @@ impl RunHandler {
             }
             Err(refusal) => return Err(refusal),
         };
-        let mut pools: Vec<Pool> =
-            known.iter().filter(|pool| is_of(pool, status.run.name.as_str())).cloned().collect();
-        status.by_label = !pools.is_empty();
-        if pools.is_empty() {
-            pools = known.into_iter().filter(|pool| matches!(pool, Pool::Fleet(_))).collect();
-        }
+        let (by_label, pools) = pools_of(&status.run, known);
+        status.by_label = by_label;
         status.operations_omitted = pools.len().saturating_sub(RUN_OPERATIONS_MAX);
         let range = window(&status.run, status.by_label, now);
         for pool in pools.into_iter().take(RUN_OPERATIONS_MAX) {
@@ -103,10 +103,22 @@ impl RunHandler {
     }
 }
 
+/// What a run's page is read from, and whether that is what has its label. Without any it is the
+/// fleet; of a run with samples that are not kept by its name it is nothing else.
+fn pools_of(run: &RunRow, known: Vec<Pool>) -> (bool, Vec<Pool>) {
+    let of_run: Vec<Pool> =
+        known.iter().filter(|pool| is_of(pool, run.name.as_str())).cloned().collect();
+    if !of_run.is_empty() || run.not_kept(|_| true).is_some() {
+        return (true, of_run);
+    }
+    (false, known.into_iter().filter(|pool| matches!(pool, Pool::Fleet(_))).collect())
+}
+
 /// Whether a pool has the samples of a run.
 fn is_of(pool: &Pool, run: &str) -> bool {
     let Pool::Group(rollup, group) = pool else { return false };
-    rollup == RUN_LABEL && matches!(&*group.values, [value] if **value == *run)
+    let is_named = matches!(&*group.values, [value] if **value == *run);
+    rollup == RUN_LABEL && is_named && !group.is_overflow()
 }
 
 fn operation(pool: &Pool) -> Option<&Operation> {
@@ -150,4 +162,47 @@ fn row(page: HistoryPage, budgets: Vec<(RuleName, u64)>) -> Option<RunOperation>
         over_budget: over_budget.collect(),
         completeness: point.completeness,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::ids::Labels;
+    use plimsoll_schemas::summary::{RunOrigin, RunState};
+
+    use super::*;
+
+    fn run(name: &str, folded: &[(&str, u64)]) -> RunRow {
+        let folded = folded.iter().map(|(name, n)| (Operation::new(*name).unwrap(), *n));
+        RunRow {
+            name: name.parse().unwrap(),
+            state: RunState::Running,
+            begun_seconds: 0.0,
+            ended_seconds: None,
+            exit_code: None,
+            origin: RunOrigin::Client,
+            by: None,
+            labels: Labels::default(),
+            commands: 0,
+            nodes: Vec::new(),
+            has_more_nodes: false,
+            folded: folded.collect(),
+        }
+    }
+
+    #[test]
+    fn a_run_without_room_is_never_shown_as_the_fleet() {
+        let names =
+            ["fleet op", "rollup run op [\"kept\"]", "rollup run op [\"other\"]", "fleet load"];
+        let known: Vec<Pool> = names.iter().map(|name| Pool::named(name).unwrap().0).collect();
+        let of = |run: RunRow| {
+            let (by_label, pools) = pools_of(&run, known.clone());
+            (by_label, pools.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(of(run("kept", &[])), (true, vec![names[1].to_owned()]));
+        assert_eq!(of(run("kept", &[("load", 3)])), (true, vec![names[1].to_owned()]));
+        assert_eq!(of(run("folded", &[("op", 3)])), (true, Vec::new()));
+        let fleet = vec![names[0].to_owned(), names[3].to_owned()];
+        assert_eq!(of(run("bare", &[])), (false, fleet.clone()), "no sample has its label");
+        assert_eq!(of(run("other", &[])), (false, fleet), "it is not what took further runs");
+    }
 }
