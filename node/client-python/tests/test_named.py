@@ -100,7 +100,7 @@ class Named(Recording):
 import plimsoll
 print(plimsoll.get_profiler("loader").timed("op")(print) is print)
 """
-            off = {f"PLIMSOLL_ENABLE{end}": "" for end in ("", "_TIMERS", "_SHARDS")}
+            off = {"PLIMSOLL_ENABLE": "0", "PLIMSOLL_ENABLE_TIMERS": "", "PLIMSOLL_ENABLE_SHARDS": ""}
             printed = run(script, listening.path, **off, PLIMSOLL_ENABLE_EXPERIMENTS="")
             self.assertEqual(printed, "True\n")
 
