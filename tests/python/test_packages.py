@@ -252,6 +252,8 @@ class Installed(unittest.TestCase):
         machine.run("/opt/plimsoll/bin/python", "-m", "plimsoll", "send", "epoch_hook", "12.5")
         until("a sample is merged over TLS", lambda: self.merged(machine) == merged + 1)
         self.assertIn("n1 ", machine.run("plimsoll", "nodes", "--presence", "up"))
+        # What an operator placed stays when packages go.
+        machine.run("sh", "-c", "rm /etc/plimsoll/*.nk /etc/plimsoll/ca.pem")
 
     def copy_packages(self, machine, folder):
         shutil.copy(shutil.which("nats-server", path=PATH), machine.root / "usr/local/bin")
