@@ -43,8 +43,10 @@ use crate::limits::{HISTORY_PENDING_SLOTS_MAX, TICK_LONGEST};
 /// What a store held when it was opened.
 #[derive(Clone, Debug, Default)]
 pub struct StoredHistory {
-    /// Its latest batch.
+    /// Its latest batch, or the one before its first.
     pub batch: BatchId,
+    /// Whether it holds none: it states no batch of its own then.
+    pub is_empty: bool,
     /// How far lanes had been read, if the state is gone that knows it: what the streams hold up to
     /// there is in the history already.
     pub read: BTreeMap<Lane, Position>,
@@ -58,6 +60,8 @@ pub struct History {
     /// False without a store.
     is_kept: bool,
     stored: BatchId,
+    /// True until the store holds a batch.
+    is_empty: bool,
     pending: Pending,
     /// Given to the store, which has not answered or has failed.
     taken: Option<Arc<HistoryBatch>>,
@@ -71,8 +75,8 @@ impl History {
     /// A history that a store keeps.
     #[must_use]
     pub fn kept(stored: StoredHistory) -> Self {
-        let StoredHistory { batch, read, series } = stored;
-        Self { is_kept: true, stored: batch, read, series, ..Self::default() }
+        let StoredHistory { batch, is_empty, read, series } = stored;
+        Self { is_kept: true, stored: batch, is_empty, read, series, ..Self::default() }
     }
 
     /// No history is kept now; one that was kept before had reached this generation, and has it
@@ -178,7 +182,7 @@ impl History {
     /// The batch that was taken is stored.
     pub fn on_stored(&mut self) {
         if let Some(taken) = self.taken.take() {
-            self.stored = taken.id;
+            (self.stored, self.is_empty) = (taken.id, false);
         }
     }
 
@@ -194,12 +198,14 @@ impl History {
     #[must_use]
     pub fn unstored(&self, pool: &Pool, held: BatchId) -> Option<Unstored> {
         let mut samples = self.pending.of(pool);
+        // A store that was created beside an older state reads as one before all batches.
+        let stored = if self.is_empty { BatchId::default() } else { self.stored };
         match &self.taken {
             Some(taken) if taken.id == held => {}
-            Some(taken) if self.stored == held => {
+            Some(taken) if stored == held => {
                 samples.add(only(&taken.samples, pool));
             }
-            None if self.stored == held => {}
+            None if stored == held => {}
             _ => return None,
         }
         Some(Unstored { samples })

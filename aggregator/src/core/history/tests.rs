@@ -103,6 +103,24 @@ fn a_query_adds_what_its_reading_lacks_and_nothing_twice() {
 }
 
 #[test]
+fn a_history_created_beside_an_older_state_is_read_before_its_first_batch() {
+    let batch = BatchId { generation: 7, attempt: 0 };
+    let stored = StoredHistory { batch, is_empty: true, ..StoredHistory::default() };
+    let mut history = History::kept(stored);
+    let unstored = |history: &History, held| {
+        history.unstored(&pool(), held).map(|unstored| count(&unstored.samples))
+    };
+    let empty = BatchId::default();
+    assert_eq!(unstored(&history, empty), Some(0));
+    add(&mut history, 5, 7);
+    let first = history.take(at(6), BTreeMap::new()).unwrap();
+    assert_eq!((first.id.generation, unstored(&history, empty)), (8, Some(1)));
+    history.on_stored();
+    assert_eq!(unstored(&history, empty), None, "read before, and the batch is gone");
+    assert_eq!(unstored(&history, first.id), Some(0));
+}
+
+#[test]
 fn without_a_store_nothing_is_collected() {
     let mut history = History::default();
     add(&mut history, 5, 7);

@@ -102,6 +102,7 @@ impl HistoryStore {
         };
         let stored = StoredHistory {
             batch: store.meta.batch,
+            is_empty: store.meta.is_new(),
             read: store.meta.read.clone(),
             series: store.names.numbers().count(),
         };

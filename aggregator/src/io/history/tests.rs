@@ -277,6 +277,22 @@ fn a_state_that_is_gone_leaves_the_history_and_its_positions() {
 }
 
 #[test]
+fn an_empty_history_beside_an_older_state_is_answered_from() {
+    let mut kept = Kept::new(default_bounds());
+    kept.add(50, 7);
+    kept.write(60, true);
+    kept.store = None;
+    std::fs::remove_file(&kept.path).unwrap();
+    assert_eq!(kept.restart(Some(7)), (false, false));
+    let query = query(60..80, Some(10));
+    check(&kept, &[], &query, 90);
+    kept.add(70, 9);
+    check(&kept, &[(70, 9)], &query, 90);
+    kept.write(90, true);
+    check(&kept, &[(70, 9)], &query, 90);
+}
+
+#[test]
 fn a_state_that_is_lost_and_written_again_before_all_is_read_doubles_nothing() {
     let position = |read| {
         let position = Position { read, stream_id: Some("s".to_owned()) };
