@@ -16,7 +16,7 @@ use super::history::History;
 use super::ingest::Position;
 use super::rules::Inputs;
 use super::runs::RunsQuery;
-use super::view::{Nodes, ReadView, View, ViewQuery};
+use super::view::{Nodes, ReadView, View, ViewQuery, of_mesh, severities};
 
 impl Core {
     /// Whether everything that the streams held at the start has been read.
@@ -150,14 +150,19 @@ impl Core {
     /// connection.
     #[must_use]
     pub fn pulse(&self, now: Wall, broker: &str) -> Pulse {
-        let count =
-            |wanted| self.alerting.alerts().active().filter(|(_, of)| *of == wanted).count();
+        let of = |wanted| {
+            let active = self.alerting.alerts().active();
+            active.filter(move |(_, state)| *state == wanted).map(|(key, _)| key)
+        };
+
         Pulse {
             at_seconds: seconds(now.0),
             ready: self.is_ready(),
             broker: broker.to_owned(),
-            firing: count(AlertState::Firing) as u64,
-            pending: count(AlertState::Pending) as u64,
+            freshness: of_mesh(&self.fleet, now, broker),
+            firing: of(AlertState::Firing).count() as u64,
+            firing_severity: of(AlertState::Firing).map(severities(self.rules())).max(),
+            pending: of(AlertState::Pending).count() as u64,
             changed_at_seconds: self.alerting.changes().last().map(|last| last.at_seconds),
         }
     }

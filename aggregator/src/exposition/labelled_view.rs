@@ -1,9 +1,9 @@
 //! A read view with the label sets of its rows, which are rendered once and shared by all families.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::summary::{NodeRow, OperationRow, Presence, RollupRow};
+use plimsoll_schemas::summary::{NodeRow, OperationRow, RollupRow};
 
 use super::external_labels::valid_key;
 use super::writer::{LabelSet, Writer};
@@ -17,8 +17,6 @@ pub(super) struct LabelledView<'v> {
     rollups: Vec<LabelSet>,
     windows: BTreeMap<Window, LabelSet>,
     total: LabelSet,
-    /// Nodes that are silent: more of their samples may be on the way. Not those that left.
-    silent: BTreeSet<&'v str>,
 }
 
 impl<'v> LabelledView<'v> {
@@ -29,8 +27,6 @@ impl<'v> LabelledView<'v> {
             writer.labels([("scope", scope), ("node", node), ("operation", &row.operation)])
         };
         let window = |window: Window| (window, writer.labels([("window", window.as_str())]));
-        let silent = |row: &&NodeRow| row.presence == Presence::Silent;
-        let silent = view.summary.nodes.iter().filter(silent);
         Self {
             view,
             nodes: view.nodes.iter().map(|of| node(of.name.as_str())).collect(),
@@ -38,7 +34,6 @@ impl<'v> LabelledView<'v> {
             rollups: view.summary.rollups.iter().map(|row| rollup_labels(writer, row)).collect(),
             windows: Window::ALL.map(window).into(),
             total: writer.labels([("window", "total")]),
-            silent: silent.map(|row| row.node.as_str()).collect(),
         }
     }
 
@@ -57,15 +52,16 @@ impl<'v> LabelledView<'v> {
         self.nodes.iter().zip(&self.view.summary.nodes)
     }
 
-    /// Operations of the fleet and of nodes that are not silent.
+    /// Operations of the fleet and of nodes, without those that are stale.
     pub(super) fn current_operations(&self) -> impl Iterator<Item = (&LabelSet, &'v OperationRow)> {
         let rows = self.operations.iter().zip(&self.view.summary.operations);
-        rows.filter(|(_, row)| !self.is_silent(row.scope.node()))
+        rows.filter(|(_, row)| !row.freshness.stale)
     }
 
-    /// The groups of the roll-ups.
-    pub(super) fn rollups(&self) -> impl Iterator<Item = (&LabelSet, &'v RollupRow)> {
-        self.rollups.iter().zip(&self.view.summary.rollups)
+    /// The groups of the roll-ups, without those that are stale.
+    pub(super) fn current_rollups(&self) -> impl Iterator<Item = (&LabelSet, &'v RollupRow)> {
+        let rows = self.rollups.iter().zip(&self.view.summary.rollups);
+        rows.filter(|(_, row)| !row.freshness.stale)
     }
 
     /// The totals of all operations, then of all groups of roll-ups.
@@ -82,10 +78,6 @@ impl<'v> LabelledView<'v> {
     /// The label for all time, in place of a window.
     pub(super) fn all_time(&self) -> &LabelSet {
         &self.total
-    }
-
-    pub(super) fn is_silent(&self, node: &str) -> bool {
-        self.silent.contains(node)
     }
 }
 

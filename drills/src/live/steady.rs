@@ -70,7 +70,7 @@ mod tests {
 
     use plimsoll_schemas::ids::NodeName;
     use plimsoll_schemas::summary::{
-        BudgetRow, Ledger, OperationRow, Quantiles, RulesState, WindowRow,
+        BudgetRow, Freshness, Ledger, OperationRow, Quantiles, RulesState, WindowRow,
     };
 
     use super::*;
@@ -87,6 +87,7 @@ mod tests {
                 scope,
                 operation: "op".into(),
                 own: false,
+                freshness: Freshness::default(),
                 total: Quantiles::default(),
                 windows: BTreeMap::from([(Window::TenSeconds, window)]),
             }
@@ -109,6 +110,8 @@ mod tests {
             uncertain: 0,
             completeness: (0, 0),
             nodes_late: 0,
+            nodes_reporting: 1,
+            freshness: Freshness::default(),
             since_limit: None,
             objective: None,
             budget_remaining: None,
@@ -120,6 +123,7 @@ mod tests {
             at_seconds: 0.0,
             ready: true,
             broker: "jetstream".into(),
+            freshness: Freshness::default(),
             nodes: Vec::new(),
             operations: operations.collect(),
             budgets: vec![budget],

@@ -86,7 +86,7 @@ fn merged(summary: &Summary, (node, operation): &(String, String)) -> u64 {
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::ids::NodeName;
-    use plimsoll_schemas::summary::{Ledger, OperationRow, Quantiles, RulesState};
+    use plimsoll_schemas::summary::{Freshness, Ledger, OperationRow, Quantiles, RulesState};
 
     use super::*;
 
@@ -95,6 +95,7 @@ mod tests {
             scope: Scope::Node(NodeName::new(node).unwrap()),
             operation: operation_name(*operation),
             own: false,
+            freshness: Freshness::default(),
             total: Quantiles { count: *count, ..Quantiles::default() },
             windows: BTreeMap::new(),
         };
@@ -104,6 +105,7 @@ mod tests {
             at_seconds: 0.0,
             ready: true,
             broker: "jetstream".into(),
+            freshness: Freshness::default(),
             nodes: Vec::new(),
             operations: counts.iter().map(row).collect(),
             budgets: Vec::new(),

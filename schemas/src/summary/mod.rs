@@ -7,6 +7,7 @@
 
 mod backpressure;
 mod distribution;
+mod freshness;
 mod history;
 mod ledger;
 mod nodes;
@@ -17,6 +18,7 @@ mod statistics;
 
 pub use backpressure::{BackpressurePage, NodeOutbox, OutboxRow};
 pub use distribution::BucketCount;
+pub use freshness::Freshness;
 pub use history::{
     Band, HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryPoint, HistoryTier,
     MESSAGEPACK, NodeHardwareHistory, NodeHistory, OperationsPage, OverLimit, QuantileValue,

@@ -9,6 +9,7 @@ use super::page::{BudgetRow, NodeRow, OperationRow, Presence, SampleTotals, Verd
 use crate::alert::AlertState;
 use crate::hardware::SensorState;
 use crate::ids::Labels;
+use crate::rule::Severity;
 
 /// Nodes of the mesh that have sent a message and have not expired.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -155,6 +156,9 @@ pub struct HeadroomRow {
     pub troubles: Vec<String>,
     /// The worst state of its alerts.
     pub alert: AlertState,
+    /// The worst severity of those in that state; `None` without an active alert.
+    #[serde(default)]
+    pub alert_severity: Option<Severity>,
     /// The budget with the least headroom; `None` without samples in the window of one.
     pub least: Option<LeastHeadroom>,
 }

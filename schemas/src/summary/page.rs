@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::freshness::Freshness;
 use super::ledger::Ledger;
 use super::rules::RulesState;
 use crate::alert::{AlertState, Notification, Scope};
 use crate::budget::Window;
 use crate::ids::Labels;
+use crate::rule::Severity;
 use crate::wire::{AlertType, EventSource};
 
 /// The state of the mesh at one time.
@@ -22,8 +24,11 @@ pub struct Summary {
     pub at_seconds: f64,
     /// False during the catch-up after a start.
     pub ready: bool,
-    /// `jetstream`, `core`, or `disconnected`.
+    /// `jetstream`, `core`, `silent` or `disconnected`.
     pub broker: String,
+    /// Up to when anything of the mesh is known.
+    #[serde(default, flatten)]
+    pub freshness: Freshness,
     /// Number of nodes by presence, including nodes that are not listed.
     #[serde(default)]
     pub presence: BTreeMap<Presence, u64>,
@@ -168,6 +173,9 @@ pub struct OperationRow {
     /// True for an operation that the system records of itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub own: bool,
+    /// Up to when its figures are known.
+    #[serde(default, flatten)]
+    pub freshness: Freshness,
     /// All samples ever merged.
     pub total: Quantiles,
     /// The samples of each window.
@@ -183,6 +191,9 @@ pub struct RollupRow {
     pub operation: String,
     /// Each of the roll-up's labels with the group's value, in the order of its definition.
     pub labels: Vec<(String, String)>,
+    /// Up to when its figures are known; stale only with the whole mesh.
+    #[serde(default, flatten)]
+    pub freshness: Freshness,
     /// All samples ever merged.
     pub total: Quantiles,
     /// The samples of each window.
@@ -285,6 +296,12 @@ pub struct BudgetRow {
     /// older.
     #[serde(default)]
     pub nodes_late: u64,
+    /// Of the expected nodes, those that send messages now.
+    #[serde(default)]
+    pub nodes_reporting: u64,
+    /// Up to when its figures are known.
+    #[serde(default, flatten)]
+    pub freshness: Freshness,
     /// Samples since the budget has this limit, and those of them that are over it; `None`
     /// beyond the first limits of one operation, which are not summed.
     #[serde(default)]
@@ -310,7 +327,8 @@ pub struct BudgetRow {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// No sample at all; never read as "fine".
+    /// No sample, or none of its nodes sends messages and no breach was shown before; never read as
+    /// "fine".
     NoData,
     /// Too few samples for a verdict; never read as "fine".
     Insufficient,
@@ -349,8 +367,14 @@ pub struct Pulse {
     pub ready: bool,
     /// State of the connection to the broker.
     pub broker: String,
+    /// Up to when anything of the mesh is known.
+    #[serde(default, flatten)]
+    pub freshness: Freshness,
     /// Alerts that fire.
     pub firing: u64,
+    /// The worst severity of these; `None` if none fires.
+    #[serde(default)]
+    pub firing_severity: Option<Severity>,
     /// Alerts that are pending.
     pub pending: u64,
     /// When an alert last changed; `None` if none has.

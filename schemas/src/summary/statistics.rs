@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::freshness::Freshness;
 use crate::budget::Window;
 use crate::scope::Scope;
 
@@ -28,6 +29,9 @@ pub struct StatisticsPage {
     /// True if only the producers' wide buckets are known for some samples: then all but `count`
     /// and `mean` are approximate.
     pub approximate: bool,
+    /// Up to when they are known.
+    #[serde(default, flatten)]
+    pub freshness: Freshness,
     /// The statistics, as fields of the page.
     #[serde(flatten)]
     pub stats: SummaryStats,

@@ -18,6 +18,8 @@ const WINDOWS: usize = Window::ALL.len();
 pub struct Completeness {
     /// Nodes that have not left and ever had a sample of it.
     pub expected: u64,
+    /// Of these, nodes that send messages.
+    pub reporting: u64,
     /// Nodes whose newest sample the window shows.
     pub nodes: [u64; WINDOWS],
     /// Expected nodes that were seen within the window's span and whose newest sample is older.
@@ -27,7 +29,7 @@ pub struct Completeness {
 /// What counts here of a node, whatever the operation.
 #[derive(Clone, Copy, Debug)]
 pub struct ReportingNode {
-    expected: bool,
+    presence: Presence,
     silence: Duration,
 }
 
@@ -35,21 +37,31 @@ impl ReportingNode {
     /// A node as of `now`.
     #[must_use]
     pub fn new(now: Wall, node: &Node) -> Self {
-        let expected = node.presence(now) != Presence::Left;
-        Self { expected, silence: now.since(node.last_seen) }
+        Self { presence: node.presence(now), silence: now.since(node.last_seen) }
+    }
+
+    fn is_expected(&self) -> bool {
+        self.presence != Presence::Left
     }
 }
 
 impl Completeness {
     /// Counts one node, which has had samples of the operation.
     pub fn add(&mut self, now: Wall, node: &ReportingNode, windows: &Windows) {
-        self.expected += u64::from(node.expected);
+        self.expected += u64::from(node.is_expected());
+        self.reporting += u64::from(node.presence == Presence::Up);
         for (place, window) in Window::ALL.into_iter().enumerate() {
             if windows.newest_is_in(now, window) {
                 // A longer window shows all that a shorter one does.
                 return self.nodes[place..].iter_mut().for_each(|nodes| *nodes += 1);
             }
-            self.late[place] += u64::from(node.expected && node.silence <= window.span());
+            self.late[place] += u64::from(node.is_expected() && node.silence <= window.span());
         }
+    }
+
+    /// Whether nodes are expected and none of them sends messages.
+    #[must_use]
+    pub fn is_silent(&self) -> bool {
+        self.expected > 0 && self.reporting == 0
     }
 }

@@ -112,6 +112,8 @@ pub struct Fleet {
     present: usize,
     /// When any node was last seen, one without room too.
     newest_seen: Wall,
+    /// Whether there are nodes that are shown, and all of them have left, as of the same time.
+    all_left: bool,
     changed: ChangedNodes,
     /// When this process first watched it, after it had read what the streams held.
     watched_since: Option<Wall>,
@@ -197,6 +199,7 @@ impl Fleet {
             may_hold_expired: true,
             present: 0,
             newest_seen: Wall(0),
+            all_left: false,
             changed: ChangedNodes::default(),
             watched_since: None,
             tables: TablesUsed::default(),
@@ -223,6 +226,7 @@ impl Fleet {
             may_hold_expired: self.may_hold_expired,
             present: self.present,
             newest_seen: self.newest_seen,
+            all_left: self.all_left,
             changed: ChangedNodes::default(),
             watched_since: self.watched_since,
             tables: self.tables.clone(),
@@ -481,6 +485,7 @@ impl Fleet {
         let is_crowded = bounded::is_crowded(self.nodes.len(), NODES_MAX);
         let crowded_as_of = is_crowded.then_some(self.newest_seen);
         self.present = 0;
+        let (mut shown, mut left) = (0_usize, 0_usize);
         for (name, node) in &mut self.nodes {
             self.newest_seen = self.newest_seen.max(node.last_seen.min(now));
             if !node.hidden && node.may_be_hidden(now, crowded_as_of) {
@@ -492,6 +497,7 @@ impl Fleet {
             } else if !node.hidden {
                 let may_return = !node.account.has_left() && node.last_seen >= gone;
                 self.present += usize::from(may_return);
+                (shown, left) = (shown + 1, left + usize::from(node.account.has_left()));
             }
             if node.may_be_evicted(now) {
                 evicted.push(name.clone());
@@ -504,6 +510,7 @@ impl Fleet {
                 self.counts.reject("node_operation", 1);
             }
         }
+        self.all_left = shown > 0 && left == shown;
         evicted.iter().for_each(|name| self.evict(name));
         self.evict_idle_operations();
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
@@ -534,6 +541,19 @@ impl Fleet {
     #[must_use]
     pub fn present(&self) -> usize {
         self.present
+    }
+
+    /// When any node was last seen; 0 before any was.
+    #[must_use]
+    pub fn newest_seen(&self) -> Wall {
+        self.newest_seen
+    }
+
+    /// Whether nodes have been seen and none sends messages now, unless all have left.
+    #[must_use]
+    pub fn is_silent(&self, now: Wall) -> bool {
+        let is_quiet = now.since(self.newest_seen) >= NODE_SILENT_AFTER;
+        is_quiet && self.newest_seen.0 > 0 && !self.all_left
     }
 
     /// Expires slots of all windows, and no node.

@@ -1,6 +1,7 @@
 //! Headroom of all nodes, one node with all that is known of it, and what waits.
 
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{BudgetRow, Presence};
 use plimsoll_schemas::wire::{Body, BreakerState, Bus};
 
@@ -52,6 +53,8 @@ fn headroom_is_that_of_the_budget_nearest_to_its_limit() {
         assert_eq!(row.presence, node.status.row.presence);
     }
     let alerts: Vec<_> = page.nodes.iter().map(|of| of.alert).collect();
+    let severities: Vec<_> = page.nodes.iter().map(|of| of.alert_severity).collect();
+    assert_eq!(severities[..2], [None, Some(Severity::Critical)]);
     assert_eq!(alerts[1], AlertState::Firing, "{alerts:?}");
     assert_eq!(alerts[0], AlertState::Inactive, "{alerts:?}");
 }
@@ -107,6 +110,20 @@ fn a_pulse_counts_alerts_and_has_the_time_of_the_last_change() {
     let firing = page.alerts.iter().filter(|of| of.state == AlertState::Firing).count();
     assert!(firing > 0);
     assert_eq!(pulse.firing, firing as u64);
+    assert_eq!(pulse.firing_severity, Some(Severity::Critical));
     let last = page.alerts.iter().map(|of| of.since_seconds).fold(0.0, f64::max);
     assert_eq!(pulse.changed_at_seconds, Some(last));
+}
+
+#[test]
+fn a_pulse_has_the_worst_severity_of_what_fires() {
+    let mut core = fleet();
+    let mut rules = Rules::clone(core.rules());
+    rules.budgets.iter_mut().for_each(|budget| budget.about.severity = Severity::Info);
+    judge_by(&mut core, rules);
+    let now = start().after(659 * SECOND).wall;
+    let pulse = core.pulse(now, "jetstream");
+    assert!(pulse.firing > 0);
+    assert_eq!(pulse.firing_severity, Some(Severity::Info));
+    assert_eq!(super::core().pulse(now, "jetstream").firing_severity, None);
 }

@@ -15,6 +15,7 @@ pub(crate) mod events;
 mod evidence;
 mod expiry;
 mod flood;
+mod freshness;
 mod gaps;
 mod headroom;
 mod latency_high;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use plimsoll_schemas::alert::{AlertKey, AlertState};
-use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::ids::{NodeName, RuleName};
+use plimsoll_schemas::rule::{Rules, Severity};
 
 use super::alert_counts::AlertCounts;
 use super::read_view::ReadView;
@@ -27,17 +27,25 @@ pub(super) fn alert_views(
     fleet: bool,
     nodes: &[(&NodeName, &Arc<Node>)],
 ) -> Vec<AlertView> {
-    let mut severities = BTreeMap::new();
-    let mut severity = |key: &AlertKey| {
-        let of_rule = || view.rules.find(&key.rule).map(|rule| rule.severity());
-        *severities.entry(key.rule.clone()).or_insert_with(|| of_rule().unwrap_or_default())
-    };
+    let mut severity = severities(&view.rules);
     let row = |(key, state): (&AlertKey, AlertState)| AlertView {
         severity: severity(key),
         key: key.clone(),
         state,
     };
     view.alerts_about(fleet, nodes).into_iter().map(row).collect()
+}
+
+/// How bad an alert is. Thousands of alerts are of few rules, each of which is looked up once.
+pub(in crate::core) fn severities(rules: &Rules) -> impl FnMut(&AlertKey) -> Severity {
+    let mut known: BTreeMap<RuleName, Severity> = BTreeMap::new();
+    move |key| {
+        known.get(&key.rule).copied().unwrap_or_else(|| {
+            let severity = rules.find(&key.rule).map(|rule| rule.severity()).unwrap_or_default();
+            known.insert(key.rule.clone(), severity);
+            severity
+        })
+    }
 }
 
 pub(super) fn alert_counts(view: &ReadView) -> AlertCounts {

@@ -8,9 +8,11 @@ use std::sync::Arc;
 
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{BudgetRow, HeadroomPage, HeadroomRow, LeastHeadroom};
 use plimsoll_schemas::time::seconds;
 
+use super::alerts::severities;
 use super::read_view::ReadView;
 use super::rows::Rows;
 use crate::core::fleet::Node;
@@ -25,8 +27,7 @@ pub(super) fn headroom_page(view: &ReadView) -> HeadroomPage {
         rows.add_budgets(name, node);
         let least = rows.budgets.iter().filter_map(|(_, row)| headroom(row));
         let least = least.min_by(|a, b| a.headroom.total_cmp(&b.headroom));
-        let alert = alerts.get(name.as_str()).copied().unwrap_or_default();
-        row(view, (name, node), alert, least)
+        row(view, (name, node), alerts.get(name.as_str()).copied(), least)
     });
     HeadroomPage {
         mesh: view.mesh.to_string(),
@@ -39,7 +40,7 @@ pub(super) fn headroom_page(view: &ReadView) -> HeadroomPage {
 fn row(
     view: &ReadView,
     (name, node): (&NodeName, &Arc<Node>),
-    alert: AlertState,
+    alert: Option<(AlertState, Severity)>,
     least: Option<LeastHeadroom>,
 ) -> HeadroomRow {
     let bus = &node.bus.value;
@@ -53,7 +54,8 @@ fn row(
         rerouted: bus.rerouted,
         dropped: bus.dropped,
         troubles: troubles.map(|trouble| trouble.as_str().to_owned()).collect(),
-        alert,
+        alert: alert.map(|(state, _)| state).unwrap_or_default(),
+        alert_severity: alert.map(|(_, severity)| severity),
         least,
     }
 }
@@ -73,19 +75,21 @@ fn headroom(row: &BudgetRow) -> Option<LeastHeadroom> {
     })
 }
 
-/// The worst state of the alerts about each node.
-fn worst_alerts(view: &ReadView) -> BTreeMap<&str, AlertState> {
+/// The worst state of the alerts about each node, and the worst severity in that state.
+fn worst_alerts(view: &ReadView) -> BTreeMap<&str, (AlertState, Severity)> {
     let rank = |state: AlertState| match state {
         AlertState::Inactive | AlertState::Insufficient | AlertState::NoData => 0,
         AlertState::Resolved => 1,
         AlertState::Pending => 2,
         AlertState::Firing => 3,
     };
+    let mut severity = severities(&view.rules);
     let mut worst = BTreeMap::new();
     for (key, state) in &view.alerts {
-        let of_node = worst.entry(key.scope.node()).or_insert(*state);
-        if rank(*state) > rank(*of_node) {
-            *of_node = *state;
+        let found = (*state, severity(key));
+        let of_node = worst.entry(key.scope.node()).or_insert(found);
+        if (rank(found.0), found.1) > (rank(of_node.0), of_node.1) {
+            *of_node = found;
         }
     }
     worst

@@ -14,6 +14,7 @@ mod alerts;
 mod backpressure;
 mod error_budgets;
 mod fleet_sums;
+mod freshness;
 mod hardware_page;
 mod headroom;
 mod ledger_page;
@@ -38,6 +39,9 @@ use plimsoll_schemas::time::{Wall, seconds};
 
 pub use alert_counts::AlertCounts;
 pub use alerts::AlertView;
+pub(super) use alerts::severities;
+pub use freshness::answers;
+pub(super) use freshness::of_mesh;
 pub use hardware_page::HardwareQuery;
 pub use nodes::{NodeView, Nodes};
 pub use nodes_page::NodesQuery;
@@ -137,6 +141,7 @@ impl ReadView {
                 at_seconds: seconds(self.at.0),
                 ready: self.ready,
                 broker: self.broker.clone(),
+                freshness: self.freshness,
                 presence: sums.presence,
                 ledger: sums.ledger,
                 samples: query.fleet.then(|| self.fleet.sample_totals()),

@@ -12,10 +12,12 @@ use std::sync::Arc;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Notification};
 use plimsoll_schemas::ids::{MeshName, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Rules;
+use plimsoll_schemas::summary::Freshness;
 use plimsoll_schemas::time::Wall;
 use thiserror::Error;
 
 use super::alert_counts::AlertCounts;
+use super::freshness;
 use super::own_counts::{AskCounts, OwnCounts};
 use crate::core::alerting::Alerting;
 use crate::core::durable::{CheckpointStats, ConfirmationStats};
@@ -32,6 +34,10 @@ pub struct ReadView {
     pub mesh: MeshName,
     /// The state of the connection to the broker.
     pub broker: String,
+    /// Up to when anything of the mesh is known.
+    pub freshness: Freshness,
+    /// True while no node sends messages, unless all have left.
+    pub is_silent: bool,
     /// True once everything that the stream held at the start has been read.
     pub ready: bool,
     /// True while a stream is known to hold what was not read.
@@ -90,6 +96,8 @@ impl ReadView {
             at,
             mesh: mesh.clone(),
             broker: broker.to_owned(),
+            freshness: freshness::of_mesh(fleet, at, broker),
+            is_silent: fleet.is_silent(at),
             ready: ingest.is_ready(),
             behind: ingest.is_behind(),
             nodes: nodes.map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use plimsoll_schemas::summary::{Quantiles, RollupRow};
+use plimsoll_schemas::summary::{Freshness, Quantiles, RollupRow};
 
+use super::freshness::known;
 use super::read_view::ReadView;
 use super::rows::{Total, quantiles};
 use crate::core::fleet::{Buckets, Group, Merged, Rollup, Windows, ends};
@@ -42,6 +43,7 @@ fn rollup_row(
         rollup: definition.name.clone(),
         operation: group.operation.to_string(),
         labels: labels.map(|(key, value)| (key.to_owned(), value.to_string())).collect(),
+        freshness: Freshness { as_of_seconds: known(windows.newest()), stale: view.is_silent },
         total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
         windows: rows,
     };

@@ -9,15 +9,18 @@ use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::histogram::{ExactFigures, Over, Quantile, rank};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::own_operations::is_own;
-use plimsoll_schemas::summary::{BudgetRow, OperationRow, QuantileBounds, Quantiles, WindowRow};
+use plimsoll_schemas::summary::{
+    BudgetRow, Freshness, OperationRow, QuantileBounds, Quantiles, Verdict, WindowRow,
+};
 
 use super::fleet_sums::FleetSums;
+use super::freshness;
 use super::read_view::ReadView;
 use crate::core::alerting::displayed;
 use crate::core::fleet::{
     Buckets, Completeness, Merged, Node, Operations, Ranks, ReportingNode, Windows, ends,
 };
-use crate::core::rules::{Judge, Judgement};
+use crate::core::rules::{Finding, Judge, Judgement};
 
 /// Not inactive, by rule, node and operation.
 type AlertsBy<'s> = BTreeMap<(&'s str, &'s str, &'s str), AlertState>;
@@ -104,10 +107,12 @@ impl<'s> Rows<'s> {
 
     /// The budgets of a node alone, which costs one window for each of them.
     pub(super) fn add_budgets(&mut self, name: &NodeName, node: &Node) {
+        let seen = ReportingNode::new(self.view.at, node);
         let scope = Scope::Node(name.clone());
         for (number, budget) in self.view.rules.budgets.iter().enumerate() {
             let Some(windows) = node.operations.judged(budget) else { continue };
-            let completeness = Completeness::default();
+            let mut completeness = Completeness::default();
+            completeness.add(self.view.at, &seen, windows);
             self.add_apart(&scope, (number, budget), Some(windows), &completeness);
         }
     }
@@ -121,6 +126,7 @@ impl<'s> Rows<'s> {
     ) {
         let Self { view, native, merged, total, budgets, judges, .. } = self;
         let alerts = &self.alerts;
+        let freshness = freshness::of_scope(view, &scope, completeness, Some(windows));
         let mut rows = BTreeMap::new();
         let judging = view.rules.budgets.iter().enumerate().filter(|(_, budget)| {
             budget.operation == *operation && budget.selector.is_everything()
@@ -142,7 +148,8 @@ impl<'s> Rows<'s> {
                     judges[*number].judge(view.at, &sums, &recent, |rank| ranks.find(rank));
                 let since = windows.since_known(budget.limit_ns);
                 let about = (*budget, &scope, alerts);
-                budgets.push((*number, budget_row(about, judgement, since, completeness)));
+                let known = (completeness, freshness);
+                budgets.push((*number, budget_row(about, judgement, since, known)));
             }
         });
         let exact = windows.total_exact();
@@ -155,6 +162,7 @@ impl<'s> Rows<'s> {
             scope,
             operation: operation.to_string(),
             own: is_own(operation),
+            freshness,
             total: Quantiles { count: exact.count, ..quantiles(total, &mut total.ranks()) },
             windows: rows,
         });
@@ -183,7 +191,8 @@ impl<'s> Rows<'s> {
         let judgement = judges[number].judge(view.at, &sums, &recent, |rank| ranks.find(rank));
         let since = windows.and_then(|windows| windows.since_known(budget.limit_ns));
         let about = (budget, scope, &self.alerts);
-        budgets.push((number, budget_row(about, judgement, since, completeness)));
+        let known = (completeness, freshness::of_scope(view, scope, completeness, windows));
+        budgets.push((number, budget_row(about, judgement, since, known)));
     }
 }
 
@@ -191,11 +200,13 @@ fn budget_row(
     (budget, scope, alerts): (&Budget, &Scope, &AlertsBy<'_>),
     judgement: Judgement,
     since_limit: Option<(u64, Over)>,
-    completeness: &Completeness,
+    (completeness, freshness): (&Completeness, Freshness),
 ) -> BudgetRow {
     let key = (budget.name.as_str(), scope.node(), budget.operation.as_str());
     let window = budget.window as usize;
     let state = alerts.get(&key).copied().unwrap_or_default();
+    let verdict = freshness::verdict(judgement.verdict(state), freshness);
+    let finding = if verdict == Verdict::NoData { Finding::NoData } else { judgement.finding };
     BudgetRow {
         budget: budget.name.to_string(),
         operation: budget.operation.to_string(),
@@ -212,12 +223,14 @@ fn budget_row(
         uncertain: judgement.sums.uncertain,
         completeness: (completeness.nodes[window], completeness.expected),
         nodes_late: completeness.late[window],
+        nodes_reporting: completeness.reporting,
+        freshness,
         since_limit: since_limit.map(|(samples, over)| (samples, over.over)),
         objective: budget.objective,
         budget_remaining: None,
         burns: Vec::new(),
-        verdict: judgement.verdict(state),
-        alert: displayed(state, judgement.finding),
+        verdict,
+        alert: displayed(state, finding),
     }
 }
 

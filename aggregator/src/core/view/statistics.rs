@@ -10,8 +10,9 @@ use plimsoll_schemas::summary::{STATISTICS_UNIT, StatisticsPage, SummaryStats};
 use plimsoll_schemas::time::seconds;
 use thiserror::Error;
 
+use super::freshness;
 use super::read_view::{ReadView, UnknownNode};
-use crate::core::fleet::{Merged, OVERFLOW, Windows};
+use crate::core::fleet::{Completeness, Merged, OVERFLOW, ReportingNode, Windows};
 
 /// Where samples may be of an operation that is not there: of 256 operations those of further ones.
 const OTHERS: &str = " by its name (samples of operations beyond the bound are in \"other\")";
@@ -75,12 +76,19 @@ impl ReadView {
         if let Some(window) = window.filter(|window| !windows.keeps(*window)) {
             return Err(NoStatistics::Window(window));
         }
+        let mut completeness = Completeness::default();
+        for (_, of) in self.shown().filter(|(name, _)| node.as_ref().is_none_or(|of| of == *name)) {
+            let Some(windows) = of.operations.get(operation) else { continue };
+            completeness.add(self.at, &ReportingNode::new(self.at, of), windows);
+        }
+
         let (exact, samples) = self.samples(windows, *window);
         Ok(StatisticsPage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(self.at.0),
             ready: self.ready,
             operation: operation.to_string(),
+            freshness: freshness::of_scope(self, &scope, &completeness, Some(windows)),
             scope,
             window: *window,
             unit: STATISTICS_UNIT.to_owned(),

@@ -1,6 +1,6 @@
 //! Latency budgets as judged: verdict, the window's figures, and counts since the budget has its
-//! limit. Figures of a silent node's window are left out; its counts stay. The state of a budget's
-//! alert is among the alerts.
+//! limit. Figures that are stale are left out; counts stay, and the fleet's verdict, which silence
+//! turns into `no_data` unless it is a breach. The state of a budget's alert is among the alerts.
 //!
 //! DESIGN A41.
 
@@ -26,20 +26,33 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let all: Vec<LabelledRow<'_>> =
         rows.map(|(scope, row)| ([&names[row.budget.as_str()], scope], row)).collect();
     write_counts_since_limit(writer, &all);
-    let current: Vec<_> =
-        all.into_iter().filter(|(_, row)| !page.is_silent(row.scope.node())).collect();
-    write_verdicts(writer, &current);
+    write_newest_samples(writer, &all);
+    write_verdicts(writer, &all);
+    let current: Vec<_> = all.into_iter().filter(|(_, row)| !row.freshness.stale).collect();
     write_window(writer, &current);
     write_completeness(writer, &current);
 }
 
-fn write_verdicts(writer: &mut Writer, current: &[LabelledRow<'_>]) {
+fn write_newest_samples(writer: &mut Writer, all: &[LabelledRow<'_>]) {
+    let help = "Time at which the fleet's newest sample that the budget judges was taken";
+    let name = "plimsoll_budget_newest_sample_timestamp_seconds";
+    writer.family(Family::gauge(name, help), |rows| {
+        for (labels, row) in all.iter().filter(|(_, row)| row.scope == Scope::Fleet) {
+            if let Some(at) = row.freshness.as_of_seconds {
+                rows.add(labels, Value::Float(at));
+            }
+        }
+    });
+}
+
+fn write_verdicts(writer: &mut Writer, all: &[LabelledRow<'_>]) {
     let help = "1 for the verdict on the samples of the budget's window";
     writer.family(Family::gauge("plimsoll_budget_verdict", help), |rows| {
         let verdicts =
             Verdict::ALL.map(|verdict| (verdict, rows.labels([("verdict", verdict.as_str())])));
         let verdicts = BTreeMap::from(verdicts);
-        for ([name, scope], row) in current {
+        let is_shown = |row: &BudgetRow| row.scope == Scope::Fleet || !row.freshness.stale;
+        for ([name, scope], row) in all.iter().filter(|(_, row)| is_shown(row)) {
             rows.add(&[name, scope, &verdicts[&row.verdict]], Value::flag(true));
         }
     });

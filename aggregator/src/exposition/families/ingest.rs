@@ -1,7 +1,7 @@
 //! What the aggregator has read from the streams, what it sent back, and how far behind it is.
 
 use crate::core::ingest::Recoveries;
-use crate::core::view::View;
+use crate::core::view::{View, answers};
 use crate::exposition::writer::{Family, Value, Writer};
 use plimsoll_schemas::time::nanos;
 
@@ -11,11 +11,10 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     let pending = view.own.pending.iter().map(|(lane, n)| (lane.as_str(), Value::Count(*n)));
     let help = "Unread messages in the lane's stream";
     writer.by_label(Family::gauge("plimsoll_aggregator_pending_messages", help), "lane", pending);
-    let connected = !matches!(view.summary.broker.as_str(), "disconnected" | "silent");
     let help = "1 while the broker is connected and answers";
     writer.single(
         Family::gauge("plimsoll_aggregator_broker_connected", help),
-        Value::flag(connected),
+        Value::flag(answers(&view.summary.broker)),
     );
     write_faults(writer, view);
     let broker = view.own.broker;

@@ -1,5 +1,5 @@
-//! Latencies: quantiles, counts and buckets, of the fleet, of roll-ups and of nodes. Gauges of a
-//! silent node are left out, so that Prometheus marks them stale; counters stay until it expires.
+//! Latencies: quantiles, counts and buckets, of the fleet, of roll-ups and of nodes. Gauges that are
+//! stale are left out, so that Prometheus marks them as such; counters stay until a node expires.
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::summary::{Quantiles, WindowRow};
@@ -21,7 +21,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
                 rows.add(&[labels, page.window(*window)], value);
             }
         }
-        for (labels, row) in page.rollups() {
+        for (labels, row) in page.current_rollups() {
             for (window, quantiles) in &row.windows {
                 let value = Value::Count(quantiles.count);
                 rows.add(&[labels, page.window(*window)], value);
@@ -51,7 +51,7 @@ fn write_quantile(
                 }
             }
         }
-        for (labels, row) in page.rollups() {
+        for (labels, row) in page.current_rollups() {
             if let Some(ns) = of(&row.total) {
                 rows.add(&[labels, page.all_time()], Value::nanos(ns));
             }
@@ -111,8 +111,8 @@ fn write_totals(writer: &mut Writer, page: &LabelledView<'_>) {
 fn write_completeness(writer: &mut Writer, page: &LabelledView<'_>) {
     let mut family = |name: &str, help: &str, of: fn(&WindowRow) -> u64| {
         writer.family(Family::gauge(name, help), |rows| {
-            let operations = page.view.summary.operations.iter();
-            for row in operations.filter(|row| row.scope == Scope::Fleet) {
+            let operations = page.current_operations();
+            for (_, row) in operations.filter(|(_, row)| row.scope == Scope::Fleet) {
                 let operation = rows.labels([("operation", row.operation.as_str())]);
                 for (window, figures) in &row.windows {
                     let value = Value::Count(of(figures));

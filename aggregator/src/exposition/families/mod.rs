@@ -101,6 +101,14 @@ fn write_summary(writer: &mut Writer, view: &View) {
         (presence.as_str(), Value::Count(n))
     });
     writer.by_label(Family::gauge("plimsoll_nodes", "Nodes by presence"), "state", presence);
+    let freshness = view.summary.freshness;
+    let help = "1 while the broker or every node is silent, so that figures are those of before";
+    writer.single(Family::gauge("plimsoll_nodes_stale", help), Value::flag(freshness.stale));
+    if let Some(at) = freshness.as_of_seconds {
+        let help = "Time at which any node was last seen";
+        let name = "plimsoll_nodes_last_seen_timestamp_seconds";
+        writer.single(Family::gauge(name, help), Value::Float(at));
+    }
     let help = "Nodes with series of their own on this page";
     let nodes = Value::Count(view.nodes.len() as u64);
     writer.single(Family::gauge("plimsoll_nodes_exported", help), nodes);

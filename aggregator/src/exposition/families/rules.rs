@@ -1,5 +1,8 @@
 //! Rules as configured (budgets and thresholds) and their error budgets.
 
+use std::collections::BTreeSet;
+
+use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::budget::Budget;
 
 use crate::core::rules::{ErrorBudget, Judge};
@@ -53,9 +56,15 @@ pub(super) fn write_error_budgets(writer: &mut Writer, page: &LabelledView<'_>) 
     let help = "Remaining share of the error budget of thirty days; negative when overspent";
     let family = Family::gauge("plimsoll_error_budget_remaining_ratio", help);
     write_error_budget(writer, page, family, |budget| budget.remaining);
+    // A burn rate of before is not one of now; what is left of thirty days is of all of them.
+    let rows = page.view.summary.budgets.iter();
+    let stale = rows.filter(|row| row.scope == Scope::Fleet && row.freshness.stale);
+    let stale: BTreeSet<&str> = stale.map(|row| row.budget.as_str()).collect();
+    let current = page.view.error_budgets.iter();
+    let current = current.filter(|budget| !stale.contains(budget.budget.as_str()));
     let help = "Burn rate of the error budget over the window; 1 spends it in thirty days";
     writer.family(Family::gauge("plimsoll_error_budget_burn_rate", help), |rows| {
-        for budget in &page.view.error_budgets {
+        for budget in current {
             for (window, burn_rate) in &budget.burns {
                 let Some(burn_rate) = burn_rate else { continue };
                 let name = budget.budget.as_str();

@@ -261,6 +261,38 @@ fn a_silent_node_keeps_its_counters_and_loses_its_gauges() {
 }
 
 #[test]
+fn gauges_of_a_silent_fleet_end_and_its_verdict_is_no_data() {
+    let mut core = busy();
+    let at = |second| start().after(std::time::Duration::from_secs(second));
+    let page = |core: &Core, second| fleet(&core.view(at(second).wall, "jetstream"), &[]);
+    let row = |name: &str| format!("\nplimsoll_{name}{{budget=\"kernel_fetch\",scope=\"fleet\"");
+    let gauges = ["budget_value_seconds", "budget_window_samples", "budget_window_nodes"].map(row);
+    let latency = "\nplimsoll_latency_p99_seconds{scope=\"fleet\"".to_owned();
+    let verdict = |word| {
+        let labels = "budget=\"kernel_fetch\",scope=\"fleet\",node=\"\",operation=\"kernel_fetch\"";
+        format!("\nplimsoll_budget_verdict{{{labels},verdict=\"{word}\"}} 1\n")
+    };
+    let last = "\nplimsoll_nodes_last_seen_timestamp_seconds 1700000000\n".to_owned();
+    (0..=9).for_each(|second| core.on_deadline(at(second)));
+    let text = page(&core, 9);
+    for shown in gauges.iter().chain([&latency, &last]) {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    assert!(text.contains("\nplimsoll_nodes_stale 0\n") && !text.contains(&verdict("no_data")));
+
+    core.on_deadline(at(10));
+    let text = page(&core, 10);
+    for gone in gauges.iter().chain([&latency]) {
+        assert!(!text.contains(gone), "{gone}: {text}");
+    }
+    let newest = row("budget_newest_sample_timestamp_seconds");
+    for shown in [&verdict("no_data"), &last, &newest, "\nplimsoll_nodes_stale 1\n"] {
+        assert!(text.contains(shown), "{shown}: {text}");
+    }
+    assert!(text.contains("\nplimsoll_latency_samples_total{scope=\"fleet\""), "counters stay");
+}
+
+#[test]
 fn groups_of_a_rollup_have_the_figures_of_the_fleet_under_their_labels() {
     let by = ["a.b", "a_b"].map(str::to_owned).to_vec();
     let definition = Definition { name: "r".to_owned(), by, ..Definition::default() };

@@ -155,14 +155,24 @@ mod tests {
     use http_body_util::BodyExt;
     use hyper::service::Service;
     use hyper_util::service::TowerToHyperService;
-    use plimsoll_schemas::summary::Pulse;
+    use plimsoll_schemas::rule::Severity;
+    use plimsoll_schemas::summary::{Freshness, Pulse};
     use tokio::sync::mpsc;
 
     use super::*;
 
     fn pulse(at_seconds: f64) -> Pulse {
         let broker = "jetstream".to_owned();
-        Pulse { at_seconds, ready: true, broker, firing: 2, pending: 0, changed_at_seconds: None }
+        Pulse {
+            at_seconds,
+            ready: true,
+            broker,
+            freshness: Freshness { as_of_seconds: Some(at_seconds), stale: true },
+            firing: 2,
+            firing_severity: Some(Severity::Info),
+            pending: 0,
+            changed_at_seconds: None,
+        }
     }
 
     async fn open(router: &Router) -> Response {

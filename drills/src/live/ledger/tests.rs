@@ -1,7 +1,7 @@
 //! A comparison must find exactly one sample more, one less, or one moved.
 
 use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, RulesState};
+use plimsoll_schemas::summary::{Freshness, Ledger, NodeRow, OperationRow, Presence, RulesState};
 use proptest::prelude::*;
 
 use super::*;
@@ -28,7 +28,14 @@ fn quantiles(samples: &[u64]) -> Quantiles {
 fn row(scope: Scope, operation: &str, samples: &[u64]) -> OperationRow {
     let total = quantiles(samples);
     let own = operation == PUBLISH;
-    OperationRow { scope, operation: operation.to_owned(), own, total, windows: BTreeMap::new() }
+    OperationRow {
+        scope,
+        operation: operation.to_owned(),
+        own,
+        freshness: Freshness::default(),
+        total,
+        windows: BTreeMap::new(),
+    }
 }
 
 /// The summary of an aggregator whose nodes merged these samples of `op` and one `publish` each.
@@ -62,6 +69,7 @@ fn summary(merged: &[(&str, &[u64])]) -> Summary {
         at_seconds: 0.0,
         ready: true,
         broker: "jetstream".into(),
+        freshness: Freshness::default(),
         nodes,
         operations,
         budgets: Vec::new(),

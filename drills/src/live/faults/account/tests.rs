@@ -1,6 +1,8 @@
 //! Ledgers of made-up summaries: each kind of fault is reported as that kind only.
 
-use plimsoll_schemas::summary::{Ledger, NodeRow, OperationRow, Presence, Quantiles, RulesState};
+use plimsoll_schemas::summary::{
+    Freshness, Ledger, NodeRow, OperationRow, Presence, Quantiles, RulesState,
+};
 
 use super::*;
 
@@ -21,6 +23,7 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
         scope: Scope::Node(name()),
         operation: operation.to_owned(),
         own: operation == PUBLISH,
+        freshness: Freshness::default(),
         total: Quantiles { count, ..Quantiles::default() },
         windows: BTreeMap::new(),
     };
@@ -43,6 +46,7 @@ fn of(x_merged: u64, ledger: Ledger) -> Account {
         at_seconds: 0.0,
         ready: true,
         broker: "jetstream".into(),
+        freshness: Freshness::default(),
         nodes: vec![node],
         operations: vec![row("x", x_merged), row(PUBLISH, 2)],
         budgets: Vec::new(),
