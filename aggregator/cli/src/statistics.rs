@@ -56,7 +56,10 @@ fn lines(page: &StatisticsPage) -> String {
     let window = page.window.map_or("all time".to_owned(), |window| window.to_string());
     let (operation, scope, stats) = (&page.operation, &page.scope, &page.stats);
     let about = if page.approximate { " (approximate)" } else { "" };
-    let mut text = format!("{operation} of {scope}, {window}: {} samples{about}\n", stats.count);
+    let age = page.freshness.age_seconds(page.at_seconds).filter(|_| page.freshness.stale);
+    let old = age.map_or(String::new(), |age| format!(", stale: no data for {age:.0} s"));
+    let count = stats.count;
+    let mut text = format!("{operation} of {scope}, {window}: {count} samples{about}{old}\n");
     for (name, seconds) in [
         ("mean", stats.mean),
         ("std", stats.std),
@@ -110,6 +113,9 @@ mod tests {
             "mean":0.0125,"std":null,"min":0.0000055,"max":2.25,"p50":0.0125,"p90":null,
             "p95":null,"p99":null,"p999":null}"#;
         let shown = lines(&serde_json::from_str(page).unwrap());
+        let old = page.replace("\"ready\"", "\"as_of_seconds\":-28.0,\"stale\":true,\"ready\"");
+        let old = lines(&serde_json::from_str(&old).unwrap());
+        assert!(old.contains("4 samples (approximate), stale: no data for 29 s\n"), "{old}");
         let (head, rows) = shown.split_once('\n').unwrap();
         assert_eq!(head, "fetch of node n7, 5m: 4 samples (approximate)");
         let rows: Vec<Vec<&str>> =

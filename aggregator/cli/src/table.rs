@@ -29,12 +29,12 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     // The system's own operations come after all that jobs send.
     let of_jobs = summary.operations.iter().filter(|row| !row.own);
     for row in of_jobs.chain(summary.operations.iter().filter(|row| row.own)) {
-        operation_line(&mut text, row, own(row), &summary.changes, rate(summary, before, row));
+        operation_line(&mut text, row, own(row), summary, rate(summary, before, row));
     }
     let shown: Vec<_> = summary.operations.iter().filter_map(own).collect();
     let is_shown = |budget: &BudgetRow| shown.iter().any(|other| std::ptr::eq(*other, budget));
     for budget in summary.budgets.iter().filter(|budget| !is_shown(budget)) {
-        budget_line(&mut text, budget, &summary.changes);
+        budget_line(&mut text, budget, summary);
     }
     // Writing to a string cannot fail.
     let _written = writeln!(
@@ -120,20 +120,22 @@ fn operation_line(
     text: &mut String,
     row: &OperationRow,
     budget: Option<&BudgetRow>,
-    changes: &[Notification],
+    summary: &Summary,
     rate: Option<f64>,
 ) {
     let Some(shown) = row.windows.get(&SHOWN).map(|window| &window.quantiles) else { return };
-    let cells = budget.map(|budget| budget_cells(budget, changes));
+    let cells = budget.map(|budget| budget_cells(budget, summary));
     let (limit, headroom, state) = cells.unwrap_or_default();
     let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
+    // What is stale is not the latency of now.
+    let current = |ns: Option<u64>| ns.filter(|_| !row.freshness.stale);
     let _written = writeln!(
         text,
         "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  {}",
         row.operation,
         scope(&row.scope),
-        approximately(shown, shown.p50_ns),
-        approximately(shown, shown.p99_ns),
+        approximately(shown, current(shown.p50_ns)),
+        approximately(shown, current(shown.p99_ns)),
         limit,
         headroom,
         rate,
@@ -142,8 +144,8 @@ fn operation_line(
 }
 
 /// The line of a budget that is on no operation's line.
-fn budget_line(text: &mut String, budget: &BudgetRow, changes: &[Notification]) {
-    let (limit, headroom, state) = budget_cells(budget, changes);
+fn budget_line(text: &mut String, budget: &BudgetRow, summary: &Summary) {
+    let (limit, headroom, state) = budget_cells(budget, summary);
     let _written = writeln!(
         text,
         "{:<14} {:<8} {:>9} {:>9} {limit:>13} {headroom:>9} {:>10}  {state}",
@@ -162,25 +164,31 @@ fn scope(scope: &Scope) -> &str {
     }
 }
 
-fn budget_cells(budget: &BudgetRow, changes: &[Notification]) -> (String, String, String) {
+fn budget_cells(budget: &BudgetRow, summary: &Summary) -> (String, String, String) {
     let percent = budget.quantile * 100.0;
     let limit = format!("p{percent:.0} <= {}", milliseconds(Some(budget.limit_ns)));
     let sign = if budget.within_ns.is_some() { "~" } else { "" };
-    let headroom = budget.value_ns.map_or_else(
+    let value_ns = budget.value_ns.filter(|_| !budget.freshness.stale);
+    let headroom = value_ns.map_or_else(
         || "-".to_owned(),
         |value| format!("{sign}{:.0} %", (1.0 - ratio(value, budget.limit_ns)) * 100.0),
     );
+    let age = budget.freshness.age_seconds(summary.at_seconds);
     let state = match (budget.alert, budget.verdict) {
         (AlertState::Firing, _) => "FIRING",
         (AlertState::Pending, _) => "pending",
-        (_, Verdict::NoData) => "no samples",
+        (_, Verdict::NoData) if age.is_none() => "no samples",
+        (_, Verdict::NoData) => "stale",
         (_, Verdict::Insufficient) => "too few samples",
         (_, Verdict::Breach) => "breach",
         (_, Verdict::Within) => "within",
         (_, Verdict::Uncertain) => "uncertain, its bucket spans the limit",
     };
-    let late = late(changes, budget).map(|seconds| format!(", {seconds:.0} s late"));
-    (limit, headroom, state.to_owned() + late.as_deref().unwrap_or_default())
+    let is_old = budget.freshness.stale || budget.verdict == Verdict::NoData;
+    let old = age.filter(|_| is_old).map(|age| format!(", no data for {age:.0} s"));
+    let late = late(&summary.changes, budget).map(|seconds| format!(", {seconds:.0} s late"));
+    let more = [late, old].into_iter().flatten().collect::<String>();
+    (limit, headroom, state.to_owned() + &more)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "latencies are below an hour")]
@@ -202,7 +210,9 @@ fn milliseconds(ns: Option<u64>) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use plimsoll_schemas::summary::{NodeRow, Presence, QuantileBounds, RulesState, WindowRow};
+    use plimsoll_schemas::summary::{
+        Freshness, NodeRow, Presence, QuantileBounds, RulesState, WindowRow,
+    };
 
     use super::*;
 
@@ -213,6 +223,7 @@ mod tests {
             at_seconds: 0.0,
             ready: true,
             broker: "jetstream".into(),
+            freshness: Freshness::default(),
             presence: BTreeMap::new(),
             ledger: Ledger::default(),
             samples: None,
@@ -274,6 +285,7 @@ mod tests {
             scope: Scope::Fleet,
             operation: operation.into(),
             own,
+            freshness: Freshness::default(),
             total: Quantiles::default(),
             windows: BTreeMap::from([(SHOWN, window.clone())]),
         };
@@ -320,6 +332,8 @@ mod tests {
             uncertain: 0,
             completeness: (0, 0),
             nodes_late: 0,
+            nodes_reporting: 0,
+            freshness: Freshness::default(),
             since_limit: None,
             objective: None,
             budget_remaining: None,
@@ -330,6 +344,7 @@ mod tests {
             scope: Scope::Fleet,
             operation: "epoch_hook".into(),
             own: false,
+            freshness: Freshness::default(),
             total: Quantiles::default(),
             windows: BTreeMap::from([(
                 SHOWN,
@@ -344,6 +359,7 @@ mod tests {
         let part = BudgetRow { budget: "of_r1".into(), verdict: Verdict::NoData, ..budget.clone() };
         let part = BudgetRow { alert: AlertState::Inactive, ..part };
         let late = Summary {
+            at_seconds: 129.0,
             operations: vec![row],
             budgets: vec![part, budget],
             changes: vec![serde_json::from_str(notification).unwrap()],
@@ -360,6 +376,20 @@ mod tests {
         let open = table(&open, None);
         let cells: Vec<&str> = open.lines().nth(1).unwrap().split_whitespace().collect();
         assert_eq!(cells[2..8], ["-", "~12.00", "p99", "<=", "18.00", "~33"], "{open}");
+        let mut stale = late.clone();
+        let freshness = Freshness { as_of_seconds: Some(100.0), stale: true };
+        stale.operations[0].freshness = freshness;
+        for budget in &mut stale.budgets {
+            (budget.freshness, budget.value_ns) = (freshness, Some(12_000_000));
+        }
+        let window = stale.operations[0].windows.get_mut(&SHOWN).unwrap();
+        window.quantiles.p99_ns = Some(12_000_000);
+        let stale = table(&stale, None);
+        let line = |n: usize| stale.lines().nth(n).unwrap();
+        assert!(line(1).ends_with("FIRING, 340 s late, no data for 29 s"), "{stale}");
+        assert!(line(2).ends_with("stale, no data for 29 s"), "{stale}");
+        assert!(!stale.contains("12.00") && !stale.contains("33 %"), "{stale}");
+
         let table = shown;
         assert!(table.lines().nth(1).unwrap().ends_with("FIRING, 340 s late"), "{table}");
         let words: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().collect();

@@ -126,7 +126,7 @@ impl NodeReport {
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::ids::NodeName;
-    use plimsoll_schemas::summary::{NodeRow, OperationRow, Presence, RulesState};
+    use plimsoll_schemas::summary::{Freshness, NodeRow, OperationRow, Presence, RulesState};
 
     use super::*;
 
@@ -139,6 +139,7 @@ mod tests {
             at_seconds: 0.0,
             ready: true,
             broker: "jetstream".into(),
+            freshness: Freshness::default(),
             rollups: Vec::new(),
             presence: BTreeMap::new(),
             ledger: Ledger::default(),
@@ -160,6 +161,7 @@ mod tests {
                 scope: Scope::Node(NodeName::new("a").unwrap()),
                 operation: "op".into(),
                 own: false,
+                freshness: Freshness::default(),
                 total,
                 windows: BTreeMap::new(),
             }],

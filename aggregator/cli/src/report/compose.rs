@@ -8,7 +8,7 @@ use plimsoll_schemas::alert::{AlertRow, AlertState, Scope};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::{
-    BucketCount, BudgetRow, EventRow, HistoryPoint, LedgerPage, OverLimit, Verdict,
+    BucketCount, BudgetRow, EventRow, Freshness, HistoryPoint, LedgerPage, OverLimit, Verdict,
 };
 
 use super::advice::{on_node, on_operation};
@@ -22,6 +22,7 @@ use super::material::{Material, NodePoint, OperationPages};
 use super::samples::{epoch_rank, epochs_ms, written};
 use super::time_over::{FORMULA, TimeOver};
 use super::words::percent;
+use crate::time_range::shown;
 
 /// The width of a bucket: its share of the value, and no less than these seconds.
 const QUANTILE_ERROR: (f64, f64) = (0.001, 512e-9);
@@ -52,7 +53,7 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
         time_zone: zone_name(material.asked_at, zone),
         asked_at_seconds: material.asked_at,
         plimsoll_version: env!("CARGO_PKG_VERSION"),
-        notes: notes(material, &range, &operations),
+        notes: notes(material, &range, &operations, zone),
         budgets: budgets(material),
         where_the_time_goes: ranking,
         range,
@@ -72,7 +73,7 @@ pub(super) fn compose(material: &Material, zone: &TimeZone) -> Result<Document> 
 }
 
 fn zone_name(at: f64, zone: &TimeZone) -> String {
-    let offset = crate::time_range::shown(at, zone);
+    let offset = shown(at, zone);
     let offset = offset.get(19..).unwrap_or_default();
     match zone.iana_name() {
         Some(name) => format!("{name} ({offset})"),
@@ -105,7 +106,12 @@ fn range(material: &Material) -> Range {
     }
 }
 
-fn notes(material: &Material, range: &Range, operations: &[OperationResult]) -> Vec<String> {
+fn notes(
+    material: &Material,
+    range: &Range,
+    operations: &[OperationResult],
+    zone: &TimeZone,
+) -> Vec<String> {
     let mut notes = Vec::new();
     let mut note = |is: bool, words: String| notes.extend(is.then_some(words));
     note(operations.is_empty(), "There are no samples in this range.".to_owned());
@@ -140,6 +146,14 @@ fn notes(material: &Material, range: &Range, operations: &[OperationResult]) -> 
     note(
         !material.summary.ready,
         "The aggregator was still catching up: samples may be missing.".to_owned(),
+    );
+    let Freshness { as_of_seconds, stale } = material.summary.freshness;
+    let since = as_of_seconds.map(|at| format!(" since {}", shown(at, zone)));
+    let since = since.unwrap_or_default();
+    let broker = &material.summary.broker;
+    note(
+        stale,
+        format!("The aggregator had no data{since} (broker {broker}): verdicts of now are stale."),
     );
     let behind = "A stream holds messages that were not read yet: samples may be missing.";
     note(material.ledger.behind, behind.to_owned());
@@ -191,7 +205,12 @@ fn budget(material: &Material, row: &BudgetRow) -> BudgetResult {
         uncertain,
         allowed_ratio,
         verdict: verdict(count, over, uncertain, allowed_ratio),
-        latest: LatestVerdict { verdict: row.verdict, window: row.window, alert: row.alert },
+        latest: LatestVerdict {
+            verdict: row.verdict,
+            window: row.window,
+            alert: row.alert,
+            freshness: row.freshness,
+        },
     }
 }
 

@@ -10,7 +10,7 @@ use plimsoll_schemas::alert::{AlertState, DataStatus, Evidence, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
-    Band, BucketCount, EventRow, Ledger, OverLimit, QuantileValue, Verdict,
+    Band, BucketCount, EventRow, Freshness, Ledger, OverLimit, QuantileValue, Verdict,
 };
 use serde::Serialize;
 use serde_json::Value;
@@ -119,6 +119,9 @@ pub(super) struct LatestVerdict {
     pub(super) verdict: Verdict,
     pub(super) window: Window,
     pub(super) alert: AlertState,
+    /// Up to when it is known.
+    #[serde(flatten)]
+    pub(super) freshness: Freshness,
 }
 
 /// One operation over the range.

@@ -6,7 +6,8 @@ use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{Ledger, Verdict};
 
 use super::document::{
-    BudgetResult, Document, DrillResult, LedgerResult, OperationResult, Subject, TimeRanking,
+    BudgetResult, Document, DrillResult, LatestVerdict, LedgerResult, OperationResult, Subject,
+    TimeRanking,
 };
 use super::words::{
     completeness, evidence, grouped, milliseconds_or_so, over, percent, quantile_name, reading,
@@ -84,7 +85,7 @@ pub(super) fn title(of: &Document) -> String {
 pub(super) fn sections(of: &Document, zone: &TimeZone) -> Vec<Section> {
     vec![
         about(of, zone),
-        budgets(&of.budgets),
+        budgets(&of.budgets, zone),
         operations(&of.operations),
         time(&of.where_the_time_goes),
         hardware(of),
@@ -131,10 +132,11 @@ fn about(of: &Document, zone: &TimeZone) -> Section {
     }
 }
 
-fn budgets(of: &[BudgetResult]) -> Section {
+fn budgets(of: &[BudgetResult], zone: &TimeZone) -> Section {
     let rows = of.iter().map(|row| {
         let limit = milliseconds_or_so(Some(row.limit_seconds));
-        let (latest, alert) = (row.latest.verdict, row.latest.alert);
+        let LatestVerdict { verdict: latest, alert, .. } = row.latest;
+        let now = verdict_now(&row.latest, zone);
         let (over, count) = (over(row.over, row.uncertain), grouped(row.count));
         vec![
             text(row.budget.clone()),
@@ -146,11 +148,9 @@ fn budgets(of: &[BudgetResult]) -> Section {
             Cell {
                 words: match alert {
                     AlertState::Pending | AlertState::Firing | AlertState::Resolved => {
-                        format!("{}, alert {}", verdict(latest), alert.as_str())
+                        format!("{now}, alert {}", alert.as_str())
                     }
-                    AlertState::Inactive | AlertState::Insufficient | AlertState::NoData => {
-                        verdict(latest).to_owned()
-                    }
+                    AlertState::Inactive | AlertState::Insufficient | AlertState::NoData => now,
                 },
                 tone: Tone::of(latest),
             },
@@ -173,6 +173,18 @@ fn budgets(of: &[BudgetResult]) -> Section {
             rows.collect(),
             "No budget is defined for these operations.",
         )],
+    }
+}
+
+/// A verdict, and since when nothing is known if it is stale.
+fn verdict_now(of: &LatestVerdict, zone: &TimeZone) -> String {
+    let words = verdict(of.verdict);
+    let is_old = of.freshness.stale || of.verdict == Verdict::NoData;
+    let since = of.freshness.as_of_seconds.filter(|_| is_old).map(|at| shown(at, zone));
+    match (since, of.verdict) {
+        (None, _) => words.to_owned(),
+        (Some(since), Verdict::NoData) => format!("no data since {since}"),
+        (Some(since), _) => format!("{words}, no data since {since}"),
     }
 }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
+use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::summary::{Freshness, Verdict};
 use serde_json::{Value, json};
 
 use super::document::{DrillResult, Expectation, Subject};
@@ -229,6 +231,26 @@ fn json_has_the_figures_the_ranks_and_the_epochs() {
     assert_eq!(slots.len(), 2);
     let without = as_json(&material("fetch", "v42"));
     assert_eq!(without.get("epoch_time_ms"), None);
+}
+
+#[test]
+fn a_verdict_without_newer_data_has_the_time_of_the_last_in_every_form() {
+    let mut material = material("fetch", "v42");
+    let freshness = Freshness { as_of_seconds: Some(971.0), stale: true };
+    material.summary.freshness = freshness;
+    material.summary.broker = "disconnected".to_owned();
+    for row in &mut material.summary.budgets {
+        (row.verdict, row.alert, row.freshness) =
+            (Verdict::NoData, AlertState::Inactive, freshness);
+    }
+    let latest = &as_json(&material)["budgets"][0]["latest"];
+    assert_eq!((&latest["stale"], &latest["as_of_seconds"]), (&true.into(), &971.0.into()));
+    let since = "no data since 1970-01-01 00:16:11+00:00";
+    for form in [Format::Markdown, Format::Html] {
+        let text = rendered(&material, &now(), form).unwrap();
+        assert_eq!(text.matches(since).count(), 2, "verdict and note: {text}");
+        assert!(text.contains("(broker disconnected): verdicts of now are stale"), "{text}");
+    }
 }
 
 #[test]

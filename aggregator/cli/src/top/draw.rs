@@ -1,6 +1,10 @@
 //! A frame of the screen: state in, cells out.
 
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
 use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{Presence, Verdict};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
@@ -8,10 +12,12 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table};
 
+use super::limits::STALE_AFTER;
 use super::page::{AlertLine, BudgetLine, NodeLine, Page};
 use super::pane::{Pane, Panes};
 use super::state::{Link, Mode, State};
 use super::text::{age, count, fit, milliseconds, percent};
+use crate::time_range::shown;
 
 /// Lines above the lists: title, nodes with alerts, samples. The status line is below them.
 const ABOVE: u16 = 3;
@@ -30,6 +36,7 @@ const HELP: &str = "
  HEADROOM  share of the limit that the budget's quantile leaves
  DEPTH MAX messages in the node's outbox: now, most in its last interval
  HELD      samples that are still to come, or are missing
+ stale     no node with samples of the budget sends messages: no data for so long
  A budget of a node is listed while its alert is pending or firing.";
 
 /// What the frame is drawn with.
@@ -55,13 +62,43 @@ impl Theme {
     fn good(self) -> Style {
         self.of(Color::Green)
     }
+
+    /// Of what fires, so bad is it.
+    fn firing(self, severity: Severity) -> Style {
+        match severity {
+            Severity::Info => Style::new(),
+            Severity::Warning => self.warning(),
+            Severity::Critical => self.bad(),
+        }
+    }
+}
+
+/// The time that the frame is of.
+#[derive(Clone, Copy, Debug)]
+struct Shown {
+    /// That of the page, in seconds since 1970.
+    at_seconds: f64,
+    /// For how long no request has been answered, if that is long.
+    lost: Option<Duration>,
+}
+
+impl Shown {
+    fn of(state: &State) -> Self {
+        let lost = Some(state.lost_for()).filter(|lost| *lost >= STALE_AFTER);
+        Self { at_seconds: state.page().at_seconds, lost }
+    }
+
+    /// An age on the page as it is now.
+    fn aged(self, seconds: f64) -> f64 {
+        seconds + self.lost.unwrap_or_default().as_secs_f64()
+    }
 }
 
 /// Draws everything.
 pub(super) fn draw(frame: &mut Frame, state: &State, theme: Theme) {
     let area = frame.area();
     line(frame, 0, title(state, area.width).style(Modifier::BOLD));
-    line(frame, 1, nodes_and_alerts(state.page(), theme));
+    line(frame, 1, nodes_and_alerts(state, theme));
     line(frame, 2, samples(state.page(), theme));
     let below = if state.hint().is_some() { 2 } else { 1 };
     let lists = area.height.saturating_sub(ABOVE + below);
@@ -98,14 +135,19 @@ fn title(state: &State, width: u16) -> Line<'static> {
     Line::from(format!("{left}{}{right}", " ".repeat(usize::from(width).saturating_sub(used))))
 }
 
-fn nodes_and_alerts(page: &Page, theme: Theme) -> Line<'static> {
+fn nodes_and_alerts(state: &State, theme: Theme) -> Line<'static> {
+    let page = state.page();
+    let lost = Shown::of(state).lost;
+    let ago = lost.map_or_else(String::new, |lost| format!("{} ago: ", age(lost.as_secs_f64())));
+    let firing = page.alerts.iter().filter(|row| row.state == AlertState::Firing);
+    let worst = firing.map(|row| row.severity).max().unwrap_or_default();
     let of_state = |state| page.alerts.iter().filter(|row| row.state == state).count() as u64;
     let depth = page.nodes.iter().fold(0_u64, |sum, row| sum.saturating_add(row.outbox_depth));
     Line::from(vec![
-        Span::raw(format!("nodes {} up, ", count(page.up))),
+        Span::raw(format!("{ago}nodes {} up, ", count(page.up))),
         above_zero(page.silent, "silent", theme.bad()),
         Span::raw(format!(", {} left   alerts ", count(page.left))),
-        above_zero(of_state(AlertState::Firing), "firing", theme.bad()),
+        above_zero(of_state(AlertState::Firing), "firing", theme.firing(worst)),
         Span::raw(", "),
         above_zero(of_state(AlertState::Pending), "pending", theme.warning()),
         Span::raw(format!("   depth {}", count(depth))),
@@ -164,13 +206,16 @@ fn list(frame: &mut Frame, area: Rect, state: &State, pane: Pane, theme: Theme) 
     };
     let flexible = area.width.saturating_sub(fixed).max(1);
     let mut rows = Vec::with_capacity(visible.len() + 1);
+    let shown = Shown::of(state);
     for place in visible.clone() {
         let Some(index) = panes.rows(pane).get(place) else { continue };
         let page = state.page();
         let row = match pane {
-            Pane::Budgets => page.budgets.get(*index).map(|row| budget(row, flexible, theme)),
-            Pane::Nodes => page.nodes.get(*index).map(|row| node(row, flexible, theme)),
-            Pane::Alerts => page.alerts.get(*index).map(|row| alert(row, flexible, theme)),
+            Pane::Budgets => {
+                page.budgets.get(*index).map(|row| budget(row, flexible, theme, shown))
+            }
+            Pane::Nodes => page.nodes.get(*index).map(|row| node(row, flexible, theme, shown)),
+            Pane::Alerts => page.alerts.get(*index).map(|row| alert(row, flexible, theme, shown)),
         };
         let is_cursor = panes.cursor(pane) == Some(place);
         let style = if is_cursor { Modifier::REVERSED } else { Modifier::empty() };
@@ -258,21 +303,31 @@ fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).alignment(Alignment::Right))
 }
 
-fn budget(row: &BudgetLine, width: u16, theme: Theme) -> Row<'static> {
+fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
     let ms = |ns: Option<u64>| {
+        let ns = ns.filter(|_| at.lost.is_none());
         let sign = if row.approximate && ns.is_some() { "~" } else { "" };
         ns.map_or_else(|| "-".to_owned(), |ns| sign.to_owned() + &milliseconds(ns))
     };
-    let (state, style) = match (row.alert, row.verdict) {
-        (AlertState::Firing, _) => ("FIRING", theme.bad()),
-        (AlertState::Pending, _) => ("pending", theme.warning()),
-        (_, Verdict::NoData) => ("no samples", Style::new()),
-        (_, Verdict::Insufficient) => ("too few", Style::new()),
-        (_, Verdict::Breach) => ("breach", theme.bad()),
-        (_, Verdict::Within) => ("within", theme.good()),
-        (_, Verdict::Uncertain) => ("uncertain", theme.warning()),
+    let stale;
+    let is_old = at.lost.is_some() || row.verdict == Verdict::NoData;
+    let known = row.freshness.age_seconds(at.at_seconds).or(at.lost.map(|_| 0.0));
+    let old = known.filter(|_| is_old);
+    let (state, style) = match (row.alert, row.verdict, old) {
+        (AlertState::Firing, _, _) => ("FIRING", theme.bad()),
+        (AlertState::Pending, _, _) => ("pending", theme.warning()),
+        (_, Verdict::Breach, _) => ("breach", theme.bad()),
+        (_, _, Some(seconds)) => {
+            stale = format!("stale {}", age(at.aged(seconds)));
+            (stale.as_str(), Style::new().add_modifier(Modifier::DIM))
+        }
+        (_, Verdict::NoData, None) => ("no samples", Style::new()),
+        (_, Verdict::Insufficient, None) => ("too few", Style::new()),
+        (_, Verdict::Within, None) => ("within", theme.good()),
+        (_, Verdict::Uncertain, None) => ("uncertain", theme.warning()),
     };
-    let headroom = row.headroom.map_or_else(|| "-".to_owned(), percent);
+    let headroom = row.headroom.filter(|_| at.lost.is_none());
+    let headroom = headroom.map_or_else(|| "-".to_owned(), percent);
     // 0.57 times 100 is not 57 in binary.
     let quantile = format!("p{}", (row.quantile * 1e5).round() / 1e3);
     Row::new([
@@ -282,12 +337,13 @@ fn budget(row: &BudgetLine, width: u16, theme: Theme) -> Row<'static> {
         right(ms(row.p50_ns)),
         right(ms(row.p99_ns)),
         right(headroom),
-        Cell::from(Span::styled(state, style)),
+        Cell::from(Span::styled(state.to_owned(), style)),
     ])
 }
 
-fn node(row: &NodeLine, width: u16, theme: Theme) -> Row<'static> {
+fn node(row: &NodeLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
     let style = match row.presence {
+        Presence::Up if at.lost.is_some() => Style::new().add_modifier(Modifier::DIM),
         Presence::Up => theme.good(),
         Presence::Silent => theme.bad(),
         Presence::Left => Style::new().add_modifier(Modifier::DIM),
@@ -300,7 +356,7 @@ fn node(row: &NodeLine, width: u16, theme: Theme) -> Row<'static> {
     Row::new([
         Cell::from(fit(&row.node, width)),
         Cell::from(Span::styled(row.presence.as_str(), style)),
-        right(age(row.seen_seconds)),
+        right(age(at.aged(row.seen_seconds))),
         right(headroom),
         right(count(row.outbox_depth)),
         right(count(row.outbox_depth_max)),
@@ -311,9 +367,9 @@ fn node(row: &NodeLine, width: u16, theme: Theme) -> Row<'static> {
     ])
 }
 
-fn alert(row: &AlertLine, width: u16, theme: Theme) -> Row<'static> {
+fn alert(row: &AlertLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
     let style = match row.state {
-        AlertState::Firing => theme.bad(),
+        AlertState::Firing => theme.firing(row.severity),
         AlertState::Pending => theme.warning(),
         _ => Style::new(),
     };
@@ -326,9 +382,9 @@ fn alert(row: &AlertLine, width: u16, theme: Theme) -> Row<'static> {
     Row::new([
         Cell::from(fit(&row.rule, width)),
         Cell::from(Span::styled(format!("{}{mark}", row.state.as_str()), style)),
-        Cell::from(row.severity),
+        Cell::from(row.severity.as_str()),
         Cell::from(fit(row.node.as_deref().unwrap_or("fleet"), 14)),
-        right(age(row.since_seconds)),
+        right(age(at.aged(row.since_seconds))),
         Cell::from(fit(&row.summary, 23)),
     ])
 }
@@ -365,12 +421,26 @@ fn problem(state: &State) -> Option<String> {
         Link::Answering => {}
     }
     let page = state.page();
+    if page.freshness.stale {
+        return Some(silence(page));
+    }
     match (&page.rules_error, page.ready, page.unmatched.first()) {
         (Some(error), _, _) => Some(format!("rules: {error}")),
         (None, false, _) => Some("the aggregator still reads the streams' backlog".to_owned()),
         (None, true, Some(name)) => Some(format!("budget {name} matches no samples")),
         (None, true, None) => None,
     }
+}
+
+/// Since when nothing was received, and from whom.
+fn silence(page: &Page) -> String {
+    let why = match page.broker.as_str() {
+        "jetstream" | "core" => "no node sends messages".to_owned(),
+        other => format!("broker {other}"),
+    };
+    let Some(as_of) = page.freshness.as_of_seconds else { return format!("no data yet: {why}") };
+    let lasts = age((page.at_seconds - as_of).max(0.0));
+    format!("no data for {lasts}, since {}: {why}", shown(as_of, &TimeZone::UTC))
 }
 
 fn help(frame: &mut Frame) {

@@ -11,6 +11,8 @@ pub(super) const PAUSE_FACTOR: u32 = 4;
 pub(super) const RETRY_MIN: Duration = Duration::from_secs(1);
 /// Longest pause after a failed request.
 pub(super) const RETRY_MAX: Duration = Duration::from_secs(30);
+/// How long requests fail before the last page counts as stale: as long as a node may be silent.
+pub(super) const STALE_AFTER: Duration = Duration::from_secs(10);
 /// Interval at which times on the screen advance, and at which processes of `plimsoll up` are
 /// polled.
 pub(super) const TICK: Duration = Duration::from_millis(250);

@@ -6,7 +6,10 @@ use std::collections::HashMap;
 
 use anyhow::{Context, Result};
 use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, Scope};
-use plimsoll_schemas::summary::{BudgetRow, NodeRow, OperationRow, Presence, Summary, Verdict};
+use plimsoll_schemas::rule::Severity;
+use plimsoll_schemas::summary::{
+    BudgetRow, Freshness, NodeRow, OperationRow, Presence, Summary, Verdict,
+};
 use serde::Serialize;
 
 use crate::terminal_text::safe;
@@ -27,6 +30,9 @@ pub(super) struct Page {
     pub(super) ready: bool,
     /// State of the broker's connection.
     pub(super) broker: String,
+    /// Up to when anything of the mesh is known.
+    #[serde(flatten)]
+    pub(super) freshness: Freshness,
     /// Nodes of the mesh by presence, those without a row among them.
     pub(super) up: u64,
     pub(super) silent: u64,
@@ -58,6 +64,9 @@ pub(super) struct BudgetLine {
     pub(super) node: Option<String>,
     pub(super) quantile: f64,
     pub(super) limit_ns: u64,
+    /// Up to when it is known. Stale figures are left out.
+    #[serde(flatten)]
+    pub(super) freshness: Freshness,
     /// Of the operation in the budget's window.
     pub(super) p50_ns: Option<u64>,
     pub(super) p99_ns: Option<u64>,
@@ -92,7 +101,7 @@ pub(super) struct NodeLine {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct AlertLine {
     pub(super) state: AlertState,
-    pub(super) severity: &'static str,
+    pub(super) severity: Severity,
     pub(super) rule: String,
     pub(super) operation: String,
     /// `None` for the fleet.
@@ -124,6 +133,7 @@ impl Page {
             at_seconds: summary.at_seconds,
             ready: summary.ready,
             broker: safe(&summary.broker),
+            freshness: summary.freshness,
             up: presence(Presence::Up),
             silent: presence(Presence::Silent),
             left: presence(Presence::Left),
@@ -160,17 +170,20 @@ fn budget_lines(summary: &Summary) -> Vec<BudgetLine> {
     let line = |row: &BudgetRow| {
         let operation = operations.get(&(&row.scope, row.operation.as_str()));
         let window = operation.and_then(|operation| operation.windows.get(&row.window));
-        let quantiles = window.map(|window| &window.quantiles);
+        let is_current = !row.freshness.stale;
+        let quantiles = window.filter(|_| is_current).map(|window| &window.quantiles);
+        let value_ns = row.value_ns.filter(|_| is_current);
         BudgetLine {
             budget: safe(&row.budget),
             operation: safe(&row.operation),
             node: node_of(&row.scope),
             quantile: row.quantile,
             limit_ns: row.limit_ns,
+            freshness: row.freshness,
             p50_ns: quantiles.and_then(|of| of.p50_ns),
             p99_ns: quantiles.and_then(|of| of.p99_ns),
             approximate: quantiles.is_some_and(|of| of.approximate.is_some()),
-            headroom: row.value_ns.map(|value| headroom(value, row.limit_ns)),
+            headroom: value_ns.map(|value| headroom(value, row.limit_ns)),
             samples: row.samples,
             verdict: row.verdict,
             alert: row.alert,
@@ -215,7 +228,7 @@ fn node_lines(summary: &Summary, budgets: &[BudgetLine]) -> Vec<NodeLine> {
 fn alert_line(row: &AlertRow, at_seconds: f64) -> AlertLine {
     AlertLine {
         state: row.state,
-        severity: row.severity.as_str(),
+        severity: row.severity,
         rule: safe(row.key.rule.as_str()),
         operation: safe(row.key.operation.as_str()),
         node: node_of(&row.key.scope),

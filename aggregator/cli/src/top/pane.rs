@@ -203,7 +203,7 @@ fn budget_words(row: &BudgetLine) -> [&str; 5] {
 
 fn alert_words(row: &AlertLine) -> [&str; 6] {
     let node = row.node.as_deref().unwrap_or("fleet");
-    [&row.rule, &row.operation, node, row.state.as_str(), row.severity, &row.summary]
+    [&row.rule, &row.operation, node, row.state.as_str(), row.severity.as_str(), &row.summary]
 }
 
 /// How bad a budget is; the worst is the least.

@@ -252,6 +252,14 @@ impl State {
         &self.link
     }
 
+    /// For how long the page on the screen has been out of date; zero while requests are answered.
+    pub(super) fn lost_for(&self) -> Duration {
+        match self.link {
+            Link::Lost { since, .. } => self.now.saturating_sub(since),
+            Link::Connecting | Link::Answering => Duration::ZERO,
+        }
+    }
+
     /// What keys do.
     pub(super) fn mode(&self) -> Mode {
         self.mode

@@ -47,6 +47,23 @@ fn a_lost_connection_is_shown_over_the_last_page_until_the_next_answer() {
 }
 
 #[test]
+fn a_page_that_is_old_looks_old_until_the_next_answer() {
+    let mut state = shown(&small());
+    state.on_event(failure(), S * 5);
+    state.on_event(Event::Tick, S * 14);
+    assert!(text(&state).contains(" within"), "a restart takes some seconds");
+    state.on_event(Event::Tick, S * 15);
+    let frame = text(&state);
+    assert!(frame.contains("10s ago: nodes 2 up, 1 silent"), "{frame}");
+    let row = frame.lines().find(|line| line.starts_with("kernel_fetch")).unwrap();
+    assert!(row.ends_with("p99 10.00        -        -        - stale 10s"), "{frame}");
+    assert!(!frame.contains(" within"), "{frame}");
+    let page = read(&small()).unwrap();
+    state.on_event(Event::Answer(Ok(Box::new(page)), S), S * 21);
+    assert!(text(&state).contains(" within"));
+}
+
+#[test]
 fn of_a_pair_the_one_that_answers_is_read() {
     let mut state = State::new(vec!["http://a:9900".to_owned(), "http://b:9900".to_owned()]);
     assert_eq!(state.on_event(Event::Tick, S), Effect::Request(0));

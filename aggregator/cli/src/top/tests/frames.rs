@@ -121,6 +121,58 @@ fn what_an_operator_must_know_first_takes_the_status_line() {
 }
 
 #[test]
+fn what_is_stale_has_its_age_and_no_figure() {
+    let (mut summary, mut alerts) = small();
+    summary["broker"] = json!("disconnected");
+    summary["presence"] = json!({"silent": 3});
+    for row in summary["budgets"].as_array_mut().unwrap().iter_mut() {
+        row["as_of_seconds"] = json!(71.0);
+        row["stale"] = json!(true);
+    }
+    for (n, verdict) in [(0, "no_data"), (3, "no_data")] {
+        summary["budgets"][n]["verdict"] = json!(verdict);
+    }
+    summary["as_of_seconds"] = json!(71.5);
+    summary["stale"] = json!(true);
+    alerts["alerts"] = json!([]);
+    let frame = text(&shown(&(summary.clone(), alerts.clone())));
+    let row = |name: &str, scope: &str| {
+        let mut rows = frame.lines().filter(|line| line.starts_with(name));
+        let row = rows.find(|line| line.contains(scope)).unwrap();
+        row.split_whitespace().skip(2).map(str::to_owned).collect::<Vec<_>>()
+    };
+    assert_eq!(row("kernel_fetch", "fleet"), ["p99", "10.00", "-", "-", "-", "stale", "29s"]);
+    assert_eq!(row("epoch_hook", "fleet"), ["p99", "18.00", "-", "-", "-", "FIRING"]);
+    assert!(!frame.contains("within") && frame.contains("nodes 0 up, 3 silent"), "{frame}");
+    let status = "no data for 28s, since 1970-01-01 00:01:11+00:00: broker disconnected";
+    assert_eq!(frame.trim_end().lines().last(), Some(status));
+
+    summary["broker"] = json!("jetstream");
+    let frame = text(&shown(&(summary.clone(), alerts.clone())));
+    assert!(frame.contains("+00:00: no node sends messages"), "{frame}");
+    summary["as_of_seconds"] = json!(null);
+    let frame = text(&shown(&(summary, alerts)));
+    assert!(frame.contains("no data yet: no node sends messages"), "{frame}");
+}
+
+#[test]
+fn colours_of_alerts_follow_their_severity() {
+    let fires = |severity: &str| {
+        let (summary, mut alerts) = small();
+        alerts["alerts"][0]["severity"] = json!(severity);
+        let buffer = cells(&shown(&(summary, alerts)), true, (80, 24));
+        let row = buffer.content.chunks(80).find(|row| {
+            let text: String = row.iter().map(|cell| cell.symbol()).collect();
+            text.starts_with("epoch_hook") && text.contains("firing")
+        });
+        row.unwrap().iter().map(|cell| cell.fg).find(|colour| *colour != Color::Reset)
+    };
+    assert_eq!(fires("info"), None);
+    assert_eq!(fires("warning"), Some(Color::Yellow));
+    assert_eq!(fires("critical"), Some(Color::Red));
+}
+
+#[test]
 fn colours_are_an_addition_to_words() {
     let state = shown(&small());
     let of = |has_colour| {
