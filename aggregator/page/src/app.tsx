@@ -2,9 +2,9 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { clockAhead } from "./api";
+import { clockAhead, now } from "./api";
 import { LiveContext, type Live, useStream } from "./live";
-import { State, To } from "./parts";
+import { State, TONES, To, since } from "./parts";
 import { TokenContext, useTokenState } from "./token";
 import { count, span, when } from "./units";
 import { UrlContext, useAddress } from "./url";
@@ -86,10 +86,10 @@ export function App() {
 }
 
 function Badge({ live }: { live: Live }) {
-  const { firing = 0, pending = 0 } = live.pulse ?? {};
+  const { firing = 0, pending = 0, firing_severity: worst } = live.pulse ?? {};
   if (firing + pending === 0) return null;
   return (
-    <span class={`badge ${firing ? "bad" : "warn"}`}>
+    <span class={`badge ${firing ? TONES[worst ?? "warning"] : "warn"}`}>
       {firing ? `${count(firing)} firing` : `${count(pending)} pending`}
     </span>
   );
@@ -103,16 +103,18 @@ interface ConnectionProps {
 
 function Connection({ live, isPaused, onPause }: ConnectionProps) {
   const { state, pulse } = live;
+  const isCurrent = state === "live" && !pulse?.stale;
+  const last = pulse?.as_of_seconds;
   const words = {
-    live: "live",
+    live: !pulse?.stale ? "live" : last ? `stale, last data ${when(last, now())}` : "no data yet",
     connecting: "connecting",
     lost: "no stream, asking again",
     paused: "paused",
   };
   return (
     <div class="connection">
-      <span class={state === "live" ? "good" : "warn"}>
-        <span aria-hidden="true">{state === "live" ? "●" : "◆"}</span> {words[state]}
+      <span class={isCurrent ? "good" : "warn"}>
+        <span aria-hidden="true">{isCurrent ? "●" : "◆"}</span> {words[state]}
       </span>
       <time class="clock">{pulse ? when(pulse.at_seconds).slice(11) : ""}</time>
       <button type="button" aria-pressed={isPaused} onClick={onPause}>
@@ -141,6 +143,11 @@ function Notices({ live }: { live: Live }) {
       {pulse && pulse.broker !== "jetstream" && (
         <p class="notice">
           Broker: <State of={pulse.broker === "core" ? "warning" : "failed"} /> {pulse.broker}.
+        </p>
+      )}
+      {pulse?.stale && pulse.as_of_seconds !== null && (
+        <p class="notice">
+          No data of any node since {since(pulse.as_of_seconds)}. What is shown is of that time.
         </p>
       )}
       {pulse && Math.abs(ahead) > CLOCK_SECONDS && (

@@ -5,12 +5,14 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
 import { noteTime } from "./api";
+import type { Freshness, Severity } from "./model";
 
-export interface Pulse {
+export interface Pulse extends Freshness {
   at_seconds: number;
   ready: boolean;
   broker: string;
   firing: number;
+  firing_severity: Severity | null;
   pending: number;
   changed_at_seconds: number | null;
 }

@@ -6,6 +6,14 @@ export type Verdict = "no_data" | "insufficient" | "within" | "uncertain" | "bre
 export type Presence = "up" | "silent" | "left";
 export type Labels = Record<string, string>;
 
+/** Up to when figures are known, and whether none of their nodes sends messages now. */
+export interface Freshness {
+  as_of_seconds: number | null;
+  stale: boolean;
+}
+
+export type Severity = "info" | "warning" | "critical";
+
 export interface Ledger {
   recorded: number;
   merged: number;
@@ -32,7 +40,7 @@ export interface WindowRow extends Quantiles {
   nodes_late: number;
 }
 
-export interface OperationRow {
+export interface OperationRow extends Freshness {
   scope: Scope;
   operation: string;
   own?: boolean;
@@ -40,7 +48,7 @@ export interface OperationRow {
   windows: Record<string, WindowRow>;
 }
 
-export interface Budget {
+export interface Budget extends Freshness {
   budget: string;
   operation: string;
   scope: Scope;
@@ -55,6 +63,7 @@ export interface Budget {
   uncertain: number;
   completeness: [number, number];
   nodes_late: number;
+  nodes_reporting: number;
   objective: number | null;
   budget_remaining: number | null;
   burns?: { window: string; rate: number | null }[];
@@ -62,7 +71,7 @@ export interface Budget {
   alert: AlertState;
 }
 
-export interface Summary {
+export interface Summary extends Freshness {
   mesh: string;
   version: string;
   at_seconds: number;
@@ -88,6 +97,7 @@ export interface Headroom {
   dropped: number;
   troubles?: string[];
   alert: AlertState;
+  alert_severity: Severity | null;
   least: {
     budget: string;
     operation: string;
@@ -268,7 +278,7 @@ export interface Alert {
   state: AlertState;
   since_seconds: number;
   firing_since_seconds: number | null;
-  severity: "info" | "warning" | "critical";
+  severity: Severity;
   summary: string;
   runbook: string | null;
   data: string;

@@ -1,9 +1,9 @@
 // Small pieces that views share.
 
 import type { ComponentChildren } from "preact";
-import type { Failure } from "./api";
-import type { AlertState, Labels, Presence, Verdict } from "./model";
-import { count, latency, nanos, span } from "./units";
+import { type Failure, now } from "./api";
+import type { Alert, AlertState, Labels, Presence, Severity, Verdict } from "./model";
+import { count, latency, nanos, span, when } from "./units";
 import { href } from "./url";
 
 /** A link to another view. */
@@ -48,12 +48,14 @@ const SIGNS: Record<string, [string, string]> = {
   firing: ["▲", "bad"],
   critical: ["▲", "bad"],
   open: ["▲", "bad"],
+  disconnected: ["▲", "bad"],
   worse: ["▲", "bad"],
   failed: ["▲", "bad"],
   uncertain: ["◆", "warn"],
   pending: ["◆", "warn"],
   warning: ["◆", "warn"],
   silent: ["◆", "warn"],
+  core: ["◆", "warn"],
   half_open: ["◆", "warn"],
   not_enough_data: ["○", "none"],
   not_comparable: ["○", "none"],
@@ -65,15 +67,33 @@ const SIGNS: Record<string, [string, string]> = {
   info: ["○", "none"],
 };
 
-export function State({ of, children }: { of: Word; children?: ComponentChildren }) {
-  const [sign, tone] = SIGNS[of] ?? ["●", "good"];
+/** The colour of what fires. */
+export const TONES: Record<Severity, string> = { critical: "bad", warning: "warn", info: "none" };
+
+interface StateProps {
+  of: Word;
+  tone?: string;
+  children?: ComponentChildren;
+}
+
+export function State({ of, tone, children }: StateProps) {
+  const [sign, usual] = SIGNS[of] ?? ["●", "good"];
   return (
-    <span class={`state ${tone}`}>
+    <span class={`state ${tone ?? usual}`}>
       <span aria-hidden="true">{sign}</span> {of.replaceAll("_", " ")}
       {children}
     </span>
   );
 }
+
+/** The state of an alert: what fires is as bad as its severity. */
+export const AlertBadge = ({ of }: { of: Pick<Alert, "state" | "severity"> }) => (
+  <State of={of.state} tone={of.state === "firing" ? TONES[of.severity] : undefined} />
+);
+
+/** A time with its age: `13:05:10 (29 s)`. */
+export const since = (seconds: number): string =>
+  `${when(seconds, now())} (${span(Math.max(now() - seconds, 0))})`;
 
 export function Problem({ error, what }: { error?: Error; what: string }) {
   if (!error) return null;

@@ -22,6 +22,7 @@ import unittest
 
 from playwright.sync_api import expect, sync_playwright
 
+from fake_api import FakeApi
 from mesh import TOKEN, Mesh, until
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -181,6 +182,123 @@ class Glance(OnMesh):
         self.assertEqual(shown, wanted)
         self.assertGreater(point["count"], 0)
         self.assertEqual(self.wrong, [])
+
+
+class GlanceAtSilence(unittest.TestCase):
+    """What the page shows of a mesh that falls silent. The answers of the API are made here."""
+
+    NODES = 301
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cleanup = contextlib.ExitStack()
+        cls.addClassCleanup(cls.cleanup.close)
+        playwright = cls.cleanup.enter_context(sync_playwright())
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        cls.browser = playwright.chromium.launch(
+            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
+        )
+        cls.cleanup.callback(cls.browser.close)
+
+    def setUp(self):
+        self.api = FakeApi()
+        self.enterContext(self.api)
+        context = self.browser.new_context(bypass_csp=True)
+        self.addCleanup(context.close)
+        self.page = context.new_page()
+        self.answer()
+
+    def answer(self, silent_for=0, broker="jetstream", firing=0, severity=None):
+        """The state of the mesh: figures are stale once it has been silent for so long."""
+        now = time.time()
+        stale = silent_for > 0
+        known = {"as_of_seconds": now - silent_for, "stale": stale}
+        budgets = [
+            budget("epoch_hook", "no_data" if stale else "within"),
+            budget("kernel_fetch", "breach"),
+        ]
+        reporting = 0 if stale else self.NODES
+        of_budgets = {**known, "nodes_reporting": reporting, "completeness": [self.NODES] * 2}
+        common = {"ready": True, "broker": broker, "at_seconds": now, **known}
+        self.api.pulse = {
+            **common, "firing": firing, "firing_severity": severity, "pending": 0,
+            "changed_at_seconds": None,
+        }
+        self.api.answers["/metrics/summary"] = {
+            **common, "mesh": "m", "version": "0",
+            "presence": {"up": reporting, "silent": self.NODES - reporting, "left": 0},
+            "ledger": {"recorded": 9, "merged": 9, "held": 0, "unaccounted": 0, "unread": 0,
+                       "lost": {}, "crashed_runs": 0},
+            "operations": [], "budgets": [of | of_budgets for of in budgets],
+            "rules_error": None, "unmatched": [], "insufficient": [],
+        }
+        nodes = [fake(n) | {"presence": "silent" if stale else "up"} for n in range(3)]
+        self.api.answers["/api/v1/headroom"] = {"at_seconds": now, "nodes": nodes}
+
+    def open(self, where="?", ready=".card"):
+        self.page.goto(f"{self.api.url}/{where}")
+        self.page.wait_for_selector(ready)
+        return self.page
+
+    def test_a_silent_mesh_looks_stale_with_its_time(self):
+        page = self.open()
+        connection = page.locator(".connection")
+        expect(connection).to_contain_text("● live")
+        expect(page.locator(".card.within")).to_have_count(1)
+        expect(page.locator(".fleet")).to_contain_text("301 of 301 nodes report")
+
+        self.answer(silent_for=29, broker="disconnected")
+        expect(connection).to_contain_text(re.compile(r"◆ stale, last data \d\d:\d\d:\d\d"))
+        expect(page.locator(".card.stale")).to_have_count(2)
+        cards = page.locator(".cards").inner_text()
+        self.assertRegex(cards, r"no data since \d\d:\d\d:\d\d \(\d\d s\)")
+        self.assertNotIn("within\n", cards.replace("lies within", ""))
+        breach = page.locator(".card", has_text="kernel_fetch")
+        expect(breach).to_contain_text("▲ breach")
+        for card in page.locator(".card").all():
+            expect(card).to_contain_text("0 of 301")
+        text = page.locator("body").inner_text()
+        self.assertIn("0 of 301 nodes report", text)
+        self.assertNotIn("301 of 301", text)
+        self.assertRegex(text, r"No data of any node since \d\d:\d\d:\d\d")
+        colour = "of => getComputedStyle(of).borderTopColor"
+        colours = {card.evaluate(colour) for card in page.locator(".card").all()}
+        self.assertEqual(len(colours), 1, "a breach is told by its word")
+        if AXE.exists():
+            page.add_script_tag(path=AXE)
+            found = page.evaluate("() => axe.run(document, {resultTypes: ['violations']})")
+            self.assertEqual([of["id"] for of in found["violations"]], [])
+
+        self.answer()
+        expect(connection).to_contain_text("● live")
+        expect(page.locator(".card.stale")).to_have_count(0)
+
+    def test_silent_nodes_show_no_headroom(self):
+        page = self.open("?view=nodes", "tbody tr")
+        listed = page.locator(".controls output")
+        expect(listed).to_have_text("3 of 3 nodes listed, 3 report")
+        rows = page.get_by_role("region", name="Nodes", exact=True).locator("tbody tr")
+        expect(rows.locator(".room")).to_have_count(3)
+        self.answer(silent_for=29)
+        expect(listed).to_have_text("3 of 3 nodes listed, 0 report")
+        expect(rows.locator(".room")).to_have_count(0)
+        expect(rows.first).to_contain_text("no data now")
+
+    def test_a_page_whose_aggregator_is_gone_looks_stale(self):
+        page = self.open()
+        expect(page.locator(".card.within")).to_have_count(1)
+        self.api.down = True
+        expect(page.locator(".card.stale")).to_have_count(2, timeout=40_000)
+        expect(page.locator(".fleet")).to_contain_text(re.compile(r"as of \d\d:\d\d:\d\d"))
+
+    def test_the_badge_has_the_colour_of_the_worst_severity(self):
+        page = self.open()
+        badge = page.locator(".badge")
+        expect(badge).to_have_count(0)
+        for severity, tone in (("info", "none"), ("warning", "warn"), ("critical", "bad")):
+            self.answer(firing=2, severity=severity)
+            expect(badge).to_have_class(f"badge {tone}")
+            expect(badge).to_have_text("2 firing")
 
 
 class AllViews(OnMesh):
@@ -516,7 +634,8 @@ class AllViews(OnMesh):
             "**/api/v1/headroom", lambda route: route.fulfill(
                 body=answer, content_type="application/json")))
         rows = page.get_by_role("region", name="Nodes", exact=True).locator("tbody tr")
-        expect(page.locator(".controls output")).to_have_text("10,000 of 10,000 nodes")
+        output = page.locator(".controls output")
+        expect(output).to_have_text("10,000 of 10,000 nodes listed, 1,000 report")
         self.assertLess(rows.count(), 100)
         expect(rows.first).to_contain_text("n00999")
         self.shot(page, "nodes-10000")
@@ -525,9 +644,9 @@ class AllViews(OnMesh):
         page.keyboard.press("End")
         expect(rows.last).to_contain_text("n09999")
         page.get_by_label("State").select_option("up")
-        expect(page.locator(".controls output")).to_have_text("1,000 of 10,000 nodes")
+        expect(output).to_contain_text("1,000 of 10,000 nodes listed")
         page.get_by_label("Find").fill("rack=r7 n0")
-        expect(page.locator(".controls output")).to_have_text("100 of 10,000 nodes")
+        expect(output).to_contain_text("100 of 10,000 nodes listed")
         expect(page).to_have_url(re.compile("find=rack%3Dr7"))
         self.assertEqual(self.wrong, [])
 
@@ -565,15 +684,36 @@ class AllViews(OnMesh):
 class RestartTest(unittest.TestCase):
     """A mesh of its own, without nodes at first, whose aggregator is killed."""
 
+    def start(self, stack):
+        """A mesh and a page."""
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        mesh = stack.enter_context(Mesh(PROGRAMS, folder))
+        playwright = stack.enter_context(sync_playwright())
+        chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        stack.callback(browser.close)
+        return mesh, browser.new_page()
+
+    def test_a_broker_that_is_gone_makes_every_figure_stale(self):
+        with contextlib.ExitStack() as stack:
+            mesh, page = self.start(stack)
+            mesh.start_node("only")
+            for _ in range(8):
+                mesh.latencies("only", "epoch_hook", 10, 50)
+                time.sleep(0.5)
+            page.goto(mesh.url + "/")
+            card = page.locator(".card", has_text="epoch_hook")
+            expect(card).to_have_class("card within")
+            expect(page.locator(".connection")).to_contain_text("live")
+            mesh.kill("nats-server")
+            expect(page.locator(".connection")).to_contain_text("stale, last data")
+            expect(card).to_have_class("card stale", timeout=30_000)
+            expect(card).to_contain_text(re.compile(r"no data since \d\d:\d\d:\d\d"))
+            expect(page.locator(".fleet")).to_contain_text("0 of 1 nodes report")
+
     def test_no_data_one_node_and_a_restart(self):
         with contextlib.ExitStack() as stack:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            mesh = stack.enter_context(Mesh(PROGRAMS, folder))
-            playwright = stack.enter_context(sync_playwright())
-            chromium = shutil.which("chromium") or shutil.which("chromium-browser")
-            browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-            stack.callback(browser.close)
-            page = browser.new_page()
+            mesh, page = self.start(stack)
             texts = {
                 "?": "No node has sent a message yet",
                 "?view=nodes": "No node has sent a message yet",
@@ -595,6 +735,17 @@ class RestartTest(unittest.TestCase):
             mesh.start_aggregator()
             expect(page.locator(".connection")).to_contain_text("live", timeout=40000)
             expect(page.locator(".notice")).to_have_count(0)
+
+
+def budget(name, verdict):
+    """A budget of the fleet as the API has it: 4 ms of 18 ms in a minute."""
+    return {
+        "budget": name, "operation": name, "scope": "fleet", "quantile": 0.99,
+        "limit_ns": 18_000_000, "window": "1m", "samples": 500, "value_ns": 4_000_000,
+        "lower_ns": 3_900_000, "upper_ns": 4_100_000, "over": 0, "uncertain": 0, "nodes_late": 0,
+        "since_limit": None, "objective": None, "budget_remaining": None, "verdict": verdict,
+        "alert": "inactive",
+    }
 
 
 def fake(n):

@@ -5,8 +5,8 @@ import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { now, path, useData } from "../api";
 import { type Alert as Row, type Bar, nodeOf, type Worst } from "../model";
-import { Ago, Between, Count, Facts, LabelList, Loading, Problem, Seconds, State } from "../parts";
-import { Table, To } from "../parts";
+import { Ago, AlertBadge, Between, Count, Facts, LabelList, Loading } from "../parts";
+import { Problem, Seconds, State, Table, To } from "../parts";
 import { Change, useToken } from "../token";
 import { latency, percent, reading, span, when } from "../units";
 import { useUrl } from "../url";
@@ -74,7 +74,7 @@ function Active({ alert, reload }: { alert: Row; reload: () => void }) {
   return (
     <>
       <p class="judged">
-        <State of={alert.state} /> <State of={alert.severity} /> {alert.summary}
+        <AlertBadge of={alert} /> <State of={alert.severity} /> {alert.summary}
       </p>
       <Facts
         of={[

@@ -3,7 +3,7 @@
 import { useState } from "preact/hooks";
 import { now, useData } from "../api";
 import { type Alert, nodeOf, type Silence } from "../model";
-import { Ago, Loading, Problem, State, Table, To } from "../parts";
+import { Ago, AlertBadge, Loading, Problem, State, Table, To } from "../parts";
 import { useToken, Change } from "../token";
 import { count, span, when } from "../units";
 import { useUrl } from "../url";
@@ -52,7 +52,7 @@ export function Alerts() {
           numbers={9}
           head={["state", "severity", "rule", "about", "summary", "since", "silenced"]}
           rows={alerts.map((of) => [
-            <State of={of.state} />,
+            <AlertBadge of={of} />,
             <State of={of.severity} />,
             <To {...alertHref(of)}>{of.rule}</To>,
             <About of={of} />,

@@ -2,16 +2,19 @@
 
 import type { ComponentChildren } from "preact";
 import { useData } from "../api";
+import { useLive } from "../live";
 import type { Backpressure as Page, Ledger } from "../model";
 import { Count, Facts, Loading, Problem, Seconds, State, Table, To } from "../parts";
 import { bytes, count, percent } from "../units";
 
 export function Backpressure() {
+  const { pulse } = useLive();
   const { data, error } = useData<Page>("api/v1/backpressure");
   if (!data) {
     return error ? <Problem error={error} what="Backpressure" /> : <Loading what="backpressure" />;
   }
   const { outboxes: all } = data;
+  const isStale = pulse?.stale ?? false;
   return (
     <>
       <h1 tabIndex={-1}>Backpressure</h1>
@@ -20,8 +23,9 @@ export function Backpressure() {
         <h2>Ledger</h2>
         <Balance ledger={data.ledger} of="the fleet" />
       </section>
-      <section>
+      <section class={isStale ? "stale" : undefined}>
         <h2>On the way</h2>
+        {isStale && <p class="since">○ no node reports: what waits there is unknown</p>}
         <Facts
           of={[
             ["broker", <State of={data.broker} />],

@@ -1,11 +1,13 @@
 // Budgets: one load line each. What is nearest to its limit, or above it, comes first.
 
 import type { ComponentChildren } from "preact";
-import { useData } from "../api";
+import { now, useData } from "../api";
 import type { Budget, Summary, WindowRow } from "../model";
-import { Between, Count, Facts, Loading, Nanos, Problem, State, To } from "../parts";
+import { Between, Count, Facts, Loading, Nanos, Problem, State, To, since } from "../parts";
 import { count, nanos, percent } from "../units";
 
+/** A page that is older than this is as stale as a node that is silent for so long. */
+const STALE_SECONDS = 10;
 const URGENT = ["breach", "uncertain", "within", "insufficient", "no_data"];
 
 export const headroom = (of: Budget): number | null =>
@@ -40,6 +42,7 @@ export function Budgets() {
             key={budget.budget}
             budget={budget}
             window={of(budget)}
+            at={data.at_seconds}
             unmatched={data.unmatched.includes(budget.budget)}
           />
         ))}
@@ -51,11 +54,15 @@ export function Budgets() {
 /** The fleet in one line. */
 function FleetLine({ summary }: { summary: Summary }) {
   const { up = 0, silent = 0, left = 0 } = summary.presence;
+  const expected = up + silent;
   const { recorded, merged } = summary.ledger;
   return (
     <p class="fleet">
+      {now() - summary.at_seconds > STALE_SECONDS && (
+        <span class="warn">◆ as of {since(summary.at_seconds)}</span>
+      )}
       <To view="nodes">
-        <Count of={up} /> nodes up
+        <Count of={up} /> of <Count of={expected} /> nodes report
       </To>
       {silent > 0 && (
         <To view="nodes" presence="silent">
@@ -66,21 +73,32 @@ function FleetLine({ summary }: { summary: Summary }) {
       <To view="backpressure">
         <Count of={merged} /> of <Count of={recorded} /> samples merged
       </To>
-      {up + silent + left === 0 && (
+      {expected + left === 0 && (
         <strong>No node has sent a message yet. Start plimsoll-node with the same broker.</strong>
       )}
     </p>
   );
 }
 
+/** Since when nothing is known of a budget, if its figures are not those of now. */
+function noDataSince(budget: Budget, at: number): number | undefined {
+  const isOld = budget.stale || budget.verdict === "no_data";
+  if (isOld && budget.as_of_seconds !== null) return budget.as_of_seconds;
+  return now() - at > STALE_SECONDS ? (budget.as_of_seconds ?? at) : undefined;
+}
+
 interface CardProps {
   budget: Budget;
   window?: WindowRow;
+  /** Time of the page. */
+  at: number;
   unmatched?: boolean;
   node?: string;
 }
 
-export function BudgetCard({ budget, window, unmatched, node }: CardProps) {
+export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
+  const last = noDataSince(budget, at);
+  const isKnown = last === undefined || budget.verdict === "breach";
   const room = headroom(budget);
   const quantile = `p${Number((budget.quantile * 100).toPrecision(6))}`;
   const [nodes, expected] = budget.completeness;
@@ -129,8 +147,12 @@ export function BudgetCard({ budget, window, unmatched, node }: CardProps) {
     ],
   ];
   if (!node && expected > 0) {
+    const reporting = last === undefined || budget.stale ? budget.nodes_reporting : 0;
+    facts.push(["nodes that report", `${count(reporting)} of ${count(expected)}`]);
+  }
+  if (!node && expected > 0 && last === undefined) {
     const late = budget.nodes_late > 0 ? `, ${count(budget.nodes_late)} late` : "";
-    facts.push(["nodes with samples", `${count(nodes)} of ${count(expected)}${late}`]);
+    facts.push([`nodes with samples in ${budget.window}`, `${count(nodes)}${late}`]);
   }
   if (budget.objective !== null && !node) {
     facts.push(["error budget left", percent(budget.budget_remaining)]);
@@ -140,11 +162,15 @@ export function BudgetCard({ budget, window, unmatched, node }: CardProps) {
     ]);
   }
   return (
-    <article class={`card ${budget.verdict}`} aria-label={budget.budget}>
+    <article
+      class={last === undefined ? `card ${budget.verdict}` : "card stale"}
+      aria-label={budget.budget}
+    >
       <header>
         <h2>{budget.budget}</h2>
-        <State of={budget.verdict} />
+        {isKnown && <State of={budget.verdict} />}
       </header>
+      {last !== undefined && <p class="since">○ no data since {since(last)}</p>}
       <p class="judged">
         <strong class="big">
           <Nanos ns={budget.value_ns} />

@@ -14,7 +14,7 @@ import type {
   ReadingHistory,
 } from "../model";
 import { Ago, Count, Facts, Figures, LabelList, Loading, Nanos, Problem, Seconds } from "../parts";
-import { State, Table, To } from "../parts";
+import { State, Table, To, since } from "../parts";
 import { RangePicker, useRange } from "../range";
 import { latency, percent, reading, when } from "../units";
 import { useUrl } from "../url";
@@ -54,7 +54,13 @@ export function Node() {
           const row = data.operations.find((of) => of.operation === budget.operation);
           const window = row?.windows[budget.window];
           return (
-            <BudgetCard key={budget.budget} budget={budget} window={window} node={status.node} />
+            <BudgetCard
+              key={budget.budget}
+              budget={budget}
+              window={window}
+              at={data.at_seconds}
+              node={status.node}
+            />
           );
         })}
       </div>
@@ -286,8 +292,9 @@ function line(of: ReadingHistory, n: number, columns: Column[], step: number): S
 function Operations({ page }: { page: NodePage }) {
   const windows = (of: NodePage["operations"][number]) => of.windows["1m"];
   return (
-    <section>
+    <section class={stale(page)}>
       <h2>Operations in the last minute</h2>
+      <LastSeen page={page} />
       <Table
         caption="Operations in the last minute"
         head={["operation", "samples", "p50", "p99", "mean", "greatest", "samples ever"]}
@@ -305,12 +312,21 @@ function Operations({ page }: { page: NodePage }) {
   );
 }
 
+const stale = ({ status }: NodePage) => (status.presence === "up" ? undefined : "stale");
+
+/** States that what follows is what the node sent last. */
+const LastSeen = ({ page }: { page: NodePage }) =>
+  stale(page) ? (
+    <p class="since">○ no data since {since(page.status.last_seen_seconds)}</p>
+  ) : null;
+
 function Way({ page }: { page: NodePage }) {
   const { status, outbox: of } = page;
   const { outbox } = of;
   return (
-    <section>
+    <section class={stale(page)}>
       <h2>Way to the broker</h2>
+      <LastSeen page={page} />
       <Facts
         of={[
           ["round trip", <Seconds of={status.round_trip_seconds} />],
@@ -366,6 +382,7 @@ function Sensors({ node }: { node: string }) {
     2,
   );
   const readings = data?.nodes[0]?.readings ?? [];
+  const receivedAt = data?.nodes[0]?.received_at_seconds;
   const value = (of: (typeof readings)[number]) =>
     of.value === null ? (
       <span class="muted">{of.reason ?? of.state}</span>
@@ -377,6 +394,7 @@ function Sensors({ node }: { node: string }) {
       <details onToggle={(event) => setOpen((event.currentTarget as HTMLDetailsElement).open)}>
         <summary>All sensors now</summary>
         <Problem error={error} what="Sensors" />
+        {isOpen && receivedAt && <p class="muted">Received {since(receivedAt)}.</p>}
         {isOpen && data && (
           <Table
             caption="Sensors"

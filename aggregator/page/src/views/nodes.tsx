@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { now, useData } from "../api";
 import type { Headroom } from "../model";
-import { Ago, Count, LabelList, Loading, Nanos, Problem, State, To } from "../parts";
+import { Ago, AlertBadge, Count, LabelList, Loading, Nanos, Problem, State, To } from "../parts";
 import { count, percent } from "../units";
 import { href, useUrl } from "../url";
 
@@ -43,6 +43,8 @@ export function matches(of: Headroom, { text, presence, label }: Wanted): boolea
   const known = [of.node, ...Object.entries(of.labels).map((pair) => pair.join("="))];
   return words.every((word) => known.some((one) => one.toLowerCase().includes(word)));
 }
+
+const reports = (of: Headroom): boolean => of.presence === "up";
 
 export function Nodes() {
   const { params, set } = useUrl();
@@ -115,7 +117,9 @@ export function Nodes() {
           </button>
         )}
         <output class="muted" aria-live="polite">
-          {data && `${count(shown.length)} of ${count(all.length)} nodes`}
+          {data &&
+            `${count(shown.length)} of ${count(all.length)} nodes listed, ` +
+              `${count(all.filter(reports).length)} report`}
         </output>
       </div>
       <Problem error={error} what={data ? "These figures are old" : "Nodes"} />
@@ -143,7 +147,8 @@ function Groups({ nodes, label }: { nodes: Headroom[]; label: string }) {
     const value = of.labels[label] ?? "";
     groups.set(value, [...(groups.get(value) ?? []), of]);
   }
-  const least = (of: Headroom[]) => Math.min(...of.map((node) => node.least?.headroom ?? Infinity));
+  const least = (of: Headroom[]) =>
+    Math.min(...of.filter(reports).map((node) => node.least?.headroom ?? Infinity));
   const sorted = [...groups].sort(([, a], [, b]) => least(a) - least(b));
   const number = (of: Headroom[], is: (node: Headroom) => boolean) => of.filter(is).length;
   return (
@@ -255,7 +260,7 @@ const Gap = ({ rows }: { rows: number }) =>
 
 function Row({ of, index, at }: { of: Headroom; index: number; at: number }) {
   return (
-    <tr aria-rowindex={index}>
+    <tr aria-rowindex={index} class={reports(of) ? undefined : "stale"}>
       <th scope="row">
         <To view="node" node={of.node}>
           {of.node}
@@ -264,13 +269,19 @@ function Row({ of, index, at }: { of: Headroom; index: number; at: number }) {
       <td>
         <State of={of.presence} />
       </td>
-      <td>{of.least ? <Room of={of.least} /> : <span class="muted">no samples</span>}</td>
+      <td>
+        {of.least && reports(of) ? (
+          <Room of={of.least} />
+        ) : (
+          <span class="muted">{of.least ? "no data now" : "no samples"}</span>
+        )}
+      </td>
       <td>
         {of.alert === "inactive" ? (
           <span class="muted">–</span>
         ) : (
           <To view="alerts" find={of.node}>
-            <State of={of.alert} />
+            <AlertBadge of={{ state: of.alert, severity: of.alert_severity ?? "warning" }} />
           </To>
         )}
       </td>
