@@ -23,6 +23,8 @@ NODE = (
 )
 # Zero while an aggregator has a ledger, and nothing while none is scraped.
 ZERO = "max(plimsoll_samples_held) * 0"
+# The same, and nothing while figures are stale: of what is silent none is known to be in breach.
+CURRENT_ZERO = f"({ZERO} unless max(plimsoll_nodes_stale) == 1)"
 
 
 def _of_budget(family: str, selector: str = FLEET) -> str:
@@ -51,7 +53,7 @@ def _now() -> Row:
                 "Budgets in breach",
                 "Budgets whose quantile is over its limit with statistical confidence.",
                 "none",
-                Query(f"count({breach}) or {ZERO}", "budgets"),
+                Query(f"count({breach}) or {CURRENT_ZERO}", "budgets"),
                 red_from=1,
             ),
             number(
@@ -66,6 +68,20 @@ def _now() -> Row:
                 "Nodes by presence: up, silent, or ended with a final message.",
                 "none",
                 Query("max by (state) (plimsoll_nodes)", "{{state}}"),
+            ),
+            number(
+                "Figures",
+                "Stale while an aggregator's broker or all nodes are silent: gauges end then.",
+                "none",
+                Query("max(plimsoll_nodes_stale)", "figures"),
+                red_from=1,
+                words={0: "current", 1: "stale"},
+            ),
+            number(
+                "Age of the data",
+                "Time since any node was last seen, by the aggregator that is furthest behind.",
+                "s",
+                Query("max(time() - plimsoll_nodes_last_seen_timestamp_seconds)", "age"),
             ),
             number(
                 "Samples merged",
@@ -95,6 +111,7 @@ def _budgets() -> Row:
     settings = f"max by (budget, operation) (plimsoll_budget_limit_seconds{{{CHOSEN}}})"
     verdict = f"max by (budget, verdict) (plimsoll_budget_verdict{{{FLEET},{CHOSEN}}})"
     complete = f"{_of_budget('window_nodes')} / {_of_budget('window_expected_nodes')}"
+    age = f"time() - {_of_budget('newest_sample_timestamp_seconds')}"
     burn = _chosen('plimsoll_error_budget_burn_rate{window="1h"}')
     remaining = _chosen("plimsoll_error_budget_remaining_ratio")
     columns = [
@@ -108,6 +125,7 @@ def _budgets() -> Row:
         Column("Samples", "short", Query(_of_budget("window_samples"))),
         Column("Needed", "short", Query(_chosen("plimsoll_budget_min_samples"))),
         Column("Completeness", "percentunit", Query(complete)),
+        Column("Age of the data", "s", Query(age)),
         Column("Error budget left", "percentunit", Query(remaining), red_below=0),
         Column("Burn rate, 1 h", "none", Query(burn)),
         Column("_verdict", query=Query(verdict)),
@@ -120,7 +138,8 @@ def _budgets() -> Row:
             table(
                 "Budgets of the fleet",
                 "Each budget with its quantile over its window, its limit, the headroom below it, "
-                "the share of expected nodes with samples, and the rest of its error budget.",
+                "the share of expected nodes with samples, the age of its newest sample, and the rest "
+                "of its error budget. What is stale has no value.",
                 columns,
             ),
             lines(

@@ -127,24 +127,30 @@ def number(
     *queries: Query,
     red_from: float | None = None,
     text: str = "auto",
+    words: dict[int, str] | None = None,
 ) -> Panel:
-    """The latest value, red from a bound on; the bound is a natural one, such as one lost sample.
-    With the text `name` that of the series in place of its value.
+    """The value at the end of the chosen time, red from a bound on; the bound is a natural one, such
+    as one lost sample. A query of one instant: the latest of a range would stay after its series has
+    ended. With the text `name` that of the series in place of its value; `words` stand for values.
     """
     steps: list[tuple[str, float | None]] = [("green", None)]
     if red_from is not None:
         steps.append(("red", red_from))
     options = {
         "colorMode": "value" if red_from is not None else "none",
-        "graphMode": "area",
+        "graphMode": "none",
         "justifyMode": "auto",
         "orientation": "auto",
         "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
         "textMode": text,
     }
-    config = {"defaults": _defaults(unit, None, steps), "overrides": []}
+    defaults = _defaults(unit, None, steps) | {"noValue": "no data"}
+    if words:
+        named = {str(value): {"text": word} for value, word in words.items()}
+        defaults["mappings"] = [{"type": "value", "options": named}]
+    config = {"defaults": defaults, "overrides": []}
     body = {"type": "stat", "fieldConfig": config, "options": options}
-    return Panel(title, description, list(queries), 4, 4, body=body)
+    return Panel(title, description, list(queries), 4, 4, instant=True, body=body)
 
 
 @dataclass(frozen=True)
