@@ -36,7 +36,11 @@ impl Mesh {
         let mut node = Node::new(identity, Bounds::default(), now);
         node.on_bus_event(
             now,
-            &BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() },
+            &BusEvent::Connected {
+                delivery: Delivery::JetStream,
+                server_version: String::new(),
+                payload_bytes_max: 0,
+            },
         );
         Self { node, aggregator, now }
     }

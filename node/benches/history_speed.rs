@@ -76,7 +76,7 @@ async fn hour(history: &mut History) -> Result<f64> {
     };
     let mut samples = 0;
     while request.range.start < request.range.end {
-        history.request(Bytes::from(request.encode()));
+        history.request(Bytes::from(request.encode()), usize::MAX);
         let answer = history.answer().await;
         let response = HistoryResponse::decode(&request, &answer.payload)?;
         let counted = response.slots.iter().filter_map(|slot| slot.samples.as_ref());

@@ -24,6 +24,8 @@ pub mod own_operations;
 #[cfg(feature = "mesh")]
 pub mod permissions;
 #[cfg(feature = "mesh")]
+pub mod remote_text;
+#[cfg(feature = "mesh")]
 pub mod rule;
 #[cfg(feature = "mesh")]
 pub mod run;

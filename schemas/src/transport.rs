@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use thiserror::Error;
 
-use crate::limits::wire::RECONNECTS_PER_SECOND;
+use crate::limits::wire::{MESSAGE_BYTES_MAX, RECONNECTS_PER_SECOND};
 use crate::subject::Lane;
 use crate::time::Wall;
 
@@ -20,6 +20,27 @@ use crate::time::Wall;
 #[must_use]
 pub fn reconnect_span(mesh_nodes: u32) -> Duration {
     Duration::from_secs(1) * mesh_nodes / RECONNECTS_PER_SECOND
+}
+
+/// Bytes that headers take of `max_payload` at most: a message id, a time, and what a dead letter
+/// states of its message.
+pub const HEADERS_BYTES_MAX: usize = 1_024;
+
+/// What a broker's `max_payload` means for a mesh, and the fix; `None` when the largest message of
+/// a node fits, or nothing is stated.
+///
+/// DESIGN S37.
+#[must_use]
+pub fn small_payload(payload_bytes_max: usize) -> Option<String> {
+    let needed = MESSAGE_BYTES_MAX + HEADERS_BYTES_MAX;
+    let is_small = payload_bytes_max > 0 && payload_bytes_max < needed;
+    is_small.then(|| {
+        format!(
+            "the broker's max_payload is {payload_bytes_max} bytes and messages have up to \
+             {needed}: nodes divide them, and lose a series or an event that is longer by itself; \
+             set max_payload: 1MB in nats.conf and restart nats-server"
+        )
+    })
 }
 
 /// Identifies a message in the broker's answers; the sender assigns it.
@@ -126,6 +147,9 @@ pub enum BusEvent {
         delivery: Delivery,
         /// The broker's version, such as `2.10.26`.
         server_version: String,
+        /// Its `max_payload`: bytes of a message with its headers that it takes; 0 if it states
+        /// none.
+        payload_bytes_max: usize,
     },
     /// An attempt to connect failed; others follow. While events wait for their owner, some of
     /// these are left out.
@@ -186,8 +210,8 @@ pub enum Refusal {
         "stream {0} is not of this mesh and takes its subjects; delete it, or take them out of it"
     )]
     Foreign(String),
-    /// Larger than the broker accepts.
-    #[error("message is larger than the broker accepts")]
+    /// Larger than the broker's `max_payload`.
+    #[error("message is larger than the broker's max_payload")]
     TooLarge,
     /// The subject or the message id holds what the protocol cannot carry.
     #[error("subject or message id holds a blank or a line break")]
@@ -206,4 +230,88 @@ pub enum Refusal {
     /// The connection is being closed.
     #[error("connection is closed")]
     Closed,
+}
+
+/// JetStream's numbers of refusals that mean something to senders.
+pub mod refusal_code {
+    /// A message above the stream's `max_msg_size`.
+    pub const MESSAGE_TOO_LARGE: u64 = 10_054;
+    /// A stream at one of its limits that refuses what is new.
+    pub const STREAM_FULL: u64 = 10_077;
+    /// Storage, account and server limits, in this order.
+    pub const TOO_LITTLE_ROOM: [u64; 3] = [10_047, 10_002, 10_023];
+}
+
+impl Refusal {
+    /// The setting or the step that ends such refusals, if one is known.
+    #[must_use]
+    pub fn fix(&self) -> Option<&'static str> {
+        match self {
+            Self::NoResponders => Some("start the aggregator, which creates the streams"),
+            Self::TooLarge => Some("raise max_payload in nats.conf and restart nats-server"),
+            Self::Rejected { code, .. } => match *code {
+                refusal_code::MESSAGE_TOO_LARGE => Some("raise the stream's max_msg_size"),
+                refusal_code::STREAM_FULL => {
+                    Some("raise the stream's max_bytes or max_msgs, or set its discard to old")
+                }
+                code if refusal_code::TOO_LITTLE_ROOM.contains(&code) => {
+                    Some("raise max_file_store in nats.conf, or its account's limit")
+                }
+                _ => None,
+            },
+            Self::HandOver
+            | Self::Foreign(_)
+            | Self::Malformed
+            | Self::Unreadable
+            | Self::Closed => None,
+        }
+    }
+
+    /// The refusal and its fix, in the words of every log and page.
+    #[must_use]
+    pub fn explained(&self) -> String {
+        match self.fix() {
+            Some(fix) => format!("{self}; {fix}"),
+            None => self.to_string(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_small_max_payload_is_explained_with_its_setting() {
+        assert_eq!(small_payload(0), None, "it states none");
+        assert_eq!(small_payload(MESSAGE_BYTES_MAX + HEADERS_BYTES_MAX), None);
+        let text = small_payload(65_536).unwrap();
+        assert!(text.starts_with("the broker's max_payload is 65536 bytes"), "{text}");
+        assert!(text.ends_with("; set max_payload: 1MB in nats.conf and restart nats-server"));
+    }
+
+    #[test]
+    fn a_refusal_names_the_brokers_code_and_the_setting() {
+        let rejected = |code, text: &str| Refusal::Rejected { code, description: text.to_owned() };
+        for (refusal, expected) in [
+            (
+                rejected(10_054, "message size exceeds maximum allowed"),
+                "stream refused the message: message size exceeds maximum allowed (10054); raise the \
+                 stream's max_msg_size",
+            ),
+            (
+                rejected(10_047, "insufficient storage resources available"),
+                "stream refused the message: insufficient storage resources available (10047); raise \
+                 max_file_store in nats.conf, or its account's limit",
+            ),
+            (rejected(7, "x"), "stream refused the message: x (7)"),
+            (
+                Refusal::TooLarge,
+                "message is larger than the broker's max_payload; raise max_payload in nats.conf and \
+                 restart nats-server",
+            ),
+        ] {
+            assert_eq!(refusal.explained(), expected);
+        }
+    }
 }

@@ -1,5 +1,7 @@
 //! Text from outside as a terminal may show it.
 
+use plimsoll_schemas::remote_text::is_harmful;
+
 /// Characters of a name or a text: more than any valid name has.
 const CHARS_MAX: usize = 300;
 /// What stands for a character that a terminal must not receive.
@@ -10,14 +12,6 @@ const REPLACED: char = '\u{FFFD}';
 pub(crate) fn safe(text: &str) -> String {
     let shown = |c: char| if is_harmful(c) { REPLACED } else { c };
     text.chars().take(CHARS_MAX).map(shown).collect()
-}
-
-fn is_harmful(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{AD}' | '\u{61C}' | '\u{180E}' | '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}'
-            | '\u{2060}'..='\u{206F}' | '\u{FEFF}' | '\u{FFF9}'..='\u{FFFB}'
-            | '\u{E0000}'..='\u{E007F}')
 }
 
 #[cfg(test)]

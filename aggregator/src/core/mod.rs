@@ -471,6 +471,18 @@ impl Core {
         self.alerting.next_post(now)
     }
 
+    /// Why the post was not taken that [`Self::on_answer`] is about to end, in one line.
+    pub fn on_cause(&mut self, receiver: &str, cause: String) {
+        self.alerting.on_cause(receiver, cause);
+    }
+
+    /// Receivers whose latest post was not taken, with the reason.
+    #[must_use]
+    pub fn failing_receivers(&self) -> Vec<(String, String)> {
+        let stats = self.alerting.receiver_stats().into_iter();
+        stats.filter_map(|of| Some((of.name, of.failure?))).collect()
+    }
+
     /// A post ended.
     pub fn on_answer(&mut self, now: Now, receiver: &str, answer: Answer) {
         for took in self.alerting.on_answer(now, receiver, answer) {

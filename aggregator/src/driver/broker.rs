@@ -70,7 +70,7 @@ impl Broker {
     /// Logs an event and passes it to the core.
     pub(super) fn on_event(&mut self, core: &mut Core, now: Mono, event: &BusEvent) {
         match event {
-            BusEvent::Connected { delivery, server_version } => {
+            BusEvent::Connected { delivery, server_version, .. } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
                 (self.delivery, self.unresponsive) = (Some(*delivery), false);
             }
@@ -90,10 +90,8 @@ impl Broker {
             BusEvent::Acknowledged { .. }
             | BusEvent::ConnectFailed { .. }
             | BusEvent::Streams { .. }
+            | BusEvent::Refused { .. }
             | BusEvent::Denied { .. } => {}
-            BusEvent::Refused { reason, .. } => {
-                tracing::debug!(%reason, "broker rejected a notification");
-            }
         }
         self.faults.on_event(event);
         core.on_bus_event(now, event);

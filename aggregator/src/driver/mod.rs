@@ -44,7 +44,7 @@ use tokio::sync::mpsc;
 
 use crate::config::{Config, View};
 use crate::core::Core;
-use crate::core::alerting::{AlertCommand, CommandResult};
+use crate::core::alerting::{AlertCommand, Answer, CommandResult};
 use crate::core::alerting::{CommandError, RunbookPage};
 use crate::core::durable::shard::Shard;
 use crate::core::ingest::{Decoded, Position};
@@ -54,7 +54,7 @@ use crate::io::checkpointer::{Checkpointer, OpenedState, StateFiles, Written};
 use crate::io::decoders::{Decoders, LaneEvent};
 use crate::io::http::{self, PageSource, Query, Readiness};
 use crate::io::lanes::Lanes;
-use crate::io::notify::{Endpoint, Notifier};
+use crate::io::notify::{Endpoint, Notifier, PostOutcome};
 use crate::io::rules::{Found, Watch};
 use broker::Broker;
 use confirmations::Confirmations;
@@ -245,8 +245,11 @@ impl Driver {
             found = self.regressions.next() => {
                 self.core.on_regressions(self.clock.now().wall, found);
             }
-            Some((name, answer)) = self.notifications.next() => {
-                self.core.on_answer(self.clock.now(), &name, answer);
+            Some(PostOutcome { receiver, answer, cause }) = self.notifications.next() => {
+                if answer != Answer::Taken {
+                    self.core.on_cause(&receiver, answer.explained(&cause));
+                }
+                self.core.on_answer(self.clock.now(), &receiver, answer);
             }
             Some(query) = self.queries.recv() => self.on_query(query),
             report = shared_silences(&mut self.shared_silences) => self.on_silences(&report),
@@ -530,10 +533,22 @@ impl Driver {
                 connect_error: self.broker.faults().connect_error().map(str::to_owned),
                 denied: self.broker.faults().denied().map(str::to_owned),
                 streams: self.broker.faults().streams().map(str::to_owned),
+                warnings: self.warnings(),
                 past_is_read: self.core.is_ready(),
                 pending: self.core.pending().iter().map(|(_, pending)| pending).sum(),
             })),
         }
+    }
+
+    /// What should be changed although the aggregator works, in the words of the log.
+    fn warnings(&self) -> Vec<String> {
+        let faults = self.broker.faults();
+        // Of an aggregator that is not ready it is the state.
+        let rejection = faults.rejection().filter(|_| self.core.is_ready());
+        let broker = faults.payload().into_iter().chain(rejection).map(str::to_owned);
+        let receivers = self.core.failing_receivers().into_iter();
+        let receivers = receivers.map(|(name, cause)| format!("receiver {name}: {cause}"));
+        broker.chain(receivers).collect()
     }
 
     fn on_order(&mut self, order: AlertCommand) -> Result<CommandResult, CommandError> {

@@ -3,7 +3,6 @@
 //!
 //! DESIGN A45.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::NOTIFICATION_BYTES_MAX;
@@ -19,7 +18,7 @@ use super::broker::Broker;
 use crate::core::Core;
 use crate::core::alerting::DueNotification;
 use crate::core::alerting::{Answer, fields};
-use crate::io::notify::Notifier;
+use crate::io::notify::{Notifier, PostOutcome};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -46,7 +45,7 @@ impl Notifications {
     }
 
     /// The next receiver's answer to a post. Cancel safe.
-    pub(super) async fn next(&mut self) -> Option<(Arc<str>, Answer)> {
+    pub(super) async fn next(&mut self) -> Option<PostOutcome> {
         self.notifier.next().await
     }
 
@@ -63,7 +62,9 @@ impl Notifications {
         while let Some(post) = core.next_post(now) {
             let receiver = post.receiver.clone();
             if !self.notifier.post(post) {
-                core.on_answer(now, &receiver, Answer::Failed("task", None));
+                let answer = Answer::Failed("task", None);
+                core.on_cause(&receiver, answer.explained(""));
+                core.on_answer(now, &receiver, answer);
             }
         }
     }
@@ -71,8 +72,8 @@ impl Notifications {
     fn publish_undeliverable(&self, core: &mut Core, bus: &Bus) {
         while let Some(undeliverable) = core.next_unreported() {
             let (receiver, reason) = (&undeliverable.receiver, &undeliverable.reason);
-            let alert = undeliverable.key.to_string();
-            tracing::warn!(receiver, %reason, alert, "notification undeliverable");
+            let (alert, cause) = (undeliverable.key.to_string(), &undeliverable.cause);
+            tracing::warn!(receiver, %reason, cause, alert, "notification undeliverable");
             let payload = Bytes::from(serde_json::to_vec(&undeliverable).unwrap_or_default());
             let subject = undeliverable_subject(&self.mesh);
             // If this is lost, the API still lists it.

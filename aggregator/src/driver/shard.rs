@@ -216,7 +216,8 @@ impl Reports {
             let outcome = match messenger.publish_after(message, after).await {
                 Ok(number) => Outcome::Sent { seq, number },
                 Err(ConditionalError::Overtaken) => newest(&messenger, &identity, run, seq).await,
-                Err(error) => Outcome::Unknown(error.to_string()),
+                Err(ConditionalError::Refused(refusal)) => Outcome::Unknown(refusal.explained()),
+                Err(error @ ConditionalError::Silent) => Outcome::Unknown(error.to_string()),
             };
             // The driver is gone.
             let _closed = events.send(ShardEvent::Attempt(outcome)).await;

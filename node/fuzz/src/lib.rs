@@ -46,7 +46,11 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
     let mut core = Core::new(identity(), bounds, now);
     core.on_bus_event(
         now,
-        &BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() },
+        &BusEvent::Connected {
+            delivery: Delivery::JetStream,
+            server_version: String::new(),
+            payload_bytes_max: 0,
+        },
     );
     let limit = |name, limit_ns| LatencyLimit {
         operation: Operation::new(name).expect("a constant name of plain letters"),

@@ -4,6 +4,8 @@
 pub(crate) const OUTBOX_FULL: &str = "outbox_full";
 /// The broker rejected their message.
 pub(crate) const REFUSED: &str = "refused";
+/// Their message is longer than the broker's `max_payload`, and cannot be divided.
+pub(crate) const MAX_PAYLOAD: &str = "max_payload";
 /// They waited in a draft that expired.
 pub(crate) const EXPIRED: &str = "expired";
 /// A client sent them, and their datagram did not arrive.

@@ -253,8 +253,9 @@ impl Core {
     /// Handles an event of the connection to the broker.
     pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
         match event {
-            BusEvent::Connected { .. } => {
+            BusEvent::Connected { payload_bytes_max, .. } => {
                 self.connections += 1;
+                self.outbox.set_payload_max(*payload_bytes_max);
                 self.stalled = false;
                 self.connected_at = now.mono;
                 self.outbox.on_connected();
@@ -306,10 +307,10 @@ impl Core {
 
     /// A message of a former incarnation is not in this incarnation's ledger.
     fn on_given_up(&mut self, letter: Option<DeadLetter>) {
-        let Some(DeadLetter { message, .. }) = letter else { return };
+        let Some(DeadLetter { message, reason }) = letter else { return };
         if message.incarnation == self.sealer.incarnation() {
             let samples = SampleCount { all: message.samples, own: message.own_samples };
-            self.ledger.lose(loss::REFUSED, samples);
+            self.ledger.lose(reason.loss(), samples);
         }
     }
 
@@ -740,6 +741,12 @@ impl Core {
     #[must_use]
     pub fn taken_ids(&self) -> u64 {
         self.outbox.taken_ids()
+    }
+
+    /// The longest body of a message that the broker takes.
+    #[must_use]
+    pub fn body_bytes_max(&self) -> usize {
+        self.outbox.payload_body_bytes()
     }
 
     /// Whether messages can be sent.

@@ -159,7 +159,7 @@ impl Sealer {
             ("Plimsoll-Subject", message.subject),
         ];
         let payload = match reason {
-            DeadLetterReason::TooLarge => Bytes::new(),
+            DeadLetterReason::MaxPayload | DeadLetterReason::TooLarge => Bytes::new(),
             _ => message.payload,
         };
         // The same for every attempt, so that a stream keeps one letter of a message.

@@ -32,8 +32,6 @@ pub(super) struct Broker {
     url: String,
     absence: Absence,
     faults: BrokerFaults,
-    /// A refusal was logged on this connection; later ones are only counted.
-    refusal_logged: bool,
     /// Dead letters sent, repetitions included.
     letters: u64,
     /// Nodes of the mesh, as an aggregator has stated; 0 while it is unknown. Outlives the link.
@@ -64,7 +62,6 @@ impl Broker {
             url,
             absence,
             faults: BrokerFaults::default(),
-            refusal_logged: false,
             letters: 0,
             mesh_nodes: 0,
         })
@@ -106,9 +103,8 @@ impl Broker {
     /// Logs an event and passes it to the core.
     pub(super) fn on_event(&mut self, core: &mut Core, now: Now, event: &BusEvent) {
         match event {
-            BusEvent::Connected { delivery, server_version } => {
+            BusEvent::Connected { delivery, server_version, .. } => {
                 tracing::info!(delivery = delivery.as_str(), server_version, "broker connected");
-                self.refusal_logged = false;
             }
             BusEvent::Disconnected => tracing::warn!("broker disconnected; messages wait"),
             BusEvent::Stalled => tracing::warn!("broker does not answer; messages wait"),
@@ -120,12 +116,8 @@ impl Broker {
             BusEvent::Acknowledged { .. }
             | BusEvent::ConnectFailed { .. }
             | BusEvent::Streams { .. }
+            | BusEvent::Refused { .. }
             | BusEvent::Denied { .. } => {}
-            BusEvent::Refused { reason, .. } => {
-                if !std::mem::replace(&mut self.refusal_logged, true) {
-                    tracing::warn!(%reason, "broker rejected a message");
-                }
-            }
         }
         self.faults.on_event(event);
         let taken = core.taken_ids();

@@ -43,10 +43,10 @@ impl HistoryKeeper {
         }
     }
 
-    /// Hands over a request.
-    pub(super) fn request(&self, payload: Bytes) {
+    /// Hands over a request, whose answer has `bytes_max` at most.
+    pub(super) fn request(&self, payload: Bytes, bytes_max: usize) {
         if let Some(history) = &self.0 {
-            history.request(payload);
+            history.request(payload, bytes_max);
         }
     }
 

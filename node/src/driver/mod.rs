@@ -239,7 +239,9 @@ impl Driver {
                 }
                 self.broker.on_confirmation(&mut self.core, now, &payload);
             }
-            LinkEvent::HistoryRequest(payload) => self.history.request(payload),
+            LinkEvent::HistoryRequest(payload) => {
+                self.history.request(payload, self.core.body_bytes_max());
+            }
             LinkEvent::CutOff if self.departure.step() == Step::Running => {
                 self.broker.on_ended(&mut self.core, now);
             }

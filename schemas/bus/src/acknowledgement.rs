@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::transport::Refusal;
 use serde::Deserialize;
 
@@ -57,7 +58,7 @@ pub(crate) fn read(status: Option<u16>, payload: &[u8]) -> Result<Stored<'_>, Re
     match body {
         Body { error: Some(fault), .. } => Err(Refusal::Rejected {
             code: if fault.err_code == 0 { fault.code } else { fault.err_code },
-            description: fault.description,
+            description: one_line(&fault.description),
         }),
         Body { seq: Some(seq), duplicate, stream, .. } => Ok(Stored { seq, duplicate, stream }),
         Body { .. } => Err(Refusal::Unreadable),

@@ -8,6 +8,7 @@
 use std::time::Duration;
 
 use async_nats::{Client, Request, RequestErrorKind};
+use plimsoll_schemas::remote_text::one_line;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -57,8 +58,7 @@ pub(crate) mod code {
     pub(crate) const NO_MESSAGE: u64 = 10_037;
     pub(crate) const STREAM_NAME_IN_USE: u64 = 10_058;
     pub(crate) const SUBJECTS_OVERLAP: u64 = 10_065;
-    /// Storage, account and server limits, in this order.
-    pub(crate) const TOO_LITTLE_ROOM: [u64; 3] = [10_047, 10_002, 10_023];
+    pub(crate) use plimsoll_schemas::transport::refusal_code::TOO_LITTLE_ROOM;
     /// A cluster has too few servers for the replicas, or too few with enough room.
     pub(crate) const NO_SUITABLE_PEERS: u64 = 10_005;
     /// The servers of a cluster are without a leader.
@@ -113,7 +113,7 @@ fn read<T: DeserializeOwned>(payload: &[u8]) -> Result<T, ApiError> {
     if code::NOT_ENABLED.contains(&err_code) {
         return Err(ApiError::Absent);
     }
-    Err(ApiError::Refused { code: err_code, description })
+    Err(ApiError::Refused { code: err_code, description: one_line(&description) })
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ use crate::limits::{
 use async_nats::{Client, ConnectOptions, Server};
 use futures_util::FutureExt;
 use plimsoll_clock::Clock;
+use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::subject::{Lane, stream_prefix};
 use plimsoll_schemas::transport::{BusEvent, ConnectFault, Publish};
 use tokio::sync::{Notify, mpsc, watch};
@@ -23,7 +24,7 @@ use crate::cursor::Cursor;
 use crate::cursor_event::StartPosition;
 use crate::error::BusError;
 use crate::event::BusEvents;
-use crate::faults::{self, Faults};
+use crate::faults::Faults;
 use crate::lanes::Lanes;
 use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
@@ -152,6 +153,7 @@ impl Bus {
             link: link.clone(),
             signal: signal.clone(),
             clock,
+            refused: 0,
         };
         let going_out = (writer, unacknowledged);
         let running = run(supervisor, answers, going_out, client.clone(), signal);
@@ -320,7 +322,7 @@ impl FailureForwarder {
             && let Err(error) = self.tls.check()
         {
             // The client does not name the file.
-            text = faults::one_line(&error.to_string());
+            text = one_line(&error.to_string());
         }
         if let Some(events) = self.events.upgrade() {
             // Full: the owner does not read, and more of the same follow.

@@ -9,10 +9,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_nats::Server;
+use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::transport::ConnectFault;
 
 use crate::config::without_secrets;
-use crate::limits::CAUSE_CHARS_MAX;
 
 /// How the client calls a name that cannot be resolved; its list of servers leaves these out.
 pub(crate) const NAME_ERROR: &str = "DNS error";
@@ -80,11 +80,6 @@ pub(crate) fn explained(text: &str) -> String {
     }
 }
 
-/// At most `CAUSE_CHARS_MAX` characters without line ends.
-pub(crate) fn one_line(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control()).take(CAUSE_CHARS_MAX).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,8 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_one_short_line() {
-        assert_eq!(one_line(&"é\n".repeat(1_000)), "é".repeat(CAUSE_CHARS_MAX));
+    fn a_text_that_explains_little_gets_what_it_means() {
         assert_ne!(explained("timed out"), "timed out");
         assert!(explained("received corrupt message of type X").contains("does not use TLS"));
     }

@@ -23,8 +23,6 @@ pub const PROBE_EVERY: Duration = Duration::from_secs(1);
 pub const STALL_AFTER: Duration = Duration::from_secs(3);
 /// Longest round trip of a link.
 pub const ROUND_TRIP_MAX: Duration = Duration::from_secs(3);
-/// Characters of the text of a failed attempt to connect.
-pub const CAUSE_CHARS_MAX: usize = 240;
 /// Longest pause between two attempts to do something again, except connects.
 pub const RETRY_DELAY_MAX: Duration = Duration::from_secs(2);
 /// Longest pause between two attempts to connect, unless the configuration sets another.

@@ -9,9 +9,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::lanes::Lanes;
 use crate::limits::{REQUEST_WAIT, STREAM_CHECK_EVERY, STREAM_MISSING_REST, STREAM_RETRY_EVERY};
-use async_nats::{Client, ClientError, Event, ServerError};
+use async_nats::{Client, ClientError, Event, ServerError, ServerInfo};
 use futures_util::FutureExt;
 use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::transport::{BusEvent, ConnectFault, Delivery};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{sleep, timeout};
@@ -67,7 +68,7 @@ pub(crate) fn denied(event: &Event, role: ConnectionRole) -> Option<BusEvent> {
         ConnectionRole::Few => "$JS.API.STREAM.CREATE.",
     };
     let denied = text.to_lowercase().starts_with(DENIAL) && !text.contains(needless);
-    denied.then(|| BusEvent::Denied { publish: denied_publish(text), text: text.clone() })
+    denied.then(|| BusEvent::Denied { publish: denied_publish(text), text: one_line(text) })
 }
 
 /// The subject of a publish that the broker's text denies, such as
@@ -218,9 +219,10 @@ impl Supervisor {
     }
 
     async fn on_delivery(&self, signal: Signal, delivery: Delivery) {
-        let server_version = self.client.server_info().version;
+        let ServerInfo { version: server_version, max_payload: payload_bytes_max, .. } =
+            self.client.server_info();
         tracing::debug!(server_version, delivery = delivery.as_str(), "broker connected");
-        self.send(BusEvent::Connected { delivery, server_version }).await;
+        self.send(BusEvent::Connected { delivery, server_version, payload_bytes_max }).await;
         self.link.send_replace(Link { generation: signal.connects, delivery: Some(delivery) });
     }
 

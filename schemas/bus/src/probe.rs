@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_nats::header::{HeaderMap, HeaderName};
 use async_nats::{Client, Event, ServerError};
 use futures_util::StreamExt;
+use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::subject::{Lane, alert_filter, alert_stream, dead_filter, dead_stream};
 use serde::Deserialize;
 use serde_json::Value;
@@ -50,6 +51,8 @@ pub struct BrokerReport {
     pub requires_tls: bool,
     /// Whether it requires credentials.
     pub requires_credentials: bool,
+    /// Its `max_payload`: bytes of a message with its headers that it takes.
+    pub payload_bytes_max: usize,
     /// Its JetStream, for these credentials.
     pub jetstream: JetStreamState,
     /// The mesh's streams, if they were looked at and JetStream answers.
@@ -181,6 +184,7 @@ pub async fn probe(config: &BusConfig, plan: &ProbePlan) -> Result<BrokerReport,
         version: info.version,
         requires_tls: info.tls_required,
         requires_credentials: info.auth_required,
+        payload_bytes_max: info.max_payload,
         jetstream,
         streams,
         denied,
@@ -210,7 +214,7 @@ async fn connect(config: &BusConfig, events: mpsc::Sender<Denial>) -> Result<Cli
 }
 
 fn unreachable(text: &str) -> String {
-    faults::one_line(&faults::explained(text))
+    one_line(&faults::explained(text))
 }
 
 fn denial(event: &Event) -> Option<Denial> {

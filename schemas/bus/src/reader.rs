@@ -13,6 +13,7 @@ use async_nats::header::HeaderMap;
 use async_nats::{Client, Message};
 use futures_util::{StreamExt, TryStreamExt, stream};
 use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::transport::{Delivered, Delivery};
@@ -313,7 +314,10 @@ impl Reader {
             let this_request = consumer.is_latest_request(&message);
             let description = message.description.unwrap_or_default();
             match PullStatus::parse(status.as_u16(), &description) {
-                PullStatus::Gone => return Err(Interruption::Gone(description)),
+                PullStatus::Gone => {
+                    let text = one_line(&format!("{description} ({})", status.as_u16()));
+                    return Err(Interruption::Gone(text));
+                }
                 PullStatus::Finished if this_request => return Ok(End::Drained),
                 PullStatus::TooLarge if this_request && taken == 0 => return Ok(End::TooLarge),
                 PullStatus::TooLarge if this_request => return Ok(End::More),

@@ -11,6 +11,7 @@ use async_nats::{Client, Message, Subscriber};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use plimsoll_clock::Clock;
+use plimsoll_schemas::remote_text::one_line;
 use plimsoll_schemas::transport::{BusEvent, Refusal, Ticket};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
@@ -109,6 +110,6 @@ impl Replies {
     /// Refuses an acknowledgement of another mesh's stream: no aggregator of ours reads it.
     fn own<'a>(&self, stored: Stored<'a>) -> Result<Stored<'a>, Refusal> {
         let is_own = stored.stream.is_empty() || stored.stream.starts_with(&self.streams);
-        if is_own { Ok(stored) } else { Err(Refusal::Foreign(stored.stream.into_owned())) }
+        if is_own { Ok(stored) } else { Err(Refusal::Foreign(one_line(&stored.stream))) }
     }
 }

@@ -41,6 +41,8 @@ pub(crate) struct UnacknowledgedPublisher {
     pub(crate) link: watch::Receiver<Link>,
     pub(crate) signal: watch::Receiver<Signal>,
     pub(crate) clock: Clock,
+    /// Messages that no broker could take so far.
+    pub(crate) refused: u64,
 }
 
 impl UnacknowledgedPublisher {
@@ -52,8 +54,18 @@ impl UnacknowledgedPublisher {
             if left.is_zero() || !self.is_up() {
                 continue;
             }
-            if let Err(reason) = self.send(aside, left).await {
-                tracing::debug!(%reason, "message not sent");
+            let subject = aside.subject.clone();
+            match self.send(aside, left).await {
+                Ok(()) => {}
+                // What would not pass later either: the 1st, 2nd, 4th, 8th ... is logged.
+                Err(reason @ (Refusal::TooLarge | Refusal::Malformed)) => {
+                    self.refused += 1;
+                    if self.refused.is_power_of_two() {
+                        let (count, cause) = (self.refused, reason.explained());
+                        tracing::warn!(subject, count, "message not sent: {cause}");
+                    }
+                }
+                Err(reason) => tracing::debug!(%reason, subject, "message not sent"),
             }
         }
     }

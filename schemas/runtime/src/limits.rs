@@ -43,6 +43,10 @@ pub const STREAMS_MAX: u32 = 4;
 pub const STREAM_WINDOW_BYTES: u32 = 32 * 1024;
 /// Bytes of the head of one of them.
 pub const HEADER_LIST_BYTES_MAX: u32 = 16 * 1024;
+/// Bytes that are read of a body which states why a server refused a request of ours.
+pub const REFUSAL_BYTES_MAX: usize = 2 * 1024;
+/// Time that is waited for them, beside the time of the request itself.
+pub const REFUSAL_WAIT: Duration = Duration::from_millis(250);
 /// Minimum bytes of a token of HTTP: 16 random letters cannot be guessed.
 pub const TOKEN_BYTES_MIN: usize = 16;
 /// Time after which the files of a certificate are looked at again, when a connection comes.

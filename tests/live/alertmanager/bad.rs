@@ -80,6 +80,8 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
     let received = timeout(WAIT, given_up.next()).await.unwrap().unwrap();
     let received: Value = serde_json::from_slice(&received.payload).unwrap();
     assert_eq!((&received["rule"], &received["reason"]), (&RULE.into(), &"refused".into()));
+    let cause = received["cause"].as_str().unwrap();
+    assert!(cause.starts_with("HTTP 404 Not Found; correct the receiver's url"), "{cause}");
 
     let scopes = |bodies: Vec<Value>| -> BTreeSet<String> {
         bodies.iter().map(|body| body["notification"]["scope"].to_string()).collect()

@@ -89,7 +89,11 @@ pub(crate) fn delivered(publish: &Publish) -> Delivered {
 }
 
 pub(crate) fn connected() -> BusEvent {
-    BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() }
+    BusEvent::Connected {
+        delivery: Delivery::JetStream,
+        server_version: String::new(),
+        payload_bytes_max: 0,
+    }
 }
 
 /// All notifications that wait, as if each were delivered.

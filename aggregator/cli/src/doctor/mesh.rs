@@ -1,8 +1,9 @@
-//! Facts from aggregators and brokers.
+//! Facts from aggregators, the node on this machine, and brokers.
 
 use anyhow::{Context, Result};
 use plimsoll_bus::{BrokerReport, ProbePlan, probe};
 use plimsoll_mesh::api::Api;
+use plimsoll_runtime::http::WARNING;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::permissions::{BrokerUser, Layout, Permissions};
 use plimsoll_schemas::subject::{Lane, PREFIX, ask_subject, confirm_subject, dead_subject};
@@ -25,6 +26,41 @@ pub(super) struct AggregatorFacts {
 pub(super) struct Pages {
     pub(super) summary: Summary,
     pub(super) nodes: Vec<NodeStatus>,
+    pub(super) readiness: Readiness,
+}
+
+/// What `/readyz` of a program states.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Readiness {
+    /// Why it is not ready; `None` if it is.
+    pub(super) unready: Option<String>,
+    /// What should be changed although it is ready.
+    pub(super) warnings: Vec<String>,
+}
+
+impl Readiness {
+    /// The page with its status.
+    fn of(is_ready: bool, text: &str) -> Self {
+        let mut lines = text.lines();
+        let state = lines.next().unwrap_or_default().to_owned();
+        let warnings = lines.filter_map(|line| line.strip_prefix(WARNING)).map(str::to_owned);
+        Self { unready: (!is_ready).then_some(state), warnings: warnings.collect() }
+    }
+}
+
+/// A cause as `/readyz` states it, and what ends it: what follows the last `; `.
+pub(super) fn cause_and_fix(line: &str) -> (&str, Option<&str>) {
+    match line.rsplit_once("; ") {
+        Some((cause, fix)) => (cause, Some(fix)),
+        None => (line, None),
+    }
+}
+
+/// What the node on this machine states about itself.
+pub(super) struct NodeFacts {
+    pub(super) url: String,
+    /// Its readiness, or why it does not answer.
+    pub(super) readiness: Result<Readiness, String>,
 }
 
 /// What one program's credentials find at its broker.
@@ -56,7 +92,24 @@ async fn pages(api: &Api) -> Result<Pages> {
     let text = api.request("GET", "/metrics/summary", None).await?;
     let summary = serde_json::from_str(&text).context("/metrics/summary has an unexpected form")?;
     let nodes = all_pages(api, &None, &None).await?.nodes;
-    Ok(Pages { summary, nodes })
+    Ok(Pages { summary, nodes, readiness: readiness(api).await? })
+}
+
+async fn readiness(api: &Api) -> Result<Readiness> {
+    let (is_ready, text) = api.readiness().await?;
+    Ok(Readiness::of(is_ready, &text))
+}
+
+/// What the node on this machine states about itself, or why it cannot be asked.
+pub(super) async fn node(local: &Local) -> Result<NodeFacts, String> {
+    let config = local.node.as_ref().map_err(Clone::clone)?;
+    let http = &config.http;
+    let plain = http.health_address.or(http.address.filter(|_| http.certificate_file.is_none()));
+    let address = plain.ok_or("its /readyz is served over TLS alone, or not at all")?;
+    let url = format!("http://{address}");
+    let api = Api::of_url(&url).map_err(|error| cause(&error))?;
+    let readiness = readiness(&api).await.map_err(|error| cause(&error));
+    Ok(NodeFacts { url, readiness })
 }
 
 /// Looks at the broker of every program on this machine.

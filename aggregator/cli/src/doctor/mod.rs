@@ -51,6 +51,7 @@ pub async fn doctor(args: &DoctorArgs) -> Result<Exit> {
     let local = settings::load(&args.settings, &mut report);
     let aggregators = mesh::aggregators(&args.at.apis()?).await;
     checks::mesh::check(&aggregators, &local, &mut report);
+    checks::mesh::check_node(mesh::node(&local).await, &mut report);
     let brokers = mesh::brokers(&local).await;
     checks::broker::check(&brokers, &aggregators, &mut report);
     checks::machine::check(&machine::read(&local), &mut report);

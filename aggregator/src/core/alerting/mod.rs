@@ -603,6 +603,11 @@ impl Alerting {
         self.deliveries.next_deadline()
     }
 
+    /// Why the post was not taken that [`Self::on_answer`] is about to end.
+    pub fn on_cause(&mut self, receiver: &str, cause: String) {
+        self.deliveries.on_cause(receiver, cause);
+    }
+
     /// A post ended. Returns how long after their changes receivers were first notified by it.
     pub fn on_answer(&mut self, now: Now, receiver: &str, answer: Answer) -> Vec<Duration> {
         self.changed = true;

@@ -58,5 +58,6 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
                    JSON: the OpenAPI document of all of these
 /api/v1/stream     server-sent events: time, readiness and counts of alerts, once a second
 /healthz           200 while the process runs
-/readyz            200 while the broker is connected and the streams' backlog has been read
+/readyz            200 while the broker is connected and the streams' backlog has been read;
+                   a line `warning: ..` for each thing that should be changed all the same
 ";

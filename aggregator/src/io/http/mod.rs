@@ -32,7 +32,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use plimsoll_runtime::http::{ending, probe};
+use plimsoll_runtime::http::{ending, readiness as answer};
 use plimsoll_runtime::limits::QUERIES_MAX;
 use plimsoll_runtime::token::Token;
 use tokio::sync::mpsc;
@@ -161,21 +161,28 @@ async fn show_undeliverable(State(handler): State<Handler>) -> Response {
 
 async fn show_readiness(State(queries): State<QuerySender>) -> Response {
     let Some(readiness) = queries.send(Query::Readiness).await else { return ending() };
-    let Readiness { broker, connect_error, denied, streams, past_is_read, pending } = readiness;
-    let denied = denied.map(|text| format!("the broker denies what reading needs: {text}"));
-    let missing = streams.map(|text| format!("streams not created: {text}"));
-    match (broker, past_is_read, denied.or(missing)) {
-        ("disconnected", _, Some(cause)) if connect_error.is_none() => probe(false, cause),
+    let (is_ready, state) = state(&readiness);
+    answer(is_ready, state, readiness.warnings)
+}
+
+fn state(of: &Readiness) -> (bool, String) {
+    let Readiness { broker, connect_error, denied, streams, past_is_read, pending, .. } = of;
+    let denied =
+        denied.as_ref().map(|text| format!("the broker denies what reading needs: {text}"));
+    let missing = streams.as_ref().map(|text| format!("streams not created: {text}"));
+    match (*broker, *past_is_read, denied.or(missing)) {
+        ("disconnected", _, Some(cause)) if connect_error.is_none() => (false, cause),
         ("disconnected", ..) => {
             let cause = connect_error.as_deref().unwrap_or("no answer");
-            probe(false, format!("broker unreachable: {cause}"))
+            let fix = "check bus.url, its credentials, and the broker";
+            (false, format!("broker unreachable: {cause}; {fix}"))
         }
-        ("silent", ..) => probe(false, "the broker is connected and does not answer".to_owned()),
-        (_, false, Some(cause)) => probe(false, cause),
+        ("silent", ..) => (false, "the broker is connected and does not answer".to_owned()),
+        (_, false, Some(cause)) => (false, cause),
         (_, false, None) => {
-            probe(false, format!("reading the streams' backlog: {pending} messages left"))
+            (false, format!("reading the streams' backlog: {pending} messages left"))
         }
-        (_, true, _) => probe(true, format!("ready, broker is {broker}")),
+        (_, true, _) => (true, format!("ready, broker is {broker}")),
     }
 }
 

@@ -74,6 +74,8 @@ pub struct Readiness {
     pub denied: Option<String>,
     /// Why the mesh's streams cannot be created where they are missing.
     pub streams: Option<String>,
+    /// What should be changed although it is ready.
+    pub warnings: Vec<String>,
     /// True once everything that the streams held at the start has been read.
     pub past_is_read: bool,
     /// Unread messages in the streams.

@@ -20,6 +20,9 @@ use crate::core::alerting::{Body, Receiver, ReceiverKind, fields};
 /// The URL of PagerDuty's Events API.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
+/// Bytes of a part of a path, or of a word of a header, that may be a secret.
+const HIDDEN_BYTES_MIN: usize = 8;
+
 /// A receiver and its address.
 #[derive(Clone)]
 pub struct Endpoint {
@@ -143,6 +146,20 @@ impl Endpoint {
             true => self.host.to_string(),
             false => format!("{}:{}", self.host, self.port),
         }
+    }
+
+    /// A receiver's text without what is secret here: a server may repeat the path or a header of a
+    /// request that it refuses.
+    pub(super) fn without_secrets(&self, text: &str) -> String {
+        let headers = self.headers.values().filter_map(|value| value.to_str().ok());
+        let words = headers.flat_map(str::split_whitespace);
+        let key = self.template.as_ref().and_then(|template| template.1.as_deref());
+        let secrets = words.chain(key).chain(self.target.split(['/', '?', '&', '=']));
+        let mut text = text.to_owned();
+        for secret in secrets.filter(|secret| secret.len() >= HIDDEN_BYTES_MIN) {
+            text = text.replace(secret, "..");
+        }
+        text
     }
 
     /// The body of the request.

@@ -25,7 +25,18 @@ pub use endpoint::Endpoint;
 /// The driver's end of all receivers' tasks.
 pub struct Notifier {
     tasks: BTreeMap<Arc<str>, Task>,
-    answers: mpsc::Receiver<(Arc<str>, Answer)>,
+    answers: mpsc::Receiver<PostOutcome>,
+}
+
+/// How a post ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PostOutcome {
+    /// The receiver's name.
+    pub receiver: Arc<str>,
+    /// What it answered.
+    pub answer: Answer,
+    /// Why it was not taken, in one line; empty if it was.
+    pub cause: String,
 }
 
 struct Task {
@@ -61,7 +72,7 @@ impl Notifier {
     }
 
     /// The next answer; `None` when there are no receivers. Cancel safe.
-    pub async fn next(&mut self) -> Option<(Arc<str>, Answer)> {
+    pub async fn next(&mut self) -> Option<PostOutcome> {
         self.answers.recv().await
     }
 
@@ -78,14 +89,18 @@ impl Notifier {
 /// The answer to a post, which is a failure if its task panics: the core waits for one.
 struct OpenPost<'a> {
     name: &'a Arc<str>,
-    answers: &'a mpsc::Sender<(Arc<str>, Answer)>,
+    answers: &'a mpsc::Sender<PostOutcome>,
 }
 
 impl Drop for OpenPost<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             // There is room: the receiver has no other post in flight.
-            let _sent = self.answers.try_send((Arc::clone(self.name), PANICKED));
+            let _sent = self.answers.try_send(PostOutcome {
+                receiver: Arc::clone(self.name),
+                answer: PANICKED,
+                cause: String::new(),
+            });
         }
     }
 }
@@ -95,31 +110,37 @@ const PANICKED: Answer = Answer::Failed("panic", None);
 async fn run(
     endpoint: Arc<Endpoint>,
     bodies: Arc<Mutex<mpsc::Receiver<Body>>>,
-    answers: mpsc::Sender<(Arc<str>, Answer)>,
+    answers: mpsc::Sender<PostOutcome>,
 ) {
     let mut bodies = bodies.lock().await;
     let name = &endpoint.receiver.name;
     let mut failed = false;
     while let Some(body) = bodies.recv().await {
         let open = OpenPost { name, answers: &answers };
-        let answer = exchange::post(&endpoint, endpoint.body(body)).await;
+        let (answer, cause) = exchange::post(&endpoint, endpoint.body(body)).await;
         drop(open);
         let accepted = answer == Answer::Taken;
         if accepted == failed {
             failed = !accepted;
-            log(name, answer);
+            log(name, answer, &cause);
         }
-        if answers.send((Arc::clone(name), answer)).await.is_err() {
+        let outcome = PostOutcome { receiver: Arc::clone(name), answer, cause };
+        if answers.send(outcome).await.is_err() {
             return;
         }
     }
 }
 
 /// Logs that a receiver stopped accepting notifications, or accepts them again.
-fn log(receiver: &str, answer: Answer) {
+fn log(receiver: &str, answer: Answer, cause: &str) {
+    let text = answer.explained(cause);
     match answer {
         Answer::Taken => tracing::info!(receiver, "receiver accepts notifications again"),
-        Answer::Refused(why) => tracing::warn!(receiver, why, "receiver rejected a notification"),
-        Answer::Failed(why, _) => tracing::warn!(receiver, why, "receiver unreachable or failing"),
+        Answer::Refused(why) => {
+            tracing::warn!(receiver, why, "receiver rejected a notification: {text}");
+        }
+        Answer::Failed(why, _) => {
+            tracing::warn!(receiver, why, "receiver unreachable or failing: {text}");
+        }
     }
 }

@@ -42,6 +42,11 @@ async fn server(answer: &'static [u8], repeated: bool) -> SocketAddr {
 }
 
 async fn post(endpoint: &Endpoint) -> Answer {
+    ended(endpoint).await.0
+}
+
+/// The answer to a post, and its cause.
+async fn ended(endpoint: &Endpoint) -> (Answer, String) {
     let body = endpoint.body(Body::Notification(Box::new(sample())));
     timeout(WAIT, exchange::post(endpoint, body)).await.expect("a post ends")
 }
@@ -61,7 +66,9 @@ async fn a_post_whose_task_panics_counts_as_failed_and_the_task_goes_on() {
         }
     });
     posting.await;
-    assert_eq!(received.recv().await, Some(("h".into(), Answer::Failed("panic", None))));
+    let (receiver, answer) = ("h".into(), Answer::Failed("panic", None));
+    let panicked = PostOutcome { receiver, answer, cause: String::new() };
+    assert_eq!(received.recv().await, Some(panicked));
     assert_eq!((received.recv().await, supervisor.total()), (None, 1));
 }
 
@@ -86,6 +93,34 @@ async fn only_the_status_of_a_response_counts() {
         let address = server(answer, repeated).await;
         let answered = post(&hook(&format!("http://{address}/x"), "")).await;
         assert_eq!(answered, expected, "{}", String::from_utf8_lossy(answer));
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_named_in_the_receivers_words_without_secrets() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("token"), "t0ken-of-ours\n").unwrap();
+    let token = format!("token_file = '{}'", dir.path().join("token").display());
+    for (answer, expected) in [
+        (
+            &b"HTTP/1.1 403 F\r\nContent-Length: 13\r\n\r\ninvalid_token"[..],
+            "HTTP 403 Forbidden: invalid_token; correct the receiver's url, its token or headers, \
+             or its template",
+        ),
+        (
+            b"HTTP/1.1 404 N\r\nContent-Length: 45\r\n\r\nno /in/B0123456789: Bearer t0ken-of-ours \x1b[2J",
+            "HTTP 404 Not Found: no /in/..: Bearer .. [2J; correct the receiver's url, its token or \
+             headers, or its template",
+        ),
+        (
+            b"HTTP/1.1 302 F\r\nLocation: http://h/new\r\nContent-Length: 0\r\n\r\n",
+            "HTTP 302 Found to http://h/new; set the receiver's url to the new address",
+        ),
+    ] {
+        let address = server(answer, false).await;
+        let hook = hook(&format!("http://{address}/in/B0123456789"), &token);
+        let (answered, cause) = ended(&hook).await;
+        assert_eq!(answered.explained(&cause), expected);
     }
 }
 

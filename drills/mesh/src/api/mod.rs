@@ -231,6 +231,23 @@ impl Api {
         Ok(series_value(&self.get("/metrics").await?, series))
     }
 
+    /// Whether `/readyz` reports success, and its text, which names what is wrong.
+    ///
+    /// # Errors
+    /// When there is no response.
+    pub async fn readiness(&self) -> Result<(bool, String)> {
+        let path = "/readyz";
+        let request = self.head(Method::GET, path)?.body(Full::default())?;
+        let mut bytes = Vec::new();
+        let on_part = |part: &[u8]| {
+            bytes.extend_from_slice(part);
+            Ok(())
+        };
+        let head = self.target.exchange(request, on_part).await;
+        let status = head.with_context(|| format!("{}{path}", self.base))?.status;
+        Ok((status.is_success(), String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
     /// Whether `/readyz` reports success.
     pub async fn is_ready(&self) -> bool {
         self.get("/readyz").await.is_ok()

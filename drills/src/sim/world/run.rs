@@ -460,5 +460,9 @@ impl World {
 }
 
 fn connected() -> BusEvent {
-    BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() }
+    BusEvent::Connected {
+        delivery: Delivery::JetStream,
+        server_version: String::new(),
+        payload_bytes_max: 0,
+    }
 }

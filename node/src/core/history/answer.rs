@@ -140,16 +140,23 @@ impl Answering {
         decoded
     }
 
-    /// The response. Slots that it has no room for are left to the next request, the oldest first.
+    /// The response, of about so many bytes at most unless one slot alone has more. Slots that it
+    /// has no room for are left to the next request, the oldest first.
     #[must_use]
-    pub fn finish(self, kept_from: Option<Wall>, missing: u64) -> HistoryResponse {
+    pub fn finish(
+        self,
+        kept_from: Option<Wall>,
+        missing: u64,
+        bytes_max: usize,
+    ) -> HistoryResponse {
         let mut from = self.range.start;
+        let bytes_max = bytes_max.min(HISTORY_RESPONSE_BYTES_MAX);
         let mut bytes = SLOT_BYTES;
         let mut slots = Vec::new();
         for (begin, slot) in self.slots.into_iter().rev() {
             let slot = slot.finish(begin);
             bytes += bytes_of(&slot);
-            if bytes > HISTORY_RESPONSE_BYTES_MAX && !slots.is_empty() {
+            if bytes > bytes_max && !slots.is_empty() {
                 from = Wall(begin.saturating_add(self.request.step_ns));
                 break;
             }

@@ -10,23 +10,21 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::time::Mono;
-use plimsoll_schemas::transport::{Refusal, Ticket};
+use plimsoll_schemas::transport::{Refusal, Ticket, refusal_code};
 
 use super::sealed::SealedMessage;
+use crate::core::loss::{MAX_PAYLOAD, REFUSED};
 use crate::limits::{DEAD_LETTERS_MAX, RETRY_PAUSE};
 
 /// Tickets of letters begin here, far above those of messages.
 const TICKETS: u64 = 1 << 63;
 
-/// JetStream's numbers of refusals: a message above the stream's `max_msg_size`;
-const MESSAGE_TOO_LARGE: u64 = 10_054;
-/// a stream at one of its limits; storage, account and server limits.
-const NO_ROOM: [u64; 4] = [10_077, 10_047, 10_002, 10_023];
-
 /// Why the broker refuses a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DeadLetterReason {
-    /// Larger than the broker or the stream accepts.
+    /// Larger than the broker's `max_payload`.
+    MaxPayload,
+    /// Larger than the stream's `max_msg_size`.
     TooLarge,
     /// Its subject or id holds what the protocol cannot carry.
     Malformed,
@@ -46,12 +44,13 @@ impl DeadLetterReason {
     #[must_use]
     pub fn of(refusal: &Refusal) -> Option<Self> {
         match refusal {
-            Refusal::TooLarge => Some(Self::TooLarge),
+            Refusal::TooLarge => Some(Self::MaxPayload),
             Refusal::Malformed => Some(Self::Malformed),
             Refusal::NoResponders | Refusal::Foreign(_) => Some(Self::NoStream),
             Refusal::Rejected { code, .. } => Some(match *code {
-                MESSAGE_TOO_LARGE => Self::TooLarge,
-                code if NO_ROOM.contains(&code) => Self::StreamFull,
+                refusal_code::MESSAGE_TOO_LARGE => Self::TooLarge,
+                refusal_code::STREAM_FULL => Self::StreamFull,
+                code if refusal_code::TOO_LITTLE_ROOM.contains(&code) => Self::StreamFull,
                 _ => Self::Rejected,
             }),
             Refusal::HandOver | Refusal::Unreadable | Refusal::Closed => None,
@@ -62,8 +61,22 @@ impl DeadLetterReason {
     #[must_use]
     pub const fn may_pass(self) -> bool {
         match self {
-            Self::TooLarge | Self::Malformed => false,
+            Self::MaxPayload | Self::TooLarge | Self::Malformed => false,
             Self::StreamFull | Self::NoStream | Self::Denied | Self::Rejected => true,
+        }
+    }
+
+    /// The reason under which the samples of the message are lost.
+    #[must_use]
+    pub const fn loss(self) -> &'static str {
+        match self {
+            Self::MaxPayload => MAX_PAYLOAD,
+            Self::TooLarge
+            | Self::Malformed
+            | Self::StreamFull
+            | Self::NoStream
+            | Self::Denied
+            | Self::Rejected => REFUSED,
         }
     }
 
@@ -71,6 +84,7 @@ impl DeadLetterReason {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::MaxPayload => MAX_PAYLOAD,
             Self::TooLarge => "too_large",
             Self::Malformed => "malformed",
             Self::StreamFull => "stream_full",
@@ -225,7 +239,7 @@ mod tests {
     fn only_an_answer_that_refuses_is_a_reason() {
         let rejected = |code| Refusal::Rejected { code, description: String::new() };
         for (refusal, reason) in [
-            (Refusal::TooLarge, Some("too_large")),
+            (Refusal::TooLarge, Some("max_payload")),
             (Refusal::Malformed, Some("malformed")),
             (Refusal::NoResponders, Some("no_stream")),
             (rejected(10_054), Some("too_large")),

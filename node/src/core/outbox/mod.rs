@@ -40,7 +40,7 @@ use crate::limits::{
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, nanos};
-use plimsoll_schemas::transport::{Publish, Ticket};
+use plimsoll_schemas::transport::{HEADERS_BYTES_MAX, Publish, Ticket};
 use plimsoll_schemas::wire::Bus;
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
@@ -52,6 +52,7 @@ pub(super) use draft::split;
 #[cfg(test)]
 pub(super) use draft::tests::events as event_drafts;
 pub use draft::{Draft, DraftId, Priority};
+use draft::{HEADER_BYTES, NODE_LABELS_BYTES_MAX};
 use drafts::{Drafts, SealedLoad};
 use in_flight::{InFlight, OutgoingMessage};
 pub use message_id::{IdOf, MessageNonce, message_id};
@@ -92,6 +93,8 @@ pub struct Outbox {
     refusals_max: u32,
     refusal_every: Duration,
     window: SendWindow,
+    /// The longest body that the broker's `max_payload` leaves room for.
+    payload_body_bytes: usize,
     /// Whether the window kept a message waiting since the last acknowledgement.
     was_window_full: bool,
     /// Until when an aggregator that reported a backlog counts as behind.
@@ -140,6 +143,7 @@ impl Outbox {
             refusals_max: bounds.refusals_max,
             refusal_every: bounds.refusal_every,
             window: SendWindow::new(),
+            payload_body_bytes: usize::MAX,
             was_window_full: false,
             aggregator_behind_until: None,
             connected: false,
@@ -205,6 +209,27 @@ impl Outbox {
         self.in_flight.on_connected();
         self.dead_letters.on_connected();
         self.unconfirmed.on_connected();
+    }
+
+    /// The broker takes messages of so many bytes with their headers; 0 if it states none. What is
+    /// longer is divided from here on.
+    ///
+    /// DESIGN N65.
+    pub fn set_payload_max(&mut self, bytes: usize) {
+        let beside_body = HEADERS_BYTES_MAX + HEADER_BYTES + NODE_LABELS_BYTES_MAX;
+        self.payload_body_bytes =
+            if bytes == 0 { usize::MAX } else { bytes.saturating_sub(beside_body) };
+    }
+
+    /// The longest body that the broker's `max_payload` leaves room for.
+    #[must_use]
+    pub fn payload_body_bytes(&self) -> usize {
+        self.payload_body_bytes
+    }
+
+    /// The longest body of a message that is sealed now.
+    fn body_bytes(&self) -> usize {
+        self.window.body_bytes().min(self.payload_body_bytes)
     }
 
     /// The broker cannot be reached, or does not answer: what is on its way may be lost.
@@ -343,9 +368,10 @@ impl Outbox {
     /// DESIGN N65.
     fn pop_interval(&mut self, lane: Lane) -> Option<Draft> {
         let left = self.window.bytes().saturating_sub(self.normal_bytes_on_the_way());
-        let (first, more) = self.drafts.pop(lane, self.window.body_bytes())?;
+        let (first, more) = self.drafts.pop(lane, self.body_bytes())?;
         self.stats.attempted += more;
-        let room = left.min(COALESCED_BYTES_MAX).saturating_sub(first.body.len());
+        let most = COALESCED_BYTES_MAX.min(self.payload_body_bytes);
+        let room = left.min(most).saturating_sub(first.body.len());
         let beside = self.drafts.pop_beside(lane, &first, room);
         self.stats.combined += beside.len() as u64;
         Some(if beside.is_empty() { first } else { first.combined_with(&beside) })
@@ -456,7 +482,7 @@ impl Outbox {
             Candidate::Resend(ticket) => self.unconfirmed.bytes_of(ticket),
             Candidate::Draft => {
                 let bytes = self.drafts.front(lane).map_or(0, Draft::bytes);
-                bytes.min(self.window.body_bytes())
+                bytes.min(self.body_bytes())
             }
             Candidate::Final => 0,
         }

@@ -90,7 +90,16 @@ fn a_bus_message_of_every_reason_fits_its_draft_size() {
         round_trip_ns: Some(u64::MAX),
         ..core(Bounds::default()).status().bus
     };
-    let lost = ["outbox_full", "refused", "expired", "crash", "socket", "samples_cap", "own"];
+    let lost = [
+        "outbox_full",
+        "refused",
+        "max_payload",
+        "expired",
+        "crash",
+        "socket",
+        "samples_cap",
+        "own",
+    ];
     let header = wire::Header {
         node: NodeName::new("n".repeat(64)).unwrap(),
         incarnation: Incarnation(u64::MAX),

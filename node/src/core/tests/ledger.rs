@@ -1,6 +1,7 @@
 //! The node's side of the ledger: no sample and no message is ever without a place.
 
 use plimsoll_schemas::own_operations::OWN_LOST;
+use plimsoll_schemas::transport::HEADERS_BYTES_MAX;
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
 use super::*;
@@ -213,6 +214,66 @@ fn a_message_that_the_broker_refuses_for_good_is_lost_by_name_once_its_letter_is
     let refused = LossReason::new(loss::REFUSED).unwrap();
     assert_eq!(core.status().totals.lost, BTreeMap::from([(refused, 3)]));
     assert_eq!((core.status().held_samples, core.next_dead_letter(now)), (0, None));
+}
+
+/// Sends what is due over a connection whose client refuses what is longer than `max_payload`.
+/// Returns the samples that were taken and the number of messages.
+fn deliver_within(core: &mut Core, now: Now, max_payload: usize) -> (u64, u64) {
+    let (mut taken, mut messages) = (0, 0);
+    while let Some(publish) = core.next_publish(now) {
+        if publish.payload.len() + HEADERS_BYTES_MAX > max_payload {
+            core.on_bus_event(now, &refused(publish.ticket, Refusal::TooLarge));
+            store_letters(core, now);
+            continue;
+        }
+        let subject = publish.subject.parse().unwrap();
+        taken += wire::decode(&subject, &publish.payload).unwrap().body.samples();
+        messages += 1;
+        core.on_bus_event(now, &acknowledged(publish.ticket));
+    }
+    (taken, messages)
+}
+
+#[test]
+fn messages_are_divided_to_the_brokers_max_payload_and_no_sample_is_lost() {
+    for (max_payload, least) in [(0, 1), (1 << 20, 1), (65_536, 4), (16_384, 16)] {
+        let mut core = core(Bounds::default());
+        core.on_bus_event(start(), &connected_with(max_payload));
+        for n in 0..1_000 {
+            let line = format!("f:{n}|ms|#item:some-rather-long-label-value-{n:05},outcome:hit");
+            core.on_datagram(start(), line.as_bytes());
+        }
+        let now = start().after(SECOND);
+        core.on_deadline(now);
+        let limit = if max_payload == 0 { usize::MAX } else { max_payload };
+        let (taken, messages) = deliver_within(&mut core, now, limit);
+        let status = core.status();
+        assert_eq!((taken, status.totals.lost_sum()), (1_000, 0), "{max_payload}");
+        assert!(messages >= least, "{max_payload}: {messages}");
+        // A limit that is raised holds from the next connection on.
+        core.on_bus_event(now, &connected_with(1 << 20));
+        assert!(core.body_bytes_max() > 1_000_000);
+    }
+}
+
+#[test]
+fn a_series_longer_than_max_payload_is_lost_by_that_name_and_the_others_are_not() {
+    let mut core = core(Bounds::default());
+    core.on_bus_event(start(), &connected_with(8_192));
+    for n in 0..6_000 {
+        let line = format!("wide:{}|us", 1.0027_f64.powi(n) * 10.0);
+        core.on_datagram(start(), line.as_bytes());
+    }
+    core.on_datagram(start(), b"small:1:2:3|ms");
+    let now = start().after(SECOND);
+    core.on_deadline(now);
+    let (taken, _) = deliver_within(&mut core, now, 8_192);
+    assert_eq!(taken, 3);
+    let status = core.status();
+    let lost = status.totals.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
+    assert_eq!(lost.collect::<Vec<_>>(), [(loss::MAX_PAYLOAD, 6_000)]);
+    let letters = &status.dead_letters.stored;
+    assert_eq!(letters.get(&DeadLetterReason::MaxPayload), Some(&1));
 }
 
 #[test]

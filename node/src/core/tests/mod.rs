@@ -43,7 +43,13 @@ fn record_long(core: &mut Core, n: u32) {
 }
 
 fn connected() -> BusEvent {
-    BusEvent::Connected { delivery: Delivery::JetStream, server_version: String::new() }
+    connected_with(0)
+}
+
+/// The broker states this `max_payload`.
+fn connected_with(payload_bytes_max: usize) -> BusEvent {
+    let (delivery, server_version) = (Delivery::JetStream, String::new());
+    BusEvent::Connected { delivery, server_version, payload_bytes_max }
 }
 
 fn acknowledged(ticket: Ticket) -> BusEvent {

@@ -32,7 +32,8 @@ use store::Store;
 
 enum Job {
     Write(Record, Wall),
-    Answer(Bytes),
+    /// A request, and how long its answer may be.
+    Answer(Bytes, usize),
 }
 
 /// The driver's end.
@@ -79,11 +80,13 @@ impl History {
         }
     }
 
-    /// Hands over a request.
-    pub fn request(&self, payload: Bytes) {
+    /// Hands over a request, whose answer has `bytes_max` at most.
+    pub fn request(&self, payload: Bytes, bytes_max: usize) {
         let Some(jobs) = &self.jobs else { return };
         let mut waiting = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        if *waiting >= HISTORY_REQUESTS_MAX || jobs.try_send(Job::Answer(payload)).is_err() {
+        if *waiting >= HISTORY_REQUESTS_MAX
+            || jobs.try_send(Job::Answer(payload, bytes_max)).is_err()
+        {
             return self.stats.count_request("busy");
         }
         *waiting += 1;
@@ -124,10 +127,10 @@ fn run(
     while let Ok(job) = jobs.recv() {
         match job {
             Job::Write(record, now) => store.write(&record, now),
-            Job::Answer(payload) => {
+            Job::Answer(payload, bytes_max) => {
                 *waiting.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
                 // The driver reads answers on each of its turns; one that has ended needs none.
-                if let Some(answer) = store.answer(&payload)
+                if let Some(answer) = store.answer(&payload, bytes_max)
                     && answers.blocking_send(answer).is_err()
                 {
                     return;

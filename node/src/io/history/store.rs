@@ -143,14 +143,14 @@ impl Store {
         (stats.bytes, stats.earliest) = (files.bytes(), files.earliest());
     }
 
-    /// The answer to a request; none to bytes that are no request.
-    pub(super) fn answer(&mut self, payload: &[u8]) -> Option<Answer> {
+    /// The answer to a request, of so many bytes at most; none to bytes that are no request.
+    pub(super) fn answer(&mut self, payload: &[u8], bytes_max: usize) -> Option<Answer> {
         let Ok(request) = HistoryRequest::decode(payload) else {
             self.stats.count_request("undecodable");
             return None;
         };
         let (number, asker) = (request.number, request.asker.clone());
-        let response = self.respond(request).unwrap_or_else(|why| {
+        let response = self.respond(request, bytes_max).unwrap_or_else(|why| {
             self.stats.count_request("refused");
             HistoryResponse::refusal(number, why)
         });
@@ -160,7 +160,11 @@ impl Store {
         Some(Answer { asker, payload: Bytes::from(response.encode()) })
     }
 
-    fn respond(&self, request: HistoryRequest) -> Result<HistoryResponse, &'static str> {
+    fn respond(
+        &self,
+        request: HistoryRequest,
+        bytes_max: usize,
+    ) -> Result<HistoryResponse, &'static str> {
         let files = self.files.as_ref().ok_or("the history cannot be read: its disk fails")?;
         let open = files.open_ends();
         let plan = files.segments().plan(&request, open);
@@ -178,7 +182,7 @@ impl Store {
             unread += u64::from(!read_into(&mut answering, files, Some(place), before));
         }
         let dropped: u64 = self.stats.lock().dropped.values().sum();
-        Ok(answering.finish(files.earliest(), dropped + unread))
+        Ok(answering.finish(files.earliest(), dropped + unread, bytes_max))
     }
 }
 

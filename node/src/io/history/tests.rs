@@ -105,7 +105,7 @@ fn try_ask(
     };
     let mut responses = Vec::new();
     while request.range.start < request.range.end {
-        let answer = store.answer(&request.encode()).unwrap();
+        let answer = store.answer(&request.encode(), usize::MAX).unwrap();
         assert_eq!(answer.asker, "a1");
         let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
         if !response.refused.is_empty() {
@@ -247,10 +247,10 @@ fn a_directory_that_cannot_be_used_costs_history_alone_and_is_counted() {
         range: Wall(0)..Wall(SECOND),
         step_ns: SECOND,
     };
-    let answer = store.answer(&request.encode()).unwrap();
+    let answer = store.answer(&request.encode(), usize::MAX).unwrap();
     let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
     assert!(response.refused.contains("disk"), "{response:?}");
-    assert_eq!(store.answer(b"no request"), None);
+    assert_eq!(store.answer(b"no request", usize::MAX), None);
 }
 
 #[test]
@@ -277,11 +277,16 @@ async fn what_is_handed_over_is_written_and_answered_by_the_thread() {
         range: at(0)..at(30),
         step_ns: 10 * SECOND,
     };
-    history.request(Bytes::from(request.encode()));
+    history.request(Bytes::from(request.encode()), usize::MAX);
     let answer = history.answer().await;
     let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
     assert_eq!((samples(std::slice::from_ref(&response)), response.slots.len()), (40, 3));
-    assert_eq!(history.stats().requests.get("answered"), Some(&1));
+    // What the broker takes has room for the newest slot alone.
+    history.request(Bytes::from(request.encode()), 200);
+    let answer = history.answer().await;
+    let response = HistoryResponse::decode(&request, &answer.payload).unwrap();
+    assert_eq!((response.slots.len(), response.from), (1, at(20)));
+    assert_eq!(history.stats().requests.get("answered"), Some(&2));
     history.end(Duration::from_secs(10)).await;
 }
 

@@ -1,6 +1,7 @@
 //! One sample: a connection of its own, one request, one answer, all within one deadline. Follows
 //! no redirect and keeps no connection.
 
+use std::error::Error;
 use std::pin::pin;
 use std::sync::Arc;
 
@@ -12,12 +13,14 @@ use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode, Version};
 use hyper_util::rt::TokioIo;
+use plimsoll_runtime::http::refusal_text;
+use plimsoll_schemas::remote_text::innermost;
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
 use crate::config::Endpoint;
-use crate::core::intake::promtext::{Failure, Format, Page};
+use crate::core::intake::promtext::{Failure, Format, Page, ScrapeFailure};
 
 const ACCEPTED: &str =
     "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1";
@@ -27,20 +30,21 @@ pub(super) type Brought = (Page, Option<OwnedSemaphorePermit>);
 
 impl Endpoint {
     /// Requests the page. Its bytes are taken from `room`.
-    pub(super) async fn get(&self, room: &Arc<Semaphore>) -> Result<Brought, Failure> {
+    pub(super) async fn get(&self, room: &Arc<Semaphore>) -> Result<Brought, ScrapeFailure> {
         // What is waited for when time is up.
         let mut waited = Failure::ConnectTimeout;
         let outcome = timeout(self.timeout, self.exchange(&mut waited, room)).await;
-        outcome.unwrap_or(Err(waited))
+        outcome.unwrap_or_else(|_| Err(waited.into()))
     }
 
     async fn exchange(
         &self,
         waited: &mut Failure,
         room: &Arc<Semaphore>,
-    ) -> Result<Brought, Failure> {
+    ) -> Result<Brought, ScrapeFailure> {
         let connected = TcpStream::connect((self.host.as_str(), self.port)).await;
-        let stream = TokioIo::new(connected.map_err(|_| Failure::Connect)?);
+        let stream = connected.map_err(|error| caused(Failure::Connect, &error))?;
+        let stream = TokioIo::new(stream);
         *waited = Failure::AnswerTimeout;
         let mut builder = http1::Builder::new();
         builder.max_buf_size(HEAD_BYTES_MAX);
@@ -59,7 +63,7 @@ impl Endpoint {
         mut sender: SendRequest<Empty<Bytes>>,
         waited: &mut Failure,
         room: &Arc<Semaphore>,
-    ) -> Result<Brought, Failure> {
+    ) -> Result<Brought, ScrapeFailure> {
         let request = Request::get(&self.path)
             .header(HOST, &self.authority)
             .header(ACCEPT, ACCEPTED)
@@ -68,8 +72,14 @@ impl Endpoint {
             .body(Empty::new())
             .map_err(|_| Failure::Garbage)?;
         let answer = sender.send_request(request).await.map_err(|error| failure(&error))?;
+        let format = match format(&answer) {
+            Ok(format) => format,
+            Err(kind) => {
+                *waited = kind;
+                return Err(ScrapeFailure { kind, cause: refusal_text(answer).await });
+            }
+        };
         *waited = Failure::BodyTimeout;
-        let format = format(&answer)?;
         let is_whole = answer.body().size_hint().exact().is_some()
             || answer.version() == Version::HTTP_11 && is_chunked(&answer);
         let (body, room) = read(answer.into_body(), room).await?;
@@ -77,8 +87,12 @@ impl Endpoint {
     }
 }
 
-fn failure(error: &hyper::Error) -> Failure {
-    if error.is_parse() { Failure::Garbage } else { Failure::Reset }
+fn failure(error: &hyper::Error) -> ScrapeFailure {
+    caused(if error.is_parse() { Failure::Garbage } else { Failure::Reset }, error)
+}
+
+fn caused(kind: Failure, error: &dyn Error) -> ScrapeFailure {
+    ScrapeFailure { kind, cause: innermost(error) }
 }
 
 fn is_chunked(answer: &Response<Incoming>) -> bool {
@@ -89,7 +103,7 @@ fn is_chunked(answer: &Response<Incoming>) -> bool {
 /// or with plain text only, is in the older format.
 fn format(answer: &Response<Incoming>) -> Result<Format, Failure> {
     if answer.status() != StatusCode::OK {
-        return Err(Failure::Status);
+        return Err(Failure::of_status(answer.status().as_u16()));
     }
     let header = |name| answer.headers().get(name).map_or(&b""[..], |value| value.as_bytes());
     if !matches!(header(CONTENT_ENCODING), b"" | b"identity") {
@@ -107,16 +121,16 @@ fn format(answer: &Response<Incoming>) -> Result<Format, Failure> {
 async fn read(
     mut body: Incoming,
     room: &Arc<Semaphore>,
-) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), Failure> {
+) -> Result<(Vec<u8>, Option<OwnedSemaphorePermit>), ScrapeFailure> {
     if body.size_hint().lower() > PAGE_BYTES_MAX as u64 {
-        return Err(Failure::TooLong);
+        return Err(Failure::TooLong.into());
     }
     let (mut page, mut taken) = (Vec::new(), None::<OwnedSemaphorePermit>);
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| failure(&error))?;
         let Ok(bytes) = frame.into_data() else { continue };
         if page.len() + bytes.len() > PAGE_BYTES_MAX {
-            return Err(Failure::TooLong);
+            return Err(Failure::TooLong.into());
         }
         page.extend_from_slice(&bytes);
         let shared = page.len().saturating_sub(PAGE_BYTES_RESERVED);

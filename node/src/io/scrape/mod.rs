@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use crate::config::Endpoint;
-use crate::core::intake::promtext::Scrape;
+use crate::core::intake::promtext::{Scrape, ScrapeFailure};
 
 /// The result of one scrape, and its share of the memory for pages while it is queued.
 pub struct Scraped {
@@ -100,7 +100,7 @@ async fn watch(
             Ok(_) => {}
             Err(failure) => {
                 failures += 1;
-                log_failure(&endpoint.url, failure.as_str(), failures);
+                log_failure(&endpoint.url, failure, failures);
             }
         }
         let scrape = Scrape { target, took: begun.elapsed(), page };
@@ -111,14 +111,10 @@ async fn watch(
 }
 
 /// The 1st, 2nd, 4th, 8th ... failure in a row is logged.
-fn log_failure(url: &str, reason: &str, failures: u64) {
+fn log_failure(url: &str, failure: &ScrapeFailure, failures: u64) {
     if failures.is_power_of_two() {
-        tracing::warn!(
-            target_url = url,
-            reason,
-            failures,
-            "scrape failed; check scrape.url, and that the target answers within timeout_seconds"
-        );
+        let reason = failure.kind.as_str();
+        tracing::warn!(target_url = url, reason, failures, "scrape failed: {failure}");
     }
 }
 

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::*;
-use crate::core::intake::promtext::{Failure, Format, Page};
+use crate::core::intake::promtext::{Failure, Format, Page, ScrapeFailure};
 
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(300);
@@ -38,7 +38,7 @@ async fn target<F: Future<Output = ()> + Send>(
     (Endpoint::new(&url, every, timeout).unwrap(), task.abort_handle())
 }
 
-async fn look(timeout: Duration, answer: &'static [u8]) -> Result<Page, Failure> {
+async fn look(timeout: Duration, answer: &'static [u8]) -> Result<Page, ScrapeFailure> {
     let (endpoint, task) = target(timeout, move |mut stream| async move {
         // A scrape that has ended no longer reads the answer.
         let _sent = stream.write_all(answer).await;
@@ -84,8 +84,9 @@ async fn whatever_is_no_page_is_a_failure_with_its_reason() {
         ("SSH-2.0-OpenSSH\r\n\r\n".to_owned(), Failure::Garbage),
         ("\u{1}\u{2}\u{3}\r\n\r\n".to_owned(), Failure::Garbage),
         (head(&format!("x: {}", "y".repeat(HEAD_BYTES_MAX))), Failure::Garbage),
-        ("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned(), Failure::Status),
-        ("HTTP/1.1 302 No\r\nLocation: /\r\n\r\n".to_owned(), Failure::Status),
+        ("HTTP/1.1 500 No\r\nContent-Length: 0\r\n\r\n".to_owned(), Failure::ServerError),
+        ("HTTP/1.1 401 No\r\nContent-Length: 0\r\n\r\n".to_owned(), Failure::Refused),
+        ("HTTP/1.1 302 No\r\nLocation: /\r\n\r\n".to_owned(), Failure::Redirect),
         (head("Content-Encoding: gzip\r\nContent-Length: 0"), Failure::Encoding),
         (head("Content-Type: text/html\r\nContent-Length: 0"), Failure::Type),
         (head("Content-Length: 104857600"), Failure::TooLong),
@@ -93,7 +94,33 @@ async fn whatever_is_no_page_is_a_failure_with_its_reason() {
     ] {
         let got: String = answer.chars().take(60).collect();
         let failure = look(LONG, answer.leak().as_bytes()).await.unwrap_err();
-        assert_eq!(failure, reason, "{got:?}");
+        assert_eq!(failure.kind, reason, "{got:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_a_target_answers_is_named_with_the_setting_to_change() {
+    for (answer, text) in [
+        (
+            "HTTP/1.1 307 T\r\nLocation: /metrics/\r\nContent-Length: 0\r\n\r\n",
+            "the target has no page there: HTTP 307 Temporary Redirect to /metrics/; set scrape.url \
+             to the address of the page",
+        ),
+        (
+            "HTTP/1.1 403 F\r\nContent-Type: text/plain\r\nContent-Length: 14\r\n\r\nno token given\n",
+            "the target refuses the page: HTTP 403 Forbidden, text/plain: no token given; correct \
+             the path of scrape.url, or let the target answer without credentials, which a scrape \
+             cannot send",
+        ),
+        (
+            "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\n\r\n<p>",
+            "the page is not Prometheus text: HTTP 200 OK, text/html; charset=utf-8; set scrape.url \
+             to a page of text/plain or application/openmetrics-text, since no setting takes \
+             another type",
+        ),
+    ] {
+        let failure = look(LONG, answer.as_bytes()).await.unwrap_err();
+        assert_eq!(failure.to_string(), text);
     }
 }
 
@@ -109,7 +136,7 @@ async fn a_slow_target_times_out_and_the_reason_names_the_step() {
             std::future::pending::<()>().await;
         })
         .await;
-        assert_eq!(endpoint.get(&room()).await.unwrap_err(), reason, "{answer:?}");
+        assert_eq!(endpoint.get(&room()).await.unwrap_err().kind, reason, "{answer:?}");
         task.abort();
     }
     let endless = |mut stream: TcpStream| async move {
@@ -119,7 +146,7 @@ async fn a_slow_target_times_out_and_the_reason_names_the_step() {
         while stream.write_all(chunk.as_bytes()).await.is_ok() {}
     };
     let (endpoint, task) = target(LONG, endless).await;
-    assert_eq!(endpoint.get(&room()).await.unwrap_err(), Failure::TooLong);
+    assert_eq!(endpoint.get(&room()).await.unwrap_err().kind, Failure::TooLong);
     task.abort();
 }
 
@@ -129,7 +156,11 @@ async fn a_missing_peer_is_a_failure() {
     let url = format!("http://{}/", listener.local_addr().unwrap());
     drop(listener);
     let endpoint = Endpoint::new(&url, LONG, LONG).unwrap();
-    assert_eq!(endpoint.get(&room()).await.unwrap_err(), Failure::Connect);
+    let failure = endpoint.get(&room()).await.unwrap_err();
+    assert_eq!(
+        failure.to_string(),
+        "no connection: Connection refused (os error 111); start the target, or correct scrape.url"
+    );
 }
 
 #[tokio::test]
@@ -146,7 +177,7 @@ async fn large_pages_share_their_room_and_small_ones_always_have_theirs() {
     let room = Arc::new(Semaphore::new(12));
     let (page, taken) = large.get(&room).await.unwrap();
     assert_eq!((page.body.len(), room.available_permits()), (PAGE_BYTES_RESERVED + 8, 4));
-    assert_eq!(large.get(&room).await.unwrap_err(), Failure::Crowded);
+    assert_eq!(large.get(&room).await.unwrap_err().kind, Failure::Crowded);
     assert!(small.get(&room).await.is_ok());
     assert_eq!(room.available_permits(), 4);
     drop(taken);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use plimsoll_bus::limits::{HAND_OVER_WAIT, PUBLISH_QUEUE_MAX};
-use plimsoll_bus::{Bus, BusError, BusEvent, Delivery, Refusal, Ticket};
+use plimsoll_bus::{Bus, BusError, BusEvent, Delivery, Publish, Refusal, Ticket};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::subject::Lane;
 
@@ -32,8 +32,8 @@ async fn a_broker_that_appears_later_is_connected_to_and_takes_messages() {
     broker.restart();
     let connected = talk.until_connected().await;
     assert!(
-        matches!(&connected, BusEvent::Connected { delivery: Delivery::JetStream, server_version }
-        if server_version.starts_with("2."))
+        matches!(&connected, BusEvent::Connected { delivery: Delivery::JetStream, server_version,
+            payload_bytes_max: 1_048_576 } if server_version.starts_with("2."))
     );
     talk.publish(Lane::Normal, 1..=3).await;
     assert_eq!(payloads(&mut cursor, 3).await, expected(1..=3));
@@ -153,4 +153,20 @@ async fn a_bad_url_is_an_error_that_names_it() {
     let refused = Bus::connect(config("http://broker:4222".to_owned()));
     let Err(error @ BusError::Url { .. }) = refused else { panic!("refused as a url") };
     assert!(error.to_string().contains("\"http://broker:4222\""), "{error}");
+}
+
+#[tokio::test]
+async fn a_message_above_max_payload_is_refused_and_the_connection_stays() {
+    let broker = Broker::start("jetstream: { store_dir: $STORE }, max_payload: 1KB").await;
+    let mut talk = Talk::begin(config(broker.url()));
+    let connected = talk.until_connected().await;
+    assert!(
+        matches!(connected, BusEvent::Connected { payload_bytes_max: 1_024, .. }),
+        "{connected:?}"
+    );
+    let large = Publish { payload: vec![7; 1_000].into(), ..message(Lane::Normal, 1) };
+    let outcome = talk.outcome(large).await;
+    // Its headers count.
+    assert_eq!(outcome, BusEvent::Refused { ticket: Ticket(1), reason: Refusal::TooLarge });
+    talk.publish(Lane::Normal, 2..=2).await;
 }

@@ -6,7 +6,8 @@
 //! neither has: eviction, a bound on unsent bytes, and a timeout for clients that do not read.
 //!
 //! [`Protection`] keeps out those who may not read: pages of other sites (`guard`), clients without
-//! a token (`readers`), and listeners on the network (`tls`).
+//! a token (`readers`), and listeners on the network (`tls`). For the clients in our own programs
+//! [`refusal_text`] states what a server answered that they cannot use.
 //!
 //! DESIGN S15, S50.
 
@@ -15,6 +16,7 @@ mod bounds;
 mod guard;
 mod protection;
 mod readers;
+mod refusal;
 mod slot;
 mod stall;
 mod stats;
@@ -40,6 +42,7 @@ use tower_http::timeout::TimeoutLayer;
 use accept::Acceptor;
 pub use bounds::{Protocol, ServerLimits};
 pub use protection::{Protection, ProtectionFiles};
+pub use refusal::refusal_text;
 use slot::SharedTable;
 use stats::RefusalCounts;
 pub use stats::{CloseReason, ConnectionStage, Exposure, RequestRefusal, ServerStats};
@@ -48,6 +51,9 @@ use table::ConnectionTable;
 /// The address of the client that a request is of; each request has it as an extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ClientAddress(pub IpAddr);
+
+/// What a line of [`readiness`] with a warning begins with.
+pub const WARNING: &str = "warning: ";
 
 /// An address that cannot be bound.
 #[derive(Debug, Error)]
@@ -196,6 +202,14 @@ pub fn metrics(text: String) -> Response {
 pub fn probe(passes: bool, reason: String) -> Response {
     let status = if passes { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, reason + "\n").into_response()
+}
+
+/// Readiness: the state, then on a line each what should be changed although it is ready. A warning
+/// states its cause, and after the last `; ` the setting or the step that ends it.
+#[must_use]
+pub fn readiness(passes: bool, state: String, warnings: Vec<String>) -> Response {
+    let lines = warnings.into_iter().map(|text| format!("\n{WARNING}{text}"));
+    probe(passes, state + &lines.collect::<String>())
 }
 
 /// The answer while the process is ending.

@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use plimsoll_bus::advisories;
 use plimsoll_bus::{BrokerReport, Denial, JetStreamState, StreamReport, StreamState};
 use plimsoll_schemas::summary::Presence;
+use plimsoll_schemas::transport::small_payload;
 
 use super::super::finding::{Finding, Report};
 use super::super::limits::{NAMES_MAX, STREAM_HOLDS_MIN, STREAM_RATE_MIN, STREAM_USED_MAX};
-use super::super::mesh::{AggregatorFacts, BrokerFacts};
+use super::super::mesh::{AggregatorFacts, BrokerFacts, cause_and_fix};
 
 /// Checks each program's way to its broker.
 pub(in super::super) fn check(
@@ -27,8 +28,10 @@ pub(in super::super) fn check(
         report.add("broker", Ok(reachable(program, url, of)));
         let Ok(broker) = of else {
             let names: &[&str] = match *program {
-                "aggregator" => &["advisories", "jetstream", "permissions", "streams"],
-                _ => &["advisories", "permissions"],
+                "aggregator" => {
+                    &["advisories", "jetstream", "max_payload", "permissions", "streams"]
+                }
+                _ => &["advisories", "max_payload", "permissions"],
             };
             for name in names {
                 report.add(name, Err(format!("the broker {url} does not answer")));
@@ -39,10 +42,11 @@ pub(in super::super) fn check(
         // Both programs of a machine have one broker as a rule.
         if !looked_at.contains(&url.as_str()) {
             report.add("advisories", known_advisories(url, &broker.version));
+            report.add("max_payload", Ok(max_payload(url, broker.payload_bytes_max)));
         }
         if *program == "aggregator" {
             report.add("jetstream", Ok(jetstream(url, broker.jetstream)));
-            report.add("streams", streams(broker, nodes));
+            report.add("streams", streams(broker, nodes, uncreated(aggregators)));
         }
         looked_at.push(url);
     }
@@ -52,6 +56,19 @@ pub(in super::super) fn check(
             report.add(name, Err(reason.to_owned()));
         }
     }
+}
+
+/// Why an aggregator cannot create the streams, as its `/readyz` states it.
+fn uncreated(aggregators: &[AggregatorFacts]) -> Option<&str> {
+    let pages = aggregators.iter().filter_map(|facts| facts.pages.as_ref().ok());
+    let mut causes = pages.filter_map(|pages| pages.readiness.unready.as_deref());
+    causes.find_map(|cause| cause.strip_prefix("streams not created: "))
+}
+
+fn max_payload(url: &str, payload_bytes_max: usize) -> Vec<Finding> {
+    let Some(text) = small_payload(payload_bytes_max) else { return Vec::new() };
+    let (what, mend) = cause_and_fix(&text);
+    vec![Finding::warning(url, what.to_owned(), mend.unwrap_or_default())]
 }
 
 fn reachable(program: &str, url: &str, of: &Result<BrokerReport, String>) -> Vec<Finding> {
@@ -123,23 +140,34 @@ fn permissions(program: &str, url: &str, of: &BrokerReport) -> Result<Vec<Findin
     Ok(findings)
 }
 
-fn streams(of: &BrokerReport, nodes: u64) -> Result<Vec<Finding>, String> {
+fn streams(of: &BrokerReport, nodes: u64, uncreated: Option<&str>) -> Result<Vec<Finding>, String> {
     if of.jetstream != JetStreamState::Enabled {
         return Err("there is no JetStream".to_owned());
     }
     if of.streams.is_empty() {
         return Err("their state may not be read: permit $JS.API.STREAM.INFO.*".to_owned());
     }
-    Ok(of.streams.iter().filter_map(|report| stream(report, nodes)).collect())
+    Ok(of.streams.iter().filter_map(|report| stream(report, nodes, uncreated)).collect())
 }
 
-fn stream(StreamReport { name, state, taken_by }: &StreamReport, nodes: u64) -> Option<Finding> {
+/// `uncreated` is why an aggregator cannot create the streams, if it cannot.
+fn stream(
+    StreamReport { name, state, taken_by }: &StreamReport,
+    nodes: u64,
+    uncreated: Option<&str>,
+) -> Option<Finding> {
     let Some(state) = state else {
+        let (cause, fix) = uncreated.map_or(("", None), cause_and_fix);
         return Some(match taken_by {
             Some(other) => Finding::error(
                 name,
                 format!("stream {other} overlaps it and takes the messages of this mesh"),
                 &format!("take the subjects plimsoll.> out of it, or `nats stream rm {other}`"),
+            ),
+            None if !cause.is_empty() => Finding::error(
+                name,
+                format!("the stream is missing: {cause}"),
+                fix.unwrap_or("see the log of the aggregator"),
             ),
             None => Finding::error(
                 name,
@@ -201,6 +229,7 @@ mod tests {
             version: "2.14.3".to_owned(),
             requires_tls: false,
             requires_credentials: false,
+            payload_bytes_max: 1 << 20,
             jetstream: JetStreamState::Enabled,
             streams: vec![StreamReport {
                 name: "S".to_owned(),
@@ -253,7 +282,19 @@ mod tests {
         let (check, severity, text) = only(&report);
         assert_eq!((check, severity), ("broker", Severity::Error));
         assert!(text.contains("connection refused") && text.contains("bus.url"), "{text}");
-        assert_eq!(report.skipped(), ["advisories", "jetstream", "permissions", "streams"]);
+        assert_eq!(
+            report.skipped(),
+            ["advisories", "jetstream", "max_payload", "permissions", "streams"]
+        );
+    }
+
+    #[test]
+    fn a_small_max_payload_is_a_warning_with_its_setting() {
+        let report = checked(BrokerReport { payload_bytes_max: 65_536, ..healthy() });
+        let (check, severity, text) = only(&report);
+        assert_eq!((check, severity), ("max_payload", Severity::Warning));
+        assert!(text.starts_with("nats://h:4222: the broker's max_payload is 65536"), "{text}");
+        assert!(text.ends_with("| set max_payload: 1MB in nats.conf and restart nats-server"));
     }
 
     #[test]
@@ -299,10 +340,15 @@ mod tests {
     #[test]
     fn streams_are_judged_by_the_rate_of_the_fleet() {
         let of = |state| StreamReport { name: "S".to_owned(), state, taken_by: None };
-        let text = |state| stream(&of(state), 400).map(|found| found.what).unwrap_or_default();
+        let found = |state, cause| stream(&of(state), 400, cause);
+        let text = |state| found(state, None).map(|found| found.what).unwrap_or_default();
         assert_eq!(text(None), "the stream is missing");
+        let cause = Some("the broker has no room for a stream; raise `max_file_store`");
+        let found = found(None, cause).unwrap();
+        assert_eq!(found.what, "the stream is missing: the broker has no room for a stream");
+        assert_eq!(found.mend, "raise `max_file_store`");
         let taken = StreamReport { taken_by: Some("EVERYTHING".to_owned()), ..of(None) };
-        let found = stream(&taken, 400).unwrap();
+        let found = stream(&taken, 400, None).unwrap();
         assert!(found.what.starts_with("stream EVERYTHING overlaps it"), "{found:?}");
         // 1 MiB a minute fills 1 GiB in 17 h; ten times that in 102 min.
         assert_eq!(text(Some(state(1 << 20, 60))), "");

@@ -8,15 +8,18 @@ use plimsoll_schemas::summary::{BudgetRow, NodeStatus, Summary, Verdict};
 
 use super::super::finding::{Finding, Report};
 use super::super::limits::{CLOCK_SECONDS, CLOCK_SHARE, NAMES_MAX};
-use super::super::mesh::{AggregatorFacts, Pages};
+use super::super::mesh::{AggregatorFacts, NodeFacts, Pages, Readiness, cause_and_fix};
 use super::super::settings::Local;
+
+/// What `/readyz` begins with while the aggregator only needs time.
+const READING: &str = "reading the streams' backlog";
 
 /// Checks each aggregator and the nodes that it reports.
 pub(in super::super) fn check(aggregators: &[AggregatorFacts], local: &Local, report: &mut Report) {
     for AggregatorFacts { url, pages } in aggregators {
         report.add("aggregator", Ok(answers(url, pages)));
         match pages {
-            Ok(Pages { summary, nodes }) => {
+            Ok(Pages { summary, nodes, .. }) => {
                 let wanted = local.mesh().map(MeshName::as_str);
                 report.add("mesh", mesh(url, &summary.mesh, wanted));
                 report.add("rules", Ok(rules(url, summary)));
@@ -32,9 +35,37 @@ pub(in super::super) fn check(aggregators: &[AggregatorFacts], local: &Local, re
     }
 }
 
+/// Checks what the node on this machine states about itself.
+pub(in super::super) fn check_node(facts: Result<NodeFacts, String>, report: &mut Report) {
+    let checked = facts.and_then(|NodeFacts { url, readiness }| {
+        let silent = |error| format!("the node {url} does not answer: {error}");
+        let Readiness { unready, warnings } = readiness.map_err(silent)?;
+        let mut found = Vec::new();
+        if let Some(cause) = unready {
+            found.push(not_ready(&url, &cause, "see the log of the node"));
+        }
+        found.extend(warned(&url, &warnings));
+        Ok(found)
+    });
+    report.add("node", checked);
+}
+
+fn not_ready(url: &str, cause: &str, else_mend: &str) -> Finding {
+    let (cause, mend) = cause_and_fix(cause);
+    Finding::error(url, format!("is not ready: {cause}"), mend.unwrap_or(else_mend))
+}
+
+/// The warnings of a program that is ready, in its own words.
+fn warned<'a>(url: &'a str, warnings: &'a [String]) -> impl Iterator<Item = Finding> + 'a {
+    warnings.iter().map(move |line| {
+        let (cause, mend) = cause_and_fix(line);
+        Finding::warning(url, cause.to_owned(), mend.unwrap_or("see its log"))
+    })
+}
+
 fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
-    let summary = match pages {
-        Ok(pages) => &pages.summary,
+    let Pages { summary, readiness, .. } = match pages {
+        Ok(pages) => pages,
         Err(error) => {
             let mend = match error {
                 _ if error.contains(": 401 ") => {
@@ -49,14 +80,25 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
         }
     };
     let mut found = Vec::new();
-    if summary.broker == "disconnected" {
-        let mend = "start the broker, or correct the aggregator's bus.url";
-        found.push(Finding::error(url, "is not connected to its broker".to_owned(), mend));
+    let unready = readiness.unready.as_deref();
+    match unready {
+        _ if summary.broker == "disconnected" => {
+            let cause = unready.map_or("", |cause| cause_and_fix(cause).0);
+            let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
+            let what = format!("is not connected to its broker{cause}");
+            let mend = "start the broker, or correct the aggregator's bus.url";
+            found.push(Finding::error(url, what, mend));
+        }
+        Some(cause) if !cause.starts_with(READING) => {
+            found.push(not_ready(url, cause, "see the log of the aggregator"));
+        }
+        _ if !summary.ready => {
+            let what = "still reads the streams' backlog, so nothing is judged".to_owned();
+            found.push(Finding::warning(url, what, "wait; with --state a restart reads far less"));
+        }
+        _ => {}
     }
-    if !summary.ready {
-        let what = "still reads the streams' backlog, so nothing is judged".to_owned();
-        found.push(Finding::warning(url, what, "wait; with --state a restart reads far less"));
-    }
+    found.extend(warned(url, &readiness.warnings));
     found
 }
 
@@ -222,11 +264,59 @@ mod tests {
         assert!(answers("u", &closed)[0].mend.contains("--token-file"));
         let unknown = Err("invalid peer certificate: UnknownIssuer".to_owned());
         assert!(answers("u", &unknown)[0].mend.contains("--ca-file"));
-        let of = |summary| answers("u", &Ok(Pages { summary, nodes: Vec::new() }));
+        let with = |summary, unready: Option<&str>, warnings: &[&str]| {
+            let warnings = warnings.iter().map(|text| (*text).to_owned()).collect();
+            let readiness = Readiness { unready: unready.map(str::to_owned), warnings };
+            answers("u", &Ok(Pages { summary, nodes: Vec::new(), readiness }))
+        };
+        let of = |summary| with(summary, None, &[]);
         assert_eq!(of(summary()), []);
         let cut_off = Summary { broker: "disconnected".to_owned(), ..summary() };
         assert_eq!(of(cut_off)[0].what, "is not connected to its broker");
         assert!(of(Summary { ready: false, ..summary() })[0].what.contains("backlog"));
+        let reading = Some("reading the streams' backlog: 7 messages left");
+        let found = with(Summary { ready: false, ..summary() }, reading, &[]);
+        assert!(found[0].mend.starts_with("wait;"), "{found:?}");
+    }
+
+    #[test]
+    fn the_cause_and_its_fix_are_those_of_readyz() {
+        let streams = "streams not created: the broker has no room for a stream: jetstream refused: \
+                       insufficient storage resources available (10047); raise `max_file_store`";
+        let receiver = "receiver chat: HTTP 403 Forbidden: invalid_token; correct its url";
+        let (unready, warnings) = (Some(streams.to_owned()), vec![receiver.to_owned()]);
+        let readiness = Readiness { unready, warnings };
+        let summary = Summary { ready: false, ..summary() };
+        let found = answers("u", &Ok(Pages { summary, nodes: Vec::new(), readiness }));
+        let shown: Vec<_> = found.iter().map(|of| (of.what.as_str(), of.mend.as_str())).collect();
+        assert_eq!(
+            shown,
+            [
+                (
+                    "is not ready: streams not created: the broker has no room for a stream: \
+                     jetstream refused: insufficient storage resources available (10047)",
+                    "raise `max_file_store`"
+                ),
+                ("receiver chat: HTTP 403 Forbidden: invalid_token", "correct its url"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_node_states_what_is_wrong_with_it() {
+        let found = |readiness| {
+            let mut report = Report::default();
+            check_node(Ok(NodeFacts { url: "u".to_owned(), readiness }), &mut report);
+            let found = report.findings().iter().map(|of| (of.what.clone(), of.mend.clone()));
+            (found.collect::<Vec<_>>(), report.skipped())
+        };
+        assert_eq!(found(Ok(Readiness::default())), (vec![], vec![]));
+        assert_eq!(found(Err("connection refused".to_owned())), (vec![], vec!["node"]));
+        let scrape = "scrape of http://t/ failed: HTTP 403 Forbidden; correct scrape.url";
+        let warned = Readiness { unready: None, warnings: vec![scrape.to_owned()] };
+        let expected = ("scrape of http://t/ failed: HTTP 403 Forbidden", "correct scrape.url");
+        let expected = (expected.0.to_owned(), expected.1.to_owned());
+        assert_eq!(found(Ok(warned)), (vec![expected], vec![]));
     }
 
     #[test]

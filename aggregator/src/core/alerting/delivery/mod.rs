@@ -50,6 +50,9 @@ struct ReceiverState {
     resend: Resend,
     queue: Queue,
     tally: ReceiverCounts,
+    /// Why its latest post was not taken; `None` if it was.
+    #[serde(skip)]
+    failure: Option<String>,
     #[serde(skip)]
     backoff: Backoff,
     #[serde(skip)]
@@ -94,7 +97,8 @@ impl Deliveries {
         let gone: Vec<_> = self.states.extract_if(.., |name, _| !known(name)).collect();
         for (name, state) in gone {
             state.queue.drain().for_each(|(notification, why)| {
-                self.undeliverable.push(now, &name, why, (&notification.key, notification.state));
+                let alert = (&notification.key, notification.state);
+                self.undeliverable.push(now, &name, (why, None), alert);
             });
         }
         for receiver in &receivers {
@@ -151,10 +155,8 @@ impl Deliveries {
         let shared = Shared::from(notification.clone());
         for receiver in &self.receivers {
             let ReceiverKind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
-            let Some(ReceiverState { queue, tally, .. }) = self.states.get_mut(&*receiver.name)
-            else {
-                continue;
-            };
+            let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
+            let ReceiverState { queue, tally, failure, .. } = state;
             // A receiver that was notified is sent the end, regardless of the rule's present
             // severity and routes.
             let is_meant = receiver.is_meant(notification.severity, &notification.routes)
@@ -163,7 +165,8 @@ impl Deliveries {
                 queue.end_unsent(&notification.key, tally);
             } else if is_meant && (!is_acknowledged || acknowledged) {
                 let no_room = queue.push(&shared, known_at, tally);
-                give_up((&mut self.undeliverable, tally), receiver, known_at, no_room);
+                let counted = (&mut self.undeliverable, tally, failure.as_deref());
+                give_up(counted, receiver, known_at, no_room);
             }
         }
     }
@@ -229,7 +232,8 @@ impl Deliveries {
             } else {
                 state.tally.count_undeliverable("no_room");
                 let dropped = (&labelled.0, AlertState::Firing);
-                self.undeliverable.push(reported.known_at, &receiver.name, "no_room", dropped);
+                let why = ("no_room", state.failure.as_deref());
+                self.undeliverable.push(reported.known_at, &receiver.name, why, dropped);
             }
         }
         if has_room {
@@ -263,7 +267,8 @@ impl Deliveries {
                 }
                 ReceiverKind::Webhook { .. } => {
                     for given_up in state.queue.expire(now.wall, &mut state.tally) {
-                        let counted = (&mut self.undeliverable, &mut state.tally);
+                        let cause = state.failure.as_deref();
+                        let counted = (&mut self.undeliverable, &mut state.tally, cause);
                         give_up(counted, receiver, now.wall, Some(given_up));
                     }
                     let next = state.queue.next(now.mono);
@@ -276,6 +281,13 @@ impl Deliveries {
             }
         }
         None
+    }
+
+    /// Why the post was not taken that [`Self::on_answer`] is about to end, in one line.
+    pub fn on_cause(&mut self, name: &str, cause: String) {
+        if let Some(state) = self.states.get_mut(name) {
+            state.failure = Some(cause);
+        }
     }
 
     /// A post ended. Returns how long after their changes alerts were first sent with it.
@@ -293,6 +305,7 @@ impl Deliveries {
         match answer {
             Answer::Taken => {
                 state.backoff.on_answer();
+                state.failure = None;
                 state.tally.last_success = Some(now.wall);
                 first_known = state.resend.on_taken(&self.reported_alerts, &mut state.tally);
                 first_known.extend(state.queue.on_taken(&mut state.tally));
@@ -308,7 +321,8 @@ impl Deliveries {
                 given_up = state.queue.on_failed(now, !NOT_RECEIVED.contains(&why));
             }
         }
-        give_up((&mut self.undeliverable, &mut state.tally), receiver, now.wall, given_up);
+        let counted = (&mut self.undeliverable, &mut state.tally, state.failure.as_deref());
+        give_up(counted, receiver, now.wall, given_up);
         self.let_go(now.wall);
         first_known.into_iter().map(|known_at| now.wall.since(known_at)).collect()
     }
@@ -333,7 +347,8 @@ impl Deliveries {
                 let Some(state) = states.get_mut(*name) else { continue };
                 if state.resend.misses(key) {
                     state.tally.count_undeliverable("too_old");
-                    undeliverable.push(now, name, "too_old", (&key.0, AlertState::Resolved));
+                    let why = ("too_old", state.failure.as_deref());
+                    undeliverable.push(now, name, why, (&key.0, AlertState::Resolved));
                 }
                 state.resend.evict(key);
             }
@@ -388,7 +403,8 @@ impl Deliveries {
         let of = |receiver: &Receiver| {
             let state = self.states.get(&*receiver.name)?;
             let (name, tally) = (receiver.name.to_string(), state.tally.clone());
-            Some(ReceiverStats { name, tally, waits: self.waits(receiver, state) })
+            let failure = state.failure.clone();
+            Some(ReceiverStats { name, tally, failure, waits: self.waits(receiver, state) })
         };
         self.receivers.iter().filter_map(of).collect()
     }
@@ -410,14 +426,15 @@ impl Deliveries {
 }
 
 fn give_up(
-    (undeliverable, tally): (&mut UndeliverableLog, &mut ReceiverCounts),
+    (undeliverable, tally, cause): (&mut UndeliverableLog, &mut ReceiverCounts, Option<&str>),
     receiver: &Receiver,
     now: Wall,
     given_up: Option<GivenUp>,
 ) {
     let Some((notification, reason)) = given_up else { return };
     tally.count_undeliverable(reason);
-    undeliverable.push(now, &receiver.name, reason, (&notification.key, notification.state));
+    let alert = (&notification.key, notification.state);
+    undeliverable.push(now, &receiver.name, (reason, cause), alert);
 }
 
 #[cfg(test)]

@@ -77,6 +77,27 @@ impl Answer {
         }
     }
 
+    /// Why a post was not taken, and after the last `; ` what ends it. `cause` is what the receiver
+    /// or the system answered.
+    #[must_use]
+    pub fn explained(self, cause: &str) -> String {
+        let fix = match self.as_str() {
+            "status_3xx" => "set the receiver's url to the new address",
+            "status_4xx" => "correct the receiver's url, its token or headers, or its template",
+            "connect" => "start the receiver, or correct its url",
+            "tls" => "give the receiver's authority with ca_file, or correct its url",
+            "garbage" => "set the receiver's url to a port that serves http or https as it states",
+            "panic" | "task" => "look at the log of the aggregator",
+            _ => "look at the log of the receiver",
+        };
+        let what = match (self, cause) {
+            (Self::Failed("timeout", _), "") => "no response in time",
+            (_, "") => self.as_str(),
+            (_, cause) => cause,
+        };
+        format!("{what}; {fix}")
+    }
+
     pub(super) const fn as_str(self) -> &'static str {
         match self {
             Self::Taken => "taken",

@@ -29,6 +29,8 @@ pub struct ReceiverStats {
     pub name: String,
     /// What became of its notifications so far.
     pub tally: ReceiverCounts,
+    /// Why its latest post was not taken, in one line; `None` if it was.
+    pub failure: Option<String>,
     /// What it has still to be sent.
     pub waits: Waits,
 }

@@ -17,6 +17,9 @@ pub struct Undeliverable {
     pub receiver: String,
     /// Why: `refused`, `attempts`, `too_old`, `queue_full`, `no_room` or `removed`.
     pub reason: Cow<'static, str>,
+    /// What the receiver answered to its latest post, in one line; empty if it takes posts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
     /// When it became undeliverable, in seconds since 1970.
     pub at_seconds: f64,
     /// The alert.
@@ -39,12 +42,13 @@ impl UndeliverableLog {
         &mut self,
         now: Wall,
         receiver: &str,
-        reason: &'static str,
+        (reason, cause): (&'static str, Option<&str>),
         (key, state): (&AlertKey, AlertState),
     ) {
         let entry = Undeliverable {
             receiver: receiver.to_owned(),
             reason: reason.into(),
+            cause: cause.unwrap_or_default().to_owned(),
             at_seconds: seconds(now.0),
             key: key.clone(),
             state,

@@ -159,7 +159,7 @@ impl World {
         self.is_cut_off = !answers;
         let (delivery, server_version) = (Delivery::JetStream, String::new());
         let event = match answers {
-            true => BusEvent::Connected { delivery, server_version },
+            true => BusEvent::Connected { delivery, server_version, payload_bytes_max: 0 },
             false => BusEvent::Disconnected,
         };
         self.core.on_bus_event(self.now.mono, &event);

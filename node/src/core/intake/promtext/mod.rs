@@ -31,7 +31,7 @@ use super::series::{LabelRules, LabelStats};
 use history::TargetHistory;
 use metadata::PageMetadata;
 use reader::{PageOutcome, Reader, RejectedRows, Sink};
-pub use scrape::{Failure, Format, Page, Scrape};
+pub use scrape::{Failure, Format, Page, Scrape, ScrapeFailure};
 pub use stats::ScrapeStats;
 use stream_ids::StreamIds;
 pub use target::Target;
@@ -94,13 +94,17 @@ impl Pages {
             return ScrapeOutcome::default();
         };
         target.stats.took = scrape.took;
-        let page = scrape.page.as_ref().map_err(|failure| *failure);
-        match page.and_then(|page| target.read(now, page, (labels, units), sink)) {
-            Ok(page) => target.on_page(page),
+        let page = match &scrape.page {
+            Ok(page) => page,
+            // The scraper has logged it.
             Err(failure) => {
-                target.stats.on_failure(failure);
-                ScrapeOutcome::default()
+                target.stats.on_failure(failure.clone());
+                return ScrapeOutcome::default();
             }
+        };
+        match target.read(now, page, (labels, units), sink) {
+            Ok(page) => target.on_page(page),
+            Err(kind) => target.on_unusable(kind),
         }
     }
 
@@ -132,6 +136,15 @@ impl TargetState {
         let is_complete = is_whole && rest.is_empty() && !outcome.is_incomplete;
         self.history.on_read(now, is_complete, outcome.cumulative);
         Ok(outcome)
+    }
+
+    /// A page that came and cannot be read; the 1st, 2nd, 4th, 8th ... is a warning.
+    fn on_unusable(&mut self, kind: Failure) -> ScrapeOutcome {
+        let failure = ScrapeFailure::from(kind);
+        let warning = format!("scrape of {} failed: {failure}", self.target.name);
+        let is_logged = self.stats.on_failure(failure).is_power_of_two();
+        let warnings = is_logged.then_some(warning).into_iter().collect();
+        ScrapeOutcome { warnings, ..ScrapeOutcome::default() }
     }
 
     fn on_page(&mut self, page: PageOutcome) -> ScrapeOutcome {

@@ -1,5 +1,6 @@
 //! The result of one scrape: a page, or the reason why there is none.
 
+use std::fmt;
 use std::time::Duration;
 
 /// One scrape of a target.
@@ -10,7 +11,34 @@ pub struct Scrape {
     /// Its duration from the connection to the last byte.
     pub took: Duration,
     /// Its result.
-    pub page: Result<Page, Failure>,
+    pub page: Result<Page, ScrapeFailure>,
+}
+
+/// Why a scrape brought no page.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ScrapeFailure {
+    /// The kind of failure, by which it is counted.
+    pub kind: Failure,
+    /// What the target or the system answered, in one line; empty if nothing.
+    pub cause: String,
+}
+
+impl From<Failure> for ScrapeFailure {
+    fn from(kind: Failure) -> Self {
+        Self { kind, cause: String::new() }
+    }
+}
+
+/// What went wrong, and after the last `; ` what ends it.
+impl fmt::Display for ScrapeFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kind, cause } = self;
+        let (what, fix) = kind.in_words();
+        match cause.as_str() {
+            "" => write!(f, "{what}; {fix}"),
+            cause => write!(f, "{what}: {cause}; {fix}"),
+        }
+    }
 }
 
 /// A page of text.
@@ -48,8 +76,12 @@ pub enum Failure {
     Reset,
     /// A response that is not HTTP.
     Garbage,
-    /// A status other than 200; redirects are not followed.
-    Status,
+    /// A status below 400 other than 200; redirects are not followed.
+    Redirect,
+    /// A status of 400 to 499.
+    Refused,
+    /// A status of 500 and more.
+    ServerError,
     /// A body in an encoding that was not requested.
     Encoding,
     /// A body of another type than Prometheus text.
@@ -73,12 +105,74 @@ impl Failure {
             Self::BodyTimeout => "body_timeout",
             Self::Reset => "reset",
             Self::Garbage => "garbage",
-            Self::Status => "status",
+            Self::Redirect => "status_3xx",
+            Self::Refused => "status_4xx",
+            Self::ServerError => "status_5xx",
             Self::Encoding => "encoding",
             Self::Type => "type",
             Self::TooLong => "too_long",
             Self::Crowded => "crowded",
             Self::Cut => "cut",
+        }
+    }
+}
+
+impl Failure {
+    /// The kind of failure that a status other than 200 is.
+    #[must_use]
+    pub const fn of_status(status: u16) -> Self {
+        match status {
+            0..400 => Self::Redirect,
+            400..500 => Self::Refused,
+            _ => Self::ServerError,
+        }
+    }
+
+    /// What went wrong, and the setting or the step that ends it.
+    const fn in_words(self) -> (&'static str, &'static str) {
+        const SLOW: &str = "raise scrape.timeout_seconds, or make the target answer sooner";
+        match self {
+            Self::Connect => ("no connection", "start the target, or correct scrape.url"),
+            Self::ConnectTimeout => ("no connection in time", SLOW),
+            Self::AnswerTimeout => ("no response in time", SLOW),
+            Self::BodyTimeout => ("the page did not end in time", SLOW),
+            Self::Reset => (
+                "the connection ended before the page did",
+                "look at the log of the target, which closed it",
+            ),
+            Self::Garbage => {
+                ("the response is not HTTP", "set scrape.url to a port that serves plain http")
+            }
+            Self::Redirect => {
+                ("the target has no page there", "set scrape.url to the address of the page")
+            }
+            Self::Refused => (
+                "the target refuses the page",
+                "correct the path of scrape.url, or let the target answer without credentials, \
+                 which a scrape cannot send",
+            ),
+            Self::ServerError => ("the target failed", "look at the log of the target"),
+            Self::Encoding => (
+                "the page is compressed, which was not requested",
+                "let the target send it as it is",
+            ),
+            Self::Type => (
+                "the page is not Prometheus text",
+                "set scrape.url to a page of text/plain or application/openmetrics-text, since no \
+                 setting takes another type",
+            ),
+            Self::TooLong => (
+                "the page is longer than 4 MiB",
+                "let the target export less (scrape.allow applies after the page was read)",
+            ),
+            Self::Crowded => (
+                "the pages of all targets together are too long",
+                "scrape large pages less often with scrape.every_seconds",
+            ),
+            Self::Cut => (
+                "the page has no # EOF at its end, which OpenMetrics demands",
+                "look at the log of the target, which broke off",
+            ),
         }
     }
 }

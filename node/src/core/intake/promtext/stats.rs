@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::reader::PageOutcome;
-use super::scrape::Failure;
+use super::scrape::{Failure, ScrapeFailure};
 
 /// Scrapes of one target so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -27,6 +27,8 @@ pub struct ScrapeStats {
     pub excluded: u64,
     /// Scrapes without a page, by reason.
     pub failures: BTreeMap<Failure, u64>,
+    /// Why the latest scrape brought no page; `None` if it did.
+    pub failure: Option<ScrapeFailure>,
 }
 
 impl ScrapeStats {
@@ -36,6 +38,7 @@ impl ScrapeStats {
 
     pub(super) fn on_page(&mut self, page: &PageOutcome) {
         self.is_up = true;
+        self.failure = None;
         self.pages += 1;
         self.series = page.recorded;
         self.recorded += page.recorded;
@@ -43,9 +46,14 @@ impl ScrapeStats {
         self.excluded += page.excluded;
     }
 
-    pub(super) fn on_failure(&mut self, failure: Failure) {
+    /// Returns how often scrapes have failed in this way so far.
+    pub(super) fn on_failure(&mut self, failure: ScrapeFailure) -> u64 {
         self.is_up = false;
         self.series = 0;
-        *self.failures.entry(failure).or_default() += 1;
+        let count = self.failures.entry(failure.kind).or_default();
+        *count += 1;
+        let count = *count;
+        self.failure = Some(failure);
+        count
     }
 }

@@ -1,8 +1,8 @@
-//! How many events one message holds.
+//! How many events one message holds, and events as several messages.
 
 use crate::limits::COALESCED_BYTES_MAX;
 use plimsoll_schemas::limits::wire::EVENTS_MAX;
-use plimsoll_schemas::wire::Event;
+use plimsoll_schemas::wire::{Event, Events};
 
 use super::split::{SERIES_BYTES, labels_bytes};
 
@@ -16,6 +16,22 @@ pub(super) fn newest(mut events: Vec<Event>) -> (Vec<Event>, u64) {
     let dropped = events.len() - kept.count();
     events.drain(..dropped);
     (events, dropped as u64)
+}
+
+/// Events in parts whose bodies are at most `bytes` long, save that of an event which is longer by
+/// itself.
+pub(super) fn parts(events: Events, bytes: usize) -> impl Iterator<Item = Events> {
+    let mut events = events.events.into_iter().peekable();
+    std::iter::from_fn(move || {
+        let first = events.next()?;
+        let mut room = bytes.saturating_sub(event_bytes(&first));
+        let mut part = vec![first];
+        while let Some(event) = events.next_if(|event| event_bytes(event) <= room) {
+            room -= event_bytes(&event);
+            part.push(event);
+        }
+        Some(Events { events: part })
+    })
 }
 
 /// Upper bound of the bytes of one event.

@@ -12,7 +12,9 @@ mod split;
 
 use bytes::Bytes;
 use plimsoll_schemas::ids::Labels;
-use plimsoll_schemas::limits::wire::{INTERVAL_NS_MAX, SAMPLES_MAX};
+use plimsoll_schemas::limits::wire::{
+    INTERVAL_NS_MAX, LABEL_KEY_BYTES_MAX, LABEL_VALUE_BYTES_MAX, LABELS_MAX, SAMPLES_MAX,
+};
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::{
@@ -21,13 +23,17 @@ use plimsoll_schemas::wire::{
 
 use crate::limits::COALESCED_BYTES_MAX;
 
-use events::newest;
+use events::{newest, parts};
 use merge::merge;
-use split::labels_bytes;
 pub(crate) use split::split;
+use split::{LABEL_BYTES, labels_bytes};
 
 /// Bytes of a message around its body, at most and without the node's labels.
 pub(super) const HEADER_BYTES: usize = 1_024;
+/// Bytes of the node's labels, at most.
+pub(super) const NODE_LABELS_BYTES_MAX: usize =
+    LABELS_MAX * (LABEL_KEY_BYTES_MAX + LABEL_VALUE_BYTES_MAX + LABEL_BYTES);
+
 /// Identifies the content of a draft; a merged draft gets a new id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DraftId(pub u64);
@@ -295,20 +301,25 @@ impl Draft {
         dropped
     }
 
-    /// Splits latencies whose body is longer than `bytes` into messages that are as short, if their
-    /// series allow. The last of them stands for what it was produced of: until it is acknowledged,
-    /// so is not all of it.
+    /// Splits latencies and events whose body is longer than `bytes` into messages that are as
+    /// short, if each series and event is. The last of them stands for what it was produced of:
+    /// until it is acknowledged, so is not all of it.
     #[must_use]
     pub fn split_at(self, bytes: usize) -> Vec<Self> {
-        let latency = if self.body.len() > bytes { self.latency() } else { None };
-        let Some(latency) = latency else { return vec![self] };
-        let part = |latency| {
-            let body = Body::Latency(latency);
+        let body = if self.body.len() > bytes { self.decode() } else { None };
+        let bodies: Vec<Body> = match body {
+            Some(Body::Latency(latency)) => {
+                split(latency, bytes).into_iter().map(Body::Latency).collect()
+            }
+            Some(Body::Event(events)) => parts(events, bytes).map(Body::Event).collect(),
+            _ => return vec![self],
+        };
+        let part = |body| {
             let draft = Self::new(&body, self.start, self.length_ns, self.enqueued);
             let Self { labels, latest, priority, .. } = self.clone();
             Self { labels, latest, priority, produced: 0, ..draft }
         };
-        let mut parts: Vec<Self> = split(latency, bytes).into_iter().map(part).collect();
+        let mut parts: Vec<Self> = bodies.into_iter().map(part).collect();
         if let Some(last) = parts.last_mut() {
             last.produced = self.produced;
         }

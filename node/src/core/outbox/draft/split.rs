@@ -14,7 +14,7 @@ const UNCERTAINTY_BYTES: usize = 96;
 /// Bytes around a series: field names, numbers, HDR header.
 pub(super) const SERIES_BYTES: usize = 256;
 /// Bytes around one label.
-const LABEL_BYTES: usize = 6;
+pub(super) const LABEL_BYTES: usize = 6;
 
 /// Splits `latency` into parts whose bodies are at most `bytes` long, save that of a series which
 /// is longer by itself; returns nothing when it holds nothing.

@@ -283,12 +283,17 @@ fn an_undeliverable_notification_is_shown_with_a_reason() {
     assert_eq!(hooked(&mut hook, now), None);
     hook.on_notification(&notification(now, "b", Firing));
     assert!(hooked(&mut hook, now).is_some());
+    let cause = "HTTP 404 Not Found: no such channel; correct the url".to_owned();
+    hook.on_cause("hook", cause.clone());
     hook.on_answer(now, "hook", Answer::of_status(404, None));
+    assert_eq!(hook.stats()[0].failure.as_ref(), Some(&cause));
     hook.on_notification(&notification(now, "c", Firing));
     now = now.after(NOTIFICATION_AGE_MAX + SECOND);
     assert_eq!(hooked(&mut hook, now), None);
     let kept: Vec<_> = hook.undeliverable().map(|of| (&*of.reason, of.key.scope.node())).collect();
     assert_eq!(kept, [("attempts", "a"), ("refused", "b"), ("too_old", "c")]);
+    let causes: Vec<_> = hook.undeliverable().map(|of| of.cause.clone()).collect();
+    assert_eq!(causes, [String::new(), cause.clone(), cause]);
     assert_eq!(count(&hook, "undeliverable"), 3);
     assert!(hook.next_unreported().is_some());
     for number in 0..NOTIFICATIONS_WAITING_MAX + UNDELIVERED_KEPT_MAX + 9 {

@@ -132,3 +132,15 @@ proptest! {
         prop_assert!(is_readable(&bytes));
     }
 }
+
+#[test]
+fn events_are_divided_in_order_to_what_one_message_may_take() {
+    let whole = draft(0..50).standing_for(3);
+    let parts = whole.clone().split_at(1_000);
+    assert!(parts.len() > 5 && parts.iter().all(|part| part.body.len() <= 1_000));
+    let all: Vec<u64> = parts.iter().flat_map(numbers).collect();
+    assert_eq!(all, (0..50).collect::<Vec<_>>());
+    assert_eq!(parts.iter().map(Draft::events).sum::<u64>(), 50);
+    assert_eq!(parts.iter().map(|part| part.produced).sum::<u64>(), 3);
+    assert_eq!(whole.clone().split_at(1).len(), 50, "each is sent all the same");
+}
