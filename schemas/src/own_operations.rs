@@ -18,10 +18,17 @@ pub const OWN_OPERATIONS: [&str; 3] = [PUBLISH, NOTIFICATION_DELIVERY, MESSAGE_D
 /// The reason under which lost samples of these operations are counted, whatever the cause was.
 pub const OWN_LOST: &str = "own";
 
-/// Whether the system records this operation of itself.
+/// Whether the system records this operation of itself. Lists of what is worst have those of jobs
+/// before these.
 #[must_use]
 pub fn is_own(operation: &Operation) -> bool {
-    OWN_OPERATIONS.contains(&operation.as_str())
+    is_own_name(operation.as_str())
+}
+
+/// The same of an operation's name on a page.
+#[must_use]
+pub fn is_own_name(operation: &str) -> bool {
+    OWN_OPERATIONS.contains(&operation)
 }
 
 /// Whether aggregators alone record this operation, so that no node has samples of it.

@@ -254,6 +254,7 @@ export interface Worst {
   labels: Labels;
   samples: number;
   over: number;
+  /** Its share of the fleet's samples over the limit. */
   share: number;
   hardware: Record<string, number | boolean | null>;
   bus: {

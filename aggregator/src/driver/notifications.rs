@@ -178,7 +178,9 @@ fn log(notification: &Notification) {
     let (scope, node) = (key.scope.as_str(), key.scope.node());
     let (value, limit) = notification.evidence.value_and_limit();
     let worst = notification.context.as_ref().and_then(|context| context.worst.first());
-    let (worst, share) = (worst.map(|worst| worst.node.as_str()), worst.map(|worst| worst.share));
+    let share_of_slow = worst.map(|worst| worst.share_of_slow);
+    let over_ratio = worst.map(|worst| worst.over_ratio);
+    let worst = worst.map(|worst| worst.node.as_str());
     macro_rules! log_change {
         ($level:ident) => {
             tracing::$level!(
@@ -191,7 +193,8 @@ fn log(notification: &Notification) {
                 value,
                 limit,
                 worst,
-                share,
+                share_of_slow,
+                over_ratio,
                 late_seconds,
                 evidence = fields::evidence(notification),
                 "alert changed"

@@ -48,8 +48,14 @@ pub struct WorstNode {
     pub samples: u64,
     /// Of these over the limit.
     pub over: u64,
-    /// Its share of the fleet's samples over the limit, 0 to 1.
+    /// As [`Self::share_of_slow`], under the name that versions before have for it.
     pub share: f64,
+    /// Its share of the fleet's samples over the limit, 0 to 1.
+    #[serde(default)]
+    pub share_of_slow: f64,
+    /// The share of its own samples that are over the limit, 0 to 1.
+    #[serde(default)]
+    pub over_ratio: f64,
     /// Its machine.
     #[serde(default)]
     pub hardware: HardwareContext,

@@ -154,12 +154,12 @@ pub struct HeadroomRow {
     /// What is wrong with it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub troubles: Vec<String>,
-    /// The worst state of its alerts.
+    /// The worst state of its alerts, but for those about the system's own operations.
     pub alert: AlertState,
     /// The worst severity of those in that state; `None` without an active alert.
     #[serde(default)]
     pub alert_severity: Option<Severity>,
-    /// The budget with the least headroom; `None` without samples in the window of one.
+    /// The budget of jobs with the least headroom; `None` without samples in the window of one.
     pub least: Option<LeastHeadroom>,
 }
 

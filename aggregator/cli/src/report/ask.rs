@@ -8,7 +8,7 @@ use jiff::Zoned;
 use plimsoll_mesh::api::Api;
 use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::own_operations::{is_of_aggregators, is_own};
+use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::summary::{HeatmapPage, HistoryPage, HistoryPoint, OperationsPage, Summary};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -136,7 +136,7 @@ impl Request<'_> {
             }
             names.retain(|name| self.named.iter().any(|wanted| wanted.as_str() == name));
         }
-        names.sort_by_cached_key(|name| (is_of_system(name), name.clone()));
+        names.sort_by_cached_key(|name| (is_own_name(name), name.clone()));
         Ok(names)
     }
 
@@ -218,7 +218,7 @@ impl Request<'_> {
         let mut limited: Vec<(u64, String, (f64, f64))> = material
             .operations
             .iter()
-            .filter(|of| over(of) > 0 && !is_of_aggregators_alone(&of.whole.operation))
+            .filter(|of| over(of) > 0 && !is_own_name(&of.whole.operation))
             .map(|of| {
                 let range = (of.whole.from_seconds, of.whole.to_seconds.min(material.asked_at));
                 (over(of), of.whole.operation.clone(), range)
@@ -384,15 +384,6 @@ fn watched(summary: &Summary, operation: &str) -> (Vec<u64>, Vec<f64>) {
 fn list<T: ToString>(values: &[T], unit: &str) -> String {
     let values: Vec<String> = values.iter().map(|value| value.to_string() + unit).collect();
     values.join(",")
-}
-
-/// Nodes have none of it.
-fn is_of_aggregators_alone(name: &str) -> bool {
-    Operation::new(name).is_ok_and(|operation| is_of_aggregators(&operation))
-}
-
-fn is_of_system(name: &str) -> bool {
-    Operation::new(name).is_ok_and(|operation| is_own(&operation))
 }
 
 fn seconds_now() -> f64 {

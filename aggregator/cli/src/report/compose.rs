@@ -1,12 +1,12 @@
 //! Turns the answers of an aggregator into the document: verdicts, ranks and notes. Pure.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use plimsoll_schemas::alert::{AlertRow, AlertState, Scope};
-use plimsoll_schemas::ids::Operation;
-use plimsoll_schemas::own_operations::is_own;
+use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::summary::{
     BucketCount, BudgetRow, EventRow, Freshness, HistoryPoint, LedgerPage, OverLimit, Verdict,
 };
@@ -180,7 +180,9 @@ fn budgets(material: &Material) -> Vec<BudgetResult> {
     };
     let mut found: Vec<BudgetResult> =
         rows.filter(is_wanted).map(|row| budget(material, row)).collect();
-    found.sort_by(|a, b| b.verdict.cmp(&a.verdict).then_with(|| a.budget.cmp(&b.budget)));
+    found.sort_by_cached_key(|of| {
+        (Reverse(of.verdict), is_own_name(&of.operation), of.budget.clone())
+    });
     found
 }
 
@@ -238,7 +240,7 @@ fn operation(material: &Material, pages: &OperationPages) -> Option<OperationRes
     let column = |point: &HistoryPoint| column(point, limit_seconds);
     Some(OperationResult {
         operation: name.clone(),
-        own: Operation::new(name).is_ok_and(|operation| is_own(&operation)),
+        own: is_own_name(name),
         count: point.count,
         mean: point.mean,
         min: point.min,
@@ -308,7 +310,10 @@ fn ranking(
             }
         })
         .collect();
-    ranked.sort_by(|a, b| b.over_seconds.total_cmp(&a.over_seconds));
+    ranked.sort_by(|a, b| {
+        let is_own = |of: &RankedOperation| is_own_name(&of.operation);
+        is_own(a).cmp(&is_own(b)).then_with(|| b.over_seconds.total_cmp(&a.over_seconds))
+    });
     let (nodes_by, nodes) = ranked_nodes(material, operations, machines);
     TimeRanking { formula: FORMULA.to_owned(), operations: ranked, nodes_by, nodes }
 }
@@ -341,7 +346,7 @@ fn ranked_nodes(
             "Nodes: by samples over limits in the windows of their budgets that ended when the \
              report was made. No node answered of its own past (plimsoll-node --history)."
         }
-        (_, true) => "No listed node had samples over a limit.",
+        (_, true) => "No listed node had samples of jobs over a limit.",
     };
     let silent = material.nodes_silent.first_key_value().filter(|_| !of_windows);
     let silent = silent.map(|(node, why)| {
@@ -355,7 +360,8 @@ fn ranked_nodes(
 fn nodes_by_time(points: &[NodePoint], operations: &[OperationResult]) -> Vec<RankedNode> {
     let mut nodes: BTreeMap<&str, RankedNode> = BTreeMap::new();
     for NodePoint { node, operation, point } in points {
-        let of = operations.iter().find(|of| of.operation == *operation);
+        // A slow broker is no fault of a node.
+        let of = operations.iter().find(|of| of.operation == *operation && !of.own);
         let Some(limit) = of.and_then(|of| of.limit_seconds) else { continue };
         let max = point.max.unwrap_or(f64::INFINITY);
         let buckets: Vec<_> = point.distribution.iter().flat_map(BucketCount::all).collect();
@@ -378,7 +384,8 @@ fn nodes_by_samples(budgets: &[BudgetRow]) -> Vec<RankedNode> {
     for row in budgets {
         let Scope::Node(node) = &row.scope else { continue };
         // Several budgets of one operation have the same samples.
-        if counted.insert((node.as_str(), row.operation.as_str())) {
+        let is_of_jobs = !is_own_name(&row.operation);
+        if is_of_jobs && counted.insert((node.as_str(), row.operation.as_str())) {
             let of = nodes.entry(node.as_str()).or_insert_with(|| ranked_node(node.as_str()));
             of.samples = of.samples.saturating_add(row.samples);
             of.over = of.over.saturating_add(row.over);

@@ -266,9 +266,9 @@ fn time(of: &TimeRanking) -> Section {
         ]
     });
     let of_operations =
-        ["Operation", "Limit", "Time over budget", "Share", "Of its own time", "Advice"];
+        ["Operation", "Limit", "Time over budget", "Share of all", "Of its own time", "Advice"];
     let of_nodes =
-        ["Node", "Time over budget", "Samples over limits", "Share", "Machine", "Advice"];
+        ["Node", "Time over budget", "Samples over limits", "Share of all", "Machine", "Advice"];
     Section {
         id: "time",
         heading: "Where the time goes",

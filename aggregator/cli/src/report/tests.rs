@@ -277,6 +277,29 @@ fn nodes_that_keep_their_past_are_ranked_by_their_time_over_budget() {
 }
 
 #[test]
+fn a_node_that_is_slow_to_publish_alone_is_not_ranked() {
+    // In the windows of budgets, and in what nodes have of the range.
+    let mut material = material("publish", "v42");
+    let ranked = |material: &Material| {
+        let ranks = as_json(material)["where_the_time_goes"].clone();
+        assert_eq!(
+            ranks["operations"][0]["operation"], "publish",
+            "it is an operation all the same"
+        );
+        (ranks["nodes"].as_array().unwrap().len(), ranks["nodes_by"].as_str().unwrap().to_owned())
+    };
+    let (nodes, by) = ranked(&material);
+    assert_eq!(nodes, 0);
+    assert!(by.starts_with("No listed node had samples of jobs over a limit."), "{by}");
+    material.nodes = vec![NodePoint {
+        node: "n1".to_owned(),
+        operation: "publish".to_owned(),
+        point: serde_json::from_value(point(900.0, 920.0, 50, 12)).unwrap(),
+    }];
+    assert_eq!(ranked(&material).0, 0);
+}
+
+#[test]
 fn an_empty_range_and_one_that_is_not_complete_are_stated_in_every_form() {
     let mut empty = material("fetch", "v42");
     empty.operations.clear();

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 
 use anyhow::{Context, Result};
 use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, Scope};
+use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{
     BudgetRow, Freshness, NodeRow, OperationRow, Presence, Summary, Verdict,
@@ -86,7 +87,7 @@ pub(super) struct NodeLine {
     pub(super) presence: Presence,
     /// Age of its last message.
     pub(super) seen_seconds: f64,
-    /// The least of its budgets.
+    /// The least of its budgets of jobs.
     pub(super) headroom: Option<f64>,
     pub(super) outbox_depth: u64,
     pub(super) outbox_depth_max: u64,
@@ -201,7 +202,7 @@ fn headroom(value_ns: u64, limit_ns: u64) -> f64 {
 
 fn node_lines(summary: &Summary, budgets: &[BudgetLine]) -> Vec<NodeLine> {
     let mut least: HashMap<&str, f64> = HashMap::new();
-    for line in budgets {
+    for line in budgets.iter().filter(|line| !is_own_name(&line.operation)) {
         if let (Some(node), Some(headroom)) = (&line.node, line.headroom) {
             let least = least.entry(node).or_insert(headroom);
             *least = least.min(headroom);

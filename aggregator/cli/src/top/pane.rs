@@ -6,6 +6,7 @@ use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
 
 use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::summary::Verdict;
 use ratatui::crossterm::event::KeyCode;
 
@@ -221,7 +222,10 @@ fn badness(row: &BudgetLine) -> u8 {
 
 fn compare_budgets(order: usize, a: &BudgetLine, b: &BudgetLine) -> Ordering {
     match order {
-        0 => badness(a).cmp(&badness(b)).then_with(|| least_first(a.headroom, b.headroom)),
+        0 => {
+            let rank = |row: &BudgetLine| (badness(row), is_own_name(&row.operation));
+            rank(a).cmp(&rank(b)).then_with(|| least_first(a.headroom, b.headroom))
+        }
         1 => (&a.budget, &a.node).cmp(&(&b.budget, &b.node)),
         2 => Reverse(a.p99_ns).cmp(&Reverse(b.p99_ns)),
         _ => least_first(a.headroom, b.headroom),

@@ -185,8 +185,18 @@ function Worsts({ worst }: { worst: Worst[] }) {
   return (
     <Table
       caption="Worst nodes"
-      words={[4]}
-      head={["node", "share", "over", "samples", "machine", "depth", "rerouted", "round trip"]}
+      words={[5]}
+      head={[
+        "node",
+        "of the fleet's slow samples",
+        "of its own samples",
+        "over",
+        "samples",
+        "machine",
+        "depth",
+        "rerouted",
+        "round trip",
+      ]}
       rows={worst.map((of) => [
         <>
           <To view="node" node={of.node}>
@@ -195,6 +205,7 @@ function Worsts({ worst }: { worst: Worst[] }) {
           <LabelList of={of.labels} />
         </>,
         percent(of.share),
+        percent(of.over / Math.max(of.samples, 1)),
         <Count of={of.over} />,
         <Count of={of.samples} />,
         machine(of) || "no reading",

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { now, useData } from "../api";
-import type { Budget, Summary, WindowRow } from "../model";
+import type { Budget, OperationRow, Summary, WindowRow } from "../model";
 import { Between, Count, Facts, Loading, Nanos, Problem, State, To, since } from "../parts";
 import { count, nanos, percent } from "../units";
 
@@ -13,15 +13,24 @@ const URGENT = ["breach", "uncertain", "within", "insufficient", "no_data"];
 export const headroom = (of: Budget): number | null =>
   of.value_ns === null ? null : 1 - of.value_ns / of.limit_ns;
 
-export function inOrder(budgets: Budget[]): Budget[] {
+/** Of those alike, the budgets of jobs before those of the system's own operations. */
+export function inOrder(budgets: Budget[], operations: OperationRow[]): Budget[] {
+  const own = new Set(operations.filter((of) => of.own).map((of) => of.operation));
   const rank = (of: Budget) => URGENT.indexOf(of.verdict) - (of.alert === "firing" ? 10 : 0);
-  return [...budgets].sort((a, b) => rank(a) - rank(b) || (headroom(a) ?? 2) - (headroom(b) ?? 2));
+  const isOwn = (of: Budget) => Number(own.has(of.operation));
+  return [...budgets].sort(
+    (a, b) =>
+      rank(a) - rank(b) || isOwn(a) - isOwn(b) || (headroom(a) ?? 2) - (headroom(b) ?? 2),
+  );
 }
 
 export function Budgets() {
   const { data, error } = useData<Summary>("metrics/summary?nodes=0");
   if (!data) return error ? <Problem error={error} what="Budgets" /> : <Loading what="budgets" />;
-  const budgets = inOrder(data.budgets.filter((of) => of.scope === "fleet"));
+  const budgets = inOrder(
+    data.budgets.filter((of) => of.scope === "fleet"),
+    data.operations,
+  );
   const of = (budget: Budget) =>
     data.operations.find((row) => row.operation === budget.operation && row.scope === "fleet")
       ?.windows[budget.window];

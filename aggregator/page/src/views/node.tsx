@@ -50,7 +50,7 @@ export function Node() {
         </To>
       </p>
       <div class="cards">
-        {inOrder(data.budgets).map((budget) => {
+        {inOrder(data.budgets, data.operations).map((budget) => {
           const row = data.operations.find((of) => of.operation === budget.operation);
           const window = row?.windows[budget.window];
           return (

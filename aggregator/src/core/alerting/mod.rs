@@ -34,6 +34,7 @@ use plimsoll_schemas::alert::{
     Notification, SilenceRow,
 };
 use plimsoll_schemas::ids::{AggregatorName, Labels, MeshName, NodeName, RuleName};
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
 use plimsoll_schemas::wire::silences::SharedSilences;
@@ -306,11 +307,10 @@ impl Alerting {
                 self.silences.count_suppressed("no_evidence");
                 continue;
             };
-            let has_own_summary = notification.summary != notification.description();
+            let figures = notification.description();
+            let of_rule = notification.summary.strip_suffix(&figures).map(str::to_owned);
             notification.ended = Some(why);
-            if !has_own_summary {
-                notification.summary = notification.description();
-            }
+            notification.summary = of_rule.unwrap_or_default() + &notification.description();
             self.changed = true;
             self.dispatch(notification);
         }
@@ -450,7 +450,12 @@ impl Alerting {
         notification.severity = severity;
         notification.routes = about.routes;
         notification.runbook = self.runbook_page.link(about.runbook);
-        notification.summary = about.summary.unwrap_or_else(|| notification.description());
+        // What the rule states is the same at any time: the figures are what is new.
+        let figures = notification.description();
+        notification.summary = match about.summary {
+            Some(text) => format!("{}: {figures}", text.trim_end_matches('.')),
+            None => figures,
+        };
         notification.firing_since_seconds = entry.firing_since.map(|since| seconds(since.0));
         notification.acknowledged_by = suppression.acknowledged_by;
         notification.silenced = suppression.silenced;
@@ -546,14 +551,17 @@ impl Alerting {
         self.silences.refused()
     }
 
-    /// All active alerts that a query matches, the worst first.
+    /// All active alerts that a query matches, the worst first, those about jobs before those about
+    /// the system's own operations.
     #[must_use]
     pub fn rows(&self, now: Wall, query: &AlertsQuery, situation: Situation<'_>) -> Vec<AlertRow> {
         let entries = self.alerts.entries().filter(|(key, entry)| query.matches(key, entry));
         let mut rows: Vec<_> =
             entries.map(|(key, entry)| self.row(now, key, entry, situation)).collect();
         // Stable: those alike stay in order of their keys.
-        rows.sort_by_key(|row| (order(row.state), Reverse(row.severity)));
+        rows.sort_by_key(|row| {
+            (order(row.state), is_own(&row.key.operation), Reverse(row.severity))
+        });
         rows
     }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::{Wall, seconds};
@@ -43,6 +44,12 @@ impl<'n> NodeAt<'n> {
     pub fn way(&self) -> Option<Duration> {
         let round_trip = self.node.round_trip().filter(|_| self.is_reporting())?;
         Some(round_trip.max(self.node.delay()))
+    }
+
+    /// The labels of the device that last counted towards a metric, where several count.
+    #[must_use]
+    pub fn counted_labels(&self, figure: NodeMetric) -> Option<&'n Labels> {
+        self.node.metrics.counted_labels(figure)
     }
 
     /// One metric; `None` if it is unknown. Only the fleet tracks sequence gaps, and only

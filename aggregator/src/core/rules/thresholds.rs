@@ -126,7 +126,7 @@ fn node_value<'n>(
         Metric::Node(figure) => match sensed(threshold) {
             // What was worked out when the readings came is of all of them.
             Some(of) if !wanted.is_empty() => worst_sensed(threshold, node, of),
-            _ if is_whole() => Some((node.figure(*figure)?, None)),
+            _ if is_whole() => Some((node.figure(*figure)?, node.counted_labels(*figure))),
             _ => None,
         },
         Metric::Sensor(sensor) => {

@@ -76,6 +76,8 @@ fn of_fifty_nodes_those_that_are_slow_are_named_with_their_shares() {
     });
     let fleet = firing(&sent, "epoch_hook", "");
     let context = fleet.context.as_ref().unwrap();
+    let shares = context.worst.iter().map(|of| (of.share_of_slow, of.over_ratio));
+    assert_eq!(shares.collect::<Vec<_>>(), [(0.75, 0.75), (0.25, 0.5)]);
     let worst: Vec<(&str, u64, u64, f64)> =
         context.worst.iter().map(|of| (of.node.as_str(), of.over, of.samples, of.share)).collect();
     assert_eq!(worst, [("n17", 180, 240, 0.75), ("n31", 60, 120, 0.25)]);

@@ -2,9 +2,12 @@
 //! and in which nodes are shown.
 
 use plimsoll_schemas::alert::AlertState::{Firing, Inactive};
+use plimsoll_schemas::own_operations::{is_own, is_own_name};
+use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::SampleTotals;
 
 use super::*;
+use crate::core::alerting::AlertsQuery;
 use crate::core::fleet::Trouble;
 use crate::core::tests::thresholds::world::World;
 
@@ -63,6 +66,29 @@ fn totals_count_samples_of_jobs_and_the_systems_own_apart() {
 }
 
 #[test]
+fn jobs_come_before_the_system_in_lists_of_alerts_and_budgets() {
+    let mut rules = shipped();
+    // The system's budgets are first in the file, and the more severe.
+    rules.budgets.rotate_left(2);
+    for budget in rules.budgets.iter_mut().filter(|of| !is_own(&of.operation)) {
+        budget.about.severity = Severity::Info;
+    }
+    let mut world = World::new(rules);
+    world.takes_ms = Some(400);
+    world.lives(20);
+
+    let page = world.core.alerts_page(world.now.wall, &AlertsQuery::default());
+    let firing = page.alerts.iter().filter(|row| row.state == Firing);
+    let own: Vec<bool> = firing.map(|row| is_own(&row.key.operation)).collect();
+    assert!(own.is_sorted() && own.contains(&true) && own.contains(&false), "{own:?}");
+
+    let view = world.core.view(world.now.wall, "t");
+    let budgets = view.summary.budgets.iter();
+    let own: Vec<bool> = budgets.map(|row| is_own_name(&row.operation)).collect();
+    assert!(own.is_sorted() && own.contains(&true) && own.contains(&false), "{own:?}");
+}
+
+#[test]
 fn a_node_that_is_slow_to_publish_is_not_shown_before_others() {
     let mut core = core();
     let mut speakers = ["a", "b"].map(Speaker::new);
@@ -78,6 +104,9 @@ fn a_node_that_is_slow_to_publish_is_not_shown_before_others() {
     let firing = |key: &AlertKey| key.rule.as_str() == "publish" && key.scope.node() == "b";
     assert!(core.alerting.alerts().active().any(|(key, _)| firing(key)), "it does fire");
     let query = ViewQuery { fleet: true, nodes: Nodes::Worst(1), native: false };
-    let view = core.read_view(now.wall, "t").view(query);
-    assert_eq!(view.summary.nodes[0].node, "a");
+    let view = core.read_view(now.wall, "t");
+    let page = view.headroom_page();
+    assert_eq!(view.view(query).summary.nodes[0].node, "a");
+    let rows: Vec<_> = page.nodes.iter().map(|of| (of.alert, of.least.is_some())).collect();
+    assert_eq!(rows, [(Inactive, true), (Inactive, false)], "a slow broker is not b's fault");
 }

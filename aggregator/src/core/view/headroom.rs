@@ -1,5 +1,6 @@
-//! The page `/api/v1/headroom`: of every node the budget that is nearest to its limit, in few
-//! bytes, so that a browser sorts and filters thousands of nodes.
+//! The page `/api/v1/headroom`: of every node the budget of jobs that is nearest to its limit, in
+//! few bytes, so that a browser sorts and filters thousands of nodes. A slow broker is no fault of
+//! a node: the system's own operations count for none.
 //!
 //! DESIGN A103.
 
@@ -8,6 +9,7 @@ use std::sync::Arc;
 
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::own_operations::{is_own, is_own_name};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{BudgetRow, HeadroomPage, HeadroomRow, LeastHeadroom};
 use plimsoll_schemas::time::seconds;
@@ -25,7 +27,8 @@ pub(super) fn headroom_page(view: &ReadView) -> HeadroomPage {
     let nodes = shown.iter().map(|(name, node)| {
         rows.budgets.clear();
         rows.add_budgets(name, node);
-        let least = rows.budgets.iter().filter_map(|(_, row)| headroom(row));
+        let of_jobs = rows.budgets.iter().filter(|(_, row)| !is_own_name(&row.operation));
+        let least = of_jobs.filter_map(|(_, row)| headroom(row));
         let least = least.min_by(|a, b| a.headroom.total_cmp(&b.headroom));
         row(view, (name, node), alerts.get(name.as_str()).copied(), least)
     });
@@ -75,7 +78,8 @@ fn headroom(row: &BudgetRow) -> Option<LeastHeadroom> {
     })
 }
 
-/// The worst state of the alerts about each node, and the worst severity in that state.
+/// The worst state of the alerts about each node, and the worst severity in that state, but for those
+/// about the system's operations.
 fn worst_alerts(view: &ReadView) -> BTreeMap<&str, (AlertState, Severity)> {
     let rank = |state: AlertState| match state {
         AlertState::Inactive | AlertState::Insufficient | AlertState::NoData => 0,
@@ -85,7 +89,7 @@ fn worst_alerts(view: &ReadView) -> BTreeMap<&str, (AlertState, Severity)> {
     };
     let mut severity = severities(&view.rules);
     let mut worst = BTreeMap::new();
-    for (key, state) in &view.alerts {
+    for (key, state) in view.alerts.iter().filter(|(key, _)| !is_own(&key.operation)) {
         let found = (*state, severity(key));
         let of_node = worst.entry(key.scope.node()).or_insert(found);
         if (rank(found.0), found.1) > (rank(of_node.0), of_node.1) {

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::summary::{
     BackpressurePage, HeadroomPage, LedgerPage, Presence, RulesState, Summary,
@@ -124,8 +125,8 @@ impl ReadView {
         let (rollups, rollup_totals) = rollups.into_iter().unzip();
         nodes.iter().for_each(|(name, node)| rows.add_node(name, node));
         let Rows { operations, totals, mut budgets, .. } = rows;
-        // One budget after the other, each for the fleet and then for nodes.
-        budgets.sort_by_key(|(budget, _)| *budget);
+        // One budget after the other, each for the fleet and then for nodes; jobs come first.
+        budgets.sort_by_key(|(budget, row)| (is_own_name(&row.operation), *budget));
         let error_budgets =
             if query.fleet { error_budgets::error_budgets(self) } else { Vec::new() };
         error_budgets::fill(&mut budgets, &error_budgets);

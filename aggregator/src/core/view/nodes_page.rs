@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::NodeName;
+use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::summary::{NodePage, NodeRow, NodeStatus, NodesPage, Presence};
 use plimsoll_schemas::time::seconds;
 
@@ -54,7 +55,7 @@ impl ReadView {
         let node = self.node(name)?;
         let mut rows = Rows::new(self, (false, &[(name, node)]), false);
         rows.add_node(name, node);
-        rows.budgets.sort_by_key(|(budget, _)| *budget);
+        rows.budgets.sort_by_key(|(budget, row)| (is_own_name(&row.operation), *budget));
         Ok(NodePage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(self.at.0),

@@ -58,6 +58,8 @@ fn arrival(state: AlertState, value: f64, gpu: Option<&str>, beside: &str) -> Ar
         samples: 0,
         over: 0,
         share: 0.0,
+        share_of_slow: 0.0,
+        over_ratio: 0.0,
         hardware: Default::default(),
         bus: Default::default(),
     };

@@ -3,7 +3,7 @@
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use serde_json::json;
 
-use super::mesh::{large, names, press, press_key, shown, small, text};
+use super::mesh::{budget, large, names, press, press_key, read, shown, small, text};
 use crate::top::state::{Effect, Event};
 
 #[test]
@@ -117,4 +117,21 @@ fn a_paused_screen_keeps_its_page() {
     state.on_event(Event::Answer(Ok(Box::new(page)), now), now);
     assert!(text(&state).contains("PAUSED"));
     assert_eq!(names(&text(&state), "NODE").len(), 3);
+}
+
+#[test]
+fn of_budgets_alike_those_of_jobs_come_first() {
+    let (mut summary, alerts) = small();
+    let firing = ("breach", "firing");
+    let publish = budget("publish", &json!("fleet"), (25_000_000, 250_000_000), firing);
+    summary["budgets"].as_array_mut().unwrap().insert(0, publish);
+    let of_node = json!({"node": "node-1"});
+    let publish = budget("publish", &of_node, (25_000_000, 250_000_000), firing);
+    summary["budgets"].as_array_mut().unwrap().push(publish);
+    let answers = (summary, alerts);
+    let expected = ["epoch_hook", "epoch_hook", "publish", "publish", "kernel_fetch"];
+    assert_eq!(names(&text(&shown(&answers)), "BUDGET"), expected);
+    let page = read(&answers).unwrap();
+    let line = page.nodes.iter().find(|line| line.node == "node-1").unwrap();
+    assert_eq!(line.headroom, Some(0.5), "a slow broker is no fault of a node");
 }

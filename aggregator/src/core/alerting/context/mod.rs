@@ -44,6 +44,8 @@ pub(super) fn of_samples(
         samples: sums.samples,
         over: sums.over,
         share: share(sums.over, all),
+        share_of_slow: share(sums.over, all),
+        over_ratio: share(sums.over, sums.samples),
         ..worst_node(at, name, node)
     });
     let worst = worst.collect();
@@ -75,6 +77,8 @@ fn worst_node(at: Wall, name: &NodeName, node: &Node) -> WorstNode {
         samples: 0,
         over: 0,
         share: 0.0,
+        share_of_slow: 0.0,
+        over_ratio: 0.0,
         hardware: node.metrics.peaks(at),
         bus: way(&node.bus.value),
     }

@@ -94,7 +94,8 @@ fn of_figures(evidence: &Evidence) -> String {
     }
 }
 
-/// A node's share, and what of its machine may explain it.
+/// A node's part in the slow samples, its own share of them, and what of its machine may explain
+/// it.
 fn of_node(worst: &WorstNode, has_shares: bool) -> String {
     let hardware = &worst.hardware;
     let share = |what, ratio: Option<f64>| Some(format!("{what} {:.0} %", ratio? * 100.0));
@@ -116,8 +117,14 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
-    let share = has_shares.then(|| format!(" {:.0} % of them", worst.share * 100.0));
-    format!("{}{}{parts}", worst.node, share.unwrap_or_default())
+    let shares = has_shares.then(|| {
+        let WorstNode { share, over, samples, .. } = worst;
+        format!(
+            ": {:.0} % of the fleet's slow samples, {over} of its own {samples} over",
+            share * 100.0
+        )
+    });
+    format!("{}{}{parts}", worst.node, shares.unwrap_or_default())
 }
 
 /// Seconds in the unit that people use for such a span.
@@ -150,6 +157,8 @@ mod tests {
             samples: 4,
             over: 1,
             share: 0.25,
+            share_of_slow: 0.25,
+            over_ratio: 0.25,
             hardware,
             bus: BusContext::default(),
         }
@@ -168,8 +177,9 @@ mod tests {
         };
         assert_eq!(
             of_node(&worst(unusual), true),
-            "a 25 % of them (cpu throttled, gpu throttled, cpu stolen 30 %, cgroup memory 97 %, \
-             waits for its cpu limit 40 %, stalls for memory 2 %)"
+            "a: 25 % of the fleet's slow samples, 1 of its own 4 over (cpu throttled, gpu throttled, \
+             cpu stolen 30 %, cgroup memory 97 %, waits for its cpu limit 40 %, stalls for memory \
+             2 %)"
         );
         let usual = HardwareContext {
             cpu_throttled: Some(false),
@@ -180,7 +190,10 @@ mod tests {
             memory_stalled_ratio: Some(0.0),
             ..HardwareContext::default()
         };
-        assert_eq!(of_node(&worst(usual), true), "a 25 % of them");
+        assert_eq!(
+            of_node(&worst(usual), true),
+            "a: 25 % of the fleet's slow samples, 1 of its own 4 over"
+        );
     }
 
     #[test]
@@ -196,6 +209,9 @@ mod tests {
         let half = HardwareContext { cpu_usage_ratio: Some(0.5), ..HardwareContext::default() };
         let worst = worst(half);
         assert_eq!(of_node(&worst, false), "a (cpu 50 %)");
-        assert_eq!(of_node(&worst, true), "a 25 % of them (cpu 50 %)");
+        assert_eq!(
+            of_node(&worst, true),
+            "a: 25 % of the fleet's slow samples, 1 of its own 4 over (cpu 50 %)"
+        );
     }
 }

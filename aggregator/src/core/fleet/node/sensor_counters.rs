@@ -46,6 +46,9 @@ pub(super) struct SensorCounters([Option<DeviceCounters>; SENSOR_COUNTERS.len()]
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct DeviceCounters {
     grown: Increase,
+    /// The labels of the device whose counter grew last.
+    #[serde(default)]
+    grew: Option<Labels>,
     /// The latest reading of each device's counter.
     stood: BTreeMap<Labels, u64>,
 }
@@ -84,6 +87,18 @@ impl SensorCounters {
         }
     }
 
+    /// The labels of the device that counted last what a figure is computed from.
+    pub(super) fn labels(&self, figure: NodeMetric) -> Option<&Labels> {
+        let counter = match figure {
+            NodeMetric::GpuFaults => SensorCounter::GpuFault,
+            NodeMetric::GpuMemoryErrors => SensorCounter::GpuMemoryError,
+            NodeMetric::OomKills => SensorCounter::OomKill,
+            NodeMetric::CgroupCpuThrottledRatio => SensorCounter::CgroupThrottledPeriod,
+            _ => return None,
+        };
+        self.0[counter as usize].as_ref()?.grew.as_ref()
+    }
+
     /// A figure that is computed from these.
     pub(super) fn figure(&self, at: Wall, figure: NodeMetric) -> Option<f64> {
         let within =
@@ -111,6 +126,7 @@ impl DeviceCounters {
             let grew = stand.saturating_sub(std::mem::replace(stood, stand));
             if grew > 0 {
                 self.grown.add(at, span, grew as f64);
+                self.grew = Some(of.clone());
             }
             return;
         }
@@ -167,6 +183,8 @@ mod tests {
         );
         see(&mut counters, 3, &[faults("0", 5.0), faults("1", 4.0)]);
         assert_eq!(counters.figure(at(3), NodeMetric::GpuFaults), Some(3.0));
+        let gpu = counters.labels(NodeMetric::GpuFaults).and_then(|labels| labels.get("gpu"));
+        assert_eq!((gpu, counters.labels(NodeMetric::GpuMemoryErrors)), (Some("1"), None));
         assert_eq!(counters.figure(at(400), NodeMetric::GpuFaults), Some(0.0));
     }
 

@@ -92,7 +92,16 @@ fn a_notification_has_its_rules_texts_and_describes_the_event() {
     let fires = got.iter().find(|notification| notification.state == AlertState::Firing).unwrap();
     let about = core.rules().find(&fires.key.rule).unwrap();
     assert_eq!((fires.severity, &fires.routes), (about.severity(), &about.about().routes));
-    assert_eq!(Some(&fires.summary), about.about().summary.as_ref());
+    assert_eq!(
+        about.about().summary.as_deref(),
+        Some("the end-of-epoch hook takes too long"),
+        "it has no figures"
+    );
+    assert_eq!(
+        fires.summary,
+        "the end-of-epoch hook takes too long: epoch_hook p99 30 ms over 18 ms in the fleet, 480 \
+         samples in 10s"
+    );
     assert_eq!(fires.firing_since_seconds, Some(fires.at_seconds));
     let mut rules = Rules::clone(core.rules());
     rules.budgets[0].about.summary = None;

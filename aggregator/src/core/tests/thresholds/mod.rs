@@ -160,6 +160,10 @@ fn a_selector_picks_one_of_several_and_the_evidence_names_it() {
         panic!("{sent:?}")
     };
     assert_eq!((named, *value, *threshold), (&labels(&[("mount", "/data")]), 0.97, 0.95));
+    assert_eq!(
+        sent.summary,
+        "A file system is about to be full: disk_used_ratio 0.97 mount=/data is > 0.95 on node a"
+    );
 }
 
 #[test]

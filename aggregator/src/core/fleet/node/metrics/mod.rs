@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER, RESTARTS_WITHIN};
 use plimsoll_schemas::alert::HardwareContext;
 use plimsoll_schemas::hardware::Direction;
-use plimsoll_schemas::ids::{Incarnation, Operation, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Series};
 use plimsoll_schemas::metric::NodeMetric;
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::{BreakerState, Bus};
@@ -209,6 +209,11 @@ impl NodeMetrics {
             },
             None => self.sensor_counters.figure(at, figure),
         }
+    }
+
+    /// The labels of the device that last counted towards a figure.
+    pub(in crate::core::fleet) fn counted_labels(&self, figure: NodeMetric) -> Option<&Labels> {
+        self.sensor_counters.labels(figure)
     }
 
     /// Counts what the node's ledger and its bus report after a message of a run.
