@@ -1,6 +1,6 @@
 //! Up to when figures are known, and whether they are still current.
 //!
-//! DESIGN A175.
+//! DESIGN A178.
 
 use serde::{Deserialize, Serialize};
 

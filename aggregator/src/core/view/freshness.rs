@@ -4,13 +4,12 @@
 //! Silence makes a figure stale, and nothing else does: a window without samples has no figure, and
 //! its verdict is that there is no data.
 //!
-//! DESIGN A175.
+//! DESIGN A178.
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::summary::{Freshness, Verdict};
 use plimsoll_schemas::time::{Wall, seconds};
 
-use super::read_view::ReadView;
 use crate::core::fleet::{Completeness, Fleet, Windows};
 
 /// That of the whole mesh. `broker` is the state of the connection.
@@ -23,7 +22,7 @@ pub(in crate::core) fn of_mesh(fleet: &Fleet, now: Wall, broker: &str) -> Freshn
 
 /// That of a scope's figures, of which `windows` are the samples.
 pub(super) fn of_scope(
-    view: &ReadView,
+    mesh_is_silent: bool,
     scope: &Scope,
     completeness: &Completeness,
     windows: Option<&Windows>,
@@ -32,7 +31,7 @@ pub(super) fn of_scope(
     let is_of_nobody = *scope == Scope::Fleet && completeness.expected == 0;
     Freshness {
         as_of_seconds: windows.and_then(|windows| known(windows.newest())),
-        stale: completeness.is_silent() || is_of_nobody && view.is_silent,
+        stale: completeness.is_silent() || is_of_nobody && mesh_is_silent,
     }
 }
 

@@ -78,8 +78,8 @@ fn headroom(row: &BudgetRow) -> Option<LeastHeadroom> {
     })
 }
 
-/// The worst state of the alerts about each node, and the worst severity in that state, but for those
-/// about the system's operations.
+/// The worst state of the alerts about each node, and the worst severity in that state, but for
+/// those about the system's operations.
 fn worst_alerts(view: &ReadView) -> BTreeMap<&str, (AlertState, Severity)> {
     let rank = |state: AlertState| match state {
         AlertState::Inactive | AlertState::Insufficient | AlertState::NoData => 0,

@@ -126,7 +126,7 @@ impl<'s> Rows<'s> {
     ) {
         let Self { view, native, merged, total, budgets, judges, .. } = self;
         let alerts = &self.alerts;
-        let freshness = freshness::of_scope(view, &scope, completeness, Some(windows));
+        let freshness = freshness::of_scope(view.is_silent, &scope, completeness, Some(windows));
         let mut rows = BTreeMap::new();
         let judging = view.rules.budgets.iter().enumerate().filter(|(_, budget)| {
             budget.operation == *operation && budget.selector.is_everything()
@@ -191,7 +191,8 @@ impl<'s> Rows<'s> {
         let judgement = judges[number].judge(view.at, &sums, &recent, |rank| ranks.find(rank));
         let since = windows.and_then(|windows| windows.since_known(budget.limit_ns));
         let about = (budget, scope, &self.alerts);
-        let known = (completeness, freshness::of_scope(view, scope, completeness, windows));
+        let known =
+            (completeness, freshness::of_scope(view.is_silent, scope, completeness, windows));
         budgets.push((number, budget_row(about, judgement, since, known)));
     }
 }

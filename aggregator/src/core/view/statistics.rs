@@ -88,7 +88,7 @@ impl ReadView {
             at_seconds: seconds(self.at.0),
             ready: self.ready,
             operation: operation.to_string(),
-            freshness: freshness::of_scope(self, &scope, &completeness, Some(windows)),
+            freshness: freshness::of_scope(self.is_silent, &scope, &completeness, Some(windows)),
             scope,
             window: *window,
             unit: STATISTICS_UNIT.to_owned(),

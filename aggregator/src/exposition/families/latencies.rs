@@ -1,5 +1,6 @@
-//! Latencies: quantiles, counts and buckets, of the fleet, of roll-ups and of nodes. Gauges that are
-//! stale are left out, so that Prometheus marks them as such; counters stay until a node expires.
+//! Latencies: quantiles, counts and buckets, of the fleet, of roll-ups and of nodes. Gauges that
+//! are stale are left out, so that Prometheus marks them as such; counters stay until a node
+//! expires.
 
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::summary::{Quantiles, WindowRow};

@@ -25,8 +25,8 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
-use super::ClientAddress;
 use super::bounds::{Protocol, ServerLimits};
+use super::client_address::ClientAddress;
 use super::slot::{ConnectionSlot, ResponseBody, SharedTable};
 use super::stall::StallTimeout;
 use super::stats::CloseReason;

@@ -13,6 +13,7 @@
 
 mod accept;
 mod bounds;
+mod client_address;
 mod guard;
 mod protection;
 mod readers;
@@ -24,7 +25,7 @@ mod streams;
 mod table;
 mod tls;
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use crate::limits;
@@ -41,16 +42,13 @@ use tower_http::timeout::TimeoutLayer;
 
 use accept::Acceptor;
 pub use bounds::{Protocol, ServerLimits};
+pub use client_address::ClientAddress;
 pub use protection::{Protection, ProtectionFiles};
 pub use refusal::refusal_text;
 use slot::SharedTable;
 use stats::RefusalCounts;
 pub use stats::{CloseReason, ConnectionStage, Exposure, RequestRefusal, ServerStats};
 use table::ConnectionTable;
-
-/// The address of the client that a request is of; each request has it as an extension.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ClientAddress(pub IpAddr);
 
 /// What a line of [`readiness`] with a warning begins with.
 pub const WARNING: &str = "warning: ";
