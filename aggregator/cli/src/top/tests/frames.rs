@@ -1,6 +1,7 @@
 //! What a frame shows, at any size and of any text.
 
 use proptest::prelude::*;
+use ratatui::buffer::Cell;
 use ratatui::style::Color;
 use serde_json::json;
 
@@ -162,7 +163,7 @@ fn colours_of_alerts_follow_their_severity() {
         alerts["alerts"][0]["severity"] = json!(severity);
         let buffer = cells(&shown(&(summary, alerts)), true, (80, 24));
         let row = buffer.content.chunks(80).find(|row| {
-            let text: String = row.iter().map(|cell| cell.symbol()).collect();
+            let text: String = row.iter().map(Cell::symbol).collect();
             text.starts_with("epoch_hook") && text.contains("firing")
         });
         row.unwrap().iter().map(|cell| cell.fg).find(|colour| *colour != Color::Reset)

@@ -69,7 +69,7 @@ fn the_cursor_moves_the_list_and_never_leaves_it() {
     let now = state.now();
     assert_eq!(state.panes().cursor(super::super::pane::Pane::Nodes), Some(98));
     // Fewer rows than before.
-    let page = super::mesh::read(&large(5)).unwrap();
+    let page = read(&large(5)).unwrap();
     state.on_event(Event::Answer(Ok(Box::new(page)), now), now);
     assert_eq!(state.panes().cursor(super::super::pane::Pane::Nodes), Some(4));
 }
@@ -113,7 +113,7 @@ fn a_paused_screen_keeps_its_page() {
     let mut state = shown(&small());
     press(&mut state, "p");
     let now = state.now();
-    let page = super::mesh::read(&large(5)).unwrap();
+    let page = read(&large(5)).unwrap();
     state.on_event(Event::Answer(Ok(Box::new(page)), now), now);
     assert!(text(&state).contains("PAUSED"));
     assert_eq!(names(&text(&state), "NODE").len(), 3);
