@@ -159,7 +159,7 @@ impl Core {
             at_seconds: seconds(now.0),
             ready: self.is_ready(),
             broker: broker.to_owned(),
-            freshness: of_mesh(&self.fleet, now, broker),
+            freshness: of_mesh(self.fleet.last_seen(now), broker),
             firing: of(AlertState::Firing).count() as u64,
             firing_severity: of(AlertState::Firing).map(severities(self.rules())).max(),
             pending: of(AlertState::Pending).count() as u64,

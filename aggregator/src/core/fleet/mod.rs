@@ -112,13 +112,20 @@ pub struct Fleet {
     present: usize,
     /// When any node was last seen, one without room too.
     newest_seen: Wall,
-    /// Whether there are nodes that are shown, and all of them have left, as of the same time.
-    all_left: bool,
     changed: ChangedNodes,
     /// When this process first watched it, after it had read what the streams held.
     watched_since: Option<Wall>,
     /// As of the latest [`Self::watch`].
     tables: TablesUsed,
+}
+
+/// When any node was last seen.
+#[derive(Clone, Copy, Debug)]
+pub struct LastSeen {
+    /// The time; 0 before any was.
+    pub at: Wall,
+    /// Whether no node sends messages since, unless all have left.
+    pub is_silent: bool,
 }
 
 /// A snapshot that was merged.
@@ -199,7 +206,6 @@ impl Fleet {
             may_hold_expired: true,
             present: 0,
             newest_seen: Wall(0),
-            all_left: false,
             changed: ChangedNodes::default(),
             watched_since: None,
             tables: TablesUsed::default(),
@@ -226,7 +232,6 @@ impl Fleet {
             may_hold_expired: self.may_hold_expired,
             present: self.present,
             newest_seen: self.newest_seen,
-            all_left: self.all_left,
             changed: ChangedNodes::default(),
             watched_since: self.watched_since,
             tables: self.tables.clone(),
@@ -485,7 +490,6 @@ impl Fleet {
         let is_crowded = bounded::is_crowded(self.nodes.len(), NODES_MAX);
         let crowded_as_of = is_crowded.then_some(self.newest_seen);
         self.present = 0;
-        let (mut shown, mut left) = (0_usize, 0_usize);
         for (name, node) in &mut self.nodes {
             self.newest_seen = self.newest_seen.max(node.last_seen.min(now));
             if !node.hidden && node.may_be_hidden(now, crowded_as_of) {
@@ -497,7 +501,6 @@ impl Fleet {
             } else if !node.hidden {
                 let may_return = !node.account.has_left() && node.last_seen >= gone;
                 self.present += usize::from(may_return);
-                (shown, left) = (shown + 1, left + usize::from(node.account.has_left()));
             }
             if node.may_be_evicted(now) {
                 evicted.push(name.clone());
@@ -510,7 +513,6 @@ impl Fleet {
                 self.counts.reject("node_operation", 1);
             }
         }
-        self.all_left = shown > 0 && left == shown;
         evicted.iter().for_each(|name| self.evict(name));
         self.evict_idle_operations();
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
@@ -543,17 +545,19 @@ impl Fleet {
         self.present
     }
 
-    /// When any node was last seen; 0 before any was.
+    /// When any node was last seen, from what a checkpoint stores: a restart changes no answer.
     #[must_use]
-    pub fn newest_seen(&self) -> Wall {
-        self.newest_seen
-    }
+    pub fn last_seen(&self, now: Wall) -> LastSeen {
+        let (mut at, mut shown, mut left) = (Wall(0), 0_usize, 0_usize);
+        for node in self.nodes.values() {
+            at = at.max(node.last_seen);
+            shown += usize::from(!node.hidden);
+            left += usize::from(!node.hidden && node.account.has_left());
+        }
 
-    /// Whether nodes have been seen and none sends messages now, unless all have left.
-    #[must_use]
-    pub fn is_silent(&self, now: Wall) -> bool {
-        let is_quiet = now.since(self.newest_seen) >= NODE_SILENT_AFTER;
-        is_quiet && self.newest_seen.0 > 0 && !self.all_left
+        let are_all_left = shown > 0 && left == shown;
+        let is_quiet = at.0 > 0 && now.since(at) >= NODE_SILENT_AFTER;
+        LastSeen { at, is_silent: is_quiet && !are_all_left }
     }
 
     /// Expires slots of all windows, and no node.

@@ -10,14 +10,12 @@ use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::summary::{Freshness, Verdict};
 use plimsoll_schemas::time::{Wall, seconds};
 
-use crate::core::fleet::{Completeness, Fleet, Windows};
+use crate::core::fleet::{Completeness, LastSeen, Windows};
 
 /// That of the whole mesh. `broker` is the state of the connection.
-pub(in crate::core) fn of_mesh(fleet: &Fleet, now: Wall, broker: &str) -> Freshness {
-    Freshness {
-        as_of_seconds: known(fleet.newest_seen().min(now)),
-        stale: !answers(broker) || fleet.is_silent(now),
-    }
+pub(in crate::core) fn of_mesh(last_seen: LastSeen, broker: &str) -> Freshness {
+    let LastSeen { at, is_silent } = last_seen;
+    Freshness { as_of_seconds: known(at), stale: is_silent || !answers(broker) }
 }
 
 /// That of a scope's figures, of which `windows` are the samples.

@@ -92,12 +92,13 @@ impl ReadView {
     ) -> Self {
         let active = alerting.alerts().active();
         let nodes = fleet.nodes().iter();
+        let last_seen = fleet.last_seen(at);
         Self {
             at,
             mesh: mesh.clone(),
             broker: broker.to_owned(),
-            freshness: freshness::of_mesh(fleet, at, broker),
-            is_silent: fleet.is_silent(at),
+            freshness: freshness::of_mesh(last_seen, broker),
+            is_silent: last_seen.is_silent,
             ready: ingest.is_ready(),
             behind: ingest.is_behind(),
             nodes: nodes.map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
