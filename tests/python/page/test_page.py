@@ -549,7 +549,8 @@ class AllViews(OnMesh):
     def test_hostile_and_long_names_are_text(self):
         page = self.open("?view=alerts", "tbody tr")
         row = page.locator("tbody tr", has_text="has_memory").first
-        expect(row).to_contain_text("<script>alert(1)</script> It has memory.")
+        expect(row).to_contain_text(
+            "<script>alert(1)</script> It has memory: sensor:memory_total_bytes")
         page.goto(f"{self.mesh.url}/?view=latency&operation={LONG}&last=5m")
         expect(page.locator("h1")).to_have_text(f"Latency of {LONG}")
         expect(page.get_by_role("application", name=f"Heatmap of {LONG}")).to_be_visible()

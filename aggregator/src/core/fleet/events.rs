@@ -58,10 +58,8 @@ impl EventsQuery {
 impl RecentEvents {
     /// Takes the events of one message, which was merged at `at`.
     pub(super) fn push(&mut self, node: &NodeName, at: Wall, events: Vec<Event>) {
-        // Of more than all events that are kept, its own oldest would be the first to go.
-        let too_many = events.len().saturating_sub(EVENTS_KEPT_MAX);
-        let newest = events.into_iter().skip(too_many);
-        self.0.extend(newest.map(|event| MergedEvent { node: node.clone(), at, event }));
+        let merged = |event| MergedEvent { node: node.clone(), at, event };
+        self.0.extend(events.into_iter().map(merged));
         shorten(&mut self.0, EVENTS_KEPT_MAX, |merged| merged.node.as_str());
     }
 

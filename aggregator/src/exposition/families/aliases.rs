@@ -179,7 +179,7 @@ fn job_counters<'v>(
     (name, help): (&str, &str),
     of: impl Fn(&'v Series) -> Option<Option<(&'static str, &'v str)>>,
 ) {
-    // A sum that an earlier version stored may be below zero, so the type counter would be wrong.
+    // A DogStatsD counter can fall, and so does this sum, so the type counter would be wrong.
     let family = Family { name, family_type: FamilyType::Unknown, help };
     writer.family(family, |rows| {
         for (labels, node) in page.nodes() {
@@ -187,7 +187,8 @@ fn job_counters<'v>(
             for (series, n) in &node.node.counters {
                 if let Some(label) = of(series) {
                     let profiler = series.labels.get(PROFILER).unwrap_or_default();
-                    *sums.entry((label, profiler)).or_default() += n;
+                    let lowered = node.node.lowered.get(series).copied().unwrap_or_default();
+                    *sums.entry((label, profiler)).or_default() += n - lowered;
                 }
             }
             for ((label, profiler), n) in sums {

@@ -416,10 +416,10 @@ fn a_counter_of_a_job_ends_in_total_once_and_is_no_part_of_another_one() {
     let wanted = [
         "# TYPE plimsoll_job_count_x counter",
         "plimsoll_job_count_x_total{node=\"n\"} 3",
-        "# TYPE plimsoll_job_count_y counter",
-        "plimsoll_job_count_y_total{node=\"n\"} 4",
         "# TYPE plimsoll_job_count_y_created_ counter",
         "plimsoll_job_count_y_created__total{node=\"n\"} 8",
+        "# TYPE plimsoll_job_count_y counter",
+        "plimsoll_job_count_y_total{node=\"n\"} 4",
     ];
     assert_eq!(text.lines().filter(of_jobs).collect::<Vec<_>>(), wanted);
 }

@@ -261,7 +261,7 @@ fn a_series_longer_than_max_payload_is_lost_by_that_name_and_the_others_are_not(
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected_with(8_192));
     for n in 0..6_000 {
-        let line = format!("wide:{}|us", 1.0027_f64.powi(n) * 10.0);
+        let line = format!("wide:{}|ms", 1.0027_f64.powi(n) * 0.01);
         core.on_datagram(start(), line.as_bytes());
     }
     core.on_datagram(start(), b"small:1:2:3|ms");
