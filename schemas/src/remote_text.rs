@@ -5,7 +5,7 @@ use std::error::Error;
 /// Characters that are kept of it.
 pub const CHARS_MAX: usize = 240;
 
-/// The first line that says something, without characters that act on a terminal or hide others,
+/// The first line that is not blank, without characters that act on a terminal or hide others,
 /// and cut at [`CHARS_MAX`].
 #[must_use]
 pub fn first_line(text: &str) -> String {

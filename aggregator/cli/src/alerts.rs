@@ -183,6 +183,7 @@ pub async fn silence(args: &SilenceArgs) -> Result<Exit> {
              give one --url for each --end"
         );
     }
+
     call_each(&args.at, async |api| {
         if args.list {
             let text = api.request("GET", "/api/v1/silences", None).await?;
@@ -229,6 +230,7 @@ async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
     if named.is_empty() {
         bail!("no such alert is firing or pending; `plimsoll alerts` lists all");
     }
+
     for row in named {
         let operation = row.key.operation.to_string();
         if args.remove {
@@ -238,6 +240,7 @@ async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
             api.request("DELETE", &path, None).await?;
             continue;
         }
+
         let mut body = json!({
             "rule": args.rule, "operation": operation, "by": args.by,
             "comment": args.comment, "for": args.lasts,
@@ -245,6 +248,7 @@ async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
         if let Some(node) = &args.node {
             body["node"] = json!(node);
         }
+
         let text = api.request("POST", "/api/v1/alerts/acknowledge", Some(&body)).await?;
         args.at.print(&text, || format!("acknowledged at {}: {}\n", api.url(), row.key));
     }

@@ -109,6 +109,7 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
         Ok(request) => request,
         Err(error) => return Ok(usage(&error)),
     };
+
     let baselines = || Baselines::find(args.baseline_dir.clone());
     let (a, b) = match (request, &args.b) {
         (None, Some(b)) => (side(args, &args.a).await?, side(args, b).await?),
@@ -123,6 +124,7 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
         (None, None) => return Ok(usage("name two sides, or use --baseline check NAME")),
         (Some(_), Some(_)) => return Ok(usage("--baseline takes one side")),
     };
+
     let comparison = compared(&a, &b, &options(args, &a, &b)?);
     show(args, &comparison, &a, &b)?;
     Ok(exit(comparison.verdict))

@@ -988,8 +988,8 @@ fn make_room(
     let mut evicted = 0;
     // Those of budgets may be there beyond the bound.
     while !operations.has_room_for(operation, retention) {
-        let greatest = shares.greatest_beside(node);
-        let longest = operations.longest_without_samples(greatest, |of| plan.is_judged(of));
+        let of_largest = shares.largest_beside(node);
+        let longest = operations.longest_without_samples(of_largest, |of| plan.is_judged(of));
         let Some(longest) = longest else { return evicted };
         operations.evict(&longest);
         shares.on_evicted(&longest);

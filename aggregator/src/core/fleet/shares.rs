@@ -52,14 +52,14 @@ impl<K: Clone + Ord> Shares<K> {
         *self = Self::default();
     }
 
-    /// The entries of the node with the greatest share, if it is greater than this node's would be
+    /// The entries of the node with the largest share, if it is larger than this node's would be
     /// with one more.
-    pub(super) fn greatest_beside(&self, node: &NodeName) -> impl Iterator<Item = &K> {
+    pub(super) fn largest_beside(&self, node: &NodeName) -> impl Iterator<Item = &K> {
         let own = self.by_node.get(node).copied().unwrap_or_default();
-        let greatest = self.by_node.iter().max_by_key(|(_, entries)| **entries);
-        let greatest = greatest.filter(|(_, entries)| **entries > own + 1);
-        greatest.into_iter().flat_map(|(greatest, _)| {
-            let of = self.by_key.iter().filter(move |(_, of)| of.as_ref() == Some(greatest));
+        let largest = self.by_node.iter().max_by_key(|(_, entries)| **entries);
+        let largest = largest.filter(|(_, entries)| **entries > own + 1);
+        largest.into_iter().flat_map(|(largest, _)| {
+            let of = self.by_key.iter().filter(move |(_, of)| of.as_ref() == Some(largest));
             of.map(|(key, _)| key)
         })
     }
@@ -102,10 +102,10 @@ mod tests {
                     let of_one = |from: &&Vec<u8>| from.iter().all(|other| *other == n);
                     model.values().filter(of_one).count()
                 };
-                let greatest = (0..4).map(alone).max().unwrap();
+                let largest = (0..4).map(alone).max().unwrap();
                 for n in 0..4 {
-                    let found = shares.greatest_beside(&node(n)).count();
-                    let expected = if greatest > alone(n) + 1 { greatest } else { 0 };
+                    let found = shares.largest_beside(&node(n)).count();
+                    let expected = if largest > alone(n) + 1 { largest } else { 0 };
                     prop_assert_eq!(found, expected);
                 }
             }

@@ -14,7 +14,7 @@ const END: u32 = 89;
 /// Who is silent from [`SILENT_AT`] on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Silence {
-    Nobody,
+    Nothing,
     /// Nodes are cut off with the aggregator.
     Broker,
     /// For a second only.
@@ -68,7 +68,7 @@ fn mesh(silence: Silence, ms: u64, end: u32) -> Core {
                     speaker.message(now, Body::Bus(Bus::default()), false)
                 }
                 Silence::AllLeft if second == silence.begins() => speaker.final_message(now),
-                Silence::Nobody => speaker.send(now, ms * MS, 10),
+                Silence::Nothing => speaker.send(now, ms * MS, 10),
                 Silence::OneNode if n == 0 => speaker.send(now, ms * MS, 10),
                 _ if is_silent => continue,
                 _ => speaker.send(now, ms * MS, 10),
@@ -99,7 +99,7 @@ fn what_is_silent_is_stale_and_never_within() {
     let before = |stale| known(END - 1, stale);
     let ended = known(SILENT_AT, false);
     for (silence, mesh_is, fleet_is, b_is, verdicts, reporting) in [
-        (Silence::Nobody, current, current, current, [Within, Within], 2),
+        (Silence::Nothing, current, current, current, [Within, Within], 2),
         (Silence::Broker, old, old, old, [NoData, NoData], 0),
         (Silence::BrokerBriefly, before(true), before(false), before(false), [Within, Within], 2),
         (Silence::OneNode, current, current, old, [Within, NoData], 1),

@@ -440,7 +440,7 @@ fn a_gauge_that_no_job_sends_any_more_is_not_exported() {
     let row = ["plimsoll_job_value_depth{node=\"n\"} 9"];
     assert_eq!(rows(0, Some(9.0)), row);
     assert_eq!(rows(74, None), row, "some clients send theirs once a minute");
-    assert_eq!(rows(75, None), [""; 0], "as for rules, its last value says nothing of now");
+    assert_eq!(rows(75, None), [""; 0], "as for rules, its last value is not current");
     assert_eq!(rows(76, Some(9.0)), row);
 }
 

@@ -140,8 +140,8 @@ impl Answering {
         decoded
     }
 
-    /// The response, of about so many bytes at most unless one slot alone has more. Slots that it
-    /// has no room for are left to the next request, the oldest first.
+    /// The response, of about `bytes_max` bytes at most unless one slot alone has more. Slots that
+    /// it has no room for are left to the next request, the oldest first.
     #[must_use]
     pub fn finish(
         self,

@@ -211,8 +211,8 @@ impl Outbox {
         self.unconfirmed.on_connected();
     }
 
-    /// The broker takes messages of so many bytes with their headers; 0 if it states none. What is
-    /// longer is divided from here on.
+    /// Sets the longest message that the broker takes, in bytes with headers; 0 if it states none.
+    /// What is longer is divided from here on.
     ///
     /// DESIGN N65.
     pub fn set_payload_max(&mut self, bytes: usize) {

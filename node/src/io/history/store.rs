@@ -143,7 +143,7 @@ impl Store {
         (stats.bytes, stats.earliest) = (files.bytes(), files.earliest());
     }
 
-    /// The answer to a request, of so many bytes at most; none to bytes that are no request.
+    /// The answer to a request, of `bytes_max` bytes at most; none to bytes that are no request.
     pub(super) fn answer(&mut self, payload: &[u8], bytes_max: usize) -> Option<Answer> {
         let Ok(request) = HistoryRequest::decode(payload) else {
             self.stats.count_request("undecodable");

@@ -23,6 +23,7 @@ pub(in super::super) fn check(
         .filter_map(|facts| facts.pages.as_ref().ok())
         .map(|pages| pages.summary.presence.get(&Presence::Up).copied().unwrap_or_default());
     let nodes = up.max().unwrap_or_default();
+
     let mut looked_at: Vec<&str> = Vec::new();
     for BrokerFacts { program, url, report: of } in brokers {
         report.add("broker", Ok(reachable(program, url, of)));
@@ -38,18 +39,21 @@ pub(in super::super) fn check(
             }
             continue;
         };
+
         report.add("permissions", permissions(program, url, broker));
         // Both programs of a machine have one broker as a rule.
         if !looked_at.contains(&url.as_str()) {
             report.add("advisories", known_advisories(url, &broker.version));
             report.add("max_payload", Ok(max_payload(url, broker.payload_bytes_max)));
         }
+
         if *program == "aggregator" {
             report.add("jetstream", Ok(jetstream(url, broker.jetstream)));
             report.add("streams", streams(broker, nodes, uncreated(aggregators)));
         }
         looked_at.push(url);
     }
+
     if !brokers.iter().any(|facts| facts.program == "aggregator") {
         let reason = "only an aggregator may look at streams: give --aggregator-config";
         for name in ["jetstream", "streams"] {

@@ -35,6 +35,7 @@ fn socket(SocketFacts { key, path, wanted_mode, state }: &SocketFacts) -> Option
     let place = path.display().to_string();
     let error = |what: String, mend: &str| Some(Finding::error(&place, what, mend));
     let warning = |what: String, mend: &str| Some(Finding::warning(&place, what, mend));
+
     match state {
         SocketState::Missing(reason) => error(
             format!("{key} is not there: {reason}"),
@@ -72,6 +73,7 @@ fn udp(UdpFacts { of_port, buffer_errors }: &UdpFacts) -> Vec<Finding> {
         "sysctl -w net.core.rmem_max={SOCKET_RECEIVE_BYTES} and restart the node; or use \
          listen.unix, where senders wait"
     );
+
     match of_port {
         Some((port, Some(drops))) if *drops > 0 => {
             let what = format!("the kernel dropped {drops} datagrams of the node");

@@ -79,6 +79,7 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
             return vec![Finding::error(url, format!("does not answer: {error}"), mend)];
         }
     };
+
     let mut found = Vec::new();
     let unready = readiness.unready.as_deref();
     match unready {
@@ -98,6 +99,7 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
         }
         _ => {}
     }
+
     found.extend(warned(url, &readiness.warnings));
     found
 }
@@ -118,6 +120,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
         let mend = "plimsoll-aggregator --rules FILE --check-config names the key";
         found.push(Finding::error(url, what, mend));
     }
+
     // Before jobs send anything no budget can match.
     let has_samples = summary.samples.is_some_and(|samples| samples.jobs > 0);
     let is_seen = |operation: &str| summary.operations.iter().any(|of| of.operation == operation);
@@ -125,6 +128,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
         let is_fleets = row.scope == Scope::Fleet && row.verdict == Verdict::NoData;
         is_fleets && has_samples && !is_shipped(&row.budget) && !is_seen(&row.operation)
     };
+
     let mut budgets: BTreeMap<&str, String> = summary
         .budgets
         .iter()
@@ -134,6 +138,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
     for name in &summary.rules.unmatched {
         budgets.entry(name).or_default();
     }
+
     for (budget, of) in budgets {
         let what = format!("no sample {of}has ever matched the budget");
         let mend = format!(
@@ -142,6 +147,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
         );
         found.push(Finding::warning(&format!("budget {budget}"), what, &mend));
     }
+
     for budget in &summary.rules.insufficient {
         let what = "has too few samples to be judged, some of them over the limit".to_owned();
         let mend = "set a longer window or a lower quantile";
@@ -164,12 +170,14 @@ fn clocks(nodes: &[NodeStatus]) -> Result<Vec<Finding>, String> {
     if known.is_empty() {
         return Err("no node is up whose clock's offset is known".to_owned());
     }
+
     let off: Vec<(&str, f64)> =
         known.iter().copied().filter(|(_, ahead)| ahead.abs() >= CLOCK_SECONDS).collect();
     let Some((_, worst)) = off.iter().copied().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
     else {
         return Ok(Vec::new());
     };
+
     let is_brokers = known.len() > 1 && off.len() as f64 >= CLOCK_SHARE * known.len() as f64;
     let names: Vec<&str> = off.iter().map(|(node, _)| *node).collect();
     let place = if is_brokers { "broker's machine".to_owned() } else { listed(&names) };

@@ -224,7 +224,7 @@ impl Node {
         without_room
     }
 
-    /// Its gauges that jobs still send: the latest value of one that has ended says nothing of now.
+    /// Its gauges that jobs still send: the latest value of one that has ended is not current.
     pub fn fresh_gauges(&self, now: Wall) -> impl Iterator<Item = (&Series, &Latest<f64>)> {
         self.gauges.iter().filter(move |(_, latest)| now.since(latest.at) < GAUGES_STALE_AFTER)
     }

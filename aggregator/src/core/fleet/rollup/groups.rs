@@ -70,7 +70,7 @@ impl Groups {
 
         let is_new = !self.own.contains_key(&group);
         let is_full = self.own.len() >= ROLLUP_GROUPS_MAX;
-        let evicted = u64::from(is_new && is_full && self.evict_of_greatest(node, shares));
+        let evicted = u64::from(is_new && is_full && self.evict_of_largest(node, shares));
         if is_new && is_full && evicted == 0 {
             let windows = self.overflow_of(group.overflow(), retention);
             return Place { windows, is_own: false, evicted };
@@ -92,11 +92,11 @@ impl Groups {
         self.others.entry(group).or_insert_with(|| Windows::new(retention))
     }
 
-    /// Makes room for a node's new group: of those of the node with the greatest share, the one
+    /// Makes room for a node's new group: of those of the node with the largest share, the one
     /// without samples for longest is evicted. Returns whether there was one.
-    fn evict_of_greatest(&mut self, node: &NodeName, shares: &mut Shares<Group>) -> bool {
-        let of_greatest = shares.greatest_beside(node);
-        let known = of_greatest.filter_map(|group| Some((group, self.own.get(group)?)));
+    fn evict_of_largest(&mut self, node: &NodeName, shares: &mut Shares<Group>) -> bool {
+        let of_largest = shares.largest_beside(node);
+        let known = of_largest.filter_map(|group| Some((group, self.own.get(group)?)));
         let longest = known.min_by_key(|(_, windows)| windows.touched());
         let Some(longest) = longest.map(|(group, _)| group.clone()) else { return false };
         self.own.remove(&longest);

@@ -197,8 +197,8 @@ impl SendWindow {
         self.delay.measures_until
     }
 
-    /// A full round shows what the link allows. The longest delay that is known may be one with a
-    /// queue in it, so it is measured anew now and then.
+    /// A full round shows what the link allows. While the link is never empty, the shortest delay
+    /// that was seen may contain a queue, so it is measured anew from time to time.
     fn end_round(&mut self, now: Mono) {
         let is_full = std::mem::take(&mut self.round.is_full);
         self.round.began = now;
