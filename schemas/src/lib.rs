@@ -39,4 +39,6 @@ pub mod summary;
 pub mod time;
 #[cfg(feature = "mesh")]
 pub mod transport;
+#[cfg(feature = "mesh")]
+pub mod urgency;
 pub mod wire;

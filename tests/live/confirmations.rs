@@ -65,16 +65,9 @@ fn forgery(admin: &mut JetStreamAdmin) -> Confirmation {
     let runs = vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), newest)] }];
     let aggregator = AggregatorName::new("forger").unwrap();
     Confirmation {
-        node: NodeName::new("node-1").unwrap(),
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
         runs,
-        limits: Vec::new(),
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
         issue: Some(Issue { aggregator, at: Wall(u64::MAX) }),
+        ..Confirmation::of(NodeName::new("node-1").unwrap())
     }
 }
 

@@ -386,14 +386,14 @@ impl Core {
     /// Judges by other rules from now on. Alerts of rules that were removed, or are about something
     /// else, end with a notification; all others stay.
     pub fn reload(&mut self, now: Now, rules: Rules) {
-        let limits = self.evaluator.limits();
+        let terms = self.common_terms();
         let before = self.alerting.rule_labels(self.evaluator.rules());
         self.fleet.on_rules(&rules);
         self.evaluator.replace(Arc::new(rules));
         let (alerting, situation) = self.alerting();
         alerting.on_rules(now.wall, &before, situation);
-        if self.evaluator.limits() != limits {
-            self.resend_limits();
+        if self.common_terms() != terms {
+            self.resend_terms();
         }
     }
 
@@ -405,8 +405,8 @@ impl Core {
     }
 
     /// Every node that is shown is sent a confirmation with the next checkpoint, even if nothing
-    /// else about it has changed: to be called when limits have changed.
-    pub fn resend_limits(&mut self) {
+    /// else about it has changed: to be called when limits or urgencies have changed.
+    pub fn resend_terms(&mut self) {
         self.fleet.touch_shown();
     }
 

@@ -88,7 +88,8 @@ impl Core {
     /// What the confirmations to all nodes have in common now.
     #[must_use]
     pub fn common_terms(&self) -> CommonTerms {
-        CommonTerms { limits: self.evaluator.limits(), mesh_nodes: self.mesh_nodes() }
+        let urgent = self.evaluator.rules().urgent.clone();
+        CommonTerms { limits: self.evaluator.limits(), urgent, mesh_nodes: self.mesh_nodes() }
     }
 
     /// Nodes that may reconnect at once: those that have neither left nor expired.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 /// Everything that many seeds together must have seen.
-pub const DEMANDED: [&str; 77] = [
+pub const DEMANDED: [&str; 78] = [
     "load",
     "connection broken",
     "partition",
@@ -62,6 +62,7 @@ pub const DEMANDED: [&str; 77] = [
     "dropped",
     "samples without room",
     "critical message sent before a backlog",
+    "declared critical, so it went at once",
     "only the emergency lane sent",
     "breaker open",
     "breaker half-open",

@@ -59,18 +59,7 @@ fn node_within(bounds: Bounds) -> (Core, Now) {
     };
     let limits = vec![limit("epoch_hook", 18_000_000), limit("a", 1_000), limit("x", 7)];
     let node = identity().node;
-    let given = Confirmation {
-        node,
-        behind: true,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
-        runs: vec![],
-        limits,
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
-        issue: None,
-    };
+    let given = Confirmation { behind: true, limits, ..Confirmation::of(node) };
     assert_eq!(core.on_confirmation(now, &confirmation::encode(&given)), Ok(()));
     (core, now)
 }

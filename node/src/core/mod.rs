@@ -5,7 +5,8 @@
 //! turns what was recorded into drafts for the [`outbox`]; `seal` encodes a draft when the outbox
 //! may send it; the [`spool`] keeps what the outbox holds on disk, and the [`history`] what was
 //! sealed. The `ledger` counts what was recorded, sealed and lost. [`departure`] bounds the
-//! shutdown and is used by the driver. `confirmers` decides which confirmations are believed.
+//! shutdown and is used by the driver. `confirmers` decides which confirmations are believed;
+//! `declared` has what they declare urgent.
 //!
 //! The driver calls an `on_*` method for each event, then takes what is to be done:
 //! [`Core::next_publish`], [`Core::next_spool_batch`], [`Core::next_note`],
@@ -18,6 +19,7 @@
 mod bounds;
 mod clock_steps;
 mod confirmers;
+mod declared;
 pub mod departure;
 pub mod history;
 mod identity;
@@ -51,6 +53,7 @@ use plimsoll_schemas::wire::{Body, Bus, NotedRun};
 pub use bounds::Bounds;
 use clock_steps::ClockSteps;
 use confirmers::Confirmers;
+use declared::DeclaredUrgencies;
 use history::Record;
 pub use identity::Identity;
 use intake::otlp::{Encoding, Malformed, Outcome, Signal};
@@ -91,6 +94,7 @@ pub struct Core {
     sent_readings: SentReadings,
     /// States in the latest messages.
     reported: ReportedStates,
+    declared: DeclaredUrgencies,
     confirmers: Confirmers,
     confirmations: ConfirmationStats,
     connections: u64,
@@ -133,6 +137,7 @@ impl Core {
             hardware: OpenReadings::default(),
             sent_readings: SentReadings::default(),
             reported: ReportedStates::default(),
+            declared: DeclaredUrgencies::default(),
             confirmers: Confirmers::default(),
             confirmations: ConfirmationStats::default(),
             connections: 0,
@@ -360,6 +365,7 @@ impl Core {
             let confirmed = self.outbox.on_confirmation(now.mono, &confirmation);
             confirmed.map_err(|ForgedConfirmation| FORGED)?;
             self.intake.on_limits(now.mono, &confirmation.limits);
+            self.declared.update(now.mono, &confirmation.urgent);
             if confirmation.mesh_nodes > 0 {
                 self.mesh_nodes = confirmation.mesh_nodes;
             }
@@ -443,13 +449,16 @@ impl Core {
             self.ledger.lose(reason, samples);
         }
         let is_behind = self.outbox.is_behind(now.mono);
-        for (latency, priority) in priority::of_latency(latency, &breached, is_behind) {
+        let operations = latency.histograms.iter().map(|(series, _)| &series.operation);
+        let urgent = self.declared.of_operations(now.mono, breached, operations);
+        for (latency, priority) in priority::of_latency(latency, &urgent, is_behind) {
             for part in outbox::split(latency, MESSAGE_BYTES_SPLIT) {
                 self.enqueue(now, started, priority, &Body::Latency(part));
             }
         }
         if !events.events.is_empty() {
-            let priority = priority::of_events(&events);
+            let declared = self.declared.of_events(now.mono, &events);
+            let priority = priority::of_events(&events).max(declared);
             self.enqueue(now, started, priority, &Body::Event(events));
         }
         let readings = self.hardware.take();

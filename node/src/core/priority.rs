@@ -2,11 +2,12 @@
 //!
 //! DESIGN N45.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use plimsoll_schemas::hardware::{GPUS_LOST, Reading, SensorState};
-use plimsoll_schemas::ids::{Labels, Operation};
-use plimsoll_schemas::wire::{AlertType, Bus, Events, Latency};
+use plimsoll_schemas::histogram::Histogram;
+use plimsoll_schemas::ids::{Labels, Operation, Series};
+use plimsoll_schemas::wire::{AlertType, Bus, Event, Events, Latency};
 
 use super::outbox::Priority;
 
@@ -54,40 +55,52 @@ impl ReportedStates {
     }
 }
 
-/// Latencies by their priority: an interval with a breach is critical. When what is critical
-/// overtakes a backlog, only the breached operations do, each with all its series: a share of the
-/// others would be missing in the fleet's percentiles.
+/// Latencies by their priority. Without a backlog they are one message, as urgent as the most
+/// urgent operation in it. When what is urgent overtakes a backlog, only urgent operations do, each
+/// with all its series: a share of the others would be missing in the fleet's percentiles.
 pub(super) fn of_latency(
     latency: Latency,
-    breached: &BTreeSet<Operation>,
+    urgent: &BTreeMap<Operation, Priority>,
     is_behind: bool,
 ) -> Vec<(Latency, Priority)> {
-    if breached.is_empty() {
-        return vec![(latency, Priority::Normal)];
-    }
+    let of = |operation: &Operation| urgent.get(operation).copied().unwrap_or_default();
     if !is_behind {
-        return vec![(latency, Priority::Critical)];
+        let most = latency.histograms.iter().map(|(series, _)| of(&series.operation)).max();
+        return vec![(latency, most.unwrap_or_default())];
     }
-    let Latency { histograms, counters, gauges } = latency;
-    let (critical, rest): (Vec<_>, Vec<_>) =
-        histograms.into_iter().partition(|(series, _)| breached.contains(&series.operation));
-    let critical = Latency { histograms: critical, ..Latency::default() };
-    let rest = Latency { histograms: rest, counters, gauges };
-    vec![(critical, Priority::Critical), (rest, Priority::Normal)]
+
+    let Latency { mut histograms, counters, gauges } = latency;
+    let mut messages = Vec::new();
+    for priority in [Priority::Immediate, Priority::Critical, Priority::High] {
+        let is_meant = |(series, _): &mut (Series, Histogram)| of(&series.operation) == priority;
+        let histograms: Vec<_> = histograms.extract_if(.., is_meant).collect();
+        if !histograms.is_empty() {
+            messages.push((Latency { histograms, ..Latency::default() }, priority));
+        }
+    }
+    let rest = Latency { histograms, counters, gauges };
+    if rest != Latency::default() {
+        messages.push((rest, Priority::Normal));
+    }
+    messages
 }
 
-/// Critical when one of them is an error or a failed service check.
+/// By what a sender states: critical when one of them is an error or a failed service check, high
+/// when one is a warning. One that its sender gave a low priority is neither.
 pub(super) fn of_events(events: &Events) -> Priority {
-    let is_error = events.events.iter().any(|event| event.alert_type == AlertType::Error);
-    if is_error { Priority::Critical } else { Priority::Normal }
+    let of = |event: &Event| match event.alert_type {
+        _ if event.low_priority => Priority::Normal,
+        AlertType::Error => Priority::Critical,
+        AlertType::Warning => Priority::High,
+        AlertType::Info | AlertType::Success => Priority::Normal,
+    };
+    events.events.iter().map(of).max().unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::hardware::{LOAD1, MissingReading};
-    use plimsoll_schemas::histogram::Histogram;
-    use plimsoll_schemas::ids::Series;
-    use plimsoll_schemas::wire::{Event, EventSource};
+    use plimsoll_schemas::wire::EventSource;
 
     use super::*;
 
@@ -145,11 +158,21 @@ mod tests {
             counters: vec![(series("c", "1").0, 1.0)],
             gauges: Vec::new(),
         };
-        let breached = BTreeSet::from([Operation::new("a").unwrap()]);
+        let urgent = |names: &[(&str, Priority)]| {
+            let each = names.iter().map(|(name, of)| (Operation::new(*name).unwrap(), *of));
+            each.collect::<BTreeMap<_, _>>()
+        };
+        let breached = urgent(&[("a", Priority::Critical)]);
         let whole = of_latency(latency.clone(), &breached, false);
         assert_eq!(whole, [(latency.clone(), Priority::Critical)]);
-        let whole = of_latency(latency.clone(), &BTreeSet::new(), true);
+        let whole = of_latency(latency.clone(), &BTreeMap::new(), true);
         assert_eq!(whole, [(latency.clone(), Priority::Normal)]);
+
+        let all = urgent(&[("a", Priority::High), ("b", Priority::Immediate)]);
+        let apart = of_latency(Latency { counters: Vec::new(), ..latency.clone() }, &all, true);
+        let priorities: Vec<Priority> = apart.iter().map(|(_, priority)| *priority).collect();
+        assert_eq!(priorities, [Priority::Immediate, Priority::High], "and no empty message");
+
         let split = of_latency(latency, &breached, true);
         let names = |latency: &Latency| {
             let histograms = latency.histograms.iter();
@@ -161,22 +184,25 @@ mod tests {
     }
 
     #[test]
-    fn an_error_among_events_is_critical() {
-        let event = |alert_type| Event {
+    fn an_error_is_critical_and_a_warning_high_unless_its_sender_gave_it_a_low_priority() {
+        let event = |(alert_type, low_priority)| Event {
             source: EventSource::ServiceCheck,
             title: "t".to_owned(),
             text: String::new(),
             alert_type,
-            low_priority: false,
+            low_priority,
             at: plimsoll_schemas::time::Wall(1),
             host: String::new(),
             aggregation_key: String::new(),
             labels: Labels::default(),
         };
-        let of = |types: &[AlertType]| {
-            of_events(&Events { events: types.iter().copied().map(event).collect() })
+        let of = |events: &[(AlertType, bool)]| {
+            of_events(&Events { events: events.iter().copied().map(event).collect() })
         };
-        assert_eq!(of(&[AlertType::Info, AlertType::Warning]), Priority::Normal);
-        assert_eq!(of(&[AlertType::Info, AlertType::Error]), Priority::Critical);
+        let info = (AlertType::Info, false);
+        assert_eq!(of(&[info, (AlertType::Success, false)]), Priority::Normal);
+        assert_eq!(of(&[info, (AlertType::Warning, false)]), Priority::High);
+        assert_eq!(of(&[info, (AlertType::Error, false)]), Priority::Critical);
+        assert_eq!(of(&[info, (AlertType::Error, true)]), Priority::Normal);
     }
 }

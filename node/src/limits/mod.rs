@@ -76,6 +76,12 @@ pub const CACHED_SERIES_BYTES_MAX: usize = 512;
 pub const LIMITS_OPERATIONS_MAX: usize = 2 * plimsoll_schemas::limits::wire::CONFIRMED_LIMITS_MAX;
 /// A limit that is not repeated for so long, while others are, is evicted.
 pub const LIMIT_EVICTED_AFTER: Duration = Duration::from_secs(600);
+/// Declared urgencies that the node stores: twice what one aggregator sends.
+pub const DECLARED_MAX: usize = 2 * plimsoll_schemas::limits::wire::CONFIRMED_URGENT_MAX;
+/// Messages a minute that one declared urgency may send at once: a quarter of the emergency lane's.
+pub const SHARE_PER_MINUTE: u32 = 30;
+/// The same at one time.
+pub const SHARE_BURST: u32 = 5;
 /// Numbered clients that the node tracks; one more evicts the longest silent.
 pub const CLIENTS_MAX: usize = 1_024;
 /// Operations of which the node knows who brings them; one beyond never counts as ended.

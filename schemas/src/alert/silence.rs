@@ -29,7 +29,7 @@ pub struct SilenceMatch {
 }
 
 /// A name, or a prefix of names with a `*` at its end.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct NamePattern(String);
 
@@ -132,7 +132,9 @@ impl NamePattern {
         }
     }
 
-    fn fits(&self, name: &str) -> bool {
+    /// Whether a name is meant.
+    #[must_use]
+    pub fn fits(&self, name: &str) -> bool {
         match self.0.strip_suffix('*') {
             Some(begin) => name.starts_with(begin),
             None => name == self.0,

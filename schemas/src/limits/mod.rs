@@ -54,6 +54,8 @@ pub mod wire {
     pub const CONFIRMED_SPANS_MAX: usize = 64;
     /// Limits in one confirmation: one for each budget of the rule files.
     pub const CONFIRMED_LIMITS_MAX: usize = 256;
+    /// Declared urgencies in one confirmation, and in all rule files together.
+    pub const CONFIRMED_URGENT_MAX: usize = 32;
     /// Parts that the nodes of a mesh are divided into.
     pub const PARTITIONS_MAX: u16 = 64;
     /// Nodes that a confirmation may state: twice as many as an aggregator takes.
@@ -71,7 +73,8 @@ pub mod wire {
     pub const SHARED_SILENCES_ENDED_MAX: usize = 1_024;
     /// Bytes of it; the fullest takes less than 400 KiB.
     pub const SHARED_SILENCES_BYTES_MAX: usize = 512 * 1024;
-    /// Bytes of one confirmation; the fullest takes less than 20 KiB and 36 KiB of limits.
+    /// Bytes of one confirmation; the fullest takes less than 20 KiB, 36 KiB of limits and 6 KiB of
+    /// declared urgencies.
     pub const CONFIRMATION_BYTES_MAX: usize = 64 * 1024;
     /// Events in one message.
     pub const EVENTS_MAX: usize = 256;

@@ -13,12 +13,13 @@ use toml::de::{DeTable, DeValue};
 
 use super::drafts::{BudgetDraft, Draft, ThresholdDraft};
 use super::fault::{LocatedValue, RuleError, RuleTables, RuleText, SHIPPED, TextPosition};
+use super::priorities::PriorityDraft;
 use super::rules::Rules;
 use super::table::{Table, titled, unknown_key};
 use super::values;
 use crate::budget::{BUILT_IN, Budget};
-use crate::limits::rules::{BUDGETS_MAX, RULES_MAX};
-use crate::limits::rules::{FILES_MAX, INCLUDE_DEPTH_MAX};
+use crate::limits::rules::{BUDGETS_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, RULES_MAX};
+use crate::limits::wire::CONFIRMED_URGENT_MAX;
 use crate::subject::RESERVED_RULE_NAMES;
 
 /// The thresholds that every mesh watches unless a file overrides them.
@@ -28,7 +29,7 @@ pub const DEFAULTS: &str = include_str!("defaults.toml");
 pub type OpenFile<'a> = &'a mut dyn FnMut(&str) -> Result<Vec<u8>, String>;
 
 /// Keys of a file of rules.
-const KEYS: &[&str] = &["include", "budget", "rule"];
+const KEYS: &[&str] = &["include", "budget", "rule", "priority"];
 
 /// Rules out of layers: the shipped files, `files` and what they include, and `over` above all.
 ///
@@ -157,6 +158,7 @@ struct File {
     includes: Vec<LocatedValue<String>>,
     budgets: Vec<BudgetDraft>,
     thresholds: Vec<ThresholdDraft>,
+    priorities: Vec<PriorityDraft>,
 }
 
 impl File {
@@ -170,8 +172,8 @@ impl File {
         })?;
         let root = root.get_ref();
         let selected = match text.tables {
-            RuleTables::All => [true; 3],
-            RuleTables::Some { budget, rule } => [false, budget, rule],
+            RuleTables::All => [true; 4],
+            RuleTables::Some { budget, rule } => [false, budget, rule, false],
         };
         let unknown = root.keys().find(|key| !KEYS.contains(&key.get_ref().as_ref()));
         if let Some(key) = unknown.filter(|_| text.tables == RuleTables::All) {
@@ -192,6 +194,7 @@ impl File {
             includes: given(0).map(list).transpose()?.unwrap_or_default(),
             budgets: drafts(text, given(1), BUDGETS_MAX)?,
             thresholds: drafts(text, given(2), RULES_MAX)?,
+            priorities: drafts(text, given(3), CONFIRMED_URGENT_MAX)?,
         };
         file.check_names()?;
         Ok(file)
@@ -199,7 +202,8 @@ impl File {
 
     fn check_names(&self) -> Result<(), RuleError> {
         let mut seen = BTreeMap::new();
-        for (kind, name) in names(&self.budgets).chain(names(&self.thresholds)) {
+        let alerting = names(&self.budgets).chain(names(&self.thresholds));
+        for (kind, name) in alerting.chain(names(&self.priorities)) {
             let title = titled(kind, name.value.as_str());
             if RESERVED_RULE_NAMES.contains(&name.value.as_str()) {
                 let problem = "is reserved for an event on the bus; choose another name";
@@ -242,6 +246,7 @@ fn drafts<D: Draft>(
 struct Layers {
     budgets: Vec<BudgetDraft>,
     thresholds: Vec<ThresholdDraft>,
+    priorities: Vec<PriorityDraft>,
 }
 
 impl Layers {
@@ -253,12 +258,14 @@ impl Layers {
     fn lay(&mut self, file: File) {
         overlay_all(&mut self.budgets, file.budgets);
         overlay_all(&mut self.thresholds, file.thresholds);
+        overlay_all(&mut self.priorities, file.priorities);
     }
 
     fn finish(self, time_scale: u32) -> Result<Rules, RuleError> {
         let budgets = build(&self.budgets, BUDGETS_MAX)?;
         let thresholds = build(&self.thresholds, RULES_MAX)?;
-        let rules = Rules { budgets, thresholds, time_scale };
+        let urgent = build(&self.priorities, CONFIRMED_URGENT_MAX)?;
+        let rules = Rules { budgets, thresholds, urgent, time_scale };
         self.check_names(&rules)?;
         Ok(rules)
     }

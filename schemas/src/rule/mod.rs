@@ -1,4 +1,5 @@
-//! What is evaluated: latency budgets, their error budgets, and thresholds on any other metric.
+//! What is evaluated: latency budgets, their error budgets, and thresholds on any other metric; and
+//! what nodes send before other messages.
 //!
 //! Owns how rule files are read, layered and checked, and the built-in rules. Refuses to open
 //! files (the caller passes a function) and to evaluate anything. Every alert follows from one
@@ -8,6 +9,7 @@ mod advice;
 mod drafts;
 mod fault;
 pub mod file;
+mod priorities;
 mod rules;
 mod table;
 #[cfg(test)]
@@ -19,4 +21,5 @@ pub use crate::metric::Comparison;
 pub use crate::scope::Scopes;
 pub use drafts::{BUDGET_KEYS, RULE_KEYS};
 pub use fault::{RuleError, RuleTables, RuleText};
+pub use priorities::PRIORITY_KEYS;
 pub use rules::{Baseline, Rule, Rules, Threshold};

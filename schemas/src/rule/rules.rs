@@ -6,6 +6,7 @@ use crate::ids::{Labels, RuleName};
 use crate::metric::{Comparison, Metric};
 use crate::own_operations::is_own;
 use crate::scope::{AlertKey, Scope, Scopes};
+use crate::urgency::DeclaredUrgency;
 
 /// All rules of one aggregator. No two have the same name.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +15,8 @@ pub struct Rules {
     pub budgets: Vec<Budget>,
     /// Thresholds on metrics.
     pub thresholds: Vec<Threshold>,
+    /// What nodes send before other messages.
+    pub urgent: Vec<DeclaredUrgency>,
     /// By how much the windows of error budgets are shortened, for drills; 1 leaves them. Each
     /// becomes the nearest window that is kept.
     pub time_scale: u32,
@@ -151,6 +154,6 @@ impl Rules {
 impl From<Vec<Budget>> for Rules {
     /// Budgets and nothing else.
     fn from(budgets: Vec<Budget>) -> Self {
-        Self { budgets, thresholds: Vec::new(), time_scale: 1 }
+        Self { budgets, time_scale: 1, ..Self::default() }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use toml::de::DeValue;
 
+use crate::alert::NamePattern;
 use crate::annotations::Severity;
 use crate::budget::Window;
 use crate::ids::{Labels, Operation, check_token};
@@ -13,6 +14,7 @@ use crate::metric::Metric;
 use crate::scope::Scopes;
 use crate::settings::suggestion::suggest;
 use crate::time::nanos;
+use crate::urgency::{DeclaredSubject, Urgency};
 
 /// A value, or what is wrong with it.
 pub(super) type Read<T> = Result<T, String>;
@@ -253,6 +255,30 @@ pub(super) fn severity(value: &DeValue<'_>) -> Read<Severity> {
         "warning" => Ok(Severity::Warning),
         "critical" => Ok(Severity::Critical),
         other => Err(unknown("severity", other, &["info", "warning", "critical"])),
+    }
+}
+
+fn pattern(value: &DeValue<'_>) -> Read<NamePattern> {
+    NamePattern::new(text(value)?).map_err(|error| error.to_string())
+}
+
+pub(super) fn declared_operation(value: &DeValue<'_>) -> Read<DeclaredSubject> {
+    pattern(value).map(DeclaredSubject::Operation)
+}
+
+pub(super) fn declared_event(value: &DeValue<'_>) -> Read<DeclaredSubject> {
+    pattern(value).map(DeclaredSubject::Event)
+}
+
+pub(super) fn declared_check(value: &DeValue<'_>) -> Read<DeclaredSubject> {
+    pattern(value).map(DeclaredSubject::ServiceCheck)
+}
+
+pub(super) fn urgency(value: &DeValue<'_>) -> Read<Urgency> {
+    match text(value)?.as_str() {
+        "high" => Ok(Urgency::High),
+        "critical" => Ok(Urgency::Critical),
+        other => Err(unknown("level", other, &["high", "critical"])),
     }
 }
 

@@ -15,17 +15,16 @@ use serde_bytes::ByteArray;
 
 use super::error::{SCHEMA, WireError};
 use super::messagepack;
-#[cfg(feature = "mesh")]
 use super::signature::{ConfirmKey, Purpose};
 use crate::histogram::layout::MAX_NS;
-#[cfg(feature = "mesh")]
 use crate::ids::MeshName;
 use crate::ids::{AggregatorName, Incarnation, NodeName, Operation, Seq};
 use crate::limits::wire::{
     CONFIRMATION_BYTES_MAX, CONFIRMED_LIMITS_MAX, CONFIRMED_RUNS_MAX, CONFIRMED_SPANS_MAX,
-    COUNT_MAX, LIMITS_MAX, MESH_NODES_MAX, SIGNATURE_BYTES,
+    CONFIRMED_URGENT_MAX, COUNT_MAX, LIMITS_MAX, MESH_NODES_MAX, SIGNATURE_BYTES,
 };
 use crate::time::Wall;
+use crate::urgency::DeclaredUrgency;
 
 /// What is stored of one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +46,8 @@ pub struct Confirmation {
     /// The limits of the operations that the aggregator judges, each once; at most
     /// `limits::wire::LIMITS_MAX` of one operation.
     pub limits: Vec<LatencyLimit>,
+    /// What the rules declare urgent; at most `limits::wire::CONFIRMED_URGENT_MAX`.
+    pub urgent: Vec<DeclaredUrgency>,
     /// How many nodes the aggregator knows, over which a node spreads its reconnects; at most
     /// `limits::wire::MESH_NODES_MAX`, 0 when it is not stated.
     pub mesh_nodes: u32,
@@ -57,6 +58,26 @@ pub struct Confirmation {
     pub withheld: bool,
     /// Who issued it and when; `None` from versions before.
     pub issue: Option<Issue>,
+}
+
+impl Confirmation {
+    /// That nothing of a node is stored, from an aggregator that is up to date and has no rules.
+    #[must_use]
+    pub fn of(node: NodeName) -> Self {
+        Self {
+            node,
+            behind: false,
+            backlog: Duration::ZERO,
+            age: Duration::ZERO,
+            runs: Vec::new(),
+            limits: Vec::new(),
+            urgent: Vec::new(),
+            mesh_nodes: 0,
+            readings_missing: false,
+            withheld: false,
+            issue: None,
+        }
+    }
 }
 
 /// Who issued a confirmation and when.
@@ -125,6 +146,8 @@ struct Envelope {
     runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     limits: Vec<(String, u64, u32)>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    urgent: Vec<DeclaredUrgency>,
     #[serde(default, skip_serializing_if = "is_zero")]
     mesh_nodes: u32,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -156,7 +179,6 @@ pub fn encode(confirmation: &Confirmation) -> Vec<u8> {
 }
 
 /// The bytes of a confirmation with its signature.
-#[cfg(feature = "mesh")]
 #[must_use]
 pub fn encode_signed(confirmation: &Confirmation, mesh: &MeshName, key: &ConfirmKey) -> Vec<u8> {
     let mut bytes = encode_with(confirmation, Some(ByteArray::new([0; SIGNATURE_BYTES])));
@@ -182,6 +204,7 @@ fn encode_with(
         age_ms: milliseconds(confirmation.age),
         runs: confirmation.runs.iter().map(run).collect(),
         limits: confirmation.limits.iter().map(limit).collect(),
+        urgent: confirmation.urgent.clone(),
         mesh_nodes: confirmation.mesh_nodes,
         readings_missing: confirmation.readings_missing,
         withheld: confirmation.withheld,
@@ -224,7 +247,10 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
     let backlog = Duration::from_millis(envelope.backlog_ms);
     let age = Duration::from_millis(envelope.age_ms);
     let limits = check_limits(envelope.limits)?;
-    let Envelope { behind, mesh_nodes, readings_missing, withheld, issue, .. } = envelope;
+    let Envelope { behind, urgent, mesh_nodes, readings_missing, withheld, issue, .. } = envelope;
+    if urgent.len() > CONFIRMED_URGENT_MAX {
+        return Err(WireError::Bounds { field: "urgent" });
+    }
     if mesh_nodes > MESH_NODES_MAX {
         return Err(WireError::Bounds { field: "mesh_nodes" });
     }
@@ -236,6 +262,7 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
         age,
         runs,
         limits,
+        urgent,
         mesh_nodes,
         readings_missing,
         withheld,
@@ -286,6 +313,8 @@ mod tests {
 
     use super::super::signature::SignatureError;
     use super::*;
+    use crate::alert::NamePattern;
+    use crate::urgency::{DeclaredSubject, Urgency};
 
     fn node() -> NodeName {
         NodeName::new("n1").unwrap()
@@ -303,6 +332,7 @@ mod tests {
             age,
             runs,
             limits,
+            urgent: urgent(3),
             mesh_nodes: 9,
             readings_missing: true,
             withheld: false,
@@ -329,6 +359,17 @@ mod tests {
         many.runs = vec![many.runs[0].clone(); CONFIRMED_RUNS_MAX + 1];
         let refused = Err(WireError::Bounds { field: "runs" });
         assert_eq!(decode(&node(), &encode(&many)), refused);
+    }
+
+    fn urgent(count: usize) -> Vec<DeclaredUrgency> {
+        let pattern = |n: usize| NamePattern::new(format!("{n:0>127}*")).unwrap();
+        let subjects = (0..count).map(|n| match n % 3 {
+            0 => DeclaredSubject::ServiceCheck(pattern(n)),
+            1 => DeclaredSubject::Operation(pattern(n)),
+            _ => DeclaredSubject::Event(pattern(n)),
+        });
+        let declared = |subject| DeclaredUrgency { subject, urgency: Urgency::Critical };
+        subjects.map(declared).collect()
     }
 
     fn limits(limits: &[(&str, u64)]) -> Vec<LatencyLimit> {
@@ -370,6 +411,10 @@ mod tests {
             spans: spans.clone(),
         };
         got.runs = (0..CONFIRMED_RUNS_MAX as u64).map(run).collect();
+        got.urgent = urgent(CONFIRMED_URGENT_MAX + 1);
+        let refused = Err(WireError::Bounds { field: "urgent" });
+        assert_eq!(decode(&node(), &encode(&got)), refused);
+        got.urgent.pop();
         assert_eq!(decode(&node(), &encode(&got)), Ok(got));
     }
 

@@ -7,6 +7,7 @@
 //!
 //! DESIGN S6, S31.
 
+#[cfg(feature = "mesh")]
 pub mod confirmation;
 mod envelope;
 mod error;

@@ -3,6 +3,7 @@
 
 mod exact;
 mod people;
+mod priority;
 mod reload;
 mod selector;
 

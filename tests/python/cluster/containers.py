@@ -152,7 +152,9 @@ class Pod:
     def volume(self, volume, namespace):
         """The folder of a volume."""
         folder = self.folder / "volumes" / volume["name"]
-        if path := volume.get("hostPath"):
+        if volume.get("hostPath", {}).get("path") == "/":
+            folder = pathlib.Path("/")
+        elif path := volume.get("hostPath"):
             folder = self.cluster.folder / "machine" / path["path"].strip("/")
             if path["type"] == "DirectoryOrCreate":
                 folder.mkdir(mode=0o755, parents=True, exist_ok=True)
@@ -206,7 +208,7 @@ class Pod:
         program = container["image"].rsplit("/", 1)[-1].split(":")[0]
         root = self.cluster.roots[program]
         command = container.get("command", [f"/usr/bin/{program}"]) + container.get("args", [])
-        mounts = [("/proc", "/proc", False), ("/dev", "/dev", False)]
+        mounts = [("/proc", "/proc", False), ("/dev", "/dev", False), ("/sys", "/sys", True)]
         mounts.append((self.cluster.folder / "hosts", "/etc/hosts", True))
         mounts += self.mounts(container)
         for source, path, _ in mounts:

@@ -3,6 +3,7 @@ the aggregator, without Kubernetes. `PLIMSOLL_PROGRAMS` names the folder of the 
 """
 
 import contextlib
+import copy
 import http.client
 import json
 import os
@@ -12,6 +13,7 @@ import signal
 import ssl
 import subprocess
 import tempfile
+import time
 import unittest
 
 import containers
@@ -224,6 +226,88 @@ class Pods(unittest.TestCase):
         pod.start("node")
         self.wait("the node is ready", lambda: containers.status(9911, "/readyz") == 200)
         self.assertEqual(pod.end("node"), 0, self.cluster.logs())
+
+    def test_a_pod_reads_the_machine_as_a_process_outside_does(self):
+        """Every sensor of the DaemonSet, as it is and with the machine's root, beside a node that runs without
+        a container."""
+        workload = find(self.docs, "DaemonSet", "plimsoll-node")
+        outside = self.sights(workload, self.start_outside)
+        pod = self.sights(workload, lambda pod: pod.start("node"))
+        self.assertLess(20, len(outside))
+        # What is of the process or the pod itself, and what a node learns while it runs.
+        own = ("process_", "sampling_", "cgroup_", "net_", "tcp_", "cpu_frequency_", "cpu_throttled")
+        of_machine = lambda sensor: not sensor.startswith(own)  # noqa: E731
+        mounts = lambda sensor: sensor.startswith(("disk_", "inodes_"))  # noqa: E731
+
+        # README of deploy/k8s, "Hardware readings in a pod": file systems alone are those of the pod.
+        self.assertEqual(self.differing(outside, pod, lambda of: of_machine(of) and not mounts(of)), {})
+        self.assertLessEqual({key for key in pod if mounts(key[0])}, outside.keys())
+
+        with_root = copy.deepcopy(workload)
+        spec = with_root["spec"]["template"]["spec"]
+        spec["volumes"].append({"name": "host", "hostPath": {"path": "/", "type": "Directory"}})
+        [node] = spec["containers"]
+        node["volumeMounts"].append({"name": "host", "mountPath": "/host", "readOnly": True})
+        node["env"].append({"name": "PLIMSOLL_NODE_HARDWARE__ROOT", "value": "/host"})
+        pod = self.sights(with_root, lambda pod: pod.start("node"))
+        self.assertEqual(self.differing(outside, pod, of_machine), {})
+
+    def start_outside(self, pod):
+        """The node of a pod, with its settings, as a process of the machine."""
+        settings = (pod.volumes["settings"] / "node.toml").read_text()
+        for name in ("secrets", "keys"):
+            settings = settings.replace(f"/etc/plimsoll/{name}", str(pod.volumes[name]))
+        for folder in ("/run/plimsoll", "/var/lib/plimsoll"):
+            settings = settings.replace(folder, str(pod.folder))
+        (pod.folder / "node.toml").write_text(settings)
+        variables = {
+            "PLIMSOLL_NODE_NAME": MACHINE,
+            "PLIMSOLL_NODE_BUS__NKEY_SEED_FILE": str(pod.volumes["keys"] / f"node-{MACHINE}.nk"),
+        }
+        with open(self.cluster.folder / "outside.log", "wb") as log:
+            # The broker's name, as in a pod.
+            with_names = 'mount --bind "$0" /etc/hosts; exec "$@"'
+            command = ["unshare", "--mount", "--propagation", "private", "sh", "-ec", with_names]
+            command += [self.cluster.folder / "hosts", self.programs / "plimsoll-node"]
+            command += ["--config", pod.folder / "node.toml"]
+            pod.children["node"] = subprocess.Popen(
+                command, env={**os.environ, **variables}, stdout=log, stderr=log
+            )
+
+    def sights(self, workload, start):
+        """What a node reads, as far as two nodes on one machine have to agree on it."""
+        name = f"node-s{len(self.cluster.pods)}"
+        pod = self.cluster.pod(workload, name, MACHINE)
+        self.assertEqual(pod.run("folders"), (0, ""))
+        since = time.time()
+        start(pod)
+
+        def read():
+            nodes = self.page("/api/v1/hardware")["nodes"]
+            [node] = [node for node in nodes if node["node"] == MACHINE] or [None]
+            is_new = node and (node["received_at_seconds"] or 0) > since
+            return is_new and dict(map(self.sight, node["readings"]))
+
+        self.wait("its readings have come", read)
+        # File systems are asked beside each other; those of the first second may lack one.
+        time.sleep(3)
+        found = read()
+        self.assertEqual(pod.end("node"), 0, self.cluster.logs())
+        return found
+
+    @staticmethod
+    def sight(reading):
+        key = reading["sensor"], tuple(sorted(reading["labels"].items()))
+        exact = reading["sensor"] in ("disk_read_only", "disk_total_bytes", "memory_total_bytes")
+        return key, (reading["state"], reading["reason"], reading["value"] if exact else None)
+
+    @staticmethod
+    def differing(one, other, picked):
+        return {
+            key: (one.get(key), other.get(key))
+            for key in one.keys() | other.keys()
+            if one.get(key) != other.get(key) and picked(key[0])
+        }
 
     def test_the_operator_reads_the_pages_over_a_forwarded_port(self):
         files = [f"--{kind}-file={self.secrets_folder / name}" for kind, name in ACCESS.items()]

@@ -1,7 +1,7 @@
 //! Confirmations: what nodes are sent about their messages once a checkpoint holds them. A node
 //! then evicts those messages. A confirmation also carries the limits by which the node counts
-//! samples. It holds nothing that a restored core would not hold. Any of them may be lost: the
-//! driver sends them repeatedly.
+//! samples, and what is urgent. It holds nothing that a restored core would not hold. Any of them
+//! may be lost: the driver sends them repeatedly.
 //!
 //! DESIGN A23.
 
@@ -10,6 +10,7 @@ use std::time::Duration;
 use crate::limits::READ_LATE_MAX;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::urgency::DeclaredUrgency;
 use plimsoll_schemas::wire::confirmation::{
     Confirmation, ConfirmedIncarnation, LatencyLimit, encode,
 };
@@ -22,6 +23,8 @@ use crate::core::ingest::ReadUpTo;
 pub struct CommonTerms {
     /// The limits that nodes count samples by.
     pub limits: Vec<LatencyLimit>,
+    /// What the rules declare urgent.
+    pub urgent: Vec<DeclaredUrgency>,
     /// How many nodes are known.
     pub mesh_nodes: u32,
 }
@@ -69,7 +72,7 @@ impl PendingConfirmation {
     /// state of some time ago, so it has the age of that state.
     #[must_use]
     pub fn confirmation(&self, now: Mono, common: &CommonTerms) -> Confirmation {
-        let CommonTerms { limits, mesh_nodes } = common.clone();
+        let CommonTerms { limits, urgent, mesh_nodes } = common.clone();
         let (node, runs) = (self.node.clone(), self.runs.clone());
         let age = now.since(self.as_of);
         let Self { behind, backlog, readings_missing, withheld, .. } = *self;
@@ -80,6 +83,7 @@ impl PendingConfirmation {
             age,
             runs,
             limits,
+            urgent,
             mesh_nodes,
             readings_missing,
             withheld,

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use plimsoll_schemas::alert::NamePattern;
 use plimsoll_schemas::budget::{Budget, Selector};
 use plimsoll_schemas::hardware::{LOAD1, Reading};
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Seq};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::urgency::{DeclaredSubject, DeclaredUrgency, Urgency};
 use plimsoll_schemas::wire::confirmation::{Confirmation, decode};
 use plimsoll_schemas::wire::{Body, Hardware};
 use proptest::prelude::*;
@@ -177,7 +179,7 @@ fn nodes_receive_the_limits_of_all_budgets_and_of_new_rules_without_other_change
     });
     let all: Vec<_> = budgets.iter().cloned().chain(more).collect();
     core.evaluator.replace(Arc::new(Rules::from(all)));
-    core.resend_limits();
+    core.resend_terms();
     let got = core.take_changes(start().wall).unwrap().confirmations(start().mono);
     assert_eq!(got.iter().map(|got| got.node.as_str()).collect::<Vec<_>>(), ["a", "b"]);
     let decoded = decode(&node(), &got[0].encode(start().mono, &core.common_terms())).unwrap();
@@ -193,6 +195,20 @@ fn nodes_receive_the_limits_of_all_budgets_and_of_new_rules_without_other_change
     ];
     assert_eq!(limits, expected);
     assert!(core.take_changes(start().wall).is_none(), "once");
+}
+
+#[test]
+fn nodes_receive_what_other_rules_declare_urgent() {
+    let mut core = core();
+    deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 3));
+    drop(core.take_changes(start().wall).unwrap());
+    let subject = DeclaredSubject::Event(NamePattern::new("fenced*").unwrap());
+    let urgent = vec![DeclaredUrgency { subject, urgency: Urgency::Critical }];
+    core.reload(start(), Rules { urgent: urgent.clone(), ..shipped() });
+    let got = core.take_changes(start().wall).expect("the node is told without other changes");
+    let got = got.confirmations(start().mono).remove(0);
+    let decoded = decode(&node(), &got.encode(start().mono, &core.common_terms())).unwrap();
+    assert_eq!(decoded.urgent, urgent);
 }
 
 #[test]

@@ -291,7 +291,7 @@ fn rules(time_scale: u32) -> Rules {
         about: RuleAnnotations::default(),
     };
     let budgets = effective(&[]).unwrap();
-    Rules { budgets, thresholds: vec![threshold], time_scale }
+    Rules { budgets, thresholds: vec![threshold], time_scale, ..Rules::default() }
 }
 
 #[test]

@@ -81,7 +81,7 @@ window = '10s'";
     let mut thresholds = shipped().thresholds;
     thresholds.retain(|threshold| threshold.name.as_str() == LEDGER_GAP);
     let budgets = budgets.map(|budget| Budget { objective: None, ..budget }).collect();
-    let rules = Rules { budgets, thresholds, time_scale: 1 };
+    let rules = Rules { budgets, thresholds, time_scale: 1, ..Rules::default() };
     let mut core = Core::new(MeshName::new("m").unwrap(), rules, start());
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
     core

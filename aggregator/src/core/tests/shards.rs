@@ -301,16 +301,8 @@ proptest! {
 fn confirmation(shard: &Shard, newest: u64) -> Confirmation {
     let spans = vec![(Seq(1), Seq(newest))];
     Confirmation {
-        node: shard.identity().name.clone(),
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
         runs: vec![ConfirmedIncarnation { incarnation: shard.incarnation(), spans }],
-        limits: Vec::new(),
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
-        issue: None,
+        ..Confirmation::of(shard.identity().name.clone())
     }
 }
 

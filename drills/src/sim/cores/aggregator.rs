@@ -8,13 +8,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_aggregator::core::Core;
 use plimsoll_aggregator::core::durable::{Part, StoredRecords};
 use plimsoll_aggregator::core::fleet::Node;
-use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::alert::{AlertState, NamePattern};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::transport::Delivered;
+use plimsoll_schemas::urgency::{DeclaredSubject, DeclaredUrgency, Urgency};
 
 use plimsoll_aggregator::core::durable::CommonTerms;
 pub use plimsoll_aggregator::core::durable::{Changes, PendingConfirmation};
@@ -176,10 +177,14 @@ impl ReaderCore {
         (position.read, position.stream_id.and_then(|id| id.parse().ok()))
     }
 
-    /// What its confirmations to all nodes have in common.
+    /// What its confirmations to all nodes have in common, with all operations declared critical or
+    /// none.
     #[must_use]
-    pub fn common_terms(&self) -> CommonTerms {
-        self.0.common_terms()
+    pub fn common_terms(&self, declares: bool) -> CommonTerms {
+        let all = NamePattern::new("*").map(DeclaredSubject::Operation);
+        let all = all.map(|subject| DeclaredUrgency { subject, urgency: Urgency::Critical });
+        let urgent = all.ok().filter(|_| declares).into_iter().collect();
+        CommonTerms { urgent, ..self.0.common_terms() }
     }
 
     /// The first and last message of a stream.

@@ -1,7 +1,5 @@
 //! Forged confirmations, which a node must reject.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 use plimsoll_schemas::ids::{Incarnation, NodeName, Seq};
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation, encode};
@@ -20,18 +18,7 @@ pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: (u64, u64), lie: Li
     let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans }];
     let stranger = NodeName::new("stranger").expect("a word of plain letters");
     let node = if lie == Lie::Stranger { stranger } else { node.clone() };
-    let mut bytes = encode(&Confirmation {
-        node,
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
-        runs,
-        limits: Vec::new(),
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
-        issue: None,
-    });
+    let mut bytes = encode(&Confirmation { runs, ..Confirmation::of(node) });
     if lie == Lie::Garbage {
         // Half of one, or one with a byte after it.
         let cut = rng.index(bytes.len());

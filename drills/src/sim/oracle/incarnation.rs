@@ -155,9 +155,13 @@ impl Incarnation {
     }
 
     /// A message of the emergency lane is handed over for the first time: it shows a breach, or it
-    /// is the last, or the newest under load.
+    /// is the last, or the newest under load, or declared critical.
     pub fn on_overtaking(&self, k: &mut Kernel, is_urgent: bool) {
-        if !is_urgent && !self.has_rerouted {
+        let is_declared = k.knobs().declares;
+        if is_declared && !is_urgent && !self.has_rerouted {
+            k.reach("declared critical, so it went at once");
+        }
+        if !is_urgent && !is_declared && !self.has_rerouted {
             let words = || format!("n{}: {:?}", self.number, self.stats);
             k.fail("only what is urgent overtakes a backlog", words);
         }

@@ -358,7 +358,9 @@ impl Reader {
         confirmations: Vec<PendingConfirmation>,
     ) {
         let now = self.clock(k).mono;
-        let common = self.core.as_ref().map(ReaderCore::common_terms).unwrap_or_default();
+        let declares = k.knobs().declares;
+        let terms = |core: &ReaderCore| core.common_terms(declares);
+        let common = self.core.as_ref().map(terms).unwrap_or_default();
         for confirmation in confirmations {
             let payload = Bytes::from(confirmation.encode(now, &common));
             let number =

@@ -10,7 +10,7 @@ use plimsoll_schemas::subject::{Lane, SnapshotKind};
 use plimsoll_schemas::time::Mono;
 
 use super::bounds::OutboxBounds;
-use super::draft::{Draft, DraftId, DraftIds};
+use super::draft::{Draft, DraftId, DraftIds, Priority};
 use super::pressure::{OutboxLoad, Pressure};
 use super::queue::{Coalesced, Queue};
 use crate::core::loss::{EXPIRED, OUTBOX_FULL};
@@ -83,7 +83,8 @@ impl Drafts {
         if is_behind {
             self.overtake(now);
         }
-        let overtakes = is_behind && self.overtakes(&draft);
+        let is_immediate = draft.priority == Priority::Immediate;
+        let overtakes = is_immediate || is_behind && self.overtakes(&draft);
         let lane = if overtakes { Lane::Emergency } else { Lane::Normal };
         if draft.last && self.final_message.is_none() {
             self.final_message = Some((lane, draft));
@@ -97,20 +98,20 @@ impl Drafts {
         Ok(())
     }
 
-    /// Whether a new draft goes before a backlog: what is critical, and while rerouting the newest
+    /// Whether a new draft goes before a backlog: what is urgent, and while rerouting the newest
     /// interval, without readings of hardware.
     fn overtakes(&self, draft: &Draft) -> bool {
         let is_newest = draft.kind != SnapshotKind::Hardware && self.pressure.is_rerouting();
-        draft.is_critical() || is_newest
+        draft.is_urgent() || is_newest
     }
 
-    /// Critical drafts leave the backlog; what was the newest interval joins it, and so does a
+    /// Urgent drafts leave the backlog; what was the newest interval joins it, and so does a
     /// breach of long ago.
     fn overtake(&mut self, now: Mono) {
         let is_past = |draft: &Draft| {
             draft.kind == SnapshotKind::Latency && now.since(draft.enqueued) > BREACH_URGENT_FOR
         };
-        let is_urgent = |draft: &Draft| draft.is_critical() && !is_past(draft);
+        let is_urgent = |draft: &Draft| draft.is_urgent() && !is_past(draft);
         while let Some(urgent) = self.normal.take_first(is_urgent) {
             self.emergency.push(urgent);
         }

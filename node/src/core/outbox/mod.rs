@@ -59,7 +59,7 @@ pub use message_id::{IdOf, MessageNonce, message_id};
 pub use plimsoll_schemas::wire::BreakerState;
 pub use pressure::{OutboxLoad, Pressure, Thresholds};
 pub use sealed::SealedMessage;
-use tokens::TokenBucket;
+pub(super) use tokens::TokenBucket;
 use unconfirmed::Unconfirmed;
 pub use unconfirmed::UnconfirmedBounds;
 use window::SendWindow;

@@ -13,7 +13,7 @@ const TOKEN: u64 = 60_000_000_000;
 
 /// A bucket of tokens; each message takes one.
 #[derive(Clone, Debug)]
-pub(super) struct TokenBucket {
+pub(in crate::core) struct TokenBucket {
     per_minute: u64,
     capacity: u64,
     reserved: u64,
@@ -24,7 +24,7 @@ pub(super) struct TokenBucket {
 impl TokenBucket {
     /// A full bucket of `burst` tokens, the last `reserved` of which only critical messages may
     /// take.
-    pub(super) fn new(per_minute: u32, burst: u32, reserved: u32) -> Self {
+    pub(in crate::core) fn new(per_minute: u32, burst: u32, reserved: u32) -> Self {
         let capacity = u64::from(burst) * TOKEN;
         Self {
             per_minute: u64::from(per_minute),
@@ -39,7 +39,7 @@ impl TokenBucket {
     ///
     /// # Errors
     /// When there is none; returns the time of the next.
-    pub(super) fn try_take(&mut self, now: Mono, critical: bool) -> Result<(), Mono> {
+    pub(in crate::core) fn try_take(&mut self, now: Mono, critical: bool) -> Result<(), Mono> {
         let grown = nanos(now.since(self.filled_at)).saturating_mul(self.per_minute);
         self.level = self.level.saturating_add(grown).min(self.capacity);
         self.filled_at = self.filled_at.max(now);

@@ -40,16 +40,9 @@ fn stored(aggregator: &str, second: u64) -> Confirmation {
     let aggregator = AggregatorName::new(aggregator).unwrap();
     let at = Wall(start().wall.0 + second * 1_000_000_000);
     Confirmation {
-        node: NodeName::new("n").unwrap(),
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
         runs,
-        limits: Vec::new(),
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
         issue: Some(Issue { aggregator, at }),
+        ..Confirmation::of(NodeName::new("n").unwrap())
     }
 }
 

@@ -313,16 +313,9 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
         let runs = vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), Seq(last))] }];
         let node = NodeName::new("n").unwrap();
         confirmation::encode(&Confirmation {
-            node,
-            behind: false,
-            backlog: Duration::ZERO,
-            age: Duration::ZERO,
             runs,
-            limits: Vec::new(),
             mesh_nodes: u32::try_from(last).unwrap(),
-            readings_missing: false,
-            withheld: false,
-            issue: None,
+            ..Confirmation::of(node)
         })
     };
     assert_eq!(core.on_confirmation(now, &confirm(2)), Err("forged"));
@@ -347,16 +340,8 @@ fn a_leaving_node_waits_until_what_it_sent_again_is_confirmed() {
         let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
         let runs = vec![ConfirmedIncarnation { incarnation, spans }];
         confirmation::encode(&Confirmation {
-            node: NodeName::new("n").unwrap(),
-            behind: false,
-            backlog: Duration::ZERO,
-            age: Duration::ZERO,
             runs,
-            limits: Vec::new(),
-            mesh_nodes: 0,
-            readings_missing: false,
-            withheld: false,
-            issue: None,
+            ..Confirmation::of(NodeName::new("n").unwrap())
         })
     };
     core.on_datagram(start(), b"epoch_hook:1|ms");
@@ -390,18 +375,7 @@ fn a_leaving_node_waits_for_confirmations_where_there_are_any_and_not_for_long()
         deliver(&mut core, now);
         if confirmed_before {
             let node = NodeName::new("n").unwrap();
-            let nothing = Confirmation {
-                node,
-                behind: true,
-                backlog: Duration::ZERO,
-                age: Duration::ZERO,
-                runs: Vec::new(),
-                limits: Vec::new(),
-                mesh_nodes: 0,
-                readings_missing: false,
-                withheld: false,
-                issue: None,
-            };
+            let nothing = Confirmation { behind: true, ..Confirmation::of(node) };
             core.on_confirmation(now, &confirmation::encode(&nothing)).unwrap();
         }
         core.on_leave(now);

@@ -120,16 +120,8 @@ fn readings_are_sent_once_then_what_changes_and_all_of_them_to_an_aggregator_tha
     assert_eq!(sent(&mut core, 1), (1, 2, vec![]));
     assert_eq!(sent(&mut core, 2), (1, 0, vec![(0, 2.0)]));
     let asks = confirmation::encode(&Confirmation {
-        node: NodeName::new("n").unwrap(),
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
-        runs: Vec::new(),
-        limits: Vec::new(),
-        mesh_nodes: 0,
         readings_missing: true,
-        withheld: false,
-        issue: None,
+        ..Confirmation::of(NodeName::new("n").unwrap())
     });
     core.on_confirmation(start().after(SECOND * 2), &asks).unwrap();
     assert_eq!(sent(&mut core, 3), (2, 2, vec![]));
@@ -441,6 +433,7 @@ proptest! {
 }
 
 mod confirmers;
+mod declared;
 mod intake;
 mod ledger;
 mod over;

@@ -14,18 +14,7 @@ const BESIDE: [u64; 5] = [LIMIT_NS - 1, LIMIT_NS, LIMIT_NS + 1, LIMIT_NS + 2, LI
 fn confirm(core: &mut Core, now: Now, limits: &[(&str, u64)]) {
     let node = NodeName::new("n").unwrap();
     let limits = limits.iter().map(|(name, ns)| p99(name, *ns)).collect();
-    let got = Confirmation {
-        node,
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
-        runs: Vec::new(),
-        limits,
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
-        issue: None,
-    };
+    let got = Confirmation { limits, ..Confirmation::of(node) };
     core.on_confirmation(now, &confirmation::encode(&got)).unwrap();
 }
 
@@ -139,18 +128,7 @@ fn broker_delay_is_counted_too_and_a_forged_confirmation_sets_no_limit() {
         spans: vec![(Seq(1), Seq(99))],
     };
     let limits = vec![p99("publish", 7)];
-    let forged = Confirmation {
-        node,
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
-        runs: vec![run],
-        limits,
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
-        issue: None,
-    };
+    let forged = Confirmation { runs: vec![run], limits, ..Confirmation::of(node) };
     assert_eq!(core.on_confirmation(start(), &confirmation::encode(&forged)), Err("forged"));
     core.on_deadline(start().after(SECOND));
     let late = start().after(SECOND + Duration::from_nanos(25_000_001));

@@ -8,8 +8,10 @@ use proptest::prelude::*;
 
 use super::file::{load, shipped};
 use super::*;
+use crate::alert::NamePattern;
 use crate::budget::{BUILT_IN, Budget, Window};
-use crate::ids::{Labels, RuleName};
+use crate::ids::{Labels, Operation, RuleName};
+use crate::urgency::{DeclaredSubject, DeclaredUrgency, Urgency};
 
 /// What a set of files comes to, the first of which is read.
 pub(super) fn read(files: &[(&str, &str)]) -> Result<Rules, String> {
@@ -139,7 +141,7 @@ fn a_file_may_define_all_of_a_rule() {
     };
     let expected = Budget {
         name: RuleName::new("misses").unwrap(),
-        operation: crate::ids::Operation::new("kernel_fetch").unwrap(),
+        operation: Operation::new("kernel_fetch").unwrap(),
         selector: crate::budget::Selector {
             series: Labels::new([("outcome", "miss")]).unwrap(),
             nodes: Labels::new([("rack", "r7")]).unwrap(),
@@ -184,6 +186,45 @@ fn what_a_file_leaves_out_stays_as_the_file_below_has_it() {
         (Window::TenSeconds, 5_000_000, 0.99)
     );
     assert!(rules.find(&RuleName::new("publish").unwrap()).is_none());
+}
+
+#[test]
+fn operations_events_and_service_checks_are_declared_urgent_and_overlaid() {
+    let below = r#"
+        [[priority]]
+        name = "payments"
+        operation = "payment*"
+
+        [[priority]]
+        name = "disk"
+        service_check = "disk.ok"
+        level = "high"
+
+        [[priority]]
+        name = "fencing"
+        event = "node fenced"
+        "#;
+    let above = r#"
+        include = ["below.toml"]
+        [[priority]]
+        name = "disk"
+        level = "critical"
+
+        [[priority]]
+        name = "fencing"
+        enabled = false
+        "#;
+    let rules = read(&[("above.toml", above), ("below.toml", below)]).unwrap();
+    let pattern = |text: &str| NamePattern::new(text).unwrap();
+    let critical = |subject| DeclaredUrgency { subject, urgency: Urgency::Critical };
+    let expected = [
+        critical(DeclaredSubject::Operation(pattern("payment*"))),
+        critical(DeclaredSubject::ServiceCheck(pattern("disk.ok"))),
+    ];
+    assert_eq!(rules.urgent, expected);
+    let meant = ["payment", "payment.card", "pay"].map(|name| Operation::new(name).unwrap());
+    let is_meant = meant.map(|operation| rules.urgent[0].subject.is_operation(&operation));
+    assert_eq!(is_meant, [true, true, false]);
 }
 
 #[test]

@@ -192,7 +192,7 @@ fn what_is_wrong_with_a_whole_file_is_reported_with_its_line() {
             "line 1, column 1: budget: name is missing; every one has its own",
         ),
         ("[[budgets]]", "line 1, column 3: budgets: unknown key, did you mean \"budget\"?"),
-        ("x = 1", "line 1, column 1: x: unknown key; there are include, budget, rule"),
+        ("x = 1", "line 1, column 1: x: unknown key; there are include, budget, rule, priority"),
         ("\n  a = = 1", "line 2, column 7: extra `=`, expected nothing"),
         (
             "[[rule]]\nname = 7",
@@ -444,4 +444,34 @@ fn a_regression_has_a_baseline_and_nothing_else_has_one() {
         let error = of(lines).unwrap_err();
         assert!(error.contains(words), "{error}");
     }
+}
+
+#[test]
+fn a_wrong_priority_is_reported_with_what_to_write() {
+    expect_error(&[
+        (
+            "[[priority]]\nname = \"a\"\nlevel = \"high\"\n",
+            "line 2, column 8: priority \"a\": operation, event or service_check is missing, and no \
+             priority of this name is known",
+        ),
+        (
+            "[[priority]]\nname = \"a\"\nevent = \"e\"\noperation = \"o\"\n",
+            "line 4, column 1: priority \"a\": operation: a priority is of one operation, event or \
+             service check; write one [[priority]] for each",
+        ),
+        (
+            "[[priority]]\nname = \"a\"\nevent = \"e\"\nlevel = \"urgent\"\n",
+            "line 4, column 1: priority \"a\": level: unknown level \"urgent\"; use one of high, \
+             critical",
+        ),
+        (
+            "[[priority]]\nname = \"a\"\nevnt = \"e\"\n",
+            "line 3, column 1: priority \"a\": evnt: unknown key, did you mean \"event\"?",
+        ),
+        (
+            "[[priority]]\nname = \"a\"\noperation = \"a*b\"\n",
+            "line 3, column 1: priority \"a\": operation: pattern holds '*'; allowed are a name, or \
+             a prefix of one with '*' at its end",
+        ),
+    ]);
 }

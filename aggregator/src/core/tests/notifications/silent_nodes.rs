@@ -18,7 +18,7 @@ impl Mesh {
         let thresholds = shipped().thresholds.into_iter();
         let of_silence = |name: &str| ["node_silent", "nodes_silent"].contains(&name);
         let thresholds = thresholds.filter(|of| of_silence(of.name.as_str())).collect();
-        let rules = Rules { budgets: Vec::new(), thresholds, time_scale: 1 };
+        let rules = Rules { thresholds, time_scale: 1, ..Rules::default() };
         let mut core = Core::new(MeshName::new("m").unwrap(), rules, start());
         Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
         let core = core.with_receivers(start(), Receivers::all(), 1);

@@ -58,9 +58,13 @@ pub enum Priority {
     /// Everything else.
     #[default]
     Normal,
+    /// A warning, or what the rules declare high: overtakes a backlog by the emergency lane.
+    High,
     /// A breach, a critical event, a lost device, the final message: overtakes a backlog by the
     /// emergency lane, with reserved tokens.
     Critical,
+    /// What the rules declare critical: takes the emergency lane at once, with reserved tokens.
+    Immediate,
 }
 
 /// One message before it is sealed.
@@ -200,10 +204,16 @@ impl Draft {
         HEADER_BYTES + labels_bytes(&self.labels) + self.body.len()
     }
 
-    /// Whether it may overtake a backlog and take reserved tokens.
+    /// Whether it may overtake a backlog.
+    #[must_use]
+    pub fn is_urgent(&self) -> bool {
+        self.priority >= Priority::High
+    }
+
+    /// Whether it may take reserved tokens as well.
     #[must_use]
     pub fn is_critical(&self) -> bool {
-        self.priority == Priority::Critical
+        self.priority >= Priority::Critical
     }
 
     /// True when it carries samples, counters or gauges, which no newer message supersedes.

@@ -92,18 +92,7 @@ fn confirm(first: u64, last: u64) -> Confirmation {
         incarnation: Incarnation(1),
         spans: vec![(Seq(first), Seq(last))],
     }];
-    Confirmation {
-        node: NodeName::new("n").unwrap(),
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
-        runs,
-        limits: Vec::new(),
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
-        issue: None,
-    }
+    Confirmation { runs, ..Confirmation::of(NodeName::new("n").unwrap()) }
 }
 
 fn at(seconds: u64) -> Mono {
@@ -339,6 +328,33 @@ fn what_is_critical_overtakes_a_late_lane_and_no_other() {
     let lanes = [["emergency-false"; 2].as_slice(), &["normal-false"; 4]].concat();
     assert_eq!(subjects(&sent), lanes);
     assert_eq!([&sent[0].payload[..], &sent[1].payload[..]], [b"8", b"7"], "the newest first");
+}
+
+#[test]
+fn what_is_declared_critical_goes_at_once_and_what_is_high_without_reserved_tokens() {
+    let of = |priority| latency(5).prioritized(priority);
+    let tokens = || OutboxBounds { emergency_burst: 2, emergency_reserved: 2, ..bounds() };
+    let mut outbox = filled(tokens(), 3);
+    for priority in [Priority::High, Priority::Critical, Priority::Immediate] {
+        outbox.try_push(at(1), of(priority)).unwrap();
+    }
+    outbox.on_connected();
+    let sent = send_all(&mut outbox, at(1));
+    let lanes = [["emergency-false"].as_slice(), &["normal-false"; 5]].concat();
+    assert_eq!(subjects(&sent), lanes, "nothing is late");
+
+    let mut outbox = filled(tokens(), 3);
+    outbox.on_deadline(at(12));
+    for priority in [Priority::High, Priority::Critical] {
+        outbox.try_push(at(12), of(priority)).unwrap();
+    }
+    let in_lane = outbox.drafts.iter().filter(|(_, lane, _)| *lane == Lane::Emergency);
+    assert_eq!(in_lane.count(), 2, "both overtake what is late");
+    outbox.on_connected();
+    let sent = send_all(&mut outbox, at(12));
+    let [first, rest @ ..] = &subjects(&sent)[..] else { panic!("{sent:?}") };
+    assert_eq!(*first, "emergency-false", "of two tokens both are reserved");
+    assert_eq!(rest, ["normal-false"; 4], "the other goes by the normal lane once that is idle");
 }
 
 #[test]

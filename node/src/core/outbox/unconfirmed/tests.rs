@@ -40,18 +40,7 @@ fn holding(seqs: std::ops::RangeInclusive<u64>) -> Unconfirmed {
 fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
     let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
     let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(1), spans }];
-    Confirmation {
-        node: NodeName::new("n").unwrap(),
-        behind,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
-        runs,
-        limits: Vec::new(),
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
-        issue: None,
-    }
+    Confirmation { behind, runs, ..Confirmation::of(NodeName::new("n").unwrap()) }
 }
 
 fn resent(unconfirmed: &mut Unconfirmed, now: Mono) -> Vec<(u64, String)> {

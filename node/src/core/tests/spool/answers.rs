@@ -209,16 +209,8 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_run_reports_the_last
     assert_eq!(world.core.status().bus.former.len(), 2, "none is confirmed yet");
     let spans = vec![(Seq(1), reported)];
     let confirmation = Confirmation {
-        node: identity().node,
-        behind: false,
-        backlog: Duration::ZERO,
-        age: Duration::ZERO,
         runs: vec![ConfirmedIncarnation { incarnation: own, spans }],
-        limits: Vec::new(),
-        mesh_nodes: 0,
-        readings_missing: false,
-        withheld: false,
-        issue: None,
+        ..Confirmation::of(identity().node)
     };
     world.core.on_confirmation(world.now, &confirmation::encode(&confirmation)).unwrap();
     assert_eq!(*world.core.status().bus.former, [], "an aggregator has them");

@@ -1,0 +1,163 @@
+//! What the rules declare urgent, as aggregators state it, and the share that each of it may take.
+//!
+//! Owns what was received and the tokens of its shares. Refuses to choose a lane: that is for the
+//! outbox.
+//!
+//! DESIGN N83.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use plimsoll_schemas::ids::Operation;
+use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::urgency::{DeclaredSubject, DeclaredUrgency, Urgency};
+use plimsoll_schemas::wire::Events;
+
+use super::outbox::{Priority, TokenBucket};
+use crate::limits::{DECLARED_MAX, LIMIT_EVICTED_AFTER, SHARE_BURST, SHARE_PER_MINUTE};
+
+/// All that is declared.
+#[derive(Debug, Default)]
+pub(super) struct DeclaredUrgencies {
+    by_subject: BTreeMap<DeclaredSubject, Declared>,
+}
+
+/// One operation, event or service check, or the pattern of several.
+#[derive(Debug)]
+struct Declared {
+    urgency: Urgency,
+    received: Mono,
+    /// Messages that it may send at once.
+    share: TokenBucket,
+}
+
+impl DeclaredUrgencies {
+    /// Takes what an aggregator states. What two of them declare holds as long as both repeat it;
+    /// of too many, what was received last.
+    pub(super) fn update(&mut self, now: Mono, declared: &[DeclaredUrgency]) {
+        for DeclaredUrgency { subject, urgency } in declared {
+            let new = || Declared {
+                urgency: *urgency,
+                received: now,
+                share: TokenBucket::new(SHARE_PER_MINUTE, SHARE_BURST, 0),
+            };
+            let entry = self.by_subject.entry(subject.clone()).or_insert_with(new);
+            (entry.urgency, entry.received) = (*urgency, now);
+        }
+
+        self.by_subject.retain(|_, entry| now.since(entry.received) <= LIMIT_EVICTED_AFTER);
+        while self.by_subject.len() > DECLARED_MAX {
+            let oldest = self.by_subject.iter().min_by_key(|(_, entry)| entry.received);
+            let Some(oldest) = oldest.map(|(subject, _)| subject.clone()) else { break };
+            self.by_subject.remove(&oldest);
+        }
+    }
+
+    /// How urgent these operations of one interval are: those that breach a limit, and those that
+    /// are declared.
+    pub(super) fn of_operations<'a>(
+        &mut self,
+        now: Mono,
+        breached: BTreeSet<Operation>,
+        operations: impl Iterator<Item = &'a Operation>,
+    ) -> BTreeMap<Operation, Priority> {
+        let mut urgent: BTreeMap<Operation, Priority> =
+            breached.into_iter().map(|operation| (operation, Priority::Critical)).collect();
+        if self.by_subject.is_empty() {
+            return urgent;
+        }
+
+        let operations: BTreeSet<&Operation> = operations.collect();
+        for (subject, declared) in &mut self.by_subject {
+            let mut meant = operations.iter().filter(|of| subject.is_operation(of)).peekable();
+            if meant.peek().is_none() {
+                continue;
+            }
+            let priority = declared.priority(now);
+            for operation in meant {
+                let known = urgent.entry((*operation).clone()).or_default();
+                *known = priority.max(*known);
+            }
+        }
+        urgent
+    }
+
+    /// How urgent events of one interval are by what is declared.
+    pub(super) fn of_events(&mut self, now: Mono, events: &Events) -> Priority {
+        let meant = self.by_subject.iter_mut();
+        let meant = meant.filter(|(of, _)| events.events.iter().any(|event| of.is_event(event)));
+        meant.map(|(_, declared)| declared.priority(now)).max().unwrap_or_default()
+    }
+}
+
+impl Declared {
+    /// The priority of a message that has it. Beyond its share, it overtakes only what is late.
+    fn priority(&mut self, now: Mono) -> Priority {
+        match self.urgency {
+            Urgency::High => Priority::High,
+            Urgency::Critical if self.share.try_take(now, true).is_ok() => Priority::Immediate,
+            Urgency::Critical => Priority::Critical,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plimsoll_schemas::alert::NamePattern;
+
+    use super::*;
+
+    fn declared(pattern: &str, urgency: Urgency) -> DeclaredUrgency {
+        let subject = DeclaredSubject::Operation(NamePattern::new(pattern).unwrap());
+        DeclaredUrgency { subject, urgency }
+    }
+
+    fn second(second: u64) -> Mono {
+        Mono(second * 1_000_000_000)
+    }
+
+    fn of(urgencies: &mut DeclaredUrgencies, now: Mono, name: &str) -> Priority {
+        let operation = Operation::new(name).unwrap();
+        let all = urgencies.of_operations(now, BTreeSet::new(), [&operation].into_iter());
+        all.get(&operation).copied().unwrap_or_default()
+    }
+
+    #[test]
+    fn each_has_a_share_of_its_own_and_overtakes_only_what_is_late_beyond_it() {
+        let mut urgencies = DeclaredUrgencies::default();
+        let all = ["a", "b*"].map(|pattern| declared(pattern, Urgency::Critical));
+        urgencies.update(second(0), &all);
+        let mut of_a: Vec<Priority> = (0..8).map(|_| of(&mut urgencies, second(0), "a")).collect();
+        of_a.dedup();
+        assert_eq!(of_a, [Priority::Immediate, Priority::Critical]);
+        assert_eq!(of(&mut urgencies, second(0), "bc"), Priority::Immediate, "not of a's share");
+        assert_eq!(of(&mut urgencies, second(2), "a"), Priority::Immediate, "one in two seconds");
+        assert_eq!(of(&mut urgencies, second(2), "a"), Priority::Critical);
+        assert_eq!(of(&mut urgencies, second(2), "c"), Priority::Normal);
+    }
+
+    #[test]
+    fn a_breach_that_is_declared_high_stays_critical() {
+        let mut urgencies = DeclaredUrgencies::default();
+        urgencies.update(second(0), &[declared("*", Urgency::High)]);
+        let [a, b] = ["a", "b"].map(|name| Operation::new(name).unwrap());
+        let breached = BTreeSet::from([a.clone()]);
+        let urgent = urgencies.of_operations(second(0), breached, [&a, &b].into_iter());
+        let expected = BTreeMap::from([(a, Priority::Critical), (b, Priority::High)]);
+        assert_eq!(urgent, expected);
+    }
+
+    #[test]
+    fn what_is_no_longer_repeated_ends_and_of_too_many_the_latest_stay() {
+        let mut urgencies = DeclaredUrgencies::default();
+        urgencies.update(second(0), &[declared("a", Urgency::High)]);
+        urgencies.update(second(601), &[declared("b", Urgency::High)]);
+        assert_eq!(of(&mut urgencies, second(601), "a"), Priority::Normal);
+
+        for n in 0..DECLARED_MAX as u64 {
+            urgencies.update(second(602 + n), &[declared(&format!("n{n}"), Urgency::High)]);
+        }
+        assert_eq!(urgencies.by_subject.len(), DECLARED_MAX);
+        assert_eq!(of(&mut urgencies, second(700), "b"), Priority::Normal, "the oldest");
+        assert_eq!(of(&mut urgencies, second(700), "n0"), Priority::High);
+    }
+}

@@ -1,0 +1,69 @@
+//! What the rules declare urgent, from a confirmation to the lane of a message.
+
+use plimsoll_schemas::alert::NamePattern;
+use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::urgency::{DeclaredSubject, DeclaredUrgency, Urgency};
+use plimsoll_schemas::wire::confirmation::Confirmation;
+
+use super::*;
+
+/// A connected node that was told of these.
+fn told(declared: &[(DeclaredSubject, Urgency)]) -> Core {
+    let mut core = core(Bounds::default());
+    core.on_bus_event(start(), &connected());
+    let declared = declared.iter().cloned();
+    let urgent = declared.map(|(subject, urgency)| DeclaredUrgency { subject, urgency });
+    let node = NodeName::new("n").unwrap();
+    let told = Confirmation { urgent: urgent.collect(), ..Confirmation::of(node) };
+    core.on_confirmation(start(), &confirmation::encode(&told)).unwrap();
+    core
+}
+
+/// The lanes of what is sent at the end of an interval with these lines.
+fn lanes(core: &mut Core, second: u32, lines: &str) -> Vec<Lane> {
+    let now = start().after(SECOND * second);
+    core.on_datagram(now, lines.as_bytes());
+    core.on_deadline(now);
+    let mut lanes = Vec::new();
+    while let Some(publish) = core.next_publish(now) {
+        let subject: SnapshotSubject = publish.subject.parse().unwrap();
+        core.on_bus_event(now, &acknowledged(publish.ticket));
+        lanes.push(subject.lane);
+    }
+    lanes
+}
+
+#[test]
+fn a_declared_operation_event_or_service_check_goes_by_the_emergency_lane_at_its_next_seal() {
+    let pattern = |text: &str| NamePattern::new(text).unwrap();
+    let mut core = told(&[
+        (DeclaredSubject::Operation(pattern("pay.*")), Urgency::Critical),
+        (DeclaredSubject::Event(pattern("fenced")), Urgency::Critical),
+        (DeclaredSubject::ServiceCheck(pattern("disk")), Urgency::Critical),
+        (DeclaredSubject::Operation(pattern("audit")), Urgency::High),
+    ]);
+    let (both, normal) = ([Lane::Emergency, Lane::Normal], [Lane::Normal]);
+    let cases = [
+        ("pay.card:3|ms", &both[..]),
+        ("pays:3|ms", &normal),
+        ("_e{6,2}:fenced|by", &both),
+        ("_e{5,2}:other|by", &normal),
+        ("_sc|disk|0", &both),
+        ("_sc|fenced|0", &normal),
+        // Nothing is late.
+        ("audit:3|ms", &normal),
+        ("_e{5,2}:other|by|t:error", &normal),
+    ];
+    for (second, (lines, expected)) in (1..).zip(cases) {
+        assert_eq!(lanes(&mut core, second, lines), expected, "{lines}");
+    }
+}
+
+#[test]
+fn what_is_declared_takes_no_more_than_its_share_of_the_emergency_lane() {
+    let any = DeclaredSubject::Operation(NamePattern::new("*").unwrap());
+    let mut core = told(&[(any, Urgency::Critical)]);
+    let sent = (1..=120).flat_map(|second| lanes(&mut core, second, "a:3|ms"));
+    let at_once = sent.filter(|lane| *lane == Lane::Emergency).count();
+    assert!((60..=66).contains(&at_once), "{at_once} of 120: five, and one in two seconds");
+}
