@@ -10,7 +10,7 @@ use crate::ids::Operation;
 use crate::wire::{Event, EventSource};
 
 /// A declared urgency.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct DeclaredUrgency {
     /// Of what.
     pub subject: DeclaredSubject,

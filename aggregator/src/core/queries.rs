@@ -13,7 +13,7 @@ use super::alerting::{AlertsQuery, Situation, Undeliverable};
 use super::durable::{CommonTerms, PendingConfirmation};
 use super::fleet::{EventsQuery, Node, Rollups};
 use super::history::History;
-use super::ingest::Position;
+use super::ingest::{LaneOrder, Position};
 use super::rules::Inputs;
 use super::runs::RunsQuery;
 use super::view::{Nodes, ReadView, View, ViewQuery, of_mesh, severities};
@@ -31,10 +31,15 @@ impl Core {
         self.ingest.is_behind()
     }
 
-    /// While catching up, the lane that is further back in time; to be read first.
+    /// Which lane is to be read next. While catching up, the one that is further back in time;
+    /// otherwise the emergency lane, unless its lead has left too many gaps in a node's numbers.
     #[must_use]
-    pub fn lags(&self) -> Option<Lane> {
-        self.ingest.lags()
+    pub fn lane_order(&self) -> LaneOrder {
+        match self.ingest.lags() {
+            Some(lane) => LaneOrder::Only(lane),
+            None if self.fleet.is_fragmented() => LaneOrder::Mostly(Lane::Normal),
+            None => LaneOrder::Mostly(Lane::Emergency),
+        }
     }
 
     /// Messages still to be read, by lane.

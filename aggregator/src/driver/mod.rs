@@ -229,8 +229,7 @@ impl Driver {
     /// One event and what follows from it; false when nothing is left to do.
     async fn turn(&mut self) -> bool {
         let wait = self.next_deadline().since(self.clock.now().mono);
-        // During catch-up both lanes are read up to the same event time.
-        let lags = self.core.lags();
+        let order = self.core.lane_order();
         // What is not read stays in the streams.
         let is_full = self.core.shard().is_some_and(Shard::is_full);
         // In this order, so that a flood of messages delays neither deadlines nor queries.
@@ -254,7 +253,7 @@ impl Driver {
             Some(query) = self.queries.recv() => self.on_query(query),
             report = shared_silences(&mut self.shared_silences) => self.on_silences(&report),
             event = shard_event(&mut self.shard) => self.on_shard(event),
-            event = self.lanes.next(lags), if !is_full => match event {
+            event = self.lanes.next(order), if !is_full => match event {
                 Some((lane, event)) => self.on_lanes(lane, event),
                 None => self.fail("the reader of a lane"),
             },
@@ -593,7 +592,7 @@ impl Driver {
             if self.core.shard().is_some_and(Shard::is_full) {
                 return;
             }
-            let Some((lane, event)) = self.lanes.ready(self.core.lags()) else { return };
+            let Some((lane, event)) = self.lanes.ready(self.core.lane_order()) else { return };
             self.on_lane(lane, event);
         }
     }

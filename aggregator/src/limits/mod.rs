@@ -109,6 +109,9 @@ pub const INCARNATIONS_MAX: usize = 16;
 pub const INCARNATIONS_PAST_MAX: usize = 256;
 /// Sequence gaps that are kept per incarnation.
 pub const SEQ_HOLES_MAX: usize = 1_024;
+/// Spans of one incarnation above which the normal lane is read first: what the emergency lane is
+/// ahead leaves a gap for each of its messages.
+pub const SEQ_SPANS_MANY: usize = SEQ_HOLES_MAX / 2;
 /// Bytes of one notification as JSON; a larger one is sent without its context. The longest names
 /// and labels take 30 KiB; the rest is for the texts of rules.
 pub const NOTIFICATION_BYTES_MAX: usize = 64 * 1024;
@@ -124,7 +127,7 @@ pub const ALERT_HISTORY_MAX: usize = 256;
 /// Alert changes queued for the bus.
 pub const NOTIFICATIONS_MAX: usize = 1_024;
 /// Messages of the emergency lane in a row before one of the normal lane is read.
-pub const EMERGENCY_IN_A_ROW_MAX: u32 = 16;
+pub const LANE_IN_A_ROW_MAX: u32 = 16;
 /// Messages that one turn of the driver reads before it handles queries, signals and deadlines.
 pub const MESSAGES_A_TURN_MAX: usize = 64;
 /// Time after which a turn ends, however few messages it has read.

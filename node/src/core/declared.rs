@@ -18,14 +18,14 @@ use crate::limits::{DECLARED_MAX, LIMIT_EVICTED_AFTER, SHARE_BURST, SHARE_PER_MI
 /// All that is declared.
 #[derive(Debug, Default)]
 pub(super) struct DeclaredUrgencies {
-    by_subject: BTreeMap<DeclaredSubject, Declared>,
+    /// Of one subject with two levels, from two aggregators, both hold.
+    all: BTreeMap<DeclaredUrgency, Received>,
 }
 
-/// One operation, event or service check, or the pattern of several.
+/// How one was last received, and what it has sent.
 #[derive(Debug)]
-struct Declared {
-    urgency: Urgency,
-    received: Mono,
+struct Received {
+    at: Mono,
     /// Messages that it may send at once.
     share: TokenBucket,
 }
@@ -34,21 +34,17 @@ impl DeclaredUrgencies {
     /// Takes what an aggregator states. What two of them declare holds as long as both repeat it;
     /// of too many, what was received last.
     pub(super) fn update(&mut self, now: Mono, declared: &[DeclaredUrgency]) {
-        for DeclaredUrgency { subject, urgency } in declared {
-            let new = || Declared {
-                urgency: *urgency,
-                received: now,
-                share: TokenBucket::new(SHARE_PER_MINUTE, SHARE_BURST, 0),
-            };
-            let entry = self.by_subject.entry(subject.clone()).or_insert_with(new);
-            (entry.urgency, entry.received) = (*urgency, now);
+        for declared in declared {
+            let share = || TokenBucket::new(SHARE_PER_MINUTE, SHARE_BURST, 0);
+            let new = || Received { at: now, share: share() };
+            self.all.entry(declared.clone()).or_insert_with(new).at = now;
         }
 
-        self.by_subject.retain(|_, entry| now.since(entry.received) <= LIMIT_EVICTED_AFTER);
-        while self.by_subject.len() > DECLARED_MAX {
-            let oldest = self.by_subject.iter().min_by_key(|(_, entry)| entry.received);
-            let Some(oldest) = oldest.map(|(subject, _)| subject.clone()) else { break };
-            self.by_subject.remove(&oldest);
+        self.all.retain(|_, received| now.since(received.at) <= LIMIT_EVICTED_AFTER);
+        while self.all.len() > DECLARED_MAX {
+            let oldest = self.all.iter().min_by_key(|(_, received)| received.at);
+            let Some(oldest) = oldest.map(|(declared, _)| declared.clone()) else { break };
+            self.all.remove(&oldest);
         }
     }
 
@@ -57,22 +53,23 @@ impl DeclaredUrgencies {
     pub(super) fn of_operations<'a>(
         &mut self,
         now: Mono,
-        breached: BTreeSet<Operation>,
+        breached: &BTreeSet<Operation>,
         operations: impl Iterator<Item = &'a Operation>,
     ) -> BTreeMap<Operation, Priority> {
         let mut urgent: BTreeMap<Operation, Priority> =
-            breached.into_iter().map(|operation| (operation, Priority::Critical)).collect();
-        if self.by_subject.is_empty() {
+            breached.iter().map(|operation| (operation.clone(), Priority::Critical)).collect();
+        if self.all.is_empty() {
             return urgent;
         }
 
         let operations: BTreeSet<&Operation> = operations.collect();
-        for (subject, declared) in &mut self.by_subject {
-            let mut meant = operations.iter().filter(|of| subject.is_operation(of)).peekable();
+        for (declared, received) in &mut self.all {
+            let is_meant = |of: &&&Operation| declared.subject.is_operation(of);
+            let mut meant = operations.iter().filter(is_meant).peekable();
             if meant.peek().is_none() {
                 continue;
             }
-            let priority = declared.priority(now);
+            let priority = received.priority(now, declared.urgency);
             for operation in meant {
                 let known = urgent.entry((*operation).clone()).or_default();
                 *known = priority.max(*known);
@@ -83,16 +80,18 @@ impl DeclaredUrgencies {
 
     /// How urgent events of one interval are by what is declared.
     pub(super) fn of_events(&mut self, now: Mono, events: &Events) -> Priority {
-        let meant = self.by_subject.iter_mut();
-        let meant = meant.filter(|(of, _)| events.events.iter().any(|event| of.is_event(event)));
-        meant.map(|(_, declared)| declared.priority(now)).max().unwrap_or_default()
+        let is_meant =
+            |subject: &DeclaredSubject| events.events.iter().any(|event| subject.is_event(event));
+        let meant = self.all.iter_mut().filter(|(declared, _)| is_meant(&declared.subject));
+        let priorities = meant.map(|(declared, received)| received.priority(now, declared.urgency));
+        priorities.max().unwrap_or_default()
     }
 }
 
-impl Declared {
+impl Received {
     /// The priority of a message that has it. Beyond its share, it overtakes only what is late.
-    fn priority(&mut self, now: Mono) -> Priority {
-        match self.urgency {
+    fn priority(&mut self, now: Mono, urgency: Urgency) -> Priority {
+        match urgency {
             Urgency::High => Priority::High,
             Urgency::Critical if self.share.try_take(now, true).is_ok() => Priority::Immediate,
             Urgency::Critical => Priority::Critical,
@@ -117,7 +116,7 @@ mod tests {
 
     fn of(urgencies: &mut DeclaredUrgencies, now: Mono, name: &str) -> Priority {
         let operation = Operation::new(name).unwrap();
-        let all = urgencies.of_operations(now, BTreeSet::new(), [&operation].into_iter());
+        let all = urgencies.of_operations(now, &BTreeSet::new(), [&operation].into_iter());
         all.get(&operation).copied().unwrap_or_default()
     }
 
@@ -136,12 +135,23 @@ mod tests {
     }
 
     #[test]
+    fn of_two_levels_from_two_aggregators_the_more_urgent_holds_whichever_comes_last() {
+        let mut urgencies = DeclaredUrgencies::default();
+        for (second_of, urgency) in [(0, Urgency::Critical), (1, Urgency::High)] {
+            urgencies.update(second(second_of), &[declared("a", urgency)]);
+        }
+        assert_eq!(of(&mut urgencies, second(1), "a"), Priority::Immediate);
+        urgencies.update(second(601), &[declared("a", Urgency::High)]);
+        assert_eq!(of(&mut urgencies, second(601), "a"), Priority::High, "the other was dropped");
+    }
+
+    #[test]
     fn a_breach_that_is_declared_high_stays_critical() {
         let mut urgencies = DeclaredUrgencies::default();
         urgencies.update(second(0), &[declared("*", Urgency::High)]);
         let [a, b] = ["a", "b"].map(|name| Operation::new(name).unwrap());
         let breached = BTreeSet::from([a.clone()]);
-        let urgent = urgencies.of_operations(second(0), breached, [&a, &b].into_iter());
+        let urgent = urgencies.of_operations(second(0), &breached, [&a, &b].into_iter());
         let expected = BTreeMap::from([(a, Priority::Critical), (b, Priority::High)]);
         assert_eq!(urgent, expected);
     }
@@ -156,7 +166,7 @@ mod tests {
         for n in 0..DECLARED_MAX as u64 {
             urgencies.update(second(602 + n), &[declared(&format!("n{n}"), Urgency::High)]);
         }
-        assert_eq!(urgencies.by_subject.len(), DECLARED_MAX);
+        assert_eq!(urgencies.all.len(), DECLARED_MAX);
         assert_eq!(of(&mut urgencies, second(700), "b"), Priority::Normal, "the oldest");
         assert_eq!(of(&mut urgencies, second(700), "n0"), Priority::High);
     }

@@ -450,10 +450,13 @@ impl Core {
         }
         let is_behind = self.outbox.is_behind(now.mono);
         let operations = latency.histograms.iter().map(|(series, _)| &series.operation);
-        let urgent = self.declared.of_operations(now.mono, breached, operations);
-        for (latency, priority) in priority::of_latency(latency, &urgent, is_behind) {
+        let urgent = self.declared.of_operations(now.mono, &breached, operations);
+        for (latency, priority) in priority::of_latency(latency, &urgent, &breached, is_behind) {
+            let mut priority = priority;
             for part in outbox::split(latency, MESSAGE_BYTES_SPLIT) {
                 self.enqueue(now, started, priority, &Body::Latency(part));
+                // One message goes at once, however many series a declared operation has.
+                priority = priority.min(Priority::Critical);
             }
         }
         if !events.events.is_empty() {
@@ -793,6 +796,7 @@ impl Core {
             connected: self.outbox.is_connected(),
             breaker: self.outbox.breaker(),
             critical_rerouted: self.outbox.critical_rerouted(),
+            sent_at_once: self.outbox.sent_at_once(),
             rerouting: self.outbox.pressure().is_rerouting(),
             dropping: self.outbox.pressure().is_dropping(),
             conservative: self.outbox.pressure().is_conservative(),

@@ -2,7 +2,7 @@
 //!
 //! DESIGN N45.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::hardware::{GPUS_LOST, Reading, SensorState};
 use plimsoll_schemas::histogram::Histogram;
@@ -55,32 +55,40 @@ impl ReportedStates {
     }
 }
 
-/// Latencies by their priority. Without a backlog they are one message, as urgent as the most
-/// urgent operation in it. When what is urgent overtakes a backlog, only urgent operations do, each
-/// with all its series: a share of the others would be missing in the fleet's percentiles.
+/// Latencies by their priority. What goes at once goes alone, and when what is urgent overtakes a
+/// backlog, each urgency does. An operation stays whole with all its series: a share of the others
+/// would be missing in the fleet's percentiles.
 pub(super) fn of_latency(
     latency: Latency,
     urgent: &BTreeMap<Operation, Priority>,
+    breached: &BTreeSet<Operation>,
     is_behind: bool,
 ) -> Vec<(Latency, Priority)> {
-    let of = |operation: &Operation| urgent.get(operation).copied().unwrap_or_default();
-    if !is_behind {
-        let most = latency.histograms.iter().map(|(series, _)| of(&series.operation)).max();
-        return vec![(latency, most.unwrap_or_default())];
-    }
+    let of = |operation: &Operation| match urgent.get(operation).copied().unwrap_or_default() {
+        // It overtakes a backlog either way, and alone it is not one of many that are declared.
+        Priority::Immediate if is_behind && breached.contains(operation) => Priority::Critical,
+        priority => priority,
+    };
+    // Of what is critical the newest is sent first, so what is breached comes last.
+    let apart: &[Priority] = match is_behind {
+        true => &[Priority::High, Priority::Immediate, Priority::Critical],
+        false => &[Priority::Immediate],
+    };
 
     let Latency { mut histograms, counters, gauges } = latency;
     let mut messages = Vec::new();
-    for priority in [Priority::Immediate, Priority::Critical, Priority::High] {
-        let is_meant = |(series, _): &mut (Series, Histogram)| of(&series.operation) == priority;
+    for priority in apart {
+        let is_meant = |(series, _): &mut (Series, Histogram)| of(&series.operation) == *priority;
         let histograms: Vec<_> = histograms.extract_if(.., is_meant).collect();
         if !histograms.is_empty() {
-            messages.push((Latency { histograms, ..Latency::default() }, priority));
+            messages.push((Latency { histograms, ..Latency::default() }, *priority));
         }
     }
+
     let rest = Latency { histograms, counters, gauges };
     if rest != Latency::default() {
-        messages.push((rest, Priority::Normal));
+        let most = rest.histograms.iter().map(|(series, _)| of(&series.operation)).max();
+        messages.push((rest, most.unwrap_or_default()));
     }
     messages
 }
@@ -162,18 +170,23 @@ mod tests {
             let each = names.iter().map(|(name, of)| (Operation::new(*name).unwrap(), *of));
             each.collect::<BTreeMap<_, _>>()
         };
+        let a = BTreeSet::from([Operation::new("a").unwrap()]);
         let breached = urgent(&[("a", Priority::Critical)]);
-        let whole = of_latency(latency.clone(), &breached, false);
+        let whole = of_latency(latency.clone(), &breached, &a, false);
         assert_eq!(whole, [(latency.clone(), Priority::Critical)]);
-        let whole = of_latency(latency.clone(), &BTreeMap::new(), true);
+        let whole = of_latency(latency.clone(), &BTreeMap::new(), &BTreeSet::new(), true);
         assert_eq!(whole, [(latency.clone(), Priority::Normal)]);
 
-        let all = urgent(&[("a", Priority::High), ("b", Priority::Immediate)]);
-        let apart = of_latency(Latency { counters: Vec::new(), ..latency.clone() }, &all, true);
-        let priorities: Vec<Priority> = apart.iter().map(|(_, priority)| *priority).collect();
-        assert_eq!(priorities, [Priority::Immediate, Priority::High], "and no empty message");
+        let both = urgent(&[("a", Priority::Immediate), ("b", Priority::Immediate)]);
+        let apart = |is_behind| -> Vec<(usize, Priority)> {
+            let apart = of_latency(latency.clone(), &both, &a, is_behind);
+            apart.iter().map(|(part, of)| (part.histograms.len(), *of)).collect()
+        };
+        let (at_once, rest) = (Priority::Immediate, (0, Priority::Normal));
+        assert_eq!(apart(false), [(3, at_once), rest]);
+        assert_eq!(apart(true), [(1, at_once), (2, Priority::Critical), rest], "the breached last");
 
-        let split = of_latency(latency, &breached, true);
+        let split = of_latency(latency, &breached, &a, true);
         let names = |latency: &Latency| {
             let histograms = latency.histograms.iter();
             histograms.map(|(series, _)| series.to_string()).collect::<Vec<_>>()

@@ -66,8 +66,10 @@ pub struct Status {
     pub connected: bool,
     /// The state of the breaker.
     pub breaker: BreakerState,
-    /// Critical messages sent by the emergency lane.
+    /// Critical messages that overtook others by the emergency lane.
     pub critical_rerouted: u64,
+    /// Messages sent by the emergency lane because the rules declare what is in them critical.
+    pub sent_at_once: u64,
     /// True while the newest messages may go by the emergency lane.
     pub rerouting: bool,
     /// True while readings are dropped, and samples for which there is no room.

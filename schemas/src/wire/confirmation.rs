@@ -9,7 +9,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use serde_bytes::ByteArray;
 
@@ -146,7 +147,7 @@ struct Envelope {
     runs: Vec<Run>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     limits: Vec<(String, u64, u32)>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
     urgent: Vec<DeclaredUrgency>,
     #[serde(default, skip_serializing_if = "is_zero")]
     mesh_nodes: u32,
@@ -159,6 +160,23 @@ struct Envelope {
     /// The last field, see [`super::signature`]; the bytes that stand here are put in afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none", skip_deserializing)]
     signature: Option<ByteArray<SIGNATURE_BYTES>>,
+}
+
+/// The entries that this version knows: a level or a subject of a later one costs nothing else.
+fn known<'de, D: Deserializer<'de>>(entries: D) -> Result<Vec<DeclaredUrgency>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Entry {
+        Known(DeclaredUrgency),
+        Unknown(IgnoredAny),
+    }
+
+    let entries = Vec::<Entry>::deserialize(entries)?.into_iter();
+    let known = entries.filter_map(|entry| match entry {
+        Entry::Known(declared) => Some(declared),
+        Entry::Unknown(IgnoredAny) => None,
+    });
+    Ok(known.collect())
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -416,6 +434,21 @@ mod tests {
         assert_eq!(decode(&node(), &encode(&got)), refused);
         got.urgent.pop();
         assert_eq!(decode(&node(), &encode(&got)), Ok(got));
+    }
+
+    #[test]
+    fn what_a_later_version_declares_costs_nothing_else() {
+        let got = Confirmation { urgent: urgent(3), ..confirmation(vec![(1, 2)]) };
+        let mut bytes = encode(&got);
+        // Of the first its level, of the second the kind of its subject.
+        let mut replace = |from: &[u8], to: &[u8]| {
+            let at = bytes.windows(from.len()).position(|part| part == from).unwrap();
+            bytes[at..at + from.len()].copy_from_slice(to);
+        };
+        replace(b"critical", b"somewhen");
+        replace(b"operation\xd9", b"processor\xd9");
+        let read = decode(&node(), &bytes).unwrap();
+        assert_eq!(read, Confirmation { urgent: urgent(3)[2..].to_vec(), ..got });
     }
 
     #[test]

@@ -101,6 +101,8 @@ pub struct Fleet {
     retention: RetentionPlan,
     gaps: Gaps,
     crashes: Crashes,
+    /// Nodes of whose messages so many are missing in between that the normal lane is read first.
+    fragmented: BTreeSet<NodeName>,
     duplicate_names: DuplicateNames,
     /// Not part of a checkpoint: after a restart it begins empty.
     events: RecentEvents,
@@ -200,6 +202,7 @@ impl Fleet {
             gaps: Gaps::default(),
             crashes: Crashes::default(),
             duplicate_names: DuplicateNames::default(),
+            fragmented: BTreeSet::new(),
             events: RecentEvents::default(),
             counts: MergeCounts::default(),
             deliveries: MessageDelivery::default(),
@@ -226,6 +229,7 @@ impl Fleet {
             gaps: self.gaps.clone(),
             crashes: Crashes::default(),
             duplicate_names: DuplicateNames::default(),
+            fragmented: BTreeSet::new(),
             events: RecentEvents::default(),
             counts: MergeCounts::default(),
             deliveries: MessageDelivery::default(),
@@ -355,6 +359,11 @@ impl Fleet {
             self.duplicate_names.add(&header.node);
         }
         node.account.on_arrival(&header, time.arrived);
+        if node.account.is_fragmented(header.incarnation) {
+            self.fragmented.insert(header.node.clone());
+        } else {
+            self.fragmented.remove(&header.node);
+        }
         match decision {
             Decision::Merge => {}
             Decision::Duplicate => {
@@ -567,7 +576,14 @@ impl Fleet {
         self.nodes.values_mut().for_each(|node| expire_windows_of_silent(node, now));
     }
 
+    /// Whether messages of the normal lane are to fill gaps before the emergency lane makes more.
+    #[must_use]
+    pub fn is_fragmented(&self) -> bool {
+        !self.fragmented.is_empty()
+    }
+
     fn evict(&mut self, name: &NodeName) {
+        self.fragmented.remove(name);
         if let Some(node) = self.nodes.remove(name) {
             let mut ledger = node.account.ledger();
             // What it still held will not come any more.

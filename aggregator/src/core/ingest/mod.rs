@@ -15,6 +15,7 @@ mod catch_up;
 mod decode;
 mod event_time;
 mod progress;
+mod turns;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -32,6 +33,7 @@ pub use broker_health::{BrokerHealth, MeshLinks};
 pub use decode::{Decoded, Unreadable};
 pub use event_time::{EventTime, Skew, Timeliness};
 pub use progress::{Position, ReadUpTo, Recoveries};
+pub use turns::{LaneOrder, Turns};
 
 use broker_clock::BrokerClock;
 use broker_health::BrokerWatch;

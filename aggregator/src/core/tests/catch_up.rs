@@ -80,7 +80,7 @@ fn restart(core: &mut Core, second: u32, history: &[Stored]) -> Core {
 fn read_on(core: &mut Core, now: Now, history: &[Stored], max: usize) {
     for _ in 0..max {
         let unread = |stored: &&Stored| stored.stream_seq > core.position(stored.lane).read;
-        let preferred = core.lags();
+        let preferred = core.ingest.lags();
         let mut unread: Vec<&Stored> = history.iter().filter(unread).collect();
         unread.sort_by_key(|stored| (Some(stored.lane) != preferred, stored.stream_seq));
         let Some(stored) = unread.first() else { break };
@@ -186,9 +186,9 @@ fn a_lane_holds_time_back_until_its_past_is_read_and_is_read_first_meanwhile() {
     let mut cut = restart(&mut cut, 60, &history);
     let judged = |core: &Core| core.ingest.judged_up_to();
     history[5..8].iter().for_each(|stored| deliver(&mut cut, at(60), stored, true));
-    assert_eq!((judged(&cut), cut.lags()), (Some(at(5).wall), Some(Lane::Emergency)));
+    assert_eq!((judged(&cut), cut.ingest.lags()), (Some(at(5).wall), Some(Lane::Emergency)));
     deliver(&mut cut, at(60), &history[8], true);
-    assert_eq!((judged(&cut), cut.lags()), (Some(at(7).wall), Some(NORMAL)));
+    assert_eq!((judged(&cut), cut.ingest.lags()), (Some(at(7).wall), Some(NORMAL)));
     deliver(&mut cut, at(60), &history[29], true);
     assert_eq!(judged(&cut), Some(at(29).wall));
 }

@@ -19,6 +19,7 @@ mod freshness;
 mod gaps;
 mod headroom;
 mod latency_high;
+mod lead;
 mod ledger_page;
 mod message_delivery;
 mod nodes_page;
@@ -137,8 +138,11 @@ pub(crate) fn inputs(core: &Core) -> Inputs<'_> {
     Inputs { fleet: &core.fleet, broker: core.ingest.broker_health() }
 }
 
-pub(crate) fn deliver(core: &mut Core, now: Now, (subject, payload): &(String, Vec<u8>)) {
-    let lane = Lane::Normal;
+pub(crate) fn deliver(core: &mut Core, now: Now, message: &(String, Vec<u8>)) {
+    deliver_in(core, now, Lane::Normal, message);
+}
+
+fn deliver_in(core: &mut Core, now: Now, lane: Lane, (subject, payload): &(String, Vec<u8>)) {
     // Undecodable messages have been counted; the tests check the counts.
     let _read = core.on_message(
         now,

@@ -408,8 +408,10 @@ impl Node {
                 }
                 let is_own = self.core.as_ref().is_some_and(|core| core.recorded().0 == name.0);
                 if lane == Lane::Emergency && is_new && is_own {
-                    let is_urgent = oracle.history().is_urgent(&name);
-                    oracle.incarnation().on_overtaking(k, is_urgent);
+                    let history = oracle.history();
+                    let (is_urgent, has_samples) =
+                        (history.is_urgent(&name), history.has_samples(&name));
+                    oracle.incarnation().on_overtaking(k, is_urgent, has_samples);
                 }
                 name
             }

@@ -228,6 +228,13 @@ impl History {
         sent.is_some_and(|sent| sent.is_over || sent.is_last || sent.is_crash_report)
     }
 
+    /// Whether a message that was sent has samples of any operation.
+    #[must_use]
+    pub fn has_samples(&self, name: &Name) -> bool {
+        let sent = self.messages.get(name);
+        sent.is_some_and(|sent| !sent.samples.is_empty() || sent.others > 0)
+    }
+
     /// Why one aggregator may lack samples that another one has.
     pub fn excuse_one(&mut self, reason: &'static str) {
         self.excuse_alone = self.excuse.is_none();

@@ -1,9 +1,11 @@
 //! The oracle's record of a node's present incarnation: where its samples are, what it reported
 //! last, and the bounds it must keep.
 
-use plimsoll_node::limits::OUTBOX_ENTRIES_MAX;
+use std::time::Duration;
+
+use plimsoll_node::limits::{OUTBOX_ENTRIES_MAX, SHARE_BURST, SHARE_PER_MINUTE};
 use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
-use plimsoll_schemas::time::Now;
+use plimsoll_schemas::time::{Mono, Now};
 use plimsoll_schemas::wire::Bus;
 
 use super::meter::Meter;
@@ -33,6 +35,8 @@ pub struct Incarnation {
     /// Messages taken over from former incarnations.
     adopted: u64,
     meter: Meter,
+    /// When it was first observed.
+    begun: Option<Mono>,
     /// Whether the load of its outbox was ever so great that new intervals overtook the others.
     has_rerouted: bool,
     stats: Option<NodeStats>,
@@ -61,6 +65,7 @@ impl Incarnation {
             spooled: 0,
             adopted: 0,
             meter: Meter::new(depths),
+            begun: None,
             has_rerouted: false,
             stats: None,
             answered: None,
@@ -116,6 +121,13 @@ impl Incarnation {
         }
         let before = self.stats.take();
         count_branches(k, before.as_ref(), &stats);
+        let at_once_before = before.as_ref().map_or(0, |stats| stats.status.sent_at_once);
+        for _ in at_once_before..stats.status.sent_at_once {
+            k.reach("declared critical, so it went at once");
+            self.on_emergency(k, now, true);
+        }
+        let begun = *self.begun.get_or_insert(now.mono);
+        check_share(k, self.number, now.mono.since(begun), stats.status.sent_at_once);
         let sent = |stats: &NodeStats| (stats.status.bus.rerouted, stats.status.critical_rerouted);
         let (all_before, critical_before) = before.as_ref().map_or((0, 0), sent);
         let (all, critical) = sent(&stats);
@@ -155,12 +167,9 @@ impl Incarnation {
     }
 
     /// A message of the emergency lane is handed over for the first time: it shows a breach, or it
-    /// is the last, or the newest under load, or declared critical.
-    pub fn on_overtaking(&self, k: &mut Kernel, is_urgent: bool) {
-        let is_declared = k.knobs().declares;
-        if is_declared && !is_urgent && !self.has_rerouted {
-            k.reach("declared critical, so it went at once");
-        }
+    /// is the last, or the newest under load, or has samples that are declared critical.
+    pub fn on_overtaking(&self, k: &mut Kernel, is_urgent: bool, has_samples: bool) {
+        let is_declared = k.knobs().declares && has_samples;
         if !is_urgent && !is_declared && !self.has_rerouted {
             let words = || format!("n{}: {:?}", self.number, self.stats);
             k.fail("only what is urgent overtakes a backlog", words);
@@ -208,6 +217,14 @@ impl Incarnation {
         samples.extend(self.unwritten.drain(..).filter(|_| has_spool));
         let count = stats.status.intake.samples - kept;
         Some((stats, Unkept { count, samples }))
+    }
+}
+
+/// What is declared goes at once within its share of the lane; there is one declaration.
+fn check_share(k: &mut Kernel, number: usize, since: Duration, sent: u64) {
+    let most = u64::from(SHARE_BURST) + since.as_secs() * u64::from(SHARE_PER_MINUTE) / 60 + 1;
+    if sent > most {
+        k.fail("a declaration keeps to its share", || format!("n{number}: {sent} in {since:?}"));
     }
 }
 

@@ -14,7 +14,7 @@ use super::draft::{Draft, DraftId, DraftIds, Priority};
 use super::pressure::{OutboxLoad, Pressure};
 use super::queue::{Coalesced, Queue};
 use crate::core::loss::{EXPIRED, OUTBOX_FULL};
-use crate::limits::{BREACH_URGENT_FOR, OUTBOX_ENTRIES_MAX};
+use crate::limits::{BEHIND_AFTER, BREACH_URGENT_FOR, OUTBOX_ENTRIES_MAX};
 
 /// Reason of events beyond those that one message holds.
 const MESSAGE_FULL: &str = "message_full";
@@ -109,7 +109,10 @@ impl Drafts {
     /// breach of long ago.
     fn overtake(&mut self, now: Mono) {
         let is_past = |draft: &Draft| {
-            draft.kind == SnapshotKind::Latency && now.since(draft.enqueued) > BREACH_URGENT_FOR
+            let age = now.since(draft.enqueued);
+            // What waits behind what is critical would come later than if it were not urgent.
+            let has_waited = draft.priority == Priority::High && age > BEHIND_AFTER;
+            has_waited || draft.kind == SnapshotKind::Latency && age > BREACH_URGENT_FOR
         };
         let is_urgent = |draft: &Draft| draft.is_urgent() && !is_past(draft);
         while let Some(urgent) = self.normal.take_first(is_urgent) {
@@ -117,7 +120,7 @@ impl Drafts {
         }
         let is_outdated = |draft: &Draft| !is_urgent(draft) && draft.enqueued < now;
         while let Some(outdated) = self.emergency.take_first(is_outdated) {
-            self.normal.push(outdated);
+            self.normal.push_by_age(outdated);
         }
     }
 

@@ -102,8 +102,10 @@ pub struct Outbox {
     connected: bool,
     resume_at: Option<Mono>,
     depth_max: u64,
-    /// Critical messages sent by the emergency lane.
+    /// Critical messages that overtook others by the emergency lane.
     critical_rerouted: u64,
+    /// Messages sent by the emergency lane because the rules declare what is in them critical.
+    sent_at_once: u64,
     /// The time of the latest event: ages are as of then.
     now: Mono,
     stats: Bus,
@@ -150,6 +152,7 @@ impl Outbox {
             resume_at: None,
             depth_max: 0,
             critical_rerouted: 0,
+            sent_at_once: 0,
             now: Mono(0),
             stats: Bus::default(),
             drafts: Drafts::new(bounds),
@@ -353,11 +356,14 @@ impl Outbox {
                 Candidate::Final => self.drafts.take_final()?,
             };
             let enqueued = draft.enqueued;
-            let is_critical = lane == Lane::Emergency && draft.is_critical();
-            self.critical_rerouted += u64::from(is_critical);
+            if lane == Lane::Emergency {
+                let is_immediate = draft.priority == Priority::Immediate;
+                self.sent_at_once += u64::from(is_immediate);
+                self.critical_rerouted += u64::from(draft.is_critical() && !is_immediate);
+                self.stats.rerouted += u64::from(!is_immediate);
+            }
             let message = seal(self.next_seq, lane, draft);
             self.next_seq = Seq(self.next_seq.0 + 1);
-            self.stats.rerouted += u64::from(lane == Lane::Emergency);
             self.in_flight.add_sealed(message, enqueued, self.spooled);
         }
         None
@@ -850,10 +856,16 @@ impl Outbox {
         self.drafts.samples() + self.in_flight.samples()
     }
 
-    /// Critical messages sent by the emergency lane.
+    /// Critical messages that overtook others by the emergency lane.
     #[must_use]
     pub fn critical_rerouted(&self) -> u64 {
         self.critical_rerouted
+    }
+
+    /// Messages sent by the emergency lane because the rules declare what is in them critical.
+    #[must_use]
+    pub fn sent_at_once(&self) -> u64 {
+        self.sent_at_once
     }
 
     /// Messages in flight.

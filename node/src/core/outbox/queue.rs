@@ -92,6 +92,13 @@ impl Queue {
         self.insert(self.drafts.len(), draft);
     }
 
+    /// Adds a draft at its place by age.
+    pub(super) fn push_by_age(&mut self, draft: Draft) {
+        let is_older = |entry: &Entry| entry.draft.enqueued <= draft.enqueued;
+        let index = self.drafts.iter().rposition(is_older).map_or(0, |index| index + 1);
+        self.insert(index, draft);
+    }
+
     /// Removes the draft that is sent next. One with a longer body than `bytes` is split, and the
     /// rest stays; returns also how many messages more that makes.
     pub(super) fn pop(&mut self, bytes: usize, ids: &mut DraftIds) -> Option<(Draft, u64)> {

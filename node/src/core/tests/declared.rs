@@ -67,3 +67,39 @@ fn what_is_declared_takes_no_more_than_its_share_of_the_emergency_lane() {
     let at_once = sent.filter(|lane| *lane == Lane::Emergency).count();
     assert!((60..=66).contains(&at_once), "{at_once} of 120: five, and one in two seconds");
 }
+
+#[test]
+fn what_goes_at_once_is_not_counted_as_rerouted_and_takes_nothing_undeclared_along() {
+    let declared = DeclaredSubject::Operation(NamePattern::new("pay").unwrap());
+    let mut core = told(&[(declared, Urgency::Critical)]);
+    let now = start().after(SECOND);
+    core.on_datagram(now, b"pay:3|ms\nother:3|ms");
+    core.on_deadline(now);
+    let mut operations = BTreeMap::new();
+    while let Some(publish) = core.next_publish(now) {
+        let subject: SnapshotSubject = publish.subject.parse().unwrap();
+        let snapshot = wire::decode_packed(&subject, &publish.payload).unwrap();
+        core.on_bus_event(now, &acknowledged(publish.ticket));
+        let latency = snapshot.body.into_parts().latency;
+        let names = latency.into_iter().flat_map(|latency| latency.histograms);
+        operations.extend(names.map(|(series, _)| (series.operation.to_string(), subject.lane)));
+    }
+    assert_eq!((operations["pay"], operations["other"]), (Lane::Emergency, Lane::Normal));
+    let status = core.status();
+    assert_eq!((status.sent_at_once, status.bus.rerouted), (1, 0));
+}
+
+#[test]
+fn of_a_declared_operation_with_many_series_one_message_goes_at_once() {
+    let declared = DeclaredSubject::Operation(NamePattern::new("wide").unwrap());
+    let mut core = told(&[(declared, Urgency::Critical)]);
+    let now = start().after(SECOND);
+    let tag = "x".repeat(60);
+    for series in 0..1_500 {
+        let line = format!("wide:{series}.5|ms|#a{tag}:{tag}{series},b{tag}:{tag}{series}");
+        core.on_datagram(now, line.as_bytes());
+    }
+    let sent = lanes(&mut core, 1, "");
+    let at_once = sent.iter().filter(|lane| **lane == Lane::Emergency).count();
+    assert!(at_once == 1 && sent.len() > 3, "{sent:?}");
+}

@@ -116,6 +116,12 @@ impl LedgerEntry {
         run.is_some_and(|run| run.is_far_ahead(header.seq, arrived))
     }
 
+    /// Whether what was merged of an incarnation has so many gaps that some should be filled first.
+    #[must_use]
+    pub fn is_fragmented(&self, incarnation: Incarnation) -> bool {
+        self.runs.get(incarnation).is_some_and(|run| run.seqs.is_fragmented())
+    }
+
     /// A message that was decided about had arrived then.
     pub fn on_arrival(&mut self, header: &Header, arrived: Wall) {
         if let Some(run) = self.runs.get_mut(header.incarnation) {

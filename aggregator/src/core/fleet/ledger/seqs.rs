@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::limits::SEQ_HOLES_MAX;
+use crate::limits::{SEQ_HOLES_MAX, SEQ_SPANS_MANY};
 use serde::{Deserialize, Serialize};
 
 /// A set of sequence numbers, small while they arrive roughly in order.
@@ -42,6 +42,12 @@ impl Seqs {
             self.spans.remove(&second);
             self.spans.insert(first, last);
         }
+    }
+
+    /// Whether there are so many spans that no more gaps should come before some are filled.
+    #[must_use]
+    pub fn is_fragmented(&self) -> bool {
+        self.spans.len() > SEQ_SPANS_MANY
     }
 
     /// All spans, first to last number, ascending.

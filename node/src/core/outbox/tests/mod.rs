@@ -346,7 +346,7 @@ fn what_is_declared_critical_goes_at_once_and_what_is_high_without_reserved_toke
     let mut outbox = filled(tokens(), 3);
     outbox.on_deadline(at(12));
     for priority in [Priority::High, Priority::Critical] {
-        outbox.try_push(at(12), of(priority)).unwrap();
+        outbox.try_push(at(12), latency_of(at(12), 5).prioritized(priority)).unwrap();
     }
     let in_lane = outbox.drafts.iter().filter(|(_, lane, _)| *lane == Lane::Emergency);
     assert_eq!(in_lane.count(), 2, "both overtake what is late");
@@ -355,6 +355,22 @@ fn what_is_declared_critical_goes_at_once_and_what_is_high_without_reserved_toke
     let [first, rest @ ..] = &subjects(&sent)[..] else { panic!("{sent:?}") };
     assert_eq!(*first, "emergency-false", "of two tokens both are reserved");
     assert_eq!(rest, ["normal-false"; 4], "the other goes by the normal lane once that is idle");
+}
+
+#[test]
+fn what_is_high_takes_its_place_in_the_backlog_once_it_has_waited_behind_what_is_critical() {
+    let tokens = OutboxBounds { emergency_burst: 1, emergency_reserved: 1, ..bounds() };
+    let mut outbox = filled(tokens, 3);
+    outbox.on_deadline(at(12));
+    outbox.try_push(at(12), latency_of(at(12), 7).prioritized(Priority::High)).unwrap();
+    for second in 13..=23 {
+        let critical = latency_of(at(second), 8).prioritized(Priority::Critical);
+        outbox.try_push(at(second), critical).unwrap();
+        outbox.try_push(at(second), latency_of(at(second), 1)).unwrap();
+    }
+    let normal = outbox.drafts.iter().filter(|(_, lane, _)| *lane == Lane::Normal);
+    let samples: Vec<u64> = normal.map(|(_, _, draft)| draft.samples()).collect();
+    assert_eq!(samples[..5], [5, 5, 5, 7, 1], "before what came after it");
 }
 
 #[test]
