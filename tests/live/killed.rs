@@ -85,6 +85,13 @@ async fn start(mesh: &mut SingleNodeMesh, dir: &Path, life: u64) {
     mesh.node = MeshProcess::node_with(NODE, &own, &broker, &flags).await.unwrap();
 }
 
+/// What a node has printed that was started there.
+fn logs(dir: &Path) -> String {
+    let files = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let logs = files.filter(|path| path.extension().is_some_and(|of| of == "log"));
+    logs.map(|path| std::fs::read_to_string(path).unwrap_or_default()).collect()
+}
+
 #[tokio::test]
 async fn whatever_a_killed_node_answered_is_merged_or_lost_by_name() {
     let dir = tempfile::tempdir().unwrap();
@@ -121,9 +128,11 @@ async fn whatever_a_killed_node_answered_is_merged_or_lost_by_name() {
     let ledger = &node_row(&summary, NODE).unwrap().ledger;
     let crashed = ledger.lost.get("crash").copied().unwrap_or(0);
     // Besides them only what the node measured of itself.
-    assert!(
-        (missing..missing + SAMPLES).contains(&crashed),
-        "{missing} of {sent:?} are missing, {crashed} lost by a crash: {ledger:?}"
-    );
+    if !(missing..missing + SAMPLES).contains(&crashed) {
+        let page = mesh.stack.api().get("/api/v1/ledger").await.unwrap();
+        let lives = (0..=KILLS).map(|life| logs(&dir.path().join(life.to_string())));
+        let logs = lives.collect::<Vec<_>>().join("\n");
+        panic!("{missing} of {sent:?} are missing, {crashed} are lost by a crash\n{page}\n{logs}");
+    }
     mesh.stack.end().await.unwrap();
 }

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
+use std::time::Duration;
 
 use crate::limits::{SENSOR_ANSWER_WAIT, SENSOR_HANGS_AFTER, SENSORS_HANGING_MAX};
 use plimsoll_schemas::hardware::{MissingReading, SensorState};
@@ -31,8 +32,10 @@ pub(super) struct Asker<A> {
     worker: Option<Worker<A>>,
     /// Threads that were left behind, by the path at which each hangs.
     left_behind: BTreeMap<PathBuf, Receiver<Answer<A>>>,
-    /// The latest answer of what has been slow, and when it came.
-    slow: BTreeMap<PathBuf, (Mono, A)>,
+    /// How long one answer is waited for.
+    wait: Duration,
+    /// The latest answer of each path, and when it came.
+    latest: BTreeMap<PathBuf, (Mono, A)>,
     /// What had no answer in the latest sample.
     hanging: BTreeSet<PathBuf>,
 }
@@ -56,15 +59,22 @@ impl<A: Clone + Send + 'static> Asker<A> {
             query,
             worker: None,
             left_behind: BTreeMap::new(),
-            slow: BTreeMap::new(),
+            wait: SENSOR_ANSWER_WAIT,
+            latest: BTreeMap::new(),
             hanging: BTreeSet::new(),
         }
+    }
+
+    /// Waits as long as a busy machine takes, where only what is read matters.
+    #[cfg(test)]
+    pub(super) fn wait_patiently(&mut self) {
+        self.wait = Duration::from_secs(60);
     }
 
     /// The answer of each path. One that hangs has its latest for a few seconds, then none.
     pub(super) fn ask(&mut self, now: Mono, paths: &[PathBuf]) -> BTreeMap<PathBuf, A> {
         self.take_late_answers(now);
-        self.slow.retain(|_, (answered, _)| now.since(*answered) <= SENSOR_HANGS_AFTER);
+        self.latest.retain(|_, (answered, _)| now.since(*answered) <= SENSOR_HANGS_AFTER);
 
         let is_free = |path: &&PathBuf| !self.left_behind.contains_key(*path);
         let mut open: Vec<PathBuf> = paths.iter().filter(is_free).cloned().collect();
@@ -75,7 +85,7 @@ impl<A: Clone + Send + 'static> Asker<A> {
             open.drain(..(answered + 1).min(open.len()));
         }
         for path in paths {
-            if let Some((_, latest)) = self.slow.get(path) {
+            if let Some((_, latest)) = self.latest.get(path) {
                 answers.entry(path.clone()).or_insert_with(|| latest.clone());
             }
         }
@@ -102,13 +112,11 @@ impl<A: Clone + Send + 'static> Asker<A> {
             return open.len();
         }
         for (answered, path) in open.iter().enumerate() {
-            let Ok(Answer { answer, .. }) = worker.answers.recv_timeout(SENSOR_ANSWER_WAIT) else {
+            let Ok(Answer { answer, .. }) = worker.answers.recv_timeout(self.wait) else {
                 self.left_behind.insert(path.clone(), worker.answers);
                 return answered;
             };
-            if let Some(slow) = self.slow.get_mut(path) {
-                *slow = (now, answer.clone());
-            }
+            self.latest.insert(path.clone(), (now, answer.clone()));
             answers.insert(path.clone(), answer);
         }
         self.worker = Some(worker);
@@ -119,7 +127,7 @@ impl<A: Clone + Send + 'static> Asker<A> {
     fn take_late_answers(&mut self, now: Mono) {
         let returned = self.left_behind.extract_if(.., |_, answers| match answers.try_recv() {
             Ok(Answer { path, answer }) => {
-                self.slow.insert(path, (now, answer));
+                self.latest.insert(path, (now, answer));
                 true
             }
             Err(mpsc::TryRecvError::Disconnected) => true,
@@ -164,7 +172,6 @@ fn started<A: Send + 'static>(query: Query<A>) -> Option<Worker<A>> {
 #[cfg(test)]
 mod tests {
     use std::fs;
-    use std::time::Duration;
 
     use nix::sys::stat::Mode;
     use nix::unistd::mkfifo;

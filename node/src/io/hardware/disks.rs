@@ -46,7 +46,7 @@ pub(super) struct Disks {
     /// The first that can be read counts.
     tables: [(Kept, Parse); 2],
     space: Vec<u8>,
-    asker: Asker<Space>,
+    pub(super) asker: Asker<Space>,
 }
 
 impl Disks {

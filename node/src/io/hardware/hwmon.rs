@@ -37,7 +37,7 @@ pub(super) struct Thermometers {
     /// How many more there are.
     unlisted: usize,
     relist: Relist,
-    asker: Asker<Result<String, MissingReading>>,
+    pub(super) asker: Asker<Result<String, MissingReading>>,
 }
 
 impl Thermometers {

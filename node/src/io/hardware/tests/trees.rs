@@ -41,6 +41,7 @@ impl Recorded {
         let root = Root::new(folder.path());
         let devices = Devices::new(&root, SENSOR_EVERY);
         let mut recorded = Self { text, folder, host: Host::new(&root), devices };
+        recorded.devices.wait_patiently();
         recorded.look(1);
         recorded
     }
