@@ -18,7 +18,7 @@ fn urgent_events(admin: &mut JetStreamAdmin) -> usize {
     messages.iter().filter(|message| message.subject.ends_with(".event")).count()
 }
 
-/// Waits until so many events of this title are merged.
+/// Waits until at least `count` events of this title are merged.
 async fn await_events(mesh: &SingleNodeMesh, title: &str, count: usize) {
     let merged = until(title, WAIT, async || {
         let page = mesh.stack.api().get("/api/v1/events").await.ok()?;

@@ -205,7 +205,7 @@ fn nodes_receive_what_other_rules_declare_urgent() {
     let subject = DeclaredSubject::Event(NamePattern::new("fenced*").unwrap());
     let urgent = vec![DeclaredUrgency { subject, urgency: Urgency::Critical }];
     core.reload(start(), Rules { urgent: urgent.clone(), ..shipped() });
-    let got = core.take_changes(start().wall).expect("the node is told without other changes");
+    let got = core.take_changes(start().wall).expect("the node is sent one without other changes");
     let got = got.confirmations(start().mono).remove(0);
     let decoded = decode(&node(), &got.encode(start().mono, &core.common_terms())).unwrap();
     assert_eq!(decoded.urgent, urgent);

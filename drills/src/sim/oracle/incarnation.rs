@@ -36,7 +36,7 @@ pub struct Incarnation {
     adopted: u64,
     meter: Meter,
     /// When it was first observed.
-    begun: Option<Mono>,
+    first_observed: Option<Mono>,
     /// Whether the load of its outbox was ever so great that new intervals overtook the others.
     has_rerouted: bool,
     stats: Option<NodeStats>,
@@ -65,7 +65,7 @@ impl Incarnation {
             spooled: 0,
             adopted: 0,
             meter: Meter::new(depths),
-            begun: None,
+            first_observed: None,
             has_rerouted: false,
             stats: None,
             answered: None,
@@ -126,8 +126,8 @@ impl Incarnation {
             k.reach("declared critical, so it went at once");
             self.on_emergency(k, now, true);
         }
-        let begun = *self.begun.get_or_insert(now.mono);
-        check_share(k, self.number, now.mono.since(begun), stats.status.sent_at_once);
+        let since = *self.first_observed.get_or_insert(now.mono);
+        check_share(k, self.number, now.mono.since(since), stats.status.sent_at_once);
         let sent = |stats: &NodeStats| (stats.status.bus.rerouted, stats.status.critical_rerouted);
         let (all_before, critical_before) = before.as_ref().map_or((0, 0), sent);
         let (all, critical) = sent(&stats);

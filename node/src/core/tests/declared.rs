@@ -7,15 +7,15 @@ use plimsoll_schemas::wire::confirmation::Confirmation;
 
 use super::*;
 
-/// A connected node that was told of these.
-fn told(declared: &[(DeclaredSubject, Urgency)]) -> Core {
+/// A connected node that has received these declarations.
+fn core_with(declared: &[(DeclaredSubject, Urgency)]) -> Core {
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected());
     let declared = declared.iter().cloned();
     let urgent = declared.map(|(subject, urgency)| DeclaredUrgency { subject, urgency });
     let node = NodeName::new("n").unwrap();
-    let told = Confirmation { urgent: urgent.collect(), ..Confirmation::of(node) };
-    core.on_confirmation(start(), &confirmation::encode(&told)).unwrap();
+    let received = Confirmation { urgent: urgent.collect(), ..Confirmation::of(node) };
+    core.on_confirmation(start(), &confirmation::encode(&received)).unwrap();
     core
 }
 
@@ -36,7 +36,7 @@ fn lanes(core: &mut Core, second: u32, lines: &str) -> Vec<Lane> {
 #[test]
 fn a_declared_operation_event_or_service_check_goes_by_the_emergency_lane_at_its_next_seal() {
     let pattern = |text: &str| NamePattern::new(text).unwrap();
-    let mut core = told(&[
+    let mut core = core_with(&[
         (DeclaredSubject::Operation(pattern("pay.*")), Urgency::Critical),
         (DeclaredSubject::Event(pattern("fenced")), Urgency::Critical),
         (DeclaredSubject::ServiceCheck(pattern("disk")), Urgency::Critical),
@@ -62,7 +62,7 @@ fn a_declared_operation_event_or_service_check_goes_by_the_emergency_lane_at_its
 #[test]
 fn what_is_declared_takes_no_more_than_its_share_of_the_emergency_lane() {
     let any = DeclaredSubject::Operation(NamePattern::new("*").unwrap());
-    let mut core = told(&[(any, Urgency::Critical)]);
+    let mut core = core_with(&[(any, Urgency::Critical)]);
     let sent = (1..=120).flat_map(|second| lanes(&mut core, second, "a:3|ms"));
     let at_once = sent.filter(|lane| *lane == Lane::Emergency).count();
     assert!((60..=66).contains(&at_once), "{at_once} of 120: five, and one in two seconds");
@@ -71,7 +71,7 @@ fn what_is_declared_takes_no_more_than_its_share_of_the_emergency_lane() {
 #[test]
 fn what_goes_at_once_is_not_counted_as_rerouted_and_takes_nothing_undeclared_along() {
     let declared = DeclaredSubject::Operation(NamePattern::new("pay").unwrap());
-    let mut core = told(&[(declared, Urgency::Critical)]);
+    let mut core = core_with(&[(declared, Urgency::Critical)]);
     let now = start().after(SECOND);
     core.on_datagram(now, b"pay:3|ms\nother:3|ms");
     core.on_deadline(now);
@@ -92,7 +92,7 @@ fn what_goes_at_once_is_not_counted_as_rerouted_and_takes_nothing_undeclared_alo
 #[test]
 fn of_a_declared_operation_with_many_series_one_message_goes_at_once() {
     let declared = DeclaredSubject::Operation(NamePattern::new("wide").unwrap());
-    let mut core = told(&[(declared, Urgency::Critical)]);
+    let mut core = core_with(&[(declared, Urgency::Critical)]);
     let now = start().after(SECOND);
     let tag = "x".repeat(60);
     for series in 0..1_500 {
