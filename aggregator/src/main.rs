@@ -48,7 +48,7 @@ fn main() -> ExitCode {
             print_line(format_args!("warning: {advice}"));
         }
         for budget in &rules.budgets {
-            print_line(Judge::new(budget).reach());
+            Judge::new(budget).reach().iter().for_each(print_line);
         }
         return Exit::Success.into();
     }

@@ -29,8 +29,15 @@ struct Hour {
 fn hour(seed: u64, buckets: &[f64]) -> Hour {
     let mut dice = Dice(seed);
     let phases = (1 + dice.below(EVERY - 1), 0);
-    let calm =
-        Load { per_minute: 600, sigma: 0.4, p99_ns: P99_NS, correlation: 0.0, has_season: false };
+    let calm = Load {
+        per_minute: 600,
+        sigma: 0.4,
+        p99_ns: P99_NS,
+        correlation: 0.0,
+        has_season: false,
+        bursts: 0.0,
+        shared: 0.0,
+    };
     let mut source = Source::new(calm);
     let mut prometheus = Prometheus::new(LIMIT, buckets, phases);
     let mut samples = Vec::new();

@@ -1,10 +1,12 @@
 //! Latencies to be judged: lognormal, drawn one by one, so that their distribution is exact; also
-//! correlated with the one before, and with a daily season.
+//! correlated with the one before, with a daily season, with seconds in which all are slow, or with
+//! a part that all of one second share.
 
 /// Of a standard normal distribution, its 0.99 quantile.
 const NORMAL_P99: f64 = 2.326_347_874_040_841;
 
 /// The splitmix64 generator.
+#[derive(Clone)]
 pub(crate) struct Dice(pub u64);
 
 impl Dice {
@@ -53,11 +55,22 @@ pub(crate) struct Load {
     pub(crate) correlation: f64,
     /// Whether the p99 rises and falls within each day.
     pub(crate) has_season: bool,
+    /// The share of seconds in which all samples take [`BURST`] times as long.
+    pub(crate) bursts: f64,
+    /// How much of the logarithm's variance all samples of one second share: those of ranks that
+    /// wait for each other.
+    pub(crate) shared: f64,
 }
 
+/// How much slower the samples of a burst are.
+const BURST: f64 = 3.0;
+
 /// A load, and what its next samples depend on.
+#[derive(Clone)]
 pub(crate) struct Source {
     pub(crate) load: Load,
+    /// By how much samples outside bursts are faster, so that the p99 of all is the load's.
+    outside: f64,
     spare: Option<f64>,
     last: f64,
 }
@@ -88,29 +101,67 @@ impl Load {
 
 impl Source {
     pub(crate) fn new(load: Load) -> Self {
-        Self { load, spare: None, last: 0.0 }
+        Self { load, outside: outside(&load), spare: None, last: 0.0 }
     }
 
-    fn normal(&mut self, dice: &mut Dice) -> f64 {
-        let fresh = self.spare.take().unwrap_or_else(|| {
+    fn fresh(&mut self, dice: &mut Dice) -> f64 {
+        self.spare.take().unwrap_or_else(|| {
             let [one, other] = dice.normals();
             self.spare = Some(other);
             one
-        });
-        let of = self.load.correlation;
+        })
+    }
+
+    fn normal(&mut self, dice: &mut Dice) -> f64 {
+        let (fresh, of) = (self.fresh(dice), self.load.correlation);
         self.last = of * self.last + (1.0 - of * of).sqrt() * fresh;
         self.last
     }
 
     /// The samples of one second in nanoseconds, in place of what `samples` held.
     pub(crate) fn draw(&mut self, second: u64, dice: &mut Dice, samples: &mut Vec<u64>) {
-        let Load { sigma, .. } = self.load;
-        let median = self.load.p99_ns(second).ln() - NORMAL_P99 * sigma;
+        let Load { sigma, bursts, shared, .. } = self.load;
+        let is_burst = bursts > 0.0 && dice.unit() < bursts;
+        let slower = if is_burst { BURST.ln() } else { 0.0 };
+        let median = self.load.p99_ns(second).ln() - NORMAL_P99 * sigma - self.outside + slower;
+        let common = if shared > 0.0 { shared.sqrt() * self.fresh(dice) } else { 0.0 };
         samples.clear();
         for _ in 0..self.load.samples(second) {
-            let latency = (median + sigma * self.normal(dice)).exp();
+            let own = (1.0 - shared).sqrt() * self.normal(dice);
+            let latency = (median + sigma * (common + own)).exp();
             #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "> 0")]
             samples.push(latency as u64);
         }
     }
+}
+
+/// By how much the logarithms of all samples are less, so that a hundredth of all are over the p99
+/// although there are bursts.
+fn outside(load: &Load) -> f64 {
+    let Load { sigma, bursts, .. } = *load;
+    if bursts == 0.0 {
+        return 0.0;
+    }
+    let over = |less: f64| {
+        let calm = above(NORMAL_P99 + less / sigma);
+        (1.0 - bursts) * calm + bursts * above(NORMAL_P99 + (less - BURST.ln()) / sigma)
+    };
+    let (mut least, mut most) = (0.0, 2.0);
+    for _ in 0..60 {
+        let middle = f64::midpoint(least, most);
+        if over(middle) > 0.01 { least = middle } else { most = middle }
+    }
+    most
+}
+
+/// The probability of a standard normal value above this one (Simpson's rule).
+fn above(value: f64) -> f64 {
+    const STEPS: u32 = 2_000;
+    let width = 12.0 / f64::from(STEPS);
+    let density = |x: f64| (-x * x / 2.0).exp() / std::f64::consts::TAU.sqrt();
+    let term = |step: u32| {
+        let weight = if step == 0 || step == STEPS { 1.0 } else { 2.0 + 2.0 * f64::from(step % 2) };
+        weight * density(value + f64::from(step) * width)
+    };
+    (0..=STEPS).map(term).sum::<f64>() * width / 3.0
 }

@@ -1,10 +1,12 @@
-//! False pages and the delay of true ones: the aggregator's judgement beside a plain `p99 > limit`
-//! and beside Prometheus' `histogram_quantile > limit for 1m`, over the same samples of a workload
-//! whose true p99 is 5 % below the limit. Every sample is drawn, and the aggregator's own windows,
-//! findings and alerts judge it; only messages and their delay are left out.
+//! False pages and the delay of true ones: the aggregator's judgement beside a plain `p99 > limit`,
+//! Prometheus' `histogram_quantile > limit for 1m` and burn rates of two windows, over the same
+//! samples of a workload whose true p99 is 5 % below the limit. Every sample is drawn, and the
+//! aggregator's own windows, findings and alerts judge it; only messages and their delay are left
+//! out.
 //!
 //! `cargo bench -p plimsoll-aggregator --bench false_pages -- --json`
 
+mod burn_rates;
 mod contest;
 mod load;
 mod prometheus;
@@ -18,14 +20,19 @@ use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::rule::file::effective;
 use serde::Serialize;
 
-use contest::{Contest, Tally, WARM_UP};
+use contest::{Contest, Tally};
 use load::{Dice, Load};
+use plimsoll_aggregator::core::fleet::Overdispersion;
 
 /// Where the true p99 lies, as a share of the limit.
 const UNDER: f64 = 0.95;
 /// By how much every sample is stretched when it gets slow in truth.
 const SHIFTS: [f64; 3] = [1.1, 1.5, 3.0];
 const HOUR: u64 = 3_600;
+/// Hours before anything counts, within which so many samples over the limit come: enough to learn
+/// how they come together.
+const WARM_UP_HOURS: (u64, u64) = (2, 480);
+const WARM_UP_OVER: u64 = 1_500;
 
 #[derive(Parser)]
 struct Arguments {
@@ -50,6 +57,16 @@ struct Arguments {
     /// The p99 rises and falls within each day.
     #[arg(long)]
     season: bool,
+    /// The share of seconds in which all samples take three times as long.
+    #[arg(long, default_value_t = 0.0)]
+    bursts: f64,
+    /// How much of the variance all samples of one second share.
+    #[arg(long, default_value_t = 0.0)]
+    shared: f64,
+    /// Hours before anything counts; by default as many as show 1 500 samples over the limit, 2 to
+    /// 480.
+    #[arg(long)]
+    warm_up_hours: Option<u64>,
     /// Seconds that a shift lasts, unless every rule has paged before.
     #[arg(long, default_value_t = 3_600)]
     shift_seconds: u64,
@@ -68,6 +85,12 @@ struct Figures {
     sigma: f64,
     correlation: f64,
     has_season: bool,
+    bursts: f64,
+    shared: f64,
+    warm_up_hours: u64,
+    /// The median at the end of the warm-up, and runs in which it was still taken for granted.
+    overdispersion: f64,
+    learning: u64,
     hours: u64,
     seeds: u64,
     contenders: Vec<Contender>,
@@ -110,38 +133,67 @@ fn main() -> Result<()> {
     Ok(())
 }
 
+/// What became of one run: without a shift, and with each.
+struct Run {
+    overdispersion: Overdispersion,
+    calm: Vec<Tally>,
+    shifts: Vec<Vec<Tally>>,
+}
+
 fn measure(arguments: &Arguments, budget: &Budget, per_minute: u64) -> Figures {
     let Arguments { seeds, hours, sigma, correlation, season: has_season, .. } = *arguments;
+    let Arguments { bursts, shared, .. } = *arguments;
     #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
     let p99_ns = UNDER * budget.limit_ns as f64;
-    let load = Load { per_minute, sigma, p99_ns, correlation, has_season };
-    let calm = side_by_side(arguments, |seed| {
+    let load = Load { per_minute, sigma, p99_ns, correlation, has_season, bursts, shared };
+    let (least, most) = WARM_UP_HOURS;
+    // Up to three a minute nothing is learned.
+    let enough = if per_minute <= 3 { least } else { WARM_UP_OVER * 100 / (per_minute * 60) };
+    let enough = enough.clamp(least, most);
+    let warm_up_hours = arguments.warm_up_hours.unwrap_or(enough);
+    let runs = side_by_side(arguments, |seed| {
         let mut dice = Dice(seed);
-        let mut contest = Contest::new(budget, load, &mut dice);
-        contest.run(&mut dice, WARM_UP + hours * HOUR);
-        contest.tallies()
-    });
-    let shifts = SHIFTS.map(|times| {
-        side_by_side(arguments, |seed| {
-            // Other samples than those of the calm runs.
-            let mut dice = Dice(seed + arguments.seeds);
-            let mut contest = Contest::new(budget, load, &mut dice);
-            contest.run(&mut dice, WARM_UP);
+        let mut contest = Contest::new(budget, load, warm_up_hours * HOUR, &mut dice);
+        contest.run(&mut dice, warm_up_hours * HOUR);
+        let shift = |times| {
+            // Other samples than those of the calm run.
+            let (mut contest, mut dice) = (contest.clone(), Dice(dice.0 ^ seed.rotate_left(32)));
             contest.run_until_paged(times, &mut dice, arguments.shift_seconds);
             contest.tallies()
-        })
+        };
+        let shifts = SHIFTS.map(shift).to_vec();
+        let overdispersion = contest.overdispersion();
+        contest.run(&mut dice, hours * HOUR);
+        Run { overdispersion, calm: contest.tallies(), shifts }
     });
     let contender = |(number, name): (usize, String)| {
-        let of = |runs: &[Vec<Tally>]| runs.iter().map(|run| run[number]).collect::<Vec<_>>();
-        let delays = SHIFTS.iter().zip(&shifts).map(|(times, runs)| delay(*times, &of(runs)));
-        contender(name, &of(&calm), hours, delays.collect())
+        let calm: Vec<_> = runs.iter().map(|run| run.calm[number]).collect();
+        let delays = SHIFTS.iter().enumerate().map(|(shift, times)| {
+            delay(*times, &runs.iter().map(|run| run.shifts[shift][number]).collect::<Vec<_>>())
+        });
+        contender(name, &calm, hours, delays.collect())
     };
     let contenders = Contest::names().into_iter().enumerate().map(contender).collect();
-    Figures { per_minute, sigma, correlation, has_season, hours, seeds, contenders }
+    let mut factors: Vec<_> = runs.iter().map(|run| run.overdispersion.factor).collect();
+    factors.sort_by(f64::total_cmp);
+    Figures {
+        per_minute,
+        sigma,
+        correlation,
+        has_season,
+        bursts,
+        shared,
+        warm_up_hours,
+        overdispersion: factors[factors.len() / 2],
+        learning: runs.iter().filter(|run| run.overdispersion.is_learning).count() as u64,
+        hours,
+        seeds,
+        contenders,
+    }
 }
 
 /// All runs, by seed; each thread takes the next free one.
-fn side_by_side(arguments: &Arguments, run: impl Fn(u64) -> Vec<Tally> + Sync) -> Vec<Vec<Tally>> {
+fn side_by_side(arguments: &Arguments, run: impl Fn(u64) -> Run + Sync) -> Vec<Run> {
     let cores = || std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(0);
     let take = || {
@@ -190,8 +242,9 @@ fn delay(times: f64, runs: &[Tally]) -> Delay {
 }
 
 fn print(figures: &Figures) {
-    let Figures { per_minute, hours, seeds, .. } = figures;
+    let Figures { per_minute, hours, seeds, overdispersion, learning, .. } = figures;
     println!("{per_minute} samples a minute, {seeds} runs of {hours} hours");
+    println!("overdispersion {overdispersion:.2}, {learning} of the runs still learning");
     for contender in &figures.contenders {
         let Contender { name, pages, runs_with_pages, firing, delays } = contender;
         println!("{name}: {pages} pages in {runs_with_pages} runs, firing {:.4} %", firing * 100.0);

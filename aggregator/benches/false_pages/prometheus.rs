@@ -52,6 +52,7 @@ pub(crate) fn histogram_quantile(quantile: f64, buckets: &[(f64, f64)]) -> f64 {
 }
 
 /// A job's histogram and the rule `histogram_quantile(0.99, rate(..[1m])) > limit for 1m`.
+#[derive(Clone)]
 pub(crate) struct Prometheus {
     limit: f64,
     /// Upper edges in seconds and in whole nanoseconds, ascending, without `+Inf`.

@@ -3,7 +3,7 @@
 
 use plimsoll_aggregator::core::alerting::Alerts;
 use plimsoll_aggregator::core::fleet::{
-    Batch, Limits, Retention, SlotCounts, Sums, Times, Windows,
+    Batch, Limits, Overdispersion, Retention, SlotCounts, Sums, Times, Windows,
 };
 use plimsoll_aggregator::core::rules::{Finding, Hysteresis, Judge};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
@@ -13,6 +13,7 @@ use plimsoll_schemas::ids::RuleName;
 use plimsoll_schemas::time::Wall;
 
 /// The fleet's windows of one operation, as the aggregator keeps them.
+#[derive(Clone)]
 pub(crate) struct Fleet {
     budget: Budget,
     retention: Retention,
@@ -40,6 +41,11 @@ impl Fleet {
         self.windows.sums(now, self.budget.window, self.budget.limit_ns)
     }
 
+    /// How samples over the limit are taken to come together.
+    pub(crate) fn overdispersion(&self) -> Overdispersion {
+        self.windows.overdispersion(self.budget.limit_ns)
+    }
+
     /// What the aggregator judges beside the window.
     fn recent(&self, now: Wall) -> Vec<SlotCounts> {
         self.windows.recent(now, self.budget.window, self.budget.limit_ns)
@@ -47,6 +53,7 @@ impl Fleet {
 }
 
 /// The aggregator's judgement of one budget.
+#[derive(Clone)]
 pub(crate) struct Judged {
     budget: Budget,
     key: AlertKey,
@@ -63,7 +70,7 @@ impl Judged {
     /// Whether the alert fires after one more evaluation.
     pub(crate) fn fires(&mut self, now: Wall, sums: &Sums, fleet: &Fleet) -> bool {
         let Budget { fire_after, clear_after, .. } = self.budget;
-        let judge = Judge::new(&self.budget);
+        let judge = Judge::new(&self.budget).of(fleet.overdispersion());
         let state = self.alerts.state(&self.key);
         // As the aggregator does: an alert that is not active takes breaches alone.
         let is_active = state != AlertState::Inactive;
@@ -81,6 +88,7 @@ impl Judged {
 }
 
 /// `p99 > limit`, in so many evaluations in a row.
+#[derive(Clone)]
 pub(crate) struct Plain {
     quantile: f64,
     evaluations: u32,

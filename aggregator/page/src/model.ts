@@ -61,6 +61,8 @@ export interface Budget extends Freshness {
   upper_ns: number | null;
   over: number;
   uncertain: number;
+  overdispersion: number;
+  learning: boolean;
   completeness: [number, number];
   nodes_late: number;
   nodes_reporting: number;

@@ -358,6 +358,8 @@ mod tests {
             uncertain: 0,
             stretch: None,
             within_seconds: None,
+            overdispersion: 1.0,
+            learning: false,
         });
         let notification = Notification::new(
             MeshName::new("drill").unwrap(),

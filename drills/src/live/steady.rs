@@ -111,6 +111,8 @@ mod tests {
             completeness: (0, 0),
             nodes_late: 0,
             nodes_reporting: 1,
+            overdispersion: 1.0,
+            learning: false,
             freshness: Freshness::default(),
             since_limit: None,
             objective: None,

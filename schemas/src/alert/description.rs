@@ -48,9 +48,16 @@ fn of_latency(
     )?;
     // What shows the breach, if the window alone does not.
     let longer = of.stretch.as_ref().filter(|of| of.seconds > window.span().as_secs_f64());
-    let Some(StretchEvidence { seconds, samples, over }) = longer else { return Ok(()) };
-    let (over, samples) = (grouped(*over), grouped(*samples));
-    write!(text, ", {over} of {samples} over it in {}", span(*seconds))
+    if let Some(StretchEvidence { seconds, samples, over }) = longer {
+        let (over, samples) = (grouped(*over), grouped(*samples));
+        write!(text, ", {over} of {samples} over it in {}", span(*seconds))?;
+    }
+    if of.overdispersion <= 1.0 {
+        return Ok(());
+    }
+    let vary = if of.learning { "counts are taken to vary" } else { "counts vary" };
+    let times = number(of.overdispersion);
+    write!(text, ", {vary} {times} times as much as independent samples would")
 }
 
 fn of_burn(text: &mut String, key: &AlertKey, of: &BurnEvidence) -> fmt::Result {
@@ -148,6 +155,8 @@ mod tests {
             uncertain: 0,
             stretch: None,
             within_seconds: None,
+            overdispersion: 1.0,
+            learning: false,
         })
     }
 
@@ -160,6 +169,21 @@ mod tests {
             "epoch_hook p99 ~24 ms (approximate, from 20 ms to 25 ms) over 18 ms in the fleet, \
              1 234 samples in 1m"
         );
+    }
+
+    #[test]
+    fn how_much_counts_vary_is_stated_unless_samples_are_independent() {
+        let Evidence::Latency(of) = latency(0.024, 1_234) else { panic!("it is of a latency") };
+        for (learning, vary) in [(false, "counts vary"), (true, "counts are taken to vary")] {
+            let of = LatencyEvidence { overdispersion: 6.1, learning, ..of.clone() };
+            assert_eq!(
+                describe(&key(None), AlertState::Firing, &Evidence::Latency(of)),
+                format!(
+                    "epoch_hook p99 24 ms over 18 ms in the fleet, 1 234 samples in 1m, {vary} 6.1 \
+                     times as much as independent samples would"
+                )
+            );
+        }
     }
 
     #[test]

@@ -56,6 +56,8 @@ mod tests {
                 uncertain: 0,
                 stretch: None,
                 within_seconds: None,
+                overdispersion: 1.0,
+                learning: false,
             },
         };
         let text = serde_json::to_string(&event).unwrap();

@@ -123,6 +123,18 @@ pub struct LatencyEvidence {
     /// are known for some samples, which makes the value approximate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub within_seconds: Option<(f64, f64)>,
+    /// How many times as much the number of samples over the limit varies as that of independent
+    /// samples would; 1 or more.
+    #[serde(default = "independent")]
+    pub overdispersion: f64,
+    /// Whether that is still taken for granted, since too few were seen to know it.
+    #[serde(default)]
+    pub learning: bool,
+}
+
+/// What evidence of former versions was judged by.
+const fn independent() -> f64 {
+    1.0
 }
 
 /// The samples up to now that show a breach.

@@ -195,6 +195,8 @@ mod tests {
             uncertain: 0,
             stretch: None,
             within_seconds: None,
+            overdispersion: 1.0,
+            learning: false,
         })
     }
 

@@ -289,6 +289,13 @@ pub struct BudgetRow {
     /// was watched, or in a producer's bucket that the limit divides.
     #[serde(default)]
     pub uncertain: u64,
+    /// How many times as much the number of samples over the limit varies as that of independent
+    /// samples would; 1 or more.
+    #[serde(default)]
+    pub overdispersion: f64,
+    /// Whether that is still taken for granted, since too few were seen to know it.
+    #[serde(default)]
+    pub learning: bool,
     /// Nodes whose samples are in the window, and nodes expected there.
     #[serde(default)]
     pub completeness: (u64, u64),

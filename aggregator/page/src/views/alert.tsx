@@ -151,6 +151,11 @@ function evidence({ evidence: of }: Row): Fact[] {
       const { seconds, samples, over } = stretch;
       facts.push(["shown by", `${over} of ${samples} samples over it in ${span(seconds)}`]);
     }
+    const times = (of.overdispersion as number | undefined) ?? 1;
+    if (times > 1) {
+      const words = `${Number(times.toPrecision(2))} times as much as independent samples would`;
+      facts.push([of.learning ? "counts are taken to vary" : "counts vary", words]);
+    }
     return facts;
   }
   if ("long_burn" in of) {

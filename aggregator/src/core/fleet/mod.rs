@@ -74,7 +74,8 @@ pub use rollup::{Definition, DefinitionError, Group, Rollup, Rollups};
 pub use shared::Shared;
 pub use tables::TablesUsed;
 pub use window::{
-    Batch, Limits, Merged, Phase, Ranks, Retention, SlotCounts, Sums, Times, Windows,
+    Batch, Limits, Merged, Overdispersion, Phase, Ranks, Retention, SlotCounts, Sums, Times,
+    Windows,
 };
 
 use super::ingest::{ClockJump, EventTime, Timeliness};

@@ -79,7 +79,8 @@ impl<'b> Judged<'b> {
             return;
         }
         let recent = windows.recent(self.at, self.budget.window, self.budget.limit_ns);
-        let (finding, _) = self.judge.finding(self.at, sums, &recent);
+        let judge = self.judge.of(windows.overdispersion(self.budget.limit_ns));
+        let (finding, _) = judge.finding(self.at, sums, &recent);
         if is_active || finding == Finding::Breach {
             self.find(name, finding);
         }

@@ -11,7 +11,8 @@ pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidenc
     let samples = windows.merged(at, budget.window);
     let sums = windows.sums(at, budget.window, budget.limit_ns);
     let recent = windows.recent(at, budget.window, budget.limit_ns);
-    let judgement = Judge::new(budget).judge(at, &sums, &recent, |rank| samples.at_rank(rank));
+    let judge = Judge::new(budget).of(windows.overdispersion(budget.limit_ns));
+    let judgement = judge.judge(at, &sums, &recent, |rank| samples.at_rank(rank));
     let stretch = judgement.stretch.filter(|stretch| !stretch.has_ended);
     Evidence::Latency(LatencyEvidence {
         quantile: budget.quantile,
@@ -28,6 +29,8 @@ pub(super) fn of_budget(at: Wall, budget: &Budget, windows: &Windows) -> Evidenc
             samples: stretch.samples,
             over: stretch.over,
         }),
+        overdispersion: judgement.overdispersion.factor,
+        learning: judgement.overdispersion.is_learning,
         within_seconds: judgement.within_ns.map(|(least, most)| (seconds(least), seconds(most))),
     })
 }

@@ -111,9 +111,9 @@ fn notified_after(core: &mut Core, samples: &Histogram) -> Vec<Notification> {
 #[test]
 fn a_bucket_that_the_limit_divides_is_no_breach_and_no_proof_of_its_absence() {
     let mut core = core();
-    assert_eq!(notified_after(&mut core, &within(&[(10, 25, 100)])), []);
+    assert_eq!(notified_after(&mut core, &within(&[(10, 25, 1_000)])), []);
     let row = budget(&core, start().after(9 * SECOND));
-    assert_eq!((row.over, row.uncertain, row.samples), (0, 900, 900));
+    assert_eq!((row.over, row.uncertain, row.samples), (0, 9_000, 9_000));
     let (least, most) = row.within_ns.unwrap();
     assert!(least <= 18 * MS && 18 * MS < most);
     assert!(row.lower_ns.unwrap() <= 18 * MS && row.upper_ns.unwrap() > 18 * MS);

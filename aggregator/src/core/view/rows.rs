@@ -18,7 +18,8 @@ use super::freshness;
 use super::read_view::ReadView;
 use crate::core::alerting::displayed;
 use crate::core::fleet::{
-    Buckets, Completeness, Merged, Node, Operations, Ranks, ReportingNode, Windows, ends,
+    Buckets, Completeness, Merged, Node, Operations, Overdispersion, Ranks, ReportingNode, Windows,
+    ends,
 };
 use crate::core::rules::{Finding, Judge, Judgement};
 
@@ -144,8 +145,8 @@ impl<'s> Rows<'s> {
             for (number, budget) in judging.iter().filter(|(_, of)| of.window == window) {
                 let sums = windows.sums(view.at, window, budget.limit_ns);
                 let recent = windows.recent(view.at, window, budget.limit_ns);
-                let judgement =
-                    judges[*number].judge(view.at, &sums, &recent, |rank| ranks.find(rank));
+                let judge = judges[*number].of(windows.overdispersion(budget.limit_ns));
+                let judgement = judge.judge(view.at, &sums, &recent, |rank| ranks.find(rank));
                 let since = windows.since_known(budget.limit_ns);
                 let about = (*budget, &scope, alerts);
                 let known = (completeness, freshness);
@@ -188,7 +189,9 @@ impl<'s> Rows<'s> {
         let mut ranks = merged.ranks();
         let recent = windows.map(|of| of.recent(view.at, budget.window, budget.limit_ns));
         let (sums, recent) = (sums.unwrap_or_default(), recent.unwrap_or_default());
-        let judgement = judges[number].judge(view.at, &sums, &recent, |rank| ranks.find(rank));
+        let overdispersion = windows.map(|of| of.overdispersion(budget.limit_ns));
+        let judge = judges[number].of(overdispersion.unwrap_or(Overdispersion::UNKNOWN));
+        let judgement = judge.judge(view.at, &sums, &recent, |rank| ranks.find(rank));
         let since = windows.and_then(|windows| windows.since_known(budget.limit_ns));
         let about = (budget, scope, &self.alerts);
         let known =
@@ -222,6 +225,8 @@ fn budget_row(
         upper_ns: judgement.upper_ns,
         over: judgement.sums.over,
         uncertain: judgement.sums.uncertain,
+        overdispersion: judgement.overdispersion.factor,
+        learning: judgement.overdispersion.is_learning,
         completeness: (completeness.nodes[window], completeness.expected),
         nodes_late: completeness.late[window],
         nodes_reporting: completeness.reporting,

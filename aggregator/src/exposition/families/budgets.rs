@@ -74,6 +74,12 @@ fn write_window(writer: &mut Writer, current: &[LabelledRow<'_>]) {
     family("plimsoll_budget_window_uncertain_samples", help, |row| {
         Some(Value::Count(row.uncertain))
     });
+    let help = "Variance of the number of samples over the limit, relative to independent samples";
+    family("plimsoll_budget_overdispersion_ratio", help, |row| {
+        Some(Value::Float(row.overdispersion))
+    });
+    let help = "Whether the overdispersion is still taken for granted, since too few were seen";
+    family("plimsoll_budget_overdispersion_learning", help, |row| Some(Value::flag(row.learning)));
     let help = "Share of samples over the limit in the budget's window, 0 to 1";
     family("plimsoll_budget_window_over_limit_ratio", help, share_over);
     let help = "Value of the budget's quantile over its window";

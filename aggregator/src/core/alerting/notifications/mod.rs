@@ -186,6 +186,8 @@ mod tests {
             uncertain: 0,
             stretch: None,
             within_seconds: None,
+            overdispersion: 1.0,
+            learning: false,
         };
         LatencyHigh { mesh, key, at_seconds, evidence }
     }

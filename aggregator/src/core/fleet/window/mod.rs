@@ -11,6 +11,7 @@
 
 mod activity;
 mod carried;
+mod dispersion;
 mod merged;
 mod phase;
 mod recent;
@@ -29,6 +30,7 @@ use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over, Packed};
 use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
+pub use dispersion::Overdispersion;
 pub use merged::{Merged, Ranks};
 pub use phase::Phase;
 pub use recent::SlotCounts;
@@ -39,6 +41,7 @@ pub use times::Times;
 
 use activity::Activity;
 use carried::Carried;
+use dispersion::Dispersion;
 use recent::RecentCounts;
 use slot::Slot;
 use stored::{Stored, restored, stored};
@@ -89,6 +92,8 @@ pub struct Windows {
     tiers: Vec<Arc<Tier>>,
     /// Of samples that the last tier has passed, where the operation has a budget.
     recent: Arc<RecentCounts>,
+    /// How samples over the limits come in clusters.
+    dispersion: Arc<Dispersion>,
     newest: Wall,
     activity: Activity,
     carried: Carried,
@@ -118,6 +123,7 @@ impl Windows {
             settled: Slot::default(),
             tiers: Vec::new(),
             recent: Arc::default(),
+            dispersion: Arc::default(),
             newest: Wall(0),
             activity: Activity::default(),
             carried: Carried::default(),
@@ -132,14 +138,15 @@ impl Windows {
     /// Keeps what is there in another way from now on; a window that was not kept begins empty.
     pub fn keep(&mut self, retention: &Retention) {
         self.tiers.resize_with(retention.tiers(), Arc::default);
-        if self.limits != retention.limits {
-            let (before, limits) = (self.limits, retention.limits);
+        let (before, limits) = (self.limits, retention.limits);
+        if !before.are_those_of(&limits) {
+            Arc::make_mut(&mut self.dispersion).keep(&before, &limits);
             self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&before, &limits));
             Arc::make_mut(&mut self.recent).reckon(&before, &limits);
             self.since = self.since.under(&before, &limits, self.exact.count);
-            self.limits = limits;
-            self.carried.keep(&self.limits);
+            self.carried.keep(&limits);
         }
+        self.limits = limits;
     }
 
     /// Whether it is kept so already.
@@ -159,6 +166,11 @@ impl Windows {
         self.add_figures(times, batch);
         let now = times.now.max(times.shown);
         let taken = times.taken.0;
+        if self.limits.used() > 0 {
+            let samples = batch.exact().count;
+            let dispersion = Arc::make_mut(&mut self.dispersion);
+            dispersion.add(times.shown, times.taken, samples, batch.overs(), &self.limits);
+        }
         // The shortest window that covers the samples and has room for them.
         let mut tiers = Window::ALL.into_iter().zip(&mut self.tiers).enumerate();
         let found = tiers.find(|(_, (window, tier))| {
@@ -243,6 +255,9 @@ impl Windows {
         if !self.recent.is_empty() {
             Arc::make_mut(&mut self.recent).expire(now);
         }
+        if !self.dispersion.is_idle(now) {
+            Arc::make_mut(&mut self.dispersion).expire(now, &self.limits);
+        }
         if !self.carried.is_empty() {
             let longest = Window::ALL[Window::ALL.len() - 1];
             self.carried.expire(Wall(Shown::new(now, longest).from));
@@ -255,6 +270,7 @@ impl Windows {
         self.newest = self.newest.min(now);
         self.activity.turn_back(now);
         Arc::make_mut(&mut self.recent).turn_back(now);
+        Arc::make_mut(&mut self.dispersion).turn_back(now);
         for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
             for slot in Arc::make_mut(&mut self.tiers[number]).give_after(window, now) {
                 if number < SETTLED_FROM {
@@ -473,6 +489,12 @@ impl Windows {
         all.into_iter().map(|(_, slot)| slot).collect()
     }
 
+    /// How samples over a limit come in clusters.
+    #[must_use]
+    pub fn overdispersion(&self, limit_ns: u64) -> Overdispersion {
+        self.dispersion.of(self.limits.place(limit_ns))
+    }
+
     /// The tier to which a slot that begins then is rolled over by now, and the begin of its slot
     /// there; behind the last tier, that of the counts.
     fn rolled_over(&self, now: Wall, mut tier: usize, mut begin: u64) -> (usize, u64) {
@@ -587,7 +609,8 @@ impl Windows {
         let head = |of: &Self| (of.exact, of.newest, of.limits);
         let rest = |of: &Self| (of.since.clone(), of.recent.clone());
         let is_carried = self.carried == before.carried;
-        head(self) == head(before) && rest(self) == rest(before) && is_carried
+        let is_dispersed = self.dispersion == before.dispersion;
+        head(self) == head(before) && rest(self) == rest(before) && is_carried && is_dispersed
     }
 
     /// Takes one tier as it was stored, if there is such a tier.
@@ -610,6 +633,7 @@ impl Windows {
             limits: self.limits,
             since: self.since.clone(),
             recent: (*self.recent).clone(),
+            dispersion: (*self.dispersion).clone(),
             carried: self.carried.clone(),
         }
     }
@@ -619,7 +643,7 @@ impl Windows {
     pub fn heap_bytes(&self) -> usize {
         let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
         let counts = self.recent.heap_bytes() + self.carried.heap_bytes();
-        tiers + self.settled.heap_bytes() + counts
+        tiers + self.settled.heap_bytes() + counts + self.dispersion.heap_bytes()
     }
 }
 
@@ -649,6 +673,7 @@ impl From<Stored> for Windows {
             settled: Slot::restored(0, Tally::default(), stored.settled),
             tiers,
             recent: Arc::new(stored.recent),
+            dispersion: Arc::new(stored.dispersion),
             newest: stored.newest,
             activity: Activity::restored(stored.began, stored.newest),
             carried: stored.carried,

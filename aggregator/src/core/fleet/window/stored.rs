@@ -7,6 +7,7 @@ use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
 use super::carried::Carried;
+use super::dispersion::Dispersion;
 use super::recent::RecentCounts;
 use super::slot::Slot;
 use super::tally::{Limits, Since, Tally};
@@ -25,6 +26,9 @@ pub(super) struct Stored {
     pub(super) limits: Limits,
     pub(super) since: Since,
     pub(super) recent: RecentCounts,
+    /// Nothing, if a former program stored it.
+    #[serde(default)]
+    pub(super) dispersion: Dispersion,
     #[serde(default, skip_serializing_if = "Carried::is_empty")]
     pub(super) carried: Carried,
 }

@@ -11,14 +11,31 @@ use serde::{Deserialize, Serialize};
 /// The limits of one operation's budgets. For one that finds no place here samples are counted
 /// from the buckets when they are needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits([u64; LIMITS_SUMMED_MAX]);
+#[serde(from = "[u64; LIMITS_SUMMED_MAX]", into = "[u64; LIMITS_SUMMED_MAX]")]
+pub struct Limits {
+    ns: [u64; LIMITS_SUMMED_MAX],
+    /// The share of samples that may be over each, in millionths; 0 until the budgets are known.
+    allowed_ppm: [u32; LIMITS_SUMMED_MAX],
+}
 
 /// Nothing lies over it.
 const UNUSED: u64 = u64::MAX;
 
 impl Default for Limits {
     fn default() -> Self {
-        Self([UNUSED; LIMITS_SUMMED_MAX])
+        Self::from([UNUSED; LIMITS_SUMMED_MAX])
+    }
+}
+
+impl From<[u64; LIMITS_SUMMED_MAX]> for Limits {
+    fn from(ns: [u64; LIMITS_SUMMED_MAX]) -> Self {
+        Self { ns, allowed_ppm: [0; LIMITS_SUMMED_MAX] }
+    }
+}
+
+impl From<Limits> for [u64; LIMITS_SUMMED_MAX] {
+    fn from(limits: Limits) -> Self {
+        limits.ns
     }
 }
 
@@ -28,28 +45,49 @@ impl Limits {
     pub fn of<'a>(budgets: impl IntoIterator<Item = &'a Budget>) -> Self {
         let mut limits = Self::default();
         for budget in budgets {
-            let known = limits.place(budget.limit_ns).is_some();
-            let free = limits.0.iter_mut().find(|limit| **limit == UNUSED);
-            if let (false, Some(free)) = (known, free) {
-                *free = budget.limit_ns;
+            let known = limits.place(budget.limit_ns);
+            if let Some(place) = known.or_else(|| limits.place(UNUSED)) {
+                limits.ns[place] = budget.limit_ns;
+                let allowed = &mut limits.allowed_ppm[place];
+                *allowed = budget.allowed_ppm().max(*allowed);
             }
         }
         limits
     }
 
+    /// Whether they are the same limits, whatever share may be over them.
+    pub(super) fn are_those_of(&self, others: &Self) -> bool {
+        self.ns == others.ns
+    }
+
+    /// How many there are; they have the first places.
+    pub(super) fn used(&self) -> usize {
+        self.ns.iter().take_while(|limit| **limit != UNUSED).count()
+    }
+
+    /// The limit at a place, in nanoseconds.
+    pub(super) fn ns(&self, place: usize) -> u64 {
+        self.ns[place]
+    }
+
+    /// The share of samples that may be over the limit at a place; 0 where that is not known.
+    pub(super) fn allowed(&self, place: usize) -> f64 {
+        f64::from(self.allowed_ppm[place]) / 1e6
+    }
+
     /// Where samples over a limit are summed.
     pub(super) fn place(&self, limit_ns: u64) -> Option<usize> {
-        self.0.iter().position(|limit| *limit == limit_ns)
+        self.ns.iter().position(|limit| *limit == limit_ns)
     }
 
     /// Whether all of the others are among these.
     pub(super) fn hold(&self, others: &Self) -> bool {
-        others.0.iter().all(|limit| *limit == UNUSED || self.place(*limit).is_some())
+        others.ns.iter().all(|limit| *limit == UNUSED || self.place(*limit).is_some())
     }
 
     /// Samples of one message over each.
     pub(super) fn over(&self, samples: &Packed) -> Overs {
-        self.0.map(|limit| samples.over(limit))
+        self.ns.map(|limit| samples.over(limit))
     }
 }
 
@@ -94,7 +132,7 @@ impl Tally {
     ) -> Self {
         let of = |limit| before.place(limit).map_or_else(|| count(limit), |place| self.at(place));
         let mut tally = Self::default();
-        tally.add(&limits.0.map(of));
+        tally.add(&limits.ns.map(of));
         tally
     }
 
@@ -126,7 +164,7 @@ impl Since {
     pub(super) fn under(&self, before: &Limits, limits: &Limits, count: u64) -> Self {
         let begun = |limit| before.place(limit).map_or(count, |place| self.before[place]);
         let tally = self.tally.under(before, limits, |_| Over::default());
-        Self { before: limits.0.map(begun), tally }
+        Self { before: limits.ns.map(begun), tally }
     }
 }
 

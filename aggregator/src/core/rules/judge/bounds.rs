@@ -11,6 +11,42 @@
 /// is exact, and short.
 const EXACT_VARIANCE_MAX: f64 = 100.0;
 
+/// Samples, of which some count as one: the bounds are those of the effective ones.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    samples: u64,
+    effective: u64,
+}
+
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "counts stay below 2^53 and the results are clamped to 0..=n"
+)]
+impl Bounds {
+    /// Of samples whose counts vary so many times as much as those of independent ones.
+    pub(super) fn new(samples: u64, factor: f64) -> Self {
+        Self { samples, effective: (samples as f64 / factor).floor() as u64 }
+    }
+
+    /// As [`upper_rank`].
+    pub(super) fn upper_rank(self, quantile: f64, confidence: f64) -> Option<u64> {
+        let of_effective = upper_rank(self.effective, quantile, confidence)?;
+        Some(((of_effective as f64 * self.each()).ceil() as u64).min(self.samples))
+    }
+
+    /// As [`lower_rank`].
+    pub(super) fn lower_rank(self, quantile: f64, confidence: f64) -> u64 {
+        (lower_rank(self.effective, quantile, confidence) as f64 * self.each()) as u64
+    }
+
+    /// Samples for each effective one.
+    fn each(self) -> f64 {
+        self.samples as f64 / self.effective.max(1) as f64
+    }
+}
+
 /// The lowest rank whose sample lies at or above the true quantile with at least the given
 /// confidence; `None` if there are too few samples for one.
 #[must_use]

@@ -24,12 +24,20 @@ use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::time::Wall;
 
 use super::finding::Finding;
-use crate::core::fleet::{SlotCounts, Sums};
+use crate::core::fleet::{Overdispersion, SlotCounts, Sums};
+use bounds::Bounds;
 use stretch::Detector;
 
 pub use bounds::{lower_rank, upper_rank};
 pub use stretch::Stretch;
 
+/// Nanoseconds from one sample to the next from which on each counts for itself: three a minute,
+/// and a few more at the edges of slots. Three slow ones in a row are a breach there, which is what
+/// these loops are watched for.
+const SINGLE_EVERY: u128 = 18_000_000_000;
+/// Shares of samples over the limit that people are told about, as multiples of the odds of the
+/// share that is allowed.
+const SHARES: [f64; 3] = [2.0, 10.0, f64::INFINITY];
 /// Multiple of the mean time between two samples.
 const OVERDUE_AFTER: u128 = 3;
 
@@ -50,6 +58,8 @@ pub struct Judgement {
     pub lower_ns: Option<u64>,
     /// Its upper confidence bound in nanoseconds, when there are enough samples for one.
     pub upper_ns: Option<u64>,
+    /// How its samples over the limit come in clusters, as far as that was allowed for.
+    pub overdispersion: Overdispersion,
     /// Whether a wide bucket that holds the quantile has the limit inside it.
     is_open: bool,
 }
@@ -74,17 +84,34 @@ impl Judgement {
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'b> {
     budget: &'b Budget,
+    /// Of independent samples.
     detector: Detector,
+    overdispersion: Overdispersion,
     /// With fewer samples nothing could be a breach.
     samples_min: u64,
 }
 
 impl<'b> Judge<'b> {
-    /// Judges by this budget.
+    /// Judges independent samples by this budget.
     #[must_use]
     pub fn new(budget: &'b Budget) -> Self {
         let detector = Detector::new(budget);
-        Self { budget, detector, samples_min: detector.samples_min().max(budget.min_samples) }
+        let samples_min = detector.samples_min().max(budget.min_samples);
+        Self { budget, detector, overdispersion: Overdispersion::NONE, samples_min }
+    }
+
+    /// The same for samples that come in clusters.
+    #[must_use]
+    pub fn of(self, overdispersion: Overdispersion) -> Self {
+        Self { overdispersion, ..self }
+    }
+
+    /// What is allowed for where these are the recent samples.
+    fn allows_for(&self, at: Wall, recent: &[SlotCounts], samples: u64) -> Overdispersion {
+        let reach = recent.last().map_or(Duration::ZERO, |oldest| at.since(oldest.begin));
+        let reach = reach.max(Window::HalfHour.span()).as_nanos();
+        let are_few = u128::from(samples) * SINGLE_EVERY <= reach;
+        if are_few { Overdispersion::NONE } else { self.overdispersion }
     }
 
     /// The least number of samples that can be a breach: that many, if all are over the limit.
@@ -93,11 +120,11 @@ impl<'b> Judge<'b> {
         self.samples_min
     }
 
-    /// Which rates of samples it can judge, in a line.
+    /// What it can detect and how soon, in two lines.
     ///
     /// `budget "epoch_hook": a breach takes at least 3 samples in 30m, one each 10 min`
     #[must_use]
-    pub fn reach(&self) -> String {
+    pub fn reach(&self) -> [String; 2] {
         let window = self.budget.window.max(Window::HalfHour);
         let (name, least) = (self.budget.name.as_str(), self.samples_min);
         let seconds = window.span().as_secs() / least.max(1);
@@ -107,7 +134,27 @@ impl<'b> Judge<'b> {
                 format!("one each {}", humantime::format_duration(Duration::from_secs(seconds)))
             }
         };
-        format!("budget {name:?}: a breach takes at least {least} samples in {window}, {every}")
+        let few = format!("a breach takes at least {least} samples in {window}, {every}");
+        let unknown = Overdispersion::UNKNOWN;
+        let [alike, apart] = [self.of(unknown), *self].map(|judge| judge.found_after());
+        let many = format!(
+            "{apart} at one sample a second; {alike} until it is learned how many slow ones come \
+             together: so long their counts are taken to vary {} times as much as independent \
+             samples would",
+            unknown.factor
+        );
+        [few, many].map(|line| format!("budget {name:?}: {line}"))
+    }
+
+    /// After how long it shows shares of samples over the limit, at one sample a second.
+    fn found_after(&self) -> String {
+        let detector = self.detector.of(self.overdispersion);
+        let shares = detector.shares(SHARES).map(|share| {
+            let after = detector.samples_until(share).map(|n| format_span(n, self.samples_min));
+            let after = after.map_or("never".to_owned(), |after| format!("after {after}"));
+            format!("{:.0} % over the limit {after}", share * 100.0)
+        });
+        shares.join(", ")
     }
 
     /// The finding as of `at` from the sums of the budget's window and from the recent slots,
@@ -123,20 +170,30 @@ impl<'b> Judge<'b> {
         if window.samples == 0 && is_overdue(at, recent, all.samples) {
             return (Finding::NoData, None);
         }
-        let stretch = self.detector.breach(recent, self.budget.min_samples);
-        let is_within = self.is_within(window) == Some(true);
+        let overdispersion = self.allows_for(at, recent, all.samples);
+        let detector = self.detector.of(overdispersion);
+        let stretch = detector.breach(recent, self.budget.min_samples);
+        // A window that one cluster fills shows no quantile; all that is recent does.
+        let shown = if self.resolves(window, overdispersion.factor) { window } else { &all };
+        let is_learned = overdispersion.factor > 1.0 && !overdispersion.is_learning;
+        let is_within = self.is_within(window) == Some(true)
+            || is_learned && self.is_within(shown) == Some(true);
         let finding = match stretch {
             Some(Stretch { has_ended: true, .. }) if is_within => Finding::Clear,
             // Good and bad seconds in turns end nothing that the whole window shows.
-            Some(Stretch { has_ended: true, .. }) if !self.detector.shows(window, &all) => {
+            Some(Stretch { has_ended: true, .. }) if !detector.shows(window, &all) => {
                 Finding::Uncertain
             }
             Some(Stretch { has_ended: true, .. }) => Finding::Breach,
             // A window that is long enough for its quantile outweighs a shorter stretch.
-            Some(_) if is_within && self.resolves(window) => Finding::Uncertain,
+            Some(_) if is_within && self.resolves(window, 1.0) => Finding::Uncertain,
             Some(_) => Finding::Breach,
             None if all.samples < self.samples_min => Finding::Insufficient,
-            None if is_within && self.is_clear(&all, recent) => Finding::Clear,
+            None if is_within && self.is_within(&all) == Some(true) => Finding::Clear,
+            // Or newer samples have shown that a breach has passed.
+            None if is_within && detector.has_passed(recent, self.budget.min_samples) => {
+                Finding::Clear
+            }
             None => Finding::Uncertain,
         };
         (finding, stretch)
@@ -155,16 +212,11 @@ impl<'b> Judge<'b> {
         if sums.samples == 0 { Some(true) } else { is_over.map(|over| !over) }
     }
 
-    /// Whether all recent samples are within the limit, or newer ones since a breach.
-    fn is_clear(&self, all: &Sums, recent: &[SlotCounts]) -> bool {
-        self.is_within(all) == Some(true)
-            || self.detector.has_passed(recent, self.budget.min_samples)
-    }
-
-    /// Whether there are so many samples that the quantile is not just the greatest of them.
+    /// Whether there are so many samples, of which so many count as one, that the quantile is not
+    /// just the greatest of them.
     #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
-    fn resolves(&self, sums: &Sums) -> bool {
-        sums.samples as f64 * (1.0 - self.budget.quantile) >= 1.0
+    fn resolves(&self, sums: &Sums, factor: f64) -> bool {
+        sums.samples as f64 * (1.0 - self.budget.quantile) >= factor
     }
 
     /// Judges the samples of the budget's window, whose values are read by rank, and the recent
@@ -190,12 +242,14 @@ impl<'b> Judge<'b> {
                 [value_ns, lower_ns, upper_ns].map(|ns| ns.clamp(ends.0, ends.1));
             Some(Quantile { value_ns, lower_ns, upper_ns })
         };
-        let lower = lower_rank(n, budget.quantile, budget.confidence);
+        let overdispersion = self.allows_for(at, recent, total(recent).samples);
+        let bounds = Bounds::new(n, overdispersion.factor);
+        let lower = bounds.lower_rank(budget.quantile, budget.confidence);
         let lower_ns = Some(lower).filter(|rank| *rank > 0).and_then(&mut find);
         let own = rank(budget.quantile, n);
         let value = find(own);
         let within_ns = value.and_then(|found| found.within());
-        let upper = upper_rank(n, budget.quantile, budget.confidence);
+        let upper = bounds.upper_rank(budget.quantile, budget.confidence);
         let upper_ns = upper.and_then(&mut find).map(|found| found.upper_ns);
         let (finding, stretch) = self.finding(at, sums, recent);
         Judgement {
@@ -206,9 +260,17 @@ impl<'b> Judge<'b> {
             within_ns,
             lower_ns: lower_ns.map(|found| found.lower_ns),
             upper_ns,
+            overdispersion,
             is_open: within_ns.is_some() && is_over(sums, own).is_none(),
         }
     }
+}
+
+/// The time that so many samples take at one a second.
+fn format_span(samples: f64, samples_min: u64) -> String {
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "half an hour")]
+    let seconds = (samples.ceil() as u64).max(samples_min);
+    humantime::format_duration(Duration::from_secs(seconds)).to_string()
 }
 
 /// Whether a next sample should have come long ago: after three times the mean time between two.

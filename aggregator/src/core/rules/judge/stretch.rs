@@ -16,20 +16,32 @@
 //! hold a sample, so A is the number of those in ten days: at most one false breach in ten days for
 //! each scope while the quantile is exactly at the limit, and far fewer below it.
 //!
-//! Samples are taken to be independent. Those of a burst are not: DESIGN A1 has what holds then.
+//! Samples come in clusters, so that counts vary `f` times as much as those of independent samples
+//! ([`Overdispersion`]). Let clusters be independent, of at most `c` samples over the limit: then
+//! the logarithm of the moment generating function of `k` is at most `n` times that of clusters of
+//! exactly `c`, as many as make up the variance, beside a steady rest (Bennett, "Probability
+//! inequalities for the sum of independent random variables", Journal of the American Statistical
+//! Association 57, 1962; Freedman, "On tail probabilities for martingales", Annals of Probability
+//! 3, 1975). What a sample over the limit adds is divided by `c`, and the likelihood ratio becomes a
+//! supermartingale of clusters. With `f = c = 1` it is the one above. Time runs in effective
+//! samples, `f` for one.
+//!
+//! DESIGN A1, A179.
 
 use plimsoll_schemas::budget::Budget;
 
-use crate::core::fleet::{SlotCounts, Sums};
+use crate::core::fleet::{Overdispersion, SlotCounts, Sums};
 use crate::limits::alerts::STRETCH_ENDS_MAX;
 
 /// Samples over the limit without which nothing is a breach: one or two are an accident.
 pub(super) const OVER_MIN: u64 = 3;
 /// Half hours in the mean time between two false breaches: ten days.
 const HALF_HOURS: f64 = 480.0;
+/// Seconds.
+const HALF_HOUR: u64 = 1_800;
 /// Begins of stretches within half an hour: at least one a minute, so that the first samples are
 /// not judged by a lower threshold than later ones, and at most one a second, the shortest slot.
-const BEGINS: (u64, u64) = (30, 1_800);
+const BEGINS: (f64, f64) = (30.0, 1_800.0);
 /// The shares that a breach is compared with, as multiples of the odds of `p0`: from a tenth more
 /// up to nearly all samples.
 const ODDS: [f64; 10] = [1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1_000.0];
@@ -52,8 +64,13 @@ pub struct Stretch {
 pub(super) struct Detector {
     /// The share of samples that may be over the limit.
     allowed: f64,
-    /// Of each alternative share, what a sample over the limit and one within it add.
+    /// Of each alternative share, the logarithms of its odds as a multiple of those that are
+    /// allowed, and of what it expects of one sample.
+    logs: [(f64, f64); ODDS.len()],
+    /// Of each, what a sample over the limit and one within it add.
     alternatives: [(f64, f64); ODDS.len()],
+    /// The variance of counts divided by that of independent samples.
+    factor: f64,
 }
 
 /// Samples, those certainly over the limit, and those that may be.
@@ -65,14 +82,23 @@ struct Counts {
 }
 
 impl Detector {
+    /// Judges independent samples.
     pub(super) fn new(budget: &Budget) -> Self {
         let allowed = 1.0 - budget.quantile;
-        let alternatives = ODDS.map(|times| {
-            let odds = allowed / (1.0 - allowed) * times;
-            let share = odds / (1.0 + odds);
-            ((share / allowed).ln(), ((1.0 - share) / (1.0 - allowed)).ln())
+        let logs = ODDS.map(|times| (times.ln(), (allowed * (times - 1.0)).ln_1p()));
+        Self { allowed, logs, alternatives: logs, factor: 1.0 }.of(Overdispersion::NONE)
+    }
+
+    /// The same for samples that come in clusters.
+    pub(super) fn of(self, samples: Overdispersion) -> Self {
+        let Overdispersion { factor, cluster, .. } = samples;
+        let alternatives = self.logs.map(|(times, expected)| {
+            let over = times / cluster;
+            let clusters = expected * factor / (cluster * cluster);
+            let steady = self.allowed * over * (1.0 - factor / cluster);
+            (over - clusters - steady, -clusters - steady)
         });
-        Self { allowed, alternatives }
+        Self { alternatives, factor, ..self }
     }
 
     /// The logarithm of the evidence that more than the allowed share is over the limit.
@@ -89,16 +115,23 @@ impl Detector {
         most + (sum / float(ODDS.len() as u64)).ln()
     }
 
+    /// The logarithm of the evidence that shows a breach: of the begins in ten days, where there
+    /// were so many samples in half an hour.
+    fn ln_threshold(&self, samples: u64) -> f64 {
+        let effective = float(samples) / self.factor;
+        (HALF_HOURS * effective.clamp(BEGINS.0, BEGINS.1)).ln()
+    }
+
     /// Whether the samples of a window show a breach, where there were `recent` ones in all.
     pub(super) fn shows(&self, window: &Sums, recent: &Sums) -> bool {
         let Sums { samples, over, uncertain, .. } = *window;
         let evidence = self.ln_evidence(Counts { samples, over: over.min(samples), uncertain });
-        over >= OVER_MIN && evidence >= ln_threshold(recent.samples)
+        over >= OVER_MIN && evidence >= self.ln_threshold(recent.samples)
     }
 
     /// The shortest stretch that shows a breach. Slots are newest first.
     pub(super) fn breach(&self, slots: &[SlotCounts], samples_min: u64) -> Option<Stretch> {
-        let threshold = ln_threshold(samples_of(slots));
+        let threshold = self.ln_threshold(samples_of(slots));
         let mut counts = Counts::default();
         let oldest = slots.iter().position(|slot| {
             counts.add(slot);
@@ -115,7 +148,7 @@ impl Detector {
     /// breach: the newer samples, or coarser slots, have thinned out the one that did. Of older
     /// samples the stretch with the most evidence counts, however much that is.
     pub(super) fn has_passed(&self, slots: &[SlotCounts], samples_min: u64) -> bool {
-        let threshold = ln_threshold(samples_of(slots));
+        let threshold = self.ln_threshold(samples_of(slots));
         let mut newer = Counts::default();
         let mut ends = 0;
         for (place, slot) in slots.iter().enumerate() {
@@ -176,13 +209,30 @@ impl Detector {
         let within = float(newer.samples) - over;
         let up = (self.allowed / share).ln();
         let down = ((1.0 - self.allowed) / (1.0 - share)).ln();
-        over * up + within * down >= threshold
+        (over * up + within * down) / self.factor >= threshold
+    }
+
+    /// Shares with these multiples of the odds of the share that is allowed.
+    pub(super) fn shares<const N: usize>(&self, times: [f64; N]) -> [f64; N] {
+        times.map(|times| {
+            let odds = self.allowed / (1.0 - self.allowed) * times;
+            if odds.is_finite() { odds / (1.0 + odds) } else { 1.0 }
+        })
+    }
+
+    /// How many samples it takes on average to show such a share over the limit, at one a second;
+    /// `None` if those of half an hour are too few.
+    pub(super) fn samples_until(&self, share: f64) -> Option<f64> {
+        let each = |(up, down): (f64, f64)| share * up + (1.0 - share) * down;
+        let most = self.alternatives.map(each).into_iter().fold(0.0, f64::max);
+        let needed = self.ln_threshold(HALF_HOUR) + float(ODDS.len() as u64).ln();
+        Some(needed / most).filter(|samples| *samples <= float(HALF_HOUR))
     }
 
     /// The least number of samples that show a breach if all of them are over the limit, at the
     /// lowest threshold.
     pub(super) fn samples_min(&self) -> u64 {
-        let threshold = ln_threshold(0);
+        let threshold = self.ln_threshold(0);
         let shows =
             |n: u64| self.ln_evidence(Counts { samples: n, over: n, uncertain: 0 }) >= threshold;
         let enough = (0..u64::BITS - 2).map(|bits| 1 << bits).find(|n| shows(*n));
@@ -207,11 +257,6 @@ impl Counts {
 
 fn samples_of(slots: &[SlotCounts]) -> u64 {
     slots.iter().fold(0, |sum, slot| sum.saturating_add(slot.samples))
-}
-
-/// The logarithm of the evidence that shows a breach: of the begins in ten days at this rate.
-fn ln_threshold(samples: u64) -> f64 {
-    (HALF_HOURS * float(samples.clamp(BEGINS.0, BEGINS.1))).ln()
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]

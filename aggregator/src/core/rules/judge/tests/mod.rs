@@ -155,7 +155,7 @@ fn findings_turn_at_the_very_sample_at_which_they_may() {
 
 #[test]
 fn what_a_budget_can_judge_is_stated_in_a_line() {
-    let reach = |budget: &Budget| Judge::new(budget).reach();
+    let reach = |budget: &Budget| Judge::new(budget).reach()[0].clone();
     let name = "budget \"epoch_hook\": a breach takes at least";
     assert_eq!(reach(&epoch_hook()), format!("{name} 3 samples in 30m, one each 10m"));
     let of_days = Budget { window: Window::ThirtyDays, ..epoch_hook() };
