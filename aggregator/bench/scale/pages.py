@@ -45,11 +45,20 @@ RATES = {
 }
 CORRELATIONS = (0, 0.5, 0.8, 0.95)
 SEASON, BURSTS, SHARED = ("--season",), ("--bursts", "0.01"), ("--shared", "0.8")
+# More runs of independent samples, in which even Prometheus seldom pages.
+PLAIN_RUNS = {3: 200, 6: 40, 3_000: 40}
+
+
+def sizes_of(per_minute, correlation):
+    seeds, *others = RATES[per_minute]
+    return (seeds if correlation else PLAIN_RUNS.get(per_minute, seeds), *others)
+
+
 LOADS = (
     *(
-        Load(per_minute, *sizes, correlated(correlation))
+        Load(per_minute, *sizes_of(per_minute, correlation), correlated(correlation))
         for correlation in CORRELATIONS
-        for per_minute, sizes in RATES.items()
+        for per_minute in RATES
     ),
     Load(3, 20, 48, 3_600, SEASON),
     Load(60, 20, 48, 3_600, SEASON),
@@ -98,8 +107,7 @@ def effective(programs, load, figures, quick):
     per_minute = min(possible, key=lambda one: abs(one / wanted - 1))
     alone = load._replace(per_minute=per_minute, hours=1, flags=())
     [found] = measured(programs, alone.arguments(quick))
-    delays = contender(found, OURS)["delays"]
-    return {"per_minute": per_minute, "medians": {one["times"]: one["median"] for one in delays}}
+    return {"per_minute": per_minute, "delays": contender(found, OURS)["delays"]}
 
 
 def rate(figures):
@@ -192,8 +200,8 @@ def targets(found):
 def beside_independent(figures, ours):
     """How much later shifts are found than with as many independent samples as count."""
     results = []
-    for one in ours["delays"]:
-        alone = figures.get("effective", {}).get("medians", {}).get(one["times"])
+    independent = figures.get("effective", {}).get("delays", [])
+    for one, alone in zip(ours["delays"], (one["median"] for one in independent), strict=False):
         if one["times"] < 1.5 or not alone:
             continue
         if one["median"] is None:

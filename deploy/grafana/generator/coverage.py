@@ -125,6 +125,8 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_aggregator_confirming",
         "plimsoll_aggregator_pages_total",
         "plimsoll_aggregator_views_total",
+        "plimsoll_budget_overdispersion_learning",
+        "plimsoll_budget_overdispersion_ratio",
         "plimsoll_budget_value_high_seconds",
         "plimsoll_budget_value_low_seconds",
         "plimsoll_budget_window_over_limit_samples",

@@ -139,7 +139,7 @@ impl Windows {
     pub fn keep(&mut self, retention: &Retention) {
         self.tiers.resize_with(retention.tiers(), Arc::default);
         let (before, limits) = (self.limits, retention.limits);
-        if !before.are_those_of(&limits) {
+        if before != limits {
             Arc::make_mut(&mut self.dispersion).keep(&before, &limits);
             self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&before, &limits));
             Arc::make_mut(&mut self.recent).reckon(&before, &limits);
@@ -167,6 +167,7 @@ impl Windows {
         let now = times.now.max(times.shown);
         let taken = times.taken.0;
         if self.limits.used() > 0 {
+            self.limits.renew(batch.limits());
             let samples = batch.exact().count;
             let dispersion = Arc::make_mut(&mut self.dispersion);
             dispersion.add(times.shown, times.taken, samples, batch.overs(), &self.limits);

@@ -16,6 +16,7 @@ use super::tally::{Limits, Overs, Tally};
 pub struct Batch {
     /// Without the message's own counts over limits: `overs` holds those that are needed.
     samples: Packed,
+    limits: Limits,
     overs: Overs,
 }
 
@@ -23,7 +24,7 @@ impl Batch {
     /// Samples of an operation whose budgets have these limits.
     #[must_use]
     pub fn new(samples: &Packed, limits: &Limits) -> Self {
-        Self { samples: samples.without_overs(), overs: limits.over(samples) }
+        Self { samples: samples.without_overs(), limits: *limits, overs: limits.over(samples) }
     }
 
     /// The same samples where other limits count.
@@ -36,6 +37,10 @@ impl Batch {
     #[must_use]
     pub fn exact(&self) -> ExactFigures {
         self.samples.exact()
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
     }
 
     /// How many lie over each limit.
@@ -80,25 +85,30 @@ impl Slot {
     /// Adds samples.
     pub(super) fn add(&mut self, batch: &Batch) {
         self.tally.add(&batch.overs);
+        self.merge(&batch.samples);
+    }
+
+    fn merge(&mut self, samples: &Packed) {
         match &mut self.samples {
-            Samples::Packed(packed) if packed.is_empty() => *packed = batch.samples.clone(),
+            Samples::Packed(packed) if packed.is_empty() => *packed = samples.clone(),
             Samples::Packed(packed) if self.merges < PACKED_MERGES_MAX => {
-                packed.merge(&batch.samples);
+                packed.merge(samples);
                 self.merges += 1;
             }
             Samples::Packed(_) => {
                 let mut histogram = Histogram::default();
                 self.merge_into(&mut histogram);
-                histogram.merge_packed(&batch.samples);
+                histogram.merge_packed(samples);
                 self.samples = Samples::Open(Arc::new(histogram));
             }
-            Samples::Open(histogram) => Arc::make_mut(histogram).merge_packed(&batch.samples),
+            Samples::Open(histogram) => Arc::make_mut(histogram).merge_packed(samples),
         }
     }
 
     /// Adds the samples of a slot whose time lies within its own.
     pub(super) fn absorb(&mut self, other: &Self) {
-        self.add(&Batch { samples: other.packed(), overs: other.tally.overs() });
+        self.tally.add(&other.tally.overs());
+        self.merge(&other.packed());
     }
 
     /// The samples of several slots as one.

@@ -10,13 +10,22 @@ use serde::{Deserialize, Serialize};
 
 /// The limits of one operation's budgets. For one that finds no place here samples are counted
 /// from the buckets when they are needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(from = "[u64; LIMITS_SUMMED_MAX]", into = "[u64; LIMITS_SUMMED_MAX]")]
 pub struct Limits {
     ns: [u64; LIMITS_SUMMED_MAX],
     /// The share of samples that may be over each, in millionths; 0 until the budgets are known.
     allowed_ppm: [u32; LIMITS_SUMMED_MAX],
 }
+
+/// They are the same, whatever share may be over them: that is stored nowhere.
+impl PartialEq for Limits {
+    fn eq(&self, other: &Self) -> bool {
+        self.ns == other.ns
+    }
+}
+
+impl Eq for Limits {}
 
 /// Nothing lies over it.
 const UNUSED: u64 = u64::MAX;
@@ -55,9 +64,11 @@ impl Limits {
         limits
     }
 
-    /// Whether they are the same limits, whatever share may be over them.
-    pub(super) fn are_those_of(&self, others: &Self) -> bool {
-        self.ns == others.ns
+    /// The same limits, as they are with the budgets of now.
+    pub(super) fn renew(&mut self, now: &Self) {
+        if self == now {
+            *self = *now;
+        }
     }
 
     /// How many there are; they have the first places.

@@ -22,8 +22,8 @@
 //! exactly `c`, as many as make up the variance, beside a steady rest (Bennett, "Probability
 //! inequalities for the sum of independent random variables", Journal of the American Statistical
 //! Association 57, 1962; Freedman, "On tail probabilities for martingales", Annals of Probability
-//! 3, 1975). What a sample over the limit adds is divided by `c`, and the likelihood ratio becomes a
-//! supermartingale of clusters. With `f = c = 1` it is the one above. Time runs in effective
+//! 3, 1975). What a sample over the limit adds is divided by `c`, and the likelihood ratio becomes
+//! a supermartingale of clusters. With `f = c = 1` it is the one above. Time runs in effective
 //! samples, `f` for one.
 //!
 //! DESIGN A1, A179.
