@@ -95,7 +95,7 @@ class Verdicts(unittest.TestCase):
             (("connections", 0, "lost"), 1, "connections: no sample lost"),
             (("connections", 0, "ledger_exact"), False, "connections: no sample lost"),
             (("hard", 3, "ledger_exact"), False, "hard: 5 % of nodes hostile"),
-            (("pages", 1, "contenders", ours, "pages"), 2, "pages: 3 a minute: "),
+            (("pages", 1, "contenders", ours, "pages"), 3, "pages: 3 a minute: "),
             (("pages", 5, "contenders", ours, "delays", 1, "median"), 16, "pages: 50 a second"),
             (("pages", 17, "contenders", ours, "pages"), 4, "pages: 1 a second, correlation 0.8"),
             (("pages", 17, "effective"), late, "pages: 1 a second, correlation 0.8: 3 x"),
