@@ -101,7 +101,7 @@ def measured(programs, arguments):
 
 
 def effective(programs, load, figures, quick):
-    """Delays of independent samples, of which there are so many fewer."""
+    """Delays of independent samples at the effective rate."""
     wanted = load.per_minute / figures["overdispersion"]
     possible = [n for n in range(1, 61) if 60 % n == 0] + [60 * n for n in range(1, 1_001)]
     per_minute = min(possible, key=lambda one: abs(one / wanted - 1))

@@ -44,7 +44,7 @@ impl BurnRates {
         self.is_firing
     }
 
-    /// How many times too fast the budget is spent over so many steps.
+    /// How many times too fast the budget is spent over this number of steps.
     #[expect(clippy::cast_precision_loss, reason = "counts of hours")]
     fn rate(&self, steps: usize) -> f64 {
         let add = |sum: (u64, u64), step: &(u64, u64)| (sum.0 + step.0, sum.1 + step.1);

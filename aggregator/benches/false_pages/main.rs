@@ -29,8 +29,8 @@ const UNDER: f64 = 0.95;
 /// By how much every sample is stretched when it gets slow in truth.
 const SHIFTS: [f64; 3] = [1.1, 1.5, 3.0];
 const HOUR: u64 = 3_600;
-/// Hours before anything counts, within which so many samples over the limit come: enough to learn
-/// how they come together.
+/// Hours before anything counts, in which [`WARM_UP_OVER`] samples over the limit come: enough to
+/// learn how they cluster.
 const WARM_UP_HOURS: (u64, u64) = (2, 480);
 const WARM_UP_OVER: u64 = 1_500;
 
@@ -143,14 +143,17 @@ struct Run {
 fn measure(arguments: &Arguments, budget: &Budget, per_minute: u64) -> Figures {
     let Arguments { seeds, hours, sigma, correlation, season: has_season, .. } = *arguments;
     let Arguments { bursts, shared, .. } = *arguments;
+
     #[expect(clippy::cast_precision_loss, reason = "milliseconds")]
     let p99_ns = UNDER * budget.limit_ns as f64;
     let load = Load { per_minute, sigma, p99_ns, correlation, has_season, bursts, shared };
+
     let (least, most) = WARM_UP_HOURS;
     // Up to three a minute nothing is learned.
     let enough = if per_minute <= 3 { least } else { WARM_UP_OVER * 100 / (per_minute * 60) };
     let enough = enough.clamp(least, most);
     let warm_up_hours = arguments.warm_up_hours.unwrap_or(enough);
+
     let runs = side_by_side(arguments, |seed| {
         let mut dice = Dice(seed);
         let mut contest = Contest::new(budget, load, warm_up_hours * HOUR, &mut dice);
@@ -166,6 +169,7 @@ fn measure(arguments: &Arguments, budget: &Budget, per_minute: u64) -> Figures {
         contest.run(&mut dice, hours * HOUR);
         Run { overdispersion, calm: contest.tallies(), shifts }
     });
+
     let contender = |(number, name): (usize, String)| {
         let calm: Vec<_> = runs.iter().map(|run| run.calm[number]).collect();
         let delays = SHIFTS.iter().enumerate().map(|(shift, times)| {
@@ -174,6 +178,7 @@ fn measure(arguments: &Arguments, budget: &Budget, per_minute: u64) -> Figures {
         contender(name, &calm, hours, delays.collect())
     };
     let contenders = Contest::names().into_iter().enumerate().map(contender).collect();
+
     let mut factors: Vec<_> = runs.iter().map(|run| run.overdispersion.factor).collect();
     factors.sort_by(f64::total_cmp);
     Figures {

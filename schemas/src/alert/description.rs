@@ -52,7 +52,8 @@ fn of_latency(
         let (over, samples) = (grouped(*over), grouped(*samples));
         write!(text, ", {over} of {samples} over it in {}", span(*seconds))?;
     }
-    if of.overdispersion <= 1.0 {
+    let is_breach = matches!(state, AlertState::Pending | AlertState::Firing);
+    if of.overdispersion <= 1.0 || !is_breach {
         return Ok(());
     }
     let vary = if of.learning { "counts are taken to vary" } else { "counts vary" };
@@ -176,6 +177,8 @@ mod tests {
         let Evidence::Latency(of) = latency(0.024, 1_234) else { panic!("it is of a latency") };
         for (learning, vary) in [(false, "counts vary"), (true, "counts are taken to vary")] {
             let of = LatencyEvidence { overdispersion: 6.1, learning, ..of.clone() };
+            let ended = Evidence::Latency(of.clone());
+            assert!(!describe(&key(None), AlertState::Resolved, &ended).contains("vary"));
             assert_eq!(
                 describe(&key(None), AlertState::Firing, &Evidence::Latency(of)),
                 format!(

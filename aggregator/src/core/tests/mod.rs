@@ -28,6 +28,7 @@ mod oracle;
 mod own_operations;
 mod reload;
 mod retention;
+pub(crate) mod rng;
 mod rollups;
 mod runs;
 mod self_monitoring;

@@ -25,7 +25,7 @@ pub(super) struct Bounds {
     reason = "counts stay below 2^53 and the results are clamped to 0..=n"
 )]
 impl Bounds {
-    /// Of samples whose counts vary so many times as much as those of independent ones.
+    /// Of samples whose counts vary by this factor more than those of independent ones.
     pub(super) fn new(samples: u64, factor: f64) -> Self {
         Self { samples, effective: (samples as f64 / factor).floor() as u64 }
     }

@@ -35,8 +35,8 @@ pub use stretch::Stretch;
 /// and a few more at the edges of slots. Three slow ones in a row are a breach there, which is what
 /// these loops are watched for.
 const SINGLE_EVERY: u128 = 18_000_000_000;
-/// Shares of samples over the limit that people are told about, as multiples of the odds of the
-/// share that is allowed.
+/// Shares of samples over the limit for which `--check-config` states the delay, as multiples of
+/// the odds of the allowed share.
 const SHARES: [f64; 3] = [2.0, 10.0, f64::INFINITY];
 /// Multiple of the mean time between two samples.
 const OVERDUE_AFTER: u128 = 3;
@@ -120,11 +120,11 @@ impl<'b> Judge<'b> {
         self.samples_min
     }
 
-    /// What it can detect and how soon, in two lines.
+    /// What it can detect and how soon, in three lines.
     ///
-    /// `budget "epoch_hook": a breach takes at least 3 samples in 30m, one each 10 min`
+    /// `budget "epoch_hook": a breach takes at least 3 samples in 30m, one each 10m`
     #[must_use]
-    pub fn reach(&self) -> [String; 2] {
+    pub fn reach(&self) -> [String; 3] {
         let window = self.budget.window.max(Window::HalfHour);
         let (name, least) = (self.budget.name.as_str(), self.samples_min);
         let seconds = window.span().as_secs() / least.max(1);
@@ -134,19 +134,22 @@ impl<'b> Judge<'b> {
                 format!("one each {}", humantime::format_duration(Duration::from_secs(seconds)))
             }
         };
-        let few = format!("a breach takes at least {least} samples in {window}, {every}");
+
         let unknown = Overdispersion::UNKNOWN;
-        let [alike, apart] = [self.of(unknown), *self].map(|judge| judge.found_after());
-        let many = format!(
-            "{apart} at one sample a second; {alike} until it is learned how many slow ones come \
-             together: so long their counts are taken to vary {} times as much as independent \
-             samples would",
-            unknown.factor
-        );
-        [few, many].map(|line| format!("budget {name:?}: {line}"))
+        let (known, learning) = (self.found_after(), self.of(unknown).found_after());
+        [
+            format!("a breach takes at least {least} samples in {window}, {every}"),
+            format!("at one sample a second it finds {known}"),
+            format!(
+                "{learning}, until 100 clusters of slow samples were seen: counts are taken to \
+                 vary {} times as much as independent samples would",
+                unknown.factor
+            ),
+        ]
+        .map(|line| format!("budget {name:?}: {line}"))
     }
 
-    /// After how long it shows shares of samples over the limit, at one sample a second.
+    /// After what time it shows shares of samples over the limit, at one sample a second.
     fn found_after(&self) -> String {
         let detector = self.detector.of(self.overdispersion);
         let shares = detector.shares(SHARES).map(|share| {
@@ -212,8 +215,7 @@ impl<'b> Judge<'b> {
         if sums.samples == 0 { Some(true) } else { is_over.map(|over| !over) }
     }
 
-    /// Whether there are so many samples, of which so many count as one, that the quantile is not
-    /// just the greatest of them.
+    /// Whether the quantile is not just the maximum, where `factor` samples count as one.
     #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
     fn resolves(&self, sums: &Sums, factor: f64) -> bool {
         sums.samples as f64 * (1.0 - self.budget.quantile) >= factor
@@ -266,7 +268,7 @@ impl<'b> Judge<'b> {
     }
 }
 
-/// The time that so many samples take at one a second.
+/// The time that samples take at one a second.
 fn format_span(samples: f64, samples_min: u64) -> String {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "half an hour")]
     let seconds = (samples.ceil() as u64).max(samples_min);

@@ -115,8 +115,8 @@ impl Detector {
         most + (sum / float(ODDS.len() as u64)).ln()
     }
 
-    /// The logarithm of the evidence that shows a breach: of the begins in ten days, where there
-    /// were so many samples in half an hour.
+    /// The logarithm of the evidence that shows a breach: of the begins in ten days at this number
+    /// of samples in half an hour.
     fn ln_threshold(&self, samples: u64) -> f64 {
         let effective = float(samples) / self.factor;
         (HALF_HOURS * effective.clamp(BEGINS.0, BEGINS.1)).ln()

@@ -33,20 +33,20 @@ const LENGTHS: [usize; 3] = [1, 5, 20];
 /// rates clusters are shorter, and long blocks show the seasons of a day.
 const FEW: f64 = 10.0;
 
-/// What is taken for the factor until so many clusters were seen.
+/// The factor that is assumed until this number of clusters was seen.
 const UNTIL_LEARNED: f64 = 4.0;
 const CLUSTERS_LEARNED: f64 = 100.0;
-/// So many show that it is greater.
+/// This number of clusters shows that it is higher.
 const CLUSTERS_SHOWN: f64 = 5.0;
-/// What is new is compared with what was learned before, and added to it once there are so many
+/// New half hours are compared with what was learned before, and added to it with this number of
 /// clusters.
 const CLUSTERS_ADDED: f64 = 30.0;
 /// What was learned counts half after twelve such additions.
 const KEPT: f64 = 0.943_874;
-/// It is another one once the ratio of one block length has changed so many times, and by so many
-/// standard errors.
+/// The factor has changed when the ratio of one block length has, by this multiple and by this
+/// number of standard errors.
 const CHANGED: (f64, f64) = (2.0, 3.0);
-/// A longer block's ratio counts if it is greater by so many standard errors.
+/// A longer block's ratio counts if it is higher by this number of standard errors.
 const GROWN: f64 = 3.0;
 /// How much of the excess is in the size of the largest clusters. Of those of geometric sizes the
 /// third moment would make it 1.5; a process that stays high has longer ones (DESIGN A179).
@@ -169,7 +169,7 @@ impl Dispersion {
             && self.open.len() <= OPEN_MAX
     }
 
-    /// The clock was set back: nobody knows any more when samples of the future were taken.
+    /// The clock was set back: when samples of the future were taken is no longer known.
     pub(super) fn turn_back(&mut self, now: Wall) {
         self.open.retain(|open| open.number <= now.0 / HALF_HOUR_NS);
     }
@@ -229,18 +229,24 @@ impl Learned {
     fn take(&mut self, half_hour: &HalfHour, place: usize, allowed: f64) {
         let blocks = half_hour.blocks(place);
         let (samples, over) = sum(&blocks);
+
+        // A breach of minutes within a half hour that is calm as a whole counts as one too.
         let is_breach = |length| blocks.chunks(length).any(|part| self.is_breach(part, allowed));
         let is_breach = [LENGTHS[1], LENGTHS[2], BLOCKS].into_iter().any(is_breach);
+
         let half = Half { number: half_hour.number, samples, over };
         let before = self.first_half.take().filter(|half| half.number + 1 == half_hour.number);
         if is_breach {
             return;
         }
+
+        // The halves of an hour are the longest blocks.
         match before {
             None if half.number.is_multiple_of(2) => self.first_half = Some(half),
             before => self.latest = self.latest.and(&Seen::of_hour(before, half)),
         }
         self.latest = self.latest.and(&Seen::of(&blocks, samples, over));
+
         let is_other = self.latest.differs_from(&self.past);
         if is_other || self.latest.clusters() >= CLUSTERS_ADDED {
             let past = if is_other { Seen::default() } else { self.past.times(KEPT) };
@@ -248,8 +254,8 @@ impl Learned {
         }
     }
 
-    /// Whether so many are over the limit that the share is more than twice the allowed one, and no
-    /// cluster explains it.
+    /// Whether the share over the limit is more than twice the allowed one, beyond what clusters
+    /// explain.
     fn is_breach(&self, blocks: &[(f64, f64)], allowed: f64) -> bool {
         let (samples, over) = sum(blocks);
         let allowed = samples * allowed;
@@ -321,7 +327,7 @@ impl Seen {
 }
 
 impl Variance {
-    /// That of blocks that are so many of the shortest ones.
+    /// That of blocks of this length, in the shortest ones.
     fn of(blocks: &[(f64, f64)], length: usize, samples: f64, over: f64) -> Self {
         let share = over / samples;
         if over == 0.0 {
@@ -366,7 +372,7 @@ impl Variance {
         if self.independent > 0.0 { self.squares / self.independent } else { 1.0 }
     }
 
-    /// The relative standard error of a variance of so many blocks.
+    /// The relative standard error of a variance with these degrees of freedom.
     fn error(&self) -> f64 {
         (2.0 / self.blocks.max(1.0)).sqrt()
     }

@@ -1,29 +1,18 @@
 //! Factors of samples whose clusters are known: independent ones, clusters of one size, and a chain
 //! that stays over the limit with a given probability.
 
+use std::sync::LazyLock;
+
 use plimsoll_schemas::histogram::Over;
 use plimsoll_schemas::rule::file::effective;
 use proptest::prelude::*;
 
 use super::*;
+use crate::core::tests::rng::Rng;
 
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000;
 const HOUR: u64 = 3_600;
-
-/// The splitmix64 generator.
-struct Rng(u64);
-
-impl Rng {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
-        let unit = ((mixed ^ (mixed >> 31)) >> 11) as f64 / (1_u64 << 53) as f64;
-        unit
-    }
-}
 
 /// How samples get over the limit.
 #[derive(Clone, Copy)]
@@ -36,8 +25,10 @@ enum Way {
     Chain(f64, f64),
 }
 
+/// Those of the first built-in budget.
 fn limits() -> Limits {
-    Limits::of(&effective(&[]).unwrap()[..1])
+    static LIMITS: LazyLock<Limits> = LazyLock::new(|| Limits::of(&effective(&[]).unwrap()[..1]));
+    *LIMITS
 }
 
 /// An operation's samples over one limit, second by second.
@@ -75,7 +66,7 @@ impl Load {
         }
     }
 
-    /// So many samples a second, for so long.
+    /// Takes this number of samples a second.
     fn run(&mut self, samples: u64, way: Way, seconds: u64) -> Overdispersion {
         for _ in 0..seconds {
             self.second += 1;

@@ -165,6 +165,22 @@ fn what_a_budget_can_judge_is_stated_in_a_line() {
 }
 
 #[test]
+fn what_a_budget_detects_and_how_soon_is_stated_for_known_and_for_new_operations() {
+    let [_, known, learning] = Judge::new(&epoch_hook()).reach();
+    assert_eq!(
+        known,
+        "budget \"epoch_hook\": at one sample a second it finds 2 % over the limit never, 9 % over \
+         the limit after 2m 8s, 100 % over the limit after 4s"
+    );
+    assert_eq!(
+        learning,
+        "budget \"epoch_hook\": 2 % over the limit never, 9 % over the limit after 7m 47s, 100 % \
+         over the limit after 13s, until 100 clusters of slow samples were seen: counts are taken \
+         to vary 4 times as much as independent samples would"
+    );
+}
+
+#[test]
 fn forged_counts_at_their_greatest_are_judged_too() {
     let most = Over { over: u64::MAX, uncertain: u64::MAX };
     let slot = SlotCounts { begin: Wall(0), samples: u64::MAX, over: most };
