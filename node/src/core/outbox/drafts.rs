@@ -251,13 +251,16 @@ impl Drafts {
 
     /// When the oldest draft of the emergency lane was enqueued.
     pub(super) fn oldest_urgent(&self) -> Option<Mono> {
-        self.emergency.oldest()
+        let last = || self.final_message(Lane::Emergency).map(|draft| draft.enqueued);
+        self.emergency.oldest().or_else(last)
     }
 
     /// The emergency lane's oldest draft goes by the normal lane.
     pub(super) fn leave_emergency_lane(&mut self) {
         if let Some(oldest) = self.emergency.take_oldest() {
             self.normal.push(oldest);
+        } else if let Some((lane, _)) = &mut self.final_message {
+            *lane = Lane::Normal;
         }
     }
 

@@ -444,11 +444,12 @@ impl Outbox {
     }
 
     /// The normal lane is idle and the emergency lane has no token. Its oldest draft goes by the
-    /// normal one, unless an aggregator reads that one late and a token may come sooner.
+    /// normal one, unless an aggregator reads that one late and a token may come sooner. A node
+    /// that is leaving may have ended by then.
     fn leave_emergency_lane(&mut self, now: Mono) {
         let Some(oldest) = self.drafts.oldest_urgent() else { return };
         let has_waited = now.since(oldest) > BEHIND_AFTER;
-        if has_waited || !self.is_aggregator_behind(now) {
+        if self.leaving || has_waited || !self.is_aggregator_behind(now) {
             self.drafts.leave_emergency_lane();
         }
     }

@@ -543,6 +543,22 @@ fn the_final_message_goes_last_and_may_take_a_reserved_token() {
 }
 
 #[test]
+fn without_a_token_the_final_message_goes_by_the_normal_lane() {
+    let tight = OutboxBounds { emergency_burst: 1, emergency_reserved: 1, ..bounds() };
+    let mut outbox = filled(tight, 1);
+    outbox.on_connected();
+    let critical = latency_of(at(61), 5).prioritized(Priority::Critical);
+    outbox.try_push(at(61), critical).unwrap();
+    assert_eq!(subjects(&send_all(&mut outbox, at(61))), ["emergency-false", "normal-false"]);
+
+    // The normal lane is as late as before, so the final message is one of the emergency lane.
+    outbox.try_push(at(61), state(false).into_final()).unwrap();
+    outbox.on_leave(at(61));
+
+    assert_eq!(subjects(&send_all(&mut outbox, at(61))), ["normal-true"]);
+}
+
+#[test]
 fn above_the_coalesce_mark_drafts_are_merged_and_sent_messages_are_not() {
     let mut outbox = Outbox::new(Incarnation(1), OutboxBounds { coalesce_messages: 3, ..bounds() });
     outbox.on_connected();
