@@ -33,11 +33,17 @@ impl Core {
 
     /// Which lane is to be read next. While catching up, the one that is further back in time;
     /// otherwise the emergency lane, unless its lead has left too many gaps in a node's numbers.
+    /// The emergency lane waits then for a stream that is not open yet.
     #[must_use]
     pub fn lane_order(&self) -> LaneOrder {
+        let is_fragmented = self.fleet.is_fragmented();
         match self.ingest.lags() {
-            Some(lane) => LaneOrder::Only(lane),
-            None if self.fleet.is_fragmented() => LaneOrder::Mostly(Lane::Normal),
+            Some(lane) if is_fragmented && self.ingest.awaits(lane) => LaneOrder::Only(lane),
+            Some(lane) => LaneOrder::First(lane),
+            None if is_fragmented && self.ingest.awaits(Lane::Normal) => {
+                LaneOrder::Only(Lane::Normal)
+            }
+            None if is_fragmented => LaneOrder::Mostly(Lane::Normal),
             None => LaneOrder::Mostly(Lane::Emergency),
         }
     }

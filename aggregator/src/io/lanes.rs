@@ -37,7 +37,7 @@ impl Lanes {
         let mut emergency = pin!(self.emergency.next());
         let mut normal = pin!(self.normal.next());
         let event = poll_fn(|context| {
-            for lane in order {
+            for lane in order.clone() {
                 let polled = match lane {
                     Lane::Emergency => emergency.as_mut().poll(context),
                     Lane::Normal => normal.as_mut().poll(context),
@@ -57,7 +57,7 @@ impl Lanes {
 
     /// An event that has already arrived, in the same order.
     pub fn ready(&mut self, order: LaneOrder) -> Option<(Lane, LaneEvent)> {
-        let taken = self.turns.order(order).into_iter().find_map(|lane| {
+        let taken = self.turns.order(order).find_map(|lane| {
             let cursor = match lane {
                 Lane::Emergency => &mut self.emergency,
                 Lane::Normal => &mut self.normal,

@@ -128,6 +128,8 @@ pub const ALERT_HISTORY_MAX: usize = 256;
 pub const NOTIFICATIONS_MAX: usize = 1_024;
 /// Messages of the emergency lane in a row before one of the normal lane is read.
 pub const LANE_IN_A_ROW_MAX: u32 = 16;
+/// How long a lane without messages keeps back the other one, which would leave gaps.
+pub const LANE_AWAITED: Duration = Duration::from_secs(10);
 /// Messages that one turn of the driver reads before it handles queries, signals and deadlines.
 pub const MESSAGES_A_TURN_MAX: usize = 64;
 /// Time after which a turn ends, however few messages it has read.

@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::{CLOCK_STEP_MIN, CONNECTION_SETTLES};
+use crate::limits::{CLOCK_STEP_MIN, CONNECTION_SETTLES, LANE_AWAITED};
 use plimsoll_schemas::histogram::Packed;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Now, Wall};
@@ -213,6 +213,16 @@ impl Ingest {
         self.catch_up?;
         let behind = self.lanes.iter().filter(|(_, lane)| !lane.has_read_the_past());
         behind.min_by_key(|(_, lane)| lane.at).map(|(lane, _)| *lane)
+    }
+
+    /// Whether messages of the past are about to be read from this lane: some are unread, and a
+    /// moment ago one was read or the connection was made.
+    #[must_use]
+    pub fn awaits(&self, lane: Lane) -> bool {
+        let Some(progress) = self.lanes.get(&lane) else { return false };
+        let latest = progress.read_at.max(self.connected_at);
+        let is_recent = latest.is_some_and(|at| self.ticked_at.mono.since(at) < LANE_AWAITED);
+        is_recent && !progress.has_read_the_past()
     }
 
     /// Whether the broker answers follows from the events of the connection.

@@ -9,10 +9,12 @@ use crate::limits::LANE_IN_A_ROW_MAX;
 /// Which lane is read next of two that have messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LaneOrder {
-    /// This one.
-    Only(Lane),
-    /// This one, until it had so many in a row that one of the other comes between.
+    /// This one, and the other if it has none.
+    First(Lane),
+    /// This one, until it had 16 in a row, and then one of the other.
     Mostly(Lane),
+    /// This one, also if it has none yet.
+    Only(Lane),
 }
 
 /// Whose turn it is: how many messages of one lane were read in a row. An empty lane delays
@@ -25,18 +27,20 @@ pub struct Turns {
 
 impl Turns {
     /// The order in which lanes are polled.
-    #[must_use]
-    pub fn order(self, order: LaneOrder) -> [Lane; 2] {
-        let (LaneOrder::Only(first) | LaneOrder::Mostly(first)) = order;
+    pub fn order(self, order: LaneOrder) -> impl Iterator<Item = Lane> + Clone {
+        let (LaneOrder::First(first) | LaneOrder::Mostly(first) | LaneOrder::Only(first)) = order;
         let is_long = self.latest == Some(first) && self.in_a_row >= LANE_IN_A_ROW_MAX;
         let other = match first {
             Lane::Normal => Lane::Emergency,
             Lane::Emergency => Lane::Normal,
         };
-        match order {
-            LaneOrder::Mostly(_) if is_long => [other, first],
-            _ => [first, other],
-        }
+
+        let polled = match order {
+            LaneOrder::Mostly(_) if is_long => [Some(other), Some(first)],
+            LaneOrder::Only(_) => [Some(first), None],
+            LaneOrder::First(_) | LaneOrder::Mostly(_) => [Some(first), Some(other)],
+        };
+        polled.into_iter().flatten()
     }
 
     /// A message of this lane was read.
@@ -54,10 +58,8 @@ mod tests {
 
     /// Takes one message, as `Lanes::next` does; `None` when neither lane has one.
     fn take(turns: &mut Turns, first: Lane, waiting: &mut [u32; 2]) -> Option<Lane> {
-        let lane = turns
-            .order(LaneOrder::Mostly(first))
-            .into_iter()
-            .find(|lane| waiting[*lane as usize] > 0)?;
+        let lane =
+            turns.order(LaneOrder::Mostly(first)).find(|lane| waiting[*lane as usize] > 0)?;
         waiting[lane as usize] -= 1;
         turns.on_read(lane);
         Some(lane)

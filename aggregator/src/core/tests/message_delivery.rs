@@ -126,10 +126,7 @@ fn a_broker_whose_clock_is_ahead_hides_its_own_part_and_never_makes_one_negative
 fn what_waited_while_the_broker_restarted_is_no_slow_delivery() {
     let mut link = Link::new(Clocks::default());
     (0..5).for_each(|_| link.send(FAST));
-    let server_version = String::new();
-    let connected =
-        BusEvent::Connected { delivery: Delivery::JetStream, server_version, payload_bytes_max: 0 };
-    link.core.on_bus_event(link.now.mono, &connected);
+    link.core.on_bus_event(link.now.mono, &connected());
     // Stored before the connection was made, and soon after.
     (0..5).for_each(|_| link.send(Times { waits: 600, ..FAST }));
     assert_eq!((link.longest(), link.delivered().unwrap().count), (23, 5));

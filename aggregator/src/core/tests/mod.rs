@@ -49,7 +49,7 @@ use plimsoll_schemas::ids::{Incarnation, Labels, Operation, RuleName, Seq, Serie
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::{effective, shipped};
 use plimsoll_schemas::summary::{Presence, Verdict};
-use plimsoll_schemas::transport::Delivery;
+use plimsoll_schemas::transport::{BusEvent, Delivery};
 use plimsoll_schemas::wire::{self, Body, Bus, Header, Latency, Snapshot, Totals};
 use proptest::prelude::*;
 
@@ -141,6 +141,11 @@ pub(crate) fn inputs(core: &Core) -> Inputs<'_> {
 
 pub(crate) fn deliver(core: &mut Core, now: Now, message: &(String, Vec<u8>)) {
     deliver_in(core, now, Lane::Normal, message);
+}
+
+fn connected() -> BusEvent {
+    let server_version = String::new();
+    BusEvent::Connected { delivery: Delivery::JetStream, server_version, payload_bytes_max: 0 }
 }
 
 fn deliver_in(core: &mut Core, now: Now, lane: Lane, (subject, payload): &(String, Vec<u8>)) {

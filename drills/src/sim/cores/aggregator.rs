@@ -14,11 +14,12 @@ use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::summary::Ledger;
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::transport::Delivered;
+use plimsoll_schemas::transport::{BusEvent, Delivered};
 use plimsoll_schemas::urgency::{DeclaredSubject, DeclaredUrgency, Urgency};
 
 use plimsoll_aggregator::core::durable::CommonTerms;
 pub use plimsoll_aggregator::core::durable::{Changes, PendingConfirmation};
+pub use plimsoll_aggregator::core::ingest::{LaneOrder, Turns};
 pub use plimsoll_aggregator::limits::{CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE};
 
 use super::mesh_name::mesh_name;
@@ -168,6 +169,17 @@ impl ReaderCore {
         }
         store.settle();
         Ok((restore(&store.records, now)?, true))
+    }
+
+    /// Its client reports.
+    pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
+        self.0.on_bus_event(now.mono, event);
+    }
+
+    /// Which lane it reads next.
+    #[must_use]
+    pub fn lane_order(&self) -> LaneOrder {
+        self.0.lane_order()
     }
 
     /// How far it has read a lane, and in which stream; where it reads on.

@@ -5,6 +5,7 @@
 //! the network and reports every reading to the oracle, which judges. It does not decide when it
 //! ends or is rolled back: the world does.
 
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -17,7 +18,7 @@ use super::act::Who;
 use super::clocks::duration;
 use super::cores::aggregator::{
     CHECKPOINT_EVERY, CHECKPOINT_RETRY_PAUSE, Changes, Merged, PendingConfirmation, ReaderCore,
-    Store,
+    Store, Turns,
 };
 use super::event::{Event, Message, Request, Response, StreamPosition, Undo};
 use super::kernel::Kernel;
@@ -34,11 +35,20 @@ const OVER_A_DAY: i64 = 25 * 3_600 * 1_000_000_000;
 const AWAY_MAX: u32 = 3;
 
 /// Where one lane is read.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Default)]
 struct Cursor {
     next: u64,
     stream: Option<u64>,
     is_open: bool,
+    /// What has arrived and is not read, oldest first.
+    arrived: VecDeque<(StreamPosition, Rc<Message>)>,
+}
+
+impl Cursor {
+    fn close(&mut self) {
+        self.is_open = false;
+        self.arrived.clear();
+    }
 }
 
 /// A checkpoint on its way to the disk.
@@ -54,6 +64,7 @@ pub struct Reader {
     machine: Machine,
     core: Option<ReaderCore>,
     cursors: [Cursor; 2],
+    turns: Turns,
     writing: Option<Writing>,
     /// When the next checkpoint is due, on its own clock.
     checkpoint_at: Mono,
@@ -76,7 +87,8 @@ impl Reader {
             which,
             machine: Machine::new(knobs, rng),
             core: None,
-            cursors: [Cursor::default(); 2],
+            cursors: Default::default(),
+            turns: Turns::default(),
             writing: None,
             checkpoint_at: Mono(0),
             leaves: None,
@@ -130,8 +142,9 @@ impl Reader {
         for lane in Lane::ALL {
             let (read, stream) = core.position(lane);
             let next = if stream.is_some() { read + 1 } else { 1 };
-            self.cursors[lane as usize] = Cursor { next, stream, is_open: false };
+            self.cursors[lane as usize] = Cursor { next, stream, ..Cursor::default() };
         }
+        self.turns = Turns::default();
         (self.checkpoint_at, self.leaves) = (Mono(0), None);
         self.check_restored(k, oracle, &core);
         self.core = Some(core);
@@ -171,9 +184,13 @@ impl Reader {
         oracle: &mut Oracle,
         event: &BusEvent,
     ) {
+        let now = self.clock(k);
+        if let Some(core) = &mut self.core {
+            core.on_bus_event(now, event);
+        }
         let is_up = matches!(event, BusEvent::Connected { .. });
         if is_up || *event == BusEvent::Disconnected {
-            self.cursors.iter_mut().for_each(|cursor| cursor.is_open = false);
+            self.cursors.iter_mut().for_each(Cursor::close);
         }
         if is_up {
             for lane in Lane::ALL {
@@ -205,10 +222,13 @@ impl Reader {
                 self.on_stream_info(k, net, oracle, (lane, first, last, stream));
             }
             Response::Message { lane, position, message } => {
-                self.on_message(k, oracle, (lane, position), &message);
+                let cursor = &mut self.cursors[lane as usize];
+                if cursor.is_open {
+                    cursor.arrived.push_back((position, message));
+                }
             }
             Response::StreamGone { lane } => {
-                self.cursors[lane as usize].is_open = false;
+                self.cursors[lane as usize].close();
                 let (which, generation) = (self.which, net.generation(who));
                 k.after(25 * MILLISECOND, Event::RetryStream { which, lane, generation });
             }
@@ -234,10 +254,25 @@ impl Reader {
             core.on_reset(lane, last);
             cursor.next = 1;
         }
+        cursor.close();
         (cursor.stream, cursor.is_open) = (Some(stream), true);
         core.on_positioned(lane, first, last, stream);
         let next = cursor.next;
         net.request(k, self.who(), Request::Consume { lane, stream, next });
+    }
+
+    /// Reads what has arrived, in the order in which the driver reads both lanes.
+    fn read_arrived(&mut self, k: &mut Kernel, oracle: &mut Oracle) {
+        while let Some(core) = &self.core {
+            let mut lanes = self.turns.order(core.lane_order());
+            let arrived = lanes.find_map(|lane| {
+                let arrived = self.cursors[lane as usize].arrived.pop_front();
+                arrived.map(|(position, message)| (lane, position, message))
+            });
+            let Some((lane, position, message)) = arrived else { return };
+            self.turns.on_read(lane);
+            self.on_message(k, oracle, (lane, position), &message);
+        }
     }
 
     fn on_message(
@@ -276,6 +311,7 @@ impl Reader {
 
     /// One turn of the driver after an event.
     fn settle(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+        self.read_arrived(k, oracle);
         let now = self.clock(k);
         let Some(core) = &mut self.core else { return };
         let deadline = core.on_deadline(now);

@@ -19,6 +19,8 @@ pub(super) struct Progress {
     pub(super) read: u64,
     /// Messages behind the last one, as the broker counted them for this reader.
     pub(super) pending: u64,
+    /// When the latest message was read.
+    pub(super) read_at: Option<Mono>,
     /// When the broker stored the latest message read.
     pub(super) at: Option<Wall>,
     /// A point in time and the stream's last message then.
@@ -85,6 +87,7 @@ impl Progress {
     /// The lane was read up to `read`, with `pending` behind that.
     pub(super) fn on_read(&mut self, now: Mono, read: u64, pending: u64) {
         self.read = self.read.max(read);
+        self.read_at = Some(now);
         self.pending = pending;
         if let Some((event_time, _)) = self.mark.take_if(|(_, last)| *last <= self.read) {
             self.reached = Some(event_time);
