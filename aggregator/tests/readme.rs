@@ -1,4 +1,4 @@
-//! The tables in the README equal what ships: thresholds, burn rates and template fields.
+//! The tables in the documents equal what ships: thresholds, burn rates and template fields.
 
 use std::collections::BTreeSet;
 
@@ -7,11 +7,11 @@ use plimsoll_schemas::budget::{BURN_RATES, BurnRate};
 use plimsoll_schemas::rule::Threshold;
 use plimsoll_schemas::rule::file::shipped;
 
-const README: &str = include_str!("../README.md");
+const RULES: &str = include_str!("../doc/rules.md");
 
 /// The rows of the table with this head.
 fn table(head: &str) -> Vec<&'static str> {
-    let (_, behind) = README.split_once(head).expect("the table's head");
+    let (_, behind) = RULES.split_once(head).expect("the table's head");
     let rows = behind.lines().skip(2);
     rows.take_while(|row| row.starts_with('|')).collect()
 }
@@ -49,7 +49,7 @@ fn the_table_of_burn_rates_is_what_ships() {
 
 #[test]
 fn the_template_fields_are_all_named() {
-    let (_, behind) = README.split_once("The fields are ").expect("the list of fields");
+    let (_, behind) = RULES.split_once("The fields are ").expect("the list of fields");
     let (list, _) = behind.split_once("\n\n").expect("the end of the list");
     let named: BTreeSet<&str> = list.split('`').skip(1).step_by(2).collect();
     let all = fields(&sample(), Some("key"));

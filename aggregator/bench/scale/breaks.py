@@ -9,7 +9,7 @@ from speed.table import table
 
 COUNTS = (20_000, 50_000)
 SECONDS = 40
-# A bound that is passed in so many seconds in a row is broken; a shorter time is a hiccup.
+# A bound that is passed in this many seconds in a row is broken; a shorter time is a hiccup.
 SUSTAINED = 3
 SHOWN_MOST = 0.5
 BEHIND_MOST = 1.0

@@ -28,7 +28,7 @@ CORES = Target("all on two cores", most=2.0)
 # Seconds after which a process holds what its bounds allow: the broker's stream (1 GiB) and message
 # ids (2 minutes) are full, and so are the aggregator's windows (5 minutes).
 WARM_AFTER = {"broker": 200, "aggregator": 320}
-# Means of so many seconds are compared, since the broker's garbage collector makes a saw-tooth.
+# Means of this many seconds are compared, since the broker's garbage collector makes a saw-tooth.
 MEAN_OF = 60
 GROWTH_SHARE, GROWTH_BYTES = 0.05, 16 * MIB
 

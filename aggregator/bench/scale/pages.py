@@ -10,7 +10,7 @@ from speed.table import table
 
 
 class Load(NamedTuple):
-    """Samples that are judged, for so many runs of so many simulated hours."""
+    """Samples that are judged, for this many runs of this many simulated hours."""
 
     per_minute: int
     seeds: int
