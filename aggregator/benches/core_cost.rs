@@ -80,7 +80,6 @@ struct Fleet {
     samples: u32,
     seq: u64,
     random: u64,
-    /// Of all messages.
     bytes: usize,
 }
 

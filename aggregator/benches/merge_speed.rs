@@ -80,7 +80,7 @@ impl Snapshot {
     }
 }
 
-/// A distribution that has samples in so many buckets.
+/// A distribution that has samples in this many buckets.
 fn packed_with(buckets: usize, shape: &Shape, dice: &mut Dice) -> Packed {
     let mut histogram = Histogram::default();
     while histogram.counts().iter().count() < buckets {

@@ -14,7 +14,6 @@ use toml::Value;
     after_help = format!("{EXAMPLES}\n\n{TABLE}")
 )]
 pub struct Args {
-    /// Sources of settings.
     #[command(flatten)]
     pub settings: SettingsArgs,
     /// Name of the mesh [default: default]
@@ -76,7 +75,6 @@ A budget and a threshold, in a rule file or in the settings:
 
 impl Args {
     /// The flags that stand for settings.
-    #[must_use]
     pub fn flags(&self) -> [(&'static str, Option<String>); 7] {
         let files = self.rules.iter().cloned().map(Value::String).collect();
         let files = (!self.rules.is_empty()).then(|| Value::Array(files).to_string());

@@ -17,7 +17,6 @@ use serde_json::json;
     after_help = format!("{EXAMPLES}\n\n{TABLE}")
 )]
 pub struct Args {
-    /// Sources of settings.
     #[command(flatten)]
     pub settings: SettingsArgs,
     /// Name of this node, unique in its mesh [default: the host name]
@@ -80,7 +79,6 @@ Settings: flags override PLIMSOLL_NODE_* variables, variables override the file.
 
 impl Args {
     /// The named flags as settings.
-    #[must_use]
     pub fn flags(&self) -> [(&'static str, Option<String>); 13] {
         let labels = (!self.label.is_empty()).then(|| json!(self.label).to_string());
         [

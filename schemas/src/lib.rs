@@ -8,6 +8,8 @@
 //! follows from them. [`limits`] bounds all of them. Without the feature `mesh` only what a client
 //! library needs is left.
 
+#![warn(missing_docs)]
+
 #[cfg(feature = "mesh")]
 pub mod alert;
 #[cfg(feature = "mesh")]

@@ -172,7 +172,7 @@ pub fn partitions_filter(mesh: &MeshName, lane: Lane) -> String {
     format!("{PREFIX}.{mesh}.{PART}.*.{}.>", lane.as_str())
 }
 
-/// The broker's subject mapping that divides a mesh into so many partitions by the names of its
+/// The broker's subject mapping that divides a mesh into this many partitions by the names of its
 /// nodes: what is published, and where it goes instead. DESIGN S80.
 #[must_use]
 pub fn partition_mapping(mesh: &MeshName, lane: Lane, partitions: u16) -> (String, String) {

@@ -41,7 +41,7 @@ async fn hooks_after(stack: &Stack, had: u64) -> Summary {
     grown.unwrap_or_else(|error| panic!("{error:#}\n{}", logs(stack)))
 }
 
-/// Waits until every node, or the one at `place`, holds so many messages.
+/// Waits until every node, or the one at `place`, holds this many messages.
 async fn poll_held(stack: &Stack, place: Option<usize>, messages: f64) {
     for (number, station) in stack.stations().iter().enumerate() {
         if place.is_some_and(|place| place != number) {

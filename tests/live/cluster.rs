@@ -83,7 +83,7 @@ async fn flows(stack: &mut Stack) {
     }
 }
 
-/// Waits until every node holds so many messages.
+/// Waits until every node holds this many messages.
 async fn poll_held(stack: &Stack, messages: f64) {
     for station in stack.stations() {
         let what = format!("{} holds {messages} messages", station.name);

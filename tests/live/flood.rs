@@ -15,7 +15,6 @@ use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
 const WAIT: Duration = Duration::from_secs(20);
 /// Datagrams of one flood: several times what the largest socket buffer holds.
 const DATAGRAMS: u64 = 60_000;
-/// Samples in each.
 const SAMPLES: u64 = 20;
 const DROPPED: &str = "plimsoll_agent_kernel_dropped_datagrams_total{socket=\"udp\"}";
 

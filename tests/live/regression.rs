@@ -27,7 +27,7 @@ const NODE: &str = "trainer";
 const SLOTS: u64 = 60;
 const VALUES: u64 = 200;
 
-/// The job as its node reports it, for ten minutes: each latency so many times, in percent of the
+/// The job as its node reports it, for ten minutes: each latency this many times, in percent of the
 /// usual one.
 async fn publish(publisher: &mut Publisher, phase: u64, times: u64, percent: u64) {
     let now = Clock::start().now().wall;

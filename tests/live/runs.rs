@@ -22,7 +22,6 @@ async fn mesh(dir: &Path) -> Stack {
     Stack::start(StackOptions { aggregator_settings: settings, ..with_jobs(dir) }).await.unwrap()
 }
 
-/// The operator's client.
 fn api(stack: &Stack) -> Api {
     stack.api().clone().with_token(Some(TOKEN.to_owned()))
 }
@@ -40,7 +39,7 @@ async fn page(stack: &Stack, run: &str) -> Option<RunPage> {
     from_str(&stack.api().get(&format!("/api/v1/runs/{run}")).await.ok()?).ok()
 }
 
-/// Waits until a run has so many samples.
+/// Waits until a run has this many samples.
 async fn await_samples(stack: &Stack, run: &str, count: u64) -> RunPage {
     let enough = async || {
         let page = page(stack, run).await?;

@@ -74,7 +74,7 @@ async fn pages(child: &Child) -> Api {
     api.unwrap()
 }
 
-/// The partition that a process has, which was started so many times before.
+/// The partition that a process has, which was started this many times before.
 async fn partition(child: &Child, starts: usize) -> Partition {
     let owned = until(OWNED, WAIT, async || {
         let log = child.log();
@@ -120,7 +120,7 @@ impl Fleet {
         fleet
     }
 
-    /// What each shard has, which was started so many times before, once it has read its streams.
+    /// What each shard has, which was started this many times before, once it has read its streams.
     async fn partitions(&self, starts: usize) -> Vec<Partition> {
         let mut owned = Vec::new();
         for child in &self.shards {
@@ -130,7 +130,7 @@ impl Fleet {
         owned
     }
 
-    /// Waits until so many samples are merged above.
+    /// Waits until this many samples are merged above.
     async fn poll_merged(&self, count: u64) -> Summary {
         let all = merged(&self.api, count).await;
         all.unwrap_or_else(|error| panic!("{error}\n{}", self.logs()))
@@ -183,7 +183,7 @@ impl Load {
         Self { nodes, sent: 0 }
     }
 
-    /// Sends so many samples of each operation to each node; returns how many of one all nodes
+    /// Sends this many samples of each operation to each node; returns how many of one all nodes
     /// have.
     fn send(&mut self, count: u64) -> u64 {
         for _ in 0..count {

@@ -52,7 +52,7 @@ def sum_faults(report):
 
 
 def faults(report, nodes):
-    """All that is wrong with a report of so many nodes."""
+    """All that is wrong with a report of this many nodes."""
     if len(report["nodes"]) != nodes:
         yield f"{len(report['nodes'])} nodes, not {nodes}: {sorted(report['nodes'])}"
     scopes = {"fleet": (report["ledger"], report["fleet"])}

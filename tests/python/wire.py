@@ -31,7 +31,7 @@ and critical. What is empty or false in it is absent.
 A histogram is {operation, labels, unit: "ns", count, sum_ns, sum_carry, min_ns, max_ns, hdr}.
 The figures are exact; the sum is sum_carry * 2**64 + sum_ns, and sum_carry may be absent. hdr
 holds the standard HdrHistogram V2 bytes, uncompressed: 1 us to 1 h in ns, 3 digits. Of limits
-that the node had, it has over: [[limit_ns, over, uncertain], ..], at most 4, ascending: so many
+that the node had, it has over: [[limit_ns, over, uncertain], ..], at most 4, ascending: this many
 samples are above the limit, and of so many more in the limit's own bucket that is not known.
 
 Samples of which only a wide bucket is known are counted somewhere in it, and the histogram has

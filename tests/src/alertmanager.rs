@@ -40,7 +40,6 @@ impl Alertmanager {
         ready.map(drop).with_context(|| self.child.log_tail())
     }
 
-    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         self.child.kill();
     }
@@ -54,8 +53,6 @@ impl Alertmanager {
         self.await_readiness().await
     }
 
-    /// Its pages.
-    #[must_use]
     pub fn api(&self) -> &Api {
         &self.api
     }

@@ -19,7 +19,6 @@ pub fn skip(reason: &str) {
 ///
 /// # Panics
 /// When there is no folder for temporary files, or the tmpfs stays mounted.
-#[must_use]
 pub fn mount_refusal() -> Option<String> {
     let dir = tempfile::tempdir().expect("there is a folder for temporary files");
     let mounted = Command::new("mount").args(["-t", "tmpfs", "tmpfs"]).arg(dir.path()).output();
@@ -40,7 +39,6 @@ pub fn mount_refusal() -> Option<String> {
 
 /// Why tmux has no terminal, `None` if it has one: starts it for its version, and opens a pseudo
 /// terminal.
-#[must_use]
 pub fn terminal_refusal() -> Option<String> {
     if let Err(error) = Command::new("tmux").arg("-V").output() {
         return Some(format!("tmux cannot be run: {error}"));
@@ -51,14 +49,12 @@ pub fn terminal_refusal() -> Option<String> {
 
 /// Why processes cannot share semaphores, as a pool of Python's multiprocessing does, `None` if
 /// they can: makes a file where the C library keeps them.
-#[must_use]
 pub fn semaphore_refusal() -> Option<String> {
     let error = tempfile::tempfile_in("/dev/shm").err()?;
     Some(format!("processes cannot share semaphores in /dev/shm: {}", error.kind()))
 }
 
 /// Why processes get no network of their own, `None` if they do: makes one with its loopback.
-#[must_use]
 pub fn network_refusal() -> Option<String> {
     let mut made = Command::new("unshare");
     made.args(["--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"]);
@@ -71,7 +67,6 @@ pub fn network_refusal() -> Option<String> {
 }
 
 /// Whether sysfs is mounted at `/sys`: looks for its folder of network interfaces.
-#[must_use]
 pub fn has_sysfs() -> bool {
     Path::new("/sys/class/net").is_dir()
 }

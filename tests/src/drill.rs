@@ -16,7 +16,6 @@ const WAIT: Duration = Duration::from_secs(290);
 pub struct DrillRun {
     /// Exit code and output.
     pub output: ProgramOutput,
-    /// Its report.
     pub report: Value,
     dir: ScratchDir,
 }
@@ -57,14 +56,12 @@ impl DrillRun {
     ///
     /// # Panics
     /// When the report has none.
-    #[must_use]
     pub fn fleet_number(&self, key: &str) -> u64 {
         let number = self.report["fleet"][key].as_u64();
         number.unwrap_or_else(|| panic!("no {key} in {}", self.report))
     }
 
     /// Names of the expectations with this verdict.
-    #[must_use]
     pub fn expectations(&self, verdict: &str) -> Vec<&str> {
         let expectations = self.report["expectations"].as_array().into_iter().flatten();
         expectations

@@ -8,7 +8,6 @@ use plimsoll_mesh::stack::{StackOptions, Workload, bin_dir};
 ///
 /// # Panics
 /// When the mesh's programs are not built.
-#[must_use]
 pub fn with_jobs(dir: &Path) -> StackOptions {
     let programs = bin_dir().expect("the mesh's programs are built");
     StackOptions::new(dir).with_workload(Workload::at(programs.join("plimsoll-workload")))

@@ -11,7 +11,6 @@ use plimsoll_mesh::child::until;
 
 const WAIT: Duration = Duration::from_secs(60);
 
-/// One scrape.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MetricsPage(BTreeMap<String, f64>);
 
@@ -40,7 +39,6 @@ impl MetricsPage {
     }
 
     /// The value of one series, by its exact name and labels.
-    #[must_use]
     pub fn value(&self, series: &str) -> Option<f64> {
         self.0.get(series).copied()
     }
@@ -55,13 +53,11 @@ impl MetricsPage {
     }
 
     /// The values of one family, added up.
-    #[must_use]
     pub fn sum(&self, name: &str) -> f64 {
         self.family(name).map(|(_, value)| value).sum()
     }
 
     /// One family whose only label is `label`, as a map from the label to the value of the series.
-    #[must_use]
     pub fn by_label(&self, name: &str, label: &str) -> BTreeMap<String, f64> {
         let (open, close) = (format!("{name}{{{label}=\""), "\"}");
         let rows = self.0.iter().filter_map(|(series, value)| {

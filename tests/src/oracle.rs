@@ -14,7 +14,7 @@ use crate::process::{node_row, operation_row};
 
 /// Nanoseconds by which a quantile of small values may be off.
 const RESOLUTION_NS: u64 = 512;
-/// The share of a larger value by which its quantile may be off: one in so many.
+/// The share of a larger value by which its quantile may be off: one in this many.
 const RESOLUTION_SHARE: u64 = 1_000;
 /// Latencies in nanoseconds, ascending, by operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,7 +35,6 @@ impl RawSamples {
     }
 
     /// Samples of one operation that a test has sent.
-    #[must_use]
     pub fn sent(operation: &str, values_ns: &[u64]) -> Self {
         let mut values = values_ns.to_vec();
         values.sort_unstable();
@@ -58,25 +57,21 @@ impl RawSamples {
     }
 
     /// Samples of one operation.
-    #[must_use]
     pub fn count(&self, operation: &str) -> u64 {
         self.0.get(operation).map_or(0, |values| values.len() as u64)
     }
 
     /// The values of one operation in nanoseconds, in ascending order.
-    #[must_use]
     pub fn values(&self, operation: &str) -> &[u64] {
         self.0.get(operation).map_or(&[], Vec::as_slice)
     }
 
     /// Samples of all operations.
-    #[must_use]
     pub fn len(&self) -> u64 {
         self.0.values().map(|values| values.len() as u64).sum()
     }
 
     /// True when no job has sent a sample.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -19,7 +19,6 @@ const START_WAIT: Duration = Duration::from_secs(60);
 
 /// A node or an aggregator; killed when dropped.
 pub struct MeshProcess {
-    /// Its pages.
     pub api: Api,
     child: Child,
     socket: PathBuf,
@@ -83,13 +82,11 @@ impl MeshProcess {
     }
 
     /// The node's Unix socket.
-    #[must_use]
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// The node's stream socket.
-    #[must_use]
     pub fn stream(&self) -> PathBuf {
         self.socket.with_extension("stream")
     }
@@ -113,7 +110,6 @@ impl MeshProcess {
     }
 
     /// Standard output and error so far.
-    #[must_use]
     pub fn log(&self) -> String {
         self.child.log()
     }
@@ -126,7 +122,6 @@ impl MeshProcess {
         Ok(self.child.ended()?.is_none())
     }
 
-    /// Sends a signal.
     pub fn signal(&self, signal: Signal) {
         self.child.signal(signal);
     }
@@ -158,7 +153,6 @@ pub fn node_row<'a>(summary: &'a Summary, name: &str) -> Result<&'a NodeRow> {
 }
 
 /// An operation's row of one node, or of the fleet when `scope` is empty.
-#[must_use]
 pub fn operation_row<'a>(
     summary: &'a Summary,
     scope: &str,
@@ -169,7 +163,6 @@ pub fn operation_row<'a>(
 }
 
 /// Samples of an operation over the fleet.
-#[must_use]
 pub fn fleet_samples(summary: &Summary, name: &str) -> u64 {
     operation_row(summary, "", name).map_or(0, |row| row.total.count)
 }

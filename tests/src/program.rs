@@ -23,9 +23,7 @@ const POLL: Duration = Duration::from_millis(20);
 pub struct ProgramOutput {
     /// Its exit code; `None` when a signal ended it.
     pub code: Option<i32>,
-    /// Its standard output.
     pub stdout: String,
-    /// Its standard error.
     pub stderr: String,
 }
 
@@ -158,7 +156,6 @@ pub async fn run_with_input(
 }
 
 /// Processes whose command line names `dir`: id and command line.
-#[must_use]
 pub fn processes_naming(dir: &Path) -> Vec<(i32, String)> {
     let ids = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     ids.filter_map(|entry| {
@@ -194,8 +191,6 @@ impl ScratchDir {
         Ok(Self(tempfile::Builder::new().prefix("plimsoll-test-").tempdir()?))
     }
 
-    /// Its path.
-    #[must_use]
     pub fn path(&self) -> PathBuf {
         self.0.path().to_owned()
     }

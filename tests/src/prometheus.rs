@@ -54,8 +54,6 @@ impl Prometheus {
         Ok(Self { api, child })
     }
 
-    /// Its address.
-    #[must_use]
     pub fn url(&self) -> &str {
         self.api.url()
     }

@@ -39,7 +39,6 @@ impl Publisher {
     }
 
     /// Publishes and subscribes without streams.
-    #[must_use]
     pub fn messenger(&self) -> Messenger {
         self.bus.messenger()
     }

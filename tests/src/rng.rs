@@ -6,7 +6,6 @@ pub struct SeededRng(u64);
 
 impl SeededRng {
     /// Generates the same numbers for the same seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed.max(1))
     }

@@ -11,16 +11,13 @@ use plimsoll_schemas::summary::{Presence, Summary};
 
 use crate::process::{MeshProcess, await_summary, node_row};
 
-/// The node's name.
 pub const NODE: &str = "fed";
 /// Longest wait for the node to deliver what it holds and exit.
 const DRAIN_WAIT: Duration = Duration::from_secs(60);
 
 /// A broker, an aggregator and a node. All are killed when dropped.
 pub struct SingleNodeMesh {
-    /// Broker and aggregator.
     pub stack: Stack,
-    /// The node.
     pub node: MeshProcess,
 }
 

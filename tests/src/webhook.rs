@@ -48,14 +48,11 @@ impl WebhookReceiver {
         Self::start("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await
     }
 
-    /// Its address.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// All bodies so far.
-    #[must_use]
     pub fn bodies(&self) -> Vec<Value> {
         self.bodies.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

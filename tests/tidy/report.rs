@@ -42,9 +42,7 @@ const WORDS: [&str; 24] = [
 
 /// A source file by its path from the root.
 pub(crate) struct File {
-    /// Its path.
     pub(crate) path: String,
-    /// Its text.
     pub(crate) text: String,
 }
 

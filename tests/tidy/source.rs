@@ -14,7 +14,6 @@ pub(crate) struct Source<'a> {
 
 /// One `fn` with a body or without.
 pub(crate) struct Function<'a> {
-    /// Its name.
     pub(crate) name: &'a str,
     /// From the line with `fn` to the line that ends it.
     pub(crate) lines: RangeInclusive<usize>,

@@ -46,7 +46,6 @@ impl Tally {
     }
 }
 
-/// All contenders.
 #[derive(Clone)]
 pub(crate) struct Contest {
     fleet: Fleet,
@@ -95,13 +94,13 @@ impl Contest {
         }
     }
 
-    /// Advances time by so many seconds.
+    /// Advances time by this many seconds.
     pub(crate) fn run(&mut self, dice: &mut Dice, seconds: u64) {
         (0..seconds).for_each(|_| self.pass(dice));
     }
 
-    /// From now on samples take so many times as long; advances time until every contender has
-    /// paged, or until so many seconds have passed.
+    /// From now on samples take this many times as long; advances time until every contender has
+    /// paged, or until this many seconds have passed.
     pub(crate) fn run_until_paged(&mut self, times: f64, dice: &mut Dice, seconds: u64) {
         self.source.load = self.source.load.times(times);
         for _ in 0..seconds {

@@ -76,7 +76,7 @@ pub(crate) struct Source {
 }
 
 impl Load {
-    /// The same where every sample takes so many times as long.
+    /// The same where every sample takes this many times as long.
     pub(crate) fn times(self, factor: f64) -> Self {
         Self { p99_ns: self.p99_ns * factor, ..self }
     }

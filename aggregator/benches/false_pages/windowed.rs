@@ -87,7 +87,7 @@ impl Judged {
     }
 }
 
-/// `p99 > limit`, in so many evaluations in a row.
+/// `p99 > limit`, in this many evaluations in a row.
 #[derive(Clone)]
 pub(crate) struct Plain {
     quantile: f64,

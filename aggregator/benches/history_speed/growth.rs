@@ -16,7 +16,7 @@ const CASES: [(u64, u64); 5] = [(1, 0), (100, 0), (10_000, 0), (100, 16), (10_00
 /// What a node records of an operation, as in `drill-fleet`.
 const SAMPLES_A_SECOND: u64 = 50;
 /// Samples that are drawn for a case, in at least [`SHAPES_MIN`] slots; further slots repeat them.
-/// So many leave hardly a bucket empty in an hour.
+/// With this many samples hardly a bucket is empty in an hour.
 const DRAWN: u64 = 40_000_000;
 const SHAPES_MIN: u64 = 16;
 /// Slots of 10 s in one checkpoint. It changes what is written, and not what is kept.

@@ -58,14 +58,14 @@ impl Writer {
         Ok(Self { store: opened.store, samples: SlotSamples::default(), generation: 0, written: 0 })
     }
 
-    /// Adds what so many nodes sent of a pool in the slot with this number.
+    /// Adds what this many nodes sent of a pool in the slot with this number.
     pub(crate) fn add(&mut self, pool: &Pool, number: u64, samples: &[&Packed]) {
         let slots = self.samples.pools.entry(pool.clone()).or_default();
         let slot: &mut Histogram = slots.entry(number).or_default();
         samples.iter().for_each(|part| slot.merge_packed(part));
     }
 
-    /// All of so many nodes reported in the slot with this number.
+    /// All of this many nodes reported in the slot with this number.
     pub(crate) fn cover(&mut self, number: u64, nodes: u64) {
         let observed_ns = SLOT_SECONDS * 1_000_000_000;
         let (received_ns, expected_ns) = (nodes * observed_ns, nodes * observed_ns);

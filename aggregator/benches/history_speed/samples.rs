@@ -45,7 +45,7 @@ impl Rng {
     }
 }
 
-/// So many slots of these nodes.
+/// This many slots of these nodes.
 pub(crate) fn packed(slots: u64, samples: u64, nodes: &Range<u64>) -> Vec<Packed> {
     let mut rng = Rng(nodes.start + 1);
     (0..slots).map(|_| rng.slot(samples, nodes, |_| {})).collect()
@@ -58,14 +58,13 @@ fn mixed(seed: u64) -> u64 {
     two ^ (two >> 31)
 }
 
-/// One of so many, by chance.
+/// One of this many, by chance.
 pub(crate) fn chosen(number: u64, of: usize) -> usize {
     usize::try_from(mixed(number) % of as u64).expect("below a length")
 }
 
 /// The samples of one slot.
 pub(crate) struct Drawn {
-    /// Every latency.
     pub(crate) values_ns: Vec<u64>,
     /// The same as a node sends it.
     pub(crate) packed: Packed,

@@ -57,7 +57,7 @@ pub(crate) fn names(nodes: usize) -> impl Iterator<Item = NodeName> {
     (0..nodes).map(|n| NodeName::new(format!("node-{n:05}")).expect("letters and digits"))
 }
 
-/// A core that has listened to so many nodes, and the time it is.
+/// A core that has listened to this many nodes, and the time it is.
 pub(crate) fn live(nodes: usize, shape: Shape) -> (Core, Now) {
     let mut now = Now { mono: Mono(0), wall: Wall(1_700_000_000_000_000_000) };
     let budgets = effective(&[]).expect("the budgets that are built in");

@@ -29,7 +29,6 @@ use crate::up::UpArgs;
     after_help = format!("{EXAMPLES}\n\n{TABLE}")
 )]
 pub struct Cli {
-    /// The subcommand.
     #[command(subcommand)]
     pub command: Command,
 }

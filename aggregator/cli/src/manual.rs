@@ -68,7 +68,6 @@ impl Program {
 }
 
 /// Prints the completions of one program for one shell.
-#[must_use]
 pub fn completions(args: &CompletionsArgs, plimsoll: &Command) -> Exit {
     let text = generated(args.shell, args.program.command(plimsoll));
     print(String::from_utf8_lossy(&text));

@@ -53,8 +53,8 @@ pub struct NatsConfigArgs {
     /// The operator creates the streams (bus.streams = "managed"): the aggregator may not
     #[arg(long)]
     managed_streams: bool,
-    /// Divide the nodes into so many partitions, each read by an aggregator of its own; prints the
-    /// mapping of subjects, and a user of the aggregators above them
+    /// Divide the nodes into this many partitions, each read by an aggregator of its own; prints
+    /// the mapping of subjects, and a user of the aggregators above them
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=i64::from(PARTITIONS_MAX)))]
     partitions: Option<u16>,

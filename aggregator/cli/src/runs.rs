@@ -31,7 +31,7 @@ pub struct RunsArgs {
     /// Only runs in this state: running, ended or no_end
     #[arg(long)]
     state: Option<String>,
-    /// So many of the newest, up to 1000 [default: 100]
+    /// At most this many of the newest, up to 1000 [default: 100]
     #[arg(long)]
     limit: Option<String>,
     #[command(flatten)]

@@ -13,7 +13,6 @@ use plimsoll_schemas::time::seconds;
 const SHOWN: Window = Window::TenSeconds;
 
 /// One line for each budget and node. Rates are those since `before`, an earlier summary.
-#[must_use]
 pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     let mut text = format!(
         "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  STATE\n",

@@ -22,7 +22,6 @@ pub struct TimeRange {
 
 impl TimeRange {
     /// Whether any of it was given.
-    #[must_use]
     pub fn is_given(&self) -> bool {
         self.from.is_some() || self.to.is_some() || self.last.is_some()
     }
@@ -103,7 +102,6 @@ fn parse(text: &str, now: &Zoned) -> Result<Timestamp> {
 }
 
 /// A time in the time zone of this machine, which it states.
-#[must_use]
 pub fn shown(seconds: f64, zone: &TimeZone) -> String {
     #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
     let at = Timestamp::from_millisecond((seconds * 1e3) as i64).unwrap_or_default();

@@ -49,7 +49,6 @@ pub struct UpArgs {
     /// Print the report as JSON on standard output; everything else goes to standard error
     #[arg(long)]
     json: bool,
-    /// Number of nodes
     #[arg(long, value_name = "N", default_value_t = 3,
           value_parser = clap::value_parser!(u8).range(1..=50))]
     nodes: u8,

@@ -34,7 +34,6 @@ pub struct Report {
 pub struct NodeReport {
     /// Quantiles of its operations.
     pub operations: BTreeMap<String, Quantiles>,
-    /// Its ledger.
     pub ledger: Ledger,
     /// Samples in its job's raw file by operation; the merged counts must hold them.
     pub raw: BTreeMap<String, u64>,
@@ -44,7 +43,6 @@ pub struct NodeReport {
 
 impl Report {
     /// Compares the final summary with the samples that the jobs wrote to their raw files.
-    #[must_use]
     pub fn new(
         seconds: f64,
         summary: &Summary,
@@ -76,7 +74,6 @@ impl Report {
     }
 
     /// The report as text.
-    #[must_use]
     pub fn words(&self) -> String {
         let mut text = String::new();
         for (name, node) in &self.nodes {

@@ -40,9 +40,7 @@ pub enum BaselineError {
     /// A count that no histogram can have.
     #[error("{operation}: bucket {bucket} with {samples} samples is not possible: {fix}")]
     Bucket {
-        /// The operation.
         operation: Operation,
-        /// Its index.
         bucket: usize,
         /// The samples that it states.
         samples: u64,

@@ -18,7 +18,6 @@ use crate::verdict::Verdict;
 /// With fewer samples a side has no verdict.
 const SAMPLES_MIN: u64 = 100;
 
-/// What to compare.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     /// The operations; empty for all.
@@ -29,7 +28,6 @@ pub struct Options {
     pub tolerance: f64,
 }
 
-/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Comparison {
     /// Of all operations together.
@@ -40,14 +38,11 @@ pub struct Comparison {
     pub floor_confidence: f64,
     /// Shifts up to this share are no change.
     pub tolerance: f64,
-    /// Each operation.
     pub operations: BTreeMap<Operation, Compared>,
 }
 
-/// One operation.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Compared {
-    /// What was found.
     pub verdict: Verdict,
     /// Why there is no other verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,9 +61,7 @@ pub struct Compared {
 /// How much of an operation a side has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Extent {
-    /// Samples.
     pub samples: u64,
-    /// Slots with samples.
     pub slots: usize,
     /// Blocks that are resampled; 0 if there are none.
     pub blocks: usize,
@@ -105,11 +98,9 @@ pub struct ShareShift {
 /// A change with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Change {
-    /// The estimate.
     pub estimate: f64,
     /// The lower end of its interval.
     pub low: f64,
-    /// The upper end.
     pub high: f64,
     /// The noise floor: smaller changes are not judged.
     pub floor: f64,
@@ -118,7 +109,6 @@ pub struct Change {
 }
 
 /// Compares B with A.
-#[must_use]
 pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     let chosen = |name: &&Operation| {
         options.operations.is_empty() || options.operations.contains(name.as_str())

@@ -53,7 +53,7 @@ impl Correlation {
         ((ratio * ratio * self.slots as f64).cbrt()).max(1.0)
     }
 
-    /// The share of the long-run variance that sums over blocks of so many slots have.
+    /// The share of the long-run variance that sums over blocks of this many slots have.
     pub(crate) fn seen(&self, block_slots: usize) -> f64 {
         1.0 - self.slope / (self.long_run * block_slots as f64)
     }

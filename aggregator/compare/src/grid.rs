@@ -50,7 +50,6 @@ impl Rows {
         Self { range, fine, coarse, totals }
     }
 
-    /// Number of blocks.
     pub(crate) fn len(&self) -> usize {
         self.totals.len()
     }

@@ -37,13 +37,10 @@ pub enum HistorySide {
 /// One question to the history. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryRequest {
-    /// The operation.
     pub operation: String,
     /// The run; without one the fleet.
     pub run: Option<String>,
-    /// Begin.
     pub from: f64,
-    /// End.
     pub to: f64,
     /// Length of a point in seconds.
     pub step: f64,
@@ -54,7 +51,6 @@ pub struct HistoryRequest {
 impl HistoryRequest {
     /// The same question to all nodes, about shorter slots of their own histories; `None` where
     /// these are no shorter.
-    #[must_use]
     pub fn of_nodes(&self) -> Option<Self> {
         let step = ((self.to - self.from) / POINTS_MAX).max(NODES_STEP_MIN).ceil();
         let is_finer = self.with_distribution && step < self.step;
@@ -63,7 +59,6 @@ impl HistoryRequest {
 }
 
 /// Whether nodes have answered with all that the history has.
-#[must_use]
 pub fn is_whole(of_nodes: &HistoryPage, of_fleet: &[HistoryPoint]) -> bool {
     let samples =
         |points: &[HistoryPoint]| points.iter().map(|point| point.count as f64).sum::<f64>();
@@ -74,9 +69,7 @@ pub fn is_whole(of_nodes: &HistoryPage, of_fleet: &[HistoryPoint]) -> bool {
 /// Whether the history has samples of runs that it does not keep by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Others {
-    /// It has none.
     None,
-    /// It has some.
     Kept,
 }
 
@@ -99,7 +92,6 @@ pub enum NoSide {
     /// The run is unknown.
     #[error("run {run:?} is not in the history; it has {}{others}", .known.join(", "))]
     Unknown {
-        /// The run.
         run: String,
         /// Those that the history has.
         known: Vec<String>,
@@ -151,13 +143,11 @@ impl SideReader {
     }
 
     /// How many operations are still to be read.
-    #[must_use]
     pub fn operations_left(&self) -> usize {
         self.operations.len()
     }
 
     /// What to ask next; `None` when everything was read.
-    #[must_use]
     pub fn next_request(&self) -> Option<HistoryRequest> {
         let operation = self.operations.front()?.to_string();
         let (from, to) = self.range.unwrap_or(self.kept);
@@ -215,14 +205,12 @@ pub fn operations_of_run<'k>(known: &'k OperationsPage, run: &str) -> Result<Vec
     Ok(found)
 }
 
-/// The length of a point of a range of so many seconds, in seconds.
-#[must_use]
+/// The length of a point of a range of this many seconds, in seconds.
 pub fn step(seconds: f64) -> f64 {
     (seconds / POINTS_MAX).max(STEP_MIN).ceil()
 }
 
 /// An operation whose slots are the points with samples.
-#[must_use]
 pub fn measured(points: &[HistoryPoint]) -> Measured {
     let mut measured = Measured::new(BucketLayout::MESH);
     measured.slots = points.iter().filter_map(slot).collect();

@@ -31,7 +31,6 @@ const STYLE: &str = "text{font:12px sans-serif;fill:#333}.title{font-size:14px;f
 .b,.bar{stroke:#e69f00}.dot{fill:#e69f00}}";
 
 /// The picture of a comparison of two sides.
-#[must_use]
 pub fn svg(comparison: &Comparison, a: &Side, b: &Side) -> String {
     let drawn = comparison.operations.iter().filter(|(_, compared)| !compared.shifts.is_empty());
     let drawn: Vec<_> = drawn.take(OPERATIONS_MAX).collect();

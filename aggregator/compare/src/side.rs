@@ -17,7 +17,6 @@ pub struct BucketLayout {
     pub unit_ns: u64,
     /// The lowest value, in units, that differs from zero.
     pub low: u64,
-    /// Significant decimal digits.
     pub digits: u8,
 }
 
@@ -42,7 +41,6 @@ pub struct Slot {
     pub start_ns: u64,
     /// Its length in nanoseconds.
     pub length_ns: u64,
-    /// Its samples.
     pub samples: Packed,
 }
 
@@ -58,19 +56,15 @@ pub struct Measured {
 /// One side of a comparison.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Side {
-    /// What it measured.
     pub operations: BTreeMap<Operation, Measured>,
 }
 
 impl Measured {
-    /// Nothing yet.
-    #[must_use]
     pub fn new(layout: BucketLayout) -> Self {
         Self { layout, slots: Vec::new() }
     }
 
     /// The number of samples.
-    #[must_use]
     pub fn samples(&self) -> u64 {
         self.slots.iter().fold(0, |sum, slot| sum.saturating_add(slot.samples.exact().count))
     }

@@ -19,13 +19,10 @@ pub(crate) const BEYOND_MIN: f64 = 10.0;
 pub(crate) struct Estimates {
     /// One for each quantile and one more with a limit.
     pub(crate) values: Vec<Estimate>,
-    /// Number of blocks.
     pub(crate) blocks: usize,
-    /// Number of samples.
     pub(crate) samples: u64,
 }
 
-/// One estimate.
 pub(crate) struct Estimate {
     /// The logarithm of a quantile in nanoseconds, or a share.
     pub(crate) value: f64,

@@ -23,7 +23,6 @@ pub struct LogAxis {
 
 impl LogAxis {
     /// An axis that begins a little before `low_ns` and ends a little after `high_ns`.
-    #[must_use]
     pub fn new(low_ns: f64, high_ns: f64, places: (f64, f64)) -> Self {
         let low = low_ns.max(1.0).log10();
         let high = high_ns.max(1.0).log10().max(low);
@@ -31,7 +30,6 @@ impl LogAxis {
     }
 
     /// Where a latency is; one outside the axis is at its nearer end.
-    #[must_use]
     pub fn at(&self, ns: f64) -> f64 {
         let (low, high) = self.decades;
         let share = ((ns.max(1.0).log10() - low) / (high - low)).clamp(0.0, 1.0);
@@ -39,8 +37,7 @@ impl LogAxis {
         begin + share * (end - begin)
     }
 
-    /// At most so many ticks, with their places and words.
-    #[must_use]
+    /// At most this many ticks, with their places and words.
     pub fn ticks(&self, most: usize) -> Vec<(f64, String)> {
         let (low, high) = self.decades;
         let inside = |steps: &[f64]| -> Vec<f64> {
@@ -61,7 +58,6 @@ impl LogAxis {
 
     /// The share of samples in each of equally wide bars along the axis, with the place of its
     /// middle. A bucket wider than a bar is spread over those it covers.
-    #[must_use]
     pub fn density(&self, samples: &Packed) -> Vec<(f64, f64)> {
         let (low, high) = self.decades;
         let mut bars = vec![0.0; BARS];
@@ -81,7 +77,6 @@ impl LogAxis {
 }
 
 /// A latency in the unit that fits it, with at most three digits that count.
-#[must_use]
 pub fn span(ns: f64) -> String {
     let (value, unit) = match ns {
         ns if ns >= 999.5e6 => (ns / 1e9, "s"),
@@ -99,27 +94,21 @@ pub fn span(ns: f64) -> String {
     format!("{text} {unit}")
 }
 
-/// A straight line.
-#[must_use]
 pub fn line(class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) -> Markup {
     html! { line class=(class) x1=(px(x1)) y1=(px(y1)) x2=(px(x2)) y2=(px(y2)) {} }
 }
 
 /// Words whose `start`, `middle` or `end` is at a point.
-#[must_use]
 pub fn label(class: &str, (x, y): (f64, f64), anchor: &str, words: &str) -> Markup {
     html! { text class=(class) x=(px(x)) y=(px(y)) text-anchor=(anchor) { (words) } }
 }
 
 /// The outline of points from left to right.
-#[must_use]
 pub fn polyline(class: &str, points: impl Iterator<Item = (f64, f64)>) -> Markup {
     let points: Vec<String> = points.map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
     html! { polyline class=(class) points=(points.join(" ")) {} }
 }
 
-/// A coordinate.
-#[must_use]
 pub fn px(at: f64) -> String {
     format!("{at:.1}")
 }

@@ -6,7 +6,6 @@ use crate::comparison::{Change, Compared, Comparison, Extent, ShareShift, Shift}
 use crate::verdict::Verdict;
 
 /// One table for each operation, and the verdict at the end.
-#[must_use]
 pub fn table(comparison: &Comparison) -> String {
     let mut text = String::new();
     for (name, compared) in &comparison.operations {
@@ -19,14 +18,12 @@ pub fn table(comparison: &Comparison) -> String {
 }
 
 /// A quantile's name, such as `p99.9`.
-#[must_use]
 pub(crate) fn quantile_name(quantile: f64) -> String {
     // Rounded, since 0.999 times 100 is not 99.9.
     format!("p{}", (quantile * 1e6).round() / 1e4)
 }
 
 /// A share with a sign, in percent.
-#[must_use]
 pub(crate) fn percent(share: f64) -> String {
     format!("{:+.1} %", share * 100.0)
 }

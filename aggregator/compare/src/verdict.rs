@@ -23,7 +23,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The verdict as words.
-    #[must_use]
     pub fn words(self) -> &'static str {
         match self {
             Self::Same => "same",
@@ -35,7 +34,6 @@ impl Verdict {
     }
 
     /// The verdict of all operations together; without any, there is nothing to compare.
-    #[must_use]
     pub fn of_all(verdicts: impl IntoIterator<Item = Self>) -> Self {
         verdicts.into_iter().max().unwrap_or(Self::NotComparable)
     }

@@ -99,7 +99,6 @@ impl HistorySettings {
     }
 
     /// What each tier keeps.
-    #[must_use]
     pub fn bounds(&self) -> Bounds {
         self.tiers().map(|(_, days, mib)| Bound {
             age: DAY.saturating_mul(u32::try_from(days).unwrap_or(u32::MAX)),

@@ -53,13 +53,10 @@ pub struct Config {
     pub decode_threads: Option<usize>,
     /// The broker and how to connect.
     pub bus: BusSettings,
-    /// The HTTP server.
     pub http: Http,
-    /// Retention of windows.
     pub windows: WindowSpans,
     /// Roll-ups: samples grouped by labels. See [`Config::rollups`].
     pub rollup: Vec<Definition>,
-    /// Rule files.
     pub rules: RuleFiles,
     /// Budgets that override those of all files, unchecked.
     pub budget: Vec<Table>,
@@ -71,17 +68,12 @@ pub struct Config {
     pub webhook: Vec<Webhook>,
     /// Content of the metrics pages.
     pub metrics: Metrics,
-    /// Content of notifications.
     pub notifications: Notifications,
-    /// Confirmations to nodes.
     pub confirm: ConfirmSettings,
-    /// The state file.
     pub state: State,
-    /// The history file.
     pub history: HistorySettings,
     /// Aggregators that share the mesh.
     pub shards: Shards,
-    /// Logging.
     pub log: LogSettings,
 }
 
@@ -346,7 +338,6 @@ impl Config {
     }
 
     /// All roll-ups: those of `rollup_labels` that none of `[[rollup]]` replaces, then these.
-    #[must_use]
     pub fn rollups(&self) -> Vec<Definition> {
         let is_replaced = |label: &&String| self.rollup.iter().any(|own| own.name == **label);
         let labels = self.rollup_labels.iter().filter(|label| !is_replaced(label));
@@ -363,7 +354,6 @@ impl Config {
     }
 
     /// The same with state and history of a partition, each in a folder beside its place.
-    #[must_use]
     pub fn of_partition(&self, partition: Partition) -> Self {
         let mut config = self.clone();
         for path in [&mut config.state.path, &mut config.history.path] {
@@ -386,7 +376,6 @@ impl Config {
 
     /// Warnings about rules that are valid and probably not meant, one line each, such as routes
     /// to receivers that are not defined.
-    #[must_use]
     pub fn advice(&self, rules: &Rules) -> Vec<String> {
         let alertmanagers = self.alertmanager.0.iter().map(|of| &of.name);
         let receivers = alertmanagers.chain(self.webhook.iter().map(|of| &of.name));
@@ -396,7 +385,6 @@ impl Config {
 
     /// Sections other than rules and roll-ups in which another configuration differs; they need a
     /// restart.
-    #[must_use]
     pub fn differing(&self, other: &Self) -> Vec<&'static str> {
         // Exhaustive, so that a new section cannot be left out.
         let Self {

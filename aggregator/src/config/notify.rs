@@ -95,8 +95,6 @@ impl Default for Webhook {
 }
 
 impl Secret {
-    /// The text itself.
-    #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
     }

@@ -38,9 +38,7 @@ pub enum ShardRole {
 /// Which part of the mesh an aggregator sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum View {
-    /// All of it.
     Whole,
-    /// One partition's nodes.
     Shard,
     /// The fleet, by what shards report.
     Above,
@@ -54,7 +52,6 @@ impl Default for Shards {
 
 impl Shards {
     /// Which part of the mesh the aggregator sees.
-    #[must_use]
     pub fn view(&self) -> View {
         match (self.count, self.role) {
             (0, _) => View::Whole,
@@ -64,7 +61,6 @@ impl Shards {
     }
 
     /// How long a lease lasts.
-    #[must_use]
     pub fn lease(&self) -> Duration {
         Duration::from_secs(self.lease_seconds)
     }
@@ -88,7 +84,6 @@ impl Shards {
 
 impl View {
     /// In which scopes it judges budgets: what is in another one it sees a part of, or not at all.
-    #[must_use]
     pub fn scopes(self) -> Scopes {
         Scopes { fleet: self != Self::Shard, nodes: self != Self::Above }
     }

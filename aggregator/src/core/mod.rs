@@ -66,7 +66,6 @@ pub struct Core {
 
 impl Core {
     /// An aggregator that has read nothing yet.
-    #[must_use]
     pub fn new(mesh: MeshName, rules: impl Into<Rules>, now: Now) -> Self {
         Self::with_rules(mesh, Arc::new(rules.into()), now)
     }
@@ -89,7 +88,6 @@ impl Core {
 
     /// The core as it was when `checkpoint` was taken. It is ready to read on from its positions
     /// once [`Self::measuring`] has set which windows are kept now.
-    #[must_use]
     pub fn restore(
         mesh: MeshName,
         rules: impl Into<Rules>,
@@ -121,13 +119,11 @@ impl Core {
     }
 
     /// The same core with the alerts that receivers are owed, of a checkpoint that lacks them.
-    #[must_use]
     pub fn with_alerts(self, record: AlertsRecord) -> Self {
         Self { alerting: Alerting::restore_owed(self.mesh.clone(), record), ..self }
     }
 
     /// The same core with what is left of error budgets, of a checkpoint that lacks some of it.
-    #[must_use]
     pub fn with_budgets(mut self, record: BudgetsRecord) -> Self {
         self.fleet.carry(&self.evaluator.rules().budgets, record);
         self
@@ -135,20 +131,17 @@ impl Core {
 
     /// The same core where nodes keep windows up to this one, and samples are grouped so; a
     /// roll-up that was not defined so before begins empty.
-    #[must_use]
     pub fn measuring(mut self, nodes_up_to: Window, rollups: &[Definition]) -> Self {
         self.fleet.measure(self.evaluator.rules(), nodes_up_to, rollups);
         self
     }
 
     /// The same core, whose samples a history keeps.
-    #[must_use]
     pub fn with_history(self, stored: StoredHistory) -> Self {
         Self { history: History::kept(stored), ..self }
     }
 
     /// The same core, which reports what it merges to an aggregator above.
-    #[must_use]
     pub fn reporting(self, shard: Shard) -> Self {
         Self { shard: Some(shard), ..self }
     }
@@ -159,7 +152,6 @@ impl Core {
     }
 
     /// The same, to look at.
-    #[must_use]
     pub fn shard(&self) -> Option<&Shard> {
         self.shard.as_ref()
     }
@@ -175,7 +167,6 @@ impl Core {
     }
 
     /// The same core whose alerts link to these pages.
-    #[must_use]
     pub fn linking(mut self, dashboard: Dashboard, runbook_page: RunbookPage) -> Self {
         self.alerting.link_to(dashboard, runbook_page);
         self
@@ -183,7 +174,6 @@ impl Core {
 
     /// The same core, notifying these receivers, at once of what fires already. The seed is for
     /// the pauses after failures.
-    #[must_use]
     pub fn with_receivers(mut self, now: Now, receivers: Vec<Receiver>, seed: u64) -> Self {
         let (alerting, situation) = self.alerting();
         alerting.notify(now.wall, receivers, seed, situation);
@@ -314,7 +304,6 @@ impl Core {
 
     /// The same, where rules are judged elsewhere: [`Self::on_judged`] takes the result, and until
     /// then no other evaluation begins.
-    #[must_use]
     pub fn begin_evaluation(&mut self, now: Now) -> Option<Evaluation> {
         let (alerting, situation) = self.alerting();
         alerting.end_unruled_since_restart(now.wall, situation);
@@ -398,7 +387,6 @@ impl Core {
     }
 
     /// The rules of alerts that fire and that these rules would end.
-    #[must_use]
     pub fn firing_without(&self, rules: &Rules) -> BTreeSet<RuleName> {
         let firing = self.alerting.firing();
         firing.filter(|key| !rules.watch(key)).map(|key| key.rule.clone()).collect()
@@ -415,7 +403,7 @@ impl Core {
         self.evaluator.on_regressions(now, found);
     }
 
-    /// So many tasks and threads of this process had to be started again.
+    /// This many tasks and threads of this process had to be started again.
     pub fn on_task_restarts(&mut self, restarts: u64) {
         self.task_restarts = restarts;
     }
@@ -438,7 +426,6 @@ impl Core {
     }
 
     /// What other aggregators should know of silences, and a number that changes with it.
-    #[must_use]
     pub fn shared_silences(&self) -> (u64, Option<SharedSilences>) {
         self.alerting.shared_silences()
     }
@@ -477,13 +464,11 @@ impl Core {
     }
 
     /// Receivers whose latest post was not taken, with the reason.
-    #[must_use]
     pub fn failing_receivers(&self) -> Vec<(String, String)> {
         let stats = self.alerting.receiver_stats().into_iter();
         stats.filter_map(|of| Some((of.name, of.failure?))).collect()
     }
 
-    /// A post ended.
     pub fn on_answer(&mut self, now: Now, receiver: &str, answer: Answer) {
         for took in self.alerting.on_answer(now, receiver, answer) {
             self.fleet.record(now.wall, NOTIFICATION_DELIVERY, nanos(took));
@@ -571,7 +556,7 @@ impl Core {
         }
     }
 
-    /// So many series the history has slots of.
+    /// This many series the history has slots of.
     pub fn on_history_series(&mut self, series: usize) {
         self.history.on_series(series);
     }

@@ -20,13 +20,11 @@ use super::view::{Nodes, ReadView, View, ViewQuery, of_mesh, severities};
 
 impl Core {
     /// Whether everything that the streams held at the start has been read.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ingest.is_ready()
     }
 
     /// Whether unread messages may wait in a stream.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         self.ingest.is_behind()
     }
@@ -34,7 +32,6 @@ impl Core {
     /// Which lane is to be read next. While catching up, the one that is further back in time;
     /// otherwise the emergency lane, unless its lead has left too many gaps in a node's numbers.
     /// The emergency lane waits then for a stream that is not open yet.
-    #[must_use]
     pub fn lane_order(&self) -> LaneOrder {
         let is_fragmented = self.fleet.is_fragmented();
         match self.ingest.lags() {
@@ -49,55 +46,46 @@ impl Core {
     }
 
     /// Messages still to be read, by lane.
-    #[must_use]
     pub fn pending(&self) -> Vec<(Lane, u64)> {
         self.ingest.pending()
     }
 
     /// How far a lane has been read.
-    #[must_use]
     pub fn position(&self, lane: Lane) -> Position {
         self.ingest.position(lane)
     }
 
     /// The names of all nodes that are known.
-    #[must_use]
     pub fn node_names(&self) -> Vec<NodeName> {
         self.fleet.nodes().keys().cloned().collect()
     }
 
     /// When [`Self::on_deadline`] next has something to do without an event.
-    #[must_use]
     pub fn next_deadline(&self) -> Mono {
         if self.is_evaluating { Mono(u64::MAX) } else { self.evaluator.next_deadline() }
     }
 
     /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
-    #[must_use]
     pub fn next_post_at(&self) -> Option<Mono> {
         self.alerting.next_post_at()
     }
 
     /// Whether every receiver that answers has been notified of everything.
-    #[must_use]
     pub fn has_sent_all(&self) -> bool {
         self.alerting.is_settled()
     }
 
     /// What of the past is not stored yet.
-    #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
 
     /// The rules in force.
-    #[must_use]
     pub fn rules(&self) -> &Rules {
         self.evaluator.rules()
     }
 
     /// What the confirmations to all nodes have in common now.
-    #[must_use]
     pub fn common_terms(&self) -> CommonTerms {
         let urgent = self.evaluator.rules().urgent.clone();
         CommonTerms { limits: self.evaluator.limits(), urgent, mesh_nodes: self.mesh_nodes() }
@@ -110,7 +98,6 @@ impl Core {
     }
 
     /// The confirmation for a node where what is in memory counts as stored.
-    #[must_use]
     pub fn confirmation_from_memory(
         &self,
         name: &NodeName,
@@ -121,19 +108,15 @@ impl Core {
     }
 
     /// What is known of one node.
-    #[must_use]
     pub fn node(&self, name: &NodeName) -> Option<&Node> {
         self.fleet.nodes().get(name).map(AsRef::as_ref)
     }
 
-    /// Samples by label.
-    #[must_use]
     pub fn rollups(&self) -> &Rollups {
         self.fleet.rollups()
     }
 
     /// The state of the alert about gaps in a node's ledger entry.
-    #[must_use]
     pub fn gap_alert(&self, name: &NodeName) -> AlertState {
         let is_it =
             |key: &AlertKey| key.rule.as_str() == LEDGER_GAP && key.scope.node() == name.as_str();
@@ -142,13 +125,11 @@ impl Core {
     }
 
     /// The newest undeliverable notifications, oldest first.
-    #[must_use]
     pub fn undeliverable(&self) -> Vec<Undeliverable> {
         self.alerting.undeliverable()
     }
 
     /// The newest events that a query matches, newest first.
-    #[must_use]
     pub fn events(&self, now: Wall, query: &EventsQuery) -> EventsPage {
         EventsPage {
             mesh: self.mesh.to_string(),
@@ -160,7 +141,6 @@ impl Core {
 
     /// What pages that stay open need to know once a second. `broker` is the state of the
     /// connection.
-    #[must_use]
     pub fn pulse(&self, now: Wall, broker: &str) -> Pulse {
         let of = |wanted| {
             let active = self.alerting.alerts().active();
@@ -180,7 +160,6 @@ impl Core {
     }
 
     /// All active alerts that a query matches.
-    #[must_use]
     pub fn alerts_page(&self, now: Wall, query: &AlertsQuery) -> AlertsPage {
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
         let situation = Situation { evaluator: &self.evaluator, inputs };
@@ -193,7 +172,6 @@ impl Core {
     }
 
     /// The runs that a query matches, newest first.
-    #[must_use]
     pub fn runs_page(&self, now: Wall, query: &RunsQuery) -> RunsPage {
         RunsPage {
             mesh: self.mesh.to_string(),
@@ -204,13 +182,11 @@ impl Core {
     }
 
     /// All silences that hold or are yet to begin.
-    #[must_use]
     pub fn silences_page(&self) -> SilencesPage {
         SilencesPage { silences: self.alerting.silence_rows() }
     }
 
     /// What is known now, to be shown. `broker` is the state of the connection.
-    #[must_use]
     pub fn read_view(&self, now: Wall, broker: &str) -> ReadView {
         let of = (&self.mesh, now, broker);
         let (evaluator, alerting) = (&self.evaluator, &self.alerting);
@@ -223,14 +199,12 @@ impl Core {
     }
 
     /// All rows at once.
-    #[must_use]
     pub fn view(&self, now: Wall, broker: &str) -> View {
         let query = ViewQuery { fleet: true, nodes: Nodes::All, native: true };
         self.read_view(now, broker).view(query)
     }
 
     /// Every ledger entry at once.
-    #[must_use]
     pub fn statement(&self, now: Wall) -> LedgerPage {
         self.read_view(now, "").ledger_page()
     }

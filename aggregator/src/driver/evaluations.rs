@@ -16,7 +16,6 @@ pub(super) struct Evaluations {
 }
 
 impl Evaluations {
-    /// Starts one.
     pub(super) fn start(&mut self, evaluation: Evaluation) {
         self.running = Some(spawn_blocking(move || evaluation.judge()));
     }

@@ -10,7 +10,6 @@ use plimsoll_schemas::wire::confirmation::{Confirmation, Issue, encode, encode_s
 
 use crate::config::Config;
 
-/// Issues confirmations.
 #[derive(Debug)]
 pub(super) struct Issuer {
     mesh: MeshName,

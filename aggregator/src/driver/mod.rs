@@ -102,7 +102,6 @@ struct Driver {
     regressions: Regressions,
     queries: mpsc::Receiver<Query>,
     server: Server,
-    /// For probes alone.
     health: Option<Server>,
     signals: Signals,
     supervisor: Supervisor,

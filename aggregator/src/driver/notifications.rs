@@ -29,7 +29,7 @@ pub(super) struct Notifications {
     log: ChangeLog,
 }
 
-/// Changes of alerts in the log: of nodes only so many a second. A fault of the broker changes
+/// Changes of alerts in the log: of nodes only this many a second. A fault of the broker changes
 /// alerts of all nodes at once, and journald drops lines of a service that logs too many, important
 /// ones too.
 #[derive(Debug, Default)]

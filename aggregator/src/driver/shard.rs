@@ -39,7 +39,6 @@ pub(super) struct ShardLink {
     events: mpsc::Receiver<ShardEvent>,
     lease: LeaseWatch,
     held: Held,
-    /// Passes confirmations on.
     confirmations: JoinHandle<()>,
     /// Passes on that the lease is lost.
     watch: JoinHandle<()>,

@@ -5,8 +5,6 @@ use plimsoll_runtime::exit::Exit;
 /// Why an aggregator did not start.
 #[derive(Debug)]
 pub struct StartError {
-    /// The exit code.
     pub exit: Exit,
-    /// The error message.
     pub message: String,
 }

@@ -13,14 +13,12 @@ const RESERVED: [&str; 8] =
     ["node", "scope", "operation", "window", "job", "instance", "rollup", "le"];
 
 /// An external name as the rest of a metric's name, after a prefix of ours.
-#[must_use]
 pub(super) fn valid_name(name: &str) -> String {
     name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect()
 }
 
 /// An external label key as Prometheus allows it; a reserved one gets the prefix `label_`. Most
 /// are valid, and stay as they are.
-#[must_use]
 pub(super) fn valid_key(key: &str) -> Cow<'_, str> {
     let is_valid = key.bytes().all(|c| c.is_ascii_alphanumeric() || c == b'_');
     let valid = if is_valid { Cow::Borrowed(key) } else { Cow::Owned(valid_name(key)) };
@@ -36,7 +34,6 @@ pub(super) type ValidLabels<'l> = Vec<(Cow<'l, str>, &'l str)>;
 
 /// External labels with valid keys. Of two keys that become equal the later one wins. A label with
 /// an empty value is left out, since Prometheus treats it as absent.
-#[must_use]
 pub(super) fn valid_labels(labels: &Labels) -> ValidLabels<'_> {
     let present = labels.iter().filter(|(_, value)| !value.is_empty());
     let mut valid: ValidLabels<'_> = present.map(|(key, value)| (valid_key(key), value)).collect();

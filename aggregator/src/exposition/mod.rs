@@ -26,7 +26,6 @@ use labelled_view::LabelledView;
 use writer::{Part, Writer};
 
 /// A whole page: the fleet, the nodes of the view, and the aggregator itself.
-#[must_use]
 pub fn page(
     view: &View,
     options: PageOptions<'_>,
@@ -41,7 +40,6 @@ pub fn page(
 }
 
 /// The page of a process that waits for a partition: its build, and that it stands by.
-#[must_use]
 pub fn standby_page(format: Format) -> Vec<u8> {
     let mut writer = Writer::new(format);
     families::write_standby(&mut writer);
@@ -49,13 +47,11 @@ pub fn standby_page(format: Format) -> Vec<u8> {
 }
 
 /// The families of the view's nodes alone, for a view without the fleet.
-#[must_use]
 pub fn nodes_page(view: &View, options: PageOptions<'_>, format: Format) -> Vec<u8> {
     join(format, vec![nodes_part(view, options, format, 0)])
 }
 
 /// The same, to be joined with those of other nodes; it will have some `bytes`.
-#[must_use]
 pub fn nodes_part(view: &View, options: PageOptions<'_>, format: Format, bytes: usize) -> Part {
     let mut writer = Writer::with_capacity(format, bytes);
     let labelled = LabelledView::new(view, &writer);
@@ -64,7 +60,6 @@ pub fn nodes_part(view: &View, options: PageOptions<'_>, format: Format, bytes: 
 }
 
 /// The families of the fleet and its nodes, as text.
-#[must_use]
 pub fn fleet(view: &View, budgets: &[Budget]) -> String {
     let mut writer = Writer::new(Format::Text);
     let labelled = LabelledView::new(view, &writer);
@@ -74,7 +69,6 @@ pub fn fleet(view: &View, budgets: &[Budget]) -> String {
 }
 
 /// The families of the aggregator itself, as text.
-#[must_use]
 pub fn own(view: &View) -> String {
     let mut writer = Writer::new(Format::Text);
     families::write_aggregator(&mut writer, view, &ServingStats::default());

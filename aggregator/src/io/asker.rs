@@ -39,10 +39,7 @@ pub enum AskError {
         "no answer in time, but {others} to other requests: the node takes more than {ASK_WAIT:?}, \
          or answers under wrong numbers"
     )]
-    Unexpected {
-        /// So many.
-        others: u64,
-    },
+    Unexpected { others: u64 },
     /// The query ended before.
     #[error(
         "no time was left: one query has {ASK_ALL_WAIT:?}; name fewer nodes, or a shorter range"
@@ -66,7 +63,6 @@ pub enum AskError {
     /// The response is none.
     #[error("the answer is invalid: {0}")]
     Invalid(WireError),
-    /// The node refuses.
     #[error("the node refuses: {0}")]
     Refused(String),
 }
@@ -136,8 +132,6 @@ impl Drop for Registered<'_> {
 }
 
 impl Asker {
-    /// Sends nothing yet.
-    #[must_use]
     pub fn new(mesh: MeshName, messenger: Messenger) -> Arc<Self> {
         // Distinguishes aggregators; it is no secret.
         let token = format!("{:016x}", RandomState::new().hash_one(std::process::id()));
@@ -146,13 +140,11 @@ impl Asker {
     }
 
     /// For those who ask.
-    #[must_use]
     pub fn handle(self: &Arc<Self>) -> AskHandle {
         AskHandle(Arc::downgrade(self))
     }
 
     /// What became of requests so far.
-    #[must_use]
     pub fn counts(&self) -> AskCounts {
         self.pending.lock().counts
     }

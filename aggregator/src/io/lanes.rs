@@ -22,7 +22,6 @@ pub struct Lanes {
 
 impl Lanes {
     /// Reads both lanes with the cursors that `open` returns.
-    #[must_use]
     pub fn open(open: impl Fn(Lane) -> Cursor, decoders: &Decoders) -> Self {
         Self {
             emergency: DecodedLane::start(open(Lane::Emergency), decoders),

@@ -92,14 +92,11 @@ impl Lease {
         }
     }
 
-    /// The partition.
-    #[must_use]
     pub fn partition(&self) -> Partition {
         self.partition
     }
 
     /// Renews it from now on, until it is lost or released.
-    #[must_use]
     pub fn spawn(self) -> LeaseWatch {
         let (lost_out, lost) = watch::channel(None);
         let (release, released) = oneshot::channel();
@@ -165,20 +162,16 @@ impl Lease {
 }
 
 impl LeaseWatch {
-    /// The partition.
-    #[must_use]
     pub fn partition(&self) -> Partition {
         self.partition
     }
 
     /// Whether another process may have the partition.
-    #[must_use]
     pub fn is_lost(&self) -> bool {
         self.lost.borrow().is_some()
     }
 
     /// Learns of its loss.
-    #[must_use]
     pub fn losses(&self) -> LeaseLosses {
         LeaseLosses(self.lost.clone())
     }

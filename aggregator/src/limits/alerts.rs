@@ -22,7 +22,6 @@ pub const GROUP_CHANGED_EVERY: Duration = Duration::from_secs(60);
 pub const GROUP_REPEATED_EVERY: Duration = Duration::from_secs(600);
 /// Silences that are active or begin later.
 pub const SILENCES_MAX: usize = 256;
-/// Acknowledged alerts.
 pub const ACKNOWLEDGEMENTS_MAX: usize = 1_024;
 /// Longest silence or acknowledgement; bounded, so that one that is never removed ends.
 pub const SILENCE_MAX: Duration = Duration::from_secs(30 * 24 * 3_600);

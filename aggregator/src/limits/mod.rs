@@ -95,8 +95,8 @@ pub const INCARNATION_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
 /// By how much a sequence number may be greater than the newest of its run: an hour of messages of
 /// one lane that overtakes the other,
 pub const SEQ_AHEAD_MAX: u64 = 4_096;
-/// and so many for each second since the end of the run's newest interval. A node that splits each
-/// interval of a second into messages of 480 KiB sends fewer.
+/// and this many for each second since the end of the run's newest interval. A node that splits
+/// each interval of a second into messages of 480 KiB sends fewer.
 pub const SEQS_PER_SECOND_MAX: u64 = 64;
 /// Messages of an incarnation from which on it keeps its ledger while others come, if it is the one
 /// with most messages

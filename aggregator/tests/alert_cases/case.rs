@@ -40,7 +40,7 @@ pub(crate) struct Report {
     pub(crate) node: String,
     /// First and last step.
     pub(crate) span: (u64, u64),
-    /// Once in so many steps; 0 is 1.
+    /// Once in this many steps; 0 is 1.
     pub(crate) every: u64,
     /// Labels of the node; they hold until it sends others.
     pub(crate) node_labels: Option<Labels>,
@@ -70,13 +70,11 @@ pub(crate) struct Report {
     pub(crate) reversed: bool,
     /// How often each arrives beyond once.
     pub(crate) again: u64,
-    /// None arrives, ever.
     pub(crate) vanishes: bool,
     /// Whether the node sends its final message.
     pub(crate) final_message: bool,
 }
 
-/// A sensor's reading.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Reading {
@@ -84,7 +82,6 @@ pub(crate) enum Reading {
     State(plimsoll_schemas::hardware::SensorState),
 }
 
-/// What people do.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Act {
@@ -99,7 +96,7 @@ pub(crate) struct Act {
     /// `rule who`; up to `until`.
     pub(crate) acknowledge: Option<String>,
     pub(crate) until: u64,
-    /// The aggregator's clock is set forward by so many seconds.
+    /// The aggregator's clock is set forward by this many seconds.
     pub(crate) clock_leaps: u64,
 }
 

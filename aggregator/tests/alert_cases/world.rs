@@ -122,7 +122,6 @@ impl World {
         }
     }
 
-    /// One evaluation.
     pub(crate) fn evaluate(&mut self) {
         let now = self.now();
         let Some(core) = &mut self.core else { return };

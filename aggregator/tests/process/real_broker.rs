@@ -33,7 +33,7 @@ fn name() -> NodeName {
     NodeName::new("a").unwrap()
 }
 
-/// A node of one's own making: message `seq` brings ten samples, all of so many milliseconds.
+/// A node of one's own making: message `seq` brings ten samples, all of this many milliseconds.
 struct Node {
     bus: Bus,
     events: BusEvents,

@@ -21,7 +21,6 @@ const STORE: &str = "streams";
 const START_WAIT: Duration = Duration::from_secs(20);
 const END_WAIT: Duration = Duration::from_secs(20);
 
-/// A nats-server process.
 pub struct Broker {
     child: Child,
     dir: PathBuf,
@@ -62,18 +61,14 @@ impl Broker {
     }
 
     /// The URL for clients.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// The process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The process.
     pub(crate) fn child(&mut self) -> &mut Child {
         &mut self.child
     }
@@ -101,7 +96,6 @@ impl Broker {
         })
     }
 
-    /// Kills the process.
     pub fn kill(&mut self) {
         self.child.kill();
     }
@@ -152,7 +146,6 @@ impl Broker {
     }
 
     /// The server's log, across restarts.
-    #[must_use]
     pub fn log(&self) -> String {
         self.child.log()
     }

@@ -24,11 +24,8 @@ pub fn write_secret(path: &Path, text: &str) -> Result<()> {
 /// An authority and the certificate of a server on 127.0.0.1, in one directory.
 #[derive(Clone, Debug)]
 pub struct Certificates {
-    /// The authority's own.
     pub ca_file: PathBuf,
-    /// The server's.
     pub certificate_file: PathBuf,
-    /// The server's key.
     pub key_file: PathBuf,
 }
 

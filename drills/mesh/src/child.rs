@@ -56,8 +56,6 @@ impl Child {
         Ok(Self { name: name.to_owned(), process, log })
     }
 
-    /// The process id.
-    #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
     }
@@ -121,13 +119,11 @@ impl Child {
     }
 
     /// Standard output and error so far.
-    #[must_use]
     pub fn log(&self) -> String {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// The last lines of the log, for an error message.
-    #[must_use]
     pub fn log_tail(&self) -> String {
         let log = self.log();
         let lines: Vec<&str> = log.lines().collect();
@@ -143,7 +139,6 @@ impl Drop for Child {
 }
 
 /// The value of a field of a log line, without its quotes: the last one in the log.
-#[must_use]
 pub fn log_field(log: &str, field: &str) -> Option<String> {
     let (_, rest) = log.rsplit_once(&format!(" {field}="))?;
     let value = rest.split_whitespace().next()?;

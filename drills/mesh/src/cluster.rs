@@ -28,7 +28,7 @@ pub struct Member {
 }
 
 impl Member {
-    /// So many servers on free ports of loopback.
+    /// This many servers on free ports of loopback.
     ///
     /// # Errors
     /// When no port is free.
@@ -44,7 +44,6 @@ impl Member {
     }
 
     /// Lines of configuration without TLS.
-    #[must_use]
     pub fn plain(&self) -> String {
         let Self { name, listen, routes } = self;
         let routes: Vec<String> =
@@ -62,8 +61,8 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Starts so many servers below `dir` and waits until each can store a replica. `settings` are
-    /// further lines of each one's configuration.
+    /// Starts this many servers below `dir` and waits until each can store a replica. `settings`
+    /// are further lines of each one's configuration.
     ///
     /// # Errors
     /// When nats-server is not installed (the text has the command that installs it), or the
@@ -105,13 +104,10 @@ impl Cluster {
     }
 
     /// The URLs of all servers, separated by commas.
-    #[must_use]
     pub fn url(&self) -> String {
         self.servers.iter().map(Broker::url).collect::<Vec<_>>().join(",")
     }
 
-    /// The servers.
-    #[must_use]
     pub fn servers(&self) -> &[Broker] {
         &self.servers
     }

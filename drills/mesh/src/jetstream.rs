@@ -14,9 +14,7 @@ const INBOX: &str = "_INBOX.operator";
 /// A message in a stream.
 #[derive(Clone, Debug)]
 pub struct StoredMessage {
-    /// Its subject.
     pub subject: String,
-    /// Its headers.
     pub headers: BTreeMap<String, String>,
     /// Size of its payload.
     pub payload_bytes: usize,

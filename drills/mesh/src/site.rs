@@ -37,8 +37,8 @@ impl Site {
     }
 
     /// The same for a cluster whose leaf node of this name serves `leaf_nodes`, and which divides
-    /// the nodes into so many partitions unless there are none. The routes between its servers have
-    /// an authority of their own.
+    /// the nodes into this many partitions unless there are none. The routes between its servers
+    /// have an authority of their own.
     ///
     /// # Errors
     /// As [`Self::make`].
@@ -85,13 +85,11 @@ impl Site {
     }
 
     /// The seed of a user: `aggregator`, `operator` or `node-NAME`.
-    #[must_use]
     pub fn seed_file(&self, user: &str) -> PathBuf {
         self.dir.join(format!("keys/{user}.nk"))
     }
 
     /// The authority of the broker's certificate.
-    #[must_use]
     pub fn ca_file(&self) -> PathBuf {
         self.dir.join("ca.pem")
     }
@@ -158,7 +156,6 @@ impl Site {
     }
 
     /// Settings of a process for this broker, as TOML.
-    #[must_use]
     pub fn bus_settings(&self, user: &str) -> String {
         let (seed, ca_file) = (self.seed_file(user), self.ca_file());
         format!("[bus]\nnkey_seed_file = {seed:?}\nca_file = {ca_file:?}\n")

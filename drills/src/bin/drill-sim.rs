@@ -29,7 +29,6 @@ const TRACE_LINES_MAX: usize = 60;
     after_help = format!("{EXAMPLES}\n\n{TABLE}")
 )]
 struct Cli {
-    /// How many seeds
     #[arg(long, default_value_t = 1_000)]
     seeds: u64,
     /// The first of them
@@ -41,10 +40,8 @@ struct Cli {
     /// Threads; each works on runs of its own [default: one a core]
     #[arg(long)]
     jobs: Option<usize>,
-    /// One seed alone
     #[arg(long, conflicts_with_all = ["seeds", "from"])]
     seed: Option<u64>,
-    /// Print its trace
     #[arg(long, requires = "seed")]
     trace: bool,
     /// Print the report as JSON on standard output; all else goes to standard error

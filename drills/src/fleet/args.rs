@@ -103,13 +103,11 @@ pub struct FleetArgs {
 
 impl FleetArgs {
     /// How long the nodes send.
-    #[must_use]
     pub fn length(&self) -> Duration {
         Duration::from_secs(self.seconds.into())
     }
 
     /// Whether each node has a connection of its own.
-    #[must_use]
     pub fn has_own_connections(&self) -> bool {
         self.connections >= self.nodes
     }

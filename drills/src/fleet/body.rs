@@ -25,7 +25,7 @@ const EPOCH_NS: u64 = 7_000_000;
 const HIT_NS: u64 = 900_000;
 const MISS_NS: u64 = 14_000_000;
 const PUBLISH_NS: u64 = 2_500_000;
-/// One fetch in so many is a miss.
+/// One fetch in this many is a miss.
 const MISS_ONE_IN: u64 = 5;
 /// Series that a flooding node makes up in each interval, under names never used before.
 const FLOOD_SERIES: u64 = 512;
@@ -50,7 +50,6 @@ pub enum NodeProfile {
 
 impl NodeProfile {
     /// The shapes of a usual job on one node.
-    #[must_use]
     pub fn job(rng: &mut Rng, tables: &Tables) -> Self {
         let temper = Temper::draw(rng);
         let medians = [EPOCH_NS, HIT_NS, MISS_NS, PUBLISH_NS];
@@ -58,7 +57,6 @@ impl NodeProfile {
     }
 
     /// Samples of one interval, when a job has `samples` of each operation.
-    #[must_use]
     pub fn samples(&self, samples: u64) -> u64 {
         match self {
             Self::Job(_) => 3 * samples,
@@ -99,19 +97,16 @@ impl Palette {
     }
 
     /// The tables that shapes draw from.
-    #[must_use]
     pub fn tables(&self) -> &Tables {
         &self.tables
     }
 
     /// An interval that makes a message of the largest size; made when the first node needs it.
-    #[must_use]
     pub fn largest(&self) -> &Latency {
         self.largest.get_or_init(largest)
     }
 
     /// One interval of a node.
-    #[must_use]
     pub fn latency(
         &self,
         profile: &NodeProfile,
@@ -148,7 +143,6 @@ impl Palette {
     }
 
     /// A machine's sensors: all but the size of its memory differ each time.
-    #[must_use]
     pub fn sensors(&self, rng: &mut Rng) -> Vec<Reading> {
         let mut readings = self.readings.clone();
         let vary = |reading: &&mut Reading| reading.sensor != MEMORY_TOTAL_BYTES.name;

@@ -8,10 +8,8 @@ use serde_json::Value;
 #[derive(Clone, Debug)]
 pub struct BrokerMonitor(Api);
 
-/// A broker's connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionCounts {
-    /// Open now.
     pub open: u64,
     /// Accepted since the broker started.
     pub accepted: u64,

@@ -95,13 +95,11 @@ impl Connections {
     }
 
     /// All connections together. What is behind is the one that is furthest behind.
-    #[must_use]
     pub fn counts(&self) -> SendCounts {
         total(self.shared.iter().map(look))
     }
 
     /// True once every connection has ended.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.tasks.iter().all(JoinHandle::is_finished)
     }

@@ -26,9 +26,7 @@ use crate::live::mesh_name::MESH;
 /// A broker and an aggregator.
 pub struct Deployment {
     stack: Option<Stack>,
-    /// The aggregator's pages.
     pub api: Api,
-    /// The mesh's name.
     pub mesh: MeshName,
     url: String,
     /// Keys and certificates; none of a broker that anyone may use.
@@ -142,12 +140,10 @@ impl Deployment {
     }
 
     /// The broker's own pages; none of a broker that was started elsewhere.
-    #[must_use]
     pub fn monitor(&self) -> Option<BrokerMonitor> {
         self.monitor.clone()
     }
 
-    /// Kills the broker.
     pub fn kill_broker(&mut self) {
         if let Some(stack) = &mut self.stack {
             stack.broker().kill();
@@ -166,13 +162,11 @@ impl Deployment {
     }
 
     /// Both aggregators of a pair.
-    #[must_use]
     pub fn pair(&self) -> Option<Pair> {
         let (second, _) = self.stack.as_ref()?.second()?;
         Some(Pair { first: self.api.clone(), second: second.clone() })
     }
 
-    /// Begins a fault.
     pub fn begin_fault(&mut self, kind: FaultKind) {
         let Some(stack) = &mut self.stack else { return };
         let used = |id| usage(id).unwrap_or_default().cpu_seconds;

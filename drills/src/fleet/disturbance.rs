@@ -24,14 +24,12 @@ pub struct Faults {
 
 impl Faults {
     /// Those that the options ask for.
-    #[must_use]
     pub fn of(args: &FleetArgs) -> Self {
         let left = drawn(args).into();
         Self { left, on: None, done: Vec::new(), clock: FaultClock::default() }
     }
 
     /// Whether one is on.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.on.is_some()
     }
@@ -64,7 +62,6 @@ impl Faults {
     }
 
     /// Those that have happened, with their real times.
-    #[must_use]
     pub fn done(self) -> Vec<Fault> {
         self.done
     }

@@ -17,13 +17,12 @@ const CALM_FIRST: Duration = Duration::from_secs(60);
 const CALM_LAST: Duration = Duration::from_secs(120);
 const SHORTEST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(10);
-/// One of so many nodes begins again.
+/// One of this many nodes begins again.
 const RESTARTED_OF: u64 = 10;
 /// What is drawn from the seed, apart from all else.
 const FAULTS: u64 = 0xfa17;
 const RESTARTS: u64 = 0x4e57;
 
-/// What is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FaultKind {
@@ -52,13 +51,11 @@ impl FaultKind {
     ];
 }
 
-/// One fault.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Fault {
     /// When it begins, from the beginning of the fleet.
     #[serde(serialize_with = "in_seconds")]
     pub at: Duration,
-    /// What it is.
     pub kind: FaultKind,
     /// How long it lasts.
     #[serde(rename = "seconds", serialize_with = "in_seconds")]
@@ -67,7 +64,6 @@ pub struct Fault {
 
 impl Fault {
     /// When it is over.
-    #[must_use]
     pub fn end(&self) -> Duration {
         self.at + self.lasting
     }
@@ -79,7 +75,6 @@ fn window(length: Duration) -> (Duration, Duration) {
 }
 
 /// All faults of a run in the order of time; none if the options ask for none.
-#[must_use]
 pub fn drawn(args: &FleetArgs) -> Vec<Fault> {
     let Some(every) = args.faults_every else { return Vec::new() };
     let (mut rng, mut bag, mut faults) = (Rng::new(args.seed, FAULTS), Vec::new(), Vec::new());
@@ -113,7 +108,6 @@ fn span(rng: &mut Rng, from: Duration, to: Duration) -> Duration {
 }
 
 /// When node number `n` begins again, if it does: the probe never.
-#[must_use]
 pub fn restart_at_ns(args: &FleetArgs, n: u64) -> Option<u64> {
     args.faults_every.filter(|_| n % RESTARTED_OF == RESTARTED_OF / 2)?;
     let (from, until) = window(args.length());
@@ -126,13 +120,11 @@ pub struct FaultClock(Arc<AtomicU64>);
 
 impl FaultClock {
     /// The number of begins and ends.
-    #[must_use]
     pub fn now(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
     /// Whether a fault is on.
-    #[must_use]
     pub fn is_on(&self) -> bool {
         self.now() % 2 == 1
     }

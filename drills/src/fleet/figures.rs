@@ -16,7 +16,6 @@ use super::watched::LedgerSums;
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct FleetStats {
-    /// Nodes.
     pub nodes: u32,
     /// Of those, hostile ones.
     pub hostile: u32,
@@ -36,13 +35,11 @@ pub struct FleetStats {
     pub seed: u64,
     /// How long the nodes published.
     pub seconds: f64,
-    /// Messages made.
     pub messages: u64,
     /// Messages acknowledged a second in the steady part of the run.
     pub messages_per_second: f64,
     /// Their bytes, each without its headers, on average.
     pub bytes_per_message: u64,
-    /// Samples recorded.
     pub samples: u64,
     /// Of those, samples lost.
     pub lost: u64,
@@ -92,9 +89,7 @@ pub struct FleetStats {
 /// A distribution of times, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
-    /// How many.
     pub count: u64,
-    /// Median.
     pub p50: f64,
     /// 99th percentile.
     pub p99: f64,
@@ -114,7 +109,6 @@ impl From<&Histogram> for Spread {
     }
 }
 
-/// One page's responses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Page {
     /// How long they took.
@@ -128,9 +122,7 @@ pub struct Page {
 /// One value for each process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Processes<T = Cost> {
-    /// The broker.
     pub broker: T,
-    /// The aggregator.
     pub aggregator: T,
     /// The second one of a pair.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -159,7 +151,6 @@ impl<T> Processes<T> {
 
 impl Processes<Usage> {
     /// The same, with the floors since `before` was read.
-    #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let second = self.second_aggregator.zip(before.second_aggregator);
         Self {
@@ -214,7 +205,6 @@ pub struct Second {
 
 /// Messages acknowledged a second, and the cost of the processes, between two points in time.
 /// `None` if the processes were not measured at both ends.
-#[must_use]
 #[expect(clippy::cast_precision_loss, reason = "counts of messages, far below 2^53")]
 pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Processes>) {
     let mut part = timeline.iter().filter(|second| (from..=until).contains(&second.at));
@@ -248,7 +238,6 @@ pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Pr
 
 impl FleetStats {
     /// The table for people, after the expectations.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "figures for reading")]
     pub fn table(&self) -> String {
         let mut text = String::from("\n");

@@ -18,14 +18,12 @@ pub struct Halves {
 
 impl Halves {
     /// `None` when there are too few values.
-    #[must_use]
     pub fn of(values: &[Duration]) -> Option<Self> {
         let (first, second) = values.split_at(values.len() / 2);
         (first.len() >= HALF_MIN).then(|| Self { first: median(first), second: median(second) })
     }
 
     /// Whether the lag is level.
-    #[must_use]
     pub fn is_level(self) -> bool {
         self.second <= self.first + LEVEL_WITHIN
     }

@@ -13,7 +13,6 @@ use plimsoll_schemas::wire::Totals;
 /// One run of a node, from its start to its end.
 #[derive(Debug)]
 pub struct NodeRun {
-    /// Its name.
     pub incarnation: Incarnation,
     /// The number of its newest message, which is how many it has made.
     pub seq: u64,
@@ -27,7 +26,6 @@ pub struct NodeRun {
 
 impl NodeRun {
     /// A run that begins at this time of the node's clock.
-    #[must_use]
     pub fn begin(at: Wall) -> Self {
         Self {
             incarnation: Incarnation(at.0.max(1)),
@@ -46,7 +44,6 @@ impl NodeRun {
 }
 
 /// Samples that these runs have lost, by reason.
-#[must_use]
 pub fn lost<'a>(runs: impl Iterator<Item = &'a NodeRun>) -> BTreeMap<String, u64> {
     let mut sum = BTreeMap::new();
     for (reason, samples) in runs.flat_map(|run| &run.totals.lost) {

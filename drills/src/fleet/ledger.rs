@@ -13,7 +13,6 @@ const DESCRIBED_MAX: usize = 5;
 
 /// Whether the aggregator's ledger entry of each node equals the node's own ledger, with nothing
 /// pending. `prefix` begins the names of all nodes of this fleet.
-#[must_use]
 pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage) -> Look {
     let mut theirs_of: BTreeMap<&str, &NodeLedger> = page
         .nodes

@@ -31,7 +31,6 @@ pub struct Load {
 
 impl Load {
     /// What the names of all its nodes begin with.
-    #[must_use]
     pub fn prefix(&self) -> String {
         format!("fleet-{}", self.seed)
     }
@@ -47,33 +46,28 @@ impl Load {
     /// When the probe's sample of one round is due: once an interval, at a random time, so that it
     /// does not synchronise with any other schedule. The first is due before any other node
     /// publishes: a flood of names must not take its operation's slot.
-    #[must_use]
     pub fn probe_ns(&self, round: u64) -> u64 {
         let within = Rng::new(self.seed ^ round, 0).below(self.interval_ns);
         if round == 0 { 0 } else { round * self.interval_ns + within }
     }
 
     /// The load of a node with intervals of [`FAST_INTERVAL`] that sends for as long.
-    #[must_use]
     pub fn fast(self) -> Self {
         let interval_ns = nanos(FAST_INTERVAL).min(self.interval_ns);
         Self { interval_ns, rounds: self.rounds * self.interval_ns / interval_ns, ..self }
     }
 
     /// Samples of each operation in this interval of a node.
-    #[must_use]
     pub fn samples_in(&self, round: u64) -> u64 {
         if round == 0 { self.first_samples } else { self.samples }
     }
 
     /// The load of a node that keeps its incarnation.
-    #[must_use]
     pub fn without_restart(self) -> Self {
         Self { restart_at_ns: None, ..self }
     }
 
     /// When the last interval of the last node has ended, if all begin within this time.
-    #[must_use]
     pub fn ends_after(&self, join_within: Duration) -> Duration {
         Duration::from_nanos(self.interval_ns * (self.rounds + 2)) + join_within
     }

@@ -94,14 +94,10 @@ impl FleetNode {
         })
     }
 
-    /// Its name.
-    #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.name
     }
 
-    /// Its ledger.
-    #[must_use]
     pub fn ledger(&self) -> NodeLedger {
         self.ledger
     }
@@ -112,7 +108,6 @@ impl FleetNode {
     }
 
     /// When its next interval ends, from the beginning of the fleet; `None` after its final report.
-    #[must_use]
     pub fn due_ns(&self) -> Option<u64> {
         (self.round <= self.load.rounds).then(|| self.end_ns())
     }
@@ -126,15 +121,12 @@ impl FleetNode {
         }
     }
 
-    /// Where it publishes.
-    #[must_use]
     pub fn subject(&self, kind: SnapshotKind) -> &str {
         let place = usize::from(kind == SnapshotKind::Bus);
         &self.subjects[place]
     }
 
     /// The message id, by which the broker recognises a duplicate, as of a real node.
-    #[must_use]
     pub fn message_id(&self, message: &Message) -> String {
         format!("{}-{}-{}", self.name, message.incarnation, message.seq)
     }

@@ -114,7 +114,6 @@ pub struct Seen {
 impl Seen {
     /// How long probes took that became visible in the second before `at`: the longest, or how
     /// long the oldest one that is not visible yet has been due, whichever is longer.
-    #[must_use]
     pub fn shown(&self, load: Load, at: Duration) -> Duration {
         let due = |round: u64| Duration::from_nanos(load.probe_ns(round));
         let second = at.saturating_sub(Duration::from_secs(1))..at;
@@ -239,7 +238,6 @@ impl Run {
 }
 
 /// Messages that an aggregator with this `/metrics` has still to read.
-#[must_use]
 pub fn pending(text: &str) -> f64 {
     read(text).pending
 }

@@ -58,7 +58,6 @@ pub struct PairStats {
     pub nodes: u64,
     /// Operations and groups whose histories were compared.
     pub histories: u64,
-    /// Samples in those.
     pub samples: u64,
     /// Buckets of their distributions over the whole run.
     pub buckets: u64,
@@ -98,7 +97,6 @@ impl PairStats {
     }
 
     /// Whether nothing differs, in words.
-    #[must_use]
     pub fn look(&self) -> Look {
         let seen = format!(
             "{} nodes; {} histories with {} samples in {} buckets, {} quantiles; {} totals; {} looks \
@@ -202,12 +200,10 @@ impl PairStats {
     }
 }
 
-/// Both aggregators.
 #[derive(Clone, Debug)]
 pub struct Pair {
     /// The first.
     pub first: Api,
-    /// The second.
     pub second: Api,
 }
 
@@ -250,7 +246,6 @@ pub struct Looks {
 
 impl Looks {
     /// Compares what is some time old, of a fleet that began at `from` and sends for `length`.
-    #[must_use]
     pub fn start(pair: Pair, clock: FaultClock, from: u64, length: Duration) -> Self {
         let (stop, mut stopped) = watch::channel(false);
         let (every, age) = match length >= LONG {
@@ -336,7 +331,6 @@ fn wall_seconds() -> u64 {
 }
 
 /// When a fleet that begins now does, in seconds since 1970.
-#[must_use]
 pub fn begin() -> u64 {
     wall_seconds().saturating_sub(SLOT)
 }
@@ -359,8 +353,7 @@ fn counts(points: &[HistoryPoint]) -> Vec<u64> {
 
 /// By how many slots samples of one are at most from those of the other; `None` when it is more
 /// than [`APART_MAX`]. Samples keep their order, so that by the end of a slot one has at least
-/// what the other had so many slots earlier, and at most what it has so many slots later.
-#[must_use]
+/// what the other had this many slots earlier, and at most what it has this many slots later.
 fn apart(first: &[u64], second: &[u64]) -> Option<usize> {
     let sums = |counts: &[u64]| -> Vec<u64> {
         counts

@@ -19,12 +19,10 @@ pub struct Usage {
     pub resident_floor_bytes: u64,
     /// Open handles: files, sockets and the like.
     pub handles: u64,
-    /// Threads.
     pub threads: u64,
 }
 
 /// What the process `id` has used; `None` when there is no such process.
-#[must_use]
 pub fn usage(id: u32) -> Option<Usage> {
     let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let status = std::fs::read_to_string(format!("/proc/{id}/status")).ok()?;
@@ -42,7 +40,6 @@ pub fn usage(id: u32) -> Option<Usage> {
 
 impl Usage {
     /// The same, with the floor since `before` was read. A process that was down has none of then.
-    #[must_use]
     pub fn since(self, before: &Self) -> Self {
         let floor = match before.resident_floor_bytes {
             0 => self.resident_floor_bytes,
@@ -53,7 +50,6 @@ impl Usage {
 }
 
 /// CPU seconds that the thread `name` of this process has used; zero when there is none.
-#[must_use]
 pub fn thread_cpu_seconds(name: &str) -> f64 {
     let tasks = std::fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     let named = tasks.filter(|task| {

@@ -17,13 +17,10 @@ pub struct Message {
     pub kind: SnapshotKind,
     /// The run of its node that made it.
     pub incarnation: Incarnation,
-    /// Its number.
     pub seq: u64,
-    /// Samples in it.
     pub samples: u64,
     /// When its interval ended, from the beginning of the fleet.
     pub due_ns: u64,
-    /// The encoded snapshot.
     pub payload: Bytes,
 }
 
@@ -36,19 +33,15 @@ pub struct Queue {
 
 impl Queue {
     /// Whether one more message fits.
-    #[must_use]
     pub fn has_room(&self) -> bool {
         self.waiting.len() < QUEUE_MESSAGES_MAX && self.bytes < QUEUE_BYTES_MAX
     }
 
-    /// How many wait.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
     /// True when none waits.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -66,7 +59,6 @@ impl Queue {
     }
 
     /// The one whose turn is next.
-    #[must_use]
     pub fn first(&self) -> Option<&Message> {
         self.waiting.front()
     }

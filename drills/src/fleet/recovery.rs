@@ -16,7 +16,6 @@ const RECOVERED_WITHIN: f64 = 60.0;
 /// A fault and how long its lag lasted.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Recovery {
-    /// The fault.
     #[serde(flatten)]
     pub fault: Fault,
     /// Seconds from its end until the lag was gone for good; none if it was not in time, or the
@@ -29,7 +28,6 @@ pub struct Recovery {
 impl Recovery {
     /// How the fleet recovers from each fault. `lags` has the greatest lag of each second, as
     /// `(at, seconds)`.
-    #[must_use]
     pub fn of(faults: &[Fault], lags: &[(f64, f64)]) -> Vec<Self> {
         let next = faults.iter().skip(1).map(|fault| fault.at.as_secs_f64());
         let next = next.chain([f64::INFINITY]);

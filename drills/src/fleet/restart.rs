@@ -35,7 +35,6 @@ pub struct Returned {
 /// What a restart of the broker led to. Times are seconds.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct RestartStats {
-    /// Connections before it.
     pub connections: u64,
     /// From the broker listening again to as many connections as before; none if they stayed away.
     pub back_seconds: Option<f64>,
@@ -45,7 +44,6 @@ pub struct RestartStats {
     pub jetstream_requests: u64,
     /// The same in the whole life of the broker before.
     pub jetstream_requests_before: u64,
-    /// Poll by poll.
     pub timeline: Vec<Returned>,
 }
 
@@ -90,7 +88,6 @@ impl RestartStats {
         }
     }
 
-    /// Judges the return.
     pub fn judge(&self, drill: &mut Drill) {
         let since = drill.elapsed();
         let expectation = Expectation::new(
@@ -117,7 +114,6 @@ impl RestartStats {
     }
 
     /// One line for people.
-    #[must_use]
     pub fn line(&self) -> String {
         let back = self.back_seconds.map_or("never".to_owned(), |at| format!("after {at:.1} s"));
         format!(
@@ -138,13 +134,11 @@ pub struct Restarting {
 
 impl Restarting {
     /// Watches the connections return.
-    #[must_use]
     pub fn watch(before: RestartStats, monitor: BrokerMonitor) -> Self {
         Self { task: tokio::spawn(before.watch(monitor)) }
     }
 
     /// Whether the watch is over.
-    #[must_use]
     pub fn is_over(&self) -> bool {
         self.task.is_finished()
     }

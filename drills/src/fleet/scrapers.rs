@@ -26,7 +26,7 @@ pub struct Scrapers {
 }
 
 impl Scrapers {
-    /// Starts so many scrapers of `address`; none request nothing.
+    /// Starts this many scrapers of `address`; none request nothing.
     ///
     /// # Errors
     /// When the thread cannot be spawned.

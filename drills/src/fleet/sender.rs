@@ -37,7 +37,6 @@ const CONNECT_WAIT: Duration = Duration::from_secs(20);
 /// What a connection has done so far.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendCounts {
-    /// Messages made.
     pub made: u64,
     /// Bytes of those, without headers.
     pub bytes: u64,
@@ -88,8 +87,6 @@ pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Counts that other tasks read.
 pub type Shared = Arc<Mutex<SendCounts>>;
 
-/// The present counts.
-#[must_use]
 pub fn look(shared: &Shared) -> SendCounts {
     *lock(shared)
 }
@@ -100,7 +97,6 @@ struct Flying {
     sent: Duration,
 }
 
-/// One connection.
 pub struct Sender {
     bus: Bus,
     events: BusEvents,
@@ -121,7 +117,6 @@ pub struct Sender {
 /// The inputs of a sender.
 #[derive(Clone)]
 pub struct SendPlan {
-    /// Names and shapes.
     pub palette: Arc<Palette>,
     /// Runs from the beginning of the fleet.
     pub watch: Stopwatch,
@@ -157,22 +152,19 @@ impl Sender {
     }
 
     /// Reads the confirmations of its only node, as a real node does.
-    #[must_use]
     pub fn with_confirmations(mut self, mesh: &MeshName, node: &NodeName) -> Self {
         let listener = self.bus.listen(confirm_subject(mesh, node));
         self.confirmations = Some((node.clone(), listener));
         self
     }
 
-    /// Reconnects as one of so many connections.
-    #[must_use]
+    /// Reconnects as one of this many connections.
     pub fn with_others(self, connections: u32) -> Self {
         self.bus.spread_reconnects(connections);
         self
     }
 
     /// Where other tasks read its counts.
-    #[must_use]
     pub fn shared(&self) -> Shared {
         self.shared.clone()
     }

@@ -20,7 +20,6 @@ pub struct Tables([Vec<u64>; SPREADS.len()]);
 
 impl Tables {
     /// Computes them once for a whole fleet.
-    #[must_use]
     pub fn new() -> Self {
         Self(SPREADS.map(|spread| (0..=STEPS).map(|step| factor(spread, step)).collect()))
     }
@@ -57,7 +56,6 @@ fn normal(share: f64) -> f64 {
 /// What kind of machine a node is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Temper {
-    /// Most of them.
     Usual,
     /// Everything takes two and a half times as long.
     Slow,
@@ -67,7 +65,6 @@ pub enum Temper {
 
 impl Temper {
     /// One node in 400 is slow, one in 100 bimodal.
-    #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
         match rng.below(400) {
             0 => Self::Slow,
@@ -90,7 +87,6 @@ pub struct Shape {
 
 impl Shape {
     /// A shape around `median_ns`, drawn for one node.
-    #[must_use]
     pub fn draw(rng: &mut Rng, tables: &Tables, median_ns: u64, temper: Temper) -> Self {
         let wide = SPREADS.len() - 1;
         let place = tables.0[0][rng.index(STEPS + 1)];
@@ -118,7 +114,6 @@ impl Shape {
     }
 
     /// One latency in nanoseconds.
-    #[must_use]
     pub fn sample(&self, rng: &mut Rng, tables: &Tables) -> u64 {
         let word = rng.bits();
         let table = &tables.0[self.spread];

@@ -16,7 +16,6 @@ const HOUR: f64 = 3_600.0;
 pub struct Slope {
     /// What it is a figure of.
     pub of: String,
-    /// Its median.
     pub median: f64,
     /// How much it grows in an hour.
     pub per_hour: f64,
@@ -27,7 +26,6 @@ pub struct Slope {
 impl Slope {
     /// The slope of `(seconds, value)`: the median of those between any two minutes (Theil-Sen).
     /// `None` with fewer than three minutes.
-    #[must_use]
     pub fn of(of: &str, values: impl IntoIterator<Item = (f64, f64)>) -> Option<Self> {
         let mut minutes: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for (at, value) in values {

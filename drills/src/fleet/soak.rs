@@ -19,7 +19,6 @@ const HANDLES_MAX: f64 = 1.0;
 const JUDGED_FROM: Duration = Duration::from_secs(1_800);
 
 /// What each process holds after the first quarter of a run, and how that grows.
-#[must_use]
 pub fn slopes(timeline: &[Second], length: Duration) -> Vec<Slope> {
     let (from, until) = (length.as_secs_f64() / 4.0, length.as_secs_f64());
     let after = || timeline.iter().filter(|one| (from..=until).contains(&one.at));

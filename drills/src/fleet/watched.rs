@@ -20,21 +20,17 @@ pub struct LedgerSums {
     pub pending: f64,
     /// Samples that nodes have recorded.
     pub recorded: f64,
-    /// Of those, merged.
     pub merged: f64,
-    /// Still to come.
     pub held: f64,
     /// Dropped by nodes, for all reasons.
     pub lost: f64,
     /// Before the oldest message that was read.
     pub unread: f64,
-    /// Missing for good.
     pub unaccounted: f64,
 }
 
 impl LedgerSums {
     /// Reads them from Prometheus text.
-    #[must_use]
     pub fn read(text: &str) -> Self {
         let mut sums = Self::default();
         for line in text.lines() {
@@ -66,7 +62,6 @@ pub struct Watched {
 
 impl Watched {
     /// Asks so often from now on.
-    #[must_use]
     pub fn start(api: Api, every: Duration, watch: Stopwatch) -> Self {
         let latest = Latest::default();
         let found = latest.clone();
@@ -86,7 +81,6 @@ impl Watched {
     }
 
     /// The latest answer; none when there was none for some time, as while it is down.
-    #[must_use]
     pub fn now(&self, now: Duration) -> Option<LedgerSums> {
         let latest = *self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, sums) = latest?;

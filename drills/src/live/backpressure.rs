@@ -39,7 +39,6 @@ const MESSAGES_PER_SECOND: f64 = 3.0;
 const DEPTH_SLACK_SECONDS: f64 = 2.0;
 /// Half of what two operations at 20 epochs a second make, for machines that have other work.
 const SAMPLES_PER_SECOND_MIN: f64 = 20.0;
-/// One interval's messages.
 const DEPTH_CALM_MAX: f64 = 3.0;
 /// Age from which samples count as late, in seconds.
 const LATE_AFTER_SECONDS: f64 = 10.0;

@@ -6,7 +6,6 @@ use std::time::Duration;
 use plimsoll_clock::{Deadline, Stopwatch};
 use serde::{Serialize, Serializer};
 
-/// Interval of checks.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 /// Interval of progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_secs(3);
@@ -25,7 +24,6 @@ pub enum Verdict {
 
 impl Verdict {
     /// The verdict as it is printed.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Met => "met",
@@ -40,29 +38,24 @@ impl Verdict {
 pub struct Outcome {
     /// A few words to call it by.
     pub name: String,
-    /// What should be.
     pub expected: String,
     /// What was; the reason when it was skipped.
     pub seen: String,
     /// Time from the event that the expectation counts from.
     #[serde(rename = "took_seconds", serialize_with = "in_seconds")]
     pub took: Duration,
-    /// How it ended.
     pub verdict: Verdict,
 }
 
-/// What is expected.
 #[derive(Clone, Debug)]
 pub struct Expectation {
     /// A few words to call it by.
     pub name: String,
-    /// What should be.
     pub expected: String,
 }
 
 impl Expectation {
     /// An expectation with its name.
-    #[must_use]
     pub fn new(name: impl Into<String>, expected: impl Into<String>) -> Self {
         Self { name: name.into(), expected: expected.into() }
     }
@@ -82,7 +75,6 @@ pub struct Span {
 pub struct Look {
     /// Whether the observation meets the expectation.
     pub met: bool,
-    /// What was observed.
     pub seen: String,
     /// When the observed state began, if that is earlier than the observation.
     pub at: Option<Duration>,
@@ -90,7 +82,6 @@ pub struct Look {
 
 impl Look {
     /// An observation of the present state.
-    #[must_use]
     pub fn new(met: bool, seen: impl Into<String>) -> Self {
         Self { met, seen: seen.into(), at: None }
     }
@@ -116,14 +107,12 @@ pub struct Drill {
 
 impl Drill {
     /// Starts the drill's clock.
-    #[must_use]
     pub fn begin(name: &'static str) -> Self {
         let (plants_miss, watch) = (false, Stopwatch::start());
         Self { name, plants_miss, watch, outcomes: Vec::new() }
     }
 
     /// The same, made to miss an expectation if `plants_miss`.
-    #[must_use]
     pub fn planting(self, plants_miss: bool) -> Self {
         Self { plants_miss, ..self }
     }
@@ -133,20 +122,16 @@ impl Drill {
         std::mem::take(&mut self.plants_miss)
     }
 
-    /// The drill's clock.
-    #[must_use]
     pub fn watch(&self) -> Stopwatch {
         self.watch
     }
 
     /// Time since the drill began.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.watch.elapsed()
     }
 
     /// What became of the expectations so far.
-    #[must_use]
     pub fn outcomes(&self) -> &[Outcome] {
         &self.outcomes
     }

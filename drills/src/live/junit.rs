@@ -5,8 +5,6 @@ use std::fmt::Write;
 use super::expectation::{Outcome, Verdict};
 use super::report::Report;
 
-/// The whole document.
-#[must_use]
 pub fn document(report: &Report) -> String {
     let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     // Writing to a string cannot fail, here and below.

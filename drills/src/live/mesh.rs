@@ -33,7 +33,6 @@ pub fn options(dir: &Path) -> Result<StackOptions> {
 
 /// Tables of settings that make the limit of each built-in budget save `disturbed` forty times as
 /// wide: on a busy machine an undisturbed mesh breaches the narrow ones, and rightly. DESIGN D15.
-#[must_use]
 pub fn wide_limits(disturbed: &str) -> String {
     const TIMES: u64 = 40;
     let undisturbed =
@@ -47,7 +46,6 @@ pub fn wide_limits(disturbed: &str) -> String {
 
 /// Tables of settings that disable each built-in budget save `judged`: whether they are met depends
 /// on the other load of the machine.
-#[must_use]
 pub fn no_budgets_but(judged: &str) -> String {
     let others = shipped().budgets.into_iter().filter(|budget| budget.name.as_str() != judged);
     let table =
@@ -55,9 +53,7 @@ pub fn no_budgets_but(judged: &str) -> String {
     others.map(table).collect()
 }
 
-/// A running mesh.
 pub struct Mesh {
-    /// Its processes.
     pub stack: Stack,
     /// The notifications published on its bus.
     pub notifications: Notifications,
@@ -94,13 +90,11 @@ impl Mesh {
     }
 
     /// Its nodes, in the order of its stations.
-    #[must_use]
     pub fn nodes(&self) -> &[NodeName] {
         &self.nodes
     }
 
     /// The fleet and every node.
-    #[must_use]
     pub fn scopes(&self) -> Vec<Scope> {
         let nodes = self.nodes.iter().cloned().map(Scope::Node);
         std::iter::once(Scope::Fleet).chain(nodes).collect()

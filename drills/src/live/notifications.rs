@@ -27,7 +27,6 @@ pub struct Arrival {
     /// Time since the drill began.
     #[serde(rename = "arrived_seconds", serialize_with = "in_seconds")]
     pub at: Duration,
-    /// The notification.
     pub notification: Notification,
 }
 
@@ -42,7 +41,6 @@ pub struct Notifications {
 
 #[derive(Debug)]
 struct Subscription {
-    /// Holds the connection.
     _bus: Bus,
     task: JoinHandle<()>,
     payloads: mpsc::Receiver<(Duration, Vec<u8>)>,
@@ -162,7 +160,6 @@ async fn collect(
 }
 
 /// The alert of a built-in budget, whose rule and operation share their name.
-#[must_use]
 pub fn built_in_alert(name: &'static str, scope: Scope) -> AlertKey {
     AlertKey {
         rule: RuleName::new(name).expect("built-in budgets have plain names"),

@@ -16,9 +16,7 @@ use crate::load::LoadStats;
 /// The outcome of a drill.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The drill.
     pub drill: String,
-    /// Its version.
     pub version: String,
     /// The mesh it ran on.
     pub mesh: String,
@@ -45,8 +43,6 @@ pub struct Report {
 }
 
 impl Report {
-    /// Closes a drill.
-    #[must_use]
     pub fn new(drill: &Drill, notifications: Vec<Arrival>, comparisons: Vec<Comparison>) -> Self {
         let expectations = drill.outcomes().to_vec();
         let any = |verdict| expectations.iter().any(|outcome| outcome.verdict == verdict);
@@ -66,7 +62,6 @@ impl Report {
     }
 
     /// Several drills' reports as one. Each drill's name precedes its expectations.
-    #[must_use]
     pub fn joined(drill: &Drill, parts: Vec<Self>) -> Self {
         let mut whole = Self::new(drill, Vec::new(), Vec::new());
         // One that proved nothing, because it cannot run here, does not fail the others.
@@ -85,13 +80,11 @@ impl Report {
     }
 
     /// How many expectations ended in this way.
-    #[must_use]
     pub fn count(&self, verdict: Verdict) -> usize {
         self.expectations.iter().filter(|outcome| outcome.verdict == verdict).count()
     }
 
     /// The report for people: one entry for each expectation, then the verdict.
-    #[must_use]
     pub fn words(&self) -> String {
         let mut text = format!("{:<8} {:>7}  EXPECTATION\n", "VERDICT", "TOOK s");
         for Outcome { name, expected, seen, took, verdict } in &self.expectations {

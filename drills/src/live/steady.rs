@@ -9,7 +9,6 @@ use plimsoll_schemas::summary::{Summary, Verdict};
 
 use super::expectation::Look;
 
-/// What must hold.
 #[derive(Clone, Debug)]
 pub struct Steady {
     /// The operation that is to be disturbed, which is also its budget's name.
@@ -22,7 +21,6 @@ pub struct Steady {
 
 impl Steady {
     /// The expectation as text.
-    #[must_use]
     pub fn expected(&self) -> String {
         let Self { operation, samples_min, scopes } = self;
         format!(
@@ -33,7 +31,6 @@ impl Steady {
     }
 
     /// Whether a summary shows it.
-    #[must_use]
     pub fn look(&self, summary: &Summary) -> Look {
         let counts = self.scopes.iter().map(|scope| (scope, self.samples(summary, scope)));
         let (least, fewest) = counts.min_by_key(|(_, count)| *count).map_or_else(

@@ -15,7 +15,6 @@ pub const STARTED: &str = "process_start_time_seconds";
 /// The counters at one time; a value for each node, in the order of the mesh's nodes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeshCounters {
-    /// Latency samples taken.
     pub taken: Vec<f64>,
     /// Of those, samples put into snapshots.
     pub recorded: Vec<f64>,

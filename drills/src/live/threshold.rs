@@ -12,7 +12,6 @@ use super::notifications::Arrival;
 ///
 /// # Panics
 /// When no such rule is shipped, which the tests of each drill exclude.
-#[must_use]
 pub fn shipped_alert(rule: &str, scope: Scope) -> AlertKey {
     let thresholds = shipped().thresholds;
     let mut of = thresholds.into_iter().filter(|threshold| threshold.name.as_str() == rule);

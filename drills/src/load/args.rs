@@ -15,7 +15,7 @@ pub struct LoadArgs {
     #[arg(long, value_name = "N", default_value_t = 0,
           value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
     pub rate: u32,
-    /// Begin a burst after so many seconds: ten times the rate for ten seconds
+    /// Start a burst after this many seconds: ten times the rate for ten seconds
     #[arg(long, value_name = "SECONDS", requires = "rate",
           value_parser = clap::value_parser!(u32).range(0..=3_600))]
     pub burst_after: Option<u32>,

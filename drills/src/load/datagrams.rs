@@ -3,7 +3,7 @@
 //!
 //! Datagrams are accounted for exactly: sent = read + dropped. The node's count of drops does not
 //! state what was in them, and datagrams differ in size, so of the samples that were not accepted
-//! it is checked that so many can have been in so many datagrams. That is exact if nothing was
+//! it is checked that this many can have been in this many datagrams. That is exact if nothing was
 //! dropped, and if datagrams have one size, such as one sample each.
 //!
 //! DESIGN D34.
@@ -24,12 +24,11 @@ pub(super) const KERNEL_DROPPED: &str = "kernel_dropped";
 pub(super) struct Sizes(BTreeMap<u64, u64>);
 
 impl Sizes {
-    /// Adds a datagram with so many samples.
+    /// Adds a datagram with this many samples.
     pub(super) fn add(&mut self, samples: u64) {
         *self.0.entry(samples).or_default() += 1;
     }
 
-    /// Datagrams.
     pub(super) fn datagrams(&self) -> u64 {
         self.0.values().sum()
     }
@@ -39,13 +38,13 @@ impl Sizes {
         self.0.iter().map(|(samples, datagrams)| samples * datagrams).sum()
     }
 
-    /// The least and the most samples that so many of the datagrams can have had.
+    /// The least and the most samples that this many of the datagrams can have had.
     fn bounds(&self, datagrams: u64) -> (u64, u64) {
         (in_first(datagrams, self.0.iter()), in_first(datagrams, self.0.iter().rev()))
     }
 }
 
-/// The samples in so many datagrams, of the sizes that come first.
+/// The samples in this many datagrams, of the sizes that come first.
 fn in_first<'a>(datagrams: u64, sizes: impl Iterator<Item = (&'a u64, &'a u64)>) -> u64 {
     let (mut left, mut sum) = (datagrams, 0);
     for (samples, of_size) in sizes {
@@ -58,7 +57,6 @@ fn in_first<'a>(datagrams: u64, sizes: impl Iterator<Item = (&'a u64, &'a u64)>)
 /// What a node's page states of its UDP socket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Received {
-    /// Datagrams read.
     pub(super) read: u64,
     /// Datagrams that the kernel dropped.
     pub(super) dropped: u64,
@@ -100,7 +98,7 @@ pub struct Datagrams {
     pub dropped: u64,
     /// Sent, and neither read nor dropped, or the reverse; of each node by itself.
     pub unnamed: u64,
-    /// Samples that were in the dropped datagrams, as far as they can have been in so many.
+    /// Samples that were in the dropped datagrams, as far as they can have been in this many.
     pub dropped_samples: u64,
     /// Samples that were not accepted beyond those, or were accepted although their datagrams were
     /// dropped.

@@ -61,7 +61,7 @@ fn named(datagrams: &Datagrams) -> Row {
     (
         "every datagram accounted for",
         "each is read, or dropped by the kernel and counted by its node, with no more and no fewer \
-         samples missing than so many datagrams can have held",
+         samples missing than this many datagrams can have held",
         datagrams.are_named(),
         format!(
             "{sent} sent, {read} read, {dropped} dropped with {dropped_samples} samples, {unnamed} \

@@ -18,9 +18,7 @@ const LIMIT_MS: u64 = 50;
 /// Nodes with the aggregator that merges their samples.
 pub(super) struct LoadNodes {
     parts: Parts,
-    /// The aggregator's pages.
     pub(super) api: Api,
-    /// The mesh's name.
     pub(super) mesh: MeshName,
 }
 

@@ -20,7 +20,6 @@ pub const BURST_SECONDS: u32 = 10;
 /// The due times of all samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Schedule {
-    /// Samples in all.
     pub count: u64,
     /// Samples a second; 0 if all are due at the start.
     pub rate: u32,
@@ -34,7 +33,6 @@ pub struct Schedule {
 
 impl Schedule {
     /// When the `n`-th sample is due, from the start.
-    #[must_use]
     pub fn due(&self, n: u64) -> Duration {
         if self.rate == 0 {
             return Duration::ZERO;
@@ -54,7 +52,6 @@ impl Schedule {
     }
 
     /// The numbers of the samples that are due in a whole burst; none without one.
-    #[must_use]
     pub fn burst(&self) -> Range<u64> {
         let Some(after) = self.burst_after else { return 0..0 };
         let begins = u64::from(self.rate) * u64::from(after);
@@ -67,14 +64,12 @@ impl Schedule {
     }
 
     /// The operation of a sample.
-    #[must_use]
     pub fn operation(&self, n: u64) -> u32 {
         let turn = n / u64::from(self.nodes) % u64::from(self.operations);
         u32::try_from(turn).unwrap_or(0)
     }
 
     /// The number of the `place`-th sample of an operation of a node, if there is one.
-    #[must_use]
     pub fn number(&self, node: u32, operation: u32, place: u64) -> Option<u64> {
         let turn = place * u64::from(self.operations) + u64::from(operation);
         let n = turn * u64::from(self.nodes) + u64::from(node);
@@ -82,7 +77,7 @@ impl Schedule {
     }
 }
 
-/// When the `n`-th sample is due at so many a second.
+/// When the `n`-th sample is due at this many a second.
 fn evenly(n: u64, rate: u64) -> Duration {
     Duration::from_secs(n / rate) + Duration::from_nanos(n % rate * 1_000_000_000 / rate)
 }

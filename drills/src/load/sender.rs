@@ -65,7 +65,6 @@ impl Target {
     }
 }
 
-/// A sender's socket.
 enum Link {
     Unix(UnixDatagram),
     Udp(UdpSocket),

@@ -12,9 +12,7 @@ use super::datagrams::Datagrams;
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct LoadStats {
-    /// Nodes.
     pub nodes: u32,
-    /// Operations of each.
     pub operations: u32,
     /// `normal` or `critical`.
     pub priority: &'static str,
@@ -52,7 +50,6 @@ pub struct LoadStats {
 /// A distribution of times, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Percentiles {
-    /// Median.
     pub p50: f64,
     /// 95th percentile.
     pub p95: f64,
@@ -72,7 +69,6 @@ impl From<&Histogram> for Percentiles {
 
 impl LoadStats {
     /// The figures as lines.
-    #[must_use]
     pub fn table(&self) -> String {
         let scheduled = match self.rate_scheduled {
             0 => "all due at the start".to_owned(),

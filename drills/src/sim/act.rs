@@ -6,7 +6,6 @@ use plimsoll_schemas::subject::Lane;
 
 use super::schedule::{MILLISECOND, Time};
 
-/// A process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
     /// The node with this number.
@@ -53,104 +52,67 @@ pub enum End {
 /// One step of a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Act {
-    /// Jobs report so many samples to a node, so many in one datagram.
+    /// Jobs report this many samples to a node, this many in one datagram.
     Load {
-        /// Which node.
         node: usize,
-        /// How many samples.
         samples: u64,
         /// How many in one datagram.
         packed: u64,
     },
     /// A connection breaks; its process detects it after a while.
     Break {
-        /// Whose.
         who: Who,
         /// When its process detects it.
         noticed_after: Time,
     },
     /// No packet arrives in one or both directions for a while.
     Partition {
-        /// Whose.
         who: Who,
         /// Whether requests are held up.
         requests: bool,
         /// Whether responses are held up.
         answers: bool,
-        /// For how long.
         span: Time,
     },
     /// Everything takes longer for a while.
-    Slow {
-        /// Whose.
-        who: Who,
-        /// By how much.
-        delay: Time,
-        /// For how long.
-        span: Time,
-    },
+    Slow { who: Who, delay: Time, span: Time },
     /// The broker's process is stopped for a while.
-    Stall {
-        /// For how long.
-        span: Time,
-    },
+    Stall { span: Time },
     /// The broker's process ends and comes back.
     Restart {
-        /// What it loses.
         how: Crash,
         /// How long it is away.
         down: Time,
     },
     /// The broker's disk is full for a while.
-    Full {
-        /// For how long.
-        span: Time,
-    },
+    Full { span: Time },
     /// Acknowledgements are lost for a while.
     LoseAcks {
         /// How many of a thousand.
         permille: u64,
-        /// For how long.
         span: Time,
     },
     /// A stream is deleted and made again.
-    Remake {
-        /// Which lane.
-        lane: Lane,
-    },
+    Remake { lane: Lane },
     /// A process ends and comes back.
     EndProcess {
-        /// Whose.
         who: Who,
-        /// How it ends.
         end: End,
         /// How long it is away.
         down: Time,
     },
     /// A machine's wall clock is set.
     Jump {
-        /// Whose.
         who: Who,
         /// By how many milliseconds.
         by_ms: i64,
     },
     /// A machine's disk is full for a while.
-    DiskFull {
-        /// Whose.
-        who: Who,
-        /// For how long.
-        span: Time,
-    },
+    DiskFull { who: Who, span: Time },
     /// A node's messages cannot be handed over for a while.
-    Jam {
-        /// Which node.
-        node: usize,
-        /// For how long.
-        span: Time,
-    },
+    Jam { node: usize, span: Time },
     /// A node receives a forged confirmation.
     Forge {
-        /// Which node.
         node: usize,
         /// How it is wrong.
         lie: Lie,
@@ -159,41 +121,29 @@ pub enum Act {
     Delay {
         /// By how much at most.
         by: Time,
-        /// For how long.
         span: Time,
     },
     /// An aggregator's store is copied somewhere.
-    BackUp {
-        /// Whose.
-        which: usize,
-    },
+    BackUp { which: usize },
     /// An aggregator's process ends and comes back with that copy, or with no store at all when
     /// there is none.
     RollBack {
-        /// Whose.
         which: usize,
         /// How long it is away.
         down: Time,
     },
     /// An aggregator's process ends, and restarts when its clock shows a later day.
     Away {
-        /// Which.
         which: usize,
         /// How long it is down, on the clocks of all other machines.
         down: Time,
     },
     /// A process is stopped for a while.
-    Pause {
-        /// Whose.
-        who: Who,
-        /// For how long.
-        span: Time,
-    },
+    Pause { who: Who, span: Time },
 }
 
 impl Act {
     /// The word under which it is counted as reached.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Load { .. } => "load",

@@ -17,12 +17,10 @@ use super::schedule::{SECOND, Time};
 use super::shrink::shrink;
 use super::world::World;
 
-/// Which runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Campaign {
     /// The first seed.
     pub from: u64,
-    /// How many.
     pub seeds: u64,
     /// Steps in each plan.
     pub steps: usize,
@@ -33,9 +31,7 @@ pub struct Campaign {
 /// A run that broke, and the shortest that was found to break in the same way.
 #[derive(Clone, Debug)]
 pub struct Failure {
-    /// Its seed.
     pub seed: u64,
-    /// What broke.
     pub broken: Broken,
     /// The plan with few steps.
     pub shortest: Plan,
@@ -46,13 +42,11 @@ pub struct Failure {
 /// The result of a campaign.
 #[derive(Clone, Debug, Default)]
 pub struct Findings {
-    /// Completed runs.
     pub runs: u64,
     /// Events in all of them.
     pub events: u64,
     /// Virtual time in all of them, in seconds.
     pub virtual_seconds: u64,
-    /// Real time.
     pub took: Duration,
     /// Samples of all of them as sets.
     pub sets: Sets,
@@ -65,9 +59,7 @@ pub struct Findings {
 /// How one run ended.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Branches reached.
     pub reached: Reached,
-    /// Number of events.
     pub events: u64,
     /// Virtual time of the end.
     pub ended_at: Time,
@@ -80,7 +72,6 @@ pub struct Outcome {
 }
 
 /// One run. A panic breaks it, too.
-#[must_use]
 pub fn run(plan: &Plan, traces: bool) -> Outcome {
     let ran = catch_unwind(AssertUnwindSafe(|| World::new(plan, traces).run()));
     match ran {
@@ -110,7 +101,6 @@ pub fn run(plan: &Plan, traces: bool) -> Outcome {
 
 impl Campaign {
     /// Runs all seeds and calls `progress` after each.
-    #[must_use]
     pub fn run(&self, progress: &(dyn Fn(&Findings) + Sync)) -> Findings {
         let watch = Stopwatch::start();
         let next = AtomicU64::new(self.from);
@@ -167,8 +157,6 @@ impl Findings {
         self.sets.add(&outcome.sets);
     }
 
-    /// Runs a second.
-    #[must_use]
     pub fn runs_per_second(&self) -> u64 {
         let milliseconds = self.took.as_millis().max(1);
         u64::try_from(u128::from(self.runs) * 1_000 / milliseconds).unwrap_or(0)

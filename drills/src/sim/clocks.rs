@@ -21,18 +21,16 @@ pub struct Clocks {
 
 impl Clocks {
     /// Clocks that gain `drift_ppm` microseconds each second and begin `ahead` nanoseconds off.
-    #[must_use]
     pub fn new(drift_ppm: i64, ahead: i64) -> Self {
         Self { drift_ppm, ahead }
     }
 
-    /// The wall clock is set by so many nanoseconds.
+    /// The wall clock is set by this many nanoseconds.
     pub fn jump(&mut self, by: i64) {
         self.ahead += by;
     }
 
     /// What a process that began at `born` reads.
-    #[must_use]
     pub fn now(&self, born: Time, at: Time) -> Now {
         let wall = EPOCH + signed(self.shown(at)) + self.ahead;
         Now {
@@ -43,7 +41,6 @@ impl Clocks {
 
     /// The first virtual time at which that process reads `mono`; the end of time if it is out of
     /// range.
-    #[must_use]
     pub fn when(&self, born: Time, mono: Mono) -> Time {
         let span = (u128::from(mono.0) * u128::from(MILLION)).div_ceil(u128::from(self.pace()));
         u64::try_from(span).map_or(Time::MAX, |span| born.saturating_add(span))
@@ -65,7 +62,6 @@ fn signed(span: Time) -> i64 {
 }
 
 /// A span of virtual time for code that takes durations.
-#[must_use]
 pub fn duration(span: Time) -> Duration {
     Duration::from_nanos(span)
 }

@@ -27,23 +27,13 @@ pub struct Message {
 #[derive(Clone, Debug)]
 pub enum Request {
     /// A node publishes; the message's ticket comes back with the response.
-    Publish {
-        /// The message.
-        message: Rc<Message>,
-    },
+    Publish { message: Rc<Message> },
     /// A node publishes a dead letter, whose ticket comes back with the response.
-    DeadLetter {
-        /// Its ticket.
-        ticket: Ticket,
-    },
+    DeadLetter { ticket: Ticket },
     /// An aggregator requests how far a stream reaches.
-    StreamInfo {
-        /// The stream's lane.
-        lane: Lane,
-    },
+    StreamInfo { lane: Lane },
     /// An aggregator reads a stream.
     Consume {
-        /// The stream's lane.
         lane: Lane,
         /// Which stream of that name the aggregator was shown.
         stream: u64,
@@ -51,12 +41,7 @@ pub enum Request {
         next: u64,
     },
     /// An aggregator confirms messages of a node; no stream stores it.
-    Confirm {
-        /// The node.
-        node: usize,
-        /// The confirmation.
-        payload: Bytes,
-    },
+    Confirm { node: usize, payload: Bytes },
 }
 
 /// What the broker sends to a process.
@@ -66,7 +51,6 @@ pub enum Response {
     Publish(BusEvent),
     /// How far a stream reaches.
     StreamInfo {
-        /// The stream's lane.
         lane: Lane,
         /// Number of its oldest message.
         first: u64,
@@ -76,34 +60,18 @@ pub enum Response {
         stream: u64,
     },
     /// One message of a stream.
-    Message {
-        /// The stream's lane.
-        lane: Lane,
-        /// Its position there.
-        position: StreamPosition,
-        /// The message.
-        message: Rc<Message>,
-    },
+    Message { lane: Lane, position: StreamPosition, message: Rc<Message> },
     /// The stream that was read does not exist any more.
-    StreamGone {
-        /// The stream's lane.
-        lane: Lane,
-    },
+    StreamGone { lane: Lane },
     /// A confirmation for a node.
-    Confirmation {
-        /// The confirmation.
-        payload: Bytes,
-    },
+    Confirmation { payload: Bytes },
 }
 
 /// Where a message is in a stream.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamPosition {
-    /// Identifies the stream.
     pub stream: u64,
-    /// The message's number.
     pub number: u64,
-    /// Messages after it.
     pub behind: u64,
     /// When the broker stored it.
     pub at: Wall,
@@ -112,7 +80,6 @@ pub struct StreamPosition {
 /// What ends a fault.
 #[derive(Clone, Copy, Debug)]
 pub enum Undo {
-    /// A partition ends.
     Unblock(Who),
     /// A slow network becomes fast.
     Hasten(Who),
@@ -146,118 +113,50 @@ pub enum Event {
     /// The deadline of a process.
     Timer(Who),
     /// A request arrives at the broker's machine.
-    Request {
-        /// The sender.
-        who: Who,
-        /// Its connection.
-        generation: u64,
-        /// The request.
-        request: Request,
-    },
+    Request { who: Who, generation: u64, request: Request },
     /// A response arrives at a process.
-    Response {
-        /// The receiver.
-        who: Who,
-        /// Its connection.
-        generation: u64,
-        /// The response.
-        response: Response,
-    },
+    Response { who: Who, generation: u64, response: Response },
     /// A process detects that its connection is broken.
-    ConnectionLost {
-        /// The process.
-        who: Who,
-        /// The connection.
-        generation: u64,
-    },
+    ConnectionLost { who: Who, generation: u64 },
     /// A process tries to connect.
-    Dial {
-        /// The process.
-        who: Who,
-        /// Its life.
-        life: u64,
-    },
+    Dial { who: Who, life: u64 },
     /// A new connection is ready for use.
-    Established {
-        /// The process.
-        who: Who,
-        /// The connection.
-        generation: u64,
-    },
+    Established { who: Who, generation: u64 },
     /// The response to a probe arrives.
-    ProbeReply {
-        /// The process.
-        who: Who,
-        /// The connection.
-        generation: u64,
-    },
+    ProbeReply { who: Who, generation: u64 },
     /// The broker has not responded for long.
     Stall {
-        /// The process.
         who: Who,
         /// When it responded last.
         since: Time,
     },
     /// The broker has not responded for too long.
     Timeout {
-        /// The process.
         who: Who,
         /// When it responded last.
         since: Time,
     },
     /// A delayed confirmation continues to its node.
     DelayedConfirmation {
-        /// The node.
         node: usize,
         /// Its place among all confirmations.
         number: u64,
-        /// The confirmation.
         payload: Bytes,
     },
     /// A node's own client reports.
-    Client {
-        /// The node.
-        node: usize,
-        /// The node's life.
-        life: u64,
-        /// What it reports.
-        event: BusEvent,
-    },
+    Client { node: usize, life: u64, event: BusEvent },
     /// The write of a batch into a node's spool ends.
-    SpoolWritten {
-        /// The node.
-        node: usize,
-        /// The node's life.
-        life: u64,
-    },
+    SpoolWritten { node: usize, life: u64 },
     /// The write of a node's note ends.
-    NoteWritten {
-        /// The node.
-        node: usize,
-        /// The node's life.
-        life: u64,
-    },
+    NoteWritten { node: usize, life: u64 },
     /// The write of a checkpoint ends.
-    CheckpointWritten {
-        /// The aggregator.
-        which: usize,
-        /// The aggregator's life.
-        life: u64,
-    },
+    CheckpointWritten { which: usize, life: u64 },
     /// An aggregator requests its stream again.
-    RetryStream {
-        /// The aggregator.
-        which: usize,
-        /// The stream's lane.
-        lane: Lane,
-        /// Its connection.
-        generation: u64,
-    },
+    RetryStream { which: usize, lane: Lane, generation: u64 },
 }
 
 impl Event {
     /// The process that cannot receive the event while it is paused.
-    #[must_use]
     pub fn receiver(&self) -> Option<Who> {
         match self {
             Self::Timer(who)

@@ -20,11 +20,9 @@ const EVENTS_MAX: u64 = 1_000_000;
 /// An invariant that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Broken {
-    /// The invariant.
     pub invariant: &'static str,
     /// The values that broke it.
     pub what: String,
-    /// Virtual time.
     pub at: Time,
 }
 
@@ -42,9 +40,7 @@ pub struct Kernel {
 
 /// What a kernel has found when its run is over.
 pub struct Findings {
-    /// Branches reached.
     pub reached: Reached,
-    /// Number of events.
     pub events: u64,
     /// Virtual time of the last event.
     pub ended_at: Time,
@@ -56,7 +52,6 @@ pub struct Findings {
 
 impl Kernel {
     /// A kernel at time zero; `traces` to write a trace.
-    #[must_use]
     pub fn new(knobs: Knobs, rng: Rng, traces: bool) -> Self {
         Self {
             knobs,
@@ -71,7 +66,6 @@ impl Kernel {
     }
 
     /// What stays the same during the run.
-    #[must_use]
     pub fn knobs(&self) -> &Knobs {
         &self.knobs
     }
@@ -82,7 +76,6 @@ impl Kernel {
     }
 
     /// The present virtual time.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.schedule.now()
     }
@@ -135,7 +128,6 @@ impl Kernel {
     }
 
     /// Whether an invariant was broken.
-    #[must_use]
     pub fn is_broken(&self) -> bool {
         self.broken.is_some()
     }
@@ -157,13 +149,10 @@ impl Kernel {
     }
 
     /// Whether all faults are over.
-    #[must_use]
     pub fn is_healed(&self) -> bool {
         self.is_healed
     }
 
-    /// Ends the run.
-    #[must_use]
     pub fn finish(self) -> Findings {
         Findings {
             reached: self.reached,

@@ -28,7 +28,6 @@ pub struct Machine {
 
 impl Machine {
     /// A machine without a process, whose clocks are off by random amounts.
-    #[must_use]
     pub fn new(knobs: &Knobs, rng: &mut Rng) -> Self {
         let signed = |n: u64| i64::try_from(n).unwrap_or(0);
         let drift = signed(rng.within(0..=2 * knobs.drift_ppm)) - signed(knobs.drift_ppm);
@@ -45,38 +44,32 @@ impl Machine {
         }
     }
 
-    /// A process starts.
     pub fn begin(&mut self, at: Time) {
         (self.life, self.born, self.is_alive) = (self.life + 1, at, true);
         self.timer_at = Time::MAX;
     }
 
-    /// The process ends.
     pub fn end(&mut self) {
         (self.life, self.is_alive, self.is_paused) = (self.life + 1, false, false);
         self.deferred.clear();
     }
 
     /// What the process reads from its clocks at a virtual time.
-    #[must_use]
     pub fn clock(&self, at: Time) -> Now {
         self.clocks.now(self.born, at)
     }
 
     /// Identifies the present process among all of this machine.
-    #[must_use]
     pub fn life(&self) -> u64 {
         self.life
     }
 
     /// Whether a process runs or is paused.
-    #[must_use]
     pub fn is_alive(&self) -> bool {
         self.is_alive
     }
 
     /// Whether the process is paused.
-    #[must_use]
     pub fn is_paused(&self) -> bool {
         self.is_paused
     }
@@ -112,7 +105,6 @@ impl Machine {
     }
 
     /// Whether writes to the disk fail.
-    #[must_use]
     pub fn is_disk_full(&self) -> bool {
         self.is_disk_full
     }

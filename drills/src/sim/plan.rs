@@ -17,18 +17,14 @@ use plimsoll_schemas::subject::Lane;
 /// One step and when it happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When.
     pub at: Time,
-    /// What.
     pub act: Act,
 }
 
 /// What stays the same during a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Knobs {
-    /// Number of nodes.
     pub nodes: usize,
-    /// The aggregators.
     pub readers: Readers,
     /// Length of a node's interval.
     pub interval: Duration,
@@ -68,7 +64,7 @@ pub struct Depths {
     pub leave: u64,
     /// Bytes that there is room for.
     pub bytes: usize,
-    /// Above so many messages drafts are merged.
+    /// Above this many messages drafts are merged.
     pub coalesce: usize,
     /// Tokens a minute, tokens at once, and tokens reserved for critical messages.
     pub tokens: (u32, u32, u32),
@@ -78,7 +74,6 @@ pub struct Depths {
 
 impl Depths {
     /// Bounds that bring one part of the outbox or another within reach.
-    #[must_use]
     pub fn draw(rng: &mut Rng) -> Self {
         let (drop, reroute, leave) = rng.one_of([(24, 10, 4), (48, 24, 8), (16, 12, 6)]);
         let coalesce = rng.one_of([3, 5, 1_000]);
@@ -92,7 +87,6 @@ impl Depths {
     }
 
     /// Those of a node.
-    #[must_use]
     pub fn by_default() -> Self {
         Self {
             drop: OUTBOX_MESSAGES_MAX as u64,
@@ -118,8 +112,6 @@ pub enum Readers {
 }
 
 impl Readers {
-    /// How many.
-    #[must_use]
     pub fn count(self) -> usize {
         if self == Self::One { 1 } else { 2 }
     }
@@ -128,7 +120,6 @@ impl Readers {
 /// How nodes store the messages that they hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spooling {
-    /// In memory alone.
     Off,
     /// On the disk, synced.
     Synced,
@@ -136,12 +127,10 @@ pub enum Spooling {
     Unsynced,
 }
 
-/// A run's plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The source of all random draws.
     pub seed: u64,
-    /// The mesh.
     pub knobs: Knobs,
     /// What happens, in order.
     pub steps: Vec<Step>,
@@ -210,8 +199,7 @@ const FAULTS: [Fault; 24] = [
 ];
 
 impl Plan {
-    /// The plan of a seed with so many steps.
-    #[must_use]
+    /// The plan of a seed with this many steps.
     pub fn draw(seed: u64, steps: usize) -> Self {
         let mut rng = Rng::new(seed, 1);
         // Not drawn, so that every other draw of a seed stays what it was.

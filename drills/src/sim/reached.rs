@@ -92,12 +92,11 @@ pub const DEMANDED: [&str; 78] = [
 pub struct Reached(BTreeMap<&'static str, u64>);
 
 impl Reached {
-    /// It was seen.
     pub fn reach(&mut self, name: &'static str) {
         self.reach_n(name, 1);
     }
 
-    /// It was seen so many times.
+    /// It was seen this many times.
     pub fn reach_n(&mut self, name: &'static str, n: u64) {
         debug_assert!(DEMANDED.contains(&name), "{name:?} is not in the list");
         if n > 0 {
@@ -118,7 +117,6 @@ impl Reached {
     }
 
     /// What was never seen.
-    #[must_use]
     pub fn unread(&self) -> Vec<&'static str> {
         self.all().filter(|(_, n)| *n == 0).map(|(name, _)| name).collect()
     }

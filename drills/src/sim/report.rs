@@ -18,7 +18,6 @@ pub struct Report {
     pub passed: bool,
     /// The first seed.
     pub from: u64,
-    /// Runs.
     pub runs: u64,
     /// Steps in each plan.
     pub steps: usize,
@@ -26,13 +25,9 @@ pub struct Report {
     pub events: u64,
     /// Virtual time of all runs.
     pub virtual_seconds: u64,
-    /// Real time.
     pub took_ms: u128,
-    /// Runs a second.
     pub runs_per_second: u64,
-    /// Samples recorded.
     pub recorded: u64,
-    /// Of those, merged.
     pub merged: u64,
     /// Of those, missing for a named reason.
     pub lost: u64,
@@ -44,16 +39,13 @@ pub struct Report {
     pub reached: BTreeMap<&'static str, u64>,
     /// Those that never were, when there were seeds enough to demand it.
     pub missed: Vec<&'static str>,
-    /// What broke.
     pub failure: Option<Failed>,
 }
 
-/// A failure.
 #[derive(Clone, Debug, Serialize)]
 pub struct Failed {
     /// The seed that shows it.
     pub seed: u64,
-    /// The invariant.
     pub invariant: &'static str,
     /// What was seen instead.
     pub what: String,
@@ -67,7 +59,6 @@ pub struct Failed {
 
 impl Report {
     /// The report of a completed campaign.
-    #[must_use]
     pub fn new(campaign: &Campaign, findings: &Findings) -> Self {
         let demanding = findings.runs >= SEEDS_DEMANDING;
         let missed = if demanding { findings.reached.unread() } else { Vec::new() };
@@ -106,7 +97,6 @@ impl Report {
 }
 
 /// The report in words.
-#[must_use]
 pub fn words(report: &Report) -> String {
     let mut text = format!(
         "\n{} runs of {} steps from seed {}: {} events, {} virtual hours, {} ms \

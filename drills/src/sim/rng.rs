@@ -12,14 +12,12 @@ const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Rng {
     /// A generator for one purpose of one seed, so that one purpose's draws do not shift another's.
-    #[must_use]
     pub fn new(seed: u64, purpose: u64) -> Self {
         let mut rng = Self(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95));
         rng.bits();
         rng
     }
 
-    /// Any number.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(STEP);
         let mut mixed = self.0;
@@ -39,7 +37,7 @@ impl Rng {
         range.start() + self.below(range.end() - range.start() + 1)
     }
 
-    /// True so many times in a thousand.
+    /// True with this chance in a thousand.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1_000) < permille
     }
@@ -49,7 +47,6 @@ impl Rng {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 
-    /// One of several.
     pub fn one_of<T: Copy, const N: usize>(&mut self, choices: [T; N]) -> T {
         choices[self.index(N)]
     }

@@ -10,10 +10,8 @@ pub type Time = u64;
 pub const MICROSECOND: Time = 1_000;
 /// One millisecond.
 pub const MILLISECOND: Time = 1_000_000;
-/// One second.
 pub const SECOND: Time = 1_000_000_000;
 
-/// Events to come.
 #[derive(Debug)]
 pub struct Schedule<E> {
     now: Time,
@@ -36,7 +34,6 @@ impl<E> Default for Schedule<E> {
 
 impl<E> Schedule<E> {
     /// The time of the event that happened last.
-    #[must_use]
     pub fn now(&self) -> Time {
         self.now
     }
@@ -54,7 +51,6 @@ impl<E> Schedule<E> {
     }
 
     /// When the next event happens.
-    #[must_use]
     pub fn next_at(&self) -> Option<Time> {
         self.heap.peek().map(|Reverse(entry)| entry.at)
     }

@@ -9,7 +9,6 @@ const EVENTS_MAX: u64 = 1_000_000;
 
 /// The plan with the fewest steps found for which `breaks` returns true; `breaks` also returns the
 /// number of events that it took.
-#[must_use]
 pub fn shrink(plan: &Plan, breaks: impl Fn(&Plan) -> (bool, u64)) -> Plan {
     let mut best = plan.clone();
     let mut spent = 0;

@@ -14,7 +14,6 @@ const PURPOSE: u64 = 0x6b65_726e;
 
 /// The 64-bit FNV-1a hash (Fowler, Noll and Vo). Every step is a bijection of the state, so
 /// two contents that differ in one byte never share a checksum.
-#[must_use]
 pub fn checksum(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3)
@@ -24,26 +23,22 @@ pub fn checksum(bytes: &[u8]) -> u64 {
 /// The number of a kernel, below `KERNELS`.
 pub type KernelNumber = usize;
 
-/// One kernel's content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel(Vec<u8>);
 
 impl Kernel {
     /// The kernel that belongs to this seed and number.
-    #[must_use]
     pub fn generate(seed: u64, number: KernelNumber) -> Self {
         let mut rng = Generator::new(seed, PURPOSE + number as u64);
         Self((0..KERNEL_BYTES / 8).flat_map(|_| rng.bits().to_le_bytes()).collect())
     }
 
     /// Takes bytes for a kernel if they have the checksum that was written down for it.
-    #[must_use]
     pub fn verified(bytes: Vec<u8>, expected: u64) -> Option<Self> {
         (bytes.len() == KERNEL_BYTES && checksum(&bytes) == expected).then_some(Self(bytes))
     }
 
     /// The bytes as stored on disk.
-    #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.0
     }
@@ -85,13 +80,11 @@ impl Cache {
     }
 
     /// How many kernels are here.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
     /// True when none is here.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

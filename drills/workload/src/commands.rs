@@ -5,7 +5,6 @@ use std::time::Duration;
 use crate::limits::EXTRA_WORK_MS_MAX;
 use thiserror::Error;
 
-/// One command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Command {
     /// Repeat validation passes in every hook for this long; zero switches off.

@@ -35,7 +35,6 @@ pub enum JobError {
     /// No place for kernels.
     #[error("--dir {path:?} must be a directory that can be written to")]
     Dir {
-        /// The directory.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
@@ -43,7 +42,6 @@ pub enum JobError {
     /// The raw file cannot be written, so nothing may be sent.
     #[error("--raw {path:?} must be a file that can be written to")]
     Raw {
-        /// The file.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,

@@ -12,7 +12,6 @@ pub const RETRY_EVERY: Duration = Duration::from_millis(50);
 pub const EXIT_WAIT: Duration = Duration::from_secs(2);
 /// Time between two flushes of the raw file.
 pub const RAW_FLUSH_EVERY: Duration = Duration::from_secs(1);
-/// Kernels on disk.
 pub const KERNELS: usize = 8;
 /// Bytes of one kernel.
 pub const KERNEL_BYTES: usize = 256 * 1024;

@@ -33,7 +33,6 @@ pub struct Model {
 
 impl Model {
     /// An untrained model and the data of a seed.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         let mut rng = Generator::new(seed, 0);
         let count = TRAINING_POINTS + VALIDATION_POINTS;
@@ -68,7 +67,6 @@ impl Model {
     }
 
     /// The share of the points held back that the model classifies correctly.
-    #[must_use]
     pub fn validate(&self) -> f32 {
         let is_right =
             |point: &&Point| (self.probability(features(point.at)) > 0.5) == point.is_outer;

@@ -11,14 +11,12 @@ pub struct Pace {
 }
 
 impl Pace {
-    /// So many epochs a second; 0 means that all are due at once.
-    #[must_use]
+    /// This many epochs a second; 0 means that all are due at once.
     pub fn per_second(rate: f64) -> Self {
         Self { seconds_apart: if rate > 0.0 { rate.recip() } else { 0.0 } }
     }
 
     /// When the epoch with this number, counted from 0, is due, from the job's start.
-    #[must_use]
     pub fn due(self, epoch: u64) -> Duration {
         let seconds = epoch as f64 * self.seconds_apart;
         Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)

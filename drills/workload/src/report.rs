@@ -34,7 +34,6 @@ struct RawFile {
 
 impl Reporter {
     /// Connects when the first sample is there.
-    #[must_use]
     pub fn new(destination: Destination, raw: Option<File>) -> Self {
         let raw =
             raw.map(|file| RawFile { file: BufWriter::new(file), flushed: Stopwatch::start() });

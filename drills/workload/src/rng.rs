@@ -9,7 +9,6 @@ pub struct Generator(u64);
 
 impl Generator {
     /// A generator for one `purpose`: two purposes under one seed share no numbers.
-    #[must_use]
     pub fn new(seed: u64, purpose: u64) -> Self {
         let mut outer = Self(seed);
         let base = outer.bits();

@@ -21,7 +21,6 @@ pub enum Outcome {
 
 impl Outcome {
     /// The value of the label `outcome`.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Hit => "hit",
@@ -31,7 +30,6 @@ impl Outcome {
     }
 }
 
-/// One observation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Sample {
     /// Time of one end-of-epoch hook.
@@ -60,7 +58,6 @@ impl fmt::Display for Sample {
 
 impl Sample {
     /// The line of the raw file; only latencies have one.
-    #[must_use]
     pub fn raw_line(&self) -> Option<String> {
         match self {
             Self::EpochHook(took) => Some(format!("epoch_hook {}\n", nanos(*took))),
@@ -81,10 +78,8 @@ impl fmt::Display for Millis {
     }
 }
 
-/// Samples by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tally {
-    /// Hooks.
     pub epoch_hook: u64,
     /// Fetches, however they ended.
     pub kernel_fetch: u64,
@@ -95,7 +90,6 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// Counts one sample.
     pub fn count(&mut self, sample: &Sample) {
         *match sample {
             Sample::EpochHook(_) => &mut self.epoch_hook,

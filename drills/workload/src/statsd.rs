@@ -18,7 +18,6 @@ use thiserror::Error;
 pub enum Destination {
     /// A Unix datagram socket.
     Unix(PathBuf),
-    /// A UDP port.
     Udp(SocketAddr),
 }
 
@@ -90,7 +89,6 @@ impl Destination {
     }
 }
 
-/// A connected socket.
 #[derive(Debug)]
 pub enum Link {
     /// To a Unix datagram socket.

@@ -16,14 +16,12 @@ pub enum Ending {
     Seconds,
     /// The command `stop`.
     Command,
-    /// SIGTERM or SIGINT.
     Signal,
 }
 
 /// The totals of one run.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Summary {
-    /// Epochs done.
     pub epochs: u64,
     /// Why there were no more.
     pub ended_by: Ending,
@@ -41,7 +39,6 @@ pub struct Summary {
 
 impl Summary {
     /// One line of JSON.
-    #[must_use]
     pub fn json(&self) -> String {
         serde_json::to_string(self).expect("numbers and fixed names have a JSON form")
     }

@@ -18,7 +18,6 @@ pub struct Tail {
 
 impl Tail {
     /// Begins at the start of the file, whether or not it exists yet.
-    #[must_use]
     pub fn new(path: PathBuf) -> Self {
         Self { path, offset: 0 }
     }

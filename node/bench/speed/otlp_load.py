@@ -2,7 +2,7 @@
 
 Run by a Python that has opentelemetry-proto and grpcio. A body is built once; only its times are
 replaced before it is sent, so that a sender costs little and each point is new. Sends the next
-when the last is answered, or so many a second. With --decode, prints nanoseconds that protobuf's
+when the last is answered, or this many a second. With --decode, prints nanoseconds that protobuf's
 own decoder, which is C, takes for a point of each kind.
 """
 

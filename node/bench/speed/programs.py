@@ -71,7 +71,7 @@ class Programs:
         return self.benches[name]
 
     def load_command(self, to, rate, packed, seconds, series=10, seed=1):
-        """The load as a command, with as many threads as it takes to send so many datagrams."""
+        """The load as a command, with as many threads as it takes to send this many datagrams."""
         wanted = 1 + sum(rate / packed > most for most in SENT_BY_THREADS)
         options = {
             "to": to,

@@ -38,7 +38,7 @@ def fold(values_ns: Iterable[int], cells: Cells, cells_max: int) -> int:
 
 
 def fold_counts(counts: Mapping[int, int], cells: Cells, cells_max: int) -> int:
-    """As `fold`, of values in nanoseconds that occur so many times each."""
+    """As `fold`, of values in nanoseconds that occur this many times each."""
     refused = 0
     for value_ns, count in counts.items():
         bucket = bucket_of(value_ns)

@@ -20,7 +20,7 @@ class Numbering:
         """Latency samples in all datagrams so far."""
 
     def next_line(self, samples: int, is_last: bool = False) -> str:
-        """The sequence line of the next datagram, with so many samples in it."""
+        """The sequence line of the next datagram, with this many samples in it."""
         self.number += 1
         mark = "|last" if is_last else ""
         line = f"_seq|{self.client}|{self.number}|{self.samples}|{samples}{mark}"

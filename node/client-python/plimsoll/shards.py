@@ -165,7 +165,7 @@ def end_read(
     rows: Optional[int] = None,
     failed: bool = False,
 ) -> None:
-    """The read is over, with so many bytes and rows if these are known.
+    """The read is over, with this many bytes and rows if these are known.
 
     One that `failed` is timed too, and counts in `shard_read.errors`.
     """

@@ -27,7 +27,7 @@ class Pauses(unittest.TestCase):
         self.listening = enter(self, unix_socket())
 
     def read_until(self, samples, script, **more):
-        """Reads until so many samples are there, and lets the script end only then."""
+        """Reads until this many samples are there, and lets the script end only then."""
         gate = f"{self.listening.path}.gate"
         wait = f"\nimport os\nwhile not os.path.exists({gate!r}):\n    time.sleep(0.001)\n"
 

@@ -44,6 +44,8 @@
 //! Do not call the library from a signal handler or a global allocator: either may interrupt a
 //! record of its own thread and wait for a lock that the thread itself holds.
 
+#![warn(missing_docs)]
+
 mod config;
 mod connection;
 mod delivery;

@@ -10,7 +10,7 @@ pub(crate) const NUMBERS_MAX: usize = 1_024;
 pub(crate) const DEFAULT_LABELS_MAX: usize = 8;
 /// Earlier reads of shards from which a read is judged slow.
 pub(crate) const SLOW_READ_AFTER: u64 = 10;
-/// A read is slow if it takes longer than so many times the mean of those before it.
+/// A read is slow if it takes longer than this many times the mean of those before it.
 pub(crate) const SLOW_READ_FACTOR: u64 = 2;
 /// Slowest reads that the summary of shards keeps, with their names.
 pub(crate) const SLOWEST_READS_MAX: usize = 10;

@@ -79,12 +79,12 @@ pub enum FlushOutcome {
     Disabled,
     /// The node has acknowledged everything recorded before, or there was nothing.
     Delivered,
-    /// The node cannot be reached; so many samples are held.
+    /// The node cannot be reached; this many samples are held.
     Unreachable {
         /// Samples held.
         held: u64,
     },
-    /// The node is connected and has not answered in time; so many samples are held.
+    /// The node is connected and has not answered in time; this many samples are held.
     TimedOut {
         /// Samples held.
         held: u64,

@@ -20,7 +20,7 @@ struct Start {
 }
 
 /// Calls `body` in a new detached thread, with a name of at most 15 bytes and a stack of
-/// so many bytes; false when the system has no thread to spare.
+/// this many bytes; false when the system has no thread to spare.
 pub(crate) fn spawn(
     name: &'static CStr,
     stack_bytes: usize,

@@ -217,7 +217,6 @@ pub(super) fn spool_checks(
     ]
 }
 
-/// The outbox's bounds.
 pub(super) fn bounds(
     outbox: &OutboxSettings,
     confirm: &ConfirmSettings,

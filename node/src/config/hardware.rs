@@ -42,7 +42,6 @@ impl Default for HardwareSettings {
 
 impl HardwareSettings {
     /// Time between two samples.
-    #[must_use]
     pub fn interval(&self) -> Duration {
         Duration::from_millis(self.interval_ms)
     }

@@ -48,7 +48,6 @@ impl HistorySettings {
     }
 
     /// How much it may hold.
-    #[must_use]
     pub fn bounds(&self) -> HistoryBounds {
         HistoryBounds { age_max: DAY * self.days, bytes_max: self.mib_max * MIB }
     }

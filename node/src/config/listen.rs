@@ -75,7 +75,6 @@ impl Default for SocketAccess {
 
 impl SocketAccess {
     /// Whether this user may send.
-    #[must_use]
     pub fn admits(&self, user: u32) -> bool {
         self.users.as_ref().is_none_or(|users| users.contains(&user))
     }

@@ -55,11 +55,9 @@ pub struct Config {
     pub name: Option<NodeName>,
     /// Name of the mesh; nodes and aggregators of one mesh share it.
     pub mesh: MeshName,
-    /// Labels for grouping.
     pub identity: IdentitySettings,
     /// Address and credentials of the broker.
     pub bus: BusSettings,
-    /// Sockets for samples.
     pub listen: Listen,
     /// Address of the node's own metrics.
     pub http: Http,
@@ -67,29 +65,21 @@ pub struct Config {
     pub interval: Interval,
     /// Which tags become labels.
     pub labels: LabelSettings,
-    /// Units of values.
     pub units: UnitSettings,
-    /// OpenTelemetry.
     pub otlp: OtlpSettings,
-    /// Applications to scrape.
     pub scrape: Vec<ScrapeSettings>,
     /// Limits of the outbox.
     pub outbox: OutboxSettings,
     /// Rate of the emergency lane.
     pub emergency: EmergencySettings,
-    /// Circuit breaker.
     pub breaker: BreakerSettings,
     /// When a refused message becomes a dead letter.
     pub dead_letter: DeadLetterSettings,
     /// Which confirmations are believed, and how many it takes.
     pub confirm: ConfirmSettings,
-    /// Spool on disk.
     pub spool: SpoolSettings,
-    /// History on disk.
     pub history: HistorySettings,
-    /// Hardware sensors.
     pub hardware: HardwareSettings,
-    /// Logging.
     pub log: LogSettings,
 }
 
@@ -255,13 +245,11 @@ impl Config {
     }
 
     /// The scrape targets of a checked configuration.
-    #[must_use]
     pub fn endpoints(&self) -> Vec<Endpoint> {
         scrape::endpoints(&self.scrape).unwrap_or_default()
     }
 
     /// The core's limits of a checked configuration; invalid rules are replaced by the defaults.
-    #[must_use]
     pub fn bounds(&self) -> Bounds {
         Bounds {
             interval: Duration::from_millis(self.interval.length_ms),

@@ -16,14 +16,12 @@ use serde::{Deserialize, Deserializer};
 pub struct Watch {
     /// The label `watch` of its readings; no two watches have the same.
     pub labels: Labels,
-    /// Which processes.
     pub by: By,
 }
 
 /// What makes a process one of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Its number.
     Pid(u32),
     /// Its name: what the kernel calls it (`/proc/<pid>/comm`), which is the file name of its
     /// executable or script unless it named itself otherwise, cut to 15 bytes. A longer name is

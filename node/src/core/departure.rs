@@ -21,7 +21,6 @@ pub enum Step {
     Draining,
     /// Waits until the connection is closed.
     Closing,
-    /// Done.
     Ended,
 }
 
@@ -60,15 +59,12 @@ impl Default for Departure {
 }
 
 impl Departure {
-    /// The current step.
-    #[must_use]
     pub fn step(&self) -> Step {
         self.step
     }
 
     /// When [`Self::on_deadline`] ends the step; while sockets are emptied, when to poll them
     /// again.
-    #[must_use]
     pub fn next_deadline(&self) -> Mono {
         if self.step == Step::Emptying { self.next_poll } else { self.until }
     }

@@ -8,7 +8,6 @@ use plimsoll_schemas::wire::Totals;
 
 use super::loss::NEVER_SENT;
 
-/// The ledger.
 #[derive(Default)]
 pub(super) struct Ledger {
     totals: Totals,

@@ -121,7 +121,6 @@ pub struct Core {
 
 impl Core {
     /// A node at the start of a new incarnation.
-    #[must_use]
     pub fn new(identity: Identity, bounds: Bounds, now: Now) -> Self {
         let incarnation = Incarnation(now.wall.0.max(1));
         Self {
@@ -158,7 +157,6 @@ impl Core {
 
     /// Sets what makes the ids of this incarnation's messages unpredictable, before anything of it
     /// is sealed. Without it they are not.
-    #[must_use]
     pub fn with_nonce(mut self, nonce: MessageNonce) -> Self {
         self.sealer.set_nonce(nonce);
         self
@@ -250,7 +248,7 @@ impl Core {
         self.hardware.fold(readings);
     }
 
-    /// So many tasks and threads of this process had to be started again.
+    /// This many tasks and threads of this process had to be started again.
     pub fn on_task_restarts(&mut self, restarts: u64) {
         self.task_restarts = restarts;
     }
@@ -391,7 +389,6 @@ impl Core {
 
     /// How many nodes the mesh has, as the latest confirmation with a number states it; 0 while it
     /// is unknown.
-    #[must_use]
     pub fn mesh_nodes(&self) -> u32 {
         self.mesh_nodes
     }
@@ -507,13 +504,11 @@ impl Core {
 
     /// Whether the next [`Self::on_deadline`] closes an interval, so that what has come belongs to
     /// it.
-    #[must_use]
     pub fn is_interval_over(&self, now: Mono) -> bool {
         now >= self.interval_ends && !self.leaving
     }
 
     /// When [`Self::on_deadline`] next has something to do.
-    #[must_use]
     pub fn next_deadline(&self) -> Mono {
         let interval = if self.leaving { Mono(u64::MAX) } else { self.interval_ends };
         let emptied = self.emptied.map(|emptied| emptied.plus(limits::LEAVE_CONFIRM_WAIT));
@@ -617,7 +612,6 @@ impl Core {
 
     /// Whether nothing is left that a later run would have to report: the final message and all
     /// before it are stored, and so is what was noted of former incarnations.
-    #[must_use]
     pub fn leaves_nothing(&self) -> bool {
         let is_over = self.leaving && self.outbox.is_final_sealed() && self.outbox.is_empty();
         is_over && self.spool.orphans().is_empty()
@@ -641,14 +635,12 @@ impl Core {
     }
 
     /// Answers up to this number may leave; all of them without a spool.
-    #[must_use]
     pub fn noted(&self) -> NoteNumber {
         self.spool.noted()
     }
 
     /// Whether an answer waits for its note for so long that nothing more that is answered may be
     /// recorded: its client would give up and send it again.
-    #[must_use]
     pub fn are_answers_late(&self, now: Now) -> bool {
         self.spool.are_answers_late(now.mono)
     }
@@ -667,7 +659,6 @@ impl Core {
 
     /// What a note would state now. The node's own samples have no client that relies on them:
     /// those of the open interval are recorded when it is closed.
-    #[must_use]
     pub fn note(&self) -> NotedRun {
         let open = self.intake.open_samples().saturating_sub(self.own_open);
         let open = if self.leaving { 0 } else { open };
@@ -736,7 +727,6 @@ impl Core {
 
     /// Whether a leaving node has nothing more to wait for: every message is acknowledged, and
     /// confirmed as well if an aggregator confirms in time.
-    #[must_use]
     pub fn is_drained(&self, now: Now) -> bool {
         let waited = |emptied| now.mono.since(emptied) >= limits::LEAVE_CONFIRM_WAIT;
         let confirmed = !self.outbox.awaits_confirmation();
@@ -744,37 +734,31 @@ impl Core {
     }
 
     /// Whether the last interval was closed.
-    #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.leaving
     }
 
     /// Times that the id of a message was found to be taken.
-    #[must_use]
     pub fn taken_ids(&self) -> u64 {
         self.outbox.taken_ids()
     }
 
     /// The longest body of a message that the broker takes.
-    #[must_use]
     pub fn body_bytes_max(&self) -> usize {
         self.outbox.payload_body_bytes()
     }
 
     /// Whether messages can be sent.
-    #[must_use]
     pub fn is_connected(&self) -> bool {
         self.outbox.is_connected()
     }
 
     /// Whether there is a connection on which the broker does not answer.
-    #[must_use]
     pub fn is_stalled(&self) -> bool {
         self.stalled
     }
 
     /// Statistics for the node's own metrics.
-    #[must_use]
     pub fn status(&self) -> Status {
         Status {
             intake: self.intake.stats(),

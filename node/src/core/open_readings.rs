@@ -15,7 +15,6 @@ use crate::limits::READINGS_MAX;
 pub(super) struct OpenReadings(Vec<Reading>);
 
 impl OpenReadings {
-    /// Folds one sample.
     pub(super) fn fold(&mut self, mut sample: Vec<Reading>) {
         if self.0.is_empty() {
             sample.truncate(READINGS_MAX);

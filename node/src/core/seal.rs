@@ -33,12 +33,10 @@ impl Sealer {
         self.incarnation
     }
 
-    /// The mesh's name.
     pub(super) fn mesh(&self) -> &MeshName {
         &self.identity.mesh
     }
 
-    /// The node's name.
     pub(super) fn node(&self) -> &NodeName {
         &self.identity.node
     }

@@ -29,7 +29,6 @@ pub struct SentReadings {
 
 impl SentReadings {
     /// The next message with the readings of a sample.
-    #[must_use]
     pub fn next(&mut self, now: Mono, readings: Vec<Reading>) -> Hardware {
         let is_due = now.since(self.sent_at) >= ALL_READINGS_EVERY;
         if self.set == 0 || is_due || self.is_missing || !self.has_only_other_values(&readings) {

@@ -30,9 +30,7 @@ impl ConfirmationStats {
 /// A node's statistics at one time.
 #[derive(Clone, Debug)]
 pub struct Status {
-    /// Input.
     pub intake: IntakeStats,
-    /// OTLP requests.
     pub otlp: OtlpStats,
     /// Samples recorded, and of those lost.
     pub totals: Totals,
@@ -48,7 +46,6 @@ pub struct Status {
     pub unconfirmed_bytes: usize,
     /// Events and service checks dropped before they were sent, by reason.
     pub events_lost: BTreeMap<&'static str, u64>,
-    /// Confirmations of aggregators.
     pub confirmations: ConfirmationStats,
     /// Operations that the broker did not permit.
     pub denials: u64,

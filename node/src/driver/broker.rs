@@ -39,7 +39,6 @@ pub(super) struct Broker {
 }
 
 impl Broker {
-    /// Starts to connect.
     pub(super) fn connect(
         config: BusConfig,
         (mesh, node): (&MeshName, &NodeName),

@@ -58,7 +58,6 @@ impl HistoryKeeper {
         }
     }
 
-    /// The counts now.
     pub(super) fn stats(&self) -> Option<HistoryStats> {
         self.0.as_ref().map(History::stats)
     }

@@ -5,9 +5,7 @@ use plimsoll_runtime::exit::Exit;
 /// An error of the start, with the exit code that it causes.
 #[derive(Debug)]
 pub struct StartError {
-    /// The exit code.
     pub exit: Exit,
-    /// The cause.
     pub message: String,
 }
 

@@ -39,8 +39,6 @@ impl Stage {
         Self::Spool,
     ];
 
-    /// As a label.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Receive => "receive",
@@ -79,7 +77,6 @@ impl Cost {
     }
 
     /// Time spent in each stage so far.
-    #[must_use]
     pub fn by_stage(&self) -> [(Stage, Duration); Stage::ALL.len()] {
         Stage::ALL.map(|stage| (stage, self.spent[stage as usize]))
     }

@@ -35,7 +35,6 @@ pub struct Link {
     closing: Option<JoinHandle<()>>,
     /// `None` after the last event.
     events: Option<BusEvents>,
-    /// Confirmations of aggregators.
     confirmations: Option<Listener>,
     /// Requests of aggregators; `None` when no history is kept.
     requests: Option<Listener>,
@@ -81,7 +80,6 @@ impl Link {
     }
 
     /// Whether messages may still be handed over.
-    #[must_use]
     pub fn is_open(&self) -> bool {
         self.bus.is_some()
     }

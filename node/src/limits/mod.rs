@@ -90,8 +90,8 @@ pub const JOB_OPERATIONS_MAX: usize = 256;
 pub const JOB_SOURCES_MAX: usize = 128;
 /// Sources of one series in one interval that are distinguished.
 pub const SERIES_SOURCES_MAX: usize = 64;
-/// A source of an operation is gone after so many times its longest pause, as for the aggregator's
-/// rule `data_absent`.
+/// A source of an operation is gone after this multiple of its longest pause, as for the
+/// aggregator's rule `data_absent`.
 pub const JOB_PAUSES_MAX: u32 = 3;
 /// No source is gone earlier. Less than the minute after which samples are absent there, so that
 /// one that sent once holds up no end for so long that its samples are reported as absent.
@@ -165,7 +165,7 @@ pub const OTLP_QUANTILES_MAX: usize = 64;
 pub const OTLP_SPANS_REMEMBERED_MAX: usize = 32_768;
 /// Bytes of the message about a refusal that a producer receives.
 pub const OTLP_MESSAGE_BYTES_MAX: usize = 512;
-/// Messages, as they were produced, that wait for the broker's acknowledgement; with so many,
+/// Messages, as they were produced, that wait for the broker's acknowledgement; at this number,
 /// readings are dropped and counted.
 pub const OUTBOX_MESSAGES_MAX: usize = 8_000;
 /// Messages that wait, each of which may stand for many; one more is dropped and counted.
@@ -250,7 +250,7 @@ pub const LINK_MEASURE_MAX: Duration = Duration::from_secs(10);
 pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;
 /// Their bytes.
 pub const UNCONFIRMED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Time for which nothing new is sealed once there are so many; then the oldest are evicted.
+/// Time for which nothing new is sealed once that number is reached; then the oldest are evicted.
 pub const UNCONFIRMED_GRACE: Duration = Duration::from_secs(10);
 /// Aggregators of which a node keeps when they last confirmed, and what; of more it drops the one
 /// that has been silent for longest.

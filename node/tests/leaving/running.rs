@@ -166,7 +166,6 @@ impl Node {
         })
     }
 
-    /// Sends SIGTERM.
     pub(crate) fn terminate(&mut self) {
         self.process.signal(Signal::SIGTERM);
     }

@@ -153,7 +153,6 @@ pub(crate) async fn answer_of(mut client: TcpStream) -> Option<Answer> {
     Answer::read(&answer)
 }
 
-/// A whole post.
 pub(crate) fn post(path: &str, content_type: &str, headers: &str, body: &[u8]) -> Vec<u8> {
     let length = body.len();
     let headers = format!("content-type: {content_type}\r\ncontent-length: {length}\r\n{headers}");

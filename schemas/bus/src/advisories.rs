@@ -10,7 +10,6 @@ pub const NEWEST: &str = "2026-06-29";
 /// A version as its first three numbers.
 type Version = (u32, u32, u32);
 
-/// One advisory.
 pub struct Advisory {
     /// Its CVE, or its GHSA where it has no CVE.
     pub id: &'static str,

@@ -29,12 +29,10 @@ pub(crate) enum ApiError {
     /// Nothing came back in time.
     #[error("jetstream did not answer")]
     Silent,
-    /// JetStream rejected it.
     #[error("jetstream refused: {description} ({code})")]
     Refused {
         /// JetStream's own error number.
         code: u64,
-        /// JetStream's own text.
         description: String,
     },
     /// The subjects of a stream that is to be created belong to this one.

@@ -32,7 +32,6 @@ use crate::streams;
 /// A message for a stream that may have a newer one already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConditionalMessage {
-    /// The subject.
     pub subject: String,
     /// The same for every attempt to send the same bytes.
     pub message_id: String,

@@ -31,13 +31,11 @@ pub struct BusConfig {
     pub mesh: MeshName,
     /// The partition of it whose lanes are read and created; `None` for a mesh without partitions.
     pub partition: Option<Partition>,
-    /// Credentials.
     pub credentials: Credentials,
     /// What the connection is for.
     pub role: ConnectionRole,
     /// Longest pause between two attempts to connect, such as `limits::RECONNECT_MAX`.
     pub reconnect_max: Duration,
-    /// Certificates.
     pub tls: TlsFiles,
     /// First tokens of the subjects on which this connection receives answers. Who may subscribe
     /// below them reads the answers.
@@ -90,7 +88,6 @@ impl fmt::Debug for BusConfig {
 
 impl BusConfig {
     /// A connection of a tool to a broker that needs no credentials.
-    #[must_use]
     pub fn new(url: String, connection_name: String, mesh: MeshName) -> Self {
         Self {
             url,
@@ -112,7 +109,6 @@ impl BusConfig {
     }
 
     /// The address as it may be shown.
-    #[must_use]
     pub fn url_without_secrets(&self) -> String {
         let urls: Vec<String> = self.url.split(',').map(without_secrets).collect();
         urls.join(",")
@@ -130,7 +126,6 @@ impl BusConfig {
     }
 
     /// Whether no connection is made without TLS.
-    #[must_use]
     pub fn demands_tls(&self) -> bool {
         let is_of_url = || {
             self.addresses().is_ok_and(|all| all.iter().any(|address| address.scheme() == "tls"))
@@ -148,7 +143,6 @@ impl BusConfig {
     }
 
     /// Whether the address has a user, a password or a token.
-    #[must_use]
     pub fn url_has_credentials(&self) -> bool {
         self.addresses().is_ok_and(|all| all.iter().any(ServerAddr::has_user_pass))
     }

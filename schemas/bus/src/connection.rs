@@ -196,7 +196,6 @@ impl Bus {
     /// is about: with another in its place, even one that has outgrown the number, the cursor
     /// returns [`crate::CursorEvent::Reset`] and reads from its first message. `None` accepts any
     /// stream.
-    #[must_use]
     pub fn cursor(&self, lane: Lane, start_seq: u64, stream_id: Option<String>) -> Cursor {
         let start = StartPosition { seq: start_seq, stream_id };
         let (client, lanes) = (self.client.clone(), self.lanes.clone());
@@ -205,14 +204,12 @@ impl Bus {
 
     /// Subscribes to a subject, without a stream: a message that is published while there is no
     /// connection is lost.
-    #[must_use]
     pub fn listen(&self, subject: String) -> Listener {
         self.messenger().listen(subject)
     }
 
     /// Publishes and subscribes without streams, for a part of the program that does not own the
     /// connection. It holds the connection open: drop it before [`Bus::close`].
-    #[must_use]
     pub fn messenger(&self) -> Messenger {
         let (client, link) = (self.client.clone(), self.link.clone());
         Messenger::new(client, link, self.asides.clone(), self.clock, self.replicas)

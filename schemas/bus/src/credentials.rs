@@ -21,12 +21,7 @@ pub enum Credentials {
     /// One secret shared by all.
     Token(Secret),
     /// A user and a password.
-    UserPassword {
-        /// The user.
-        user: String,
-        /// The password.
-        password: Secret,
-    },
+    UserPassword { user: String, password: Secret },
     /// The seed of a user's key; the key signs, the seed stays here.
     Nkey(Secret),
     /// A `.creds` file with a user's JWT and seed.
@@ -36,7 +31,6 @@ pub enum Credentials {
 /// A secret, or where it is.
 #[derive(Clone)]
 pub enum Secret {
-    /// Itself.
     Text(String),
     /// In a file that only its owner and group can read.
     File(PathBuf),

@@ -31,7 +31,6 @@ pub enum CursorEvent {
         /// drops its oldest messages instead of refusing new ones.
         ratio: f64,
     },
-    /// The next message.
     Message(Delivered),
 }
 

@@ -20,26 +20,13 @@ pub enum BusError {
     },
     /// A file with a secret cannot be read, or others can read it.
     #[error("{}: {source}", path.display())]
-    SecretFile {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        source: std::io::Error,
-    },
+    SecretFile { path: PathBuf, source: std::io::Error },
     /// The credentials file has no JWT or no seed of a user.
     #[error("{}: it has no user JWT with a seed; `nsc generate creds` writes such files", path.display())]
-    NoCredentials {
-        /// The file.
-        path: PathBuf,
-    },
+    NoCredentials { path: PathBuf },
     /// A certificate or its key cannot be used.
     #[error("{}: {reason}", path.display())]
-    TlsFile {
-        /// The file.
-        path: PathBuf,
-        /// Why not.
-        reason: String,
-    },
+    TlsFile { path: PathBuf, reason: String },
     /// Not the seed of a user's key.
     #[error("bus nkey seed is not a user's seed; those have 58 characters and begin with SU")]
     NkeySeed,

@@ -45,14 +45,12 @@ pub struct Leases {
 
 impl Leases {
     /// The name of this process.
-    #[must_use]
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
     /// Leases for a process called `owner`, which last for `ttl` after each renewal, or for what an
     /// existing bucket has. The bucket is stored by as many servers as the mesh's streams.
-    #[must_use]
     pub fn new(messenger: Messenger, mesh: &MeshName, owner: String, ttl: Duration) -> Self {
         let bucket = lease_bucket(mesh);
         // The client draws a new name for each inbox.
@@ -73,7 +71,6 @@ impl Leases {
     }
 
     /// Time after which a lease ends that is not renewed: that of the bucket, once it is known.
-    #[must_use]
     pub fn ttl(&self) -> Duration {
         self.ttl
     }

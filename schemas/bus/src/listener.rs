@@ -13,7 +13,6 @@ use crate::task::AbortOnDrop;
 /// A message received on a subscribed subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// The subject.
     pub subject: String,
     /// The bytes.
     pub payload: Bytes,

@@ -18,7 +18,6 @@ pub(crate) struct Liveness {
 /// What the owner must do after a tick.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TickAction {
-    /// Send a probe.
     pub(crate) probe: bool,
     /// Report that the broker has fallen silent.
     pub(crate) stalled: bool,

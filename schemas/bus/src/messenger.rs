@@ -92,7 +92,6 @@ impl Messenger {
     }
 
     /// As [`crate::Bus::listen`].
-    #[must_use]
     pub fn listen(&self, subject: String) -> Listener {
         Listener::start(self.client.clone(), self.link.clone(), subject)
     }

@@ -45,7 +45,6 @@ pub struct ProbePlan {
 /// What a broker is and permits.
 #[derive(Clone, Debug)]
 pub struct BrokerReport {
-    /// Its version.
     pub version: String,
     /// Whether it requires TLS.
     pub requires_tls: bool,
@@ -64,7 +63,6 @@ pub struct BrokerReport {
 /// Whether there is JetStream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JetStreamState {
-    /// It answers.
     Enabled,
     /// The broker, or the account, has none.
     Absent,
@@ -77,14 +75,12 @@ pub enum JetStreamState {
 pub struct Denial {
     /// True to publish, false to subscribe.
     pub is_publish: bool,
-    /// The subject.
     pub subject: String,
 }
 
 /// One stream of the mesh.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamReport {
-    /// Its name.
     pub name: String,
     /// `None` when there is none.
     pub state: Option<StreamState>,
@@ -95,7 +91,6 @@ pub struct StreamReport {
 /// The extent and the limits of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamState {
-    /// Messages in it.
     pub messages: u64,
     /// Their bytes.
     pub bytes: u64,
@@ -103,7 +98,6 @@ pub struct StreamState {
     pub first_at: String,
     /// The same of the last one.
     pub last_at: String,
-    /// Its sequence number.
     pub last_seq: u64,
     /// Bytes at which it drops or refuses messages; negative without a limit.
     pub bytes_max: i64,

@@ -15,7 +15,6 @@ pub(crate) struct StreamPosition {
     pub(crate) consumer_seq: u64,
     /// When the broker stored it; `None` for a malformed time, for which no message is dropped.
     pub(crate) stored: Option<Wall>,
-    /// Messages behind it.
     pub(crate) pending: u64,
 }
 

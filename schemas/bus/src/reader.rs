@@ -297,7 +297,7 @@ impl Reader {
         if self.created.as_ref() == Some(&info.created) { Ok(()) } else { Err(Interruption::Gap) }
     }
 
-    /// Takes in what one request brings, at most so many messages.
+    /// Takes in what one request brings, at most this many messages.
     async fn receive(
         &mut self,
         consumer: &mut Consumer,

@@ -20,7 +20,6 @@ use crate::limits::{RECONNECT_SMALL_MAX, RETRY_DELAY_MIN};
 pub(crate) struct Schedule {
     /// Nodes of the mesh; 0 while it is unknown.
     mesh_nodes: u32,
-    /// Longest pause.
     max: Duration,
 }
 
@@ -65,7 +64,7 @@ impl Reconnects {
         Self { max, mesh_nodes, place, is_stopped: AtomicBool::new(false) }
     }
 
-    /// From now on attempts are spread as a mesh of so many nodes needs it.
+    /// From now on attempts are spread as a mesh of this many nodes needs it.
     pub(crate) fn set_mesh_nodes(&self, nodes: u32) {
         self.mesh_nodes.store(nodes.min(MESH_NODES_MAX), Ordering::Relaxed);
     }

@@ -27,9 +27,7 @@ const UNFINISHED: &str = "0001-01-01T00:00:00Z";
 pub(crate) struct StreamInfo {
     /// When it was created; a stream with another date is another stream.
     pub(crate) created: String,
-    /// Its extent.
     pub(crate) state: Extent,
-    /// Its limits.
     #[serde(default)]
     pub(crate) config: Limits,
     /// The servers that store it; `None` at a server without a cluster.
@@ -68,7 +66,6 @@ impl StreamInfo {
     }
 }
 
-/// Names of streams.
 #[derive(Debug, Deserialize)]
 struct Names {
     streams: Option<Vec<String>>,

@@ -19,9 +19,7 @@ use crate::publish::refusal;
 /// A message that is sent at most once, without an acknowledgement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnacknowledgedMessage {
-    /// Its subject.
     pub subject: String,
-    /// Its headers.
     pub headers: Vec<(&'static str, String)>,
     /// The bytes.
     pub payload: Bytes,

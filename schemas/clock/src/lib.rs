@@ -20,20 +20,17 @@ pub struct Clock {
 
 impl Clock {
     /// Starts the monotonic clock at zero.
-    #[must_use]
     pub fn start() -> Self {
         Self::skewed(0)
     }
 
-    /// The same with a wall clock that is ahead of the system's by so many nanoseconds, for
+    /// The same with a wall clock that is ahead of the system's by this many nanoseconds, for
     /// simulated machines with a wrong clock.
-    #[must_use]
     pub fn skewed(ahead_ns: i64) -> Self {
         Self { origin: Instant::now(), ahead_ns }
     }
 
     /// Reads both clocks. A system clock before 1970 reads as 1970.
-    #[must_use]
     pub fn now(&self) -> Now {
         let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let wall = Wall(nanos(wall).saturating_add_signed(self.ahead_ns));
@@ -46,20 +43,16 @@ impl Clock {
 pub struct Stopwatch(Instant);
 
 impl Stopwatch {
-    /// Starts measuring.
-    #[must_use]
     pub fn start() -> Self {
         Self(Instant::now())
     }
 
     /// Time since the start; may be read many times.
-    #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed()
     }
 
     /// Time since the start, and starts again: spans of work that follow each other.
-    #[must_use]
     pub fn lap(&mut self) -> Duration {
         let now = Instant::now();
         now.saturating_duration_since(std::mem::replace(&mut self.0, now))
@@ -72,26 +65,22 @@ pub struct Deadline(Instant);
 
 impl Deadline {
     /// A deadline `span` from now.
-    #[must_use]
     pub fn within(span: Duration) -> Self {
         Self(Instant::now() + span)
     }
 
     /// Time left; zero once passed.
-    #[must_use]
     pub fn remaining(&self) -> Duration {
         self.0.saturating_duration_since(Instant::now())
     }
 
     /// True once no time is left.
-    #[must_use]
     pub fn has_passed(&self) -> bool {
         self.remaining().is_zero()
     }
 
     /// Blocks this thread for `step` or until the deadline, whichever is sooner. Returns
     /// whether time is left to poll again. For threads, never for async tasks.
-    #[must_use]
     pub fn pause(&self, step: Duration) -> bool {
         std::thread::sleep(step.min(self.remaining()));
         !self.has_passed()

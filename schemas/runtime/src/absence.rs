@@ -20,7 +20,6 @@ struct Outage {
 
 impl Absence {
     /// A process starts disconnected.
-    #[must_use]
     pub fn since(now: Mono) -> Self {
         Self(Some(Outage { since: now, next_log: now.plus(ABSENCE_LOGGED_AFTER) }))
     }
@@ -38,7 +37,6 @@ impl Absence {
     }
 
     /// When [`Self::on_deadline`] next returns a line.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         self.0.map(|away| away.next_log)
     }

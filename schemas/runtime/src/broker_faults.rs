@@ -13,7 +13,6 @@ use plimsoll_schemas::transport::small_payload;
 const NO_JETSTREAM: &str = "no_jetstream";
 /// The cause of a denied permission.
 const PERMISSION: &str = "permission";
-/// What ends denials.
 const GRANT: &str = "grant what `plimsoll nats-config` prints for this user";
 /// The cause of streams that cannot be created.
 const STREAMS: &str = "streams";
@@ -150,31 +149,26 @@ impl BrokerFaults {
 
     /// Why the broker cannot be reached; `None` while connected, and before the first attempt has
     /// ended.
-    #[must_use]
     pub fn connect_error(&self) -> Option<&str> {
         self.connect_error.as_deref()
     }
 
     /// The first permission that was denied on this connection.
-    #[must_use]
     pub fn denied(&self) -> Option<&str> {
         self.denied.as_deref()
     }
 
     /// Why the mesh's streams cannot be created where they are missing.
-    #[must_use]
     pub fn streams(&self) -> Option<&str> {
         self.streams.as_deref()
     }
 
     /// Why messages are not taken: a permission, the streams, or the latest refusal.
-    #[must_use]
     pub fn rejection(&self) -> Option<&str> {
         self.denied().or(self.streams()).or(self.refusal.as_deref())
     }
 
     /// What the broker's `max_payload` means, if it is smaller than messages may be.
-    #[must_use]
     pub fn payload(&self) -> Option<&str> {
         self.payload.as_deref()
     }
@@ -185,7 +179,6 @@ impl BrokerFaults {
     }
 
     /// Published advisories about the version of the broker, if it is known.
-    #[must_use]
     pub fn advisories(&self) -> Option<usize> {
         self.advisories
     }

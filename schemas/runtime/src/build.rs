@@ -5,7 +5,6 @@
 
 use std::sync::LazyLock;
 
-/// The version.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The commit's hash, or `unknown`.
 pub const COMMIT: &str = match option_env!("PLIMSOLL_COMMIT") {
@@ -18,7 +17,6 @@ pub const HELP: &str = "Version and commit of this program, always 1";
 pub const LABELS: [&str; 2] = ["version", "commit"];
 
 /// What `--version` prints after the program's name.
-#[must_use]
 pub fn version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| format!("{VERSION} (commit {COMMIT})"));
     &TEXT

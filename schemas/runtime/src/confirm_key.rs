@@ -40,7 +40,6 @@ impl ConfirmKeyFile {
     }
 
     /// The key that was read last.
-    #[must_use]
     pub fn key(&self) -> &ConfirmKey {
         &self.key
     }

@@ -7,11 +7,9 @@ use std::process::ExitCode;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Exit {
-    /// Done.
     Success = 0,
     /// Something failed that no other code names.
     Failure = 1,
-    /// Wrong arguments.
     Usage = 2,
     /// The configuration is wrong; the message names the key and where it was set.
     Configuration = 3,

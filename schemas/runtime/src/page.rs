@@ -12,7 +12,6 @@ use crate::process;
 pub struct Family {
     /// Full name, unit at the end.
     pub name: &'static str,
-    /// Help text.
     pub help: &'static str,
     /// Names of its labels.
     pub labels: &'static [&'static str],
@@ -78,7 +77,6 @@ impl Page {
     }
 
     /// The page as Prometheus text, with the process's own CPU, memory and file handles.
-    #[must_use]
     pub fn render(&self) -> String {
         let mut families = self.0.gather();
         families.extend(process::families());

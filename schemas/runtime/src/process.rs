@@ -13,13 +13,11 @@ use prometheus::proto::MetricFamily;
 const CPU_SECONDS: &str = "process_cpu_seconds_total";
 
 /// The name of this host, if it has one.
-#[must_use]
 pub fn host_name() -> Option<String> {
     uname().ok()?.nodename().to_str().map(str::to_owned)
 }
 
 /// The metrics of this process as they are now.
-#[must_use]
 pub fn families() -> Vec<MetricFamily> {
     let mut families = ProcessCollector::for_self().collect();
     if let Ok(spent) = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID) {

@@ -25,7 +25,6 @@ pub struct ServiceManager {
 
 impl ServiceManager {
     /// Reports that the process is ready.
-    #[must_use]
     pub fn ready(now: Mono) -> Self {
         send(&[NotifyState::Ready]);
         Self::with_watchdog(sd_notify::watchdog_enabled(), now)
@@ -36,7 +35,6 @@ impl ServiceManager {
     }
 
     /// When the watchdog must be fed next.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         self.fed_every.map(|_| self.feed_at)
     }

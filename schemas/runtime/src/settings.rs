@@ -128,13 +128,10 @@ const REPLICAS: [u8; 3] = [1, 3, 5];
 pub struct BusSettings {
     /// `nats://host:port`; several separated by commas.
     pub url: String,
-    /// A token; or
     pub token: Option<String>,
     /// a file with one; or
     pub token_file: Option<PathBuf>,
-    /// a user with
     pub user: Option<String>,
-    /// a password, or
     pub password: Option<String>,
     /// a file with it; or
     pub password_file: Option<PathBuf>,
@@ -146,7 +143,6 @@ pub struct BusSettings {
     pub ca_file: Option<PathBuf>,
     /// The certificate that the broker demands, and
     pub cert_file: Option<PathBuf>,
-    /// its key.
     pub key_file: Option<PathBuf>,
     /// First tokens of the subjects on which answers are received.
     pub inbox_prefix: Option<String>,
@@ -195,7 +191,6 @@ impl Default for BusSettings {
 }
 
 /// Whether the broker can tell this process from others, so that it can limit what each may do.
-#[must_use]
 pub fn is_identified(config: &BusConfig) -> bool {
     !matches!(config.credentials, Credentials::None)
         || config.tls.client.is_some()

@@ -11,7 +11,6 @@ use serde::Deserialize;
 
 use crate::limits::TOKEN_BYTES_MIN;
 
-/// A bearer token.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Token(String);
@@ -48,7 +47,6 @@ impl Token {
     }
 
     /// Whether the client's token is equal, in time that does not depend on the first difference.
-    #[must_use]
     pub fn matches(&self, shown: &[u8]) -> bool {
         let secret = self.0.as_bytes();
         let mut different = u8::from(secret.len() != shown.len());

@@ -9,7 +9,7 @@ use super::window::Window;
 use crate::annotations::Severity;
 use crate::ids::RuleName;
 
-/// A burn rate that fires an alert: so many times as fast as would spend the error budget in
+/// A burn rate that fires an alert: this many times as fast as would spend the error budget in
 /// thirty days.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BurnRate {

@@ -10,5 +10,5 @@ pub use burn_rate::{BURN_RATES, BurnRate};
 pub use definition::{Budget, Selector};
 pub use window::Window;
 
-/// The text of the three budgets that every mesh evaluates unless its rule files override them.
+/// The text of the budgets that every mesh evaluates unless its rule files override them.
 pub const BUILT_IN: &str = include_str!("built_in.toml");

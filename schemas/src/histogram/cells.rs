@@ -9,7 +9,7 @@ use super::payload::Reader;
 pub(super) const HALF: u16 = 1 << 15;
 /// Cells that are skipped at once when all are empty.
 pub(super) const BLOCK: usize = 16;
-/// A row begins and ends at multiples of so many buckets, so that it seldom has to grow.
+/// A row begins and ends at multiples of this many buckets, so that it seldom has to grow.
 pub(super) const PAGE: usize = 256;
 
 pub(super) trait Cell: Copy + Default + PartialEq + Into<u64> {

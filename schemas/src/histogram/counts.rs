@@ -5,7 +5,7 @@
 //! together. Those of a producer's wide buckets do not, and are added by [`Counts::add_apart`]: a
 //! row from a microsecond to ten seconds would take 30 KiB. A cell has 16 bits, and all have 64
 //! once one needs more. Small numbers are added without a check for room; all cells are checked
-//! again before so many were added that one could overflow.
+//! again before one could overflow.
 
 use super::cells::{
     BLOCK, Cell, HALF, PAGE, add_all, add_each, added_all, block, each_used, moved,
@@ -74,8 +74,8 @@ impl Counts {
         }
     }
 
-    /// Makes room for the samples of so many buckets that may lie far from each other, if it holds
-    /// none yet.
+    /// Makes room for the samples of this many buckets that may lie far from each other, if it
+    /// holds none yet.
     pub(super) fn reserve_apart(&mut self, buckets: usize) {
         if self.is_unused() {
             self.cells = Cells::Apart(Row::with_room(buckets.min(APART_MAX)));

@@ -8,7 +8,7 @@ use crate::histogram::writer::Writer;
 pub(super) struct Row(Vec<(usize, u64)>);
 
 impl Row {
-    /// An empty one with room for so many buckets.
+    /// An empty one with room for this many buckets.
     pub(super) fn with_room(buckets: usize) -> Self {
         Self(Vec::with_capacity(buckets))
     }

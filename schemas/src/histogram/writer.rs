@@ -12,7 +12,7 @@ pub(super) struct Writer {
     pub(super) next: usize,
 }
 
-/// A run of at most so many empty buckets takes one byte, and a count below it.
+/// A run of at most this many empty buckets takes one byte, and a count below it.
 const SHORT: usize = 64;
 /// Room for two numbers of the longest form.
 const ROOM: usize = 18;
@@ -23,7 +23,7 @@ impl Writer {
         Self { bytes: vec![0; len], len, next: 0 }
     }
 
-    /// Has room for so many bytes.
+    /// Has room for this many bytes.
     pub(super) fn with_room(len: usize) -> Self {
         Self { bytes: vec![0; len + ROOM], len: 0, next: 0 }
     }

@@ -90,7 +90,7 @@ pub struct Issue {
     pub at: Wall,
 }
 
-/// A limit that a budget sets: so many samples of an operation may exceed it, and no more.
+/// A limit that a budget sets: this many samples of an operation may exceed it, and no more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LatencyLimit {
     /// The operation.

@@ -14,10 +14,14 @@ use proptest::prelude::*;
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// One sample.
     One(u64),
     /// A producer's buckets, and the hundredth of each at which its samples really are.
-    Point { edges: Vec<u64>, counts: Vec<u64>, at: u64, has_sum: bool },
+    Point {
+        edges: Vec<u64>,
+        counts: Vec<u64>,
+        at: u64,
+        has_sum: bool,
+    },
     /// A limit that the node receives.
     Limit(u64),
 }

@@ -152,7 +152,6 @@ fn strange_subjects() -> Vec<Forgery> {
     .into()
 }
 
-/// All of them.
 pub(crate) fn all() -> Vec<Forgery> {
     [near_misses(), garbage(), strange_subjects()].into_iter().flatten().collect()
 }

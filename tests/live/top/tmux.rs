@@ -10,7 +10,6 @@ use plimsoll_tests::capability::{skip, terminal_refusal};
 
 const WAIT: Duration = Duration::from_secs(30);
 
-/// A tmux server.
 pub(super) struct Tmux {
     socket: String,
 }

@@ -96,12 +96,10 @@ impl Machine {
         write(&path, &changed);
     }
 
-    /// Restores all files.
     pub(crate) fn restore(&mut self, tree: &str) {
         unpack(tree, &self.root(), false);
     }
 
-    /// Steers its GPUs.
     pub(crate) fn gpu(&mut self, control: &str) {
         library::steer(self.dir.path(), &format!("gpus=2\n{control}"));
     }

@@ -14,7 +14,6 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// One sidecar file.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Sidecar {
@@ -127,7 +126,6 @@ impl Sidecar {
         self.subject.parse().unwrap_or_else(|error| panic!("{}: {error}", self.subject))
     }
 
-    /// What went in.
     pub(crate) fn snapshot(&self) -> Snapshot {
         let header = Header {
             node: self.node.clone(),

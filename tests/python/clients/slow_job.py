@@ -1,4 +1,4 @@
-"""A job whose epoch hook takes 30 ms: records one each 20 ms for so many seconds, and ends."""
+"""A job whose epoch hook takes 30 ms: records one each 20 ms for this many seconds, and ends."""
 
 import sys
 import time

@@ -35,7 +35,6 @@ impl Request {
     }
 }
 
-/// The directory.
 pub(super) struct Baselines(PathBuf);
 
 impl Baselines {

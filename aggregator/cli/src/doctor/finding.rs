@@ -17,7 +17,6 @@ pub(super) enum Severity {
     Warning,
 }
 
-/// Something wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Finding {
     pub(super) check: &'static str,

@@ -34,7 +34,6 @@ pub(super) enum SocketState {
     Missing(String),
     /// Another kind of file.
     NoSocket,
-    /// A socket.
     Socket {
         mode: u32,
         owner: u32,
@@ -77,7 +76,6 @@ pub(super) struct SecretFacts {
     pub(super) has_group_of_jobs: bool,
 }
 
-/// Reads everything.
 pub(super) fn read(local: &Local) -> MachineFacts {
     let port = local.node.as_ref().ok().and_then(|node| Some(node.listen.udp?.port()));
     MachineFacts {

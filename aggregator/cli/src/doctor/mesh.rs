@@ -66,13 +66,11 @@ pub(super) struct NodeFacts {
 /// What one program's credentials find at its broker.
 pub(super) struct BrokerFacts {
     pub(super) program: &'static str,
-    /// Without secrets.
     pub(super) url: String,
     /// The report, or why there is none.
     pub(super) report: Result<BrokerReport, String>,
 }
 
-/// Asks every aggregator.
 pub(super) async fn aggregators(apis: &[Api]) -> Vec<AggregatorFacts> {
     let mut facts = Vec::new();
     for api in apis {

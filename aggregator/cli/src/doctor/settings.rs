@@ -51,9 +51,7 @@ pub(super) struct Local {
 pub(super) struct Identity {
     /// `node` or `aggregator`.
     pub(super) program: &'static str,
-    /// Address and credentials.
     pub(super) bus: BusConfig,
-    /// The node's name.
     pub(super) node: Option<NodeName>,
     /// Whether the node keeps a history, from which aggregators ask.
     pub(super) has_history: bool,

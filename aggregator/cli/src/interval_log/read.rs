@@ -83,11 +83,9 @@ pub enum LineError {
     /// Buckets that differ within one operation.
     #[error("{operation} has buckets of {found} here and of {before} in earlier lines")]
     Layout {
-        /// The operation.
         operation: Operation,
         /// Those of this line.
         found: BucketLayout,
-        /// Those before.
         before: BucketLayout,
     },
 }

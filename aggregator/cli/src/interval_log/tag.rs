@@ -14,7 +14,6 @@ pub(super) fn tag(operation: &Operation, node: Option<&NodeName>) -> String {
     node.map_or_else(|| operation.to_string(), |node| format!("{operation}{NODE}{node}"))
 }
 
-/// Reads a tag.
 pub(super) fn parse(tag: Option<&str>) -> Result<(Operation, Option<NodeName>), IdError> {
     let tag = tag.unwrap_or(UNTAGGED);
     let (operation, node) = tag.split_once(NODE).map_or((tag, None), |(one, two)| (one, Some(two)));

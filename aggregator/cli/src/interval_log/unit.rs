@@ -15,7 +15,6 @@ pub enum Unit {
 
 impl Unit {
     /// Its length in nanoseconds.
-    #[must_use]
     pub fn ns(self) -> u64 {
         match self {
             Self::Nanoseconds => 1,

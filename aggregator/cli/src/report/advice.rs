@@ -13,7 +13,7 @@ use crate::time_range::shown;
 
 /// This share of the samples over the limit in few columns makes it a matter of their time.
 const MOST: f64 = 0.66;
-/// Few: one of so many columns with samples.
+/// Few: one in this many columns with samples.
 const FEW: usize = 5;
 /// With fewer columns, some always have most of the samples.
 const COLUMNS_MIN: usize = 10;

@@ -21,12 +21,10 @@ pub(super) const FORMAT: &str = "plimsoll-report";
 /// The version that is written and read.
 pub(super) const VERSION: u32 = 1;
 
-/// A report.
 #[derive(Serialize)]
 pub(super) struct Document {
     pub(super) format: &'static str,
     pub(super) version: u32,
-    /// The mesh.
     pub(super) mesh: String,
     /// What it is of.
     pub(super) subject: Subject,
@@ -55,7 +53,6 @@ pub(super) struct Document {
     /// Each epoch's time in milliseconds, in the order of time, as far as slots have one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) epoch_time_ms: Option<Vec<f64>>,
-    /// Their mean, exact.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) epoch_time_ms_avg: Option<f64>,
     /// The samples of each slot, as a baseline of `plimsoll compare` has them.
@@ -163,7 +160,6 @@ pub(super) struct Column {
     pub(super) count: u64,
     pub(super) p50: Option<f64>,
     pub(super) p99: Option<f64>,
-    /// Exact.
     pub(super) max: Option<f64>,
     /// Samples over the operation's limit.
     pub(super) over: Option<OverLimit>,

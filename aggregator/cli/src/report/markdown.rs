@@ -7,7 +7,6 @@ use jiff::tz::TimeZone;
 use super::document::Document;
 use super::sections::{Section, Table, Tone, sections, title};
 
-/// The text.
 pub(super) fn text(of: &Document, zone: &TimeZone) -> String {
     let mut text = format!("# {}\n", escaped(&title(of)));
     sections(of, zone).iter().for_each(|of| section(&mut text, of));

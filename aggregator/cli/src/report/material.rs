@@ -42,7 +42,6 @@ pub(super) struct Material {
     pub(super) ledger: LedgerPage,
     /// `/api/v1/hardware`, if the aggregator has it.
     pub(super) hardware: Option<HardwarePage>,
-    /// Reports of drills.
     pub(super) drills: Vec<DrillResult>,
 }
 

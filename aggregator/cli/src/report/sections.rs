@@ -43,7 +43,6 @@ pub(super) struct Cell {
 /// How a cell is shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
-    /// As text.
     Text,
     /// As a figure, so that digits are below each other.
     Figure,

@@ -94,7 +94,6 @@ impl Shown {
     }
 }
 
-/// Draws everything.
 pub(super) fn draw(frame: &mut Frame, state: &State, theme: Theme) {
     let area = frame.area();
     line(frame, 0, title(state, area.width).style(Modifier::BOLD));
@@ -154,7 +153,6 @@ fn nodes_and_alerts(state: &State, theme: Theme) -> Line<'static> {
     ])
 }
 
-/// The ledger's balance.
 fn samples(page: &Page, theme: Theme) -> Line<'static> {
     let Page { recorded, merged, held, unread, lost, .. } = page;
     let [recorded, merged, held] = [recorded, merged, held].map(|n| count(*n));

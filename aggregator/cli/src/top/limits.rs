@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Pause between an answer and the next request.
 pub(super) const READ_EVERY: Duration = Duration::from_secs(1);
-/// A page that took long to read is requested so many times its own duration later, so that an
+/// A page that took long to read is requested this many times its own duration later, so that an
 /// aggregator with many nodes spends little on a screen.
 pub(super) const PAUSE_FACTOR: u32 = 4;
 /// First pause after a failed request; it doubles up to [`RETRY_MAX`].

@@ -23,7 +23,6 @@ pub(super) const ALERTS: &str = "/api/v1/alerts";
 /// All rows of one time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Page {
-    /// The mesh.
     pub(super) mesh: String,
     /// Time of the page, in seconds since 1970.
     pub(super) at_seconds: f64,
@@ -80,7 +79,6 @@ pub(super) struct BudgetLine {
     pub(super) alert: AlertState,
 }
 
-/// One node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct NodeLine {
     pub(super) node: String,
@@ -98,7 +96,6 @@ pub(super) struct NodeLine {
     pub(super) lost: u64,
 }
 
-/// One alert.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct AlertLine {
     pub(super) state: AlertState,

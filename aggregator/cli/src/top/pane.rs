@@ -12,14 +12,10 @@ use ratatui::crossterm::event::KeyCode;
 
 use super::page::{AlertLine, BudgetLine, NodeLine, Page};
 
-/// A list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pane {
-    /// Budgets.
     Budgets,
-    /// Nodes.
     Nodes,
-    /// Alerts.
     Alerts,
 }
 
@@ -40,7 +36,6 @@ impl Pane {
 /// Rows of a jump by page keys.
 const JUMP: usize = 10;
 
-/// One list.
 #[derive(Debug, Default)]
 struct List {
     order: usize,
@@ -93,7 +88,6 @@ impl Panes {
         alerts.arrange(&page.alerts, |row| holds(&wanted, &alert_words(row)), compare_alerts);
     }
 
-    /// Changes the filter.
     pub(super) fn edit_filter(&mut self, page: &Page, edit: impl FnOnce(&mut String)) {
         edit(&mut self.filter);
         self.arrange(page);
@@ -165,7 +159,6 @@ impl Panes {
         self.is_zoomed.then_some(self.focus)
     }
 
-    /// The filter.
     pub(super) fn filter(&self) -> &str {
         &self.filter
     }

@@ -75,7 +75,6 @@ impl Screen {
         self.terminal.clear().context("the terminal is gone")
     }
 
-    /// Shows a frame.
     pub(super) fn show(&mut self, state: &State) -> Result<()> {
         let theme = self.theme;
         self.terminal.draw(|frame| draw(frame, state, theme)).context("the terminal is gone")?;

@@ -13,25 +13,21 @@ use super::page::Page;
 use super::pane::Panes;
 use crate::terminal_text::safe;
 
-/// What happens.
 #[derive(Debug)]
 pub(super) enum Event {
     /// A key was pressed.
     Key(KeyEvent),
-    /// Text was pasted.
     Paste(String),
     /// The terminal has another size.
     Resize,
     /// An aggregator answered, or why not, and how long that took.
     Answer(Result<Box<Page>, String>, Duration),
-    /// Time has passed.
     Tick,
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Effect {
-    /// Nothing.
     None,
     /// Draw what has changed.
     Draw,
@@ -39,22 +35,18 @@ pub(super) enum Effect {
     Repaint,
     /// Request a page of the aggregator with this number.
     Request(usize),
-    /// End.
     Quit,
 }
 
 /// Whether the aggregator answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Link {
-    /// No answer yet.
     Connecting,
     /// The last request was answered.
     Answering,
     /// The last requests failed.
     Lost {
-        /// Since when.
         since: Duration,
-        /// How many.
         failures: u32,
         /// Why the last one did.
         error: String,
@@ -64,7 +56,6 @@ pub(super) enum Link {
 /// What the keys do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// They select.
     Browse,
     /// They write the filter.
     Filter,
@@ -247,7 +238,6 @@ impl State {
         !self.page.mesh.is_empty()
     }
 
-    /// The connection.
     pub(super) fn link(&self) -> &Link {
         &self.link
     }
@@ -260,7 +250,6 @@ impl State {
         }
     }
 
-    /// What keys do.
     pub(super) fn mode(&self) -> Mode {
         self.mode
     }
@@ -286,7 +275,7 @@ impl State {
     }
 }
 
-/// Pause after so many failures in a row.
+/// Pause after this many failures in a row.
 fn retry_after(failures: u32) -> Duration {
     let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(16));
     RETRY_MIN.saturating_mul(doubled).min(RETRY_MAX)

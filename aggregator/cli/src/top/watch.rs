@@ -15,7 +15,6 @@ use super::state::{Effect, Event, State};
 /// Whether what is watched goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Watched {
-    /// It does.
     Running,
     /// Its time is over.
     Over,
@@ -99,7 +98,6 @@ fn cause(error: &anyhow::Error) -> String {
     error.root_cause().to_string()
 }
 
-/// Requests one page.
 pub(super) async fn request(api: &Api) -> Result<Page> {
     let (summary, alerts) =
         tokio::try_join!(api.request("GET", SUMMARY, None), api.request("GET", ALERTS, None))?;

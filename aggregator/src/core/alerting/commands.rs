@@ -19,17 +19,14 @@ pub struct AlertsQuery {
 /// What is to be done about alerts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlertCommand {
-    /// Begin a silence.
     Silence(Silence),
     /// End the silence of this number.
     EndSilence(u64),
-    /// Acknowledge an alert.
     Acknowledge(AlertKey, Acknowledgement),
     /// End an alert's acknowledgement.
     Unacknowledge(AlertKey),
 }
 
-/// What was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CommandResult {
     /// A silence holds, or will.

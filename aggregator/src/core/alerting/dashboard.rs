@@ -24,14 +24,12 @@ pub struct RunbookPage(Option<String>);
 
 impl RunbookPage {
     /// The runbook on the aggregator's page at this URL.
-    #[must_use]
     pub fn at(page_url: &str) -> Self {
         Self(Some(format!("{page_url}/?view=runbook&section=")))
     }
 
     /// Where a rule's runbook is: a section of the shipped one is on the page, others are where
     /// the rule states.
-    #[must_use]
     pub fn link(&self, runbook: Option<String>) -> Option<String> {
         runbook.map(|text| match (&self.0, text.strip_prefix(SHIPPED_RUNBOOK)) {
             (Some(page), Some(name)) => format!("{page}{name}"),
@@ -78,7 +76,6 @@ pub enum DashboardError {
     /// A blank or a control character, or one that is not ASCII.
     #[error("holds {0:?}, which no link may; write it as %20 or the like")]
     Character(char),
-    /// An unknown placeholder.
     #[error(
         "{{{0}}} is unknown; there are {{from_ms}}, {{to_ms}}, {{mesh}}, {{rule}}, {{node}} and \
          {{operation}}"
@@ -130,7 +127,6 @@ impl FromStr for Dashboard {
 impl Dashboard {
     /// The link for an alert that moved at a time, about that much time before it; `None` where
     /// there is no template.
-    #[must_use]
     pub fn link(
         &self,
         mesh: &MeshName,

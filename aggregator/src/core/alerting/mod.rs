@@ -93,7 +93,6 @@ pub struct StoredAlerting {
 
 impl Alerting {
     /// No alert is active and no receiver is notified.
-    #[must_use]
     pub fn new(mesh: MeshName) -> Self {
         Self {
             mesh,
@@ -111,7 +110,6 @@ impl Alerting {
     }
 
     /// As a checkpoint holds it.
-    #[must_use]
     pub fn restore(mesh: MeshName, stored: StoredAlerting) -> Self {
         Self {
             alerts: stored.alerts,
@@ -126,7 +124,6 @@ impl Alerting {
     }
 
     /// What receivers are owed.
-    #[must_use]
     pub fn record(&self, at: Wall) -> AlertsRecord {
         AlertsRecord {
             version: AlertsRecord::VERSION,
@@ -139,7 +136,6 @@ impl Alerting {
     }
 
     /// As far as receivers are owed it. Alerts whose rules are gone end as after any restart.
-    #[must_use]
     pub fn restore_owed(mesh: MeshName, record: AlertsRecord) -> Self {
         Self {
             alerts: Alerts::restored(record.firing),
@@ -173,7 +169,6 @@ impl Alerting {
     }
 
     /// The scopes of all alerts that are not inactive.
-    #[must_use]
     pub fn active(&self) -> Vec<AlertKey> {
         self.alerts.active().map(|(key, _)| key.clone()).collect()
     }
@@ -185,7 +180,6 @@ impl Alerting {
     }
 
     /// The nodes with an alert about gaps in their ledger entry.
-    #[must_use]
     pub fn nodes_with_gap_alerts(&self) -> BTreeSet<Option<&NodeName>> {
         let rule = RuleName::new(LEDGER_GAP).expect("a constant name of plain letters");
         self.alerts.alive(&rule)
@@ -252,7 +246,6 @@ impl Alerting {
     }
 
     /// Silent nodes whose alert an operator has silenced or acknowledged.
-    #[must_use]
     pub fn quiet_nodes(&self, at: Wall, rules: &Rules, fleet: &Fleet) -> BTreeSet<NodeName> {
         groups::quiet_nodes(at, rules, fleet, &self.silences)
     }
@@ -342,7 +335,6 @@ impl Alerting {
     }
 
     /// What the rules of active alerts are about.
-    #[must_use]
     pub fn rule_labels(&self, rules: &Rules) -> RuleLabels {
         let active: BTreeSet<_> = self.alerts.active().map(|(key, _)| &key.rule).collect();
         let selects = |rule: &RuleName| Some((rule.clone(), rules.find(rule)?.selects()));
@@ -530,7 +522,6 @@ impl Alerting {
     }
 
     /// What other aggregators should know of silences, and a number that changes with it.
-    #[must_use]
     pub fn shared_silences(&self) -> (u64, Option<SharedSilences>) {
         (self.silences.revision(), self.silences.report())
     }
@@ -546,14 +537,12 @@ impl Alerting {
     }
 
     /// Reports of other aggregators, or silences in them, that were not taken over, by reason.
-    #[must_use]
     pub fn shared_silences_refused(&self) -> &BTreeMap<&'static str, u64> {
         self.silences.refused()
     }
 
     /// All active alerts that a query matches, the worst first, those about jobs before those about
     /// the system's own operations.
-    #[must_use]
     pub fn rows(&self, now: Wall, query: &AlertsQuery, situation: Situation<'_>) -> Vec<AlertRow> {
         let entries = self.alerts.entries().filter(|(key, entry)| query.matches(key, entry));
         let mut rows: Vec<_> =
@@ -595,7 +584,6 @@ impl Alerting {
     }
 
     /// All silences that hold or are yet to begin.
-    #[must_use]
     pub fn silence_rows(&self) -> Vec<SilenceRow> {
         self.silences.rows()
     }
@@ -606,7 +594,6 @@ impl Alerting {
     }
 
     /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
-    #[must_use]
     pub fn next_post_at(&self) -> Option<Mono> {
         self.deliveries.next_deadline()
     }
@@ -623,13 +610,11 @@ impl Alerting {
     }
 
     /// Whether every receiver that answers has been notified of everything.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.deliveries.is_settled()
     }
 
     /// The newest undeliverable notifications, oldest first.
-    #[must_use]
     pub fn undeliverable(&self) -> Vec<Undeliverable> {
         self.deliveries.undeliverable().cloned().collect()
     }
@@ -640,19 +625,16 @@ impl Alerting {
     }
 
     /// How many notifications were undeliverable, on the way to the bus or to receivers.
-    #[must_use]
     pub fn undeliverable_count(&self) -> u64 {
         self.notifications.counts().undeliverable + self.deliveries.given_up()
     }
 
     /// What became of notifications, by receiver.
-    #[must_use]
     pub fn receiver_stats(&self) -> Vec<ReceiverStats> {
         self.deliveries.stats()
     }
 
     /// Notifications on their way to the bus.
-    #[must_use]
     pub fn notifications(&self) -> &Notifications {
         &self.notifications
     }
@@ -663,32 +645,27 @@ impl Alerting {
     }
 
     /// The state of all alerts.
-    #[must_use]
     pub fn alerts(&self) -> &Alerts {
         &self.alerts
     }
 
     /// How many silences there are.
-    #[must_use]
     pub fn silence_count(&self) -> u64 {
         self.silences.count()
     }
 
     /// Notifications that receivers did not get, by reason.
-    #[must_use]
     pub fn suppressed(&self) -> &BTreeMap<Cow<'static, str>, u64> {
         self.silences.suppressed()
     }
 
     /// The latest changes of alerts, oldest first.
-    #[must_use]
     pub fn changes(&self) -> &[Notification] {
         &self.changes
     }
 
     /// Whether anything has changed since [`Self::checkpoint`]. An alert that stays as it is costs
     /// no checkpoint.
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         self.changed || self.counts_saved != self.notifications.counts()
     }

@@ -31,10 +31,8 @@ pub struct AlertsRecord {
     /// end with `_seconds` are seconds since then.
     #[serde(rename = "at_ns")]
     pub at: Wall,
-    /// Alerts that fire.
     #[serde(default)]
     pub firing: Vec<FiringAlert>,
-    /// Silences and acknowledgements.
     #[serde(default)]
     pub silencing: SilencingRecord,
     /// By the name of a webhook.
@@ -45,7 +43,6 @@ pub struct AlertsRecord {
 /// An alert that fires.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FiringAlert {
-    /// The alert.
     #[serde(flatten)]
     pub key: AlertKey,
     /// Since when it fires.
@@ -59,15 +56,12 @@ pub struct FiringAlert {
     pub notification: Option<Arc<Notification>>,
 }
 
-/// Silences and acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SilencingRecord {
-    /// Silences, by number.
     pub silences: Vec<SilenceRow>,
     /// The number of the latest silence.
     pub last_id: u64,
-    /// Acknowledged alerts.
     pub acknowledged: Vec<AcknowledgedAlert>,
     /// Alerts that fire and of which no receiver has been notified.
     pub withheld: BTreeSet<AlertKey>,
@@ -81,10 +75,8 @@ pub struct SilencingRecord {
     pub ended: Vec<(SilenceOrigin, Wall)>,
 }
 
-/// An acknowledged alert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AcknowledgedAlert {
-    /// The alert.
     #[serde(flatten)]
     pub key: AlertKey,
     /// By whom and until when.
@@ -108,7 +100,6 @@ pub struct WaitingNotification {
     /// Since when its change is known.
     #[serde(rename = "known_at_ns")]
     pub known_at: Wall,
-    /// It.
     pub notification: Shared<Notification>,
 }
 

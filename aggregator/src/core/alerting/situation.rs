@@ -11,7 +11,6 @@ use crate::core::rules::{Evaluator, Inputs};
 /// The rules, and the state that they are judged by, at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// The rules.
     pub evaluator: &'a Evaluator,
     /// What they are judged by.
     pub inputs: Inputs<'a>,

@@ -29,19 +29,16 @@ pub struct Changes {
 
 impl Changes {
     /// When they were taken.
-    #[must_use]
     pub fn at(&self) -> Wall {
         self.rest.at
     }
 
     /// Whether they replace everything that is stored.
-    #[must_use]
     pub fn everything(&self) -> bool {
         self.everything
     }
 
     /// What is to be added to the history before the records are written.
-    #[must_use]
     pub fn history(&self) -> Option<&HistoryBatch> {
         self.history.as_deref()
     }
@@ -57,7 +54,6 @@ impl Changes {
     }
 
     /// The same where the history could not be written: its state is that of the batch before.
-    #[must_use]
     pub fn without_history(mut self) -> Self {
         if let Some(batch) = self.history.take() {
             self.rest.history_generation = batch.id.generation.saturating_sub(1);
@@ -86,7 +82,6 @@ impl Changes {
 
     /// The confirmations for every node in these changes, which were taken at `as_of`. To be sent
     /// only once they are stored. Takes a while for many nodes: not for the driver's thread.
-    #[must_use]
     pub fn confirmations(&self, as_of: Mono) -> Vec<PendingConfirmation> {
         let present = self.nodes.iter().filter_map(|(name, node)| Some((name, node.as_deref()?)));
         let confirmation = |(name, node): (&NodeName, &Node)| {

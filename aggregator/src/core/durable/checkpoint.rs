@@ -96,7 +96,6 @@ impl Partial {
     }
 
     /// The state, once all records have been read.
-    #[must_use]
     pub fn finish(self) -> Readout {
         let Self { nodes, pools, missing, rest, mut unusable } = self;
         let missing = missing.iter().map(|part| damaged(part, "it is missing"));
@@ -156,49 +155,41 @@ fn united(
 
 impl Checkpoint {
     /// The mesh it is about, if the rest could be read.
-    #[must_use]
     pub fn mesh(&self) -> Option<&MeshName> {
         Some(&self.rest.as_ref()?.mesh)
     }
 
     /// When it was taken, if the rest could be read.
-    #[must_use]
     pub fn at(&self) -> Option<Wall> {
         Some(self.rest.as_ref()?.at)
     }
 
     /// The history's latest batch when it was taken, if the rest could be read.
-    #[must_use]
     pub fn history_generation(&self) -> Option<u64> {
         Some(self.rest.as_ref()?.history_generation)
     }
 
     /// What was reported to an aggregator above.
-    #[must_use]
     pub fn shard(&self) -> Option<&StoredShard> {
         self.rest.as_ref()?.shard.as_ref()
     }
 
     /// Whether it holds alerts and silences.
-    #[must_use]
     pub fn has_alerts(&self) -> bool {
         self.rest.is_some()
     }
 
     /// Whether every record could be read.
-    #[must_use]
     pub fn is_whole(&self) -> bool {
         self.is_whole
     }
 
     /// What each room is restored from.
-    #[must_use]
     pub fn into_parts(self) -> (BTreeMap<NodeName, Arc<Node>>, Pools, Option<Rest>) {
         (self.nodes, self.pools, self.rest)
     }
 
     /// Number of nodes in it.
-    #[must_use]
     pub fn nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -219,7 +210,6 @@ impl StoredRecords {
         }
     }
 
-    /// Takes one record.
     pub fn put(&mut self, record: &Record) {
         let (name, mut bytes) = (record.part().to_string(), Vec::new());
         match record.bytes(&mut bytes).is_some() {
@@ -241,7 +231,6 @@ impl StoredRecords {
     }
 
     /// Reads back what can be used.
-    #[must_use]
     pub fn read_usable(&self) -> Readout {
         let mut partial = Partial::default();
         self.0.iter().for_each(|(name, bytes)| partial.add(name, bytes));

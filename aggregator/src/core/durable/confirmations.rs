@@ -32,7 +32,6 @@ pub struct CommonTerms {
 /// A confirmation that is still to be sent to one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PendingConfirmation {
-    /// The node.
     pub node: NodeName,
     /// The time, on this process's clock, up to which the checkpoint holds all that the streams
     /// stored.
@@ -50,7 +49,6 @@ pub struct PendingConfirmation {
 
 impl PendingConfirmation {
     /// What was merged of a node by `now`, when the streams had been read up to `read`.
-    #[must_use]
     pub fn new(name: &NodeName, now: Mono, read: ReadUpTo, node: &Node) -> Self {
         let (runs, readings_missing) = (node.account.confirmed(), node.readings.are_missing());
         let as_of = read.as_of(now);
@@ -63,14 +61,12 @@ impl PendingConfirmation {
 
     /// The same from an aggregator that keeps no state: it confirms nothing, and reports nothing
     /// missing. To a node of an earlier version it seems far behind, and nothing is removed.
-    #[must_use]
     pub fn withheld(self) -> Self {
         Self { runs: Vec::new(), behind: true, withheld: true, ..self }
     }
 
     /// What is sent now, with what holds for all nodes now. A node compares what it holds with a
     /// state of some time ago, so it has the age of that state.
-    #[must_use]
     pub fn confirmation(&self, now: Mono, common: &CommonTerms) -> Confirmation {
         let CommonTerms { limits, urgent, mesh_nodes } = common.clone();
         let (node, runs) = (self.node.clone(), self.runs.clone());
@@ -92,7 +88,6 @@ impl PendingConfirmation {
     }
 
     /// The bytes of that, without issuer and signature.
-    #[must_use]
     pub fn encode(&self, now: Mono, common: &CommonTerms) -> Vec<u8> {
         encode(&self.confirmation(now, common))
     }

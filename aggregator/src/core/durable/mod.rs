@@ -95,25 +95,21 @@ impl Default for Durable {
 
 impl Durable {
     /// A store that holds what was restored.
-    #[must_use]
     pub fn restored(pools: Pools) -> Self {
         Self { everything: false, pools: Some(Arc::new(pools)), ..Self::default() }
     }
 
     /// Whether the next checkpoint has to write everything.
-    #[must_use]
     pub fn needs_everything(&self) -> bool {
         self.everything
     }
 
     /// Whether the next checkpoint has to write the alerts record whether or not it has changed.
-    #[must_use]
     pub fn needs_alerts_record(&self) -> bool {
         !self.has_alerts_record
     }
 
     /// Whether the next checkpoint has to write what is left of error budgets.
-    #[must_use]
     pub fn needs_budgets_record(&self, now: Wall) -> bool {
         let is_new = |at: Wall| now >= at && now.since(at) < BUDGETS_RECORD_EVERY;
         !self.budgets_at.is_some_and(is_new)

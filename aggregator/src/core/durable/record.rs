@@ -34,7 +34,6 @@ pub enum Part {
     Pool(Pool),
     /// One tier of a pool.
     PoolTier(Pool, usize),
-    /// One node.
     Node(NodeName),
     /// Everything else, positions included.
     Rest,
@@ -58,29 +57,17 @@ pub enum Unusable {
     /// A later program wrote them.
     #[error("record {record:?} is of version {version}; this program reads {reads}")]
     Newer {
-        /// Which one.
         record: String,
-        /// Its version.
         version: u16,
         /// The version that is read.
         reads: u16,
     },
     /// A former program wrote them.
     #[error("record {record:?} is of version {version}, which this program does not read any more")]
-    Older {
-        /// Which one.
-        record: String,
-        /// Its version.
-        version: u16,
-    },
+    Older { record: String, version: u16 },
     /// They are not what was written.
     #[error("record {record:?} is damaged: {what}")]
-    Damaged {
-        /// Which one.
-        record: String,
-        /// What is wrong.
-        what: String,
-    },
+    Damaged { record: String, what: String },
 }
 
 impl fmt::Display for Part {
@@ -98,7 +85,6 @@ impl fmt::Display for Part {
 
 impl Unusable {
     /// Why, as a label.
-    #[must_use]
     pub fn reason(&self) -> &'static str {
         match self {
             Self::Newer { .. } => "newer_version",
@@ -107,8 +93,6 @@ impl Unusable {
         }
     }
 
-    /// The record's name.
-    #[must_use]
     pub fn record(&self) -> &str {
         match self {
             Self::Newer { record, .. }
@@ -150,8 +134,6 @@ fn pool_named(name: &str) -> Option<Part> {
 }
 
 impl Record {
-    /// Which part.
-    #[must_use]
     pub fn part(&self) -> Part {
         match &self.0 {
             Content::Pool(pool, _) => Part::Pool(pool.clone()),

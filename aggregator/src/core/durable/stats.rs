@@ -15,11 +15,9 @@ pub struct CheckpointStats {
     pub at: Option<Wall>,
     /// Bytes of the records that the latest write wrote.
     pub bytes: u64,
-    /// Checkpoints written.
     pub written: u64,
     /// Samples that the history file had no series for.
     pub history_dropped: u64,
-    /// Failures, by reason.
     pub failures: BTreeMap<&'static str, u64>,
 }
 

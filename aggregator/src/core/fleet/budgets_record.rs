@@ -30,10 +30,8 @@ pub struct BudgetsRecord {
     pub budgets: Vec<SpentBudget>,
 }
 
-/// One error budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpentBudget {
-    /// The budget.
     pub budget: RuleName,
     /// The operation that it judges.
     pub operation: Operation,
@@ -55,7 +53,6 @@ impl BudgetsRecord {
     pub const VERSION: u16 = 1;
 
     /// The error budgets among these budgets, of samples in these operations.
-    #[must_use]
     pub fn of(mesh: MeshName, at: Wall, budgets: &[Budget], operations: &Operations) -> Self {
         let spent = |budget: &Budget| {
             let slots = operations.judged(budget)?.spent_slots(at, budget.limit_ns);
@@ -76,7 +73,6 @@ impl BudgetsRecord {
 
 impl SpentBudget {
     /// Whether it is of this budget, which has judged the same samples by the same limit.
-    #[must_use]
     pub fn is_of(&self, budget: &Budget) -> bool {
         let Selector { series, nodes } = &budget.selector;
         budget.objective.is_some()

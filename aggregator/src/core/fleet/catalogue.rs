@@ -10,7 +10,6 @@ static PLACES: LazyLock<BTreeMap<&str, usize>> =
     LazyLock::new(|| (0..).zip(CATALOGUE).map(|(place, sensor)| (sensor.name, place)).collect());
 
 /// The place of a sensor in the catalogue; `None` of one that is not in it.
-#[must_use]
 pub(crate) fn place(name: &str) -> Option<usize> {
     PLACES.get(name).copied()
 }

@@ -35,7 +35,6 @@ pub struct ReportingNode {
 
 impl ReportingNode {
     /// A node as of `now`.
-    #[must_use]
     pub fn new(now: Wall, node: &Node) -> Self {
         Self { presence: node.presence(now), silence: now.since(node.last_seen) }
     }
@@ -60,7 +59,6 @@ impl Completeness {
     }
 
     /// Whether nodes are expected and none of them sends messages.
-    #[must_use]
     pub fn is_silent(&self) -> bool {
         self.expected > 0 && self.reporting == 0
     }

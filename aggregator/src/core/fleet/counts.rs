@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::summary::Ledger;
 use serde::{Deserialize, Serialize};
 
+use super::ledger::Decision;
 use super::node::Node;
+use crate::core::ingest::Timeliness;
 
 /// Counts of snapshots and samples. They only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +33,26 @@ pub struct MergeCounts {
 }
 
 impl MergeCounts {
+    /// Counts a snapshot that is not merged; false if it is.
+    pub(super) fn is_refused(&mut self, decision: Decision) -> bool {
+        match decision {
+            Decision::Merge => return false,
+            Decision::Duplicate => self.duplicates += 1,
+            Decision::Evicted => self.of_evicted_runs += 1,
+        }
+        true
+    }
+
+    /// Counts a snapshot that is merged, and how its samples came.
+    pub(super) fn merge(&mut self, kind: SnapshotKind, timeliness: Timeliness, samples: u64) {
+        *self.merged.entry(kind.as_str().into()).or_default() += 1;
+        match timeliness {
+            Timeliness::InTime => {}
+            Timeliness::Late => self.late_samples = self.late_samples.saturating_add(samples),
+            Timeliness::Ahead => self.clock_ahead += 1,
+        }
+    }
+
     /// Counts what a limit rejected of a node's message, of the fleet and of the node.
     pub(super) fn reject_of(&mut self, node: &mut Node, kind: &'static str, n: u64) {
         self.reject(kind, n);

@@ -31,11 +31,9 @@ struct MergedEvent {
 /// Which events a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsQuery {
-    /// So many of the newest.
+    /// This many of the newest.
     pub limit: usize,
-    /// Of this node.
     pub node: Option<NodeName>,
-    /// Of this source.
     pub source: Option<EventSource>,
     /// Only so bad ones.
     pub alert_type: Option<AlertType>,

@@ -23,6 +23,7 @@ mod duplicate_names;
 mod events;
 mod gaps;
 mod ledger;
+mod merge;
 mod message_delivery;
 mod node;
 mod node_at;
@@ -40,22 +41,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{
-    ABSENT_WITHIN, CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_BYTES_MAX, NODE_RETURNS_NO_MORE,
-    NODE_SILENT_AFTER, NODES_MAX, SPENT_SLOTS_MAX,
+    ABSENT_WITHIN, CLOCK_LEAP_MIN, CLOCK_STEP_MIN, NODE_RETURNS_NO_MORE, NODE_SILENT_AFTER,
+    NODES_MAX, SPENT_SLOTS_MAX,
 };
 use plimsoll_schemas::alert::{AlertEndReason, Scope};
 use plimsoll_schemas::budget::{Budget, Window};
 use plimsoll_schemas::histogram::{Histogram, Packed};
-use plimsoll_schemas::ids::{Incarnation, Labels, LossReason, NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::rules::BUDGETS_MAX;
-use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators, is_own};
+use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::run::RunReport;
 use plimsoll_schemas::summary::{EventRow, Presence};
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::{
-    Body, Events, Header, Interval, Latency, ShardReport, ShardSlot, Snapshot,
-};
+use plimsoll_schemas::wire::{Body, Events, Header, Interval, ShardReport, ShardSlot, Snapshot};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use bounded::shorten;
@@ -65,6 +63,7 @@ pub use completeness::{Completeness, ReportingNode};
 pub use counts::MergeCounts;
 pub use events::EventsQuery;
 pub use ledger::{Decision, Gap, LedgerEntry, Run, Seqs};
+pub use merge::{MergedSamples, MergedSnapshot};
 pub(crate) use node::{CounterIncrease, KnownReading, ReadingTable, SensedFigure, WorstReadings};
 pub use node::{Latest, Node, NodeMetrics, Trouble};
 pub use node_at::NodeAt;
@@ -78,16 +77,17 @@ pub use window::{
     Windows,
 };
 
-use super::ingest::{ClockJump, EventTime, Timeliness};
+use super::ingest::{ClockJump, EventTime};
 use bounded::bounded_entry;
 use changed::ChangedNodes;
 use crashes::Crashes;
 use duplicate_names::DuplicateNames;
 use events::RecentEvents;
 use gaps::Gaps;
+use merge::{FleetPools, Merging, run_reports_of};
 use message_delivery::MessageDelivery;
-use retention::{NODES_UP_TO, RetentionPlan, Selected, Selection};
-use rollup::{Bringer, GroupShares, RollupLimits};
+use retention::{NODES_UP_TO, RetentionPlan, Selected};
+use rollup::GroupShares;
 use shares::Shares;
 
 /// All nodes, and all of them together.
@@ -102,7 +102,7 @@ pub struct Fleet {
     retention: RetentionPlan,
     gaps: Gaps,
     crashes: Crashes,
-    /// Nodes of whose messages so many are missing in between that the normal lane is read first.
+    /// Nodes with so many gaps in their messages that the normal lane is read first.
     fragmented: BTreeSet<NodeName>,
     duplicate_names: DuplicateNames,
     /// Not part of a checkpoint: after a restart it begins empty.
@@ -131,39 +131,10 @@ pub struct LastSeen {
     pub is_silent: bool,
 }
 
-/// A snapshot that was merged.
-#[derive(Debug)]
-pub struct MergedSnapshot {
-    /// Its node.
-    pub node: NodeName,
-    /// When its interval ended.
-    pub taken: Wall,
-    /// What it reports of runs, and when that happened.
-    pub run_reports: Vec<(Wall, RunReport)>,
-    /// The length of its interval in nanoseconds, if it is the one of the interval's messages that
-    /// has the node's report.
-    pub reported: Option<u64>,
-    /// Its samples: of a shard's report those of each slot, else at most one.
-    pub samples: Vec<MergedSamples>,
-    /// Samples that its node reports as lost and had not reported before, by reason.
-    pub lost: Vec<(LossReason, u64)>,
-}
-
-/// Samples of a snapshot that was merged.
-#[derive(Debug)]
-pub struct MergedSamples {
-    /// When they were taken.
-    pub taken: Wall,
-    /// The labels of its node.
-    pub node_labels: Labels,
-    /// Its samples.
-    pub latency: Latency<Packed>,
-}
-
 /// What a checkpoint stores of the fleet beside nodes and pools.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoredFleet {
-    /// Number of nodes: so many records there must be.
+    /// Number of nodes, and of their records.
     pub nodes: usize,
     /// Number of the fleet's operations.
     pub operations: usize,
@@ -183,7 +154,6 @@ pub struct FleetChanges {
     pub nodes: Vec<(NodeName, Option<Arc<Node>>)>,
     /// Whether `nodes` are all there are.
     pub everything: bool,
-    /// All pools.
     pub pools: Pools,
     /// What is stored beside these.
     pub rest: StoredFleet,
@@ -191,7 +161,6 @@ pub struct FleetChanges {
 
 impl Fleet {
     /// A fleet of which nothing has been merged yet.
-    #[must_use]
     pub fn new(rules: &Rules) -> Self {
         Self {
             nodes: BTreeMap::new(),
@@ -218,7 +187,6 @@ impl Fleet {
 
     /// The fleet as it is now, for rules that are judged while messages are merged: without what no
     /// rule is judged by. What changes while it exists is copied first.
-    #[must_use]
     pub fn frozen(&self) -> Self {
         Self {
             nodes: self.nodes.clone(),
@@ -245,7 +213,6 @@ impl Fleet {
 
     /// The fleet as a checkpoint holds it. Without the rest of it, what was kept apart for budgets
     /// counts as what they select now.
-    #[must_use]
     pub fn restore(
         rules: &Rules,
         nodes: BTreeMap<NodeName, Arc<Node>>,
@@ -333,7 +300,6 @@ impl Fleet {
 
     /// Whether a snapshot's number is so far ahead of its run's newest that the run cannot have
     /// sent as many messages.
-    #[must_use]
     pub fn is_far_ahead(&self, header: &Header, arrived: Wall) -> bool {
         self.nodes.get(&header.node).is_some_and(|node| node.account.is_far_ahead(header, arrived))
     }
@@ -344,8 +310,6 @@ impl Fleet {
         time: &EventTime,
         Snapshot { mut header, body }: Snapshot<Packed>,
     ) -> Option<MergedSnapshot> {
-        // An interval's samples count from its end, since by then all of them had been taken.
-        let ended = header.start.plus(Duration::from_nanos(header.length_ns));
         self.newest_seen = self.newest_seen.max(time.seen.unwrap_or_default());
         self.make_room_for(&header.node);
         let Some(node) = bounded_entry(&mut self.nodes, &header.node, NODES_MAX) else {
@@ -353,8 +317,9 @@ impl Fleet {
             return None;
         };
         let node = Arc::make_mut(node);
-        let conflicts = node.account.conflicts();
+
         let lost = node.account.newly_lost(&header);
+        let conflicts = node.account.conflicts();
         let decision = node.account.book(&header, body.samples());
         if node.account.conflicts() > conflicts {
             self.duplicate_names.add(&header.node);
@@ -365,38 +330,20 @@ impl Fleet {
         } else {
             self.fragmented.remove(&header.node);
         }
-        match decision {
-            Decision::Merge => {}
-            Decision::Duplicate => {
-                // A node that resends has not received the confirmation yet.
-                self.changed.touch(&header.node);
-                self.counts.duplicates += 1;
-                return None;
-            }
-            Decision::Evicted => {
-                self.counts.of_evicted_runs += 1;
-                return None;
-            }
+        if decision != Decision::Evicted {
+            // A node that resends has not received the confirmation yet.
+            self.changed.touch(&header.node);
         }
+        if self.counts.is_refused(decision) {
+            return None;
+        }
+
+        // An interval's samples count from its end, since by then all of them had been taken.
+        let ended = header.start.plus(Duration::from_nanos(header.length_ns));
+        let (taken, timeliness) = node.see(&header.node, time, ended);
         node.account.add_own(header.incarnation, body.own_samples());
-        self.changed.touch(&header.node);
-        let (taken, timeliness) = time.taken(ended, node.skew);
-        if node.last_seen.0 == 0 {
-            node.first_seen = time.arrived;
-        }
-        node.last_seen = node.last_seen.max(time.seen.unwrap_or(taken));
-        node.hidden = false;
-        node.see_clock(time.skew);
-        node.operations.expire(time.judged_up_to, Phase::of(&header.node));
-        *self.counts.merged.entry(body.kind().as_str().into()).or_default() += 1;
-        match timeliness {
-            Timeliness::InTime => {}
-            Timeliness::Late => {
-                let late = &mut self.counts.late_samples;
-                *late = late.saturating_add(body.samples());
-            }
-            Timeliness::Ahead => self.counts.clock_ahead += 1,
-        }
+        self.counts.merge(body.kind(), timeliness, body.samples());
+
         let from = (header.incarnation, header.seq);
         let (slots, Interval { latency, hardware, bus, event }) = match body {
             Body::Shard(ShardReport { slots, .. }) => (slots, Interval::default()),
@@ -406,6 +353,7 @@ impl Fleet {
             let unknown = node.take_readings(from, hardware);
             self.counts.reject_of(node, "unknown_sensor", unknown);
         }
+
         // What a successor reports of a crashed run is no news of the way to the broker.
         let bus = bus.filter(|_| header.successor.is_none());
         let reported = bus.as_ref().map(|_| header.length_ns);
@@ -416,14 +364,10 @@ impl Fleet {
             node.take_bus(from, bus);
             node.observe_bus();
         }
+
         let mut run_reports = Vec::new();
         if let Some(Events { events }) = event {
-            let length = Duration::from_nanos(header.length_ns);
-            run_reports.extend(events.iter().filter_map(|event| {
-                // Its sender's clock may be anything; it was in this interval.
-                let at = taken.minus(ended.since(event.at).min(length));
-                Some((at, RunReport::of(event)?))
-            }));
+            run_reports = run_reports_of(&events, &header, taken);
             let without_room = node.take_events(from, &events);
             self.events.push(&header.node, time.arrived, events);
             self.counts.reject_of(node, "service_check", without_room);
@@ -432,12 +376,14 @@ impl Fleet {
         if let Some(since_stored) = time.since_stored {
             self.deliveries.on_merged(node, since_stored);
         }
+
         if let Some(latency) = &latency {
             let without_room = node.take_numbers(from, latency);
             self.counts.reject_of(node, "number", without_room);
             node.observe_jobs(self.retention.watched_counters(), &latency.counters);
             node.take_labels(from, &header.labels);
         }
+
         let skew = node.skew;
         let own = latency.map(|latency| MergedSamples {
             taken,
@@ -449,16 +395,17 @@ impl Fleet {
             MergedSamples { taken, node_labels: labels, latency }
         });
         let samples: Vec<MergedSamples> = own.into_iter().chain(of_slots).collect();
+
+        let pools = FleetPools {
+            operations: Arc::make_mut(&mut self.operations),
+            shares: &mut self.shares,
+            rollups: &mut self.rollups,
+            group_shares: &mut self.group_shares,
+        };
+        let mut merging = Merging { pools, counts: &mut self.counts, plan: &self.retention };
         for of in &samples {
             let times = Times { shown: time.judged_up_to, now: time.arrived, taken: of.taken };
-            let pools = FleetPools {
-                operations: Arc::make_mut(&mut self.operations),
-                shares: &mut self.shares,
-                rollups: &mut self.rollups,
-                group_shares: &mut self.group_shares,
-            };
-            let pools = (pools, &mut self.counts);
-            merge_samples(times, &header.node, of, node, pools, &self.retention);
+            merging.add(times, &header.node, of, node);
         }
         Some(MergedSnapshot { node: header.node, taken, run_reports, reported, samples, lost })
     }
@@ -550,13 +497,11 @@ impl Fleet {
 
     /// How many nodes have not left and may reconnect, up to a second ago; 0 while that is unknown.
     /// One that was last seen ten minutes before the newest is not expected to.
-    #[must_use]
     pub fn present(&self) -> usize {
         self.present
     }
 
     /// When any node was last seen, from what a checkpoint stores: a restart changes no answer.
-    #[must_use]
     pub fn last_seen(&self, now: Wall) -> LastSeen {
         let (mut at, mut shown, mut left) = (Wall(0), 0_usize, 0_usize);
         for node in self.nodes.values() {
@@ -578,7 +523,6 @@ impl Fleet {
     }
 
     /// Whether messages of the normal lane are to fill gaps before the emergency lane makes more.
-    #[must_use]
     pub fn is_fragmented(&self) -> bool {
         !self.fragmented.is_empty()
     }
@@ -652,8 +596,8 @@ impl Fleet {
     }
 
     /// Closes crashed runs, detects sequence gaps and looks at tables, once a second. `read_up_to`
-    /// is the time up to which all lanes had been read; a history that is kept has so many series.
-    /// Returns the latest round trips to the broker of the nodes that report.
+    /// is the time up to which all lanes had been read; a history that is kept has this many
+    /// series. Returns the latest round trips to the broker of the nodes that report.
     ///
     /// With thousands of nodes each pass waits for memory, so there is one.
     pub fn watch(
@@ -731,19 +675,16 @@ impl Fleet {
 
     /// Samples in a node's gap that has stayed for too long; `None` while it may still close, and
     /// where that cannot be found out.
-    #[must_use]
     pub fn lasting_gap(&self, node: &NodeName) -> Option<u64> {
         self.gaps.lasting(node)
     }
 
     /// Samples in a node's oldest gap, whether or not it has stayed.
-    #[must_use]
     pub fn gap_samples(&self, node: &NodeName) -> u64 {
         self.gaps.samples(node)
     }
 
     /// Gaps that have stayed for too long, or that an alert about these nodes is active for.
-    #[must_use]
     pub fn shown_gaps(&self, alerting: &BTreeSet<Option<&NodeName>>) -> BTreeMap<NodeName, u64> {
         self.gaps.shown(alerting)
     }
@@ -754,13 +695,11 @@ impl Fleet {
     }
 
     /// The newest events that a query matches, newest first.
-    #[must_use]
     pub fn events(&self, query: &EventsQuery) -> Vec<EventRow> {
         self.events.rows(query)
     }
 
     /// Every node, expired ones among them.
-    #[must_use]
     pub fn nodes(&self) -> &BTreeMap<NodeName, Arc<Node>> {
         &self.nodes
     }
@@ -780,14 +719,11 @@ impl Fleet {
         nodes.map(|(name, node)| (name, &**node)).filter(|(_, node)| !node.hidden)
     }
 
-    /// All nodes together.
-    #[must_use]
     pub fn operations(&self) -> &Arc<Operations> {
         &self.operations
     }
 
     /// The samples that a budget judges in one scope.
-    #[must_use]
     pub fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
         match scope {
             Scope::Fleet => self.operations.judged(budget),
@@ -798,7 +734,6 @@ impl Fleet {
     /// Why no more samples of a budget are to be expected in a scope, or, without a budget, nothing
     /// more of a node: the node has left in good order or its jobs have ended; of the fleet, each
     /// node that brought samples `within` so long of the newest. `None` while there may be more.
-    #[must_use]
     pub fn reason_of_end(
         &self,
         now: Wall,
@@ -841,7 +776,6 @@ impl Fleet {
 
     /// Whether a node reports and has received no gauge of an operation for so long that the job
     /// that sent it is over, as an operation without samples is given up.
-    #[must_use]
     pub fn has_gauge_ended(&self, now: Wall, scope: &Scope, operation: &Operation) -> bool {
         let Scope::Node(name) = scope else { return false };
         let Some(node) = self.nodes.get(name) else { return false };
@@ -851,25 +785,20 @@ impl Fleet {
     }
 
     /// The longest window that nodes keep of what a budget judges.
-    #[must_use]
     pub fn longest_node_window(&self, budget: &Budget) -> Window {
         self.retention.of_budget(budget).up_to
     }
 
-    /// Samples by label.
-    #[must_use]
     pub fn rollups(&self) -> &Rollups {
         &self.rollups
     }
 
     /// How full tables were a second ago.
-    #[must_use]
     pub fn tables(&self) -> &TablesUsed {
         &self.tables
     }
 
     /// Counts of what was merged and what was not.
-    #[must_use]
     pub fn counts(&self) -> &MergeCounts {
         &self.counts
     }
@@ -883,7 +812,6 @@ impl Fleet {
     }
 
     /// Whether anything has changed since [`Self::checkpoint`].
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         self.changed.any()
     }
@@ -934,89 +862,6 @@ fn expire_windows_of_silent(node: &mut Arc<Node>, now: Wall) {
     if now.since(node.last_seen) >= NODE_SILENT_AFTER && node.operations.are_stale(now) {
         Arc::make_mut(node).operations.expire(now, Phase::NONE);
     }
-}
-
-/// What holds samples of all nodes, with the shares of nodes in it.
-struct FleetPools<'f> {
-    operations: &'f mut Operations,
-    shares: &'f mut Shares<Operation>,
-    rollups: &'f mut Rollups,
-    group_shares: &'f mut GroupShares,
-}
-
-/// Adds a message's samples to the windows of its node, of the fleet, of roll-ups and of what is
-/// kept apart for budgets.
-fn merge_samples(
-    times: Times,
-    name: &NodeName,
-    MergedSamples { node_labels, latency, .. }: &MergedSamples,
-    node: &mut Node,
-    (mut pools, counts): (FleetPools<'_>, &mut MergeCounts),
-    plan: &RetentionPlan,
-) {
-    let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
-    let (mut in_node, mut in_fleet, mut without_room, mut evicted) = (0, 0, 0, 0);
-    let mut in_rollups = RollupLimits::default();
-    for (series, samples) in &latency.histograms {
-        let operation = &series.operation;
-        let retention = plan.of_node(operation);
-        let batch = Batch::new(samples, &retention.limits);
-        if has_room {
-            in_node += node.operations.add(operation, &retention, times, &batch);
-        } else {
-            node.operations.add_figures(operation, times, &batch);
-            without_room += samples.exact().count;
-        }
-
-        let retention = retention.of_fleet();
-        evicted += make_room(name, (operation, &retention), &mut pools, plan);
-        in_fleet += pools.operations.add(operation, &retention, times, &batch);
-        let from = (Bringer { node: name, labels: node_labels }, &mut *pools.group_shares);
-        in_rollups += pools.rollups.add(series, from, (&retention, times), &batch);
-
-        for Selection { budget, selector, retention } in plan.selections(operation) {
-            if selector.selects(&series.labels, node_labels) {
-                let batch = Batch::new(samples, &retention.limits);
-                node.operations.select(budget, retention, times, &batch, has_room);
-                pools.operations.select(budget, &retention.of_fleet(), times, &batch, true);
-            }
-        }
-    }
-    counts.reject_of(node, "node_sample", in_node);
-    counts.reject_of(node, "node_window", without_room);
-    counts.reject_of(node, "fleet_sample", in_fleet);
-    counts.reject_of(node, "rollup", in_rollups.samples);
-    // What is evicted was another node's.
-    counts.reject("operation", evicted);
-    counts.reject("rollup_group", in_rollups.evicted);
-}
-
-/// Where the fleet has no room for an operation that a node brings, evicts one of the node that has
-/// most of the room. Returns how many were evicted.
-fn make_room(
-    node: &NodeName,
-    (operation, retention): (&Operation, &Retention),
-    FleetPools { operations, shares, .. }: &mut FleetPools<'_>,
-    plan: &RetentionPlan,
-) -> u64 {
-    if !operations.are_crowded() {
-        return 0;
-    }
-    let mut evicted = 0;
-    // Those of budgets may be there beyond the bound.
-    while !operations.has_room_for(operation, retention) {
-        let of_largest = shares.largest_beside(node);
-        let longest = operations.longest_without_samples(of_largest, |of| plan.is_judged(of));
-        let Some(longest) = longest else { return evicted };
-        operations.evict(&longest);
-        shares.on_evicted(&longest);
-        evicted += 1;
-    }
-    // Those that are never evicted are in no node's share.
-    if !retention.is_judged() && !is_own(operation) {
-        shares.on_brought(node, operation);
-    }
-    evicted
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ use super::node::metrics::{Count, Peak};
 /// A node as it is at one point in time.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeAt<'n> {
-    /// The node.
     pub node: &'n Node,
     /// The point in time.
     pub at: Wall,
@@ -22,39 +21,33 @@ pub struct NodeAt<'n> {
 
 impl<'n> NodeAt<'n> {
     /// The node at that point in time.
-    #[must_use]
     pub fn new(node: &'n Node, at: Wall) -> Self {
         Self { node, at, presence: node.presence(at) }
     }
 
     /// Whether what it last reported still holds.
-    #[must_use]
     pub fn is_reporting(&self) -> bool {
         self.presence == Presence::Up
     }
 
     /// Whether its last sensor readings still hold.
-    #[must_use]
     pub fn has_fresh_readings(&self) -> bool {
         self.is_reporting() && self.node.metrics.are_readings_fresh(self.at)
     }
 
     /// How long its way to the broker takes; `None` while it does not report that.
-    #[must_use]
     pub fn way(&self) -> Option<Duration> {
         let round_trip = self.node.round_trip().filter(|_| self.is_reporting())?;
         Some(round_trip.max(self.node.delay()))
     }
 
     /// The labels of the device that last counted towards a metric, where several count.
-    #[must_use]
     pub fn counted_labels(&self, figure: NodeMetric) -> Option<&'n Labels> {
         self.node.metrics.counted_labels(figure)
     }
 
     /// One metric; `None` if it is unknown. Only the fleet tracks sequence gaps, and only
     /// beside other nodes is a link slow.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
     pub fn figure(&self, figure: NodeMetric) -> Option<f64> {
         let Self { node, at, presence } = *self;

@@ -52,20 +52,17 @@ impl Operations {
     }
 
     /// Whether an operation that is kept in this way has a place, or would get one.
-    #[must_use]
     pub fn has_room_for(&self, operation: &Operation, retention: &Retention) -> bool {
         retention.is_judged() || self.all.len() < OPERATIONS_MAX || self.all.contains_key(operation)
     }
 
-    /// Whether there are so many operations that idle ones are to be evicted.
-    #[must_use]
+    /// Whether idle operations are to be evicted to make room.
     pub fn are_crowded(&self) -> bool {
         is_crowded(self.all.len(), OPERATIONS_MAX)
     }
 
-    /// While there are so many operations, the one that is idle for longest, when any node was last
+    /// While room is scarce, the operation that is idle for longest, when any node was last
     /// seen, and is not judged; `None` if none is to be evicted.
-    #[must_use]
     pub fn idle(&self, as_of: Wall, is_judged: impl Fn(&Operation) -> bool) -> Option<Operation> {
         let evictable = self.iter().filter(|(name, _)| is_evictable(name) && !is_judged(name));
         let longest = self.are_crowded().then(|| longest_idle(as_of, evictable))?;
@@ -73,7 +70,6 @@ impl Operations {
     }
 
     /// Of these operations, the one without samples for longest that is not judged.
-    #[must_use]
     pub fn longest_without_samples<'o>(
         &self,
         of: impl Iterator<Item = &'o Operation>,
@@ -120,13 +116,11 @@ impl Operations {
     }
 
     /// The windows of one operation.
-    #[must_use]
     pub fn get(&self, operation: &Operation) -> Option<&Windows> {
         self.all.get(operation)
     }
 
     /// The windows that a budget judges.
-    #[must_use]
     pub fn judged(&self, budget: &Budget) -> Option<&Windows> {
         match budget.selector.is_everything() {
             true => self.all.get(&budget.operation),
@@ -144,7 +138,6 @@ impl Operations {
     }
 
     /// What is kept apart for a budget.
-    #[must_use]
     pub fn get_selected(&self, budget: &RuleName) -> Option<&Windows> {
         self.selected.get(budget)
     }
@@ -152,7 +145,6 @@ impl Operations {
     /// Samples of all operations, those of jobs apart from the system's own.
     ///
     /// DESIGN A61.
-    #[must_use]
     pub fn sample_totals(&self) -> SampleTotals {
         let mut totals = SampleTotals::default();
         for (operation, windows) in self.iter() {
@@ -207,13 +199,11 @@ impl Operations {
     }
 
     /// Whether there are slots that every window has passed.
-    #[must_use]
     pub fn are_stale(&self, now: Wall) -> bool {
         self.windows().any(|windows| windows.is_stale(now))
     }
 
     /// Whether each operation, and what is kept apart for each budget, is kept as it should be.
-    #[must_use]
     pub fn are_kept(
         &self,
         operation: impl Fn(&Operation) -> Retention,
@@ -243,7 +233,6 @@ impl Operations {
     }
 
     /// Heap bytes in use by their samples.
-    #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.windows().map(Windows::heap_bytes).sum()
     }

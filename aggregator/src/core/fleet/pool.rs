@@ -25,9 +25,7 @@ pub enum Pool {
 /// Windows that hold samples of many nodes, at one point in time.
 #[derive(Clone, Debug, Default)]
 pub struct Pools {
-    /// The fleet's operations.
     pub operations: Arc<Operations>,
-    /// The roll-ups' groups.
     pub rollups: Rollups,
 }
 
@@ -46,7 +44,6 @@ impl fmt::Display for Pool {
 
 impl Pool {
     /// The pool of that name, and what follows the name.
-    #[must_use]
     pub fn named(name: &str) -> Option<(Self, &str)> {
         let (kind, rest) = name.split_once(' ')?;
         if kind != "rollup" {
@@ -70,7 +67,6 @@ impl Pool {
 
 impl Pools {
     /// The windows of one pool.
-    #[must_use]
     pub fn get(&self, pool: &Pool) -> Option<&Windows> {
         match pool {
             Pool::Fleet(operation) => self.operations.get(operation),
@@ -84,7 +80,6 @@ impl Pools {
 
     /// What is not as it was `before`, of which a copy is still held, or is gone: pools, and
     /// which of their tiers.
-    #[must_use]
     pub fn changed_since(&self, before: Option<&Self>) -> Vec<(Pool, Vec<usize>)> {
         let mut changed = Vec::new();
         for (pool, windows) in iter(self) {

@@ -30,7 +30,6 @@ pub(super) struct RetentionPlan {
 /// Samples that are kept apart for one budget.
 #[derive(Clone, Debug)]
 pub(super) struct Selection {
-    /// The budget.
     pub(super) budget: RuleName,
     /// Which samples of its operation.
     pub(super) selector: Selector,
@@ -71,7 +70,6 @@ impl RetentionPlan {
     }
 
     /// The same for other rules.
-    #[must_use]
     pub(super) fn under(&self, rules: &Rules) -> Self {
         Self::new(rules, self.nodes_up_to)
     }

@@ -60,7 +60,6 @@ impl TablesUsed {
     }
 
     /// The fullest table; `None` before any was looked at.
-    #[must_use]
     pub fn fullest(&self) -> Option<(&str, f64)> {
         self.iter().max_by(|(_, one), (_, other)| one.total_cmp(other))
     }

@@ -8,7 +8,7 @@ use plimsoll_schemas::rule::file::effective;
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::transport::Delivered;
-use plimsoll_schemas::wire::Body;
+use plimsoll_schemas::wire::{Body, Latency};
 
 use super::*;
 use crate::core::ingest::{Decoded, Ingest};

@@ -27,8 +27,6 @@ struct Point {
 }
 
 impl Accumulator {
-    /// Nothing yet.
-    #[must_use]
     pub fn new(layout: Layout) -> Self {
         let point =
             |range| Point { range, samples: Histogram::default(), coverage: Coverage::default() };
@@ -37,7 +35,6 @@ impl Accumulator {
     }
 
     /// How the range is divided.
-    #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
@@ -65,7 +62,7 @@ impl Accumulator {
         self.cover(begin, Coverage { received_ns: slot.covered_ns, ..Coverage::default() });
     }
 
-    /// So many nodes are asked for all of the range.
+    /// This many nodes are asked for all of the range.
     pub fn expect_nodes(&mut self, nodes: usize) {
         let now = self.layout.now;
         for point in &mut self.points {
@@ -97,9 +94,8 @@ impl Accumulator {
         self.points.get_mut(place)
     }
 
-    /// All samples by band of latencies and by point: at most so many bands, each of equally many
+    /// All samples by band of latencies and by point: at most this many bands, each of equally many
     /// whole buckets, from the smallest to the largest sample.
-    #[must_use]
     pub fn bands(&self, most: usize) -> (Vec<Band>, Vec<Vec<u64>>) {
         let used = self.points.iter().flat_map(|point| {
             let mut buckets = point.samples.counts().iter().map(|(index, _)| index);
@@ -129,7 +125,6 @@ impl Accumulator {
     }
 
     /// The points as a query asks for them.
-    #[must_use]
     pub fn points(&self, query: &HistoryQuery) -> Vec<HistoryPoint> {
         self.points.iter().map(|point| point.row(query, self.layout.now)).collect()
     }

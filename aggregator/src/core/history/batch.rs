@@ -43,13 +43,11 @@ pub struct Unstored {
 /// What a checkpoint adds to the history.
 #[derive(Clone, Debug, Default)]
 pub struct HistoryBatch {
-    /// Which one.
     pub id: BatchId,
     /// When it was taken.
     pub at: Wall,
     /// How far each lane had been read: everything up to there is in it or in one before.
     pub positions: BTreeMap<Lane, Position>,
-    /// What it adds.
     pub samples: SlotSamples,
 }
 
@@ -71,13 +69,11 @@ impl SlotSamples {
     }
 
     /// Slots of all pools.
-    #[must_use]
     pub fn slots(&self) -> usize {
         self.pools.values().map(BTreeMap::len).sum()
     }
 
     /// True when it adds nothing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pools.is_empty() && self.coverage.is_empty()
     }

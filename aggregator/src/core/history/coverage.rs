@@ -19,7 +19,6 @@ pub struct Coverage {
 }
 
 impl Coverage {
-    /// Adds another stretch.
     pub fn add(&mut self, other: Self) {
         self.received_ns = self.received_ns.saturating_add(other.received_ns);
         self.expected_ns = self.expected_ns.saturating_add(other.expected_ns);
@@ -29,7 +28,6 @@ impl Coverage {
     /// The share of what was expected that was received in so long a stretch, at most 1; `None`
     /// when nothing was expected, or no aggregator ran for more than a tenth of it: what streams
     /// bring of that time later must not pay for what is missing of the rest.
-    #[must_use]
     pub fn ratio(self, length: Duration) -> Option<f64> {
         let is_observed = self.observed_ns / 9 >= nanos(length) / 10;
         let ratio = self.received_ns as f64 / self.expected_ns as f64;
@@ -37,7 +35,7 @@ impl Coverage {
     }
 }
 
-/// So much time of so many nodes, in nanoseconds.
+/// So much time of this many nodes, in nanoseconds.
 pub(super) fn node_time(span: Duration, nodes: usize) -> u64 {
     nanos(span).saturating_mul(u64::try_from(nodes).unwrap_or(u64::MAX))
 }

@@ -50,7 +50,7 @@ pub struct StoredHistory {
     /// How far lanes had been read, if the state is gone that knows it: what the streams hold up to
     /// there is in the history already.
     pub read: BTreeMap<Lane, Position>,
-    /// So many series it has slots of.
+    /// This many series it has slots of.
     pub series: usize,
 }
 
@@ -73,7 +73,6 @@ pub struct History {
 
 impl History {
     /// A history that a store keeps.
-    #[must_use]
     pub fn kept(stored: StoredHistory) -> Self {
         let StoredHistory { batch, is_empty, read, series } = stored;
         Self { is_kept: true, stored: batch, is_empty, read, series, ..Self::default() }
@@ -81,13 +80,11 @@ impl History {
 
     /// No history is kept now; one that was kept before had reached this generation, and has it
     /// still when it is kept again.
-    #[must_use]
     pub fn paused(generation: u64) -> Self {
         Self { stored: BatchId { generation, attempt: 0 }, ..Self::default() }
     }
 
     /// Whether a message of a lane's stream, of which `position` is about, is new to the history.
-    #[must_use]
     pub fn is_new(&self, lane: Lane, seq: u64, position: impl FnOnce() -> Position) -> bool {
         let read = self.read.get(&lane);
         read.is_none_or(|read| {
@@ -108,7 +105,7 @@ impl History {
         }
     }
 
-    /// Once a second: so many nodes are present.
+    /// Once a second: this many nodes are present.
     pub fn on_tick(&mut self, now: Now, present: usize) {
         let before = self.ticked_at.replace(now);
         let Some(before) = before.filter(|_| self.is_kept && present > 0) else { return };
@@ -119,30 +116,26 @@ impl History {
     }
 
     /// The samples that no pending slot had room for; `None` when no history is kept.
-    #[must_use]
     pub fn dropped(&self) -> Option<u64> {
         self.is_kept.then(|| self.pending.dropped())
     }
 
-    /// So many series the store has slots of.
+    /// This many series the store has slots of.
     pub fn on_series(&mut self, series: usize) {
         self.series = series;
     }
 
     /// Series of which the store has slots; `None` when no history is kept.
-    #[must_use]
     pub fn series(&self) -> Option<usize> {
         self.is_kept.then_some(self.series)
     }
 
     /// Whether anything waits to be stored.
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         !self.pending.is_empty() || self.taken.is_some()
     }
 
     /// Whether a checkpoint should not wait for its time: half of the room is taken.
-    #[must_use]
     pub fn is_crowded(&self) -> bool {
         self.taken.is_none() && self.pending.slots() > HISTORY_PENDING_SLOTS_MAX / 2
     }
@@ -187,7 +180,6 @@ impl History {
     }
 
     /// The generation that the store holds once everything taken is stored.
-    #[must_use]
     pub fn generation(&self) -> u64 {
         self.taken.as_ref().map_or(self.stored, |taken| taken.id).generation
     }
@@ -195,7 +187,6 @@ impl History {
     /// What is to be added for a pool to what a store holds whose latest batch is `held`; `None` if
     /// that is neither of the two that this history knows of, so that the store is to be read
     /// again.
-    #[must_use]
     pub fn unstored(&self, pool: &Pool, held: BatchId) -> Option<Unstored> {
         let mut samples = self.pending.of(pool);
         // A store that was created beside an older state reads as one before all batches.
@@ -212,7 +203,6 @@ impl History {
     }
 
     /// Pools with samples that are not stored yet.
-    #[must_use]
     pub fn pools(&self) -> Vec<Pool> {
         let taken = self.taken.iter().flat_map(|taken| taken.samples.pools.keys());
         let mut pools: Vec<Pool> = self.pending.pools().chain(taken.cloned()).collect();

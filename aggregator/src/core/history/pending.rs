@@ -20,13 +20,11 @@ type Slots = BTreeMap<u64, Histogram>;
 /// What the fleet has room for.
 #[derive(Clone, Copy, Debug)]
 pub struct Known<'f> {
-    /// Its operations.
     pub operations: &'f Operations,
     /// Its roll-ups with their groups.
     pub rollups: &'f Rollups,
 }
 
-/// What waits.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     fleet: BTreeMap<Operation, Slots>,
@@ -42,7 +40,6 @@ struct Room {
     used: usize,
     /// Slots that each node has begun.
     by_node: BTreeMap<NodeName, usize>,
-    /// Samples without room.
     dropped: u64,
 }
 
@@ -87,7 +84,7 @@ impl Pending {
         }
     }
 
-    /// So many nodes are present for so long before `now`.
+    /// This many nodes are present for so long before `now`.
     pub(super) fn expect(&mut self, now: Wall, span: Duration, present: usize) {
         let number = Resolution::TenSeconds.number(now);
         let expected = Coverage {

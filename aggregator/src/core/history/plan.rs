@@ -16,14 +16,12 @@ pub type KeptFrom = [Wall; Resolution::ALL.len()];
 /// Consecutive slots of one tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The tier.
     pub resolution: Resolution,
     /// Numbers of its slots.
     pub slots: Range<u64>,
 }
 
 /// The finest tier that keeps everything since `from`; of what no tier keeps, the coarsest.
-#[must_use]
 pub fn resolution_at(kept_from: &KeptFrom, from: Wall) -> Resolution {
     let mut tiers = Resolution::ALL.into_iter().zip(kept_from);
     let found =
@@ -32,7 +30,6 @@ pub fn resolution_at(kept_from: &KeptFrom, from: Wall) -> Resolution {
 }
 
 /// The times widened to whole slots.
-#[must_use]
 pub fn widened(range: &Range<Wall>, resolution: Resolution) -> Range<Wall> {
     let slot = nanos(resolution.slot());
     let end = range.end.0.div_ceil(slot).saturating_mul(slot);
@@ -40,7 +37,6 @@ pub fn widened(range: &Range<Wall>, resolution: Resolution) -> Range<Wall> {
 }
 
 /// The slots that make up a range whose ends are ends of slots of `finest`, in the order of time.
-#[must_use]
 pub fn spans(range: &Range<Wall>, finest: Resolution, kept_from: &KeptFrom) -> Vec<Span> {
     let mut spans = Vec::new();
     let tiers: Vec<(Resolution, Wall)> = Resolution::ALL

@@ -14,7 +14,6 @@ use crate::limits::HISTORY_POINTS_MAX;
 
 /// The shortest slot in which nodes answer, and
 const NODE_SLOT: Duration = Duration::from_secs(1);
-/// all of them.
 const NODE_SLOTS: [Duration; 4] = [
     Duration::from_secs(3_600),
     Duration::from_secs(600),
@@ -25,7 +24,6 @@ const NODE_SLOTS: [Duration; 4] = [
 /// What is asked for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistoryQuery {
-    /// Whose samples.
     pub pool: Pool,
     /// From when until when.
     pub range: Range<Wall>,
@@ -59,15 +57,12 @@ pub enum NoHistory {
     /// It begins in the future.
     #[error("the range begins in the future: from must be earlier than now")]
     Future,
-    /// Too many points.
     #[error(
         "the range has {points} points of {step:?}, and one answer at most {HISTORY_POINTS_MAX}; \
          use step={fits}s or more, or a shorter range"
     )]
     Points {
-        /// So many.
         points: u64,
-        /// Length of each.
         step: Duration,
         /// The shortest step that is accepted, in seconds.
         fits: u64,
@@ -136,7 +131,6 @@ impl Layout {
     }
 
     /// The longest slots in which nodes can answer: whole points are made of whole slots.
-    #[must_use]
     pub fn node_slot(&self) -> Duration {
         let fits = |slot: &Duration| {
             let ends = [self.range.start.0, self.range.end.0, nanos(self.step)];
@@ -146,7 +140,6 @@ impl Layout {
     }
 
     /// The name of the slots in answers.
-    #[must_use]
     pub fn slots(&self) -> &'static str {
         self.resolution.map_or("1s", Resolution::as_str)
     }
@@ -159,7 +152,6 @@ impl Layout {
     }
 
     /// The point that a time lies in.
-    #[must_use]
     pub fn point_of(&self, at: Wall) -> Option<usize> {
         if !self.range.contains(&at) {
             return None;

@@ -41,7 +41,6 @@ impl Resolution {
     pub const ALL: [Self; 4] = [Self::TenSeconds, Self::Minute, Self::TenMinutes, Self::Hour];
 
     /// The name in settings and answers.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TenSeconds => "10s",
@@ -52,7 +51,6 @@ impl Resolution {
     }
 
     /// The length of a slot.
-    #[must_use]
     pub fn slot(self) -> Duration {
         Duration::from_secs(match self {
             Self::TenSeconds => 10,
@@ -63,20 +61,17 @@ impl Resolution {
     }
 
     /// The number of the slot that a time lies in.
-    #[must_use]
     pub fn number(self, at: Wall) -> u64 {
         at.0 / nanos(self.slot())
     }
 
     /// When a slot begins.
-    #[must_use]
     pub fn begin(self, number: u64) -> Wall {
         Wall(number.saturating_mul(nanos(self.slot())))
     }
 
     /// What a tier keeps unless the settings state otherwise. All of that time fits for an
     /// operation of 10 000 nodes in 16 groups, which takes 1.7, 2.6, 2.3 and 3.6 GiB: DESIGN A75.
-    #[must_use]
     pub fn default_bound(self) -> Bound {
         let days = match self {
             Self::TenSeconds => 2,
@@ -92,7 +87,6 @@ impl Resolution {
 pub type Bounds = [Bound; Resolution::ALL.len()];
 
 /// What each tier keeps by default.
-#[must_use]
 pub fn default_bounds() -> Bounds {
     Resolution::ALL.map(Resolution::default_bound)
 }

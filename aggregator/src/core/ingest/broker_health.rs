@@ -38,7 +38,6 @@ pub struct BrokerHealth {
 impl BrokerHealth {
     /// Whether a node that was last seen so long ago is silent rather than cut off with the
     /// aggregator.
-    #[must_use]
     pub fn is_silence_certain(&self, silent_seconds: f64) -> bool {
         let return_within = NODE_RETURN_WITHIN.max(self.reconnects_within + NODE_RETURN_LATE);
         let certain =
@@ -49,21 +48,18 @@ impl BrokerHealth {
     /// For how long a node that was last seen so long ago is silent beyond the time that it may
     /// take to reconnect, in seconds: any node of a large mesh that loses its connection, alone or
     /// with others, waits for its place. `None` while it may be cut off with the aggregator.
-    #[must_use]
     pub fn silence(&self, silent_seconds: f64) -> Option<f64> {
         let beyond = (silent_seconds - self.reconnects_within.as_secs_f64()).max(0.0);
         self.is_silence_certain(silent_seconds).then_some(beyond)
     }
 
     /// Time over which nodes spread their attempts to reconnect, if that is more than a moment.
-    #[must_use]
     pub fn reconnects_within(&self) -> Duration {
         self.reconnects_within
     }
 
     /// By how much a node's way to the broker takes longer than that of half of the mesh; `None`
     /// while that is not known.
-    #[must_use]
     pub fn link_delay(&self, way: Duration) -> Option<Duration> {
         self.round_trip.map(|usual| way.saturating_sub(usual))
     }

@@ -24,7 +24,6 @@ pub struct Unreadable {
 
 impl Unreadable {
     /// A snapshot whose number its run cannot have reached yet.
-    #[must_use]
     pub fn far_ahead(Header { node, seq, .. }: &Header) -> Self {
         let text = format!("node {node} cannot have sent number {} yet: it is forged", seq.0);
         Self { reason: "sequence", text, count: 0 }
@@ -42,7 +41,6 @@ pub struct Decoded {
 
 impl Decoded {
     /// Decodes and checks a message.
-    #[must_use]
     pub fn of(mut message: Delivered) -> Self {
         let snapshot = decode(&message);
         message.payload.clear();

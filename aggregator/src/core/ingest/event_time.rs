@@ -22,7 +22,6 @@ use plimsoll_schemas::transport::Delivered;
 pub struct EventTime {
     /// Windows that end then, or later, are still to be judged.
     pub judged_up_to: Wall,
-    /// When it arrived.
     pub arrived: Wall,
     /// When its node was last seen because of it; `None` for when its samples were taken.
     pub seen: Option<Wall>,
@@ -48,7 +47,6 @@ pub struct Skew {
 /// Where a snapshot's time lies as seen from the aggregator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Timeliness {
-    /// Within every window.
     InTime,
     /// Too old for at least the shortest window: at 12:00:30, samples of 12:00:20 or earlier.
     Late,
@@ -84,7 +82,6 @@ impl EventTime {
 
     /// When samples were taken of an interval that ended then by the node's clock. `known` is the
     /// best reading of that clock so far.
-    #[must_use]
     pub fn taken(&self, ended: Wall, known: Option<Skew>) -> (Wall, Timeliness) {
         let Some((stored, sent)) = self.travel else { return bounded(self.arrived, ended) };
         let age = sent.since(ended);
@@ -116,7 +113,6 @@ impl Skew {
 
     /// Whether it is nearer to the truth than `known`: a message is never stored before it was
     /// sent, so the greatest reading is the nearest, until it is old or the clock was set.
-    #[must_use]
     pub fn is_better_than(&self, known: &Self) -> bool {
         self.at >= known.at && self.on_its_way(known).is_none_or(|way| way.is_zero())
     }

@@ -74,7 +74,6 @@ pub struct ClockJump {
 
 impl Ingest {
     /// Nothing has been read yet.
-    #[must_use]
     pub fn new(now: Now) -> Self {
         Self {
             lanes: Lane::ALL.map(|lane| (lane, Progress::default())).into(),
@@ -91,7 +90,6 @@ impl Ingest {
 
     /// Reads on from the positions of a checkpoint and catches up with the time since
     /// `judged_at`, when rules were last judged.
-    #[must_use]
     pub fn restore(now: Now, stored: StoredIngest, judged_at: Wall) -> Self {
         let mut ingest = Self::new(now);
         for (lane, Position { read, stream_id }) in stored.lanes {
@@ -190,13 +188,11 @@ impl Ingest {
     }
 
     /// Whether a past span is being caught up with.
-    #[must_use]
     pub fn is_catching_up(&self) -> bool {
         self.catch_up.is_some()
     }
 
     /// Up to when the past has been judged, while catching up.
-    #[must_use]
     pub fn judged_up_to(&self) -> Option<Wall> {
         self.catch_up.map(|catch_up| catch_up.judged())
     }
@@ -208,7 +204,6 @@ impl Ingest {
 
     /// While catching up, the lane that is further back in time. It is read first, so that the
     /// other one need not be held in memory.
-    #[must_use]
     pub fn lags(&self) -> Option<Lane> {
         self.catch_up?;
         let behind = self.lanes.iter().filter(|(_, lane)| !lane.has_read_the_past());
@@ -217,7 +212,6 @@ impl Ingest {
 
     /// Whether messages of the past are about to be read from this lane: some are unread, and a
     /// moment ago one was read or the connection was made.
-    #[must_use]
     pub fn awaits(&self, lane: Lane) -> bool {
         let Some(progress) = self.lanes.get(&lane) else { return false };
         let latest = progress.read_at.max(self.connected_at);
@@ -246,7 +240,6 @@ impl Ingest {
     }
 
     /// Whether the wall clock was set forward since the last tick.
-    #[must_use]
     pub fn is_clock_set(&self, now: Now) -> bool {
         let (wall, mono) = (self.ticked_at.wall, self.ticked_at.mono);
         now.wall.since(wall).saturating_sub(now.mono.since(mono)) >= CLOCK_STEP_MIN
@@ -263,62 +256,52 @@ impl Ingest {
     }
 
     /// The broker's health as last updated.
-    #[must_use]
     pub fn broker_health(&self) -> BrokerHealth {
         let pending = || self.lanes.values().fold(0, |n: u64, of| n.saturating_add(of.pending));
         self.broker.health((!self.is_catching_up()).then(pending))
     }
 
     /// Both clocks at the last tick.
-    #[must_use]
     pub fn ticked_at(&self) -> Now {
         self.ticked_at
     }
 
     /// Whether everything that the streams held at the start has been read.
-    #[must_use]
     pub fn is_ready(&self) -> bool {
         self.ready
     }
 
     /// Whether unread messages may wait in a stream.
-    #[must_use]
     pub fn is_behind(&self) -> bool {
         !self.lanes.values().all(Progress::has_read_all)
     }
 
     /// Up to when all lanes have been read.
-    #[must_use]
     pub fn read_up_to(&self) -> ReadUpTo {
         self.lanes.values().map(Progress::read_up_to).min().unwrap_or(ReadUpTo::Never)
     }
 
     /// How far a lane has been read.
-    #[must_use]
     pub fn position(&self, lane: Lane) -> Position {
         self.lanes.get(&lane).map(Progress::position).unwrap_or_default()
     }
 
     /// Messages still to be read, by lane.
-    #[must_use]
     pub fn pending(&self) -> Vec<(Lane, u64)> {
         self.lanes.iter().map(|(lane, progress)| (*lane, progress.pending)).collect()
     }
 
     /// How long backlogs lasted, by lane.
-    #[must_use]
     pub fn recoveries(&self) -> Vec<(Lane, Recoveries)> {
         self.lanes.iter().map(|(lane, progress)| (*lane, progress.recoveries())).collect()
     }
 
     /// Messages that could not be decoded, by reason.
-    #[must_use]
     pub fn undecodable(&self) -> &BTreeMap<Cow<'static, str>, u64> {
         &self.undecodable
     }
 
     /// Whether anything has changed since [`Self::checkpoint`].
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         self.changed
     }

@@ -18,7 +18,6 @@ pub struct ActiveAlerts<'a> {
 
 impl<'a> ActiveAlerts<'a> {
     /// The scopes of a rule's active alerts.
-    #[must_use]
     pub fn of(&self, rule: &RuleName) -> &ActiveScopes<'a> {
         self.by_rule.get(rule).unwrap_or(&self.none)
     }

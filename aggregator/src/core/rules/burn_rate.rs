@@ -19,7 +19,6 @@ use crate::limits::BURN_SAMPLES_MIN;
 /// What is known of one budget's error budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorBudget {
-    /// The budget's name.
     pub budget: String,
     /// The share of samples that must stay within its limit.
     pub objective: f64,
@@ -31,7 +30,6 @@ pub struct ErrorBudget {
 
 impl ErrorBudget {
     /// That of the samples in `windows`; `None` of a budget without an objective.
-    #[must_use]
     pub fn of(at: Wall, budget: &Budget, time_scale: u32, windows: &Windows) -> Option<Self> {
         let objective = budget.objective?;
         let burns = budget.burn_rates(time_scale).into_iter();

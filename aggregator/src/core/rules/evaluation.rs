@@ -34,7 +34,6 @@ pub struct Evaluation {
 /// What an evaluation has found.
 #[derive(Debug)]
 pub struct Judged {
-    /// As of when.
     pub at: Wall,
     /// By how much that lies before the present.
     pub late: Duration,
@@ -53,7 +52,6 @@ pub struct Judged {
 
 impl Evaluation {
     /// Judges every rule. With thousands of nodes that takes a tenth of a second.
-    #[must_use]
     pub fn judge(self) -> Judged {
         let Self { at, late, rules, fleet, broker, active, own } = self;
         let inputs = Inputs { fleet: &fleet, broker };

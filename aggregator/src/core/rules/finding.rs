@@ -19,7 +19,6 @@ pub enum Finding {
 
 impl Finding {
     /// Whether there was enough to judge.
-    #[must_use]
     pub const fn data(self) -> DataStatus {
         match self {
             Self::NoData => DataStatus::NoData,
@@ -41,9 +40,7 @@ pub struct Hysteresis {
 /// A finding, and the alert that it is about.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlertFinding {
-    /// The alert.
     pub key: AlertKey,
-    /// What was found.
     pub finding: Finding,
     /// How many of these in a row move it.
     pub hysteresis: Hysteresis,

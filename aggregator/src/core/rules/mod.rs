@@ -82,7 +82,6 @@ pub struct StoredEvaluator {
 
 impl Evaluator {
     /// Judges by these rules from now on.
-    #[must_use]
     pub fn new(rules: Arc<Rules>, now: Mono) -> Self {
         Self {
             unmatched: UnmatchedBudgets::new(&rules.budgets),
@@ -97,14 +96,12 @@ impl Evaluator {
     }
 
     /// The same after a restart.
-    #[must_use]
     pub fn restore(rules: Arc<Rules>, now: Mono, stored: StoredEvaluator) -> Self {
         let StoredEvaluator { judged_at, absence } = stored;
         Self { judged_at, absence, ..Self::new(rules, now) }
     }
 
     /// What a checkpoint stores of it.
-    #[must_use]
     pub fn checkpoint(&self) -> StoredEvaluator {
         StoredEvaluator { judged_at: self.judged_at, absence: self.absence.clone() }
     }
@@ -116,13 +113,11 @@ impl Evaluator {
     }
 
     /// The rules in force.
-    #[must_use]
     pub fn rules(&self) -> &Arc<Rules> {
         &self.rules
     }
 
     /// When rules are judged next.
-    #[must_use]
     pub fn next_deadline(&self) -> Mono {
         self.evaluates_at
     }
@@ -143,7 +138,6 @@ impl Evaluator {
 
     /// An evaluation of every rule as of `at`, which lies `late` before the present; `active` are
     /// the alerts that are not inactive.
-    #[must_use]
     pub fn begin(
         &mut self,
         (at, late): (Wall, Duration),
@@ -184,7 +178,6 @@ impl Evaluator {
 
     /// The values behind a finding about `key`, as of `at`; `None` when its rule is gone or nothing
     /// is known.
-    #[must_use]
     pub fn evidence(&self, at: Wall, key: &AlertKey, inputs: Inputs<'_>) -> Option<Evidence> {
         let fleet = inputs.fleet;
         if key.rule.as_str() == LEDGER_GAP {
@@ -217,7 +210,6 @@ impl Evaluator {
 
     /// What a threshold is compared with in one scope, as of when rules were last judged; `None` if
     /// it is unknown.
-    #[must_use]
     pub fn value_of(
         &self,
         threshold: &Threshold,
@@ -229,7 +221,6 @@ impl Evaluator {
 
     /// Operations with a budget that have samples, and whether they are absent, as of when rules
     /// were last judged.
-    #[must_use]
     pub fn absence(&self, fleet: &Fleet) -> Vec<(Operation, bool)> {
         let absent = self.judged_at.map(|at| self.absence.absent(at, fleet)).unwrap_or_default();
         let judged: BTreeSet<&Operation> =
@@ -241,12 +232,10 @@ impl Evaluator {
 
     /// A node is a source of an operation if its newest samples are within so long of the newest of
     /// all.
-    #[must_use]
     pub fn sources_within(&self, operation: &Operation) -> Duration {
         self.absence.sources_within(operation)
     }
 
-    /// Samples were merged.
     pub fn on_samples(&mut self, now: Mono, merged: &MergedSamples) {
         for (series, _) in &merged.latency.histograms {
             self.unmatched.on_samples(now, series, &merged.node_labels);
@@ -275,7 +264,6 @@ impl Evaluator {
     }
 
     /// All budgets that no sample has matched though samples have come for minutes.
-    #[must_use]
     pub fn unmatched(&self) -> BTreeSet<RuleName> {
         self.unmatched.all().into_iter().cloned().collect()
     }
@@ -287,7 +275,6 @@ impl Evaluator {
     }
 
     /// All budgets that for minutes have had too few samples to judge, some of them over the limit.
-    #[must_use]
     pub fn insufficient(&self) -> BTreeSet<RuleName> {
         self.insufficient.all()
     }
@@ -295,7 +282,6 @@ impl Evaluator {
     /// The limits that nodes count samples by, in nanoseconds: those of all budgets of what nodes
     /// record, by operation, whatever the budgets select. Of too many the first, in the order of
     /// the rules.
-    #[must_use]
     pub fn limits(&self) -> Vec<LatencyLimit> {
         let mut limits: Vec<LatencyLimit> = Vec::new();
         let budgets = self.rules.budgets.iter();
@@ -318,14 +304,12 @@ impl Evaluator {
     }
 
     /// When rules were last judged.
-    #[must_use]
     pub fn judged_at(&self) -> Option<Wall> {
         self.judged_at
     }
 
     /// Of nodes with samples over a limit, how great their share was when it was last judged, in
     /// thousandths of what the budget allows.
-    #[must_use]
     pub fn shares(&self) -> &Arc<BTreeMap<NodeName, u64>> {
         &self.shares
     }

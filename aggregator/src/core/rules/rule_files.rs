@@ -18,8 +18,6 @@ pub struct RuleFileStats {
 }
 
 impl RuleFileStats {
-    /// At the start.
-    #[must_use]
     pub fn at_start(now: Wall) -> Self {
         Self { loaded: 1, loaded_at: now, ..Self::default() }
     }

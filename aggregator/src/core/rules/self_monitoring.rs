@@ -47,7 +47,6 @@ pub(super) struct SelfMonitoring {
 pub struct SelfCounts {
     /// Messages that could not be decoded.
     pub undecodable: u64,
-    /// Undeliverable notifications.
     pub undeliverable: u64,
     /// Tasks and threads that had to be started again.
     pub task_restarts: u64,

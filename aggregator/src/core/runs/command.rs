@@ -10,18 +10,13 @@ use crate::limits::runs::RUNS_MAX;
 /// What is to be done with a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunCommand {
-    /// Begin one.
     Begin {
-        /// Its name.
         name: RunName,
-        /// Its further labels.
         labels: Labels,
         /// The operator, if named.
         by: Option<String>,
     },
-    /// Stop one.
     Stop {
-        /// Its name.
         name: RunName,
         /// How it ended, if known.
         exit_code: Option<u8>,
@@ -36,7 +31,6 @@ pub enum RunError {
         "name {:?} is that of a run ({}); choose another name", .name.as_str(), .state.as_str()
     )]
     Exists {
-        /// The name.
         name: RunName,
         /// Whether it has ended.
         state: RunState,
@@ -65,7 +59,7 @@ pub struct RunsQuery {
     pub name: Option<RunName>,
     /// Only those in this state.
     pub state: Option<RunState>,
-    /// So many of the newest.
+    /// This many of the newest.
     pub limit: usize,
 }
 

@@ -32,7 +32,6 @@ use self::named_run::{Holder, NamedRun};
 use super::fleet::{MergedSnapshot, Rollups};
 use crate::limits::runs::RUNS_MAX;
 
-/// All runs.
 #[derive(Debug, Default)]
 pub struct RunRegistry {
     stored: StoredRuns,
@@ -50,7 +49,6 @@ pub struct StoredRuns {
 
 impl RunRegistry {
     /// The runs that a checkpoint holds.
-    #[must_use]
     pub fn restore(stored: StoredRuns) -> Self {
         Self { stored, changed: false }
     }
@@ -173,7 +171,6 @@ impl RunRegistry {
     }
 
     /// The runs that a query matches, newest first.
-    #[must_use]
     pub fn rows(&self, now: Wall, query: &RunsQuery) -> Vec<RunRow> {
         let runs = self.stored.runs.iter();
         let mut matching: Vec<_> =
@@ -183,13 +180,11 @@ impl RunRegistry {
     }
 
     /// Runs that were evicted, and begins for which there was no room.
-    #[must_use]
     pub fn limited(&self) -> u64 {
         self.stored.limited
     }
 
     /// Whether anything has changed since [`Self::checkpoint`].
-    #[must_use]
     pub fn has_changed(&self) -> bool {
         self.changed
     }

@@ -45,7 +45,6 @@ pub(super) enum Holder {
     Node(NodeName),
     /// Clients of the API, which have the token.
     Clients,
-    /// Several nodes.
     Several,
 }
 

@@ -8,7 +8,7 @@ use plimsoll_schemas::summary::{BudgetRow, OperationRow, Quantiles};
 use super::*;
 use crate::exposition::{Format, PageOptions, ServingStats, page};
 
-/// So many samples over one value and up to another, in milliseconds.
+/// This many samples over one value and up to another, in milliseconds.
 fn within(buckets: &[(u64, u64, u64)]) -> Histogram {
     let mut samples = Histogram::default();
     samples.watch(&[18 * MS]);

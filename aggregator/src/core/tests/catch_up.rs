@@ -20,7 +20,7 @@ fn at(second: u32) -> Now {
     start().after(SECOND * second)
 }
 
-/// Every second one message of one of two nodes: so many milliseconds, in that lane.
+/// Every second one message of one of two nodes: this many milliseconds, in that lane.
 fn history(seconds: &[(u64, Lane)]) -> Vec<Stored> {
     let mut speakers = ["a", "b"].map(Speaker::new);
     let mut lanes = [0, 0];

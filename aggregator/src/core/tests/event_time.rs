@@ -12,7 +12,7 @@ use super::*;
 
 pub(super) const YEAR: i64 = 365 * 24 * 3_600;
 
-/// A point in time by a clock that is so many seconds off.
+/// A point in time by a clock that is this many seconds off.
 pub(super) fn off(wall: Wall, seconds: i64) -> Wall {
     let by = Duration::from_secs(seconds.unsigned_abs());
     if seconds < 0 { wall.minus(by) } else { wall.plus(by) }

@@ -11,7 +11,7 @@ use plimsoll_schemas::wire::Hardware;
 use super::checkpoint::restarted;
 use super::*;
 
-/// So many samples in as many different buckets as a message has room for, of 256 operations.
+/// This many samples in as many different buckets as a message has room for, of 256 operations.
 fn wide(round: usize) -> Latency {
     let histograms = (0..256).map(|operation| {
         let mut histogram = Histogram::default();
@@ -22,7 +22,7 @@ fn wide(round: usize) -> Latency {
     Latency { histograms: histograms.collect(), ..Latency::default() }
 }
 
-/// A node's first message, with a sample of each of so many operations.
+/// A node's first message, with a sample of each of this many operations.
 pub(super) fn names(node: &'static str, numbers: Range<usize>) -> (String, Vec<u8>) {
     let mut one = Histogram::default();
     one.record(MS);

@@ -23,7 +23,7 @@ enum Step {
     Send { node: usize, operation: usize, outcome: usize, age: u64, value: u64 },
     /// An earlier message arrives again.
     Again(prop::sample::Index),
-    /// So many nanoseconds pass.
+    /// This many nanoseconds pass.
     Pass(u64),
     /// The same after a restart.
     Restart,
@@ -52,7 +52,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..60)
 }
 
-/// One sample.
 #[derive(Clone, Debug)]
 struct Sample {
     node: usize,

@@ -15,11 +15,12 @@ const PARTITIONS: usize = 2;
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A node sends so many samples of a latency, taken so many nanoseconds ago, and loses some.
+    /// A node sends this many samples of a latency, taken this many nanoseconds ago, and loses
+    /// some.
     Send { node: usize, age: u64, value: u64, n: u64, lost: u64 },
     /// An earlier message is in its stream once more.
     Again(Index),
-    /// So many nanoseconds pass.
+    /// This many nanoseconds pass.
     Pass(u64),
     /// A shard reads what its stream has, as far as this.
     Read(usize, Index),

@@ -47,7 +47,7 @@ impl Speaker {
         Self { labels, ..self }
     }
 
-    /// So many samples in messages of its own making.
+    /// This many samples in messages of its own making.
     pub(crate) fn recorded(self, recorded: u64) -> Self {
         Self { recorded, ..self }
     }

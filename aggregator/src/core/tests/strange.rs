@@ -7,7 +7,7 @@ use plimsoll_schemas::wire::Bus;
 use super::checkpoint::restarted;
 use super::*;
 
-/// A node's own clock, so many seconds off.
+/// A node's own clock, this many seconds off.
 fn off(now: Now, seconds: i64) -> Now {
     let by = Duration::from_secs(seconds.unsigned_abs());
     let wall = if seconds < 0 { now.wall.minus(by) } else { now.wall.plus(by) };

@@ -11,12 +11,10 @@ use super::alert_counts::AlertCounts;
 use super::read_view::ReadView;
 use crate::core::fleet::Node;
 
-/// One active alert.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AlertView {
     /// What it is about.
     pub key: AlertKey,
-    /// Its state.
     pub state: AlertState,
     /// How bad it is.
     pub severity: Severity,

@@ -53,7 +53,6 @@ pub(super) fn backpressure_page(view: &ReadView) -> BackpressurePage {
     }
 }
 
-/// One node's.
 pub(super) fn node_outbox(view: &ReadView, name: &NodeName, node: &Node) -> NodeOutbox {
     let bus = &node.bus.value;
     NodeOutbox {

@@ -15,7 +15,6 @@ use crate::core::fleet::{KnownReading, Node};
 /// Which readings a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HardwareQuery {
-    /// Of which nodes.
     pub nodes: NodesQuery,
     /// Only those of this sensor.
     pub sensor: Option<&'static Sensor>,

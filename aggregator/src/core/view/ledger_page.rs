@@ -26,7 +26,6 @@ pub(super) fn ledger_page(view: &ReadView) -> LedgerPage {
     }
 }
 
-/// One node's.
 pub(super) fn entry(view: &ReadView, name: &NodeName, node: &Node) -> NodeLedger {
     let account = &node.account;
     NodeLedger {

@@ -61,7 +61,6 @@ use rows::Rows;
 pub struct ViewQuery {
     /// Whether the fleet is shown.
     pub fleet: bool,
-    /// Which nodes are.
     pub nodes: Nodes,
     /// Whether native histograms are, which cost some more.
     pub native: bool,
@@ -91,7 +90,6 @@ pub struct View {
     pub tables: TablesUsed,
     /// What is left of error budgets.
     pub error_budgets: Vec<ErrorBudget>,
-    /// What is judged.
     pub rules: Arc<Rules>,
     /// Counts of the aggregator's own work.
     pub own: OwnCounts,
@@ -107,8 +105,7 @@ pub struct View {
 }
 
 impl ReadView {
-    /// Works out the rows of the fleet and of the nodes that are query.
-    #[must_use]
+    /// Works out the rows of the fleet and of the nodes that are asked for.
     pub fn view(&self, query: ViewQuery) -> View {
         let mut sums = if query.fleet { FleetSums::of(self) } else { FleetSums::default() };
         let nodes: Vec<_> = match query.nodes {
@@ -176,19 +173,16 @@ impl ReadView {
     }
 
     /// The ledger entries of every node. Takes a while for many nodes.
-    #[must_use]
     pub fn ledger_page(&self) -> LedgerPage {
         ledger_page::ledger_page(self)
     }
 
     /// How much room each node has below its limits. Takes a while for many nodes.
-    #[must_use]
     pub fn headroom_page(&self) -> HeadroomPage {
         headroom::headroom_page(self)
     }
 
     /// What waits on its way from nodes to the aggregator. Takes a while for many nodes.
-    #[must_use]
     pub fn backpressure_page(&self) -> BackpressurePage {
         backpressure::backpressure_page(self)
     }

@@ -12,9 +12,10 @@ use crate::core::fleet::Node;
 pub enum Nodes {
     /// All of them, by name.
     All,
-    /// Of all that the read view has, expired ones among them, so many from this place on, by name.
+    /// Of all that the read view has, expired ones among them, this many from this place on, by
+    /// name.
     Part(usize, usize),
-    /// Of a view with the fleet, at most so many, worst first: those with a `Trouble`, the worst
+    /// Of a view with the fleet, at most this many, worst first: those with a `Trouble`, the worst
     /// kind first, then whose alerts fire, then pend, then the silent ones, then the greatest share
     /// of samples over a limit, then by name.
     Worst(usize),
@@ -23,7 +24,6 @@ pub enum Nodes {
 /// What Prometheus scrapes about one node beside its latencies.
 #[derive(Clone)]
 pub struct NodeView {
-    /// Its name.
     pub name: NodeName,
     /// All that is kept about it.
     pub node: Arc<Node>,

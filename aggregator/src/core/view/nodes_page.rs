@@ -18,13 +18,12 @@ use crate::core::fleet::Node;
 /// Which nodes a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodesQuery {
-    /// Only this one.
     pub node: Option<NodeName>,
     /// Only those in this state.
     pub presence: Option<Presence>,
     /// Only those whose names come after this one.
     pub after: Option<NodeName>,
-    /// At most so many, by name.
+    /// At most this many, by name.
     pub limit: usize,
 }
 

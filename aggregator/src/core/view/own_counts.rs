@@ -27,7 +27,6 @@ pub struct OwnCounts {
     pub receivers: Vec<ReceiverStats>,
     /// Messages still to be read, by lane.
     pub pending: Vec<(Lane, u64)>,
-    /// The broker's health.
     pub broker: BrokerHealth,
     /// How long backlogs lasted, by lane.
     pub recoveries: Vec<(Lane, Recoveries)>,
@@ -54,7 +53,6 @@ pub struct OwnCounts {
 /// What became of requests of nodes' own histories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskCounts {
-    /// Answered.
     pub answered: u64,
     /// Refused by the node.
     pub refused: u64,

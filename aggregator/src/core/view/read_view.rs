@@ -30,7 +30,6 @@ use crate::core::rules::{Evaluator, RuleFileStats};
 pub struct ReadView {
     /// The point in time.
     pub at: Wall,
-    /// The mesh.
     pub mesh: MeshName,
     /// The state of the connection to the broker.
     pub broker: String,
@@ -44,13 +43,11 @@ pub struct ReadView {
     pub behind: bool,
     /// Every node, expired ones among them, in order of their names.
     pub nodes: Vec<(NodeName, Arc<Node>)>,
-    /// All nodes together.
     pub fleet: Arc<Operations>,
     /// All nodes by label.
     pub rollups: Rollups,
     /// How full tables of names were a second ago.
     pub tables: TablesUsed,
-    /// What is judged.
     pub rules: Arc<Rules>,
     /// Alerts that are not inactive.
     pub alerts: BTreeMap<AlertKey, AlertState>,
@@ -82,7 +79,6 @@ pub struct UnknownNode(pub NodeName);
 
 impl ReadView {
     /// What is known now. `broker` is the state of the connection.
-    #[must_use]
     pub fn of(
         (mesh, at, broker): (&MeshName, Wall, &str),
         ingest: &Ingest,
@@ -187,7 +183,6 @@ impl ReadView {
     }
 
     /// Samples in sequence gaps of a node's ledger entry that have stayed for too long.
-    #[must_use]
     pub fn gap_samples(&self, node: &NodeName) -> u64 {
         self.gaps.get(node).copied().unwrap_or_default()
     }

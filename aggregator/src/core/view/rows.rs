@@ -35,7 +35,6 @@ pub struct Total {
     pub buckets: Buckets,
 }
 
-/// Rows under construction.
 pub(super) struct Rows<'s> {
     view: &'s ReadView,
     native: bool,

@@ -20,7 +20,6 @@ const OTHERS: &str = " by its name (samples of operations beyond the bound are i
 /// Which statistics a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatisticsQuery {
-    /// The operation.
     pub operation: Operation,
     /// The node; the fleet without one.
     pub node: Option<NodeName>,
@@ -41,7 +40,6 @@ pub enum NoStatistics {
          its client enabled, and /readyz after a start"
     )]
     Operation {
-        /// The operation.
         operation: String,
         /// The fleet or a node.
         scope: Scope,

@@ -67,7 +67,7 @@ impl<'v> WorstNodes<'v> {
         shares.next_if(|(other, _)| *other == name).map_or(0, |(_, share)| *share)
     }
 
-    /// At most so many, the worst first.
+    /// At most this many, the worst first.
     pub(super) fn take(mut self, nodes_max: usize) -> Vec<Named<'v>> {
         // Stable: those equally bad stay in order of their names.
         self.nodes.sort_by_key(|(badness, _)| *badness);

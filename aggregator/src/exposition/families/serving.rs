@@ -26,9 +26,7 @@ pub struct ServingStats {
 /// The streams of `/api/v1/stream`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamStats {
-    /// Open now.
     pub open: usize,
-    /// Refused.
     pub refused: RefusedStreams,
 }
 

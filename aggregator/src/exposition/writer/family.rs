@@ -7,7 +7,6 @@ pub enum FamilyType {
     Gauge,
     /// A number that only grows; its name ends in `_total`.
     Counter,
-    /// Counts by bucket.
     Histogram,
     /// No type; only for old names that break the naming rules.
     Unknown,
@@ -30,13 +29,11 @@ const UNITS: [&str; 9] =
 
 impl<'a> Family<'a> {
     /// A family of gauges.
-    #[must_use]
     pub const fn gauge(name: &'a str, help: &'a str) -> Self {
         Self { name, family_type: FamilyType::Gauge, help }
     }
 
     /// A family of counters.
-    #[must_use]
     pub const fn counter(name: &'a str, help: &'a str) -> Self {
         Self { name, family_type: FamilyType::Counter, help }
     }

@@ -12,11 +12,9 @@ pub enum Format {
 }
 
 impl Format {
-    /// All formats.
     pub const ALL: [Self; 3] = [Self::Text, Self::OpenMetrics, Self::Protobuf];
 
     /// The format as a label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Text => "text",
@@ -26,7 +24,6 @@ impl Format {
     }
 
     /// The format as a content type.
-    #[must_use]
     pub const fn content_type(self) -> &'static str {
         match self {
             Self::Text => "text/plain; version=0.0.4; charset=utf-8",

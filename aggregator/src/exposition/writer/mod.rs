@@ -32,7 +32,6 @@ pub use value::Value;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSet(Vec<u8>);
 
-/// No labels.
 pub const NONE: &LabelSet = &LabelSet(Vec::new());
 
 /// A page under construction.
@@ -46,27 +45,21 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty page.
-    #[must_use]
     pub fn new(format: Format) -> Self {
         Self::with_capacity(format, 0)
     }
 
-    /// An empty page with room for so many bytes: one that grows is copied again and again.
-    #[must_use]
+    /// An empty page with room for this many bytes: one that grows is copied again and again.
     pub fn with_capacity(format: Format, bytes: usize) -> Self {
         let out = Vec::with_capacity(bytes);
         Self { format, out, families: Vec::new(), series: Vec::new() }
     }
 
-    /// The page's format.
-    #[must_use]
     pub fn format(&self) -> Format {
         self.format
     }
 
     /// Renders labels for this page.
-    #[must_use]
     pub fn labels<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> LabelSet {
         let mut set = Vec::new();
         for (key, value) in pairs {
@@ -103,13 +96,10 @@ impl Writer {
     }
 
     /// The families written, to be joined with those of other nodes.
-    #[must_use]
     pub fn part(self) -> Part {
         Part { bytes: self.out, families: self.families }
     }
 
-    /// The finished page.
-    #[must_use]
     pub fn finish(self) -> Vec<u8> {
         let format = self.format;
         join(format, vec![self.part()])
@@ -177,7 +167,6 @@ pub struct Rows<'w> {
 
 impl Rows<'_> {
     /// Renders labels for this page.
-    #[must_use]
     pub fn labels<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> LabelSet {
         self.writer.labels(pairs)
     }

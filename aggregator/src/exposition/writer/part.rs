@@ -17,7 +17,6 @@ pub struct Part {
 
 impl Part {
     /// How many bytes it has.
-    #[must_use]
     pub fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -46,7 +45,6 @@ impl Joined<'_> {
 }
 
 /// The page that has the families of all parts, in the order in which they first appear.
-#[must_use]
 pub fn join(format: Format, mut parts: Vec<Part>) -> Vec<u8> {
     if let (1, Format::Text | Format::OpenMetrics) = (parts.len(), format) {
         let mut page = parts.remove(0).bytes;

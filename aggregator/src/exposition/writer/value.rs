@@ -8,23 +8,19 @@ const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 /// The value of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
-    /// A count.
     Count(u64),
     /// A time in nanoseconds, written in seconds.
     Nanos(u128),
-    /// Any other number.
     Float(f64),
 }
 
 impl Value {
     /// 1 or 0.
-    #[must_use]
     pub fn flag(is_so: bool) -> Self {
         Self::Count(u64::from(is_so))
     }
 
     /// A time in nanoseconds, written in seconds.
-    #[must_use]
     pub fn nanos(ns: u64) -> Self {
         Self::Nanos(u128::from(ns))
     }

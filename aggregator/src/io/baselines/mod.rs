@@ -32,18 +32,11 @@ use crate::limits::BASELINE_BYTES_MAX;
 pub enum BaselineError {
     /// The file cannot be read.
     #[error("{path}: {why}; `plimsoll compare --baseline save` writes one")]
-    Unreadable {
-        /// The file.
-        path: String,
-        /// What is wrong.
-        why: String,
-    },
+    Unreadable { path: String, why: String },
     /// It is of other operations.
     #[error("{path}: it has no operation {operation}; it has {}", .known.join(", "))]
     Operation {
-        /// The file.
         path: String,
-        /// The rule's operation.
         operation: Operation,
         /// Those that it has.
         known: Vec<String>,
@@ -53,13 +46,7 @@ pub enum BaselineError {
         "{path}: its buckets are {layout}, the mesh's are {}; save a baseline of a run or range",
         BucketLayout::MESH
     )]
-    Layout {
-        /// The file.
-        path: String,
-        /// Its buckets.
-        layout: BucketLayout,
-    },
-    /// The history fails.
+    Layout { path: String, layout: BucketLayout },
     #[error("{0}")]
     History(#[from] ReadError),
     /// The window cannot be read.
@@ -90,7 +77,6 @@ pub fn check(rule: &Threshold) -> Result<(), String> {
 pub type Regression = Result<Value, String>;
 
 /// By how much the operations of rules have regressed.
-#[must_use]
 pub fn judge(
     rules: &[Threshold],
     reader: &HistoryReader,

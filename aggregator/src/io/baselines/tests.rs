@@ -70,7 +70,7 @@ fn history(dir: &TempDir, slots: u64, factor: f64) -> HistoryStore {
     history_until(dir, NOW, slots, factor)
 }
 
-/// A history of the last slots, each with samples that are so many times as long.
+/// A history of the last slots, each with samples that are this many times as long.
 pub(crate) fn history_until(dir: &TempDir, now: Wall, slots: u64, factor: f64) -> HistoryStore {
     let (path, mesh) = (dir.path().join("history.redb"), MeshName::new("default").unwrap());
     let mut store =

@@ -91,7 +91,6 @@ pub struct StateFiles<'p> {
 /// An open checkpointer, and what its files held.
 #[derive(Debug)]
 pub struct OpenedState {
-    /// It.
     pub checkpointer: Checkpointer,
     /// The latest checkpoint, if there was one.
     pub checkpoint: Option<Checkpoint>,
@@ -232,7 +231,6 @@ impl Checkpointer {
     }
 
     /// Reads the history while it is written; `None` when none is kept.
-    #[must_use]
     pub fn history(&self) -> Option<&HistoryReader> {
         self.history.as_ref()
     }
@@ -261,7 +259,6 @@ impl Checkpointer {
     }
 
     /// Whether another turn is needed soon, for nodes whose state in memory is not confirmed yet.
-    #[must_use]
     pub fn has_unconfirmed(&self) -> bool {
         !self.changed.is_empty()
     }
@@ -281,7 +278,6 @@ impl Checkpointer {
     }
 
     /// Whether a write is in progress.
-    #[must_use]
     pub fn is_writing(&self) -> bool {
         self.in_progress
     }
@@ -355,7 +351,6 @@ impl Checkpointer {
     }
 
     /// Statistics of checkpoints since the start.
-    #[must_use]
     pub fn stats(&self) -> &CheckpointStats {
         &self.stats
     }

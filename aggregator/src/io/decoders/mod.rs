@@ -25,7 +25,6 @@ use crate::limits::{
 /// What a lane brings.
 #[derive(Debug)]
 pub enum LaneEvent {
-    /// A message, decoded.
     Message(Box<Decoded>),
     /// Anything else that its cursor reports.
     Cursor(CursorEvent),
@@ -48,8 +47,7 @@ pub struct Decoders {
 }
 
 impl Decoders {
-    /// So many threads; without a number, one for each core.
-    #[must_use]
+    /// This many threads; without a number, one for each core.
     pub fn new(threads: Option<usize>) -> Self {
         let cores = || available_parallelism().map_or(1, NonZero::get);
         let threads = threads.unwrap_or_else(cores).clamp(1, DECODE_THREADS_MAX);
@@ -95,7 +93,6 @@ pub struct DecodedLane {
 
 impl DecodedLane {
     /// Reads ahead of its owner: for each thread one batch, and one more.
-    #[must_use]
     pub fn start(source: impl Source, decoders: &Decoders) -> Self {
         let (sender, batches) = mpsc::channel(decoders.threads);
         let task = tokio::spawn(read(source, decoders.clone(), sender));

@@ -18,13 +18,13 @@ const NODES: [&str; 4] = ["a", "b", "c", "d"];
 /// One thing that happens.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A node sends samples of three operations around so many milliseconds.
+    /// A node sends samples of three operations around this many milliseconds.
     Send { node: usize, ms: u64 },
     /// An earlier message arrives again.
     Again(prop::sample::Index),
     /// One arrives with another byte in it.
     Damaged(prop::sample::Index, prop::sample::Index, u8),
-    /// So many milliseconds pass, and rules are judged.
+    /// This many milliseconds pass, and rules are judged.
     Pass(u64),
 }
 
@@ -86,7 +86,7 @@ impl Source for mpsc::UnboundedReceiver<CursorEvent> {
     }
 }
 
-/// A core that took the history from a lane with so many threads.
+/// A core that took the history from a lane with this many threads.
 async fn read_by(threads: usize, history: &[Taken]) -> Core {
     let (sender, source) = mpsc::unbounded_channel();
     for (_, message) in history {

@@ -25,7 +25,6 @@ const TIERS: usize = Resolution::ALL.len();
 pub(super) struct Meta {
     version: u16,
     pub(super) mesh: MeshName,
-    /// The latest batch.
     pub(super) batch: BatchId,
     /// How far each lane had been read when it was taken.
     pub(super) read: BTreeMap<Lane, Position>,

@@ -67,9 +67,7 @@ pub struct HistoryWritten {
 /// What was found at the start.
 #[derive(Debug)]
 pub struct OpenedHistory {
-    /// The file.
     pub store: HistoryStore,
-    /// What it holds.
     pub stored: StoredHistory,
     /// Why a file was quarantined and its new path, if one was.
     pub quarantined: Option<(String, PathBuf)>,
@@ -127,14 +125,12 @@ impl HistoryStore {
     }
 
     /// A reader of this file.
-    #[must_use]
     pub fn reader(&self) -> HistoryReader {
         HistoryReader::new(Arc::clone(&self.database))
     }
 
     /// Tiers that had too many bytes for their age, each with the time since which it keeps
     /// samples.
-    #[must_use]
     pub fn cut_short(&self, now: Wall) -> Vec<(Resolution, Wall)> {
         let tiers = Resolution::ALL.into_iter().zip(self.meta.kept_from).zip(self.bounds);
         let cut = tiers.filter(|((_, kept), bound)| *kept > now.minus(bound.age));

@@ -7,7 +7,6 @@ use super::record::Damaged;
 /// A file that cannot be read.
 #[derive(Debug, Error)]
 pub enum ReadError {
-    /// The file fails.
     #[error("the history cannot be read: {0}")]
     Failed(#[from] redb::Error),
     /// The latest write has failed.

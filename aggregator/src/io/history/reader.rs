@@ -55,25 +55,21 @@ impl HistoryReader {
 
 impl Reading {
     /// The latest batch in it.
-    #[must_use]
     pub fn batch(&self) -> BatchId {
         self.meta.as_ref().map(|meta| meta.batch).unwrap_or_default()
     }
 
     /// Since when there is a history; `None` before the first batch.
-    #[must_use]
     pub fn begun(&self) -> Option<Wall> {
         self.meta.as_ref().map(|meta| meta.begun)
     }
 
     /// From when on each tier keeps everything.
-    #[must_use]
     pub fn kept_from(&self) -> KeptFrom {
         self.meta.as_ref().map(|meta| meta.kept_from).unwrap_or_default()
     }
 
     /// Bytes of each tier.
-    #[must_use]
     pub fn bytes(&self) -> [u64; Resolution::ALL.len()] {
         self.meta.as_ref().map(|meta| meta.bytes).unwrap_or_default()
     }
@@ -165,7 +161,7 @@ fn place(resolution: Resolution) -> usize {
     Resolution::ALL.iter().position(|other| *other == resolution).unwrap_or_default()
 }
 
-/// The same slots in parts of so many that one thread reads at once.
+/// The same slots in parts, each of which one thread reads at once.
 fn parts(spans: &[Span]) -> Vec<Vec<Span>> {
     let (mut parts, mut last, mut room) = (Vec::new(), Vec::new(), HISTORY_AHEAD_SLOTS);
     for Span { resolution, slots } in spans {

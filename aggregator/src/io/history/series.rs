@@ -63,7 +63,6 @@ impl SeriesNames {
         Ok(())
     }
 
-    /// All numbers.
     pub(super) fn numbers(&self) -> impl Iterator<Item = u32> {
         self.numbers.values().copied()
     }

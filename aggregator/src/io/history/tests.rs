@@ -135,7 +135,7 @@ fn check(kept: &Kept, samples: &[(u64, u64)], query: &HistoryQuery, now: u64) {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// A sample so many seconds before now, and its value.
+    /// A sample this many seconds before now, and its value.
     Sample(u64, u64),
     /// A checkpoint of both files.
     Write,

@@ -81,7 +81,6 @@ impl Page {
     }
 }
 
-/// A rendered page.
 #[derive(Clone)]
 struct Rendered {
     /// When rendering ended, and how long it took.

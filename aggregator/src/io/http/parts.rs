@@ -22,7 +22,7 @@ pub(super) fn threads() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get).div_ceil(2)
 }
 
-/// The page of all nodes, rendered by so many threads. The same whatever their number.
+/// The page of all nodes, rendered by this many threads. The same whatever their number.
 pub(super) fn render(
     view: &ReadView,
     options: PageOptions<'_>,

@@ -21,11 +21,9 @@ use crate::io::history::HistoryReader;
 
 /// A question to the driver, with the channel for its answer.
 pub enum Query {
-    /// The whole state.
     ReadView(oneshot::Sender<Arc<PageSource>>),
     /// The newest events.
     Events(EventsQuery, oneshot::Sender<Box<EventsPage>>),
-    /// The active alerts.
     Alerts(AlertsQuery, oneshot::Sender<Box<AlertsPage>>),
     /// The silences that are active or begin later.
     Silences(oneshot::Sender<SilencesPage>),

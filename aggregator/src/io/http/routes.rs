@@ -8,7 +8,6 @@ use plimsoll_runtime::http::probe;
 pub struct Routes {
     /// All of them, for a server that guards them.
     pub pages: Router,
-    /// Those of probes.
     pub probes: Router,
 }
 

@@ -42,7 +42,6 @@ struct Permit {
 /// Why a stream was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
-    /// All are open.
     Full,
     /// The client's address has its share.
     Share,

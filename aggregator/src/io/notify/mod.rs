@@ -31,9 +31,7 @@ pub struct Notifier {
 /// How a post ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PostOutcome {
-    /// The receiver's name.
     pub receiver: Arc<str>,
-    /// What it answered.
     pub answer: Answer,
     /// Why it was not taken, in one line; empty if it was.
     pub cause: String,
@@ -46,7 +44,6 @@ struct Task {
 
 impl Notifier {
     /// A task for each receiver.
-    #[must_use]
     pub fn start(endpoints: Vec<Endpoint>, supervisor: &Supervisor) -> Self {
         // Each receiver has at most one post in flight, so there is always room for its answer.
         let (answer, answers) = mpsc::channel(endpoints.len().max(1));
@@ -65,7 +62,6 @@ impl Notifier {
     }
 
     /// Hands a post to its receiver's task; false when the task is gone or busy.
-    #[must_use]
     pub fn post(&self, post: Post) -> bool {
         let task = self.tasks.get(&post.receiver);
         task.is_some_and(|task| task.posts.try_send(post.body).is_ok())

@@ -34,7 +34,6 @@ pub struct Sources {
 pub struct Loaded {
     /// The settings, and where each was set.
     pub resolved: Resolved<Config>,
-    /// The rules.
     pub rules: Rules,
 }
 
@@ -46,7 +45,6 @@ pub type Stamps = BTreeMap<PathBuf, Stamp>;
 
 impl Sources {
     /// Settings from a file, variables and these flags.
-    #[must_use]
     pub fn new(
         settings: SettingsArgs,
         flags: impl IntoIterator<Item = (&'static str, Option<String>)>,

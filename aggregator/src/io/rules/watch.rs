@@ -87,7 +87,6 @@ impl Watch {
         }
     }
 
-    /// Ends the thread.
     pub async fn end(self) {
         let Self { requests, mut found, thread } = self;
         drop(requests);

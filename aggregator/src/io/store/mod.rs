@@ -41,9 +41,7 @@ pub enum StoreError {
     Inaccessible {
         /// The key of the settings that names it.
         key: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The system's error.
         source: io::Error,
     },
     /// Another process uses it.
@@ -51,7 +49,6 @@ pub enum StoreError {
     InUse {
         /// The key of the settings that names it.
         key: &'static str,
-        /// The file.
         path: PathBuf,
     },
     /// It belongs to another mesh.
@@ -59,7 +56,6 @@ pub enum StoreError {
     OtherMesh {
         /// The key of the settings that names it.
         key: &'static str,
-        /// The file.
         path: PathBuf,
         /// The mesh in the file.
         theirs: MeshName,
@@ -80,7 +76,6 @@ pub struct Quarantined {
 /// An open store and what it contains.
 #[derive(Debug)]
 pub struct Opened {
-    /// The store.
     pub store: Store,
     /// The checkpoint in it, if there was one.
     pub checkpoint: Option<Checkpoint>,

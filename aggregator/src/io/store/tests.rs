@@ -32,7 +32,7 @@ fn core() -> Core {
     core
 }
 
-/// A core that has received so many snapshots of two nodes.
+/// A core that has received this many snapshots of two nodes.
 fn core_with(snapshots: u64) -> Core {
     let mut core = core();
     for name in ["a", "b"] {
@@ -65,7 +65,6 @@ fn good_file() -> (TempDir, PathBuf) {
     (dir, path)
 }
 
-/// Records by name.
 type Content = BTreeMap<String, Vec<u8>>;
 
 fn content_of(database: &Database) -> Option<Content> {
@@ -376,7 +375,7 @@ fn an_unusable_path_is_a_configuration_error() {
     assert!(error(&path, &mesh()).ends_with("is in use by another process"));
 }
 
-/// A disk in memory that takes so many more changes and then no more.
+/// A disk in memory that takes this many more changes and then no more.
 #[derive(Clone, Debug)]
 struct Disk {
     bytes: Arc<Mutex<Vec<u8>>>,

@@ -25,7 +25,6 @@ use tokio_rustls::TlsConnector;
 
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where requests go.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     /// A name or an address, without the brackets of IPv6.

@@ -26,7 +26,6 @@ pub struct Api {
     base: String,
     /// Value of the `Host` header.
     authority: String,
-    /// Before each path.
     prefix: String,
     target: Target,
     token: Option<String>,
@@ -79,26 +78,22 @@ impl Api {
     }
 
     /// The same with a bearer token for all requests.
-    #[must_use]
     pub fn with_token(self, token: Option<String>) -> Self {
         Self { token, ..self }
     }
 
     /// Whether the address is of the loopback interface.
-    #[must_use]
     pub fn is_on_this_machine(&self) -> bool {
         let host = &self.target.host;
         host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }
 
     /// Whether connections are encrypted.
-    #[must_use]
     pub fn has_tls(&self) -> bool {
         self.target.has_tls
     }
 
     /// The same, trusting the authorities of this configuration.
-    #[must_use]
     pub fn with_trust(mut self, trust: Arc<ClientConfig>) -> Self {
         self.target.trust = Some(trust);
         self
@@ -123,7 +118,7 @@ impl Api {
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
-    /// A page in one media type, of at most so many bytes.
+    /// A page in one media type, of at most this many bytes.
     ///
     /// # Errors
     /// When there is no response, it breaks off, its status is an error (the text has its body),
@@ -184,7 +179,6 @@ impl Api {
     }
 
     /// The URL without a path.
-    #[must_use]
     pub fn url(&self) -> &str {
         &self.base
     }
@@ -255,7 +249,6 @@ impl Api {
 }
 
 /// The value of one series of a metrics page, by its exact name and labels.
-#[must_use]
 pub fn series_value<T: FromStr>(page: &str, series: &str) -> Option<T> {
     let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
     line.and_then(|value| value.parse().ok())

@@ -28,7 +28,7 @@ const CHUNKS_PER_SECOND: u64 = 20;
 pub const HELD_CHUNKS_MAX: usize = 64;
 /// Connections at a time; one more is closed at once.
 const CONNECTIONS_MAX: usize = 256;
-/// A chunk of at least so many bytes is a message that can be cut in half; shorter ones are pings
+/// A chunk of at least this many bytes is a message that can be cut in half; shorter ones are pings
 /// and acknowledgements.
 pub const CUT_BYTES_MIN: usize = 64;
 
@@ -65,7 +65,6 @@ struct Orders {
 /// What has passed so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Connections accepted.
     pub connections: u64,
     /// Bytes from clients to the broker.
     pub up_bytes: u64,
@@ -75,7 +74,6 @@ pub struct Passed {
     pub halves: u64,
 }
 
-/// A running proxy.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
@@ -107,7 +105,6 @@ impl Proxy {
     }
 
     /// The address for clients.
-    #[must_use]
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
@@ -129,7 +126,6 @@ impl Proxy {
     }
 
     /// What has passed so far.
-    #[must_use]
     pub fn passed(&self) -> Passed {
         *lock(&self.passed)
     }
@@ -265,7 +261,7 @@ impl Way {
         }
     }
 
-    /// Waits as long as the link takes for so many bytes. A faster link ends the wait.
+    /// Waits as long as the link takes for this many bytes. A faster link ends the wait.
     async fn pace(&mut self, bytes: usize) {
         let since = Stopwatch::start();
         while let Some(rate) = self.direction().bytes_per_second {

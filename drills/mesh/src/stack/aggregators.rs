@@ -16,11 +16,8 @@ const FIRST: &str = "";
 /// Which files are the second's.
 const SECOND: &str = "-2";
 
-/// One aggregator.
 pub(super) struct Aggregator {
-    /// Its process.
     pub(super) child: Child,
-    /// Its pages.
     pub(super) api: Api,
     suffix: &'static str,
 }
@@ -43,14 +40,12 @@ impl Aggregator {
         Ok(Self { child, api: Api::at(&http)?, suffix: SECOND })
     }
 
-    /// Starts it again.
     pub(super) fn start(&mut self, options: &StackOptions, bin: &Path, url: &str) -> Result<()> {
         let http = self.api.url().trim_start_matches("http://");
         self.child = spawn(options, bin, url, (self.suffix, http))?;
         Ok(())
     }
 
-    /// Ends it.
     pub(super) async fn end(&mut self) -> Result<()> {
         self.child.terminate(END_WAIT).await.map(drop)
     }

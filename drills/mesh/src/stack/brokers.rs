@@ -27,7 +27,6 @@ impl Brokers {
         }
     }
 
-    /// Where clients connect.
     pub(super) fn url(&self) -> String {
         match self {
             Self::One(broker) => broker.url(),

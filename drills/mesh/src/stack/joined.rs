@@ -42,8 +42,6 @@ impl JoinedNodes {
         Ok(Self { stations })
     }
 
-    /// The nodes.
-    #[must_use]
     pub fn stations(&self) -> &[Station] {
         &self.stations
     }

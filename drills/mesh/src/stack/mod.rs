@@ -36,7 +36,6 @@ pub use station::Station;
 const READY_WAIT: Duration = Duration::from_secs(30);
 const WORKLOAD_END_WAIT: Duration = Duration::from_secs(20);
 
-/// A running mesh.
 pub struct Stack {
     options: StackOptions,
     bin: PathBuf,
@@ -145,42 +144,35 @@ impl Stack {
     }
 
     /// Where the broker is.
-    #[must_use]
     pub fn broker_url(&self) -> String {
         self.brokers.url()
     }
 
     /// The link between nodes and broker, if it is not a direct one.
-    #[must_use]
     pub fn proxy(&self) -> Option<&Proxy> {
         self.proxy.as_ref()
     }
 
     /// The aggregator's HTTP pages.
-    #[must_use]
     pub fn api(&self) -> &Api {
         &self.aggregator.api
     }
 
     /// The nodes with their workloads.
-    #[must_use]
     pub fn stations(&self) -> &[Station] {
         &self.stations
     }
 
     /// The id of the aggregator's process.
-    #[must_use]
     pub fn aggregator_id(&self) -> u32 {
         self.aggregator.child.id()
     }
 
     /// The aggregator's log so far.
-    #[must_use]
     pub fn aggregator_log(&self) -> String {
         self.aggregator.child.log()
     }
 
-    /// Kills the aggregator.
     pub fn kill_aggregator(&mut self) {
         self.aggregator.child.kill();
     }
@@ -226,7 +218,6 @@ impl Stack {
     }
 
     /// The second aggregator of a pair: its pages and its process id.
-    #[must_use]
     pub fn second(&self) -> Option<(&Api, u32)> {
         self.second.as_ref().map(|second| (&second.api, second.child.id()))
     }

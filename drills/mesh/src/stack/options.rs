@@ -17,26 +17,21 @@ use plimsoll_schemas::rule::file::shipped;
 pub struct Workload {
     /// Path of the program.
     pub program: PathBuf,
-    /// Further arguments.
     pub arguments: Vec<OsString>,
 }
 
 impl Workload {
     /// The program at a path, without further arguments.
-    #[must_use]
     pub fn at(program: PathBuf) -> Self {
         Self { program, arguments: Vec::new() }
     }
 }
 
-/// What to start.
 #[derive(Clone, Debug)]
 pub struct StackOptions {
     /// Every file is written below this directory.
     pub dir: PathBuf,
-    /// The mesh's name.
     pub mesh: MeshName,
-    /// Number of nodes.
     pub nodes: usize,
     /// Address of the aggregator's HTTP pages; a free port of loopback if `None` or port 0.
     pub http: Option<String>,
@@ -68,7 +63,6 @@ pub struct StackOptions {
 
 impl StackOptions {
     /// Three nodes without a workload, with all files below `dir`.
-    #[must_use]
     pub fn new(dir: &Path) -> Self {
         Self {
             dir: dir.to_owned(),
@@ -98,7 +92,6 @@ impl StackOptions {
 
     /// The same with the shipped rules about the machine under a node disabled: this one may be
     /// hot, or its disk nearly full. Appends tables to the aggregator's settings.
-    #[must_use]
     pub fn without_machine_rules(mut self) -> Self {
         for rule in shipped().thresholds {
             if matches!(rule.metric, Metric::Node(metric) if metric.is_of_machine()) {
@@ -110,7 +103,6 @@ impl StackOptions {
     }
 
     /// The same with a workload beside each node.
-    #[must_use]
     pub fn with_workload(self, workload: Workload) -> Self {
         Self { workload: Some(workload), ..self }
     }

@@ -24,7 +24,6 @@ const POLL: Duration = Duration::from_millis(20);
 
 /// One node and the workload beside it.
 pub struct Station {
-    /// The node's name.
     pub name: String,
     /// The node's HTTP pages.
     pub api: Api,
@@ -90,13 +89,11 @@ impl Station {
     }
 
     /// Process id of the node.
-    #[must_use]
     pub fn node_id(&self) -> u32 {
         self.node.id()
     }
 
     /// The node's log, across restarts.
-    #[must_use]
     pub fn node_log(&self) -> String {
         self.node.log()
     }

@@ -26,7 +26,6 @@ const SERVERS: usize = 3;
 /// Longest time for which a server is down or an aggregator is.
 const DOWN_MS_MAX: u64 = 6_000;
 
-/// One fault.
 #[derive(Clone, Copy, Debug)]
 enum Blow {
     /// A server is killed.

@@ -17,7 +17,7 @@ use crate::live::mesh::Mesh;
 const DELIVER_WAIT: Duration = Duration::from_secs(10);
 /// Messages that show it: some seconds of three nodes.
 const MESSAGES_MIN: u64 = 9;
-/// The budget is a p95: of so many messages one may be late.
+/// The budget is a p95: of this many messages one may be late.
 const ONE_LATE_IN: u64 = 20;
 
 /// The deliveries that a look compares with: all so far, and those of them over the limit.

@@ -83,7 +83,6 @@ async fn spool(api: &Api) -> Result<(bool, f64)> {
 pub(super) struct Disk(PathBuf);
 
 impl Disk {
-    /// Its place.
     pub(super) fn path(&self) -> &Path {
         &self.0
     }

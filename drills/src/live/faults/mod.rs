@@ -121,7 +121,6 @@ pub enum Scenario {
 
 impl Scenario {
     /// The name on the command line.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::BrokerStopped => "broker-stopped",
@@ -202,7 +201,6 @@ impl Scenario {
 }
 
 /// The scenarios with a line on each.
-#[must_use]
 pub fn list() -> String {
     let line = |scenario: &Scenario| {
         let help = scenario.to_possible_value().and_then(|value| value.get_help().cloned());

@@ -40,7 +40,6 @@ const COOL_READ: &[(&str, f64)] =
 /// Whether machines have GPUs, and why not.
 pub(super) type Gpus = Result<()>;
 
-/// One machine.
 pub(super) struct Machine(PathBuf);
 
 impl Machine {

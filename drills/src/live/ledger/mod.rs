@@ -23,7 +23,6 @@ pub type Raw = BTreeMap<NodeName, Vec<(String, u64)>>;
 pub struct Comparison {
     /// A node or the fleet.
     pub scope: Scope,
-    /// The operation.
     pub operation: String,
     /// Figures of the sorted raw samples.
     pub raw: Quantiles,
@@ -33,14 +32,12 @@ pub struct Comparison {
 
 impl Comparison {
     /// Whether every value that a histogram stores exactly is equal.
-    #[must_use]
     pub fn is_exact(&self) -> bool {
         let exact = |q: &Quantiles| (q.count, q.mean_ns, q.min_ns, q.max_ns);
         exact(&self.raw) == exact(&self.merged)
     }
 
     /// Whether p50 and p99 each lie in the bucket of the raw sample of their rank.
-    #[must_use]
     pub fn is_within_resolution(&self) -> bool {
         let near = |raw: Option<u64>, merged: Option<u64>| match (raw, merged) {
             (Some(raw), Some(merged)) => {
@@ -55,7 +52,6 @@ impl Comparison {
 
 /// Puts every operation of every node and of the fleet beside the raw samples. What was merged
 /// and never sent is here too, beside nothing.
-#[must_use]
 pub fn compare(raw: &Raw, summary: &Summary) -> Vec<Comparison> {
     let mut rows: BTreeMap<(Scope, String), (Vec<u64>, Quantiles)> = BTreeMap::new();
     for (node, samples) in raw {
@@ -103,7 +99,6 @@ fn figures(mut samples: Vec<u64>) -> Quantiles {
 
 /// Whether the ledger of every node is settled with nothing lost: what it recorded was merged,
 /// and is what its job sent and it measured itself.
-#[must_use]
 pub fn settled(raw: &Raw, summary: &Summary) -> Look {
     let mut faults = Vec::new();
     for (node, samples) in raw {
@@ -133,7 +128,6 @@ pub fn settled(raw: &Raw, summary: &Summary) -> Look {
 }
 
 /// Whether all counts, extremes and means are equal.
-#[must_use]
 pub fn exact(comparisons: &[Comparison]) -> Look {
     let fleet = comparisons.iter().filter(|row| row.scope == Scope::Fleet);
     let all: u64 = fleet.map(|row| row.merged.count).sum();
@@ -148,7 +142,6 @@ pub fn exact(comparisons: &[Comparison]) -> Look {
 }
 
 /// Whether all quantiles lie within the histogram's resolution.
-#[must_use]
 pub fn within_resolution(comparisons: &[Comparison]) -> Look {
     let far = comparisons.iter().filter(|row| !row.is_within_resolution()).map(|row| {
         let Comparison { scope, operation, raw, merged } = row;

@@ -40,7 +40,6 @@ pub struct Broker {
 
 impl Broker {
     /// A running broker with empty streams.
-    #[must_use]
     pub fn new(sync_every: Time, nodes: usize, aggregators: usize) -> Self {
         Self {
             server: Server::Up,
@@ -52,13 +51,11 @@ impl Broker {
     }
 
     /// The state of its process.
-    #[must_use]
     pub fn server(&self) -> Server {
         self.server
     }
 
     /// The stream of a lane.
-    #[must_use]
     pub fn stream(&self, lane: Lane) -> &Stream {
         self.streams.stream(lane)
     }
@@ -68,7 +65,7 @@ impl Broker {
         self.streams.is_full = is_full;
     }
 
-    /// So many acknowledgements of a thousand are lost from now on.
+    /// This many acknowledgements of a thousand are lost from now on.
     pub fn lose_acks(&mut self, permille: u64) {
         self.lost_acks_permille = permille;
     }
@@ -188,7 +185,6 @@ impl Broker {
         was_stalled
     }
 
-    /// Its process ends.
     pub fn end(&mut self) {
         self.server = Server::Down;
         self.consumers.fill([None; 2]);

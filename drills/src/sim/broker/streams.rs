@@ -21,9 +21,7 @@ use crate::sim::schedule::Time;
 /// One message in a stream.
 #[derive(Clone, Debug)]
 pub struct Stored {
-    /// The message.
     pub message: Rc<Message>,
-    /// When it came.
     pub at: Time,
 }
 
@@ -38,7 +36,6 @@ pub(super) enum PublishOutcome {
     Full,
 }
 
-/// One lane's stream.
 #[derive(Debug, Default)]
 pub struct Stream {
     /// Identifies it among all streams of its name.
@@ -51,19 +48,16 @@ pub struct Stream {
 
 impl Stream {
     /// Number of the oldest message stored.
-    #[must_use]
     pub fn first(&self) -> u64 {
         self.messages.keys().next().map_or(self.last + 1, |first| *first)
     }
 
     /// The first message from `number` on.
-    #[must_use]
     pub fn from(&self, number: u64) -> Option<(u64, &Stored)> {
         self.messages.range(number..).next().map(|(number, stored)| (*number, stored))
     }
 
     /// How many messages come after `number`.
-    #[must_use]
     pub fn behind(&self, number: u64) -> u64 {
         self.last.saturating_sub(number)
     }
@@ -116,8 +110,6 @@ pub(super) struct Streams {
 }
 
 impl Streams {
-    /// Empty streams.
-    #[must_use]
     pub(super) fn new(sync_every: Time) -> Self {
         let stream = |id| Stream { id, ..Stream::default() };
         Self {
@@ -131,7 +123,6 @@ impl Streams {
     }
 
     /// The stream of a lane.
-    #[must_use]
     pub(super) fn stream(&self, lane: Lane) -> &Stream {
         match lane {
             Lane::Emergency => &self.emergency,
@@ -147,7 +138,6 @@ impl Streams {
     }
 
     /// The timestamp of a message that was stored at a time.
-    #[must_use]
     pub(super) fn timestamp(&self, at: Time) -> Wall {
         self.clocks.now(0, at).wall
     }

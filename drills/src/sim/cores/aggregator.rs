@@ -30,7 +30,6 @@ pub const REPORTED: &str = "epoch_hook";
 /// Changes that are kept as such; bounds memory.
 const PENDING_MAX: usize = 24;
 
-/// A running aggregator.
 pub struct ReaderCore(Core);
 
 /// What outlives an aggregator.
@@ -69,7 +68,6 @@ pub struct Merged {
 }
 
 impl Merged {
-    /// What either has.
     pub fn unite(&mut self, other: &Self) {
         let both: BTreeMap<usize, u64> =
             self.reported.iter().chain(&other.reported).copied().collect();
@@ -80,7 +78,6 @@ impl Merged {
 
 impl Store {
     /// What a copy of its file holds.
-    #[must_use]
     pub fn copy(&mut self) -> Self {
         self.settle();
         Self { records: self.records.clone(), pending: Vec::new() }
@@ -152,7 +149,6 @@ fn merged(node: &Node) -> Merged {
 }
 
 /// Samples that a ledger accounts for.
-#[must_use]
 pub fn known(ledger: &Ledger) -> u64 {
     let lost: u64 = ledger.lost.values().sum();
     ledger.merged + ledger.held + ledger.unaccounted + ledger.unread + lost
@@ -171,19 +167,16 @@ impl ReaderCore {
         Ok((restore(&store.records, now)?, true))
     }
 
-    /// Its client reports.
     pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
         self.0.on_bus_event(now.mono, event);
     }
 
     /// Which lane it reads next.
-    #[must_use]
     pub fn lane_order(&self) -> LaneOrder {
         self.0.lane_order()
     }
 
     /// How far it has read a lane, and in which stream; where it reads on.
-    #[must_use]
     pub fn position(&self, lane: Lane) -> (u64, Option<u64>) {
         let position = self.0.position(lane);
         (position.read, position.stream_id.and_then(|id| id.parse().ok()))
@@ -191,7 +184,6 @@ impl ReaderCore {
 
     /// What its confirmations to all nodes have in common, with all operations declared critical or
     /// none.
-    #[must_use]
     pub fn common_terms(&self, declares: bool) -> CommonTerms {
         let all = NamePattern::new("*").map(DeclaredSubject::Operation);
         let all = all.map(|subject| DeclaredUrgency { subject, urgency: Urgency::Critical });
@@ -218,14 +210,12 @@ impl ReaderCore {
     }
 
     /// What it has merged of a node, straight from its memory.
-    #[must_use]
     pub fn merged(&self, node: &NodeName) -> Merged {
         self.0.node(node).map(merged).unwrap_or_default()
     }
 
     /// What it has of a node; the default for an unknown one. To search for what is
     /// `doubled` takes a while.
-    #[must_use]
     pub fn held(&self, node: &NodeName, checks_doubled: bool) -> Held {
         let Some(node) = self.0.node(node) else { return Held::default() };
         let mut held = Held { events: node.events.values().sum(), ..Held::default() };
@@ -245,13 +235,11 @@ impl ReaderCore {
 
     /// Whether it has expired a node and dropped its histograms; `None` of one that it does not
     /// know.
-    #[must_use]
     pub fn hides(&self, node: &NodeName) -> Option<bool> {
         self.0.node(node).map(|node| node.hidden)
     }
 
     /// Whether it reports a gap in a node's ledger.
-    #[must_use]
     pub fn reports_gap(&self, node: &NodeName) -> bool {
         self.0.gap_alert(node) == AlertState::Firing
     }
@@ -268,7 +256,6 @@ impl ReaderCore {
     }
 
     /// The confirmations to send once these changes, taken at `as_of`, are on the disk.
-    #[must_use]
     pub fn confirmations(changes: &Changes, as_of: Mono) -> Vec<PendingConfirmation> {
         changes.confirmations(as_of)
     }
@@ -279,13 +266,11 @@ impl ReaderCore {
     }
 
     /// The ledger entry of a node, expired or not.
-    #[must_use]
     pub fn ledger(&self, node: &NodeName) -> Option<Ledger> {
         self.0.node(node).map(|node| node.account.ledger())
     }
 
     /// How many repetitions and late samples there were.
-    #[must_use]
     pub fn counts(&self, now: Wall) -> (u64, u64) {
         let view = self.0.view(now, "");
         (view.own.merged.duplicates, view.own.merged.late_samples)

@@ -32,7 +32,6 @@ fn identity(node: &NodeName) -> Identity {
 /// What a node reports of itself.
 #[derive(Clone, Debug)]
 pub struct NodeStats {
-    /// Everything.
     pub status: Status,
     /// Samples dropped because the outbox was full.
     pub dropped: u64,
@@ -40,7 +39,6 @@ pub struct NodeStats {
     pub is_leaving: bool,
 }
 
-/// A running node.
 pub struct NodeCore {
     core: Core,
     /// Samples that it took over in drafts.
@@ -50,7 +48,6 @@ pub struct NodeCore {
 /// A dead letter that a node hands over.
 #[derive(Clone, Copy, Debug)]
 pub struct DeadLetter {
-    /// Its own ticket.
     pub ticket: Ticket,
     /// Incarnation and number of its message.
     pub name: (u64, u64),
@@ -91,8 +88,6 @@ fn bounds(depths: Depths, interval: Duration) -> Bounds {
 }
 
 impl NodeCore {
-    /// A new incarnation.
-    #[must_use]
     pub fn begin(node: &NodeName, depths: Depths, interval: Duration, now: Now) -> Self {
         // Of each start another one, and the same in each repetition of the simulation.
         let nonce = MessageNonce(u128::from(now.wall.0).to_be_bytes());
@@ -147,7 +142,6 @@ impl NodeCore {
 
     /// The name of its run, and the samples recorded in it that an answer relies on: taken over,
     /// and taken in, but for what it took of itself in the open interval.
-    #[must_use]
     pub fn recorded(&self) -> (u64, u64) {
         let status = self.core.status();
         let taken_in = status.intake.samples - status.own_open_samples;
@@ -164,13 +158,11 @@ impl NodeCore {
     }
 
     /// Answers up to this number may leave.
-    #[must_use]
     pub fn noted(&self) -> NoteNumber {
         self.core.noted()
     }
 
     /// Whether frames are to be left unread.
-    #[must_use]
     pub fn are_answers_late(&self, now: Now) -> bool {
         self.core.are_answers_late(now)
     }
@@ -200,12 +192,10 @@ impl NodeCore {
         Some(DeadLetter { ticket: publish.ticket, name, samples: header("Plimsoll-Samples") })
     }
 
-    /// Jobs report.
     pub fn on_datagram(&mut self, now: Now, datagram: &[u8]) {
         self.core.on_datagram(now, datagram);
     }
 
-    /// The client reports.
     pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
         self.core.on_bus_event(now, event);
     }
@@ -221,7 +211,6 @@ impl NodeCore {
     }
 
     /// When time next matters.
-    #[must_use]
     pub fn next_deadline(&self) -> Mono {
         self.core.next_deadline()
     }
@@ -245,19 +234,16 @@ impl NodeCore {
     }
 
     /// Whether a leaving node has nothing more to wait for.
-    #[must_use]
     pub fn is_drained(&self, now: Now) -> bool {
         self.core.is_drained(now)
     }
 
     /// Whether the last interval has ended.
-    #[must_use]
     pub fn is_leaving(&self) -> bool {
         self.core.is_leaving()
     }
 
     /// What it reports of itself.
-    #[must_use]
     pub fn stats(&self) -> NodeStats {
         let status = self.core.status();
         // Of the node's own, too, whose reason does not say so.
@@ -266,7 +252,6 @@ impl NodeCore {
     }
 
     /// Whether its breaker lets nothing pass.
-    #[must_use]
     pub fn is_open(stats: &NodeStats) -> bool {
         stats.status.breaker == BreakerState::Open
     }

@@ -8,16 +8,13 @@ use crate::sim::schedule::Time;
 /// The state of the connection that a process assumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Belief {
-    /// There is none.
     #[default]
     Down,
-    /// It is up.
     Up,
     /// It is up, but the broker does not respond.
     Stalled,
 }
 
-/// One direction.
 #[derive(Debug)]
 pub(super) struct Pipe<T> {
     /// What is sent arrives no sooner than what was sent before.
@@ -48,7 +45,6 @@ impl<T> Pipe<T> {
     }
 }
 
-/// The connection.
 #[derive(Debug)]
 pub(super) struct Link<Q, A> {
     /// Counts connections; what belongs to an earlier one is lost.
@@ -57,9 +53,7 @@ pub(super) struct Link<Q, A> {
     pub is_intact: bool,
     /// The state that the process assumes.
     pub belief: Belief,
-    /// To the broker.
     pub requests: Pipe<Q>,
-    /// To the process.
     pub responses: Pipe<A>,
     /// Extra delay of everything.
     pub slowness: Time,
@@ -113,7 +107,6 @@ impl<Q, A> Link<Q, A> {
     }
 
     /// Whether both directions are open.
-    #[must_use]
     pub(super) fn is_open(&self) -> bool {
         !self.requests.is_blocked && !self.responses.is_blocked
     }

@@ -44,7 +44,6 @@ pub struct Network {
 
 impl Network {
     /// A network without connections.
-    #[must_use]
     pub fn new(nodes: usize, aggregators: usize) -> Self {
         let links = (0..nodes + aggregators).map(|_| Link::default()).collect();
         Self { links, nodes, orphans: VecDeque::new() }

@@ -9,16 +9,14 @@ use crate::sim::rng::Rng;
 pub(super) enum Ending {
     /// Only the process ends.
     Process,
-    /// The machine does.
     Power,
 }
 
-/// The spool's file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Disk {
     /// As processes see it; `None` when there is none.
     file: Option<Vec<u8>>,
-    /// How it would be found after a power cut: so many bytes at least, of a file like it.
+    /// How it would be found after a power cut: this many bytes at least, of a file like it.
     synced: usize,
     /// The file that the directory named when it was last synced, where that is another one.
     shadow: Option<Option<Vec<u8>>>,
@@ -30,13 +28,10 @@ pub(super) struct Disk {
 
 impl Disk {
     /// The file's bytes.
-    #[must_use]
     pub(super) fn read(&self) -> Option<&[u8]> {
         self.file.as_deref()
     }
 
-    /// The notes.
-    #[must_use]
     pub(super) fn read_notes(&self) -> Option<Notes> {
         Notes::decode(self.notes.as_ref()?)
     }

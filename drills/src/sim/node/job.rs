@@ -64,7 +64,7 @@ impl Job {
         true
     }
 
-    /// Sends so many new samples; false while a frame is unanswered, or frames are left unread.
+    /// Sends this many new samples; false while a frame is unanswered, or frames are left unread.
     pub(super) fn send(
         &mut self,
         k: &mut Kernel,

@@ -35,7 +35,7 @@ use forgery::forged;
 use job::Job;
 use spool::Spool;
 
-/// With one of so many samples a job reports an event.
+/// With one of this many samples a job reports an event.
 const SAMPLES_AN_EVENT: usize = 5;
 
 /// See the module.
@@ -61,7 +61,6 @@ pub struct Node {
 
 impl Node {
     /// A node that has not started.
-    #[must_use]
     pub fn new(number: usize, name: NodeName, knobs: &Knobs, rng: &mut Rng) -> Self {
         Self {
             number,
@@ -83,25 +82,20 @@ impl Node {
         Who::Node(self.number)
     }
 
-    /// Its name.
-    #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.name
     }
 
-    /// Its machine.
     pub fn machine(&mut self) -> &mut Machine {
         &mut self.machine
     }
 
     /// Whether its process runs or is paused.
-    #[must_use]
     pub fn is_running(&self) -> bool {
         self.core.is_some()
     }
 
     /// Whether its last life ended with something in its spool.
-    #[must_use]
     pub fn left_holding(&self) -> bool {
         self.left_holding
     }
@@ -115,7 +109,6 @@ impl Node {
         self.machine.clock(k.now())
     }
 
-    /// Its process starts.
     pub fn begin(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
         let who = self.who();
         self.machine.begin(k.now());
@@ -193,14 +186,12 @@ impl Node {
         self.settle(k, net, oracle);
     }
 
-    /// Its timer fires.
     pub fn on_timer(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
         if self.machine.take_timer(k.now()) {
             self.settle(k, net, oracle);
         }
     }
 
-    /// Its client reports.
     pub fn on_bus_event(
         &mut self,
         k: &mut Kernel,

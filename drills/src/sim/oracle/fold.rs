@@ -8,9 +8,7 @@ use crate::sim::cores::aggregator::{Held, Merged};
 /// What an aggregator's state was made of, as far as one node is concerned.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Fold {
-    /// Messages, each once.
     names: BTreeSet<Name>,
-    /// Samples in them.
     samples: u64,
     /// Samples in its histograms, and of those the ones that jobs reported.
     shown: (u64, u64),
@@ -27,14 +25,12 @@ pub(super) struct Fold {
 
 impl Fold {
     /// The empty fold of an aggregator that starts again.
-    #[must_use]
     pub(super) fn restarted(&self) -> Self {
         let Self { was_expired, was_dropped, .. } = *self;
         Self { was_expired, was_dropped, ..Self::default() }
     }
 
     /// Whether the node ever was expired.
-    #[must_use]
     pub(super) fn was_expired(&self) -> bool {
         self.was_expired
     }
@@ -73,7 +69,6 @@ impl Fold {
     }
 
     /// The invariant that the aggregator's state breaks, if any.
-    #[must_use]
     pub(super) fn broken_by(&self, held: &Held) -> Option<&'static str> {
         let events = if self.was_dropped { held.events } else { self.events };
         let expected = (self.samples, self.shown.0, self.shown.1, events);
@@ -89,7 +84,6 @@ impl Fold {
     }
 
     /// What was merged of a node that was expired once.
-    #[must_use]
     pub(super) fn merged(&self, history: &History) -> Merged {
         let mut merged = Merged::default();
         for sent in self.names.iter().filter_map(|name| history.messages.get(name)) {

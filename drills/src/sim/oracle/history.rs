@@ -37,7 +37,6 @@ pub(super) struct SentMessage {
     pub samples: Vec<usize>,
     /// How many samples of other operations.
     pub others: u64,
-    /// How many events.
     pub events: u64,
     /// Samples recorded in its incarnation, as it states them.
     pub recorded: u64,
@@ -61,7 +60,6 @@ pub struct History {
     pub(super) unkept: BTreeSet<usize>,
     /// Messages that no broker takes.
     refused_messages: BTreeMap<Name, u64>,
-    /// Samples in them.
     pub(super) refused: BTreeSet<usize>,
     /// Why samples may be missing without a name: a copy was evicted, or a process ended whose
     /// copies were not stored.
@@ -74,7 +72,7 @@ pub struct History {
     pub(super) dropped: u64,
     /// Of those, in messages that no broker takes.
     pub(super) refused_count: u64,
-    /// Of those, at most so many that were in no closed interval or not in a spool.
+    /// Of those, the most that can have been in no closed interval or not in a spool.
     pub(super) unkept_count: u64,
     /// What incarnations that were killed had recorded when a frame came that they answered.
     answered: BTreeMap<u64, u64>,
@@ -87,9 +85,7 @@ pub struct History {
 /// What the final comparison found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sets {
-    /// Samples recorded.
     pub recorded: u64,
-    /// Of those, merged.
     pub merged: u64,
     /// Of those, missing for a named reason.
     pub lost: u64,
@@ -113,7 +109,6 @@ impl Sets {
     }
 
     /// What has no explanation: missing without a reason, or there without an origin.
-    #[must_use]
     pub fn unexplained(&self) -> u64 {
         self.missing + self.invented
     }
@@ -197,7 +192,6 @@ impl History {
     /// clock was set back. An aggregator cannot distinguish that from a running node whose former
     /// run is read late. It then reports that the node is silent and its samples are held, not that
     /// it left.
-    #[must_use]
     pub fn seems_to_go_on(&self) -> bool {
         let mut runs: BTreeMap<u64, (Time, bool)> = BTreeMap::new();
         for ((run, _), message) in &self.messages {
@@ -216,20 +210,17 @@ impl History {
     }
 
     /// Whether a message that was sent is the crash report of a later incarnation.
-    #[must_use]
     pub fn is_crash_report(&self, name: &Name) -> bool {
         self.messages.get(name).is_some_and(|sent| sent.is_crash_report)
     }
 
     /// Whether a message that was sent is a reason to overtake a backlog.
-    #[must_use]
     pub fn is_urgent(&self, name: &Name) -> bool {
         let sent = self.messages.get(name);
         sent.is_some_and(|sent| sent.is_over || sent.is_last || sent.is_crash_report)
     }
 
     /// Whether a message that was sent has samples of any operation.
-    #[must_use]
     pub fn has_samples(&self, name: &Name) -> bool {
         let sent = self.messages.get(name);
         sent.is_some_and(|sent| !sent.samples.is_empty() || sent.others > 0)
@@ -249,7 +240,6 @@ impl History {
     }
 
     /// How many messages were first handed over since then.
-    #[must_use]
     pub fn handed_over_since(&self, since: Time) -> u64 {
         self.messages.values().filter(|sent| sent.at >= since).count() as u64
     }
@@ -291,7 +281,6 @@ impl History {
     }
 
     /// Merged and recorded samples as sets, at the end of the run.
-    #[must_use]
     pub fn sets(&self, merged: &Merged) -> Sets {
         let is_known = |bucket: usize| (1..=self.recorded).contains(&bucket);
         let mut sets = Sets { recorded: self.recorded as u64, ..Sets::default() };
@@ -318,7 +307,7 @@ impl History {
         (self.answered, self.last_killed) = (BTreeMap::new(), None);
     }
 
-    /// An incarnation took over so many samples in drafts, and states them as its own.
+    /// An incarnation took over this many samples in drafts, and states them as its own.
     pub fn on_adopted(&mut self, samples: u64) {
         let killed = self.last_killed.take();
         if let Some(recorded) = killed.and_then(|run| self.answered.get_mut(&run)) {

@@ -48,13 +48,11 @@ pub struct Incarnation {
 pub struct Unkept {
     /// Samples of any operation that were in no closed interval, or not in the spool.
     pub count: u64,
-    /// Those of jobs.
     pub samples: Vec<usize>,
 }
 
 impl Incarnation {
     /// Before the first start of a node.
-    #[must_use]
     pub fn new(number: usize, depths: Depths) -> Self {
         Self {
             number,
@@ -78,7 +76,6 @@ impl Incarnation {
     }
 
     /// What the node reported last.
-    #[must_use]
     pub fn stats(&self) -> Option<&NodeStats> {
         self.stats.as_ref()
     }
@@ -88,14 +85,13 @@ impl Incarnation {
         self.open.push(sample);
     }
 
-    /// It answers a frame, at whose arrival it had recorded so many samples.
+    /// It answers a frame, at whose arrival it had recorded this many samples.
     pub fn on_answer(&mut self, name: u64, recorded: u64) {
         let before = self.answered.map_or(0, |(_, before)| before);
         self.answered = Some((name, recorded.max(before)));
     }
 
     /// Its name, and what it had recorded when the last frame came that it answered.
-    #[must_use]
     pub fn answered(&self) -> Option<(u64, u64)> {
         self.answered
     }

@@ -3,7 +3,7 @@
 use crate::sim::plan::Depths;
 use crate::sim::schedule::Time;
 
-/// Units of a token: so many come in every nanosecond as there are tokens a minute.
+/// Units of a token: this many come in every nanosecond as there are tokens a minute.
 const TOKEN: u64 = 60_000_000_000;
 
 /// A bucket that must never run dry.
@@ -17,8 +17,6 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// A full bucket.
-    #[must_use]
     pub(super) fn new(depths: Depths) -> Self {
         let (per_minute, burst, reserved) = depths.tokens;
         let capacity = u64::from(burst) * TOKEN;

@@ -38,7 +38,6 @@ pub struct Oracle {
 
 impl Oracle {
     /// The oracle of a mesh that has not started.
-    #[must_use]
     pub fn new(names: &[NodeName], aggregators: usize, depths: Depths) -> Self {
         let node =
             |(number, name): (usize, &NodeName)| NodeOracle::new(number, name.clone(), depths);
@@ -57,7 +56,6 @@ impl Oracle {
     }
 
     /// The records of all nodes.
-    #[must_use]
     pub fn nodes(&self) -> &[NodeOracle] {
         &self.nodes
     }
@@ -68,13 +66,11 @@ impl Oracle {
     }
 
     /// Samples of all nodes as sets, as far as they were compared.
-    #[must_use]
     pub fn sets(&self) -> Sets {
         self.sets
     }
 
     /// Whether samples were compared as sets.
-    #[must_use]
     pub fn is_compared(&self) -> bool {
         self.sets != Sets::default()
     }

@@ -17,20 +17,16 @@ pub struct NodeOracle {
 
 impl NodeOracle {
     /// A node that has not started.
-    #[must_use]
     pub fn new(number: usize, name: NodeName, depths: Depths) -> Self {
         let incarnation = Incarnation::new(number, depths);
         Self { name, history: History::default(), incarnation }
     }
 
-    /// The node's name.
-    #[must_use]
     pub fn name(&self) -> &NodeName {
         &self.name
     }
 
     /// Everything it recorded and sent.
-    #[must_use]
     pub fn history(&self) -> &History {
         &self.history
     }
@@ -40,8 +36,6 @@ impl NodeOracle {
         &mut self.history
     }
 
-    /// Its present incarnation.
-    #[must_use]
     pub fn incarnation(&self) -> &Incarnation {
         &self.incarnation
     }

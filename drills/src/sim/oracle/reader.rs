@@ -17,9 +17,7 @@ use crate::sim::kernel::Kernel;
 /// One message read, and its position.
 #[derive(Clone, Debug)]
 pub struct Reading {
-    /// The stream's lane.
     pub lane: Lane,
-    /// The stream.
     pub stream: u64,
     /// The message's number in it.
     pub number: u64,
@@ -55,7 +53,6 @@ pub struct ReaderOracle {
 
 impl ReaderOracle {
     /// An aggregator that has read nothing.
-    #[must_use]
     pub fn new(which: usize, nodes: usize) -> Self {
         Self {
             who: Who::Aggregator(which),
@@ -69,13 +66,11 @@ impl ReaderOracle {
     }
 
     /// How far reading has come.
-    #[must_use]
     pub fn mark(&self) -> Mark {
         Mark { readings: self.readings.len(), resets: self.resets }
     }
 
     /// What the checkpoint in the store covers.
-    #[must_use]
     pub fn stored(&self) -> Mark {
         self.mark
     }
@@ -211,7 +206,6 @@ impl ReaderOracle {
     }
 
     /// What was merged of a node that was expired once, as far as its ledger agrees.
-    #[must_use]
     pub fn merged_of_expired(&self, number: usize, node: &NodeOracle) -> Option<Merged> {
         let fold = &self.folds[number];
         fold.was_expired().then(|| fold.merged(node.history()))

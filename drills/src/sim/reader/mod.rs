@@ -81,7 +81,6 @@ pub struct Reader {
 
 impl Reader {
     /// An aggregator that has not started.
-    #[must_use]
     pub fn new(which: usize, knobs: &Knobs, rng: &mut Rng) -> Self {
         Self {
             which,
@@ -103,25 +102,21 @@ impl Reader {
         Who::Aggregator(self.which)
     }
 
-    /// Its machine.
     pub fn machine(&mut self) -> &mut Machine {
         &mut self.machine
     }
 
     /// The core of its process, if it runs.
-    #[must_use]
     pub fn core(&self) -> Option<&ReaderCore> {
         self.core.as_ref()
     }
 
     /// The next message that it reads of a lane.
-    #[must_use]
     pub fn next(&self, lane: Lane) -> u64 {
         self.cursors[lane as usize].next
     }
 
     /// What its process reads from its clocks.
-    #[must_use]
     pub fn clock(&self, k: &Kernel) -> Now {
         self.machine.clock(k.now())
     }
@@ -164,7 +159,6 @@ impl Reader {
         }
     }
 
-    /// Its timer fires.
     pub fn on_timer(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
         if !self.machine.take_timer(k.now()) {
             return;
@@ -176,7 +170,6 @@ impl Reader {
         }
     }
 
-    /// Its client reports.
     pub fn on_bus_event(
         &mut self,
         k: &mut Kernel,

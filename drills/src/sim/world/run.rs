@@ -33,7 +33,6 @@ pub struct World {
 
 impl World {
     /// The world at the start of a plan; `traces` to write a trace.
-    #[must_use]
     pub fn new(plan: &Plan, traces: bool) -> Self {
         let mut rng = Rng::new(plan.seed, 2);
         let knobs = &plan.knobs;
@@ -67,7 +66,6 @@ impl World {
     }
 
     /// Runs to the end; returns what was found, and the samples as sets.
-    #[must_use]
     pub fn run(mut self) -> (Findings, Sets) {
         for (number, (at, _)) in self.steps.iter().enumerate() {
             self.kernel.at(*at, Event::Step(number));

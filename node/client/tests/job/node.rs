@@ -38,9 +38,9 @@ pub(crate) struct Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Manner {
     Answer,
-    /// Records, but hangs up in place of so many answers.
+    /// Records, but hangs up in place of this many answers.
     LoseAnswers(u64),
-    /// Neither records nor answers, and hangs up, so many times.
+    /// Neither records nor answers, and hangs up, this many times.
     HangUp(u64),
 }
 

@@ -61,7 +61,6 @@ struct Values {
 
 impl Answering {
     /// Nothing yet, of this part of the requested range.
-    #[must_use]
     pub fn new(request: HistoryRequest, range: Range<Wall>, identity: &Identity) -> Self {
         let (mesh, node) = (identity.mesh.clone(), identity.node.clone());
         let slots = BTreeMap::new();
@@ -70,19 +69,16 @@ impl Answering {
     }
 
     /// The part of the range that is covered.
-    #[must_use]
     pub fn range(&self) -> &Range<Wall> {
         &self.range
     }
 
     /// Whether a record is in that part.
-    #[must_use]
     pub fn wants<B>(&self, record: &Record<B>) -> bool {
         self.range.contains(&record.end)
     }
 
     /// Whether changes of readings need the set that they refer to.
-    #[must_use]
     pub fn needs_sets(&self) -> bool {
         matches!(self.request.of, HistoryOf::Hardware { .. })
     }
@@ -142,7 +138,6 @@ impl Answering {
 
     /// The response, of about `bytes_max` bytes at most unless one slot alone has more. Slots that
     /// it has no room for are left to the next request, the oldest first.
-    #[must_use]
     pub fn finish(
         self,
         kept_from: Option<Wall>,

@@ -13,7 +13,6 @@ use crate::core::outbox::SealedMessage;
 /// The first bytes of a segment; the last of them is the version of its format.
 pub const SEGMENT_BEGIN: [u8; 8] = *b"PLMHIST\x01";
 const LENGTH_BYTES: usize = 4;
-/// Length and checksum.
 const FRAME_BYTES: usize = LENGTH_BYTES + 4;
 /// What the checksum covers beside the message.
 const HEAD_BYTES: usize = 8 + 8 + 1;
@@ -33,7 +32,6 @@ pub struct Record<B = Bytes> {
 
 impl Record {
     /// The record of a message that an earlier run sealed; `None` when it cannot be read.
-    #[must_use]
     pub fn of_sealed(sealed: &SealedMessage) -> Option<Self> {
         let subject: SnapshotSubject = sealed.subject.parse().ok()?;
         let header = decode_packed(&subject, &sealed.payload).ok()?.header;
@@ -62,7 +60,6 @@ impl<B: AsRef<[u8]>> Record<B> {
 
 /// The records of a segment up to the first that is damaged or torn, and how many bytes of the
 /// segment they take. `None` when it is no segment of this version.
-#[must_use]
 pub fn scan(segment: &[u8]) -> Option<(Vec<Record<&[u8]>>, usize)> {
     let mut rest = segment.strip_prefix(&SEGMENT_BEGIN)?;
     let mut records = Vec::new();

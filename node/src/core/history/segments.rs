@@ -20,7 +20,6 @@ pub struct HistoryBounds {
     pub bytes_max: u64,
 }
 
-/// A closed segment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// Segments are numbered in the order in which they were closed.
@@ -46,14 +45,12 @@ pub struct Plan {
 
 impl Segment {
     /// The name of its file.
-    #[must_use]
     pub fn file_name(&self) -> String {
         let (earliest, latest) = self.ends;
         format!("{:010}-{:020}-{:020}{SUFFIX}", self.number, earliest.0, latest.0)
     }
 
     /// The segment that a file's name states; `None` for other files.
-    #[must_use]
     pub fn of_file(name: &str, bytes: u64) -> Option<Self> {
         let mut parts = name.strip_suffix(SUFFIX)?.split('-').map(|part| part.parse().ok());
         let (number, earliest, latest) = (parts.next()??, parts.next()??, parts.next()??);
@@ -64,20 +61,17 @@ impl Segment {
 
 impl Segments {
     /// From what a directory lists.
-    #[must_use]
     pub fn new(mut segments: Vec<Segment>) -> Self {
         segments.sort_by_key(|segment| segment.number);
         Self(segments)
     }
 
     /// The segment at a place.
-    #[must_use]
     pub fn get(&self, place: usize) -> Option<&Segment> {
         self.0.get(place)
     }
 
     /// The number of the next segment.
-    #[must_use]
     pub fn next_number(&self) -> u64 {
         self.0.last().map_or(1, |last| last.number.saturating_add(1))
     }
@@ -88,25 +82,21 @@ impl Segments {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Bytes of all.
-    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.0.iter().fold(0, |sum, segment| sum.saturating_add(segment.bytes))
     }
 
     /// End of the earliest interval.
-    #[must_use]
     pub fn earliest(&self) -> Option<Wall> {
         self.0.iter().map(|segment| segment.ends.0).min()
     }
@@ -130,7 +120,6 @@ impl Segments {
     /// What to read for the newest part of a request that one response may cover, given the ends of
     /// the intervals in the open segment. `None` when more segments reach its last slot than may be
     /// read.
-    #[must_use]
     pub fn plan(&self, request: &HistoryRequest, open: Option<(Wall, Wall)>) -> Option<Plan> {
         let HistoryRequest { range, step_ns, .. } = request;
         let slots = step_ns.saturating_mul(HISTORY_SLOTS_MAX as u64);

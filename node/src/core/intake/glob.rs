@@ -1,20 +1,17 @@
 //! Patterns of names in which `*` matches any text. No other character is special. Matching reads
 //! each name once, however many stars the pattern has.
 
-/// A pattern.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob(String);
 
 impl Glob {
     /// The pattern that is written so.
-    #[must_use]
     pub fn new(pattern: &str) -> Self {
         Self(pattern.to_owned())
     }
 
     /// Whether the whole of `name` fits. The text between two stars is matched where it is found
     /// first: if the rest fits behind a later place, it fits behind this one too.
-    #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let mut parts = self.0.split('*');
         let Some(mut rest) = parts.next().and_then(|first| name.strip_prefix(first)) else {

@@ -52,7 +52,6 @@ pub use rules::Rules;
 use scan::find;
 pub use stats::IntakeStats;
 
-/// The intake.
 pub(super) struct Intake {
     recorder: Recorder,
     clients: Clients,
@@ -79,9 +78,7 @@ struct InputStats {
 
 /// An interval that has ended.
 pub(super) struct ClosedInterval {
-    /// When it started.
     pub(super) started: Now,
-    /// What was recorded.
     pub(super) latency: Latency,
     /// Operations of which more samples than allowed exceed a limit.
     pub(super) breached: BTreeSet<Operation>,

@@ -58,7 +58,6 @@ pub enum Reject {
 }
 
 impl Reject {
-    /// Every reason.
     pub const ALL: [Self; 24] = [
         Self::TooLong,
         Self::Encoding,
@@ -87,7 +86,6 @@ impl Reject {
     ];
 
     /// The reason as a label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::TooLong => "too_long",
@@ -121,7 +119,6 @@ impl Reject {
     ///
     /// # Panics
     /// Never: the names above are valid, which a test checks.
-    #[must_use]
     pub fn reason(self) -> LossReason {
         // Cannot fail: constants, which a test checks.
         LossReason::new(self.as_str()).expect("a constant of letters and underscores")

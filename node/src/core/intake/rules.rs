@@ -11,7 +11,6 @@ use super::series::LabelRules;
 pub struct Rules {
     /// Which tags become labels.
     pub labels: LabelRules,
-    /// Units of values.
     pub units: Units,
     /// How OpenTelemetry data is read.
     pub otlp: OtlpRules,

@@ -14,7 +14,6 @@ use super::series::LabelStats;
 /// What came in so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntakeStats {
-    /// Datagrams read.
     pub datagrams: u64,
     /// Values recorded (a packed line holds several).
     pub values: u64,
@@ -50,6 +49,5 @@ pub struct IntakeStats {
     pub suspect_units: Vec<Operation>,
     /// Points of other systems.
     pub points: PointStats,
-    /// Scrape targets.
     pub scrapes: Vec<ScrapeStats>,
 }

@@ -22,7 +22,6 @@ enum State {
     Open { until: Mono },
 }
 
-/// The breaker.
 #[derive(Clone, Debug)]
 pub(super) struct Breaker {
     failures_max: u32,
@@ -85,7 +84,6 @@ impl Breaker {
         }
     }
 
-    /// Advances time.
     pub(super) fn on_deadline(&mut self, now: Mono) {
         if self.next_deadline().is_some_and(|until| now >= until) {
             self.state = State::HalfOpen { probe: None };
@@ -100,7 +98,6 @@ impl Breaker {
         }
     }
 
-    /// The current state.
     pub(super) fn state(&self) -> BreakerState {
         match self.state {
             State::Closed { .. } => BreakerState::Closed,

@@ -41,7 +41,6 @@ pub enum DeadLetterReason {
 impl DeadLetterReason {
     /// The reason of a refusal; `None` unless the broker has answered that it does not take the
     /// message. An answer that cannot be read may be an acknowledgement.
-    #[must_use]
     pub fn of(refusal: &Refusal) -> Option<Self> {
         match refusal {
             Refusal::TooLarge => Some(Self::MaxPayload),
@@ -58,7 +57,6 @@ impl DeadLetterReason {
     }
 
     /// Whether the same message may be accepted later, so that it is tried again.
-    #[must_use]
     pub const fn may_pass(self) -> bool {
         match self {
             Self::MaxPayload | Self::TooLarge | Self::Malformed => false,
@@ -67,7 +65,6 @@ impl DeadLetterReason {
     }
 
     /// The reason under which the samples of the message are lost.
-    #[must_use]
     pub const fn loss(self) -> &'static str {
         match self {
             Self::MaxPayload => MAX_PAYLOAD,
@@ -81,7 +78,6 @@ impl DeadLetterReason {
     }
 
     /// The reason as a label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::MaxPayload => MAX_PAYLOAD,
@@ -98,7 +94,6 @@ impl DeadLetterReason {
 /// A message that is given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
-    /// The message.
     pub message: SealedMessage,
     /// Why it was refused.
     pub reason: DeadLetterReason,
@@ -120,7 +115,6 @@ enum Stage {
     Ready,
     /// Sent then and not answered.
     InFlight(Mono),
-    /// Sent again then.
     Resting(Mono),
 }
 
@@ -202,7 +196,6 @@ impl DeadLetters {
         self.letters.values_mut().for_each(|letter| letter.stage = Stage::Ready);
     }
 
-    /// Advances time.
     pub(super) fn on_deadline(&mut self, now: Mono) {
         for letter in self.letters.values_mut() {
             match letter.stage {

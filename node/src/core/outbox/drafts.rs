@@ -26,7 +26,6 @@ pub(super) struct SealedLoad {
     pub(super) load: OutboxLoad,
 }
 
-/// All drafts.
 pub(super) struct Drafts {
     bounds: OutboxBounds,
     ids: DraftIds,
@@ -42,7 +41,6 @@ pub(super) struct Drafts {
 }
 
 impl Drafts {
-    /// No drafts.
     pub(super) fn new(bounds: OutboxBounds) -> Self {
         Self {
             ids: DraftIds::default(),
@@ -275,7 +273,6 @@ impl Drafts {
         self.normal.prepend(&mut self.emergency);
     }
 
-    /// Advances time.
     pub(super) fn on_deadline(&mut self, now: Mono) {
         self.pressure.on_deadline(now);
     }
@@ -312,7 +309,6 @@ impl Drafts {
         [self.normal.oldest(), self.emergency.oldest(), last].into_iter().flatten().min()
     }
 
-    /// Number of drafts.
     pub(super) fn messages(&self) -> usize {
         let last = usize::from(self.final_message.is_some());
         self.normal.messages() + self.emergency.messages() + last
@@ -330,7 +326,6 @@ impl Drafts {
         self.normal.bytes() + self.emergency.bytes() + last
     }
 
-    /// Their samples.
     pub(super) fn samples(&self) -> u64 {
         self.normal.samples() + self.emergency.samples()
     }

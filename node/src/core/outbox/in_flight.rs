@@ -79,7 +79,6 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// Number of messages.
     pub(super) fn messages(&self) -> usize {
         self.messages.len()
     }
@@ -89,7 +88,6 @@ impl InFlight {
         self.bytes
     }
 
-    /// Their samples.
     pub(super) fn samples(&self) -> u64 {
         self.samples
     }
@@ -144,7 +142,6 @@ impl InFlight {
         self.in_flight.len() + self.ready.len() + self.unspooled.len() + self.spooling.len()
     }
 
-    /// All messages.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, &OutgoingMessage)> {
         self.messages.iter().map(|(ticket, sent)| (*ticket, sent))
     }
@@ -353,7 +350,6 @@ impl InFlight {
         oldest.min_by_key(|(_, attempt)| attempt.sent.at).map(|(ticket, _)| *ticket)
     }
 
-    /// One message.
     pub(super) fn get(&self, ticket: Ticket) -> Option<&SealedMessage> {
         self.messages.get(&ticket).map(|sent| &sent.message)
     }
@@ -381,7 +377,6 @@ impl InFlight {
         }
     }
 
-    /// Removes a message.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
         self.end_attempt(ticket);
         let sent = self.messages.remove(&ticket)?;

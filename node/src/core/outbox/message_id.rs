@@ -34,17 +34,15 @@ impl fmt::Debug for MessageNonce {
 /// What is sent under an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IdOf {
-    /// The message, whose first so many ids were found to be taken.
+    /// The message, whose first this many ids were found to be taken.
     Message(u32),
-    /// Its copy, sent again so many times after the broker had acknowledged it: a broker that lost
-    /// a message may still have its id.
+    /// Its copy, sent again this many times after the broker had acknowledged it: a broker that
+    /// lost a message may still have its id.
     Copy(u32),
-    /// Its dead letter.
     Letter,
 }
 
 /// The id of what is sent of a message of `node`.
-#[must_use]
 pub fn message_id(
     node: &str,
     (incarnation, seq): (Incarnation, Seq),

@@ -68,7 +68,6 @@ use window::SendWindow;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ForgedConfirmation;
 
-/// The outbox.
 pub struct Outbox {
     drafts: Drafts,
     in_flight: InFlight,
@@ -122,7 +121,6 @@ enum Candidate {
 
 impl Outbox {
     /// An empty outbox of this incarnation, without a connection.
-    #[must_use]
     pub fn new(incarnation: Incarnation, bounds: OutboxBounds) -> Self {
         Self {
             in_flight: InFlight::default(),
@@ -225,7 +223,6 @@ impl Outbox {
     }
 
     /// The longest body that the broker's `max_payload` leaves room for.
-    #[must_use]
     pub fn payload_body_bytes(&self) -> usize {
         self.payload_body_bytes
     }
@@ -318,7 +315,6 @@ impl Outbox {
 
     /// When [`Self::on_deadline`], [`Self::expire`] or [`Self::next_publish`] next has something
     /// to do without an event.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         let deadlines = [
             self.in_flight.next_deadline(),
@@ -497,7 +493,6 @@ impl Outbox {
 
     /// Whether the normal lane is so late that what is urgent overtakes it: messages have waited
     /// here for long, or an aggregator has reported that it reads a backlog.
-    #[must_use]
     pub fn is_behind(&self, now: Mono) -> bool {
         let is_late = |oldest: Mono| now.since(oldest) > BEHIND_AFTER;
         self.oldest().is_some_and(is_late) || self.is_aggregator_behind(now)
@@ -508,7 +503,6 @@ impl Outbox {
     }
 
     /// When the oldest message held was enqueued.
-    #[must_use]
     pub fn oldest(&self) -> Option<Mono> {
         self.drafts.oldest().into_iter().chain(self.in_flight.oldest()).min()
     }
@@ -766,19 +760,16 @@ impl Outbox {
     }
 
     /// The greatest number sealed in this incarnation.
-    #[must_use]
     pub fn newest_sealed(&self) -> Seq {
         Seq(self.next_seq.0 - 1)
     }
 
     /// Whether no final message waits to be sealed.
-    #[must_use]
     pub fn is_final_sealed(&self) -> bool {
         !self.drafts.has_final()
     }
 
     /// Counters and load for the aggregator.
-    #[must_use]
     pub fn stats(&self) -> Bus {
         let load = self.drafts.load(self.now, self.all_sealed());
         let pressure = self.drafts.pressure();
@@ -801,19 +792,16 @@ impl Outbox {
     }
 
     /// Times that the id of a message was found to be taken.
-    #[must_use]
     pub fn taken_ids(&self) -> u64 {
         self.stats.taken_ids
     }
 
     /// What became of dead letters.
-    #[must_use]
     pub fn dead_letters(&self) -> DeadLetterStats {
         self.dead_letters.stats()
     }
 
     /// Events and service checks dropped before they were sent, by reason.
-    #[must_use]
     pub fn events_lost(&self) -> &BTreeMap<&'static str, u64> {
         self.drafts.events_lost()
     }
@@ -824,13 +812,11 @@ impl Outbox {
     }
 
     /// Messages held: drafts, and sealed messages that are not acknowledged.
-    #[must_use]
     pub fn messages(&self) -> usize {
         self.drafts.messages() + self.in_flight.messages()
     }
 
     /// The messages that these stand for, as they were produced.
-    #[must_use]
     pub fn depth(&self) -> u64 {
         self.drafts.produced() + self.in_flight.produced()
     }
@@ -852,67 +838,55 @@ impl Outbox {
     }
 
     /// Samples in all messages held.
-    #[must_use]
     pub fn samples(&self) -> u64 {
         self.drafts.samples() + self.in_flight.samples()
     }
 
     /// Critical messages that overtook others by the emergency lane.
-    #[must_use]
     pub fn critical_rerouted(&self) -> u64 {
         self.critical_rerouted
     }
 
     /// Messages sent by the emergency lane because the rules declare what is in them critical.
-    #[must_use]
     pub fn sent_at_once(&self) -> u64 {
         self.sent_at_once
     }
 
-    /// Messages in flight.
-    #[must_use]
     pub fn in_flight(&self) -> usize {
         self.in_flight.unanswered() + self.unconfirmed.in_flight()
     }
 
     /// Samples in unconfirmed messages.
-    #[must_use]
     pub fn unconfirmed_samples(&self) -> u64 {
         self.unconfirmed.samples()
     }
 
     /// Bytes of unconfirmed messages.
-    #[must_use]
     pub fn unconfirmed_bytes(&self) -> usize {
         self.unconfirmed.bytes()
     }
 
     /// Whether an aggregator that confirms messages has yet to confirm some.
-    #[must_use]
     pub fn awaits_confirmation(&self) -> bool {
         self.unconfirmed.messages() > 0 && self.unconfirmed.has_confirmation()
     }
 
     /// Whether every message has been acknowledged or rejected.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.messages() == 0
     }
 
     /// Whether the broker can be reached.
-    #[must_use]
     pub fn is_connected(&self) -> bool {
         self.connected
     }
 
     /// What the depth of the outbox does to new messages.
-    #[must_use]
     pub fn pressure(&self) -> &Pressure {
         self.drafts.pressure()
     }
 
     /// The state of the breaker.
-    #[must_use]
     pub fn breaker(&self) -> BreakerState {
         self.breaker.state()
     }

@@ -46,7 +46,6 @@ pub struct Thresholds {
 impl Thresholds {
     /// How far the worst of depth, bytes and age is on the way to its mark, in millionths: half
     /// of them where rerouting begins, all where dropping begins.
-    #[must_use]
     pub fn level(&self, load: OutboxLoad) -> u64 {
         let share = |part: u128, whole: u128| {
             u64::try_from(part * u128::from(DROP_LEVEL) / whole.max(1)).unwrap_or(u64::MAX)
@@ -71,7 +70,6 @@ impl Thresholds {
     }
 }
 
-/// The current states.
 #[derive(Clone, Debug)]
 pub struct Pressure {
     thresholds: Thresholds,
@@ -85,8 +83,6 @@ pub struct Pressure {
 }
 
 impl Pressure {
-    /// No pressure.
-    #[must_use]
     pub fn new(thresholds: Thresholds) -> Self {
         Self {
             thresholds,
@@ -118,12 +114,10 @@ impl Pressure {
     }
 
     /// How far the worst of depth, bytes and age is on its way, see [`Thresholds::level`].
-    #[must_use]
     pub fn level(&self, load: OutboxLoad) -> u64 {
         self.thresholds.level(load)
     }
 
-    /// Advances time.
     pub fn on_deadline(&mut self, now: Mono) {
         self.conservative_until.take_if(|until| now >= *until);
     }
@@ -134,25 +128,21 @@ impl Pressure {
     }
 
     /// When conservative mode ends by time.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         self.conservative_until
     }
 
     /// True while only the emergency lane is sent.
-    #[must_use]
     pub fn is_conservative(&self) -> bool {
         self.conservative_until.is_some()
     }
 
     /// True while the newest messages may go by the emergency lane.
-    #[must_use]
     pub fn is_rerouting(&self) -> bool {
         self.rerouting
     }
 
     /// True while readings are dropped, and samples for which there is no room.
-    #[must_use]
     pub fn is_dropping(&self) -> bool {
         self.dropping
     }

@@ -47,7 +47,6 @@ impl Queue {
         Self { critical_first: true, ..Self::default() }
     }
 
-    /// Number of drafts.
     pub(super) fn messages(&self) -> usize {
         self.drafts.len()
     }

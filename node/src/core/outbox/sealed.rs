@@ -8,18 +8,15 @@ use plimsoll_schemas::transport::{Publish, Ticket};
 
 use super::message_id::{IdOf, MessageNonce, message_id};
 
-/// A sealed message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedMessage {
     /// The incarnation that sealed it.
     pub incarnation: Incarnation,
-    /// Its sequence number.
     pub seq: Seq,
     /// The lane in its subject.
     pub lane: Lane,
     /// The subject it is published to.
     pub subject: String,
-    /// The encoded snapshot.
     pub payload: Bytes,
     /// Samples that it carries.
     pub samples: u64,
@@ -37,13 +34,11 @@ pub struct SealedMessage {
 
 impl SealedMessage {
     /// Unique among all messages of this node.
-    #[must_use]
     pub fn key(&self) -> (Incarnation, Seq) {
         (self.incarnation, self.seq)
     }
 
     /// The message for the broker, under its id as `of`.
-    #[must_use]
     pub fn publish(&self, ticket: Ticket, of: IdOf) -> Publish {
         let node = self.subject.rsplit('.').nth(1).unwrap_or_default();
         let message_id = message_id(node, self.key(), of, self.nonce);

@@ -25,9 +25,7 @@ const HEAD_BYTES_MAX: usize = 512;
 pub(super) enum HeadFault {
     /// The file ends within the head.
     Short,
-    /// A later version.
     Newer(u16),
-    /// Damaged.
     Damaged(&'static str),
 }
 
@@ -63,7 +61,6 @@ pub(super) fn read_head(bytes: &[u8]) -> Result<(&[u8], &[u8]), HeadFault> {
     Ok((body, rest))
 }
 
-/// Encodes one batch.
 pub(super) fn frame(record: &impl Serialize) -> Vec<u8> {
     let mut bytes = vec![0; FRAME_BYTES];
     rmp_serde::encode::write_named(&mut bytes, record)

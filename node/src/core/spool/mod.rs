@@ -35,7 +35,6 @@ pub use run::{RunEnd, RunState};
 pub use stats::SpoolStats;
 pub use wal::{Batch, HeldMessages, Wal};
 
-/// A spool's state.
 #[derive(Default)]
 pub(super) struct Spool {
     /// `None` without a spool.

@@ -37,7 +37,6 @@ pub struct Notes {
 
 impl Notes {
     /// The bytes of the file.
-    #[must_use]
     pub fn encode(&self) -> [u8; NOTES_BYTES] {
         let mut bytes = [0; NOTES_BYTES];
         let (stated, crc) = bytes.split_at_mut(STATED_BYTES);
@@ -52,7 +51,6 @@ impl Notes {
     }
 
     /// The notes in a file; `None` when they were never written whole.
-    #[must_use]
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; NOTES_BYTES] = bytes.try_into().ok()?;
         let (stated, crc) = bytes.split_at(STATED_BYTES);
@@ -71,7 +69,6 @@ impl Notes {
     }
 
     /// All of them, as far as there is room, for a run that found no spool file beside them.
-    #[must_use]
     pub fn into_orphans(self) -> Vec<NotedRun> {
         [self.own].into_iter().chain(self.orphans).take(FORMER_RUNS_MAX).collect()
     }

@@ -52,7 +52,6 @@ pub enum UnusableFile {
 
 impl UnusableFile {
     /// The reason as a label.
-    #[must_use]
     pub fn label(&self) -> &'static str {
         match self {
             Self::Newer(_) => "newer_version",
@@ -89,15 +88,12 @@ pub struct RecoveredMessages {
 pub struct ExpiredMessages {
     /// SealedMessage messages; most of them arrived before.
     pub sealed_messages: u64,
-    /// Their samples.
     pub sealed_samples: u64,
     /// Drafts that are lost.
     pub drafts: u64,
-    /// Their samples.
     pub draft_samples: u64,
     /// Those of them that the node took of itself.
     pub draft_own_samples: u64,
-    /// Their events.
     pub draft_events: u64,
 }
 
@@ -261,7 +257,6 @@ impl Fold {
 impl RecoveredMessages {
     /// The run that stopped in order without having sealed its final message, which is still among
     /// the drafts: the latest one.
-    #[must_use]
     pub(crate) fn stopped(&self) -> Option<Incarnation> {
         let has_final_draft = self.drafts.iter().any(|(_, draft)| draft.last);
         let latest = self.runs.iter().map(|run| run.incarnation).max();
@@ -270,7 +265,6 @@ impl RecoveredMessages {
 
     /// Takes what notes beside the file state. Returns the notes of runs of which `recovered` knows
     /// nothing: their file is gone, or was replaced before it held anything of them.
-    #[must_use]
     pub fn take_notes(recovered: Option<&mut Self>, notes: Notes) -> Vec<NotedRun> {
         let known = recovered.as_ref().map(|found| found.incarnations()).unwrap_or_default();
         let mut orphans = match recovered.filter(|_| known.contains(&notes.own.incarnation)) {
@@ -325,7 +319,6 @@ impl RecoveredMessages {
     }
 
     /// Samples in drafts and sealed messages.
-    #[must_use]
     pub fn samples(&self) -> u64 {
         let drafts = self.drafts.iter().map(|(_, draft)| draft.samples());
         let sealed = self.sealed.iter().map(|sealed| sealed.samples);
@@ -334,7 +327,6 @@ impl RecoveredMessages {
 
     /// The first incarnation from `own` on that no former one used: a clock that was set back must
     /// not make this incarnation reuse the number of a former one.
-    #[must_use]
     pub(crate) fn unused_incarnation(&self, mut own: Incarnation) -> Incarnation {
         let former = self.incarnations();
         while former.contains(&own) {

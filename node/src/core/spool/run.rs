@@ -8,7 +8,6 @@ use plimsoll_schemas::wire::{NotedRun, Totals};
 /// The state of an incarnation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunState {
-    /// The incarnation.
     pub incarnation: Incarnation,
     /// The greatest number that it sealed; 0 before the first.
     pub newest: Seq,

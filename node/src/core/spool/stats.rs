@@ -9,7 +9,6 @@ pub struct SpoolStats {
     pub durable: bool,
     /// Whether messages wait for a disk that does not answer, or that holds an outdated file.
     pub stuck: bool,
-    /// Writes that failed.
     pub failures: u64,
     /// Samples recovered from former incarnations.
     pub recovered: u64,

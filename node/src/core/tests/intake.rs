@@ -121,9 +121,9 @@ fn a_bus_message_of_every_reason_fits_its_draft_size() {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// A numbered datagram of so many samples, which comes, or does not, or comes twice.
+    /// A numbered datagram of this many samples, which comes, or does not, or comes twice.
     Datagram(u64, u8),
-    /// A frame of so many samples, which comes once or twice.
+    /// A frame of this many samples, which comes once or twice.
     Frame(u64, bool),
     Interval,
     Send,

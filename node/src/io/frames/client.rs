@@ -20,7 +20,6 @@ pub(super) struct Client {
 pub(super) enum Ended {
     /// By an error that the core already received.
     Rejected,
-    /// It left.
     Gone,
 }
 

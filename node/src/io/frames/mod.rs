@@ -64,7 +64,7 @@ struct Open {
     ended: Vec<&'static str>,
     /// A spare descriptor, released to accept a client only to reject it.
     spare: Option<File>,
-    /// The last sample into the poll set found nothing.
+    /// The last look into the poll set found nothing.
     is_empty: bool,
     /// Answers in the order of the notes that they wait for.
     answers: VecDeque<WaitingAnswer>,
@@ -85,7 +85,7 @@ struct WaitingAnswer {
 struct PollSet(Epoll);
 
 const LISTENER: u64 = 0;
-/// Sockets that one sample into the poll set names.
+/// Sockets that one look into the poll set names.
 const READY_MAX: usize = 32;
 
 impl AsRawFd for PollSet {
@@ -108,13 +108,10 @@ impl Frames {
     }
 
     /// No socket at all.
-    #[must_use]
     pub fn absent() -> Self {
         Self::default()
     }
 
-    /// Clients connected now.
-    #[must_use]
     pub fn clients(&self) -> usize {
         self.0.as_ref().map_or(0, |open| open.clients.len())
     }
@@ -171,8 +168,6 @@ impl Frames {
         }
     }
 
-    /// Whether answers wait.
-    #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.0.as_ref().is_some_and(|open| !open.answers.is_empty())
     }
@@ -187,7 +182,6 @@ impl Frames {
     }
 
     /// Whether the last [`Self::take`] left nothing behind.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.as_ref().is_none_or(|open| open.is_empty)
     }

@@ -13,7 +13,6 @@ use super::hwmon::Thermometers;
 use super::root::Root;
 use super::throttle;
 
-/// Readers of devices.
 pub(super) struct Devices {
     thermometers: Thermometers,
     frequencies: Frequencies,

@@ -126,7 +126,6 @@ fn absent(why: MissingReading, gather: &mut Gather) {
     sensors.chain([&DISK_READ_ONLY]).for_each(|sensor| gather.put(sensor, Err(why)));
 }
 
-/// May never return.
 fn query(path: &PathBuf) -> Space {
     statvfs(path).map_err(|errno| root::missing(&errno.into()))
 }

@@ -42,7 +42,6 @@ pub(super) struct HostLoop {
 }
 
 impl HostLoop {
-    /// The thread's body.
     pub(super) fn run(&self, lifeline: &Lifeline) {
         let mut host = Host::new(&self.root);
         let mut sampling = Sampling::of("host");

@@ -61,7 +61,6 @@ impl Lifeline {
         }
     }
 
-    /// Ends every thread.
     pub(super) fn cut(&self) {
         self.state().cut = true;
         self.changed.notify_all();

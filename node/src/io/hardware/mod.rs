@@ -70,7 +70,6 @@ pub struct Sampler {
 impl Sampler {
     /// Starts the threads. The receiver gets one `Vec` an interval, none when `enabled` is off,
     /// and is closed once the sampler has been stopped.
-    #[must_use]
     pub fn start(
         config: &HardwareSettings,
         supervisor: &Supervisor,
@@ -84,7 +83,6 @@ impl Sampler {
     }
 
     /// Samples that were not received when the next one was ready.
-    #[must_use]
     pub fn missed(&self) -> u64 {
         self.missed.load(Ordering::Relaxed)
     }

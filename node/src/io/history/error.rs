@@ -12,10 +12,7 @@ pub enum HistoryError {
     #[error(
         "history.path: {path} is used by another process; end that one, or name another directory"
     )]
-    InUse {
-        /// The lock's file.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// No thread can be started.
     #[error("history.path: no thread can be started: {0}")]
     Thread(#[from] io::Error),

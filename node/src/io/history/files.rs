@@ -146,7 +146,6 @@ impl Files {
         }
     }
 
-    /// The closed segments.
     pub(super) fn segments(&self) -> &Segments {
         &self.segments
     }

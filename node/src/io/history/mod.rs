@@ -36,7 +36,6 @@ enum Job {
     Answer(Bytes, usize),
 }
 
-/// The driver's end.
 #[derive(Debug)]
 pub struct History {
     /// `None` once it is ending.
@@ -100,8 +99,6 @@ impl History {
         }
     }
 
-    /// The counts now.
-    #[must_use]
     pub fn stats(&self) -> HistoryStats {
         self.stats.lock().clone()
     }
@@ -116,7 +113,6 @@ impl History {
     }
 }
 
-/// The thread.
 fn run(
     mut store: Store,
     jobs: &Receiver<Job>,

@@ -16,7 +16,6 @@ pub struct HistoryStats {
     pub earliest: Option<Wall>,
     /// Messages that are not kept, by reason.
     pub dropped: BTreeMap<&'static str, u64>,
-    /// Requests by outcome.
     pub requests: BTreeMap<&'static str, u64>,
 }
 

@@ -293,12 +293,12 @@ async fn what_is_handed_over_is_written_and_answered_by_the_thread() {
 /// What happens to a history.
 #[derive(Clone, Debug)]
 enum Act {
-    /// Samples of a rank, so many seconds after the interval before; negative when the clock is set
-    /// back.
+    /// Samples of a rank, this many seconds after the interval before; negative when the clock is
+    /// set back.
     Write { after: i64, rank: u8, samples: u64 },
     /// The process ends and starts again.
     Restart,
-    /// It is killed while it writes: the last record is torn by so many bytes.
+    /// It is killed while it writes: the last record is torn by this many bytes.
     Kill { torn: u64 },
     /// A range is asked for.
     Ask { from: u64, length: u64, step: u64, rank: Option<u8> },

@@ -30,7 +30,6 @@ pub type StatsQuery = oneshot::Sender<AgentStats>;
 /// The server of the pages, or none, and the queue of requests that it sends to the driver.
 pub struct Pages {
     server: Option<Server>,
-    /// For probes alone.
     health: Option<Server>,
     queries: mpsc::Receiver<StatsQuery>,
 }
@@ -62,13 +61,11 @@ impl Pages {
     }
 
     /// Bound address of the pages.
-    #[must_use]
     pub fn address(&self) -> Option<SocketAddr> {
         self.server.as_ref().map(Server::address)
     }
 
     /// Connections to the pages.
-    #[must_use]
     pub fn stats(&self) -> Option<plimsoll_runtime::http::ServerStats> {
         self.server.as_ref().map(Server::stats)
     }

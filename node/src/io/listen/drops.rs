@@ -23,7 +23,6 @@ sockopt_impl!(
     [u32; libc::SK_MEMINFO_DROPS as usize + 1]
 );
 
-/// One socket's drops.
 #[derive(Debug, Default)]
 pub(super) struct Drops {
     /// The kernel's count when it was last read; it starts again from 0 after 2^32.

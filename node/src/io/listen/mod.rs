@@ -56,7 +56,7 @@ pub enum SocketEvent<'a> {
     Refused,
     /// A read failed, which may have cost a datagram.
     Failed,
-    /// The kernel dropped so many datagrams since the last read of its counter.
+    /// The kernel dropped this many datagrams since the last read of its counter.
     Dropped(u64),
 }
 
@@ -82,7 +82,6 @@ impl Sockets {
     }
 
     /// Where the UDP socket really listens.
-    #[must_use]
     pub fn udp_address(&self) -> Option<SocketAddr> {
         match &*self.udp.open.as_ref()?.socket {
             Socket::Udp(socket) => socket.local_addr().ok(),
@@ -114,7 +113,6 @@ impl Sockets {
 
     /// Whether the last [`Self::take`] left nothing behind; of a socket that rests, as far as it
     /// was read.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.unix.is_empty && self.udp.is_empty
     }
@@ -141,7 +139,6 @@ impl Sockets {
 
     /// Datagrams that the kernel dropped so far, by socket. On a Unix datagram socket the sender
     /// waits or is refused instead.
-    #[must_use]
     pub fn dropped(&self) -> [(&'static str, u64); 2] {
         [("udp", self.udp.drops.total()), ("unix", self.unix.drops.total())]
     }
@@ -339,7 +336,7 @@ fn cannot_watch(error: &io::Error) {
     tracing::error!(%error, "socket cannot be polled");
 }
 
-/// Senders wait while so many datagrams are queued, which the system decides for all sockets.
+/// Senders wait while this many datagrams are queued, which the system decides for all sockets.
 fn log_short_queue() {
     const FILE: &str = "/proc/sys/net/unix/max_dgram_qlen";
     let queue = std::fs::read_to_string(FILE).ok().and_then(|text| text.trim().parse().ok());

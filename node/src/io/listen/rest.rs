@@ -48,7 +48,7 @@ impl AsRawFd for Timer {
 }
 
 impl Rest {
-    /// For a socket with a receive buffer of so many bytes; 0 when it never rests.
+    /// For a socket with a receive buffer of this many bytes; 0 when it never rests.
     pub(super) fn new(receive_bytes: usize) -> io::Result<Self> {
         let flags = TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC;
         let timer = Timer(TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?);
@@ -107,7 +107,7 @@ impl Rest {
     }
 }
 
-/// The longest rest that a receive buffer of so many bytes, as requested, allows.
+/// The longest rest that a receive buffer of this many bytes, as requested, allows.
 pub(super) fn longest(receive_bytes: usize) -> Duration {
     let room = receive_bytes as u64 * ROOM_SHARE.0 / ROOM_SHARE.1 / DATAGRAM_ROOM_BYTES;
     Duration::from_micros(room * 1_000_000 / REST_DATAGRAMS_PER_SECOND).min(REST_MAX)

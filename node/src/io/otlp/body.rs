@@ -18,7 +18,6 @@ const FIRST_BYTES: usize = 4 * 1024;
 /// How a body is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compression {
-    /// Not at all.
     Identity,
     /// One member of gzip.
     Gzip,
@@ -39,7 +38,6 @@ impl Compression {
 /// A body that has come to its end, and the budget that it takes.
 pub(super) struct CompleteBody {
     bytes: Vec<u8>,
-    /// Released with it.
     _hold: BodyReservation,
 }
 

@@ -92,7 +92,7 @@ pub(super) struct BodyReservation {
 }
 
 impl BodyReservation {
-    /// So many bytes more.
+    /// This many bytes more.
     pub(super) fn grow(&mut self, bytes: usize) -> Result<(), Refusal> {
         let taken = &mut self.budget.state().requests.buffered_bytes;
         if *taken + bytes > OTLP_BUFFERS_BYTES_MAX {
@@ -102,7 +102,7 @@ impl BodyReservation {
         Ok(())
     }
 
-    /// A body has come to its end: so many bytes were sent, and so many they are now.
+    /// A body has come to its end: this many bytes were sent, and this many they are now.
     pub(super) fn on_whole(&self, sent: usize, bytes: usize) {
         let mut state = self.budget.state();
         let volume = state.requests.volumes.entry(self.source).or_default();

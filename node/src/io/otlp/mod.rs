@@ -76,13 +76,11 @@ impl OtlpServers {
     }
 
     /// Bound address of OTLP over HTTP.
-    #[must_use]
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(Server::address)
     }
 
     /// Bound address of OTLP over gRPC.
-    #[must_use]
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc.as_ref().map(Server::address)
     }
@@ -139,7 +137,6 @@ impl OtlpServers {
     }
 
     /// Whether the last [`Self::take`] left nothing behind.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first.is_none() && self.posts.is_empty()
     }
@@ -150,7 +147,6 @@ impl OtlpServers {
     }
 
     /// Whether requests are in progress.
-    #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.budget.is_occupied() || !self.answers.is_empty()
     }
@@ -163,7 +159,6 @@ impl OtlpServers {
     }
 
     /// Requests and connections; `None` when both ports are off.
-    #[must_use]
     pub fn stats(&self) -> Option<OtlpStats> {
         let connections = [("http", &self.http), ("grpc", &self.grpc)];
         let connections: Vec<_> = connections

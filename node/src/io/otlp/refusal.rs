@@ -38,7 +38,6 @@ pub(super) enum Refusal {
 }
 
 impl Refusal {
-    /// As a label.
     pub(super) fn as_str(&self) -> &'static str {
         match self {
             Self::Unknown | Self::Method => "unknown",

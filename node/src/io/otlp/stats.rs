@@ -7,12 +7,10 @@ use plimsoll_runtime::http;
 use super::refusal::Refusal;
 use crate::core::intake::otlp::{Outcome, Signal};
 
-/// Both ports.
 #[derive(Clone, Debug)]
 pub struct OtlpStats {
     /// Connections by port: `http`, `grpc`.
     pub connections: Vec<(&'static str, http::ServerStats)>,
-    /// RequestStats of both.
     pub requests: RequestStats,
 }
 
@@ -76,8 +74,6 @@ impl RequestOutcome {
         }
     }
 
-    /// As a label.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Taken => "taken",

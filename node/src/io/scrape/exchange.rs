@@ -1,4 +1,4 @@
-//! One sample: a connection of its own, one request, one answer, all within one deadline. Follows
+//! One scrape: a connection of its own, one request, one answer, all within one deadline. Follows
 //! no redirect and keeps no connection.
 
 use std::error::Error;

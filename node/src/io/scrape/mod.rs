@@ -27,7 +27,6 @@ use crate::core::intake::promtext::{Scrape, ScrapeFailure};
 
 /// The result of one scrape, and its share of the memory for pages while it is queued.
 pub struct Scraped {
-    /// The result.
     pub scrape: Scrape,
     _memory: Option<OwnedSemaphorePermit>,
 }
@@ -41,7 +40,6 @@ pub struct Scraper {
 impl Scraper {
     /// Starts one task per target. The name of the node decides the phase of each target, so that
     /// the nodes of a fleet do not scrape all at once.
-    #[must_use]
     pub fn start(node: &NodeName, endpoints: Vec<Endpoint>, supervisor: &Supervisor) -> Self {
         let (results, scraped) = mpsc::channel(PAGES_QUEUE_MAX);
         let memory = Arc::new(Semaphore::new(PAGES_BYTES_MAX));

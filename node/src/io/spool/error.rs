@@ -12,24 +12,19 @@ pub enum SpoolError {
     /// A path cannot be created, read or written.
     #[error("spool.path: {}: {source}", path.display())]
     Inaccessible {
-        /// What.
         path: PathBuf,
         /// The error of the system.
         source: io::Error,
     },
     /// Another process uses it.
     #[error("spool.path: {} is in use by another process", path.display())]
-    InUse {
-        /// The lock.
-        path: PathBuf,
-    },
+    InUse { path: PathBuf },
     /// It belongs to another node.
     #[error(
         "spool.path: {} is the spool of node {node} of mesh {mesh}: give each a directory of \
          its own", path.display()
     )]
     Other {
-        /// The file.
         path: PathBuf,
         /// The mesh it belongs to.
         mesh: MeshName,
@@ -43,7 +38,6 @@ pub enum SpoolError {
 pub struct Quarantined {
     /// Why, as a label: `damaged`, `newer_version` or `too_large`.
     pub reason: &'static str,
-    /// Why, in words.
     pub why: String,
     /// Where it is now.
     pub now_at: PathBuf,
@@ -55,7 +49,6 @@ pub struct Quarantined {
 pub struct WriteFailure {
     /// As a label: `full` or `io`.
     pub reason: &'static str,
-    /// In words.
     pub text: String,
     /// True when the file could not be removed either: a later start would use outdated content.
     pub remains: bool,

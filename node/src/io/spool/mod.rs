@@ -31,7 +31,6 @@ use thread::WriterThread;
 /// A spool and what was in it.
 #[derive(Debug)]
 pub struct Opened {
-    /// The spool.
     pub spool: Spool,
     /// What belongs into it from now on.
     pub journal: Wal,
@@ -54,10 +53,8 @@ pub struct WriteResult {
     pub failure: Option<WriteFailure>,
 }
 
-/// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Written {
-    /// A batch.
     Batch(WriteResult),
     /// A note, or why it was not.
     Note(Result<(), WriteFailure>),
@@ -107,13 +104,11 @@ impl Spool {
     }
 
     /// True while a batch is being written.
-    #[must_use]
     pub fn is_busy(&self) -> bool {
         self.batches.is_busy()
     }
 
     /// True while a note is being written.
-    #[must_use]
     pub fn is_noting(&self) -> bool {
         self.notes.is_busy()
     }

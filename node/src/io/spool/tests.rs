@@ -63,7 +63,7 @@ async fn written(spool: &mut Spool) -> WriteResult {
     }
 }
 
-/// A spool in which so many messages were sealed, and that no process has open.
+/// A spool in which this many messages were sealed, and that no process has open.
 async fn closed(dir: &Path, newest: u64) {
     let Opened { mut spool, mut journal, .. } = open(dir);
     for n in 1..=newest {

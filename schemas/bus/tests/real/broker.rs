@@ -26,7 +26,6 @@ impl Broker {
         Self::start("jetstream: { store_dir: $STORE, max_file_store: 8GB }").await
     }
 
-    /// Without JetStream.
     pub(crate) async fn without_streams() -> Self {
         Self::start("").await
     }

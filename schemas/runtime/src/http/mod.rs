@@ -150,14 +150,11 @@ impl Server {
         Self::start(key, address, &protection, probes, supervisor).await.map(Some)
     }
 
-    /// The bound address.
-    #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Its connections and refused requests.
-    #[must_use]
     pub fn stats(&self) -> ServerStats {
         let mut stats = self.table.lock().stats();
         (stats.exposure, stats.refused) = (self.exposure, self.refused.counts());
@@ -189,14 +186,11 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     socket.listen(limits::BACKLOG)
 }
 
-/// Prometheus text.
-#[must_use]
 pub fn metrics(text: String) -> Response {
     ([(header::CONTENT_TYPE, prometheus::TEXT_FORMAT)], text).into_response()
 }
 
 /// Whether a probe passes, with the reason as its body.
-#[must_use]
 pub fn probe(passes: bool, reason: String) -> Response {
     let status = if passes { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     (status, reason + "\n").into_response()
@@ -204,14 +198,12 @@ pub fn probe(passes: bool, reason: String) -> Response {
 
 /// Readiness: the state, then on a line each what should be changed although it is ready. A warning
 /// states its cause, and after the last `; ` the setting or the step that ends it.
-#[must_use]
 pub fn readiness(passes: bool, state: String, warnings: Vec<String>) -> Response {
     let lines = warnings.into_iter().map(|text| format!("\n{WARNING}{text}"));
     probe(passes, state + &lines.collect::<String>())
 }
 
 /// The answer while the process is ending.
-#[must_use]
 pub fn ending() -> Response {
     probe(false, "this process is ending".to_owned())
 }

@@ -38,7 +38,6 @@ pub struct ProtectionFiles<'f> {
 impl Protection {
     /// Names under which clients may reach a server, beside addresses, names without a dot and
     /// those below `localhost`; anyone may read.
-    #[must_use]
     pub fn of_hosts(hosts: Vec<String>) -> Self {
         Self { hosts, ..Self::default() }
     }
@@ -56,7 +55,6 @@ impl Protection {
     }
 
     /// The same, if reading needs a token, with one more that is enough.
-    #[must_use]
     pub fn with_token(mut self, token: Option<Token>) -> Self {
         if !self.readers.is_empty() {
             self.readers.extend(token);
@@ -78,7 +76,6 @@ impl Protection {
     }
 
     /// Whether the server speaks TLS.
-    #[must_use]
     pub fn has_tls(&self) -> bool {
         self.tls.is_some()
     }
@@ -101,7 +98,6 @@ impl Protection {
     }
 
     /// What a server at this address lacks.
-    #[must_use]
     pub fn exposure(&self, address: SocketAddr) -> Exposure {
         if address.ip().to_canonical().is_loopback() {
             return Exposure::default();

@@ -14,7 +14,6 @@ use tokio::time::Sleep;
 
 use super::slot::ConnectionSlot;
 
-/// A connection's socket.
 pub(super) struct StallTimeout {
     stream: TcpStream,
     slot: ConnectionSlot,

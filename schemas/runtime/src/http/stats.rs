@@ -14,11 +14,8 @@ pub enum ConnectionStage {
 }
 
 impl ConnectionStage {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Waiting, Self::Answering, Self::Writing];
 
-    /// As a label.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
@@ -50,7 +47,6 @@ pub enum CloseReason {
 }
 
 impl CloseReason {
-    /// All of them.
     pub const ALL: [Self; 8] = [
         Self::Finished,
         Self::Silent,
@@ -62,8 +58,6 @@ impl CloseReason {
         Self::Rejected,
     ];
 
-    /// As a label.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Finished => "finished",
@@ -90,11 +84,8 @@ pub enum RequestRefusal {
 }
 
 impl RequestRefusal {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Host, Self::Site, Self::Token];
 
-    /// As a label.
-    #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Host => "host",
@@ -121,7 +112,6 @@ impl RefusalCounts {
 /// What a server lacks that others than this machine reach; nothing on loopback.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Exposure {
-    /// TLS.
     pub tls: bool,
     /// A token of readers.
     pub token: bool,
@@ -129,7 +119,6 @@ pub struct Exposure {
 
 impl Exposure {
     /// What is lacked, as a label, and whether it is.
-    #[must_use]
     pub fn rows(self) -> [(&'static str, bool); 2] {
         [("tls", self.tls), ("token", self.token)]
     }
@@ -142,11 +131,9 @@ pub struct ServerStats {
     pub open: [(ConnectionStage, usize); ConnectionStage::ALL.len()],
     /// Bytes of responses that clients have not received yet.
     pub unsent_bytes: u64,
-    /// Accepted connections.
     pub accepted: u64,
     /// Responses passed to the kernel in full.
     pub answered: u64,
-    /// Failed accepts.
     pub accept_failures: u64,
     /// What protection it lacks.
     pub exposure: Exposure,
@@ -173,25 +160,20 @@ impl Default for ServerStats {
 
 impl ServerStats {
     /// Closed connections, by reason.
-    #[must_use]
     pub fn closed(&self) -> [(CloseReason, u64); CloseReason::ALL.len()] {
         CloseReason::ALL.map(|reason| (reason, self.closed[reason as usize]))
     }
 
     /// Refused requests, by reason.
-    #[must_use]
     pub fn refused(&self) -> [(RequestRefusal, u64); RequestRefusal::ALL.len()] {
         RequestRefusal::ALL.map(|reason| (reason, self.refused[reason as usize]))
     }
 
     /// Closed connections of one reason.
-    #[must_use]
     pub fn closed_for(&self, reason: CloseReason) -> u64 {
         self.closed[reason as usize]
     }
 
-    /// Open connections.
-    #[must_use]
     pub fn connections(&self) -> usize {
         self.open.iter().map(|(_, n)| n).sum()
     }

@@ -20,7 +20,6 @@ pub struct RestartBackoff {
 
 impl RestartBackoff {
     /// Of a task that was never restarted. Tasks that fail for the same cause need different seeds.
-    #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { restarts_in_a_row: 0, random: seed }
     }

@@ -27,7 +27,6 @@ pub struct Supervisor(Arc<Mutex<BTreeMap<&'static str, u64>>>);
 
 impl Supervisor {
     /// A task under this name, which is the label of its counter. Several tasks may share one.
-    #[must_use]
     pub fn task(&self, name: &'static str) -> SupervisedTask {
         self.counts().entry(name).or_default();
         // The standard library keys every hasher differently, which is all the randomness that
@@ -37,13 +36,11 @@ impl Supervisor {
     }
 
     /// Restarts so far, by task.
-    #[must_use]
     pub fn restarts(&self) -> BTreeMap<&'static str, u64> {
         self.counts().clone()
     }
 
     /// Restarts of all tasks so far.
-    #[must_use]
     pub fn total(&self) -> u64 {
         self.counts().values().sum()
     }

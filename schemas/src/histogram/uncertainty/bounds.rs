@@ -12,7 +12,7 @@ use crate::histogram::layout::{self, MAX_NS};
 use crate::histogram::over::Over;
 use crate::histogram::row::{Row, difference};
 
-/// At most so many places for the samples of one producer's bucket.
+/// At most this many places for the samples of one producer's bucket.
 const PLACES_MAX: usize = 16;
 /// Buckets for each place at least: 3 to 6 % of a value above 1 ms.
 const PLACE_BUCKETS: usize = 64;
@@ -119,7 +119,7 @@ impl Steps {
 }
 
 impl BucketUncertainty {
-    /// Nothing, with room for the samples of so many buckets.
+    /// Nothing, with room for the samples of this many buckets.
     pub(in crate::histogram) fn with_room(buckets: usize) -> Self {
         let [placed, low, high] = [(); 3].map(|()| Row::with_room(buckets));
         Self { placed, low, high }

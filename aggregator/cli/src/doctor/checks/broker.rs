@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// Bytes that were stored within so many seconds, of a stream of 1 GiB.
+    /// Bytes that were stored within this many seconds, of a stream of 1 GiB.
     fn state(bytes: u64, seconds: i64) -> StreamState {
         let at = |seconds| Timestamp::from_second(1_700_000_000 + seconds).unwrap().to_string();
         StreamState {

@@ -10,7 +10,6 @@ use super::super::machine::{
 
 const MIB: u64 = 1024 * 1024;
 
-/// Checks all facts.
 pub(in super::super) fn check(facts: &MachineFacts, report: &mut Report) {
     report.add("sockets", each(&facts.sockets, socket));
     let rmem_max = facts.rmem_max.as_ref().copied();

@@ -16,7 +16,7 @@ pub(super) struct ColourScale {
 }
 
 impl ColourScale {
-    /// For cells of up to so many samples.
+    /// For cells of up to this many samples.
     pub(super) fn new(most: u64) -> Self {
         Self { most: most.max(1) }
     }

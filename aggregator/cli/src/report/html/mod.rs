@@ -22,7 +22,6 @@ const STYLE: &str = include_str!("style.css");
 /// A reader's browser executes and loads nothing, even if a text escaped its place.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The page.
 pub(super) fn page(of: &Document, zone: &TimeZone) -> String {
     let title = title(of);
     let sections = sections(of, zone);

@@ -26,7 +26,7 @@ const STEPS: [i64; 18] = [
     365 * DAY,
 ];
 
-/// At most so many ticks within a range, each with its words.
+/// At most this many ticks within a range, each with its words.
 pub(super) fn ticks((from, to): (f64, f64), zone: &TimeZone, most: usize) -> Vec<(f64, String)> {
     let fits = |step: &&i64| (to - from) / **step as f64 <= most as f64;
     let step = *STEPS.iter().find(fits).unwrap_or(&STEPS[STEPS.len() - 1]);

@@ -38,7 +38,7 @@ pub(super) fn small() -> (Value, Value) {
     (summary, alerts)
 }
 
-/// So many nodes, each with a budget, none of which is in trouble.
+/// This many nodes, each with a budget, none of which is in trouble.
 pub(super) fn large(nodes: usize) -> (Value, Value) {
     let names: Vec<String> = (0..nodes).map(|n| format!("node-{n}")).collect();
     let (mut summary, alerts) = small();

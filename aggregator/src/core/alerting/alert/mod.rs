@@ -32,7 +32,6 @@ const RESOLVED_SHOWN: Duration = Duration::from_secs(300);
 
 /// The state that is shown after a finding: an inactive alert is shown as too few or no samples if
 /// that is the finding.
-#[must_use]
 pub const fn displayed(state: AlertState, finding: Finding) -> AlertState {
     finding.data().displayed(state)
 }
@@ -40,13 +39,10 @@ pub const fn displayed(state: AlertState, finding: Finding) -> AlertState {
 /// A move from one state to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
-    /// The state before.
     pub from: AlertState,
-    /// The state now.
     pub to: AlertState,
 }
 
-/// All alerts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Alerts {
     entries: BTreeMap<AlertKey, AlertEntry>,
@@ -55,11 +51,9 @@ pub struct Alerts {
     changed: bool,
 }
 
-/// One alert.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AlertEntry {
-    /// Its state.
     pub state: AlertState,
     /// Since when; on the wall clock, since it outlives the process.
     pub since: Wall,
@@ -85,7 +79,6 @@ pub struct Ending {
     pub key: AlertKey,
     /// Its last move.
     pub change: Change,
-    /// What it was.
     pub entry: AlertEntry,
 }
 
@@ -137,7 +130,6 @@ impl Alerts {
     }
 
     /// Alerts that fire, as they are kept for receivers.
-    #[must_use]
     pub fn firing(&self) -> Vec<FiringAlert> {
         let firing = self.entries().filter(|(_, entry)| entry.state == AlertState::Firing);
         let kept = firing.map(|(key, entry)| FiringAlert {
@@ -150,7 +142,6 @@ impl Alerts {
     }
 
     /// Alerts that fired when they were kept; nothing is known of their data until they are judged.
-    #[must_use]
     pub fn restored(firing: Vec<FiringAlert>) -> Self {
         let entry = |of: FiringAlert| AlertEntry {
             state: AlertState::Firing,
@@ -186,13 +177,11 @@ impl Alerts {
     }
 
     /// The state of one alert; an unknown one is inactive.
-    #[must_use]
     pub fn state(&self, key: &AlertKey) -> AlertState {
         self.get(key).map_or(AlertState::Inactive, |entry| entry.state)
     }
 
     /// One alert; `None` of an unknown one.
-    #[must_use]
     pub fn get(&self, key: &AlertKey) -> Option<&AlertEntry> {
         self.entries.get(key)
     }
@@ -208,13 +197,11 @@ impl Alerts {
     }
 
     /// How many active alerts have nothing or too little to judge.
-    #[must_use]
     pub fn without_data(&self) -> u64 {
         self.entries().filter(|(_, entry)| entry.data != DataStatus::Enough).count() as u64
     }
 
     /// Which nodes, and `None` for the fleet, have an alert of a rule that is not inactive.
-    #[must_use]
     pub fn alive(&self, rule: &RuleName) -> BTreeSet<Option<&NodeName>> {
         let least = Operation::new("-").expect("no character that it may have comes before");
         let first = AlertKey { rule: rule.clone(), scope: Scope::Fleet, operation: least };

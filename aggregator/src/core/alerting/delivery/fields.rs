@@ -15,7 +15,6 @@ use super::{alertmanager_alert, texts};
 /// `acknowledged`; `action` is the same in PagerDuty's words. `ended` is why an alert ended that
 /// was not shown to be within its limit. `at` and `since` are dates.
 /// `notification` is the whole notification as the bus carries it.
-#[must_use]
 pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields {
     let Notification { key, mesh, .. } = notification;
     let (value, limit) = texts::figures(&notification.evidence);
@@ -55,13 +54,11 @@ pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields 
 }
 
 /// The evidence as text, for templates and the log.
-#[must_use]
 pub fn evidence(notification: &Notification) -> String {
     texts::evidence(notification)
 }
 
 /// A notification to try a template with.
-#[must_use]
 pub fn sample() -> Notification {
     let key = AlertKey {
         rule: RuleName::new("sample").expect("a constant name of plain undeliverable"),

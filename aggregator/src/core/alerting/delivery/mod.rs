@@ -74,14 +74,12 @@ pub struct Deliveries {
 
 impl Deliveries {
     /// What each receiver is owed; of one that is owed nothing there is no entry.
-    #[must_use]
     pub fn record(&self) -> BTreeMap<String, ReceiverRecord> {
         let records = self.states.iter().map(|(name, state)| (name.clone(), state.queue.record()));
         records.filter(|(_, record)| *record != ReceiverRecord::default()).collect()
     }
 
     /// As it was kept.
-    #[must_use]
     pub fn restored(receivers: BTreeMap<String, ReceiverRecord>) -> Self {
         let state = |record| ReceiverState { queue: Queue::restored(record), ..Default::default() };
         let receivers = receivers.into_iter().take(RECEIVERS_MAX);
@@ -90,7 +88,6 @@ impl Deliveries {
     }
 
     /// The same, with these receivers from now on. What waits for others becomes undeliverable.
-    #[must_use]
     pub fn with_receivers(mut self, now: Wall, receivers: Vec<Receiver>, seed: u64) -> Self {
         self.jitter = Jitter::new(seed);
         let known = |name: &str| receivers.iter().any(|receiver| *receiver.name == *name);
@@ -357,7 +354,6 @@ impl Deliveries {
     }
 
     /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
-    #[must_use]
     pub fn next_deadline(&self) -> Option<Mono> {
         let deadline = |receiver: &Receiver| {
             let state = self.states.get(&*receiver.name).filter(|state| !state.is_on_its_way)?;
@@ -373,7 +369,6 @@ impl Deliveries {
     }
 
     /// Whether every receiver that answers has been sent everything.
-    #[must_use]
     pub fn is_settled(&self) -> bool {
         self.receivers.iter().all(|receiver| {
             self.states.get(&*receiver.name).is_none_or(|state| {
@@ -398,7 +393,6 @@ impl Deliveries {
     }
 
     /// What became of notifications, by receiver.
-    #[must_use]
     pub fn stats(&self) -> Vec<ReceiverStats> {
         let of = |receiver: &Receiver| {
             let state = self.states.get(&*receiver.name)?;

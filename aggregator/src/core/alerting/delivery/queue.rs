@@ -303,7 +303,6 @@ impl Queue {
         self.waiting.is_empty() && self.notified.is_empty()
     }
 
-    /// What waits.
     pub(super) fn waits(&self) -> Waits {
         let known = self.waiting.values().flatten().map(|waiting| waiting.known_at);
         known.fold(Waits::default(), Waits::and)

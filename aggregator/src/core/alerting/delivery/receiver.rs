@@ -27,24 +27,16 @@ pub enum ReceiverKind {
         resend_every: Duration,
     },
     /// Of each change once.
-    Webhook {
-        /// Also of ends.
-        resolved: bool,
-        /// Also of acknowledgements.
-        acknowledged: bool,
-    },
+    Webhook { resolved: bool, acknowledged: bool },
 }
 
 /// Something to be posted now.
 #[derive(Clone, Debug)]
 pub struct Post {
-    /// The receiver.
     pub receiver: Arc<str>,
-    /// What.
     pub body: Body,
 }
 
-/// What is posted.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// The JSON of `/api/v2/alerts`.
@@ -56,9 +48,7 @@ pub enum Body {
 /// How a post ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Taken.
     Taken,
-    /// Refused for good.
     Refused(&'static str),
     /// It failed: the reason, and how long the receiver requires to wait before the next try.
     Failed(&'static str, Option<Duration>),
@@ -66,7 +56,6 @@ pub enum Answer {
 
 impl Answer {
     /// What a status of HTTP means. Redirects are not followed: the target was never configured.
-    #[must_use]
     pub fn of_status(status: u16, retry_after: Option<Duration>) -> Self {
         match status {
             200..=299 => Self::Taken,
@@ -79,7 +68,6 @@ impl Answer {
 
     /// Why a post was not taken, and after the last `; ` what ends it. `cause` is what the receiver
     /// or the system answered.
-    #[must_use]
     pub fn explained(self, cause: &str) -> String {
         let fix = match self.as_str() {
             "status_3xx" => "set the receiver's url to the new address",
@@ -109,7 +97,6 @@ impl Answer {
 /// How many notifications wait, and since when the oldest is known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// How many.
     pub notifications: u64,
     /// `None` when none does.
     pub oldest: Option<Wall>,

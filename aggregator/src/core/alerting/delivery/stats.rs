@@ -25,7 +25,6 @@ pub struct ReceiverCounts {
 /// One receiver's figures at one point in time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceiverStats {
-    /// Its name.
     pub name: String,
     /// What became of its notifications so far.
     pub tally: ReceiverCounts,

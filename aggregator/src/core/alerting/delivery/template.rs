@@ -19,9 +19,7 @@ pub struct Template(Vec<Piece>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Piece {
-    /// Literal text.
     Text(String),
-    /// A field.
     Field(Placed),
 }
 
@@ -46,9 +44,7 @@ pub enum TemplateError {
     Unknown {
         /// Where, counted from 1.
         line: usize,
-        /// The field.
         name: String,
-        /// What there is.
         known: String,
     },
     /// A filter that there is not.
@@ -56,7 +52,6 @@ pub enum TemplateError {
     Filter {
         /// Where, counted from 1.
         line: usize,
-        /// The filter.
         name: String,
     },
     /// No JSON comes of it.
@@ -64,7 +59,6 @@ pub enum TemplateError {
     NotJson {
         /// Where, counted from 1, once it is filled in.
         line: usize,
-        /// What is wrong.
         what: String,
     },
 }
@@ -113,7 +107,6 @@ impl Template {
     }
 
     /// The body for a notification.
-    #[must_use]
     pub fn fill(&self, fields: &Fields) -> String {
         let mut body = String::new();
         for piece in &self.0 {

@@ -13,7 +13,6 @@ use std::borrow::Cow;
 /// A notification that a receiver will not get.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Undeliverable {
-    /// The receiver's name.
     pub receiver: String,
     /// Why: `refused`, `attempts`, `too_old`, `queue_full`, `no_room` or `removed`.
     pub reason: Cow<'static, str>,
@@ -22,14 +21,12 @@ pub struct Undeliverable {
     pub cause: String,
     /// When it became undeliverable, in seconds since 1970.
     pub at_seconds: f64,
-    /// The alert.
     #[serde(flatten)]
     pub key: AlertKey,
     /// The state that was not sent.
     pub state: AlertState,
 }
 
-/// All of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct UndeliverableLog {
     kept: VecDeque<Undeliverable>,

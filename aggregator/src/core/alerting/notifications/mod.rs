@@ -12,7 +12,6 @@ use queue::Queue;
 /// What became of notifications so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NotificationCounts {
-    /// Made.
     pub raised: u64,
     /// Acknowledged by the broker.
     pub delivered: u64,
@@ -25,7 +24,6 @@ pub struct NotificationCounts {
 pub struct DueNotification {
     /// What an acknowledgement names.
     pub token: u64,
-    /// The notification.
     pub notification: Notification,
     /// True when it was sent before.
     pub again: bool,
@@ -38,7 +36,6 @@ pub struct Notifications {
     /// After these: none holds up a notification, or pushes one out.
     #[serde(default)]
     events: Queue<LatencyHigh>,
-    /// Of both.
     next_token: u64,
     counts: NotificationCounts,
     #[serde(default)]
@@ -88,19 +85,16 @@ impl Notifications {
     }
 
     /// True when no notification is on its way; no caller waits for events.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
     /// What became of notifications so far.
-    #[must_use]
     pub fn counts(&self) -> NotificationCounts {
         self.counts
     }
 
     /// What became of events so far.
-    #[must_use]
     pub fn event_counts(&self) -> NotificationCounts {
         self.event_counts
     }

@@ -88,18 +88,10 @@ pub enum CommandError {
     Control(&'static str),
     /// A text is too long.
     #[error("{key} has {len} bytes, more than {max}; shorten it")]
-    Text {
-        /// Which.
-        key: &'static str,
-        /// Its length.
-        len: usize,
-        /// The bound.
-        max: usize,
-    },
+    Text { key: &'static str, len: usize, max: usize },
     /// There are too many.
     #[error("there are {max} {what} already; end one first")]
     Full {
-        /// Of what.
         what: &'static str,
         /// How many there may be.
         max: usize,
@@ -112,12 +104,7 @@ pub enum CommandError {
     NotAcknowledged(Box<AlertKey>),
     /// The alert neither fires nor pends.
     #[error("{key} is {}; only an alert that fires or pends can be acknowledged", .state.as_str())]
-    NotActive {
-        /// The alert.
-        key: Box<AlertKey>,
-        /// Its state.
-        state: AlertState,
-    },
+    NotActive { key: Box<AlertKey>, state: AlertState },
 }
 
 /// What keeps receivers from a notification, or goes with it.
@@ -131,7 +118,6 @@ pub struct Suppression {
 
 impl Silences {
     /// As it is kept for receivers.
-    #[must_use]
     pub fn record(&self) -> SilencingRecord {
         let acknowledged = self.acknowledged.iter();
         let acknowledged =
@@ -148,7 +134,6 @@ impl Silences {
     }
 
     /// As it was kept.
-    #[must_use]
     pub fn restored(record: SilencingRecord) -> Self {
         let SilencingRecord { silences, last_id, acknowledged, withheld, again, origins, ended } =
             record;
@@ -268,19 +253,16 @@ impl Silences {
     }
 
     /// Whether an alert fires and no receiver has been notified of it.
-    #[must_use]
     pub fn is_withheld(&self, key: &AlertKey) -> bool {
         self.withheld.contains(key)
     }
 
     /// Whether anyone has asked not to be notified of any alert.
-    #[must_use]
     pub fn are_any(&self) -> bool {
         !self.silences.is_empty() || !self.acknowledged.is_empty()
     }
 
     /// Whether an operator has silenced or acknowledged an alert.
-    #[must_use]
     pub fn is_quiet(&self, at: Wall, key: &AlertKey, severity: Severity) -> bool {
         self.acknowledged(at, key).is_some() || self.holding(at, key, severity).next().is_some()
     }
@@ -340,14 +322,12 @@ impl Silences {
     }
 
     /// What keeps receivers from being notified that an alert fires.
-    #[must_use]
     pub fn present(&self, at: Wall, key: &AlertKey, severity: Severity) -> Suppression {
         let acknowledged_by = self.acknowledged(at, key).map(|of| of.by.clone());
         Suppression { silenced: self.why_silent(at, key, severity).is_some(), acknowledged_by }
     }
 
     /// The acknowledgement of an alert that holds at `at`.
-    #[must_use]
     pub fn acknowledged(&self, at: Wall, key: &AlertKey) -> Option<&Acknowledgement> {
         self.acknowledged.get(key).filter(|of| at < of.until)
     }
@@ -367,7 +347,6 @@ impl Silences {
     }
 
     /// All silences, by number.
-    #[must_use]
     pub fn rows(&self) -> Vec<SilenceRow> {
         let row =
             |(id, silence): (&u64, &Silence)| SilenceRow { id: *id, silence: silence.clone() };
@@ -375,13 +354,11 @@ impl Silences {
     }
 
     /// How many there are.
-    #[must_use]
     pub fn count(&self) -> u64 {
         self.silences.len() as u64
     }
 
     /// Notifications that receivers did not get, by reason.
-    #[must_use]
     pub fn suppressed(&self) -> &BTreeMap<Cow<'static, str>, u64> {
         &self.suppressed
     }

@@ -29,14 +29,12 @@ impl Silences {
     }
 
     /// Changes whenever there is something new to report.
-    #[must_use]
     pub fn revision(&self) -> u64 {
         self.revision
     }
 
     /// What other aggregators should know, without the time at which it is reported; `None` if they
     /// are not shared.
-    #[must_use]
     pub fn report(&self) -> Option<SharedSilences> {
         let silence = |(id, silence): (&u64, &Silence)| Some((self.origin(*id)?, silence.clone()));
         self.own.as_ref()?;
@@ -74,7 +72,6 @@ impl Silences {
     }
 
     /// What reports of other aggregators brought and was not taken over, by reason.
-    #[must_use]
     pub fn refused(&self) -> &BTreeMap<&'static str, u64> {
         &self.refused
     }

@@ -17,7 +17,6 @@ pub struct KeptLabels {
 
 impl KeptLabels {
     /// Those that roll-ups group by and budgets select.
-    #[must_use]
     pub fn of(rules: &Rules, rollups: &[Definition]) -> Self {
         let mut kept = Self::default();
         for Definition { by, either_by, nodes_by, .. } in rollups {

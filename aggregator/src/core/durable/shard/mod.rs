@@ -53,7 +53,6 @@ pub struct ShardIdentity {
 pub struct SealedReport {
     /// Its number within the incarnation.
     pub seq: u64,
-    /// The message.
     #[serde(with = "serde_bytes")]
     payload: Vec<u8>,
 }
@@ -61,7 +60,6 @@ pub struct SealedReport {
 /// The newest report of a partition that the broker has, of any process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewestReport {
-    /// Of which run.
     pub incarnation: Incarnation,
     /// Its number in it.
     pub seq: u64,
@@ -80,7 +78,6 @@ pub struct StoredShard {
     sealed: Vec<SealedReport>,
 }
 
-/// Counts for pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardCounts {
     /// Reports made in this run.
@@ -134,7 +131,6 @@ impl NewestReport {
 
 impl StoredShard {
     /// Whether no other process has reported since: the state beside it is the partition's latest.
-    #[must_use]
     pub fn is_latest(&self, newest: Option<&NewestReport>) -> bool {
         newest.is_none_or(|newest| newest.incarnation == self.incarnation)
     }
@@ -142,7 +138,6 @@ impl StoredShard {
 
 impl ShardIdentity {
     /// Where its reports are published.
-    #[must_use]
     pub fn subject(&self) -> SnapshotSubject {
         SnapshotSubject {
             mesh: self.above.clone(),
@@ -156,7 +151,6 @@ impl ShardIdentity {
 impl Shard {
     /// Goes on after the newest report that the broker has: in the run of `stored`, if that is
     /// its own latest state, else in a new one.
-    #[must_use]
     pub fn resume(
         identity: ShardIdentity,
         now: Wall,
@@ -201,8 +195,6 @@ impl Shard {
         shard
     }
 
-    /// Who it is.
-    #[must_use]
     pub fn identity(&self) -> &ShardIdentity {
         &self.identity
     }
@@ -212,8 +204,6 @@ impl Shard {
         self.identity.kept = kept;
     }
 
-    /// Its run.
-    #[must_use]
     pub fn incarnation(&self) -> Incarnation {
         self.incarnation
     }
@@ -299,7 +289,6 @@ impl Shard {
     }
 
     /// When [`Self::seal_if_due`] next seals.
-    #[must_use]
     pub fn next_seal(&self) -> Wall {
         let rest = if self.is_full() { SHARD_INTERVAL * 3_600 } else { SHARD_INTERVAL };
         self.opened_at.plus(rest)
@@ -307,21 +296,18 @@ impl Shard {
 
     /// True while so much is unconfirmed that no more messages should be read: they stay in their
     /// streams.
-    #[must_use]
     pub fn is_full(&self) -> bool {
         self.sealed.len() >= SHARD_UNCONFIRMED_MAX
             || self.sealed_bytes >= SHARD_UNCONFIRMED_BYTES_MAX
     }
 
     /// The oldest report that the broker has not taken: its number and bytes.
-    #[must_use]
     pub fn next_to_send(&self) -> Option<(u64, Bytes)> {
         let next = self.sealed.iter().find(|report| report.seq > self.sent)?;
         Some((next.seq, Bytes::copy_from_slice(&next.payload)))
     }
 
     /// Whether the broker lacks a report.
-    #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.sealed.back().is_some_and(|report| report.seq > self.sent)
     }
@@ -351,19 +337,15 @@ impl Shard {
     }
 
     /// Number of the latest report.
-    #[must_use]
     pub fn latest(&self) -> u64 {
         self.seq
     }
 
     /// Whether the aggregator above has stored all reports up to this one.
-    #[must_use]
     pub fn has_confirmed(&self, seq: u64) -> bool {
         self.sealed.front().is_none_or(|oldest| oldest.seq > seq)
     }
 
-    /// Counts for pages.
-    #[must_use]
     pub fn counts(&self) -> ShardCounts {
         ShardCounts {
             unconfirmed: self.sealed.len() as u64,

@@ -38,7 +38,6 @@ const LADDER_NS: [u64; 16] = [
 /// Samples counted by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
-    /// Number of samples.
     pub count: u64,
     /// Their sum in nanoseconds.
     pub sum_ns: u128,
@@ -51,7 +50,6 @@ pub struct Buckets {
 
 impl Buckets {
     /// Counts the samples below each of `ends`, ascending, and in exponential buckets if `native`.
-    #[must_use]
     pub fn of(samples: &Merged, ends: &[u64], native: bool) -> Self {
         let exact = samples.exact();
         let mut own = samples.buckets().peekable();
@@ -75,7 +73,6 @@ impl Buckets {
 
 /// The ends of an operation's classic buckets: a fixed ladder, and what its budgets allow, so that
 /// the share of samples over a limit can be asked for.
-#[must_use]
 pub fn ends(operation: &Operation, budgets: &[Budget]) -> Vec<u64> {
     let judged = budgets.iter().filter(|budget| budget.operation == *operation);
     let mut ends: Vec<u64> = judged.map(|budget| budget.limit_ns).chain(LADDER_NS).collect();

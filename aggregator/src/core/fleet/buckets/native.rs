@@ -1,4 +1,4 @@
-//! A distribution as a native histogram of Prometheus: exponential buckets, each so many times as
+//! A distribution as a native histogram of Prometheus: exponential buckets, each this many times as
 //! wide as the one before, whose factor a schema names: `2^(2^-schema)`.
 //!
 //! Each of our own buckets goes as a whole to the exponential one that holds its upper end, so a
@@ -45,7 +45,6 @@ fn finest(index: usize) -> i32 {
 
 impl Native {
     /// Converts our own buckets: (index, samples), ascending.
-    #[must_use]
     pub fn of(own: impl Iterator<Item = (usize, u64)>) -> Self {
         let mut native = Self { schema: SCHEMA_MAX, zero_count: 0, buckets: Vec::new() };
         for (index, n) in own {
@@ -71,7 +70,6 @@ impl Native {
     }
 
     /// Up to where samples count as zero, in seconds.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a small constant")]
     pub fn zero_threshold(&self) -> f64 {
         ZERO_NS as f64 / 1e9

@@ -33,7 +33,6 @@ mod seqs;
 /// What to do with a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It is new.
     Merge,
     /// It was merged before.
     Duplicate,
@@ -44,7 +43,6 @@ pub enum Decision {
 /// Samples that are missing below the newest message of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// How many.
     pub samples: u64,
     /// Where the oldest one begins: an incarnation, and its first number that is missing.
     pub hole: (Incarnation, u64),
@@ -92,7 +90,6 @@ impl LedgerEntry {
     /// What a snapshot that is not booked yet reports as lost beyond what its run had reported, by
     /// reason. Of a run that is received for the first time, in the middle, that is nothing: who
     /// received its beginning knows.
-    #[must_use]
     pub fn newly_lost(&self, header: &Header) -> Vec<(LossReason, u64)> {
         let lost = &header.totals.lost;
         if lost.is_empty() {
@@ -110,14 +107,13 @@ impl LedgerEntry {
 
     /// Whether a snapshot's number is so far ahead of its run's newest that the run cannot have
     /// sent as many messages. Of a run that is received for the first time it may be any.
-    #[must_use]
     pub fn is_far_ahead(&self, header: &Header, arrived: Wall) -> bool {
         let run = self.runs.get(header.incarnation);
         run.is_some_and(|run| run.is_far_ahead(header.seq, arrived))
     }
 
-    /// Whether what was merged of an incarnation has so many gaps that some should be filled first.
-    #[must_use]
+    /// Whether what was merged of an incarnation has too many gaps, some of which should be filled
+    /// first.
     pub fn is_fragmented(&self, incarnation: Incarnation) -> bool {
         self.runs.get(incarnation).is_some_and(|run| run.seqs.is_fragmented())
     }
@@ -226,20 +222,17 @@ impl LedgerEntry {
     }
 
     /// Sequence numbers missing below the highest one received, over all incarnations.
-    #[must_use]
     pub fn holes(&self) -> u64 {
         self.runs.iter().map(|(_, run)| run.seqs.holes()).fold(0, u64::saturating_add)
     }
 
     /// Messages that had been merged before.
-    #[must_use]
     pub fn duplicates(&self) -> u64 {
         self.duplicates
     }
 
     /// What is missing between messages that were received. What a node recorded before the first
     /// one received is unread, and what its last one left open is held: neither is a gap.
-    #[must_use]
     pub fn gap(&self) -> Option<Gap> {
         let mut gap: Option<Gap> = None;
         let has_gap = |run: &Run| run.missing() > 0 && !run.is_lost();
@@ -253,7 +246,6 @@ impl LedgerEntry {
     }
 
     /// Messages of a run that went on although a later one had begun.
-    #[must_use]
     pub fn conflicts(&self) -> u64 {
         self.conflicts
     }
@@ -261,7 +253,6 @@ impl LedgerEntry {
     /// The sum of the ledger entry. An incarnation has ended when its final message was merged, a
     /// newer one has begun or it was closed. A closed one is the newest again when only those with
     /// a successor are later; it goes on with its next message.
-    #[must_use]
     pub fn ledger(&self) -> Ledger {
         let mut ledger = self.past.clone();
         for (_, run, ended) in self.runs() {
@@ -271,13 +262,11 @@ impl LedgerEntry {
     }
 
     /// Whether no run recorded or brought a sample.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.past == Ledger::default() && self.runs.iter().all(|(_, run)| run.is_empty())
     }
 
     /// Samples of jobs that the node lost, over all incarnations.
-    #[must_use]
     pub fn lost_of_jobs(&self) -> u64 {
         let past = self.past.lost.iter().filter(|(reason, _)| *reason != OWN_LOST);
         let past = past.map(|(_, samples)| *samples);
@@ -286,21 +275,18 @@ impl LedgerEntry {
     }
 
     /// Runs that ended without a final message of their own.
-    #[must_use]
     pub fn crashes(&self) -> u64 {
         let runs = self.runs.iter().map(|(_, run)| run.crashes());
         runs.fold(self.past.crashed_runs, u64::saturating_add)
     }
 
     /// Samples missing from incarnations that have ended.
-    #[must_use]
     pub fn unaccounted(&self) -> u64 {
         let ended = self.runs().filter(|(_, _, ended)| *ended);
         ended.map(|(_, run, _)| run.unaccounted()).fold(self.past.unaccounted, u64::saturating_add)
     }
 
     /// Samples merged or lost beyond what was recorded, over all incarnations.
-    #[must_use]
     pub fn surplus(&self) -> u64 {
         let runs = self.runs.iter().map(|(_, run)| run.surplus());
         runs.fold(self.past.surplus, u64::saturating_add)
@@ -317,25 +303,21 @@ impl LedgerEntry {
     }
 
     /// The sum of the incarnations that were folded.
-    #[must_use]
     pub fn past(&self) -> &Ledger {
         &self.past
     }
 
     /// The position of an incarnation in their order; `None` if it was folded or is unknown.
-    #[must_use]
     pub fn order(&self, incarnation: Incarnation) -> Option<u64> {
         self.runs.order(incarnation)
     }
 
     /// Whether the newest incarnation has ended in good order.
-    #[must_use]
     pub fn has_left(&self) -> bool {
         self.runs.has_left()
     }
 
     /// What a confirmation to the node may contain of its latest incarnations, the latest first.
-    #[must_use]
     pub fn confirmed(&self) -> Vec<ConfirmedIncarnation> {
         let mut runs: Vec<_> = self.runs.iter().collect();
         runs.sort_unstable_by_key(|(_, run)| std::cmp::Reverse(run.order));

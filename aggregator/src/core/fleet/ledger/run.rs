@@ -19,7 +19,6 @@ use super::seqs::Seqs;
 /// The reason under which the ledger names what ended with a process, as nodes name it.
 const CRASH: &str = "crash";
 
-/// One incarnation.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Run {
     /// Its position among the node's incarnations: later ones have greater numbers.
@@ -138,7 +137,7 @@ impl Run {
         }
     }
 
-    /// Whether so many of its messages were merged that it lives, if they came lately.
+    /// Whether enough of its messages were merged for it to be alive, if they came lately.
     pub(super) fn is_steady(&self) -> bool {
         self.seqs.count() >= STEADY_MESSAGES_MIN
     }
@@ -338,7 +337,6 @@ impl Run {
     }
 
     /// Its row on the ledger page.
-    #[must_use]
     pub fn row(&self, incarnation: Incarnation, ended: bool) -> RunLedger {
         let (missing_seqs, holes) = holes(&self.seqs);
         RunLedger {

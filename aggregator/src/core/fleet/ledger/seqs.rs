@@ -44,8 +44,7 @@ impl Seqs {
         }
     }
 
-    /// Whether there are so many spans that no more gaps should come before some are filled.
-    #[must_use]
+    /// Whether there are too many spans: some gaps should be filled before more come.
     pub fn is_fragmented(&self) -> bool {
         self.spans.len() > SEQ_SPANS_MANY
     }
@@ -56,7 +55,6 @@ impl Seqs {
     }
 
     /// The latest spans, at most `max`, ascending.
-    #[must_use]
     pub fn latest(&self, max: usize) -> Vec<(u64, u64)> {
         let mut latest: Vec<_> = self.spans().rev().take(max).collect();
         latest.reverse();
@@ -71,13 +69,10 @@ impl Seqs {
     }
 
     /// Numbers missing below the highest one.
-    #[must_use]
     pub fn holes(&self) -> u64 {
         self.spans.last_key_value().map_or(0, |(_, last)| last.saturating_sub(self.count()))
     }
 
-    /// Numbers in it.
-    #[must_use]
     pub fn count(&self) -> u64 {
         let length = |(first, last): (&u64, &u64)| last.saturating_sub(*first).saturating_add(1);
         self.spans.iter().map(length).fold(0, u64::saturating_add)

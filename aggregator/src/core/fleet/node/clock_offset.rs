@@ -20,7 +20,6 @@ pub(super) struct ClockOffset {
     span: u64,
     present: Option<i64>,
     before: Option<i64>,
-    /// The latest reading.
     latest: i64,
 }
 
@@ -42,7 +41,6 @@ impl ClockOffset {
 
     /// Nanoseconds ahead, negative for a clock that is behind by more than a message may have been
     /// under way: at most for the `round_trip`.
-    #[must_use]
     pub(super) fn ahead_ns(&self, round_trip: Option<Duration>) -> Option<i64> {
         let ahead = self.fastest()?;
         let way = i64::try_from(nanos(round_trip.unwrap_or_default())).unwrap_or(i64::MAX);
@@ -50,7 +48,6 @@ impl ClockOffset {
     }
 
     /// How much longer the latest message was under way than the fastest one.
-    #[must_use]
     pub(super) fn delay(&self) -> Duration {
         let slower = self.fastest().map_or(0, |fastest| fastest.saturating_sub(self.latest));
         Duration::from_nanos(u64::try_from(slower).unwrap_or(0))
@@ -65,7 +62,7 @@ mod tests {
 
     const SECOND: i64 = 1_000_000_000;
 
-    /// A clock seen in these seconds to be so many seconds ahead.
+    /// A clock seen in these seconds to be this many seconds ahead.
     fn seen(readings: impl IntoIterator<Item = (u64, i64)>) -> ClockOffset {
         let mut offset = ClockOffset::default();
         for (at, ahead) in readings {

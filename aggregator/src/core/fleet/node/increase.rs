@@ -49,7 +49,6 @@ impl Increase {
     }
 
     /// What it grew by within the span that ends at `at`.
-    #[must_use]
     pub(crate) fn within(&self, at: Wall, span: Duration) -> f64 {
         let number = number(at, span);
         if number + ALL < self.newest {
@@ -78,7 +77,6 @@ fn place(number: u64) -> usize {
 #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
 impl CounterIncrease {
     /// A counter at `stand` without any increase.
-    #[must_use]
     pub(crate) fn constant(stand: u64) -> Self {
         Self { stood: stand, ..Self::default() }
     }
@@ -105,13 +103,11 @@ impl CounterIncrease {
     }
 
     /// What it grew by within the span that ends at `at`.
-    #[must_use]
     pub(crate) fn within(&self, at: Wall, span: Duration) -> f64 {
         self.grown.within(at, span)
     }
 
     /// When it last grew.
-    #[must_use]
     pub(crate) fn last(&self) -> Option<Wall> {
         self.last
     }

@@ -13,7 +13,6 @@ type Position = (u64, Seq);
 /// A value that a newer snapshot replaces and an older one, arriving late, does not.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latest<T> {
-    /// The value.
     pub value: T,
     /// When it was received.
     pub at: Wall,

@@ -23,7 +23,7 @@ use crate::limits::{
     NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
 };
 use plimsoll_schemas::histogram::Packed;
-use plimsoll_schemas::ids::{Incarnation, Labels, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::limits::delivery::REROUTE_PRESSURE;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::Presence;
@@ -43,13 +43,12 @@ use super::bounded::bounded_entry;
 use super::ledger::LedgerEntry;
 use super::operations::Operations;
 use super::shared::Shared;
-use super::window::Windows;
-use crate::core::ingest::Skew;
+use super::window::{Phase, Windows};
+use crate::core::ingest::{EventTime, Skew, Timeliness};
 use clock_offset::ClockOffset;
 use metrics::Count;
 use readings::Taken;
 
-/// One node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Node {
     /// Which of its snapshots were merged.
@@ -61,13 +60,11 @@ pub struct Node {
     pub first_seen: Wall,
     /// True once it has expired and is not shown any more. Its ledger entry stays.
     pub hidden: bool,
-    /// Its labels.
     pub labels: Latest<Labels>,
     /// The offset of its clock, as last seen; `None` if it is unknown.
     pub skew: Option<Skew>,
     /// The same as rules and pages have it.
     clock: ClockOffset,
-    /// Its operations.
     pub operations: Operations,
     /// Operations that its jobs have ended in good order, and when; what they bring later begins
     /// them again.
@@ -80,7 +77,6 @@ pub struct Node {
     pub lowered: Shared<BTreeMap<Series, f64>>,
     /// Latest values of its gauges.
     pub gauges: Shared<BTreeMap<Series, Latest<f64>>>,
-    /// Its sensor readings.
     pub readings: Readings,
     /// What it reports of its way to the broker.
     pub bus: Latest<Shared<Bus>>,
@@ -97,7 +93,6 @@ pub struct Node {
 
 impl Node {
     /// Whether the node is to be expected.
-    #[must_use]
     pub fn presence(&self, now: Wall) -> Presence {
         let silence = now.since(self.last_seen);
         if self.account.has_left() {
@@ -113,7 +108,6 @@ impl Node {
     /// message or if it is known by bus messages alone, otherwise when the streams no longer hold
     /// anything of it. Where the table of nodes is crowded, after it was silent for as long as it
     /// was known before, while others were seen: `crowded_as_of` is when any of them last was.
-    #[must_use]
     pub fn may_be_hidden(&self, now: Wall, crowded_as_of: Option<Wall>) -> bool {
         let silence = |at: Wall| at.since(self.last_seen);
         if silence(now) < NODE_HIDE_CROWDED_AFTER {
@@ -128,14 +122,12 @@ impl Node {
 
     /// True once nothing that was merged can come again, wherever it was kept; of a node that has
     /// expired and never had a sample there is nothing.
-    #[must_use]
     pub fn may_be_evicted(&self, now: Wall) -> bool {
         let is_old = now.since(self.last_seen) >= LEDGER_EVICT_AFTER;
         is_old || self.hidden && self.account.is_empty()
     }
 
     /// What is kept of the node while it is not shown: its ledger entry, and when it was last seen.
-    #[must_use]
     pub fn expired(&self) -> Self {
         let (mut account, last_seen) = (self.account.clone(), self.last_seen);
         let first_seen = self.first_seen;
@@ -148,6 +140,20 @@ impl Node {
             hidden: true,
             ..Self::default()
         }
+    }
+
+    /// A message was read whose interval ended then by its clock. Returns when its samples were
+    /// taken.
+    pub fn see(&mut self, name: &NodeName, time: &EventTime, ended: Wall) -> (Wall, Timeliness) {
+        let (taken, timeliness) = time.taken(ended, self.skew);
+        if self.last_seen.0 == 0 {
+            self.first_seen = time.arrived;
+        }
+        self.last_seen = self.last_seen.max(time.seen.unwrap_or(taken));
+        self.hidden = false;
+        self.see_clock(time.skew);
+        self.operations.expire(time.judged_up_to, Phase::of(name));
+        (taken, timeliness)
     }
 
     /// Takes how far its clock is off.
@@ -163,32 +169,27 @@ impl Node {
     }
 
     /// How much longer its latest message was under way than its fastest one of some minutes.
-    #[must_use]
     pub fn delay(&self) -> Duration {
         self.clock.delay()
     }
 
     /// Its latest round trip to the broker, as it reports it.
-    #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         self.bus.value.round_trip_ns.map(Duration::from_nanos)
     }
 
     /// Nanoseconds by which its clock is ahead of the broker's, as far as no delay of its messages
     /// explains it.
-    #[must_use]
     pub fn clock_ahead_ns(&self) -> Option<i64> {
         self.clock.ahead_ns(self.round_trip())
     }
 
     /// The same in seconds.
-    #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a second is exact enough at a hundred days")]
     pub fn clock_ahead_seconds(&self) -> Option<f64> {
         self.clock_ahead_ns().map(|ns| ns as f64 / 1e9)
     }
 
-    /// Takes its labels.
     pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
         self.labels.offer((&self.account, self.last_seen), from, labels.clone());
     }
@@ -230,7 +231,6 @@ impl Node {
     }
 
     /// When any of its gauges of an operation was last received; `None` of an unknown one.
-    #[must_use]
     pub fn gauge_received_at(&self, operation: &Operation) -> Option<Wall> {
         let from = self.gauges.range(Series::plain(operation.clone())..);
         let of = from.take_while(|(series, _)| series.operation == *operation);
@@ -266,7 +266,6 @@ impl Node {
     }
 
     /// Whether the jobs of an operation have ended in good order, and it has no later samples.
-    #[must_use]
     pub fn has_ended(&self, operation: &Operation) -> bool {
         let newest = self.operations.get(operation).map(Windows::newest).unwrap_or_default();
         self.ended.get(operation).is_some_and(|at| *at >= newest)
@@ -315,13 +314,11 @@ impl Node {
     }
 
     /// Whether jobs have sent it samples.
-    #[must_use]
     pub fn has_jobs(&self) -> bool {
         self.operations.iter().any(|(operation, _)| !is_own(operation))
     }
 
     /// The status of each service check.
-    #[must_use]
     pub fn check_statuses(&self) -> BTreeMap<String, AlertType> {
         self.checks.iter().map(|(name, check)| (name.clone(), check.value)).collect()
     }

@@ -52,8 +52,6 @@ pub struct KnownReading<'t> {
 }
 
 impl KnownReading<'_> {
-    /// The sensor.
-    #[must_use]
     pub fn sensor(&self) -> &'static Sensor {
         CATALOGUE[self.place]
     }

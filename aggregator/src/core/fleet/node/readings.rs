@@ -49,19 +49,16 @@ struct Changes {
 
 impl Readings {
     /// The readings as last known.
-    #[must_use]
     pub fn get(&self) -> &ReadingTable {
         &self.latest.value
     }
 
     /// When the newest message with them was received; `None` before there was one.
-    #[must_use]
     pub fn received_at(&self) -> Option<Wall> {
         self.latest.is_known().then_some(self.latest.at)
     }
 
     /// Whether newer ones than these are known to exist: their set is missing.
-    #[must_use]
     pub fn are_missing(&self) -> bool {
         self.waiting.is_some()
     }

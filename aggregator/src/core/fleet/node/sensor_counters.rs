@@ -20,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use super::increase::Increase;
 use super::reading_table::{KnownReading, ReadingTable};
 
-/// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SensorCounter {
     GpuFault,
@@ -42,7 +41,6 @@ const SENSOR_COUNTERS: [(SensorCounter, &Sensor); 5] = [
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct SensorCounters([Option<DeviceCounters>; SENSOR_COUNTERS.len()]);
 
-/// One of them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct DeviceCounters {
     grown: Increase,

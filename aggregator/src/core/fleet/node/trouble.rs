@@ -12,11 +12,9 @@ pub enum Trouble {
     DuplicateName,
     /// Its kernel dropped datagrams.
     KernelDropped,
-    /// It dropped messages.
     Dropped,
     /// A run of it ended without a final message.
     RunCrashed,
-    /// It lost samples.
     SamplesLost,
     /// Samples are missing from a run that has ended, or more were merged than it recorded.
     Unaccounted,
@@ -25,7 +23,6 @@ pub enum Trouble {
 }
 
 impl Trouble {
-    /// All kinds.
     pub const ALL: [Self; 9] = [
         Self::OutboxDeep,
         Self::Rerouted,
@@ -39,7 +36,6 @@ impl Trouble {
     ];
 
     /// The kind as a label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::OutboxDeep => "outbox_deep",

@@ -38,7 +38,6 @@ pub struct DefinitionError {
 
 impl Definition {
     /// The roll-up of one label, of the series or else of the node, under the label's name.
-    #[must_use]
     pub fn of_label(label: &str) -> Self {
         let either_by = vec![label.to_owned()];
         Self { name: label.to_owned(), either_by, ..Self::default() }
@@ -85,7 +84,6 @@ impl Definition {
     }
 
     /// Whether it takes samples of an operation.
-    #[must_use]
     pub fn takes(&self, operation: &Operation) -> bool {
         self.operations.is_empty() || self.operations.iter().any(|name| name == operation.as_str())
     }

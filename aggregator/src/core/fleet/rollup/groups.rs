@@ -19,7 +19,6 @@ use crate::core::fleet::window::{Phase, Retention, Windows};
 /// Whose samples are together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Group {
-    /// The operation.
     pub operation: Operation,
     /// The values of the definition's labels in their order; nothing where a label is missing.
     pub values: Vec<Box<str>>,
@@ -44,7 +43,6 @@ pub(super) struct Place<'g> {
 
 impl Group {
     /// Whether it takes what finds no room in a group of its own.
-    #[must_use]
     pub fn is_overflow(&self) -> bool {
         self.values.iter().all(|value| &**value == OVERFLOW)
     }

@@ -29,7 +29,6 @@ pub struct Rollups {
     is_full: bool,
 }
 
-/// One roll-up.
 #[derive(Clone, Debug)]
 pub struct Rollup {
     definition: Definition,
@@ -45,7 +44,6 @@ pub(in crate::core::fleet) struct GroupShares(Vec<Shares<Group>>);
 #[derive(Clone, Copy, Debug)]
 pub(in crate::core::fleet) struct Bringer<'m> {
     pub(in crate::core::fleet) node: &'m NodeName,
-    /// Its labels.
     pub(in crate::core::fleet) labels: &'m Labels,
 }
 
@@ -67,7 +65,6 @@ impl AddAssign for RollupLimits {
 
 impl Rollups {
     /// Keeps the groups of unchanged definitions; a new or changed definition begins empty.
-    #[must_use]
     pub fn redefined(self, definitions: &[Definition]) -> Self {
         let go_on = |definition: &Definition| {
             let before = self.all.iter().find(|rollup| rollup.definition == *definition);
@@ -81,7 +78,6 @@ impl Rollups {
     }
 
     /// Whether these are the definitions, in this order.
-    #[must_use]
     pub fn are_defined(&self, definitions: &[Definition]) -> bool {
         self.iter().map(Rollup::definition).eq(definitions)
     }
@@ -130,7 +126,6 @@ impl Rollups {
 
     /// Whether samples of a series of a node are not in a group of their own of a roll-up, but with
     /// those of others.
-    #[must_use]
     pub fn is_folded(&self, rollup: &str, series: &Series, of_node: &Labels) -> bool {
         let named = |of: &&Rollup| of.definition.name == rollup;
         self.iter().filter(named).any(|of| {
@@ -172,7 +167,6 @@ impl Rollups {
     }
 
     /// The definition of each, and how many groups it has.
-    #[must_use]
     pub fn sizes(&self) -> Vec<(Definition, usize)> {
         self.iter().map(|rollup| (rollup.definition.clone(), rollup.groups.len())).collect()
     }
@@ -194,8 +188,6 @@ impl Rollups {
 }
 
 impl Rollup {
-    /// What it is.
-    #[must_use]
     pub fn definition(&self) -> &Definition {
         &self.definition
     }
@@ -208,13 +200,11 @@ impl Rollup {
     }
 
     /// The windows of one group.
-    #[must_use]
     pub fn group(&self, group: &Group) -> Option<&Windows> {
         self.groups.get(group)
     }
 
     /// Groups with values of their own.
-    #[must_use]
     pub(in crate::core::fleet) fn own_groups(&self) -> usize {
         self.groups.own_len()
     }

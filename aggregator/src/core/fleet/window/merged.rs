@@ -9,7 +9,6 @@ use plimsoll_schemas::histogram::{
 /// Buckets that are skipped together in the search for a rank.
 const BLOCK: usize = 64;
 
-/// Merged samples.
 #[derive(Clone, Debug)]
 pub struct Merged {
     exact: ExactFigures,
@@ -30,7 +29,6 @@ impl Default for Merged {
 }
 
 impl Merged {
-    /// Clears all samples.
     pub fn clear(&mut self) {
         self.used_mut().fill(0);
         self.exact = ExactFigures::default();
@@ -65,7 +63,6 @@ impl Merged {
     }
 
     /// Whether some samples are known by their producers' wide buckets alone.
-    #[must_use]
     pub fn is_approximate(&self) -> bool {
         self.uncertainty.is_some()
     }
@@ -78,7 +75,6 @@ impl Merged {
     }
 
     /// What is known exactly.
-    #[must_use]
     pub fn exact(&self) -> ExactFigures {
         self.exact
     }
@@ -109,7 +105,6 @@ impl Merged {
     }
 
     /// Finds samples by rank; cheapest when each is near the one before.
-    #[must_use]
     pub fn ranks(&self) -> Ranks<'_> {
         let (first, used) = self.used();
         Ranks {
@@ -138,7 +133,7 @@ pub struct Ranks<'m> {
 impl Ranks<'_> {
     /// The sample of a rank, 1 being the smallest; `None` when there is no such sample.
     pub fn find(&mut self, rank: u64) -> Option<Quantile> {
-        // Only forged samples are so many that the sum of some buckets could pass the end.
+        // Only with forged samples could the sum of some buckets overflow.
         let block = if self.exact.count == u64::MAX { 1 } else { BLOCK };
         if rank <= self.below && block == 1 {
             (self.at, self.below) = (0, 0);

@@ -64,13 +64,11 @@ pub struct Retention {
 
 impl Retention {
     /// Whether a budget judges the operation.
-    #[must_use]
     pub fn is_judged(&self) -> bool {
         self.limits != Limits::default()
     }
 
     /// How the fleet keeps what its nodes keep so: all windows.
-    #[must_use]
     pub fn of_fleet(self) -> Self {
         Self { up_to: Window::ALL[Window::ALL.len() - 1], ..self }
     }
@@ -106,7 +104,6 @@ pub struct Windows {
 /// What is known of a window's samples where one limit counts: all that it takes to judge them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
-    /// Samples.
     pub samples: u64,
     /// Of those, samples certainly over the limit.
     pub over: u64,
@@ -116,7 +113,6 @@ pub struct Sums {
 
 impl Windows {
     /// Nothing yet, to be kept so.
-    #[must_use]
     pub fn new(retention: &Retention) -> Self {
         let mut windows = Self {
             exact: ExactFigures::default(),
@@ -150,13 +146,11 @@ impl Windows {
     }
 
     /// Whether it is kept so already.
-    #[must_use]
     pub fn is_kept(&self, retention: &Retention) -> bool {
         self.limits == retention.limits && self.tiers.len() == retention.tiers()
     }
 
     /// The limits for which samples are summed.
-    #[must_use]
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
@@ -287,20 +281,17 @@ impl Windows {
     }
 
     /// Whether every window has passed all samples, however many there were.
-    #[must_use]
     pub fn is_passed(&self, now: Wall) -> bool {
         let longest = Window::ALL[self.tiers.len() - 1];
         self.newest.plus(longest.span() + longest.slot()) < now
     }
 
     /// Whether every window has passed what is still in slots: to let it go is worth the while.
-    #[must_use]
     pub fn is_stale(&self, now: Wall) -> bool {
         self.is_passed(now) && self.tiers.iter().any(|tier| !tier.slots().is_empty())
     }
 
     /// Whether a window is kept in this scope.
-    #[must_use]
     pub fn keeps(&self, window: Window) -> bool {
         (window as usize) < self.tiers.len()
     }
@@ -314,7 +305,6 @@ impl Windows {
     }
 
     /// The samples of one window that ends now.
-    #[must_use]
     pub fn merged(&self, now: Wall, window: Window) -> Histogram {
         let mut merged = Histogram::default();
         self.shown(now, window).for_each(|slot| slot.merge_into(&mut merged));
@@ -372,7 +362,6 @@ impl Windows {
     /// The samples of a window's span just before a window that ends now, from the beginning of
     /// the next longer window's slot on, and how many of them are over a limit. None where no
     /// longer window is kept.
-    #[must_use]
     pub fn before(&self, now: Wall, window: Window, limit_ns: u64) -> (Histogram, Over) {
         let (mut samples, mut over) = (Histogram::default(), Over::default());
         let next = window as usize + 1;
@@ -393,7 +382,6 @@ impl Windows {
     }
 
     /// What is known exactly of one window that ends now.
-    #[must_use]
     pub fn exact(&self, now: Wall, window: Window) -> ExactFigures {
         let mut exact = ExactFigures::default();
         self.shown(now, window).for_each(|slot| exact.merge(&slot.exact()));
@@ -401,7 +389,6 @@ impl Windows {
     }
 
     /// What it takes to judge samples by `limit_ns`; cheap, since it merges nothing.
-    #[must_use]
     pub fn sums(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
         let place = self.limits.place(limit_ns);
         let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
@@ -420,7 +407,6 @@ impl Windows {
 
     /// What an error budget is judged by. What was carried over counts up to when it was kept, and
     /// no sample of that time beside it.
-    #[must_use]
     pub fn spent(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
         let Some((until, carried)) = self.carried.of(limit_ns) else {
             return self.sums(now, window, limit_ns);
@@ -443,7 +429,6 @@ impl Windows {
 
     /// The counts of [`Self::spent`] over the longest window: when each slot begins, its samples,
     /// and how many are over the limit; oldest first.
-    #[must_use]
     pub fn spent_slots(&self, now: Wall, limit_ns: u64) -> Vec<(Wall, u64, u64)> {
         let longest = Window::ALL[Window::ALL.len() - 1];
         let (until, carried) = self.carried.of(limit_ns).unwrap_or_default();
@@ -461,7 +446,6 @@ impl Windows {
     /// Samples by slot, and how many of them are over a limit, newest first: those of the window,
     /// and of half an hour where it is shorter. What no tier keeps any more is counted for limits
     /// of budgets alone. A slot is as long as its age asks for, whenever it was rolled over.
-    #[must_use]
     pub fn recent(&self, now: Wall, window: Window, limit_ns: u64) -> Vec<SlotCounts> {
         let span = window.max(Window::HalfHour);
         let shown = Shown::new(now, span);
@@ -491,7 +475,6 @@ impl Windows {
     }
 
     /// How samples over a limit come in clusters.
-    #[must_use]
     pub fn overdispersion(&self, limit_ns: u64) -> Overdispersion {
         self.dispersion.of(self.limits.place(limit_ns))
     }
@@ -514,46 +497,39 @@ impl Windows {
 
     /// All samples since a limit was set, and how many of them lie over it; `None` for a limit for
     /// which nothing is summed. Falls only when the limit is removed.
-    #[must_use]
     pub fn since_known(&self, limit_ns: u64) -> Option<(u64, Over)> {
         let place = self.limits.place(limit_ns)?;
         Some(self.since.at(place, self.exact.count))
     }
 
     /// Whether one window that ends now holds a sample; cheap, since it merges nothing.
-    #[must_use]
     pub fn has_data(&self, now: Wall, window: Window) -> bool {
         self.shown(now, window).next().is_some()
     }
 
     /// When the slot begins that holds the oldest samples of all windows; `None` without any.
-    #[must_use]
     pub fn oldest(&self) -> Option<Wall> {
         let own = slots(&self.tiers).map(|(begin, _)| Wall(begin)).min();
         own.into_iter().chain(self.carried.oldest()).min()
     }
 
     /// When the latest sample was taken.
-    #[must_use]
     pub fn newest(&self) -> Wall {
         self.newest
     }
 
     /// When samples last arrived.
-    #[must_use]
     pub fn touched(&self) -> Wall {
         self.activity.touched()
     }
 
     /// From when on it is idle: after as long without samples as it got samples before, within
     /// bounds.
-    #[must_use]
     pub fn idle_from(&self) -> Wall {
         self.activity.idle_from()
     }
 
     /// Whether the latest sample lies in a window that ends now, be it kept here or not.
-    #[must_use]
     pub fn newest_is_in(&self, now: Wall, window: Window) -> bool {
         let slot = slot_ns(window);
         self.newest.0 > 0
@@ -561,7 +537,6 @@ impl Windows {
     }
 
     /// All samples ever added, save those for which there was no room.
-    #[must_use]
     pub fn total(&self) -> Histogram {
         let mut total = Histogram::default();
         self.settled.merge_into(&mut total);
@@ -571,32 +546,26 @@ impl Windows {
     }
 
     /// What is known exactly of all samples ever added.
-    #[must_use]
     pub fn total_exact(&self) -> ExactFigures {
         self.exact
     }
 
     /// What is stored beside the tiers.
-    #[must_use]
     pub fn head(&self) -> impl Serialize + use<> {
         self.without_slots()
     }
 
     /// What is stored of one tier.
-    #[must_use]
     pub fn tier(&self, number: usize) -> Option<StoredTier> {
         Some(StoredTier(stored(self.tiers.get(number)?)))
     }
 
-    /// Number of tiers.
-    #[must_use]
     pub fn tiers(&self) -> usize {
         self.tiers.len()
     }
 
     /// The tiers that have changed since `before`, a copy that is still held: what is shared
     /// with it is what it was.
-    #[must_use]
     pub fn tiers_changed_since(&self, before: Option<&Self>) -> Vec<usize> {
         let former = |number| before.and_then(|before| before.tiers.get(number));
         let is_former =
@@ -605,7 +574,6 @@ impl Windows {
     }
 
     /// Whether all that is stored beside the tiers is what it was, where no tier has changed.
-    #[must_use]
     pub fn has_head_of(&self, before: &Self) -> bool {
         let head = |of: &Self| (of.exact, of.newest, of.limits);
         let rest = |of: &Self| (of.since.clone(), of.recent.clone());
@@ -640,7 +608,6 @@ impl Windows {
     }
 
     /// Heap bytes in use.
-    #[must_use]
     pub fn heap_bytes(&self) -> usize {
         let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
         let counts = self.recent.heap_bytes() + self.carried.heap_bytes();

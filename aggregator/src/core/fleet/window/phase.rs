@@ -11,17 +11,15 @@ use plimsoll_schemas::ids::NodeName;
 pub struct Phase(u8);
 
 impl Phase {
-    /// No wait.
     pub const NONE: Self = Self(0);
 
     /// The phase of a node, always the same.
-    #[must_use]
     pub fn of(node: &NodeName) -> Self {
         let [first, ..] = crc32fast::hash(node.as_str().as_bytes()).to_be_bytes();
         Self(first)
     }
 
-    /// How long slots wait that are rolled over into one of so many nanoseconds.
+    /// How long slots wait that are rolled over into one of this many nanoseconds.
     pub(super) fn wait_ns(self, slot_ns: u64) -> u64 {
         slot_ns / 256 * u64::from(self.0)
     }

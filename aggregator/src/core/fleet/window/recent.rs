@@ -18,7 +18,6 @@ const KEPT_FOR: Window = Window::HalfHour;
 pub struct SlotCounts {
     /// When the slot begins.
     pub begin: Wall,
-    /// Samples.
     pub samples: u64,
     /// Samples over the limit.
     pub over: Over,

@@ -22,19 +22,16 @@ pub struct Batch {
 
 impl Batch {
     /// Samples of an operation whose budgets have these limits.
-    #[must_use]
     pub fn new(samples: &Packed, limits: &Limits) -> Self {
         Self { samples: samples.without_overs(), limits: *limits, overs: limits.over(samples) }
     }
 
     /// The same samples where other limits count.
-    #[must_use]
     pub fn under(&self, limits: &Limits) -> Self {
         Self::new(&self.samples, limits)
     }
 
     /// What is known exactly of them.
-    #[must_use]
     pub fn exact(&self) -> ExactFigures {
         self.samples.exact()
     }
@@ -82,7 +79,6 @@ impl Slot {
         Self { number, tally, samples: Samples::Packed(packed), merges: 0 }
     }
 
-    /// Adds samples.
     pub(super) fn add(&mut self, batch: &Batch) {
         self.tally.add(&batch.overs);
         self.merge(&batch.samples);

@@ -50,7 +50,6 @@ impl From<Limits> for [u64; LIMITS_SUMMED_MAX] {
 
 impl Limits {
     /// The different limits of budgets, which should be those of one operation.
-    #[must_use]
     pub fn of<'a>(budgets: impl IntoIterator<Item = &'a Budget>) -> Self {
         let mut limits = Self::default();
         for budget in budgets {

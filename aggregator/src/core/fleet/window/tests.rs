@@ -161,9 +161,9 @@ fn nodes_roll_their_slots_over_in_different_seconds() {
 /// One thing that happens to windows.
 #[derive(Clone, Debug)]
 enum Step {
-    /// Samples of so many nanoseconds ago.
+    /// Samples of this many nanoseconds ago.
     Add(u64, Vec<u64>),
-    /// So many nanoseconds pass.
+    /// This many nanoseconds pass.
     Pass(u64),
     /// The same after a restart.
     Restart,

@@ -46,7 +46,6 @@ pub enum ReadUpTo {
 
 impl ReadUpTo {
     /// That time, as seen at `now`.
-    #[must_use]
     pub fn as_of(self, now: Mono) -> Option<Mono> {
         match self {
             Self::Never => None,
@@ -74,7 +73,6 @@ pub struct Recoveries {
     pub sum: Duration,
     /// The longest.
     pub max: Duration,
-    /// The latest.
     pub last: Duration,
 }
 

@@ -4,7 +4,7 @@ use super::*;
 use crate::core::Core;
 use crate::core::tests::{MS, SECOND, Speaker, core, deliver, start};
 
-/// The budget of a core that was sent a sample of so many milliseconds at each of these minutes,
+/// The budget of a core that was sent a sample of this many milliseconds at each of these minutes,
 /// observed once a minute; by minute what is returned as new.
 fn minutes(samples: &[(u32, u64)], until: u32) -> (Core, Vec<(u32, Vec<String>)>) {
     let (mut core, mut speaker) = (core(), Speaker::new("a"));

@@ -49,7 +49,6 @@ impl Bounds {
 
 /// The lowest rank whose sample lies at or above the true quantile with at least the given
 /// confidence; `None` if there are too few samples for one.
-#[must_use]
 pub fn upper_rank(n: u64, quantile: f64, confidence: f64) -> Option<u64> {
     // Seen from the greatest sample it is the lower bound of the other quantile.
     match lower_rank(n, 1.0 - quantile, confidence) {

@@ -67,7 +67,6 @@ pub struct Judgement {
 impl Judgement {
     /// What it amounts to, as it is shown beside the state of its alert: a breach that fires is one
     /// until it is shown to have ended.
-    #[must_use]
     pub fn verdict(&self, state: AlertState) -> Verdict {
         match self.finding {
             Finding::NoData => Verdict::NoData,
@@ -84,7 +83,6 @@ impl Judgement {
 #[derive(Clone, Copy, Debug)]
 pub struct Judge<'b> {
     budget: &'b Budget,
-    /// Of independent samples.
     detector: Detector,
     overdispersion: Overdispersion,
     /// With fewer samples nothing could be a breach.
@@ -93,7 +91,6 @@ pub struct Judge<'b> {
 
 impl<'b> Judge<'b> {
     /// Judges independent samples by this budget.
-    #[must_use]
     pub fn new(budget: &'b Budget) -> Self {
         let detector = Detector::new(budget);
         let samples_min = detector.samples_min().max(budget.min_samples);
@@ -101,7 +98,6 @@ impl<'b> Judge<'b> {
     }
 
     /// The same for samples that come in clusters.
-    #[must_use]
     pub fn of(self, overdispersion: Overdispersion) -> Self {
         Self { overdispersion, ..self }
     }
@@ -115,7 +111,6 @@ impl<'b> Judge<'b> {
     }
 
     /// The least number of samples that can be a breach: that many, if all are over the limit.
-    #[must_use]
     pub fn samples_min(&self) -> u64 {
         self.samples_min
     }
@@ -123,7 +118,6 @@ impl<'b> Judge<'b> {
     /// What it can detect and how soon, in three lines.
     ///
     /// `budget "epoch_hook": a breach takes at least 3 samples in 30m, one each 10m`
-    #[must_use]
     pub fn reach(&self) -> [String; 3] {
         let window = self.budget.window.max(Window::HalfHour);
         let (name, least) = (self.budget.name.as_str(), self.samples_min);
@@ -162,7 +156,6 @@ impl<'b> Judge<'b> {
 
     /// The finding as of `at` from the sums of the budget's window and from the recent slots,
     /// newest first, and the stretch that shows a breach, if one does.
-    #[must_use]
     pub fn finding(
         &self,
         at: Wall,
@@ -202,9 +195,8 @@ impl<'b> Judge<'b> {
         (finding, stretch)
     }
 
-    /// Whether so many samples of the window are over the limit that a breach may begin now: a
+    /// Whether enough samples of the window are over the limit for a breach to start now: a
     /// cheap question, with which most are done.
-    #[must_use]
     pub fn may_be_breach(&self, window: &Sums) -> bool {
         self.is_within(window) == Some(false)
     }
@@ -223,7 +215,6 @@ impl<'b> Judge<'b> {
 
     /// Judges the samples of the budget's window, whose values are read by rank, and the recent
     /// slots.
-    #[must_use]
     pub fn judge(
         &self,
         at: Wall,

@@ -49,9 +49,7 @@ const ODDS: [f64; 10] = [1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1_000.
 /// A stretch that shows a breach.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stretch {
-    /// When it begins.
     pub begin: plimsoll_schemas::time::Wall,
-    /// Its samples.
     pub samples: u64,
     /// Of those, samples certainly over the limit.
     pub over: u64,
@@ -82,7 +80,6 @@ struct Counts {
 }
 
 impl Detector {
-    /// Judges independent samples.
     pub(super) fn new(budget: &Budget) -> Self {
         let allowed = 1.0 - budget.quantile;
         let logs = ODDS.map(|times| (times.ln(), (allowed * (times - 1.0)).ln_1p()));

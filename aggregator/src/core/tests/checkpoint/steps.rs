@@ -19,7 +19,7 @@ pub(super) enum Step {
 }
 
 #[derive(Clone, Debug)]
-enum ReceiverKind {
+enum Kind {
     Samples {
         ms: u64,
         n: u64,
@@ -39,18 +39,18 @@ enum ReceiverKind {
     Tick,
 }
 
-fn kind() -> impl Strategy<Value = ReceiverKind> {
+fn kind() -> impl Strategy<Value = Kind> {
     prop_oneof![
-        6 => (1..60_u64, 1..200_u64).prop_map(|(ms, n)| ReceiverKind::Samples { ms, n }),
-        2 => (1..60_u64, 1..200_u64).prop_map(|(ms, n)| ReceiverKind::Within { ms, n }),
-        1 => (-5.0..5.0).prop_map(ReceiverKind::Numbers),
-        1 => (0.0..5.0).prop_map(ReceiverKind::Hardware),
-        1 => any::<u64>().prop_map(ReceiverKind::Bus),
-        1 => (0..4_usize).prop_map(ReceiverKind::Events),
-        1 => Just(ReceiverKind::FinalMessage),
-        1 => any::<Index>().prop_map(ReceiverKind::Repeat),
-        1 => Just(ReceiverKind::Garbage),
-        4 => Just(ReceiverKind::Tick),
+        6 => (1..60_u64, 1..200_u64).prop_map(|(ms, n)| Kind::Samples { ms, n }),
+        2 => (1..60_u64, 1..200_u64).prop_map(|(ms, n)| Kind::Within { ms, n }),
+        1 => (-5.0..5.0).prop_map(Kind::Numbers),
+        1 => (0.0..5.0).prop_map(Kind::Hardware),
+        1 => any::<u64>().prop_map(Kind::Bus),
+        1 => (0..4_usize).prop_map(Kind::Events),
+        1 => Just(Kind::FinalMessage),
+        1 => any::<Index>().prop_map(Kind::Repeat),
+        1 => Just(Kind::Garbage),
+        4 => Just(Kind::Tick),
     ]
 }
 
@@ -61,31 +61,31 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         for (speaker, kind) in kinds {
             let speaker = &mut speakers[speaker];
             let message = match kind {
-                ReceiverKind::Tick => {
+                Kind::Tick => {
                     now = now.after(SECOND);
                     steps.push(Step::Tick);
                     continue;
                 }
-                ReceiverKind::Samples { ms, n } => speaker.send(now, ms * MS, n),
-                ReceiverKind::Within { ms, n } => {
+                Kind::Samples { ms, n } => speaker.send(now, ms * MS, n),
+                Kind::Within { ms, n } => {
                     let mut samples = Histogram::default();
                     samples.record_within(ms * MS, 2 * ms * MS, n);
                     speaker.send_samples(now, &["epoch_hook"], &samples)
                 }
-                ReceiverKind::Numbers(value) => speaker.message(now, numbers(value), false),
-                ReceiverKind::Hardware(value) => {
+                Kind::Numbers(value) => speaker.message(now, numbers(value), false),
+                Kind::Hardware(value) => {
                     let readings = vec![Reading::ok(&LOAD1, Labels::default(), value)];
                     speaker.message(now, Body::Hardware(Hardware::all(readings)), false)
                 }
-                ReceiverKind::Bus(outbox_bytes) => {
+                Kind::Bus(outbox_bytes) => {
                     let bus = Bus { outbox_bytes, ..Bus::default() };
                     speaker.message(now, Body::Bus(bus), false)
                 }
-                ReceiverKind::Events(n) => speaker.message(now, events(n), false),
-                ReceiverKind::FinalMessage => speaker.final_message(now),
-                ReceiverKind::Repeat(_) if sent.is_empty() => continue,
-                ReceiverKind::Repeat(index) => index.get(&sent).clone(),
-                ReceiverKind::Garbage => ("weather".to_owned(), vec![0xc1]),
+                Kind::Events(n) => speaker.message(now, events(n), false),
+                Kind::FinalMessage => speaker.final_message(now),
+                Kind::Repeat(_) if sent.is_empty() => continue,
+                Kind::Repeat(index) => index.get(&sent).clone(),
+                Kind::Garbage => ("weather".to_owned(), vec![0xc1]),
             };
             sent.push(message.clone());
             steps.push(Step::Message(message));

@@ -27,7 +27,7 @@ impl Mesh {
         Self { core, nodes, receivers: Receivers::default(), now: start() }
     }
 
-    /// So many seconds in which the nodes from `from` on send.
+    /// This many seconds in which the nodes from `from` on send.
     fn lives(&mut self, seconds: u32, from: usize) {
         for _ in 0..seconds {
             self.now = self.now.after(SECOND);

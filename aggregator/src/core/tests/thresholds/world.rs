@@ -73,7 +73,6 @@ pub(crate) struct World {
     pub(crate) round_trip: Duration,
     pub(crate) way: Duration,
     pub(crate) pending: u64,
-    /// What never arrived.
     pub(crate) lost: Option<Message>,
     pub(crate) stores: bool,
     pub(crate) broker_refuses: bool,
@@ -126,7 +125,6 @@ impl World {
         }
     }
 
-    /// One second.
     pub(crate) fn live(&mut self) {
         self.now = self.now.after(SECOND);
         if !self.is_mute && !self.is_cut_off {

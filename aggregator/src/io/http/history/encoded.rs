@@ -48,7 +48,7 @@ fn too_long(bytes_max: usize) -> Refusal {
     Refusal(StatusCode::BAD_REQUEST, error)
 }
 
-/// Takes so many bytes and no more.
+/// Takes this many bytes and no more.
 struct Body {
     bytes: Vec<u8>,
     bytes_max: usize,

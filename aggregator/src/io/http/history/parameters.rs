@@ -72,7 +72,6 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
 /// What is asked of nodes' hardware.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct HardwareQuery {
-    /// Which nodes.
     pub(super) nodes: AskedNodes,
     /// One sensor; all without it.
     pub(super) sensor: Option<String>,

@@ -21,15 +21,12 @@ use crate::live::ledger::Raw;
 /// Where the samples of one node ended up.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Account {
-    /// The drill.
     pub drill: String,
-    /// The node.
     pub node: String,
     /// Samples that its job sent, by the job's own file.
     pub sent: u64,
     /// Samples that the node timed itself: what its ledger has beyond those of its job.
     pub own: u64,
-    /// Samples merged.
     pub merged: u64,
     /// Samples lost, by the reason that the ledger names.
     pub lost: BTreeMap<String, u64>,
@@ -44,7 +41,6 @@ pub struct Account {
 }
 
 /// The accounts of all nodes.
-#[must_use]
 pub fn accounts(drill: &str, raw: &Raw, summary: &Summary) -> Vec<Account> {
     raw.iter().map(|(node, samples)| account(drill, node, samples, summary)).collect()
 }
@@ -107,7 +103,6 @@ impl Terms {
     }
 
     /// What it is in words.
-    #[must_use]
     pub fn words(&self) -> String {
         match self {
             Self { reasons: [], unexplained_max: 0 } => "none lost".to_owned(),
@@ -121,7 +116,6 @@ impl Terms {
 }
 
 /// Whether every sample is merged once, or lost on these terms.
-#[must_use]
 pub fn judge(accounts: &[Account], terms: Terms) -> Look {
     let faults: Vec<String> = accounts.iter().filter_map(|account| fault(account, terms)).collect();
     let sum = |part: fn(&Account) -> u64| accounts.iter().map(part).sum::<u64>();
@@ -153,7 +147,6 @@ fn fault(account: &Account, terms: Terms) -> Option<String> {
 }
 
 /// The accounts for people; nothing when there are none.
-#[must_use]
 pub fn table(accounts: &[Account]) -> String {
     if accounts.is_empty() {
         return String::new();

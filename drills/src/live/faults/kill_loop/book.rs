@@ -71,11 +71,9 @@ pub(super) struct Book {
 pub(super) struct Sets {
     /// Sent, answered or not.
     pub(super) sent: u64,
-    /// Answered.
     pub(super) answered: u64,
     /// Published, each as often as it was.
     pub(super) published: u64,
-    /// Of those, repetitions.
     pub(super) doubled: u64,
     /// Of those, samples that no client sent.
     pub(super) unknown: u64,
@@ -92,7 +90,6 @@ impl Book {
         first..first + samples
     }
 
-    /// They were answered.
     pub(super) fn answer(&mut self, client: Client, samples: Range<u64>) {
         for n in samples {
             if let Some(state) = self.state(client, n) {

@@ -21,7 +21,6 @@ pub(crate) fn is_event(line: &[u8]) -> bool {
     line.starts_with(EVENT) || line.starts_with(SERVICE_CHECK)
 }
 
-/// A parsed event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedEvent {
     pub(crate) event: Event,

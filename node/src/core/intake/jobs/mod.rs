@@ -25,7 +25,6 @@ use super::clients::ClientId;
 /// Who sends samples: a numbered client, or `None` for everyone else.
 pub(crate) type Source = Option<ClientId>;
 
-/// Clients and operations.
 #[derive(Default)]
 pub(super) struct Jobs {
     by_operation: BTreeMap<Operation, BTreeMap<Source, Brought>>,

@@ -15,8 +15,8 @@ impl World {
         Self { jobs: Jobs::default(), now: Mono(0) }
     }
 
-    /// After so many seconds an interval ends in which these sources (0: without a number) brought
-    /// the operation, and these clients ended. Returns the operations that have ended.
+    /// After this many seconds an interval ends in which these sources (0: without a number)
+    /// brought the operation, and these clients ended. Returns the operations that have ended.
     fn after(&mut self, seconds: u64, brought: &[(u64, &str)], ending: &[u64]) -> Vec<String> {
         self.now = self.now.plus(Duration::from_secs(seconds));
         let client = |number: u64| (number > 0).then(|| ClientId::from_number(number));

@@ -27,7 +27,6 @@ const SPELLINGS: [(TimeUnit, &[&str]); 4] = [
 
 impl TimeUnit {
     /// The unit that a word is.
-    #[must_use]
     pub fn spelled(word: &str) -> Option<Self> {
         // `S` is siemens, and `MS` is none.
         let is_spelled = |of: &&str| {

@@ -56,7 +56,6 @@ impl Default for Units {
     }
 }
 
-/// The default suffixes.
 pub const DEFAULT_SUFFIXES: [&str; 1] = ["bytes=none"];
 
 /// Parses `seconds=s`.

@@ -29,9 +29,7 @@ pub struct OtlpRules {
 /// An attribute and the label that it becomes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LabelOf {
-    /// The attribute's key.
     pub attribute: String,
-    /// The label's key.
     pub label: String,
 }
 

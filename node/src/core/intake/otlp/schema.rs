@@ -4,7 +4,6 @@
 
 use FieldKind::{Bool, Bytes, Double, Enum, Fixed64, Id, Int64, Sfixed64, Sint32, Text, Uint};
 
-/// A message.
 #[derive(Debug)]
 pub(super) struct Message {
     /// What an error calls it.
@@ -32,7 +31,6 @@ pub(super) enum FieldKind {
     Text,
     /// Base64 in JSON.
     Bytes,
-    /// Hexadecimal in JSON.
     Id,
     Double,
     Fixed64,

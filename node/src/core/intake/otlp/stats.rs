@@ -6,25 +6,19 @@ use crate::core::intake::series::LabelStats;
 /// The type of a metric in OTLP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
-    /// Current values.
     Gauge,
-    /// Sums.
     Sum,
     /// Buckets with explicit bounds.
     Histogram,
-    /// Exponential buckets.
     Exponential,
-    /// Quantiles.
     Summary,
 }
 
 impl MetricKind {
-    /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Gauge, Self::Sum, Self::Histogram, Self::Exponential, Self::Summary];
 
     /// Its name as a label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Gauge => "gauge",
@@ -49,7 +43,6 @@ pub struct OtlpStats {
     pub points: [u64; MetricKind::ALL.len()],
     /// Points without a recorded value.
     pub without_value: u64,
-    /// Points rejected.
     pub points_rejected: u64,
     /// Spans recorded as latencies.
     pub spans_matched: u64,
@@ -57,7 +50,6 @@ pub struct OtlpStats {
     pub spans_unmatched: u64,
     /// Spans that were recorded before.
     pub spans_repeated: u64,
-    /// Spans rejected.
     pub spans_rejected: u64,
     /// Attributes that did not become labels unchanged; of metrics once for each stream.
     pub labels: LabelStats,
@@ -66,7 +58,6 @@ pub struct OtlpStats {
 }
 
 impl OtlpStats {
-    /// Counts one body.
     pub(crate) fn on_body(&mut self, signal: Signal, is_readable: bool) {
         *match (signal, is_readable) {
             (Signal::Metrics, true) => &mut self.metrics,

@@ -171,7 +171,6 @@ impl PointRecorder<'_, '_> {
         Ok(recorded)
     }
 
-    /// Records new samples.
     fn record_latencies(
         &mut self,
         slot: &mut Option<SlotRef>,

@@ -94,7 +94,6 @@ impl<'a> BucketCounts<'a> {
         Self { layout, scale, zero, offset, counts: &counts[first..end] }
     }
 
-    /// All samples.
     pub(super) fn samples(&self) -> u64 {
         self.counts.iter().fold(self.zero, |sum, n| sum.saturating_add(*n))
     }

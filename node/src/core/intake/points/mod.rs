@@ -94,7 +94,6 @@ impl Points {
         self.streams.on_slots_moved(moved);
     }
 
-    /// Statistics so far.
     pub(super) fn stats(&self) -> PointStats {
         let (streams, evicted) = (self.streams.len(), self.streams.evicted());
         PointStats { streams, evicted, ..self.stats.clone() }

@@ -21,11 +21,9 @@ pub struct Point<'a> {
     pub series: &'a dyn Fn() -> Result<Series, Reject>,
     /// Since when it is counted; zero if unknown. Not used for a gauge.
     pub start: Wall,
-    /// Its time.
     pub time: Wall,
     /// Since when it counts.
     pub temporality: Temporality,
-    /// The value.
     pub value: Value<'a>,
 }
 
@@ -45,12 +43,10 @@ pub enum Value<'a> {
     Latencies(Latencies<'a>),
     /// A sum: an amount to add if it is monotonic, else a gauge.
     Sum {
-        /// The sum.
         value: f64,
         /// True if it only grows.
         monotonic: bool,
     },
-    /// The current value.
     Gauge(f64),
 }
 
@@ -59,15 +55,12 @@ pub enum Value<'a> {
 pub struct Latencies<'a> {
     /// The unit of all its values.
     pub unit: TimeUnit,
-    /// All samples.
     pub count: u64,
-    /// Their sum.
     pub sum: Option<f64>,
     /// The smallest, since [`Point::start`].
     pub min: Option<f64>,
     /// The largest, since [`Point::start`].
     pub max: Option<f64>,
-    /// Their distribution.
     pub buckets: Buckets<'a>,
 }
 
@@ -77,7 +70,6 @@ pub enum Buckets<'a> {
     /// Bucket `i` holds what is over `bounds[i - 1]` and at most `bounds[i]`; the last what is
     /// over all bounds.
     Explicit {
-        /// Ascending.
         bounds: &'a [f64],
         /// One more than bounds, or none if only the count is known.
         counts: &'a [u64],
@@ -93,7 +85,6 @@ pub enum Buckets<'a> {
         zero_threshold: f64,
         /// The number of the first bucket of `positive`.
         offset: i32,
-        /// Samples above zero.
         positive: &'a [u64],
         /// Samples below zero, which is invalid for a latency.
         negative: u64,

@@ -11,7 +11,6 @@ use crate::core::intake::reject::Reject;
 
 /// A histogram whose rows are still being read.
 pub(super) struct PartialHistogram<'a> {
-    /// Its name.
     pub(super) family: &'a str,
     /// The raw labels of its first row.
     pub(super) labels: &'a [u8],
@@ -35,7 +34,6 @@ pub(super) struct CompleteHistogram {
 }
 
 impl<'a> PartialHistogram<'a> {
-    /// No rows.
     pub(super) fn new(family: &'a str, labels: &'a [u8], start: StreamStart) -> Self {
         Self { family, labels, start, rows: Vec::new(), count: None, sum: None, rejected: None }
     }

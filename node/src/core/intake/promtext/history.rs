@@ -26,7 +26,6 @@ pub(super) struct TargetHistory {
 }
 
 impl TargetHistory {
-    /// No pages.
     pub(super) fn new(began: Now) -> Self {
         Self {
             began,

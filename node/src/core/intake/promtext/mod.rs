@@ -36,7 +36,6 @@ pub use stats::ScrapeStats;
 use stream_ids::StreamIds;
 pub use target::Target;
 
-/// All targets.
 pub(super) struct Pages {
     labels: LabelRules,
     units: Units,
@@ -58,7 +57,6 @@ struct TargetState {
 pub(super) struct ScrapeOutcome {
     /// Lines and histograms that made no point, by reason.
     pub(super) rejected: BTreeMap<Reject, u64>,
-    /// Statistics of labels.
     pub(super) labels: LabelStats,
     /// Warnings for the operator, once for each reason.
     pub(super) warnings: Vec<String>,

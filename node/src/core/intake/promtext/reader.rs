@@ -26,13 +26,11 @@ pub(super) type Sink<'s> = dyn FnMut(&Point<'_>) -> Result<(), Reject> + 's;
 /// The outcome of reading a page.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct PageOutcome {
-    /// Series recorded.
     pub(super) recorded: u64,
     /// Rows that the target's list of names excludes.
     pub(super) excluded: u64,
     /// What was rejected, by reason.
     pub(super) rejected: BTreeMap<Reject, RejectedRows>,
-    /// Statistics of labels.
     pub(super) labels: LabelStats,
     /// Whether series may be missing.
     pub(super) is_incomplete: bool,
@@ -63,10 +61,8 @@ impl PageOutcome {
     }
 }
 
-/// Reads one page.
 pub(super) struct Reader<'a, 'p> {
     metadata: PageMetadata<'a>,
-    /// The page's time.
     time: Wall,
     /// Whether its process started after the previous page, so that all of its counts are new.
     is_process_new: bool,

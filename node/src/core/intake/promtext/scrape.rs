@@ -10,7 +10,6 @@ pub struct Scrape {
     pub target: usize,
     /// Its duration from the connection to the last byte.
     pub took: Duration,
-    /// Its result.
     pub page: Result<Page, ScrapeFailure>,
 }
 
@@ -44,7 +43,6 @@ impl fmt::Display for ScrapeFailure {
 /// A page of text.
 #[derive(Debug)]
 pub struct Page {
-    /// Its format.
     pub format: Format,
     /// The body as far as it was received.
     pub body: Vec<u8>,
@@ -64,7 +62,6 @@ pub enum Format {
 /// Why there is no page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
-    /// No connection.
     Connect,
     /// No connection in time.
     ConnectTimeout,
@@ -96,7 +93,6 @@ pub enum Failure {
 
 impl Failure {
     /// The reason as a label.
-    #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Connect => "connect",
@@ -119,7 +115,6 @@ impl Failure {
 
 impl Failure {
     /// The kind of failure that a status other than 200 is.
-    #[must_use]
     pub const fn of_status(status: u16) -> Self {
         match status {
             0..400 => Self::Redirect,

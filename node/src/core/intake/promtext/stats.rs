@@ -9,7 +9,6 @@ use super::scrape::{Failure, ScrapeFailure};
 /// Scrapes of one target so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ScrapeStats {
-    /// The target's address.
     pub target: String,
     /// Whether the latest scrape returned a page.
     pub is_up: bool,
@@ -17,7 +16,6 @@ pub struct ScrapeStats {
     pub took: Duration,
     /// Series recorded from the latest page.
     pub series: u64,
-    /// Pages read.
     pub pages: u64,
     /// Series recorded from all pages.
     pub recorded: u64,

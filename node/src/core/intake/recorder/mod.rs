@@ -27,11 +27,9 @@ use crate::core::loss::SAMPLES_CAP;
 /// Counts of what was recorded and rejected; they only grow.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RecorderStats {
-    /// Values recorded.
     pub(super) values: u64,
     /// Of those, values with a timestamp.
     pub(super) timestamped: u64,
-    /// Latency samples recorded.
     pub(super) samples: u64,
     /// Latencies above one hour, recorded as one hour.
     pub(super) clamped: u64,
@@ -45,7 +43,6 @@ pub(super) struct RecorderStats {
 
 /// What a closed interval recorded.
 pub(super) struct RecordedInterval {
-    /// When it started.
     pub(super) started: Now,
     pub(super) latency: Latency,
     /// Operations of which more samples than allowed exceed a limit.
@@ -54,7 +51,6 @@ pub(super) struct RecordedInterval {
     pub(super) lost: BTreeMap<&'static str, u64>,
 }
 
-/// The recorder.
 pub(super) struct Recorder {
     units: Units,
     values: ValueReader,
@@ -250,12 +246,10 @@ impl Recorder {
         }
     }
 
-    /// Counts one rejection.
     pub(super) fn reject(&mut self, reason: Reject) {
         self.reject_many(reason, 1);
     }
 
-    /// Counts rejections.
     pub(super) fn reject_many(&mut self, reason: Reject, count: u64) {
         *self.stats.rejected.entry(reason).or_default() += count;
     }
@@ -316,7 +310,6 @@ impl Recorder {
         &self.stats
     }
 
-    /// Statistics of points.
     pub(super) fn point_stats(&self) -> PointStats {
         self.points.stats()
     }

@@ -27,7 +27,6 @@ pub(crate) struct CachedSeries {
     pub(crate) labels: Option<LineLabelStats>,
 }
 
-/// The cache.
 pub(crate) struct SeriesCache {
     table: HashTable<Entry>,
     state: FixedState,

@@ -48,7 +48,6 @@ pub(crate) struct Interval {
 /// What one line, point or series of a frame added.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RecordCounts {
-    /// Values read.
     pub(crate) values: u64,
     /// Latency samples that they represent.
     pub(crate) samples: u64,
@@ -97,7 +96,6 @@ impl Interval {
         }
     }
 
-    /// When it started.
     pub(crate) fn started(&self) -> Now {
         self.started
     }
@@ -290,7 +288,6 @@ impl Interval {
         slot.counts()
     }
 
-    /// Sets a gauge.
     pub(crate) fn set(&mut self, now: Wall, slot: SlotRef, value: f64) -> RecordCounts {
         if let SlotValue::Gauge(gauge) = &mut self.activate(slot).value {
             gauge.set(value, None, now);

@@ -65,7 +65,6 @@ impl LabelStats {
     }
 
     /// Tags dropped, by reason.
-    #[must_use]
     pub fn dropped(&self) -> [(&'static str, u64); 5] {
         [
             ("allow", self.allow),

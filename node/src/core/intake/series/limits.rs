@@ -10,7 +10,6 @@ use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
-/// All limits.
 #[derive(Debug, Default)]
 pub(crate) struct LatencyLimits {
     /// By operation and limit in nanoseconds.

@@ -14,11 +14,8 @@ use crate::core::intake::reject::Reject;
 /// What the values of a series are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SeriesType {
-    /// Latencies.
     Latency,
-    /// Amounts to add.
     Counter,
-    /// The current value.
     Gauge,
 }
 
@@ -33,7 +30,6 @@ impl SeriesType {
     }
 }
 
-/// Identifies a slot.
 pub(crate) type SlotKey = (SeriesType, Series);
 
 /// One series of an interval.
@@ -71,7 +67,6 @@ pub(crate) struct GaugeSlot {
 }
 
 impl Slot {
-    /// An empty slot.
     pub(crate) fn new(series_type: SeriesType, is_capped: bool) -> Self {
         let value = match series_type {
             SeriesType::Latency => SlotValue::Latency(LatencySlot::default()),

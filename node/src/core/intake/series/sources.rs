@@ -30,7 +30,6 @@ impl Sources {
         }
     }
 
-    /// All of them.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Source> {
         self.latest.into_iter().chain(self.others.iter().copied())
     }

@@ -22,7 +22,6 @@ use crate::limits::{
 /// precision of values below a millisecond.
 const NANOSECOND_TOLERANCE: f64 = 0.1;
 
-/// The unit check.
 #[derive(Default)]
 pub(super) struct UnitCheck {
     by_operation: BTreeMap<Operation, Progress>,

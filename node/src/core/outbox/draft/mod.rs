@@ -43,7 +43,6 @@ pub struct DraftId(pub u64);
 pub(super) struct DraftIds(u64);
 
 impl DraftIds {
-    /// A new id.
     pub(super) fn next_id(&mut self) -> DraftId {
         self.0 += 1;
         DraftId(self.0)
@@ -55,7 +54,6 @@ impl DraftIds {
 pub enum Priority {
     /// A reading without a change of state: the first to be dropped.
     Low,
-    /// Everything else.
     #[default]
     Normal,
     /// A warning, or what the rules declare high: overtakes a backlog by the emergency lane.
@@ -72,7 +70,6 @@ pub enum Priority {
 pub struct Draft {
     /// Which kind of message it will be.
     pub kind: SnapshotKind,
-    /// Its encoded body.
     pub body: Bytes,
     /// Start of its interval.
     pub start: Wall,
@@ -101,7 +98,6 @@ pub struct Draft {
 
 impl Draft {
     /// A message about the interval that began at `start`; one message must hold `body`.
-    #[must_use]
     pub fn new(body: &Body, start: Wall, length_ns: u64, enqueued: Mono) -> Self {
         Self {
             kind: body.kind(),
@@ -123,7 +119,6 @@ impl Draft {
     }
 
     /// The same message with others of its interval, each of another kind.
-    #[must_use]
     pub fn combined_with(self, others: &[Self]) -> Self {
         let all = || std::iter::once(&self).chain(others);
         let bodies: Vec<_> = all().map(|draft| (draft.kind, &draft.body[..])).collect();
@@ -144,92 +139,77 @@ impl Draft {
     }
 
     /// Whether both are about the same interval.
-    #[must_use]
     pub fn is_of_interval(&self, other: &Self) -> bool {
         let of = |draft: &Self| (draft.start, draft.length_ns, draft.latest);
         of(self) == of(other)
     }
 
     /// Whether it reports the node's outbox and connection.
-    #[must_use]
     pub fn has_bus(&self) -> bool {
         self.has_bus
     }
 
     /// The same message with these labels of the node.
-    #[must_use]
     pub fn labelled(self, labels: Labels) -> Self {
         Self { labels, ..self }
     }
 
     /// The same message with this priority.
-    #[must_use]
     pub fn prioritized(self, priority: Priority) -> Self {
         Self { priority, ..self }
     }
 
-    /// The same message, which stands for so many as they were produced.
-    #[must_use]
+    /// The same message, which stands for this many as they were produced.
     pub fn standing_for(self, produced: u64) -> Self {
         Self { produced, ..self }
     }
 
     /// The same message, marked as the final one.
-    #[must_use]
     pub fn into_final(self) -> Self {
         Self { last: true, priority: Priority::Critical, ..self }
     }
 
     /// Samples that it carries.
-    #[must_use]
     pub fn samples(&self) -> u64 {
         self.samples
     }
 
     /// Those of them that the node took of itself.
-    #[must_use]
     pub fn own_samples(&self) -> u64 {
         self.own_samples
     }
 
     /// Events and service checks that it carries.
-    #[must_use]
     pub fn events(&self) -> u64 {
         self.events
     }
 
     /// Upper bound of its bytes, in memory or on the wire.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         HEADER_BYTES + labels_bytes(&self.labels) + self.body.len()
     }
 
     /// Whether it may overtake a backlog.
-    #[must_use]
     pub fn is_urgent(&self) -> bool {
         self.priority >= Priority::High
     }
 
     /// Whether it may take reserved tokens as well.
-    #[must_use]
     pub fn is_critical(&self) -> bool {
         self.priority >= Priority::Critical
     }
 
     /// True when it carries samples, counters or gauges, which no newer message supersedes.
-    #[must_use]
     pub fn is_latency(&self) -> bool {
         self.kind == SnapshotKind::Latency
     }
 
     /// True when a newer message of its kind supersedes it.
-    #[must_use]
     pub fn is_state(&self) -> bool {
         matches!(self.kind, SnapshotKind::Hardware | SnapshotKind::Bus)
     }
 
     /// What it carries; `None` when no reader could read it, and then it is not merged either.
-    #[must_use]
     pub fn decode(&self) -> Option<Body> {
         decode_body(self.kind, &self.body).ok()
     }
@@ -314,7 +294,6 @@ impl Draft {
     /// Splits latencies and events whose body is longer than `bytes` into messages that are as
     /// short, if each series and event is. The last of them stands for what it was produced of:
     /// until it is acknowledged, so is not all of it.
-    #[must_use]
     pub fn split_at(self, bytes: usize) -> Vec<Self> {
         let body = if self.body.len() > bytes { self.decode() } else { None };
         let bodies: Vec<Body> = match body {
@@ -339,7 +318,6 @@ impl Draft {
     /// Merges the latencies of neighbouring intervals, each of which may be several messages, into
     /// as few messages as hold them: series that are in several cost their names once. `None` when
     /// that is impossible or makes them neither fewer nor a tenth smaller.
-    #[must_use]
     pub fn join(drafts: &[&Self]) -> Option<Vec<Self>> {
         let first = drafts.first()?;
         let (start, length_ns) = span(drafts.iter().copied());

@@ -732,7 +732,7 @@ fn the_final_message_finds_its_reserve_whatever_waits_in_its_lane() {
 }
 
 #[test]
-fn a_copy_that_is_older_than_any_aggregator_remembers_is_evict_oldest() {
+fn a_copy_older_than_what_any_aggregator_remembers_is_evicted() {
     let mut outbox = filled(bounds(), 1);
     outbox.on_connected();
     let sent = send_all(&mut outbox, at(0));

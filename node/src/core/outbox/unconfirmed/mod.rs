@@ -29,7 +29,6 @@ use super::sealed::SealedMessage;
 /// Bounds of the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnconfirmedBounds {
-    /// Messages.
     pub messages: usize,
     /// Their bytes.
     pub bytes: usize,
@@ -37,10 +36,8 @@ pub struct UnconfirmedBounds {
     pub required: u32,
 }
 
-/// One copy.
 #[derive(Debug)]
 struct UnconfirmedCopy {
-    /// The message.
     message: SealedMessage,
     /// A former incarnation sealed it, and may have sent it again as this one does.
     adopted: bool,
@@ -52,7 +49,6 @@ struct UnconfirmedCopy {
     confirmed_by: ConfirmerSet,
 }
 
-/// All copies.
 #[derive(Debug)]
 pub(super) struct Unconfirmed {
     bounds: UnconfirmedBounds,
@@ -74,7 +70,6 @@ pub(super) struct Unconfirmed {
 }
 
 impl Unconfirmed {
-    /// No copies yet.
     pub(super) fn new(bounds: UnconfirmedBounds) -> Self {
         Self {
             bounds,
@@ -100,7 +95,6 @@ impl Unconfirmed {
         self.probe_at = self.probe_at.min(now.plus(LEAVE_PROBE_AFTER));
     }
 
-    /// Number of copies.
     pub(super) fn messages(&self) -> usize {
         self.copies.len()
     }
@@ -110,12 +104,10 @@ impl Unconfirmed {
         self.bytes
     }
 
-    /// Their samples.
     pub(super) fn samples(&self) -> u64 {
         self.samples
     }
 
-    /// Resends in flight.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
@@ -136,7 +128,6 @@ impl Unconfirmed {
         self.has_confirmation
     }
 
-    /// All copies.
     pub(super) fn iter(&self) -> impl Iterator<Item = &SealedMessage> {
         self.copies.values().map(|copy| &copy.message)
     }
@@ -258,7 +249,6 @@ impl Unconfirmed {
         self.in_flight.remove(&ticket).is_some()
     }
 
-    /// Removes a copy.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<SealedMessage> {
         let UnconfirmedCopy { message, .. } = self.copies.remove(&ticket)?;
         self.bytes -= message.payload.len();

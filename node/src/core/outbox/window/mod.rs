@@ -18,7 +18,6 @@ use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
 use plimsoll_schemas::time::{Mono, nanos};
 
-/// The window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendWindow {
     bytes: usize,
@@ -84,7 +83,6 @@ impl SendWindow {
         }
     }
 
-    /// Its size.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

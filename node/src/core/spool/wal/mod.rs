@@ -70,7 +70,6 @@ struct Entries<K> {
 impl Wal {
     /// A log whose first batch starts the file. `boot` identifies the current boot of the machine
     /// if writes are not synced: after a reboot, the end of such a file may be missing.
-    #[must_use]
     pub fn new(identity: Identity, boot: Option<&str>) -> Self {
         let head = frame::head(&record::head(&identity, boot));
         Self { identity, head, file: None }
@@ -145,7 +144,6 @@ impl Wal {
     }
 
     /// Bytes of the file once all batches so far are written; 0 when unknown.
-    #[must_use]
     pub fn bytes(&self) -> usize {
         self.file.as_ref().map_or(0, |file| file.bytes)
     }

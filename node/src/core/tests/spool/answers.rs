@@ -26,7 +26,7 @@ pub(super) struct Client {
 }
 
 impl World {
-    /// The client sends a frame with so many samples, or again the one that is unanswered.
+    /// The client sends a frame with this many samples, or again the one that is unanswered.
     pub(super) fn frame(&mut self, samples: u64) {
         if self.client.unanswered.is_none() {
             self.client.newest += 1;

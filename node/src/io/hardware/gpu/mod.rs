@@ -58,7 +58,6 @@ enum Ended {
 }
 
 impl Gpus {
-    /// The thread's body.
     pub(super) fn run(mut self, lifeline: &Lifeline) {
         let mut roster = Roster::default();
         let mut got = None;

@@ -118,7 +118,6 @@ fn without(count: f64, state: SensorState, reason: &str) -> Vec<SampleOutcome> {
 }
 
 const PAGE: f64 = 4_096.0;
-/// No reading.
 const NONE: f64 = f64::NAN;
 
 #[test]

@@ -29,7 +29,6 @@ pub(super) struct ConnectionTable {
 struct Open {
     address: IpAddr,
     since: Mono,
-    /// Requests without answer.
     answering: usize,
     /// Responses whose body the writer does not have in full.
     unbuffered: usize,

@@ -15,7 +15,7 @@ fn report(began: u64, seq: u64, carried: u64, recorded: u64, spooled: bool) -> (
     (header, Bus { recorded, spooled: Some(spooled), ..Bus::default() })
 }
 
-/// A bus message of a run that found no spool of `former`, and a note of so many samples.
+/// A bus message of a run that found no spool of `former`, and a note of this many samples.
 fn found(began: u64, seq: u64, former: Incarnation, recorded: u64) -> (Header, Bus) {
     let (header, bus) = report(began, seq, 0, 0, true);
     (header, Bus { former: [NotedRun { incarnation: former, recorded }].into(), ..bus })

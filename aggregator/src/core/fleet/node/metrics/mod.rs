@@ -288,7 +288,6 @@ impl NodeMetrics {
     }
 
     /// The worst readings of the machine's sensors within the last minute or two.
-    #[must_use]
     pub fn peaks(&self, now: Wall) -> HardwareContext {
         let of = |what: SensedFigure| self.peaks.get(now, what as usize);
         let is_held = |what: SensedFigure| of(what).map(|reasons| reasons > 0.0);

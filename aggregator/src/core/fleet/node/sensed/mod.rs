@@ -62,7 +62,6 @@ macro_rules! figures {
 
         impl SensedFigure {
             /// The figure that a metric of a node is; `None` for metrics that no sensor measures.
-            #[must_use]
             pub(crate) const fn of(metric: NodeMetric) -> Option<Self> {
                 match metric {
                     $($(NodeMetric::$metric => Some(Self::$figure),)?)+
@@ -180,7 +179,6 @@ pub(crate) struct WorstReadings<'r>([Option<(f64, &'r Labels)>; SENSED]);
 
 impl<'r> WorstReadings<'r> {
     /// Processes the readings whose labels fit.
-    #[must_use]
     pub(crate) fn of(readings: &'r ReadingTable, fits: impl Fn(&Labels) -> bool) -> Self {
         let mut worst = Self::default();
         let mut stores: BTreeMap<_, Store> = BTreeMap::new();
@@ -223,13 +221,11 @@ impl<'r> WorstReadings<'r> {
     }
 
     /// The worst of one.
-    #[must_use]
     pub(crate) fn get(&self, of: SensedFigure) -> Option<(f64, &'r Labels)> {
         self.0[of as usize]
     }
 
     /// All of them, without which one each is.
-    #[must_use]
     pub(crate) fn values(&self) -> [Option<f64>; SENSED] {
         self.0.map(|worst| worst.map(|(value, _)| value))
     }

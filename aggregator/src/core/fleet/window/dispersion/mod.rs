@@ -17,7 +17,6 @@ use serde::{Deserialize, Serialize};
 
 use super::tally::{Limits, Overs};
 
-/// The shortest blocks.
 const BLOCK_NS: u64 = 30 * 1_000_000_000;
 /// Blocks of half an hour.
 const BLOCKS: usize = 60;
@@ -115,7 +114,6 @@ struct Seen {
 /// How the counts of blocks of one length vary round their expectation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 struct Variance {
-    /// Degrees of freedom.
     blocks: f64,
     squares: f64,
     cubes: f64,

@@ -36,7 +36,6 @@ fn sums_of(samples: &Histogram, limit_ns: u64) -> Sums {
     Sums { samples: samples.count(), over, uncertain }
 }
 
-/// As one slot.
 fn slot_of(sums: &Sums) -> SlotCounts {
     let over = Over { over: sums.over, uncertain: sums.uncertain };
     SlotCounts { begin: Wall(0), samples: sums.samples, over }

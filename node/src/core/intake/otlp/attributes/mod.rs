@@ -22,7 +22,6 @@ pub(super) struct Attributes<'a> {
 /// The value of an attribute.
 #[derive(Debug, PartialEq)]
 pub(super) enum AttributeValue<'a> {
-    /// In words.
     Text(Cow<'a, str>),
     /// Nothing that a label holds: a list, a map, bytes.
     Nested,

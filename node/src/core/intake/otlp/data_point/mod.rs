@@ -20,7 +20,6 @@ pub(super) struct Head<'a> {
     pub(super) attributes: Attributes<'a>,
     /// Since when it counts; zero when the producer sends no start.
     pub(super) start: Wall,
-    /// When it held.
     pub(super) time: Wall,
     /// False when the producer marks the point as without a value.
     pub(super) has_value: bool,

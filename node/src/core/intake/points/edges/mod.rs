@@ -24,7 +24,6 @@ pub(super) struct Edge {
 }
 
 impl Edge {
-    /// The lowest edge.
     pub(super) const FIRST: Self = Self { over_ns: 0, upto_ns: 0 };
     /// The edge above which samples are not distinguished.
     pub(super) const LAST: Self = Self { over_ns: MAX_NS, upto_ns: u64::MAX };

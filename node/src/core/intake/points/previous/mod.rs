@@ -17,7 +17,6 @@ pub(crate) struct PreviousBuckets {
 /// Why two points cannot be subtracted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BucketMismatch {
-    /// The bounds differ.
     Layout,
     /// A bucket holds less than before.
     Decreased,
@@ -40,7 +39,6 @@ impl PreviousBuckets {
         Self { layout, scale, sum: Some(0.0), ..Self::default() }
     }
 
-    /// Replaces them.
     pub(crate) fn replace(&mut self, current: &BucketCounts<'_>, sum: Option<f64>) {
         let BucketCounts { layout, scale, zero, offset, counts } = *current;
         (self.layout, self.scale, self.zero, self.offset) = (layout, scale, zero, offset);
@@ -114,7 +112,6 @@ impl BucketDifference {
         })
     }
 
-    /// The new samples.
     pub(crate) fn counts(&self) -> BucketCounts<'_> {
         BucketCounts::trimmed(self.layout, self.scale, self.zero, self.offset, &self.counts)
     }

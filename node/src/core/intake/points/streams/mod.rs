@@ -44,12 +44,9 @@ pub(super) struct StreamState {
 /// The last value of a stream.
 #[derive(Debug, Default)]
 pub(super) enum LastValue {
-    /// Not needed.
     #[default]
     Nothing,
-    /// A sum.
     Number(f64),
-    /// A distribution.
     Buckets(PreviousBuckets),
 }
 

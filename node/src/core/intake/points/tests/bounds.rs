@@ -19,7 +19,7 @@ fn sorting() -> impl Strategy<Value = Sorting> {
     prop_oneof![bounds.prop_map(Sorting::Explicit), (-3..=5_i32).prop_map(Sorting::Exponential)]
 }
 
-/// Reports so many samples (in nanoseconds).
+/// Reports this many samples (in nanoseconds).
 fn point(sorting: &Sorting, samples: &[u64], ends: bool, offer: &mut dyn FnMut(Latencies<'_>)) {
     let ms: Vec<f64> = samples.iter().map(|ns| *ns as f64 / PER_MS).collect();
     let (mut counts, mut first) = (vec![], 0);

@@ -184,7 +184,7 @@ fn with_a_start_a_count_that_went_down_is_refused_until_it_is_above() {
     assert_eq!(check(&points), (2, 0, 0));
 }
 
-/// A producer whose clock is so many seconds ahead of the node's, which began at second 1 000.
+/// A producer whose clock is this many seconds ahead of the node's, which began at second 1 000.
 fn skewed(ahead: i64, start: i64, time: i64) -> Point<'static> {
     let wall = |seconds| at(u64::try_from(1_000 + seconds + ahead).unwrap()).wall;
     Point { start: wall(start), time: wall(time), ..since(0, 0, explicit(&[1, 2, 3, 4])) }

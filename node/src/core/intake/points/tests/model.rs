@@ -152,7 +152,7 @@ proptest! {
         fates in prop::collection::vec((0..3_usize, 0..8_usize), 80),
     ) {
         let all = sent(&steps, has_start, is_old);
-        // Each comes so many times, the later ones late.
+        // Each comes this many times, the later ones late.
         let mut ways: Vec<(usize, SentPoint)> = Vec::new();
         for (n, (sent, (times, late))) in all.iter().zip(&fates).enumerate() {
             ways.extend((0..*times).map(|time| (n + time * late, *sent)));

@@ -12,7 +12,6 @@ use crate::core::intake::scan::find;
 /// A label of a row.
 pub(crate) type Pair<'a> = (&'a str, Cow<'a, str>);
 
-/// A parsed line.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Line<'a> {
     /// `name{labels} value`; timestamp and exemplar are checked and not used.
@@ -27,7 +26,6 @@ pub(crate) enum Line<'a> {
     Ignored,
 }
 
-/// One value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Row<'a> {
     /// The name with its suffix.

@@ -38,7 +38,7 @@ impl Desk {
         Self { pages, format: Format::Text, is_whole: true, warnings: Vec::new() }
     }
 
-    /// What a page that comes so many seconds after the node began reports, in order.
+    /// What a page that comes this many seconds after the node began reports, in order.
     fn read(&mut self, seconds: u64, page: &str) -> Vec<String> {
         let mut points = Vec::new();
         self.scrape_page(BEGAN.after(Duration::from_secs(seconds)), page, &mut |point| {

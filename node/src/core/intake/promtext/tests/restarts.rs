@@ -12,7 +12,7 @@ fn page(start: Option<f64>, hits: &[(&str, u64)]) -> String {
     format!("# TYPE hits_total counter\n{start}{}", hits.collect::<String>())
 }
 
-/// Seconds since 1970, so many after the node began.
+/// Seconds since 1970, this many after the node began.
 fn after(seconds: f64) -> Option<f64> {
     Some(1_700_000_000.0 + seconds)
 }
