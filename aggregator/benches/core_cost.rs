@@ -30,9 +30,11 @@ fn main() {
     };
     let (nodes, samples, seconds) = (number(0, 1_000), number(1, 100), number(2, 120));
     let shared = args.get(3).is_some_and(|word| word == "shared");
+
     let mut core = core();
     let mut fleet = Fleet { nodes, samples, seq: 0, random: 1, bytes: 0 };
     let resident = resident_bytes();
+
     let (mut merging, mut judging) = (0, 0);
     let mut held = None;
     for second in 1..=seconds {
@@ -43,6 +45,7 @@ fn main() {
         let merged = processor_ns();
         core.on_deadline(now);
         let judged = processor_ns();
+
         // The first half fills what the second finds.
         if second > seconds / 2 {
             merging += merged - begin;
@@ -51,6 +54,7 @@ fn main() {
         held = if shared { core.take_changes(now.wall) } else { None };
     }
     drop(held);
+
     let counted = u64::from(seconds - seconds / 2);
     println!("nodes                {nodes}");
     println!("samples per message  {}", 3 * samples);
@@ -58,6 +62,7 @@ fn main() {
     println!("us per message       {:.2}", micros(merging, counted * u64::from(nodes)));
     println!("us per evaluation    {:.0}", micros(judging, counted));
     println!("resident per node    {}", (resident_bytes() - resident) / u64::from(nodes));
+
     let one = core.node(&NodeName::new("n0").expect("a name")).expect("its messages were merged");
     println!("windows of one node  {}", one.operations.heap_bytes());
 }
@@ -97,6 +102,7 @@ impl Fleet {
             (0..self.samples).for_each(|_| histogram.record(self.latency(median, spread)));
             (Series::plain(Operation::new(name).expect("a name")), histogram)
         });
+
         let recorded = self.seq * u64::from(self.samples) * OPERATIONS.len() as u64;
         let header = Header {
             node: NodeName::new(format!("n{node}")).expect("a name"),
@@ -109,6 +115,7 @@ impl Fleet {
             successor: None,
             labels: Labels::default(),
         };
+
         let latency = Latency { histograms: histograms.into(), ..Latency::default() };
         let payload = wire::encode(&Snapshot { header, body: Body::Latency(latency) });
         Delivered {

@@ -129,16 +129,20 @@ fn contenders<'a>(
     let (digits, most) = (layout::DIGITS, layout::MAX_NS);
     let mut theirs = hdrhistogram::Histogram::<u64>::new_with_bounds(layout::LOW_NS, most, digits)
         .expect("the layout's bounds are valid");
+
     let scan = move || {
         for one in snapshots {
             black_box(scan(black_box(&one.bytes[HEADER_BYTES..])));
         }
     };
+
     // As in a running slot of the fleet, the cells are there and no bucket is large.
     let mut running = Histogram::default();
     packed.iter().for_each(|one| running.merge_packed(one));
     let running_too = running.clone();
+
     let check_and_keep = move || snapshots.iter().for_each(|one| drop(black_box(one).packed()));
+
     let core_way = move || {
         let mut fleet = running.clone();
         for one in snapshots {
@@ -148,11 +152,13 @@ fn contenders<'a>(
         }
         black_box(fleet);
     };
+
     let merge_packed = move || {
         let mut sum = running_too.clone();
         packed.iter().for_each(|one| sum.merge_packed(black_box(one)));
         black_box(sum);
     };
+
     let join = move || {
         for (one, two) in pairs {
             let mut one = one.clone();
@@ -160,6 +166,7 @@ fn contenders<'a>(
             black_box(one);
         }
     };
+
     let hdrhistogram = move || {
         for one in snapshots {
             let mut bytes = black_box(&one.bytes[..]);
@@ -168,6 +175,7 @@ fn contenders<'a>(
             theirs.add(&read).expect("both have one layout");
         }
     };
+
     vec![
         ("scan", Box::new(scan)),
         ("check_and_keep", Box::new(check_and_keep)),
@@ -185,16 +193,18 @@ fn measure(shape: &Shape) -> Vec<(&'static str, f64)> {
     let packed: Vec<_> = snapshots.iter().map(Snapshot::packed).collect();
     let pair = |_| (packed_with(500, shape, &mut dice), packed_with(100, shape, &mut dice));
     let pairs: Vec<_> = (0..SNAPSHOTS).map(pair).collect();
+
     let mut contenders = contenders(&snapshots, &packed, &pairs);
     let mut times = vec![Vec::new(); contenders.len()];
     let clock = Clock::start();
     for _ in 0..ROUNDS {
         for ((_, turn), times) in contenders.iter_mut().zip(&mut times) {
-            let begun = clock.now().mono;
+            let started = clock.now().mono;
             turn();
-            times.push(nanos(clock.now().mono.since(begun)));
+            times.push(nanos(clock.now().mono.since(started)));
         }
     }
+
     let median = |times: &mut Vec<u64>| {
         times.sort_unstable();
         #[expect(clippy::cast_precision_loss, reason = "far below 2^53")]
@@ -209,12 +219,14 @@ fn main() {
     let mut tables = Vec::new();
     for shape in &SHAPES {
         let figures = measure(shape);
+
         let of =
             |wanted| figures.iter().find(|(name, _)| *name == wanted).map_or(f64::NAN, |f| f.1);
         let ratios = [
             ("hdrhistogram / core_way", of("hdrhistogram") / of("core_way")),
             ("core_way / scan", of("core_way") / of("scan")),
         ];
+
         if json {
             let map = |pairs: &[(&'static str, f64)]| {
                 pairs
@@ -227,6 +239,7 @@ fn main() {
             tables.push(serde_json::json!({ "shape": shape.0, "ns": ns, "ratios": ratios }));
             continue;
         }
+
         println!("{}, ns a snapshot of {SAMPLES} samples", shape.0);
         figures.iter().for_each(|(name, ns)| println!("  {name:<26}{ns:>9.0}"));
         ratios.iter().for_each(|(name, ratio)| println!("  {name:<26}{ratio:>9.2}"));

@@ -33,10 +33,12 @@ fn a_day(nodes: u64, groups: u64) -> Result<Value> {
     let parts = groups.max(1);
     let samples = nodes * SAMPLES_A_SECOND * SLOT_SECONDS;
     let shapes = (DRAWN / samples).clamp(SHAPES_MIN, slots);
+
     let nodes_of = |part: u64| part * nodes / parts..(part + 1) * nodes / parts;
     let of_part = |part| packed(shapes, samples / parts, &nodes_of(part));
     let shapes: Vec<Vec<Packed>> = (0..parts).map(of_part).collect();
     let pools: Vec<Pool> = (0..groups).map(group).collect();
+
     let mut writer = Writer::new(&path, DAY)?;
     for number in slots..2 * slots {
         let drawn: Vec<&Packed> = shapes
@@ -53,6 +55,7 @@ fn a_day(nodes: u64, groups: u64) -> Result<Value> {
             writer.write((number + 1) * SLOT_SECONDS)?;
         }
     }
+
     let tiers = Resolution::ALL.into_iter().zip(writer.bytes()?);
     let row = |(tier, bytes): (Resolution, u64)| {
         let bound = tier.default_bound();
@@ -61,6 +64,7 @@ fn a_day(nodes: u64, groups: u64) -> Result<Value> {
         json!({ "slot": slot, "bytes": bytes, "age_days": age_days, "bytes_max": bytes_max })
     };
     let tiers: Vec<Value> = tiers.map(row).collect();
+
     let written = writer.written;
     drop(writer);
     Ok(json!({

@@ -140,6 +140,7 @@ pub(crate) fn queries(path: &Path, days: u64, end: u64) -> Result<Value> {
             with_distribution: false,
             nodes: None,
         };
+
         let (mut cold, mut read) = (Vec::new(), 0);
         let (mut reopened, mut warm) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
@@ -149,6 +150,7 @@ pub(crate) fn queries(path: &Path, days: u64, end: u64) -> Result<Value> {
             read = read_bytes()? - before;
             reopened.push(timed(|| opened_and_asked(path, &query, end))?.0);
         }
+
         let store = open(path, end)?;
         let mut count = ask(&store, &query, end)?;
         for _ in 0..TURNS {
@@ -156,6 +158,7 @@ pub(crate) fn queries(path: &Path, days: u64, end: u64) -> Result<Value> {
             warm.push(took);
             count = asked;
         }
+
         ensure!(count == span / SLOT_SECONDS * crate::SAMPLES, "{what}: {count} samples");
         rows.push(json!({
             "what": what, "count": count, "read_bytes": read,

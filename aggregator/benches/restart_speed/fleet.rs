@@ -63,6 +63,7 @@ pub(crate) fn live(nodes: usize, shape: Shape) -> (Core, Now) {
     let budgets = effective(&[]).expect("the budgets that are built in");
     let mut core = Core::new(mesh(), budgets, now);
     Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s"));
+
     let names: Vec<NodeName> = names(nodes).collect();
     let (mut seq, mut recorded, mut seed) = (0, 0, 1);
     for (messages, length) in ROUNDS {

@@ -113,12 +113,14 @@ impl Report {
             let _written = writeln!(text, "{severity:<8} {check:<12} {place}: {what}");
             let _written = writeln!(text, "{:<8} {:<12} mend: {mend}", "", "");
         }
+
         for Skipped { check, reason } in &self.skipped {
             let _written = writeln!(text, "{:<8} {check:<12} {}", "skipped", safe(reason));
         }
         if !self.passed.is_empty() {
             let _written = writeln!(text, "{:<8} {}", "ok", self.passed.join(", "));
         }
+
         let of = |severity| self.findings.iter().filter(|found| found.severity == severity).count();
         let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
         let (skipped, newest) = (self.skipped.len(), advisories::NEWEST);

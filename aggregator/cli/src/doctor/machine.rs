@@ -112,12 +112,14 @@ fn socket(key: &str, path: &Path) -> SocketState {
     if !file.file_type().is_socket() {
         return SocketState::NoSocket;
     }
+
     // Connecting sends nothing.
     let connected = if key == "listen.stream" {
         UnixStream::connect(path).map(drop)
     } else {
         UnixDatagram::unbound().and_then(|socket| socket.connect(path))
     };
+
     // A user whom the node does not admit learns nothing of who listens.
     let refused = connected.err().filter(|error| error.kind() != io::ErrorKind::PermissionDenied);
     SocketState::Socket {
@@ -194,6 +196,7 @@ fn secrets(local: &Local) -> Result<Vec<SecretFacts>, String> {
         ];
         paths.extend(named("node", files));
     }
+
     if let Ok(aggregator) = &local.aggregator {
         paths.extend(of_bus("aggregator", &aggregator.bus));
         let files = [
@@ -206,6 +209,7 @@ fn secrets(local: &Local) -> Result<Vec<SecretFacts>, String> {
     if let (Err(node), Err(_)) = (&local.node, &local.aggregator) {
         return Err(node.clone());
     }
+
     let mode = |path: &Path| {
         let metadata = fs::metadata(path).map_err(|error| error.to_string());
         metadata.map(|file| file.mode() & 0o7777)

@@ -102,7 +102,7 @@ pub struct Fleet {
     retention: RetentionPlan,
     gaps: Gaps,
     crashes: Crashes,
-    /// Nodes with so many gaps in their messages that the normal lane is read first.
+    /// Nodes with too many gaps in their messages: the normal lane is read first.
     fragmented: BTreeSet<NodeName>,
     duplicate_names: DuplicateNames,
     /// Not part of a checkpoint: after a restart it begins empty.

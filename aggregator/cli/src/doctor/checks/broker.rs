@@ -347,13 +347,16 @@ mod tests {
         let found = |state, cause| stream(&of(state), 400, cause);
         let text = |state| found(state, None).map(|found| found.what).unwrap_or_default();
         assert_eq!(text(None), "the stream is missing");
+
         let cause = Some("the broker has no room for a stream; raise `max_file_store`");
         let found = found(None, cause).unwrap();
         assert_eq!(found.what, "the stream is missing: the broker has no room for a stream");
         assert_eq!(found.mend, "raise `max_file_store`");
+
         let taken = StreamReport { taken_by: Some("EVERYTHING".to_owned()), ..of(None) };
         let found = stream(&taken, 400, None).unwrap();
         assert!(found.what.starts_with("stream EVERYTHING overlaps it"), "{found:?}");
+
         // 1 MiB a minute fills 1 GiB in 17 h; ten times that in 102 min.
         assert_eq!(text(Some(state(1 << 20, 60))), "");
         assert!(
@@ -363,6 +366,7 @@ mod tests {
         assert_eq!(text(Some(state(10 << 20, 59))), "");
         let short = StreamState { age_max_ns: 3_600_000_000_000, ..state(1, 60) };
         assert!(text(Some(short)).starts_with("holds 60 min"));
+
         let full = StreamState { refuses_when_full: true, ..state(900 << 20, 86_400) };
         assert_eq!(text(Some(full)), "88 % full, and it refuses messages then");
     }
