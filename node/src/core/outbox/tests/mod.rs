@@ -551,7 +551,9 @@ fn without_a_token_the_final_message_goes_by_the_normal_lane() {
     outbox.try_push(at(61), critical).unwrap();
     assert_eq!(subjects(&send_all(&mut outbox, at(61))), ["emergency-false", "normal-false"]);
 
-    // The normal lane is as late as before, so the final message is one of the emergency lane.
+    // An aggregator that reads the normal lane late: the final message is for the emergency lane.
+    let late = Confirmation { backlog: SECOND * 60, runs: Vec::new(), ..confirm(1, 1) };
+    outbox.on_confirmation(at(61), &late).unwrap();
     outbox.try_push(at(61), state(false).into_final()).unwrap();
     outbox.on_leave(at(61));
 
