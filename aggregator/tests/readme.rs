@@ -1,11 +1,9 @@
-//! The tables in the documents equal what ships: thresholds, burn rates and template fields.
+//! The tables in the documents equal what ships: burn rates and template fields.
 
 use std::collections::BTreeSet;
 
 use plimsoll_aggregator::core::alerting::fields::{fields, sample};
 use plimsoll_schemas::budget::{BURN_RATES, BurnRate};
-use plimsoll_schemas::rule::Threshold;
-use plimsoll_schemas::rule::file::shipped;
 
 const RULES: &str = include_str!("../doc/rules.md");
 
@@ -14,26 +12,6 @@ fn table(head: &str) -> Vec<&'static str> {
     let (_, behind) = RULES.split_once(head).expect("the table's head");
     let rows = behind.lines().skip(2);
     rows.take_while(|row| row.starts_with('|')).collect()
-}
-
-fn row(threshold: &Threshold) -> String {
-    format!(
-        "| `{}` | `{}` {} {} | {} | {} | {} |",
-        threshold.name,
-        threshold.metric.operation(),
-        threshold.comparison,
-        threshold.value,
-        threshold.fire_after,
-        threshold.clear_after,
-        threshold.about.severity.as_str()
-    )
-}
-
-#[test]
-fn the_table_of_rules_is_what_ships() {
-    let rules = shipped();
-    let shipped: Vec<String> = rules.thresholds.iter().map(row).collect();
-    assert_eq!(table("| rule | fires when | for | clears after | severity |"), shipped);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use tokio::sync::mpsc::Receiver;
 #[path = "trees/unpack.rs"]
 mod unpack;
 
-const SERVER: &str = include_str!("trees/server/files.txt");
+const SERVER: &str = include_str!("trees/server.txt");
 
 fn recorded() -> TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -99,7 +99,8 @@ macro_rules! figures {
 }
 
 figures! {
-    /// A metric of one node.
+    /// A metric of one node: first those of the agent and its connection, from
+    /// [`Self::MemoryUsedRatio`] on those of the machine.
     NodeMetric {
         /// Messages that wait in its outbox, as they were produced.
         OutboxDepth "outbox_depth",
@@ -198,35 +199,6 @@ figures! {
         /// File systems, thermometers or other parts of one list that it does not read: they
         /// hang, or are more than it reads.
         SensorsUnread "sensors_unread",
-    }
-}
-
-impl NodeMetric {
-    /// Whether it is of the machine under the node: the mesh does not cause it.
-    #[must_use]
-    pub const fn is_of_machine(self) -> bool {
-        matches!(
-            self,
-            Self::MemoryUsedRatio
-                | Self::SwapUsedRatio
-                | Self::DiskUsedRatio
-                | Self::CpuTemperatureCelsius
-                | Self::GpuTemperatureCelsius
-                | Self::GpuMemoryUsedRatio
-                | Self::GpuThrottled
-                | Self::GpusLost
-                | Self::GpuFaults
-                | Self::GpuMemoryErrors
-                | Self::CpuThrottled
-                | Self::CgroupMemoryUsedRatio
-                | Self::CgroupCpuThrottledRatio
-                | Self::MemoryStalledRatio
-                | Self::OomKills
-                | Self::DiskInodesUsedRatio
-                | Self::FileHandlesUsedRatio
-                | Self::ClockUnsynchronized
-                | Self::SensorsUnread
-        )
     }
 }
 
@@ -349,6 +321,16 @@ impl From<Metric> for String {
 }
 
 impl Metric {
+    /// Whether it is of the machine under a node: the mesh does not cause it.
+    #[must_use]
+    pub fn is_of_machine(&self) -> bool {
+        match self {
+            Self::Node(figure) => *figure >= NodeMetric::MemoryUsedRatio,
+            Self::Sensor(_) => true,
+            Self::Fleet(_) | Self::Counter(_) | Self::Gauge(_) | Self::Regression(_) => false,
+        }
+    }
+
     /// The operation in the key of an alert about this metric.
     #[must_use]
     pub fn operation(&self) -> Operation {

@@ -1,7 +1,8 @@
 //! The rules for Prometheus against those of the aggregator. Each of our rules has its counterpart
-//! there, with the same severity and subject. Each of theirs names one of ours, or is listed as one
-//! without a counterpart. Each has a test in which it fires and one in which it does not. Reads the
-//! files as text and runs nothing: promtool evaluates them.
+//! there, with the same severity and subject, and on machines with the same limit. Each of theirs
+//! names one of ours, or is listed as one without a counterpart. Each has a test in which it fires
+//! and one in which it does not, unless its text follows from one of our rules. Reads the files as
+//! text and runs nothing: promtool evaluates them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,7 +10,7 @@ use std::path::Path;
 use plimsoll_schemas::hardware::sensor;
 use plimsoll_schemas::metric::Metric;
 use plimsoll_schemas::rule::file::shipped;
-use plimsoll_schemas::rule::{Rule, Rules};
+use plimsoll_schemas::rule::{Comparison, Rule, Rules, Threshold};
 
 /// Alerts about the aggregator itself and its rules, which the aggregator cannot evaluate.
 const OF_PROMETHEUS_ALONE: [&str; 7] = [
@@ -26,6 +27,7 @@ const OF_PROMETHEUS_ALONE: [&str; 7] = [
 #[derive(Debug, Default)]
 struct Alert {
     name: String,
+    text: String,
     labels: BTreeMap<String, String>,
     selects: Vec<String>,
 }
@@ -52,13 +54,63 @@ fn alerts(text: &str) -> Vec<Alert> {
             labels.map(|(key, value)| (key.to_owned(), value.trim_matches('"').to_owned()));
         let selects = chunk.split("budget=\"").skip(1);
         let selects = selects.filter_map(|rest| rest.split('"').next());
-        Alert { name, labels: labels.collect(), selects: selects.map(str::to_owned).collect() }
+        let (labels, selects) = (labels.collect(), selects.map(str::to_owned).collect());
+        Alert { name, text: chunk.to_owned(), labels, selects }
     };
     chunks.map(alert).collect()
 }
 
 fn all_alerts() -> Vec<Alert> {
     files("rules").iter().flat_map(|text| alerts(text)).collect()
+}
+
+/// The line for how long a rule's condition must hold; none for a rule that fires at once.
+fn wait(rule: &Threshold) -> String {
+    match rule.fire_after {
+        1 => String::new(),
+        seconds => format!("        for: {seconds}s\n"),
+    }
+}
+
+/// The alert for Prometheus that follows from a rule on one sensor; `None` for other rules.
+fn counterpart(rule: &Threshold) -> Option<String> {
+    let Metric::Sensor(sensor) = &rule.metric else { return None };
+    let labels = rule.labels.iter().map(|(key, value)| format!("{key}={value:?}"));
+    let labels = labels.collect::<Vec<_>>().join(",");
+    let selector = if labels.is_empty() { labels } else { format!("{{{labels}}}") };
+    let (readings, value) = (format!("plimsoll_node_{sensor}{selector}"), rule.value);
+    let expr = match rule.comparison {
+        Comparison::Greater => format!("max by (node) ({readings}) > {value}"),
+        Comparison::Less => format!("min by (node) ({readings}) < {value}"),
+        Comparison::Equal => format!("max by (node) ({readings} == {value})"),
+    };
+
+    let words = rule.name.as_str().split('_').map(|word| word.split_at(1));
+    let alert: String = words.map(|(first, rest)| first.to_ascii_uppercase() + rest).collect();
+    let wait = wait(rule);
+
+    let about = &rule.about;
+    let summary = about.summary.as_deref().unwrap_or_default().trim_end_matches('.');
+    let summary = format!("{{{{ $labels.node }}}}: {summary} ({{{{ $value }}}})");
+
+    Some(format!(
+        "
+      - alert: Plimsoll{alert}
+        expr: {expr}
+{wait}        labels:
+          rule: {name}
+          scope: node
+          operation: \"{metric}\"
+          severity: {severity}
+        annotations:
+          summary: {summary:?}
+          runbook: {runbook:?}
+",
+        name = rule.name,
+        metric = rule.metric,
+        severity = about.severity.as_str(),
+        runbook = about.runbook.as_deref().unwrap_or_default(),
+    ))
 }
 
 /// What is wrong with the counterparts of thresholds.
@@ -83,6 +135,13 @@ fn wrong_thresholds(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
             if found != Some(wanted) {
                 wrong.push(format!("{}: {key} is {found:?}, not {wanted}", alert.name));
             }
+        }
+
+        // Alerts on machines have the limits of the rules; others allow for scrapes that are late.
+        let limit = format!(" {}\n{}        labels:\n", rule.value, wait(rule));
+        let follows = matches!(rule.metric, Metric::Sensor(_));
+        if rule.metric.is_of_machine() && !follows && !alert.text.contains(&limit) {
+            wrong.push(format!("{}: its limit is not{limit}", alert.name));
         }
     }
     wrong
@@ -133,8 +192,28 @@ fn wrong_budgets(rules: &Rules, alerts: &[Alert]) -> Vec<String> {
 fn every_rule_that_is_shipped_has_its_counterpart_for_prometheus() {
     let (rules, alerts) = (shipped(), all_alerts());
     assert!(rules.thresholds.len() >= 20 && rules.budgets.len() == 4);
+    let written = files("rules").concat();
+    let lacking = rules.thresholds.iter().filter_map(counterpart);
+    let lacking: String = lacking.filter(|of| !written.contains(of)).collect();
+    let at = "at the end of plimsoll-machines in deploy/prometheus/rules/machines.yml";
+    assert_eq!(lacking, "", "write these lines {at}:\n{lacking}");
     let wrong = [wrong_thresholds(&rules, &alerts), wrong_budgets(&rules, &alerts)].concat();
     assert_eq!(wrong, [""; 0]);
+}
+
+/// promtool tries no counterpart that follows from its rule. It tries these two of the same form.
+#[test]
+fn counterparts_that_follow_have_the_form_of_tested_ones() {
+    let written = files("rules").concat();
+    for (rule, figure) in [("sensors_unread", "sensors_unread"), ("gpu_lost", "gpus_lost")] {
+        let shipped = shipped().thresholds.into_iter().find(|of| of.name.as_str() == rule).unwrap();
+        assert_eq!(counterpart(&shipped), None, "{figure} is no sensor's reading alone");
+        let metric = Metric::Sensor(figure.to_owned());
+        let follows = counterpart(&Threshold { metric, ..shipped }).unwrap();
+        let (condition, _) = follows.split_once("        annotations:").unwrap();
+        let condition = condition.replace(&format!("\"sensor:{figure}\""), figure);
+        assert!(written.contains(&condition), "{condition}");
+    }
 }
 
 #[test]
@@ -161,7 +240,10 @@ fn every_alert_of_prometheus_is_let_fire_and_not_fire() {
             cases.entry(name.trim().to_owned()).or_default().insert(fires);
         }
     }
-    for alert in all_alerts() {
+    let follows = |alert: &Alert| {
+        alert.labels.get("operation").is_some_and(|operation| operation.starts_with("sensor:"))
+    };
+    for alert in all_alerts().into_iter().filter(|alert| !follows(alert)) {
         let both = cases.get(&alert.name).is_some_and(|cases| cases.len() == 2);
         assert!(both, "{}: {:?}", alert.name, cases.get(&alert.name));
     }
@@ -208,7 +290,8 @@ fn a_counterpart_that_is_missing_or_differs_is_noticed() {
         let alerts: Vec<Alert> = texts.iter().flat_map(|text| alerts(&change(text))).collect();
         [wrong_thresholds(&rules, &alerts), wrong_budgets(&rules, &alerts)].concat()
     };
-    let changes: [fn(&str) -> String; 4] = [
+    let changes: [fn(&str) -> String; 5] = [
+        |text| text.replace("gpus_lost) > 0", "gpus_lost) > 1"),
         |text| text.replace("rule: disk_full", "rule: disk_fill"),
         |text| text.replace("operation: breaker_open", "operation: breaker"),
         |text| text.replace("severity: info", "severity: warning"),

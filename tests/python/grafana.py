@@ -18,7 +18,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-GRAFANA = Path(__file__).resolve().parents[2] / "deploy/grafana"
+ROOT = Path(__file__).resolve().parents[2]
+GRAFANA = ROOT / "deploy/grafana"
 sys.path.insert(0, str(GRAFANA))
 
 from generator import coverage  # noqa: E402
@@ -168,7 +169,16 @@ def shown() -> set[str]:
             names |= {
                 coverage.of_job(found) for found in re.findall(r'"(plimsoll_job_\w+)', asked.expr)
             }
+            if '"plimsoll_node_$sensor"' in asked.expr:
+                names |= sensors()
     return names
+
+
+def sensors() -> set[str]:
+    """The families of all sensors, from the catalogue."""
+    catalogue = (ROOT / "schemas/src/hardware/catalogue.rs").read_text()
+    row = r'^ +[A-Z0-9_]+ (?:gauge|gauge_low|counter) "(\w+)"'
+    return {f"plimsoll_node_{name}" for name in re.findall(row, catalogue, re.MULTILINE)}
 
 
 def check(prometheus: Prometheus, pages: list[str]) -> list[str]:

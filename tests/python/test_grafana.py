@@ -7,13 +7,12 @@ import json
 import re
 import subprocess
 import unittest
-from pathlib import Path
 from unittest import mock
 
 import grafana
 from generator.panels import DATASOURCE
+from grafana import ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
 GENERATE = ROOT / "deploy/grafana/generate"
 # Variables of Grafana itself, beside those of a dashboard.
 OF_GRAFANA = {"__all", "__rate_interval", "__range", "__data", "__url_time_range"}
@@ -27,11 +26,7 @@ def families() -> set[str]:
         for path in (ROOT / folder).glob("*.rs"):
             production = path.read_text().split("#[cfg(test)]")[0]
             names |= set(re.findall(r'"(plimsoll_[a-z0-9_]+)"', production))
-    catalogue = (ROOT / "schemas/src/hardware/catalogue.rs").read_text()
-    sensors = re.findall(
-        r'^ +[A-Z0-9_]+ (?:gauge|gauge_low|counter) "(\w+)"', catalogue, re.MULTILINE
-    )
-    return names | {f"plimsoll_node_{sensor}" for sensor in sensors}
+    return names | grafana.sensors()
 
 
 def unknown(shown: set[str]) -> set[str]:

@@ -626,6 +626,34 @@ def _ledger() -> Row:
     )
 
 
+def _any_sensor() -> Row:
+    return Row(
+        "Any sensor",
+        [
+            lines(
+                "Chosen sensors",
+                "Every reading of the sensors that are chosen, and the thresholds of rules on them.",
+                "none",
+                Query('{__name__=~"plimsoll_node_$sensor",mesh=~"$mesh",node="$node"}'),
+                Query(
+                    'max by (rule) (plimsoll_rule_threshold{metric=~"(sensor:)?$sensor"})',
+                    "rule {{rule}}",
+                ),
+                width=24,
+                minimum=None,
+            ),
+        ],
+    )
+
+
+def _sensors() -> Json:
+    """A choice of sensors. At first one, since all are thousands of lines."""
+    names = 'label_values({__name__=~"plimsoll_node_.+",mesh=~"$mesh",node="$node"}, __name__)'
+    one = {"selected": True, "text": ["uptime_seconds"], "value": ["uptime_seconds"]}
+    chosen: Json = {"regex": "/^plimsoll_node_(.+)/", "current": one}
+    return variable("sensor", "Sensor", names, every=True) | chosen
+
+
 def dashboard() -> Json:
     """The dashboard of one node."""
     operations = (
@@ -634,6 +662,7 @@ def dashboard() -> Json:
     variables = [
         variable("node", "Node", 'label_values(plimsoll_node_info{mesh=~"$mesh"}, node)'),
         variable("operation", "Operation", operations, every=True),
+        _sensors(),
     ]
     rows = [
         _now(),
@@ -646,6 +675,7 @@ def dashboard() -> Json:
         _jobs(),
         _bus(),
         _ledger(),
+        _any_sensor(),
     ]
     return Dashboard(
         "plimsoll-node",

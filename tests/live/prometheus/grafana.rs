@@ -29,8 +29,8 @@ use crate::scrape::App;
 
 /// Recorded machines: between them and this one they have every sensor.
 const MACHINES: [(&str, &str); 2] = [
-    ("node-2", include_str!("../../../node/tests/trees/server/files.txt")),
-    ("node-3", include_str!("../../../node/tests/trees/container/files.txt")),
+    ("node-2", include_str!("../../../node/tests/trees/server.txt")),
+    ("node-3", include_str!("../../../node/tests/trees/container.txt")),
 ];
 const CHECK_WAIT: Duration = Duration::from_secs(150);
 

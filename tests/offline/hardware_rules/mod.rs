@@ -18,7 +18,6 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::AlertState::{Firing, Inactive, Pending, Resolved};
 use plimsoll_schemas::hardware::{GPU_ECC_ERRORS_TOTAL, Reading};
-use plimsoll_schemas::metric::{Metric, NodeMetric};
 use plimsoll_schemas::rule::file::shipped;
 
 use faults::{FILE_SYSTEM, FILES, Fault, GPU};
@@ -36,33 +35,6 @@ const LONG_INTERVAL: Duration = Duration::from_secs(10);
 /// sample comes every 50 ms at most.
 const SAMPLES_MAX: u32 = 1_200;
 
-/// Figures of the agent and its connection. Every other figure of a node describes its machine.
-const OF_THE_AGENT: [NodeMetric; 23] = [
-    NodeMetric::OutboxDepth,
-    NodeMetric::OutboxAgeSeconds,
-    NodeMetric::SamplesLateSeconds,
-    NodeMetric::OutboxPressure,
-    NodeMetric::OutboxBytes,
-    NodeMetric::Rerouted,
-    NodeMetric::Dropped,
-    NodeMetric::SamplesLost,
-    NodeMetric::KernelDropped,
-    NodeMetric::Unaccounted,
-    NodeMetric::LedgerGap,
-    NodeMetric::BreakerOpen,
-    NodeMetric::ConservativeMode,
-    NodeMetric::SilentSeconds,
-    NodeMetric::ClockSkewSeconds,
-    NodeMetric::DuplicateNames,
-    NodeMetric::RoundTripSeconds,
-    NodeMetric::LinkDelaySeconds,
-    NodeMetric::TaskRestarts,
-    NodeMetric::CrashedRuns,
-    NodeMetric::SpoolNotDurable,
-    NodeMetric::TakenIds,
-    NodeMetric::ConfirmationsRefused,
-];
-
 /// It comes from a system call, which neither a file nor the stub replaces. A test of the
 /// aggregator covers it.
 const OF_THE_KERNEL_ALONE: &str = "clock_unsynchronized";
@@ -70,11 +42,7 @@ const OF_THE_KERNEL_ALONE: &str = "clock_unsynchronized";
 #[test]
 fn every_rule_about_a_machine_is_tried_here() {
     let thresholds = shipped().thresholds;
-    let of_machines = thresholds.iter().filter(|rule| match &rule.metric {
-        Metric::Node(figure) => !OF_THE_AGENT.contains(figure),
-        Metric::Sensor(_) => true,
-        _ => false,
-    });
+    let of_machines = thresholds.iter().filter(|rule| rule.metric.is_of_machine());
     let wanted: BTreeSet<&str> = of_machines.map(|rule| rule.name.as_str()).collect();
     let tried = [FILES, GPU, FILE_SYSTEM].concat();
     let mut tried: BTreeSet<&str> = tried.iter().map(|fault| fault.rule).collect();

@@ -84,7 +84,10 @@ fn every_shipped_rule_leads_to_its_section_of_the_runbook() {
     let thresholds = rules.thresholds.iter().map(|rule| (&rule.name, &rule.about));
     for (name, about) in budgets.chain(thresholds) {
         assert_eq!(about.runbook, Some(format!("deploy/RUNBOOK.md#{name}")));
-        assert!(runbook.contains(&format!("\n### `{name}`\n")), "{name}");
+        let heading = format!("\n### `{name}`\n");
+        let means = about.summary.as_deref().unwrap_or_default();
+        let section = format!("{heading}\n- **Means:** {means}\n- **Check:**\n- **Do:**\n");
+        assert!(runbook.contains(&heading), "write in deploy/RUNBOOK.md:\n{section}");
     }
     for budget in &rules.budgets {
         for burn in budget.burn_rates(rules.time_scale) {

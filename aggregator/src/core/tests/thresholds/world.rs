@@ -23,7 +23,8 @@ use super::*;
 pub(crate) type Message = (String, Vec<u8>);
 
 /// The other readings of a healthy machine.
-const SENSORS: [(&Sensor, f64); 17] = [
+const SENSORS: [(&Sensor, f64); 18] = [
+    (&LOAD1, 0.1),
     (&GPU_FAULTS_TOTAL, 2.0),
     (&GPUS_LOST, 0.0),
     (&SENSORS_UNREAD, 0.0),
@@ -58,7 +59,6 @@ pub(crate) struct World {
     pub(crate) bus: Bus,
     pub(crate) counters: Vec<(Series, f64)>,
     pub(crate) gauge: Option<f64>,
-    pub(crate) load: f64,
     pub(crate) memory: f64,
     pub(crate) swap: f64,
     pub(crate) disk: f64,
@@ -104,7 +104,6 @@ impl World {
             bus,
             counters: Vec::new(),
             gauge: Some(1.0),
-            load: 0.1,
             memory: 0.5,
             swap: 0.0,
             disk: 0.5,
@@ -225,7 +224,6 @@ impl World {
         };
         let mut readings: Vec<_> = self.sensors.iter().map(reading).collect();
         readings.extend([
-            of(&LOAD1, &[], self.load),
             of(&MEMORY_TOTAL_BYTES, &[], 100.0),
             of(&MEMORY_USED_BYTES, &[], 100.0 * self.memory),
             of(&SWAP_TOTAL_BYTES, &[], 100.0),
