@@ -188,9 +188,20 @@ fn headings_are_sentences() {
 }
 
 #[test]
-fn every_test_that_the_invariants_name_exists() {
-    let architecture = read("ARCHITECTURE.md");
+fn every_test_that_a_document_names_exists() {
     let rust = paths().into_iter().filter(|path| path.ends_with(".rs"));
-    let sources = rust.map(|path| std::fs::read_to_string(root().join(path)).expect("listed"));
-    none(&documents::unknown_tests(&architecture, &sources.collect::<String>()));
+    let sources: String = rust.map(|path| read(&path)).collect();
+    let sections = [
+        ("ARCHITECTURE.md", &["## Invariants", "## How to add something"][..]),
+        ("CONTRIBUTING.md", &["## Change a format"][..]),
+    ];
+    let unknown = sections.into_iter().flat_map(|(path, headings)| {
+        documents::unknown_tests((path, &read(path)), headings, &sources)
+    });
+    none(&unknown.collect::<Vec<_>>());
+}
+
+#[test]
+fn functions_and_paths_that_architecture_names_exist() {
+    none(&documents::unknown_names(&read("ARCHITECTURE.md"), &texts()));
 }

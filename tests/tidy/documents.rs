@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::source::{Source, words};
 use crate::tree::Violation;
 
 const REGISTRY_MARKS: [&str; 4] = ["registry", "mirror", "artifactory", "nexus"];
@@ -68,20 +69,84 @@ pub(crate) fn heading_case(path: &str, text: &str) -> Vec<Violation> {
     broken
 }
 
-/// Tests that the sections on invariants and on adding something name and no source has. A name of
-/// one or two words is that of a file or a program.
-pub(crate) fn unknown_tests(architecture: &str, sources: &str) -> Vec<Violation> {
-    let section = |heading: &'static str| {
-        let begun = (1..).zip(architecture.lines()).skip_while(move |(_, line)| *line != heading);
-        begun.skip(1).take_while(|(_, line)| !line.starts_with("## "))
-    };
-    let sections = section("## Invariants").chain(section("## How to add something"));
-    let quoted = sections
-        .flat_map(|(n, line)| line.split('`').skip(1).step_by(2).map(move |name| (n, name)));
-    let named = quoted.filter(|(_, name)| name.matches('_').count() >= 2);
+/// Tests that the sections of `path` under these headings name and no source has. A name of one or
+/// two words is that of a file or a program.
+pub(crate) fn unknown_tests(
+    (path, text): (&str, &str),
+    headings: &[&str],
+    sources: &str,
+) -> Vec<Violation> {
+    let mut is_within = false;
+    let within = (1..).zip(text.lines()).filter(|(_, line)| {
+        if line.starts_with("## ") {
+            is_within = headings.contains(line);
+        }
+        is_within
+    });
+    let named = quoted(within).filter(|(_, name)| name.matches('_').count() >= 2);
     let unknown = named.filter(|(_, name)| !sources.contains(&format!("fn {name}(")));
     let fix = |name| format!("no test is called {name}");
+    unknown.map(|(line, name)| Violation::new(path, line, fix(name))).collect()
+}
+
+/// Functions and paths that `ARCHITECTURE.md` names beside its code map and that are not there. A
+/// function is `Type::name` or `module::name`; a path may begin at any folder.
+pub(crate) fn unknown_names(architecture: &str, files: &[(String, String)]) -> Vec<Violation> {
+    let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
+    let known: BTreeSet<String> = rust.flat_map(|(path, text)| functions(path, text)).collect();
+    let paths: Vec<String> = files.iter().map(|(path, _)| format!("/{path}")).collect();
+
+    let is_there = |name: &str| {
+        if name.contains("::") {
+            return known.contains(name);
+        }
+        let (start, end) = name.split_once('*').unwrap_or((name, ""));
+        let (start, is_whole) = (format!("/{start}"), !name.contains('*') && !name.ends_with('/'));
+        paths.iter().any(|path| match is_whole {
+            true => path.ends_with(&start),
+            false => path.contains(&start) && path.ends_with(end),
+        })
+    };
+    let is_judged = |name: &str| name.contains("::") || is_path(name);
+    let named = quoted((1..).zip(architecture.lines())).filter(|(_, name)| is_judged(name));
+    let unknown = named.filter(|(_, name)| !is_there(name));
+    let fix = |name| format!("{name} is not there");
     unknown.map(|(line, name)| Violation::new("ARCHITECTURE.md", line, fix(name))).collect()
+}
+
+/// Each text between backticks, with its line.
+fn quoted<'a>(
+    lines: impl Iterator<Item = (usize, &'a str)>,
+) -> impl Iterator<Item = (usize, &'a str)> {
+    lines.flat_map(|(n, line)| line.split('`').skip(1).step_by(2).map(move |name| (n, name)))
+}
+
+/// A file of source by its extension, or whatever has a folder. A route of HTTP begins with `/`.
+fn is_path(name: &str) -> bool {
+    let is_source = [".rs", ".py", ".tsx"].iter().any(|extension| name.ends_with(extension));
+    let plain = |c: char| c.is_ascii_alphanumeric() || "/._-*".contains(c);
+    (is_source || name.contains('/')) && !name.starts_with('/') && name.chars().all(plain)
+}
+
+/// `Type::function` of each method, and `module::function` of each other function, where the file
+/// and each folder above it is a module: what a part defines, its root may pass on.
+fn functions(path: &str, text: &str) -> Vec<String> {
+    let modules: Vec<&str> = path.trim_end_matches(".rs").split('/').collect();
+    let source = Source::new(text);
+    let mut types = Vec::new();
+    let mut found = Vec::new();
+    for (_, code) in source.code() {
+        if code.starts_with("impl") {
+            types = words(code).collect();
+        } else if code.starts_with("mod ") {
+            types.clear();
+        }
+        let Some((_, after)) = code.split_once("fn ") else { continue };
+        let Some(name) = words(after).next() else { continue };
+        let owners = if code.starts_with(' ') { &types } else { &modules };
+        found.extend(owners.iter().map(|owner| format!("{owner}::{name}")));
+    }
+    found
 }
 
 /// Folders and files that the code map of `ARCHITECTURE.md` names and that are not there, and
@@ -191,9 +256,21 @@ mod tests {
     #[test]
     fn invariants_that_name_no_test_are_found() {
         let text = "`not_a_test_yet`\n## Invariants\n`a_is_b`, `a_is_c` in `mesh_exact`\n## End";
-        let unknown = |sources| lines_of(&unknown_tests(text, sources));
+        let headings = ["## Invariants"];
+        let unknown = |sources| lines_of(&unknown_tests(("a.md", text), &headings, sources));
         assert_eq!(unknown("fn a_is_b() {}"), [3]);
         assert_eq!(unknown("fn a_is_b() {}\nfn a_is_c(x: u8) {}"), NOWHERE);
+    }
+
+    #[test]
+    fn functions_and_paths_that_are_not_there_are_found() {
+        let code = "impl Core {\n    fn on(&self) {}\n}\nfn free() {\n}\n";
+        let files = [("node/src/core/mod.rs", code), ("trees/a/ok.txt", "")];
+        let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
+        let good = "`Core::on`, `core::free`, `core/mod.rs`, `node/`, `trees/*/ok.txt`, `/metrics`";
+        assert_eq!(unknown_names(good, &files), []);
+        let bad = "`Core::off`\n`Core::free`\n`core/main.rs`\n`lib.rs`\n`nod/`\n`trees/*/no.txt`";
+        assert_eq!(lines_of(&unknown_names(bad, &files)), [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]
