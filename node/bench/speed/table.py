@@ -255,11 +255,31 @@ SECTIONS = {
 }
 
 
+MARK = "<!-- What node/bench/run --only {} printed {} here. -->"
+
+
 def document(report):
     lines = machine(report["machine"])
-    for name, (title, write) in SECTIONS.items():
+    for name, (title, _) in SECTIONS.items():
         if name in report["sections"]:
-            found = report["sections"][name]
-            body = [f"Not measured: {found['failed']}"] if "failed" in found else write(found)
-            lines += ["", f"### {title}", "", *body]
+            lines += ["", f"### {title}", "", *section(report, name)]
     return "\n".join(lines)
+
+
+def section(report, name):
+    found = report["sections"][name]
+    return [f"Not measured: {found['failed']}"] if "failed" in found else SECTIONS[name][1](found)
+
+
+def written(text, report):
+    """The page with what was measured between the marks of each section; the rest keeps its figures."""
+    for name, found in report["sections"].items():
+        if "failed" in found:
+            continue
+        begin, end = (MARK.format(name, word) for word in ("begins", "ends"))
+        before, rest = text.split(begin)
+        after = rest.split(end)[1]
+        # Sections are measured in different runs, so each has its machine and date.
+        lines = ["", *machine(report["machine"]), "", *section(report, name), ""]
+        text = "\n".join([before + begin, *lines, end + after])
+    return text

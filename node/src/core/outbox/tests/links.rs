@@ -216,10 +216,10 @@ fn drains(link: Link) -> Drained {
     Drained { bytes, took: world.now.since(began), needed, urgent }
 }
 
-/// The table of the README has a row for each, so that it is what was measured.
+/// The table of `node/bench/RESULTS.md` has a row for each, so that it is what was measured.
 #[test]
 fn a_backlog_is_sent_within_twice_the_time_that_its_bytes_need() {
-    let readme = include_str!("../../../../README.md");
+    let results = include_str!("../../../../bench/RESULTS.md");
     let seconds = |span: Duration| format!("{:.1} s", span.as_secs_f64());
     let mut missing = String::new();
     for (round_trip, round_trip_ms) in
@@ -237,12 +237,12 @@ fn a_backlog_is_sent_within_twice_the_time_that_its_bytes_need() {
                 seconds(drained.needed),
                 drained.urgent.map(seconds).unwrap_or_default(),
             );
-            if !readme.contains(&row.replace("|  |", "| |")) {
+            if !results.contains(&row.replace("|  |", "| |")) {
                 missing.push_str(&row);
             }
         }
     }
-    assert_eq!(missing, "", "rows that node/README.md must have");
+    assert_eq!(missing, "", "rows that node/bench/RESULTS.md must have");
 }
 
 /// A path changes below an open connection: the round trip grows from 20 ms, or the rate falls.
