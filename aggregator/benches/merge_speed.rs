@@ -12,6 +12,7 @@ use plimsoll_clock::Clock;
 use plimsoll_schemas::histogram::{
     Distribution, ExactFigures, Histogram, Overs, Packed, codec, layout,
 };
+use plimsoll_schemas::random::SplitMix64;
 use plimsoll_schemas::time::nanos;
 
 const SAMPLES: u64 = 1_000;
@@ -32,21 +33,12 @@ const SHAPES: [Shape; 3] = [
     ("nine_decades", |dice| 3.6e3 * 10_f64.powf(9.0 * dice.unit())),
 ];
 
-/// The splitmix64 generator.
-struct Dice(u64);
+struct Dice(SplitMix64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
-    }
-
     /// Above 0 and at most 1.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        self.0.unit() + f64::EPSILON / 2.0
     }
 
     /// Of mean 0 and deviation 1 (Box and Muller).
@@ -188,7 +180,7 @@ fn contenders<'a>(
 
 /// Nanoseconds a snapshot of each contender, at the median of the rounds.
 fn measure(shape: &Shape) -> Vec<(&'static str, f64)> {
-    let mut dice = Dice(1);
+    let mut dice = Dice(SplitMix64(1));
     let snapshots: Vec<_> = (0..SNAPSHOTS).map(|_| Snapshot::of(shape, &mut dice)).collect();
     let packed: Vec<_> = snapshots.iter().map(Snapshot::packed).collect();
     let pair = |_| (packed_with(500, shape, &mut dice), packed_with(100, shape, &mut dice));

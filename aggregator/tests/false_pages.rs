@@ -27,7 +27,7 @@ struct Hour {
 }
 
 fn hour(seed: u64, buckets: &[f64]) -> Hour {
-    let mut dice = Dice(seed);
+    let mut dice = Dice::new(seed);
     let phases = (1 + dice.below(EVERY - 1), 0);
     let calm = Load {
         per_minute: 600,

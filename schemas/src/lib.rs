@@ -15,6 +15,8 @@ pub mod alert;
 #[cfg(feature = "mesh")]
 mod annotations;
 #[cfg(feature = "mesh")]
+pub mod backoff;
+#[cfg(feature = "mesh")]
 pub mod budget;
 pub mod hardware;
 pub mod histogram;
@@ -25,6 +27,7 @@ pub mod metric;
 pub mod own_operations;
 #[cfg(feature = "mesh")]
 pub mod permissions;
+pub mod random;
 #[cfg(feature = "mesh")]
 pub mod remote_text;
 #[cfg(feature = "mesh")]

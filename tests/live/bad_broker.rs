@@ -4,10 +4,10 @@
 
 use std::time::Duration;
 
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_mesh::stack::{Stack, StackOptions, Station};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::summary::{LedgerPage, Summary};
 use plimsoll_tests::jobs::with_jobs;

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_bus::UnacknowledgedMessage;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::{AlertState, AlertsPage};
 use plimsoll_schemas::ids::{AggregatorName, MeshName, NodeName, Seq};
 use plimsoll_schemas::summary::LedgerPage;

@@ -10,9 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::{AlertState, AlertsPage};
 use plimsoll_tests::capability::{mount_refusal, skip};
 use plimsoll_tests::jobs::with_jobs;

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_mesh::api::{Api, series_value};
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::certificates::{Certificates, write_secret};
 use plimsoll_mesh::child::{free_port, until};
+use plimsoll_runtime::client::{Api, series_value};
 use plimsoll_runtime::trust::trust;
 use plimsoll_tests::metrics_page::await_value;
 use plimsoll_tests::program::{ProgramOutput, RunningProgram, program, run};

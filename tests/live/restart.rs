@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use plimsoll_clock::Clock;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::own_operations::MESSAGE_DELIVERY;

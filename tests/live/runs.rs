@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions, bin_dir};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::summary::{RunOrigin, RunPage, RunState};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::process::await_checkpoint;

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use plimsoll_clock::{Deadline, Stopwatch};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::{Child, free_port, log_field, until};
 use plimsoll_mesh::cluster::{Cluster, Member};
 use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_mesh::site::Site;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::ids::{MeshName, Partition};
 use plimsoll_schemas::subject::{

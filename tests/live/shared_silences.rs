@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use plimsoll_bus::UnacknowledgedMessage;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::certificates::write_secret;
 use plimsoll_mesh::child::until;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::{
     NamePattern, Silence, SilenceMatch, SilenceOrigin, SilenceRow, SilencesPage,
 };

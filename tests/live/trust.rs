@@ -11,12 +11,12 @@ use plimsoll_bus::{
     UnacknowledgedMessage,
 };
 use plimsoll_clock::Clock;
-use plimsoll_mesh::api::series_value;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::{free_port, until};
 use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_mesh::site::Site;
 use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_runtime::client::series_value;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, MeshName, NodeName, Operation, Seq, Series};
 use plimsoll_schemas::limits::wire::COUNT_MAX;

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{free_port, until};
+use plimsoll_runtime::client::Api;
 use plimsoll_tests::process::{await_summary, fleet_samples};
 use plimsoll_tests::program::run;
 use plimsoll_tests::program::{

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{free_port, until};
+use plimsoll_runtime::client::Api;
 use plimsoll_tests::program::{
     ProgramOutput, RunningProgram, ScratchDir, await_no_processes, processes_naming, program,
 };

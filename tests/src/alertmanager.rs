@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{Child, free_port, until};
+use plimsoll_runtime::client::Api;
 use serde_json::Value;
 
 use crate::webhook::WebhookReceiver;

@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
+use plimsoll_runtime::client::Api;
 
 const WAIT: Duration = Duration::from_secs(60);
 

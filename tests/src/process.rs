@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{Child, log_field, until};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::{AlertState, AlertsPage};
 use plimsoll_schemas::summary::{NodeRow, OperationRow, Summary};
 

@@ -5,8 +5,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{Child, free_port, until};
+use plimsoll_runtime::client::Api;
 use serde_json::Value;
 
 const START_WAIT: Duration = Duration::from_secs(60);

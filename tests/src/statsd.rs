@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::until;
+use plimsoll_runtime::client::Api;
 
 /// Longest wait for a node that reads continuously.
 const WAIT: Duration = Duration::from_secs(60);

@@ -26,10 +26,11 @@ const TOO_HEAVY_FOR_A_NODE: [&str; 6] =
     ["reqwest", "redb", "rusqlite", "aws-lc-rs", "openssl-sys", "plimsoll-aggregator"];
 
 /// The crate that starts a mesh of real processes, and the crates whose code may use it. Tests of
-/// any crate may; it uses the vocabulary alone.
+/// any crate may; it uses the vocabulary and the HTTP client alone.
 const MESH: &str = "plimsoll-mesh";
 const MESH_USERS: [&str; 3] = ["plimsoll-cli", "plimsoll-drills", "plimsoll-tests"];
-const MESH_USES: [&str; 2] = ["plimsoll-clock", "plimsoll-schemas"];
+const MESH_USES: [&str; 4] =
+    ["plimsoll-bus", "plimsoll-clock", "plimsoll-runtime", "plimsoll-schemas"];
 
 /// The workspace as `cargo metadata --no-deps` tells it.
 #[derive(Deserialize)]

@@ -2,25 +2,22 @@
 //! correlated with the one before, with a daily season, with seconds in which all are slow, or with
 //! a part that all of one second share.
 
+use plimsoll_schemas::random::SplitMix64;
+
 /// Of a standard normal distribution, its 0.99 quantile.
 const NORMAL_P99: f64 = 2.326_347_874_040_841;
 
-/// The splitmix64 generator.
 #[derive(Clone)]
-pub(crate) struct Dice(pub u64);
+pub(crate) struct Dice(pub(crate) SplitMix64);
 
 impl Dice {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(SplitMix64(seed))
     }
 
     /// Above 0 and at most 1.
-    #[expect(clippy::cast_precision_loss, reason = "53 bits fit")]
     fn unit(&mut self) -> f64 {
-        ((self.next() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+        self.0.unit() + f64::EPSILON / 2.0
     }
 
     /// Two of mean 0 and deviation 1 (Box and Muller).
@@ -32,7 +29,7 @@ impl Dice {
 
     /// Below `end`.
     pub(crate) fn below(&mut self, end: u64) -> u64 {
-        self.next() % end
+        self.0.bits() % end
     }
 }
 

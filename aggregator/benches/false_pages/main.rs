@@ -155,12 +155,13 @@ fn measure(arguments: &Arguments, budget: &Budget, per_minute: u64) -> Figures {
     let warm_up_hours = arguments.warm_up_hours.unwrap_or(enough);
 
     let runs = side_by_side(arguments, |seed| {
-        let mut dice = Dice(seed);
+        let mut dice = Dice::new(seed);
         let mut contest = Contest::new(budget, load, warm_up_hours * HOUR, &mut dice);
         contest.run(&mut dice, warm_up_hours * HOUR);
         let shift = |times| {
             // Other samples than those of the calm run.
-            let (mut contest, mut dice) = (contest.clone(), Dice(dice.0 ^ seed.rotate_left(32)));
+            let (mut contest, mut dice) =
+                (contest.clone(), Dice::new(dice.0.0 ^ seed.rotate_left(32)));
             contest.run_until_paged(times, &mut dice, arguments.shift_seconds);
             contest.tallies()
         };

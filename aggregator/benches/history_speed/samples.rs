@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use plimsoll_schemas::histogram::{Histogram, Packed, rank};
+use plimsoll_schemas::random::{SplitMix64, mixed};
 
 /// Median of the fleet's latencies in nanoseconds.
 const MEDIAN_NS: f64 = 8e6;
@@ -11,18 +12,13 @@ const MEDIAN_NS: f64 = 8e6;
 /// 2.2 times its median, and one sample in 10 000 is 4.6 times as long.
 const TAIL: f64 = 6.0;
 
-/// Random numbers (splitmix64), the same in each run.
-struct Rng(u64);
+/// Random numbers, the same in each run.
+struct Rng(SplitMix64);
 
 impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        mixed(self.0)
-    }
-
     /// Above 0 and below 1.
     fn even(&mut self) -> f64 {
-        ((self.next() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        self.0.unit() + f64::EPSILON / 4.0
     }
 
     /// The samples of one slot of these nodes, each of which has a median of its own.
@@ -38,7 +34,7 @@ impl Rng {
 
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "positive")]
     fn latency_ns(&mut self, nodes: &Range<u64>) -> u64 {
-        let node = mixed(nodes.start + self.next() % (nodes.end - nodes.start));
+        let node = mixed(nodes.start + self.0.bits() % (nodes.end - nodes.start));
         let median = MEDIAN_NS * (0.7 + 0.6 * (node >> 11) as f64 / (1_u64 << 53) as f64);
         let even = self.even();
         (median * (even / (1.0 - even)).powf(1.0 / TAIL)) as u64
@@ -47,15 +43,8 @@ impl Rng {
 
 /// This many slots of these nodes.
 pub(crate) fn packed(slots: u64, samples: u64, nodes: &Range<u64>) -> Vec<Packed> {
-    let mut rng = Rng(nodes.start + 1);
+    let mut rng = Rng(SplitMix64(nodes.start + 1));
     (0..slots).map(|_| rng.slot(samples, nodes, |_| {})).collect()
-}
-
-/// A number that looks random, and is the same for the same seed.
-fn mixed(seed: u64) -> u64 {
-    let one = (seed ^ (seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let two = (one ^ (one >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    two ^ (two >> 31)
 }
 
 /// One of this many, by chance.
@@ -75,7 +64,7 @@ pub(crate) struct Shapes(Vec<Drawn>);
 
 impl Shapes {
     pub(crate) fn new(slots: u64, samples: u64, nodes: u64) -> Self {
-        let mut rng = Rng(1);
+        let mut rng = Rng(SplitMix64(1));
         let slot = |_| {
             let mut values_ns = Vec::new();
             let packed = rng.slot(samples, &(0..nodes), |value| values_ns.push(value));

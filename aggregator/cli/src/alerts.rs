@@ -7,7 +7,7 @@ use std::time::{Duration, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use jiff::tz::TimeZone;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, Notification, SilencesPage};
 use plimsoll_schemas::summary::Summary;

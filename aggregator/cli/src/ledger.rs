@@ -20,7 +20,8 @@ const PATH: &str = "/api/v1/ledger";
   plimsoll ledger --json | jq '.nodes[] | {node, ledger}'
 
 recorded = merged + held + unaccounted + unread + lost, for each node. If more was merged than the
-node recorded, a surplus is stated: another sender used its name.")]
+node recorded, a surplus is stated: another sender used its name. The fleet's row is the sum of all
+nodes and of evicted nodes, which have one row together.")]
 pub struct LedgerArgs {
     /// Show this node alone
     #[arg(long)]
@@ -62,6 +63,9 @@ fn table(page: &LedgerPage, node: Option<&str>, open: bool) -> String {
         line(&mut text, &row.node, &row.ledger);
     }
     if node.is_none() {
+        if page.evicted != Ledger::default() {
+            line(&mut text, "(evicted nodes)", &page.evicted);
+        }
         line(&mut text, "fleet", &page.fleet);
     }
     if page.behind {
@@ -115,11 +119,16 @@ mod tests {
             behind: false,
             fleet,
             nodes: vec![row("a", settled), row("b", open)],
+            evicted: Ledger::default(),
         }
     }
 
     fn rows(node: Option<&str>, open: bool) -> Vec<Vec<String>> {
-        let text = table(&page(), node, open);
+        rows_of(&page(), node, open)
+    }
+
+    fn rows_of(page: &LedgerPage, node: Option<&str>, open: bool) -> Vec<Vec<String>> {
+        let text = table(page, node, open);
         let rows = text.lines().skip(1);
         rows.map(|row| row.split_whitespace().map(str::to_owned).collect()).collect()
     }
@@ -130,6 +139,17 @@ mod tests {
         assert_eq!(all[0], ["a", "7", "7", "0", "0", "0", "0"]);
         assert_eq!(all[1], ["b", "9", "4", "3", "0", "0", "2", "crash", "2"]);
         assert_eq!(all[2][..4], ["fleet", "16", "11", "3"]);
+    }
+
+    #[test]
+    fn evicted_nodes_have_one_row_before_the_fleet() {
+        let mut page = page();
+        page.evicted = Ledger { recorded: 5, merged: 5, ..Ledger::default() };
+        page.fleet.add(&page.evicted);
+        let all = rows_of(&page, None, false);
+        assert_eq!(all[2][..4], ["(evicted", "nodes)", "5", "5"]);
+        assert_eq!(all[3][..3], ["fleet", "21", "16"]);
+        assert_eq!(rows_of(&page, Some("a"), false).len(), 1);
     }
 
     #[test]

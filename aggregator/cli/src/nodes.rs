@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::summary::{NodeStatus, NodesPage};
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use jiff::tz::TimeZone;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::summary::{RunRow, RunsPage};
 

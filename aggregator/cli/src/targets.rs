@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Error, Result};
 use clap::Args;
 use plimsoll_bus::read_secret;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::trust::trust;
 
 /// Where the packages put the token of the aggregator on this machine: root and the members of the

@@ -229,7 +229,7 @@ mod tests {
     fn many_slots_and_nodes_make_no_more_blocks_than_help() {
         let slots = |nodes: u64, each: u64| -> Vec<Slot> {
             let all = (0..nodes).flat_map(|node| (0..each).map(move |n| (node, n)));
-            let value = |seed| 1_000_000 + crate::rng::mixed(seed) % 1_000_000;
+            let value = |seed| 1_000_000 + plimsoll_schemas::random::mixed(seed) % 1_000_000;
             all.map(|(node, n)| slot(&format!("n{node}"), n, value(7 + node * each + n))).collect()
         };
         for (nodes, each) in [(1, 5_000), (1_000, 3), (30, 60)] {
@@ -243,7 +243,7 @@ mod tests {
     fn nodes_that_become_slow_together_share_their_blocks() {
         let slots = |is_shared: bool| -> Vec<Slot> {
             let all = (0..10_u64).flat_map(|node| (0..60_u64).map(move |n| (node, n)));
-            let mixed = |n: u64| crate::rng::mixed(n) % 1_000_000;
+            let mixed = |n: u64| plimsoll_schemas::random::mixed(n) % 1_000_000;
             all.map(|(node, n)| {
                 let noise = mixed(if is_shared { n } else { 1_000 * node + n + 1 });
                 // Nodes close their slots at different times of a second.

@@ -94,16 +94,18 @@ fn flat_top(share: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::random::SplitMix64;
+
     use super::*;
-    use crate::rng::SplitMix;
 
     /// AR(1) with steps of a uniform distribution.
     fn series(coefficient: f64, seed: u64) -> Vec<f64> {
-        let mut rng = SplitMix::new(seed);
+        let mut rng = SplitMix64(seed);
         let mut value = 0.0;
         (0..10_000)
             .map(|_| {
-                value = coefficient * value + rng.below(1_000) as f64 / 1_000.0 - 0.5;
+                let thousandths = ((rng.bits() >> 32) * 1_000) >> 32;
+                value = coefficient * value + thousandths as f64 / 1_000.0 - 0.5;
                 value
             })
             .collect()

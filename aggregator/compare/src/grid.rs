@@ -2,8 +2,7 @@
 //! resample; its quantiles are found in two steps, so that a resample does not sum every bucket.
 
 use plimsoll_schemas::histogram::{Packed, layout, rank};
-
-use crate::rng::mixed;
+use plimsoll_schemas::random::mixed;
 
 /// Buckets in one cell of the coarse row.
 const CELL: usize = 16;

@@ -19,7 +19,6 @@ pub mod history;
 mod interval;
 mod normal;
 pub mod plot;
-mod rng;
 mod side;
 mod statistic;
 pub mod svg;

@@ -2,10 +2,10 @@
 
 use plimsoll_schemas::histogram::layout::highest;
 use plimsoll_schemas::histogram::{Over, Packed};
+use plimsoll_schemas::random::SplitMix64;
 
 use crate::blocks::Blocks;
 use crate::grid::{Range, Rows, middle, uncertainty};
-use crate::rng::SplitMix;
 
 /// Quantiles that are compared.
 pub(crate) const QUANTILES: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
@@ -71,11 +71,11 @@ impl Counted {
         let blocks = self.rows.len();
         let samples: f64 = self.samples.iter().sum();
         let mut values = self.plain(samples);
-        let mut rng = SplitMix::new(seed);
+        let mut rng = SplitMix64(seed);
         let mut weights = vec![0.0; blocks];
         for _ in 0..RESAMPLES {
             weights.fill(0.0);
-            (0..blocks).for_each(|_| weights[rng.below(blocks)] += 1.0);
+            (0..blocks).for_each(|_| weights[drawn(blocks, rng.bits())] += 1.0);
             for (estimate, value) in values.iter_mut().zip(self.weighted(&weights)) {
                 estimate.deviations.push((value - estimate.value) * self.scale);
             }
@@ -122,8 +122,25 @@ impl Counted {
     }
 }
 
+/// A number below `len`, at most 2^32, from the upper half of random bits.
+fn drawn(len: usize, bits: u64) -> usize {
+    usize::try_from(((bits >> 32) * len as u64) >> 32).unwrap_or_default()
+}
+
 /// Around the estimate, not around the mean of resamples: their bias counts too.
 fn spread(deviations: &[f64]) -> f64 {
     let squares: f64 = deviations.iter().map(|deviation| deviation * deviation).sum();
     (squares / deviations.len().max(1) as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_drawn_evenly() {
+        let (mut rng, mut times) = (SplitMix64(0), [0_u32; 7]);
+        (0..7_000).for_each(|_| times[drawn(7, rng.bits())] += 1);
+        assert!(times.iter().all(|n| (850..1_150).contains(n)), "{times:?}");
+    }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Listener, Publish, Ticket};
 use plimsoll_clock::{Clock, Deadline, Stopwatch};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::{Child, until};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Incarnation, Labels, MeshName, NodeName, Operation, Seq, Series};

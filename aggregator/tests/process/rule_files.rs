@@ -6,9 +6,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::broker::Broker;
 use plimsoll_mesh::child::{Child, until};
+use plimsoll_runtime::client::Api;
 
 const WAIT: Duration = Duration::from_secs(60);
 

@@ -5,14 +5,13 @@
 //! the processes on free ports of loopback and ends them in the order in which no sample is lost;
 //! [`broker`] runs nats-server alone, [`cluster`] several as one, [`jetstream`] administers its
 //! streams, [`site`] gives it TLS and users, [`proxy`] is a link that is slow or breaks, [`child`]
-//! is one process, and [`api`] reads the HTTP pages of an aggregator or a node.
+//! is one process.
 //!
 //! The crate contains no part of a mesh: it starts programs by their paths. The workload is any
 //! program that accepts the arguments of [`stack::Workload`].
 //!
 //! DESIGN D12.
 
-pub mod api;
 pub mod broker;
 pub mod certificates;
 pub mod child;

@@ -1,7 +1,7 @@
 //! What the broker reports about its connections and its JetStream requests.
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use serde_json::Value;
 
 /// The monitoring pages of one broker.

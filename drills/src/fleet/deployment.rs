@@ -5,10 +5,10 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use plimsoll_bus::{Bus, BusConfig, BusEvents, ConnectionRole, Credentials, Secret, TlsFiles};
 use plimsoll_clock::Clock;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::free_port;
 use plimsoll_mesh::site::Site;
 use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::permissions::{BrokerUser, inbox_prefix};
 

@@ -146,6 +146,7 @@ mod tests {
             behind: false,
             fleet: Ledger::default(),
             nodes: vec![row],
+            evicted: Ledger::default(),
         }
     }
 

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use plimsoll_clock::Stopwatch;
-use plimsoll_mesh::api::Api;
 use plimsoll_runtime::block_on;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::nanos;
 

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use plimsoll_clock::Clock;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::summary::{
     HistoryGroup, HistoryPage, HistoryPoint, Ledger, LedgerPage, MESSAGEPACK, OperationsPage,
@@ -494,6 +494,7 @@ mod tests {
             behind: false,
             fleet: Ledger::default(),
             nodes,
+            evicted: Ledger::default(),
         };
         let first = page(vec![node("a", &ledger), node("b", &ledger)]);
         assert!(ledger_differences(&first, &first.clone()).is_empty());

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use plimsoll_bus::Bus;
 use plimsoll_clock::Stopwatch;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::subject::PREFIX;
 use plimsoll_schemas::summary::LedgerPage;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use anyhow::Result;
-use plimsoll_mesh::api::Api;
 use plimsoll_runtime::block_on;
+use plimsoll_runtime::client::Api;
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval};
 

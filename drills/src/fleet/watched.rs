@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use serde::Serialize;
 use tokio::task::JoinHandle;
 use tokio::time::{MissedTickBehavior, interval, timeout};

@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::stack::Station;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::{AlertKey, AlertState};
 
 use super::expectation::{Drill, Expectation, Look, Span};

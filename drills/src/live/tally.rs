@@ -1,7 +1,7 @@
 //! Counters of nodes and aggregator, read from their metrics pages.
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 
 use super::mesh::Mesh;
 

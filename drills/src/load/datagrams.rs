@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::api::{Api, series_value};
+use plimsoll_runtime::client::{Api, series_value};
 use serde::Serialize;
 
 /// Of a hundred samples, as many may be lost over UDP.

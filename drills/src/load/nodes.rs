@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::stack::{JoinedNodes, Stack, StackOptions, Station};
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::ids::MeshName;
 
 use super::args::LoadArgs;

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use plimsoll_clock::{Deadline, Stopwatch};
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::summary::Summary;
 

@@ -4,26 +4,22 @@
 
 use std::ops::RangeInclusive;
 
-/// A generator of numbers (splitmix64: every seed is a good one, and forks do not overlap).
-#[derive(Clone, Debug)]
-pub struct Rng(u64);
+use plimsoll_schemas::random::SplitMix64;
 
-const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+/// A generator of numbers. Every seed is a good one, and forks do not overlap.
+#[derive(Clone, Debug)]
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// A generator for one purpose of one seed, so that one purpose's draws do not shift another's.
     pub fn new(seed: u64, purpose: u64) -> Self {
-        let mut rng = Self(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95));
+        let mut rng = Self(SplitMix64(seed ^ purpose.wrapping_mul(0xd134_2543_de82_ef95)));
         rng.bits();
         rng
     }
 
     pub fn bits(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(STEP);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        mixed ^ (mixed >> 31)
+        self.0.bits()
     }
 
     /// A number below `n`, which must not be zero.

@@ -3,18 +3,15 @@
 use std::time::Duration;
 
 use crate::limits::scrape::URL_BYTES_MAX;
-use url::{Host, Url};
+use plimsoll_runtime::client::Address;
+use url::Url;
 
 /// A target to scrape.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     /// As it is written in the configuration.
     pub(crate) url: String,
-    /// Name or address, as it is connected to.
-    pub(crate) host: String,
-    pub(crate) port: u16,
-    /// Value of the `Host` header.
-    pub(crate) authority: String,
+    pub(crate) address: Address,
     /// Path and query of the request.
     pub(crate) path: String,
     /// Time between two scrapes.
@@ -43,20 +40,13 @@ impl Endpoint {
         if !read.username().is_empty() || read.password().is_some() {
             return Err("must not contain a user; targets are read without credentials".to_owned());
         }
-        let (Some(host), Some(port)) = (read.host(), read.port_or_known_default()) else {
+        let Some(address) = Address::of_url(&read) else {
             return Err(format!("names no host; it must be an address {example}"));
         };
         let query = read.query().map_or_else(String::new, |query| format!("?{query}"));
         Ok(Self {
             url: url.to_owned(),
-            // Applications compare it with their name, so the port of the scheme is left out.
-            authority: read.port().map_or(host.to_string(), |port| format!("{host}:{port}")),
-            host: match host {
-                Host::Domain(name) => name.to_owned(),
-                Host::Ipv4(address) => address.to_string(),
-                Host::Ipv6(address) => address.to_string(),
-            },
-            port,
+            address,
             path: format!("{}{query}", read.path()),
             every,
             timeout,

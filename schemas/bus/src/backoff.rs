@@ -4,31 +4,22 @@ use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
 use std::time::Duration;
 
+use plimsoll_schemas::backoff::Backoff;
+
 use crate::limits::{RETRY_DELAY_MAX, RETRY_DELAY_MIN};
+
+const RETRIES: Backoff = Backoff::new(RETRY_DELAY_MIN, RETRY_DELAY_MAX).with_jitter(0.5, 1.0);
 
 /// The pause before attempt number `attempt` (the first is 1): between half and all of a span
 /// that doubles from `RETRY_DELAY_MIN` to `RETRY_DELAY_MAX`.
 pub(crate) fn pause(attempt: u32) -> Duration {
-    let doublings = attempt.saturating_sub(1).min(16);
-    let span = RETRY_DELAY_MIN.saturating_mul(1 << doublings).min(RETRY_DELAY_MAX);
-    span / 2 + span.mul_f64(fraction() / 2.0)
-}
-
-/// A number in [0, 1).
-fn fraction() -> f64 {
-    share(random_bits())
-}
-
-/// Bits as a number in [0, 1).
-pub(crate) fn share(bits: u32) -> f64 {
-    f64::from(bits) / (f64::from(u32::MAX) + 1.0)
+    RETRIES.pause(attempt.saturating_sub(1), random_bits())
 }
 
 /// The standard library keys every hasher differently, which is all the randomness that jitter
 /// needs.
-pub(crate) fn random_bits() -> u32 {
-    let high_bits = RandomState::new().build_hasher().finish() >> 32;
-    u32::try_from(high_bits).unwrap_or(0)
+pub(crate) fn random_bits() -> u64 {
+    RandomState::new().build_hasher().finish()
 }
 
 #[cfg(test)]

@@ -6,13 +6,15 @@
 //!
 //! DESIGN S30.
 
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use plimsoll_schemas::backoff::Backoff;
 use plimsoll_schemas::limits::wire::MESH_NODES_MAX;
+use plimsoll_schemas::random::share;
 use plimsoll_schemas::transport::reconnect_span;
 
-use crate::backoff::{random_bits, share};
+use crate::backoff::random_bits;
 use crate::limits::{RECONNECT_SMALL_MAX, RETRY_DELAY_MIN};
 
 /// The spans of the attempts after one loss of a connection, one after the other.
@@ -26,10 +28,9 @@ pub(crate) struct Schedule {
 impl Schedule {
     /// The span in which attempt number `attempt` (the first is 1) is made.
     fn span(self, attempt: u32) -> Duration {
-        let doublings = attempt.saturating_sub(1).min(24);
-        let grown = RETRY_DELAY_MIN.saturating_mul(1 << doublings);
+        let grown = Backoff::new(RETRY_DELAY_MIN, self.max).span(attempt.saturating_sub(1));
         if self.mesh_nodes == 0 {
-            return grown.min(self.max);
+            return grown;
         }
         let spread = reconnect_span(self.mesh_nodes);
         grown.clamp(spread, RECONNECT_SMALL_MAX.max(spread)).min(self.max)
@@ -53,14 +54,14 @@ pub(crate) struct Reconnects {
     max: Duration,
     mesh_nodes: AtomicU32,
     /// The bits of this node's place in the spans since its latest loss.
-    place: AtomicU32,
+    place: AtomicU64,
     /// A client that never had a connection cannot be stopped in any other way.
     is_stopped: AtomicBool,
 }
 
 impl Reconnects {
     pub(crate) fn new(max: Duration) -> Self {
-        let (mesh_nodes, place) = (AtomicU32::new(0), AtomicU32::new(0));
+        let (mesh_nodes, place) = (AtomicU32::new(0), AtomicU64::new(0));
         Self { max, mesh_nodes, place, is_stopped: AtomicBool::new(false) }
     }
 
@@ -94,6 +95,7 @@ mod tests {
     use proptest::prelude::*;
 
     use plimsoll_schemas::limits::wire::RECONNECTS_PER_SECOND;
+    use plimsoll_schemas::random::SplitMix64;
 
     use super::*;
     use crate::limits::RECONNECT_MAX;
@@ -105,14 +107,10 @@ mod tests {
         Schedule { mesh_nodes, max: RECONNECT_MAX }
     }
 
-    /// Numbers in [0, 1) of a fixed sequence (splitmix64).
+    /// Numbers in [0, 1) of a fixed sequence.
     fn shares() -> impl Iterator<Item = f64> {
-        (1_u64..).map(|n| {
-            let mut bits = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            share(u32::try_from(bits >> 32).unwrap())
-        })
+        let mut random = SplitMix64(0);
+        std::iter::repeat_with(move || share(random.bits()))
     }
 
     /// When a node is back that lost its connection at zero, if the broker is back after `outage`.

@@ -4,16 +4,17 @@
 //! exit codes, [`build`] which build this is; [`logs`] starts logging, [`signals`] receives Unix
 //! signals, [`service_manager`] reports to systemd; [`broker_faults`]
 //! keeps what was wrong with the broker, [`confirm_key`] the key of confirmations; [`http`] is the
-//! HTTP server with limits and protection, [`token`] a secret of its clients, [`trust`] the
-//! authorities that a client accepts; [`optional`] reads settings that may be empty,
-//! [`directory`] checks and makes directories that they name, [`user`] checks as another user;
-//! [`page`] writes metrics about the process, [`process`] reads
+//! HTTP server with limits and protection, [`client`] the HTTP client, [`token`] a secret of the
+//! server's clients, [`trust`] the authorities that a client accepts; [`optional`] reads settings
+//! that may be empty, [`directory`] checks and makes directories that they name, [`user`] checks as
+//! another user; [`page`] writes metrics about the process, [`process`] reads
 //! what it uses, [`supervision`] restarts tasks, [`stdout`] prints. Nothing here depends on
 //! samples, nodes or budgets.
 
 pub mod absence;
 pub mod broker_faults;
 pub mod build;
+pub mod client;
 pub mod confirm_key;
 pub mod directory;
 pub mod exit;

@@ -84,10 +84,13 @@ pub struct LedgerPage {
     pub ready: bool,
     /// True while a stream holds messages that were not read yet; their samples count as held.
     pub behind: bool,
-    /// All nodes together.
+    /// All nodes together: those of `nodes`, and `evicted`.
     pub fleet: Ledger,
-    /// Every node that has sent a message and has not expired.
+    /// Every node that has sent a message and was not evicted.
     pub nodes: Vec<NodeLedger>,
+    /// Sum of the nodes that are no longer listed: silent for days, or evicted for lack of room.
+    #[serde(default)]
+    pub evicted: Ledger,
 }
 
 /// The ledger entry of one node.

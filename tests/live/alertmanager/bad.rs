@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use plimsoll_bus::{Bus, BusConfig};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::free_port;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::undeliverable_subject;
 use plimsoll_tests::metrics_page::{MetricsPage, promtool_findings};

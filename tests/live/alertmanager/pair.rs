@@ -1,6 +1,6 @@
 //! Two aggregators post one alert to one Alertmanager, which notifies once.
 
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_tests::alertmanager::Alertmanager;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::process::MeshProcess;

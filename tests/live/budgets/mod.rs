@@ -10,7 +10,7 @@ mod selector;
 use std::path::Path;
 
 use anyhow::Result;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::summary::{BudgetRow, Summary};
 use plimsoll_tests::metrics_page::await_value;
 

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 pub(crate) use app::App;
 use app::{flooding, hanging};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::{Child, free_port, until};
 use plimsoll_mesh::stack::{Stack, StackOptions};
+use plimsoll_runtime::client::Api;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::{MetricsPage, await_value, promtool_findings};
 use plimsoll_tests::process::{MeshProcess, node_row, operation_row};

@@ -4,7 +4,7 @@ use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
 use plimsoll_compare::Side;
 use plimsoll_compare::history::{HistoryRequest, HistorySide, SideReader, is_whole};
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::run::RUN_LABEL;

@@ -13,7 +13,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use jiff::Zoned;
 use plimsoll_compare::{Comparison, Options, Side, Verdict, compare as compared, plot, table};
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use plimsoll_bus::{BrokerReport, ProbePlan, probe};
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::http::WARNING;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::permissions::{BrokerUser, Layout, Permissions};

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::own_operations::is_own_name;

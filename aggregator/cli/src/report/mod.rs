@@ -30,7 +30,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use jiff::Zoned;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 

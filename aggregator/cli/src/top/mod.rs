@@ -20,7 +20,7 @@ mod watch;
 
 use anyhow::Result;
 use clap::Args;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::Signals;
 use plimsoll_runtime::stdout::{print, print_line};

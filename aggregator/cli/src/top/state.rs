@@ -6,6 +6,7 @@
 
 use std::time::Duration;
 
+use plimsoll_schemas::backoff::Backoff;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::limits::{FILTER_CHARS_MAX, PAUSE_FACTOR, READ_EVERY, RETRY_MAX, RETRY_MIN};
@@ -140,7 +141,8 @@ impl State {
         self.link = Link::Lost { since, failures, error: safe(error) };
         // Of a pair the other one may answer.
         self.reads = (self.reads + 1) % self.urls.len().max(1);
-        self.next = Some(self.now + retry_after(failures));
+        let pause = Backoff::new(RETRY_MIN, RETRY_MAX).span(failures.saturating_sub(1));
+        self.next = Some(self.now + pause);
         Effect::Draw
     }
 
@@ -273,10 +275,4 @@ impl State {
     pub(super) fn next_in(&self) -> Duration {
         self.next.unwrap_or_default().saturating_sub(self.now)
     }
-}
-
-/// Pause after this many failures in a row.
-fn retry_after(failures: u32) -> Duration {
-    let doubled = 2_u32.saturating_pow(failures.saturating_sub(1).min(16));
-    RETRY_MIN.saturating_mul(doubled).min(RETRY_MAX)
 }

@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use anyhow::Result;
 use plimsoll_clock::Stopwatch;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_runtime::signals::Signals;
 
 use super::limits::TICK;

@@ -4,6 +4,7 @@
 use plimsoll_compare::{BucketLayout, Measured, Side, Slot};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{NodeName, Operation};
+use plimsoll_schemas::random::SplitMix64;
 
 /// What a run does.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +42,7 @@ impl Run {
 
     /// All samples in nanoseconds, by node and slot.
     pub(crate) fn samples(&self, seed: u64) -> Vec<(u64, u64, Vec<u64>)> {
-        let mut rng = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let mut rng = Rng(SplitMix64(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)));
         let mut all = Vec::new();
         for node in 0..self.nodes {
             let (mut level, mut sample) = (rng.normal(), rng.normal());
@@ -81,15 +82,13 @@ pub(crate) fn operation() -> Operation {
     Operation::new("fetch").expect("a valid name")
 }
 
-/// SplitMix64 with normal numbers (Box and Muller).
-struct Rng(u64);
+/// Normal numbers (Box and Muller).
+struct Rng(SplitMix64);
 
 impl Rng {
+    /// Above 0 and below 1.
     fn uniform(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (((mixed ^ (mixed >> 31)) >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+        self.0.unit() + f64::EPSILON / 4.0
     }
 
     fn normal(&mut self) -> f64 {

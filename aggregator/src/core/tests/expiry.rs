@@ -119,6 +119,8 @@ fn a_ledger_entry_outlives_an_aggregator_restart_and_is_evicted_after_seven_days
     assert_eq!((core.fleet.nodes().len(), stored.read().unwrap().nodes()), (0, 0));
     let fleet = view(&core, end).summary.ledger;
     assert_eq!((fleet.recorded, fleet.merged), (5, 5), "the fleet's counters never fall");
+    let page = core.statement(end.wall);
+    assert_eq!((page.nodes.len(), &page.fleet, &page.evicted), (0, &fleet, &fleet));
 }
 
 #[test]

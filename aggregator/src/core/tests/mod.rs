@@ -28,7 +28,6 @@ mod oracle;
 mod own_operations;
 mod reload;
 mod retention;
-pub(crate) mod rng;
 mod rollups;
 mod runs;
 mod self_monitoring;

@@ -1,7 +1,8 @@
-//! The page `/api/v1/ledger`: every node, every incarnation, and which numbers are missing.
+//! The page `/api/v1/ledger`: every node, every incarnation, which numbers are missing, and the sum
+//! of evicted nodes.
 
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::summary::{Ledger, LedgerPage, NodeLedger};
+use plimsoll_schemas::summary::{LedgerPage, NodeLedger};
 use plimsoll_schemas::time::seconds;
 
 use super::read_view::ReadView;
@@ -9,7 +10,8 @@ use crate::core::fleet::Node;
 
 /// Every ledger entry. Takes a while for many nodes, and is made only on request.
 pub(super) fn ledger_page(view: &ReadView) -> LedgerPage {
-    let mut fleet = Ledger::default();
+    let evicted = view.own.merged.gone.clone();
+    let mut fleet = evicted.clone();
     let nodes = view.nodes.iter().map(|(name, node)| {
         let entry = entry(view, name, node);
         fleet.add(&entry.ledger);
@@ -23,6 +25,7 @@ pub(super) fn ledger_page(view: &ReadView) -> LedgerPage {
         behind: view.behind,
         fleet,
         nodes,
+        evicted,
     }
 }
 

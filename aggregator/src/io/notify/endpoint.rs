@@ -9,9 +9,10 @@ use crate::limits::notifications::{
     RECEIVERS_MAX, RESEND_EVERY_MAX, RESEND_EVERY_MIN, SECRET_BYTES_MAX, TEMPLATE_BYTES_MAX,
 };
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
+use plimsoll_runtime::client::Address;
 use plimsoll_runtime::trust::{Trust, trust};
 use plimsoll_schemas::ids::RuleName;
-use url::{Host, Url};
+use url::Url;
 
 use crate::config::{Alertmanager, Config, Webhook};
 use crate::core::alerting::template::Template;
@@ -28,8 +29,7 @@ const HIDDEN_BYTES_MIN: usize = 8;
 pub struct Endpoint {
     /// The receiver as the core defines it.
     pub(crate) receiver: Receiver,
-    pub(super) host: Host<String>,
-    pub(super) port: u16,
+    pub(super) address: Address,
     /// Path and query of the request.
     pub(super) target: String,
     pub(super) headers: HeaderMap,
@@ -125,27 +125,16 @@ impl Endpoint {
             token.set_sensitive(true);
             headers.insert(AUTHORIZATION, token);
         }
-        let host = url.host().ok_or("url: it has no host")?.to_owned();
+        let address = Address::of_url(url).ok_or("url: it has no host")?;
         let query = url.query().map_or_else(String::new, |query| format!("?{query}"));
         Ok(Self {
             receiver,
-            host,
-            port: url.port_or_known_default().unwrap_or(443),
+            address,
             target: format!("{}{query}", url.path()),
             headers,
             trust: (url.scheme() == "https").then(|| trust("ca_file", ca_file)).transpose()?,
             template: None,
         })
-    }
-
-    /// Host and port for the header `Host`. Receivers compare it with their name, so the port of
-    /// the scheme is left out.
-    pub(super) fn authority(&self) -> String {
-        let usual = if self.trust.is_some() { 443 } else { 80 };
-        match self.port == usual {
-            true => self.host.to_string(),
-            false => format!("{}:{}", self.host, self.port),
-        }
     }
 
     /// A receiver's text without what is secret here: a server may repeat the path or a header of a

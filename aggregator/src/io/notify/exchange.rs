@@ -4,25 +4,17 @@
 //! DESIGN A32.
 
 use std::error::Error;
-use std::pin::pin;
 use std::time::Duration;
 
 use crate::limits::notifications::{ANSWER_HEAD_BYTES_MAX, POST_WAIT};
-use futures_util::future::{Either, select};
 use http_body_util::Full;
-use hyper::body::Bytes;
-use hyper::client::conn::http1;
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONNECTION, CONTENT_TYPE, HOST, HeaderValue, RETRY_AFTER, USER_AGENT};
 use hyper::{Request, Response};
-use hyper_util::rt::TokioIo;
+use plimsoll_runtime::client::ConnectError;
 use plimsoll_runtime::http::refusal_text;
 use plimsoll_schemas::remote_text::innermost;
-use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsConnector;
-use url::Host;
 
 use super::endpoint::Endpoint;
 use crate::core::alerting::Answer;
@@ -46,17 +38,22 @@ pub(super) async fn post(endpoint: &Endpoint, body: Vec<u8>) -> Ended {
 
 async fn exchange(endpoint: &Endpoint, body: Vec<u8>) -> Result<Ended, Ended> {
     let request = request(endpoint, body).map_err(|error| failed(GARBAGE, &error))?;
-    let host = match &endpoint.host {
-        Host::Domain(name) => name.clone(),
-        Host::Ipv4(address) => address.to_string(),
-        Host::Ipv6(address) => address.to_string(),
+    let connected = endpoint.address.connect(endpoint.trust.as_ref(), ANSWER_HEAD_BYTES_MAX).await;
+    let connection = connected.map_err(|error| match error {
+        ConnectError::Tcp(_) => failed(CONNECT, &error),
+        ConnectError::Name(_) | ConnectError::Tls(_) => failed(TLS, &error),
+        ConnectError::Http(_) => failed(GARBAGE, &error),
+    })?;
+    connection.send(request, ended).await.map_err(|error| failed(GARBAGE, &error))
+}
+
+async fn ended(answer: Response<Incoming>) -> Ended {
+    let ended = Answer::of_status(answer.status().as_u16(), retry_after(&answer));
+    let cause = match ended {
+        Answer::Taken => String::new(),
+        Answer::Refused(_) | Answer::Failed(..) => refusal_text(answer).await,
     };
-    let connected = TcpStream::connect((host.as_str(), endpoint.port)).await;
-    let stream = connected.map_err(|error| failed(CONNECT, &error))?;
-    let Some(trust) = &endpoint.trust else { return send(stream, request).await };
-    let name = ServerName::try_from(host).map_err(|error| failed(TLS, &error))?;
-    let stream = TlsConnector::from(trust.clone()).connect(name, stream).await;
-    send(stream.map_err(|error| failed(TLS, &error))?, request).await
+    (ended, cause)
 }
 
 fn failed(answer: Answer, error: &dyn Error) -> Ended {
@@ -65,7 +62,7 @@ fn failed(answer: Answer, error: &dyn Error) -> Ended {
 
 fn request(endpoint: &Endpoint, body: Vec<u8>) -> Result<Request<Full<Bytes>>, hyper::http::Error> {
     let mut request = Request::post(&endpoint.target)
-        .header(HOST, endpoint.authority())
+        .header(HOST, &endpoint.address.authority)
         .header(USER_AGENT, concat!("plimsoll-aggregator/", env!("CARGO_PKG_VERSION")))
         .header(CONTENT_TYPE, "application/json")
         .header(CONNECTION, "close")
@@ -74,31 +71,6 @@ fn request(endpoint: &Endpoint, body: Vec<u8>) -> Result<Request<Full<Bytes>>, h
         request.headers_mut().insert(name, value.clone());
     }
     Ok(request)
-}
-
-async fn send<S>(stream: S, request: Request<Full<Bytes>>) -> Result<Ended, Ended>
-where
-    S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
-{
-    let mut builder = http1::Builder::new();
-    builder.max_buf_size(ANSWER_HEAD_BYTES_MAX);
-    let handshake = builder.handshake(TokioIo::new(stream)).await;
-    let (mut sender, connection) = handshake.map_err(|error| failed(GARBAGE, &error))?;
-    let answered = pin!(async move {
-        let answer = sender.send_request(request).await;
-        let answer = answer.map_err(|error| failed(GARBAGE, &error))?;
-        let ended = Answer::of_status(answer.status().as_u16(), retry_after(&answer));
-        let cause = match ended {
-            Answer::Taken => String::new(),
-            Answer::Refused(_) | Answer::Failed(..) => refusal_text(answer).await,
-        };
-        Ok((ended, cause))
-    });
-    match select(answered, pin!(connection)).await {
-        Either::Left((answer, _)) => answer,
-        // A closed connection may have delivered a response.
-        Either::Right((_, answered)) => answered.await,
-    }
 }
 
 /// The receiver's `Retry-After`, if it is in seconds.

@@ -134,7 +134,7 @@ fn the_port_of_the_scheme_is_left_out_of_the_host() {
         ("https://h:80/", "h:80"),
         ("http://[::1]/", "[::1]"),
     ] {
-        assert_eq!(hook(url, "").authority(), expected, "{url}");
+        assert_eq!(hook(url, "").address.authority, expected, "{url}");
     }
 }
 

@@ -5,9 +5,9 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::Result;
+use plimsoll_runtime::client::Api;
 
 use super::options::StackOptions;
-use crate::api::Api;
 use crate::child::{Child, free_port};
 
 const END_WAIT: Duration = Duration::from_secs(20);

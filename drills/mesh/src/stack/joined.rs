@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use plimsoll_clock::Deadline;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::summary::Summary;
 
 use super::options::StackOptions;
 use super::programs::bin_dir;
 use super::station::{self, Station};
-use crate::api::Api;
 
 const READY_WAIT: Duration = Duration::from_secs(30);
 

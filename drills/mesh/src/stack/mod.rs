@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::summary::Summary;
 
-use crate::api::Api;
 use crate::broker::Broker;
 use crate::child::Child;
 use crate::cluster::Cluster;

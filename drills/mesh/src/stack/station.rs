@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use nix::sys::signal::Signal;
 use plimsoll_clock::Deadline;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::summary::{NodeRow, Presence, Summary};
 
 use super::options::{StackOptions, Workload};
-use crate::api::Api;
 use crate::child::{Child, free_port, log_field, until};
 
 /// Longer than a node's own drain wait: its exit code then states why it ended.

@@ -68,7 +68,7 @@ pub(super) async fn storm(
     let options =
         StackOptions { servers: SERVERS, spools: Some(dir.join("spools")), ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
-    let disturbed = rage(&mut rig, lasting, Draw(seed)).await;
+    let disturbed = rage(&mut rig, lasting, Draw::new(seed)).await;
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn each_fault_is_drawn_for_each_server_and_lane() {
-        let mut draw = Draw(1);
+        let mut draw = Draw::new(1);
         let drawn = (0..500).map(|_| format!("{:?}", Blow::drawn(&mut draw)));
         assert_eq!(drawn.collect::<BTreeSet<_>>().len(), 3 + 2 + 3 + 2 + 3 + 1);
     }

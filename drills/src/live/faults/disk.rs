@@ -8,8 +8,8 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::stack::StackOptions;
+use plimsoll_runtime::client::Api;
 
 use super::account::Terms;
 use super::rig::{Rig, options};

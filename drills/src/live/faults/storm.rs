@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use plimsoll_mesh::stack::StackOptions;
+use plimsoll_schemas::random::SplitMix64;
 
 use super::account::Terms;
 use super::processes::{CRASH, hush};
@@ -25,16 +26,15 @@ enum Blow {
     KillNode(usize),
 }
 
-/// The splitmix64 generator: different seeds generate different sequences.
-pub(super) struct Draw(pub(super) u64);
+pub(super) struct Draw(SplitMix64);
 
 impl Draw {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(SplitMix64(seed))
+    }
+
     pub(super) fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % end
+        self.0.bits() % end
     }
 
     fn blow(&mut self) -> Blow {
@@ -57,7 +57,7 @@ pub(super) async fn storm(drill: Drill, dir: &Path, seed: u64) -> Result<Report>
     eprintln!("seed {seed}");
     let options = StackOptions { spools: Some(dir.join("spools")), ..options(dir)? };
     let mut rig = Rig::start(drill, options).await?;
-    let disturbed = rage(&mut rig, Draw(seed)).await;
+    let disturbed = rage(&mut rig, Draw::new(seed)).await;
     rig.mesh.stack.broker().resume();
     Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: 0 }).await)
 }
@@ -116,12 +116,12 @@ mod tests {
     #[test]
     fn a_seed_yields_one_storm_and_another_seed_another() {
         let storm = |seed| {
-            let mut draw = Draw(seed);
+            let mut draw = Draw::new(seed);
             (0..BLOWS).map(|_| format!("{:?}", draw.blow())).collect::<Vec<_>>()
         };
         assert_eq!(storm(1), storm(1));
         assert_ne!(storm(1), storm(2));
-        let mut draw = Draw(1);
+        let mut draw = Draw::new(1);
         let all: std::collections::BTreeSet<_> =
             (0..200).map(|_| format!("{:?}", draw.blow())).collect();
         assert_eq!(all.len(), 6, "{all:?}");

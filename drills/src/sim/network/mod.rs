@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use plimsoll_bus::limits::{
     PING_EVERY, PROBE_EVERY, RECONNECT_SMALL_MAX, RETRY_DELAY_MIN, STALL_AFTER,
 };
+use plimsoll_schemas::backoff::Backoff;
 use plimsoll_schemas::time::nanos;
 use plimsoll_schemas::transport::BusEvent;
 
@@ -199,10 +200,9 @@ impl Network {
     /// A process of this life tries to connect after a pause.
     pub fn dial_soon(&mut self, k: &mut Kernel, who: Who, life: u64) {
         let link = self.link(who);
-        let doublings = link.attempts.min(10);
+        let pause = Backoff::new(RETRY_DELAY_MIN, RECONNECT_SMALL_MAX).span(link.attempts);
         link.attempts += 1;
-        let pause = nanos(RETRY_DELAY_MIN) << doublings;
-        k.after(pause.min(nanos(RECONNECT_SMALL_MAX)), Event::Dial { who, life });
+        k.after(nanos(pause), Event::Dial { who, life });
     }
 
     /// A running process tries to connect, unless it assumes that it is connected.

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::limits::{ACK_WAIT_MAX, ATTEMPTS_IN_A_ROW_MAX, TAKEN_IDS_MAX};
+use plimsoll_schemas::backoff::Backoff;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::{Publish, Ticket};
@@ -15,7 +16,7 @@ use plimsoll_schemas::wire::confirmation::Confirmation;
 
 use super::message_id::IdOf;
 use super::sealed::SealedMessage;
-use super::window::{Departure, acknowledgement_wait};
+use super::window::Departure;
 
 /// A message that is in flight or about to be.
 #[derive(Debug)]
@@ -231,7 +232,8 @@ impl InFlight {
         sent.attempts_of_id = sent.attempts_of_id.saturating_add(1);
         self.ready.remove(&ticket);
         self.retries.entry(sent.message.lane).or_default().remove(&ticket);
-        let wait = acknowledgement_wait(wait, sent.overdue, ACK_WAIT_MAX);
+        // Longer each time, so that a link that is merely slow is not filled with repetitions.
+        let wait = Backoff::new(wait, ACK_WAIT_MAX).span(sent.overdue);
         let publish = sent.message.publish(ticket, IdOf::Message(sent.taken_ids));
         if is_windowed(sent) {
             self.unanswered_bytes += sent.message.payload.len();

@@ -2,20 +2,16 @@
 //! no redirect and keeps no connection.
 
 use std::error::Error;
-use std::pin::pin;
 use std::sync::Arc;
 
 use crate::limits::scrape::{HEAD_BYTES_MAX, PAGE_BYTES_MAX, PAGE_BYTES_RESERVED};
-use futures_util::future::{Either, select};
-use http_body_util::{BodyExt, Empty};
-use hyper::body::{Body, Bytes, Incoming};
-use hyper::client::conn::http1::{self, SendRequest};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body, Incoming};
 use hyper::header::{ACCEPT, CONNECTION, CONTENT_ENCODING, CONTENT_TYPE, HOST, USER_AGENT};
 use hyper::{Request, Response, StatusCode, Version};
-use hyper_util::rt::TokioIo;
+use plimsoll_runtime::client::ConnectError;
 use plimsoll_runtime::http::refusal_text;
 use plimsoll_schemas::remote_text::innermost;
-use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
@@ -42,49 +38,41 @@ impl Endpoint {
         waited: &mut Failure,
         room: &Arc<Semaphore>,
     ) -> Result<Brought, ScrapeFailure> {
-        let connected = TcpStream::connect((self.host.as_str(), self.port)).await;
-        let stream = connected.map_err(|error| caused(Failure::Connect, &error))?;
-        let stream = TokioIo::new(stream);
-        *waited = Failure::AnswerTimeout;
-        let mut builder = http1::Builder::new();
-        builder.max_buf_size(HEAD_BYTES_MAX);
-        let (sender, connection) =
-            builder.handshake(stream).await.map_err(|error| failure(&error))?;
-        let request = pin!(self.send(sender, waited, room));
-        match select(request, pin!(connection)).await {
-            Either::Left((brought, _)) => brought,
-            // A connection that is over may have brought an answer.
-            Either::Right((_, request)) => request.await,
-        }
-    }
-
-    async fn send(
-        &self,
-        mut sender: SendRequest<Empty<Bytes>>,
-        waited: &mut Failure,
-        room: &Arc<Semaphore>,
-    ) -> Result<Brought, ScrapeFailure> {
         let request = Request::get(&self.path)
-            .header(HOST, &self.authority)
+            .header(HOST, &self.address.authority)
             .header(ACCEPT, ACCEPTED)
             .header(CONNECTION, "close")
             .header(USER_AGENT, concat!("plimsoll-node/", env!("CARGO_PKG_VERSION")))
-            .body(Empty::new())
+            .body(Full::default())
             .map_err(|_| Failure::Garbage)?;
-        let answer = sender.send_request(request).await.map_err(|error| failure(&error))?;
-        let format = match format(&answer) {
-            Ok(format) => format,
-            Err(kind) => {
-                *waited = kind;
-                return Err(ScrapeFailure { kind, cause: refusal_text(answer).await });
-            }
-        };
-        *waited = Failure::BodyTimeout;
-        let is_whole = answer.body().size_hint().exact().is_some()
-            || answer.version() == Version::HTTP_11 && is_chunked(&answer);
-        let (body, room) = read(answer.into_body(), room).await?;
-        Ok((Page { format, body, is_whole }, room))
+        let connected = self.address.connect(None, HEAD_BYTES_MAX).await;
+        let connection = connected.map_err(|error| match error {
+            ConnectError::Http(error) => failure(&error),
+            error => caused(Failure::Connect, &error),
+        })?;
+        *waited = Failure::AnswerTimeout;
+        let answered = connection.send(request, |answer| page(answer, waited, room)).await;
+        answered.map_err(|error| failure(&error))?
     }
+}
+
+async fn page(
+    answer: Response<Incoming>,
+    waited: &mut Failure,
+    room: &Arc<Semaphore>,
+) -> Result<Brought, ScrapeFailure> {
+    let format = match format(&answer) {
+        Ok(format) => format,
+        Err(kind) => {
+            *waited = kind;
+            return Err(ScrapeFailure { kind, cause: refusal_text(answer).await });
+        }
+    };
+    *waited = Failure::BodyTimeout;
+    let is_whole = answer.body().size_hint().exact().is_some()
+        || answer.version() == Version::HTTP_11 && is_chunked(&answer);
+    let (body, room) = read(answer.into_body(), room).await?;
+    Ok((Page { format, body, is_whole }, room))
 }
 
 fn failure(error: &hyper::Error) -> ScrapeFailure {

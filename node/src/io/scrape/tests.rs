@@ -233,7 +233,7 @@ fn an_address_is_parsed_into_target_and_request() {
         ("http://[::1]:9/m?a=b#c", "::1", "[::1]:9", "/m?a=b"),
     ] {
         let endpoint = Endpoint::new(url, LONG, LONG).unwrap();
-        let read = (&*endpoint.host, &*endpoint.authority, &*endpoint.path);
+        let read = (&*endpoint.address.host, &*endpoint.address.authority, &*endpoint.path);
         assert_eq!(read, (host, authority, path));
     }
     for wrong in ["", "x", "ftp://h", "https://h", "http://u@h", "http://:80/", "http://h:x/"] {

@@ -5,23 +5,24 @@
 
 use std::time::Duration;
 
+use plimsoll_schemas::backoff::Backoff;
+use plimsoll_schemas::random::SplitMix64;
+
 use crate::limits::{RESTART_PAUSE_MAX, RESTART_PAUSE_MIN, RESTART_RESET_AFTER};
 
-/// Doublings after which the pause is at its greatest, whatever the limits are.
-const DOUBLINGS_MAX: u32 = 16;
+const PAUSES: Backoff = Backoff::new(RESTART_PAUSE_MIN, RESTART_PAUSE_MAX).with_jitter(0.75, 1.25);
 
 /// The pauses of one task.
 #[derive(Clone, Debug)]
 pub struct RestartBackoff {
     restarts_in_a_row: u32,
-    /// State of the generator of jitter.
-    random: u64,
+    random: SplitMix64,
 }
 
 impl RestartBackoff {
     /// Of a task that was never restarted. Tasks that fail for the same cause need different seeds.
     pub fn new(seed: u64) -> Self {
-        Self { restarts_in_a_row: 0, random: seed }
+        Self { restarts_in_a_row: 0, random: SplitMix64(seed) }
     }
 
     /// The task ended after it had run for so long. Returns the pause before its next start: within
@@ -30,20 +31,9 @@ impl RestartBackoff {
         if ran_for >= RESTART_RESET_AFTER {
             self.restarts_in_a_row = 0;
         }
-        let doublings = self.restarts_in_a_row.min(DOUBLINGS_MAX);
+        let pause = PAUSES.pause(self.restarts_in_a_row, self.random.bits());
         self.restarts_in_a_row = self.restarts_in_a_row.saturating_add(1);
-        let span = RESTART_PAUSE_MIN.saturating_mul(1 << doublings).min(RESTART_PAUSE_MAX);
-        span.mul_f64(0.75 + 0.5 * self.fraction())
-    }
-
-    /// A number in [0, 1), by SplitMix64.
-    fn fraction(&mut self) -> f64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let high_bits = u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or(0);
-        f64::from(high_bits) / (f64::from(u32::MAX) + 1.0)
+        pause
     }
 }
 

@@ -3,36 +3,21 @@
 use std::time::Duration;
 
 use crate::limits::notifications::{RETRY_AFTER_MAX, RETRY_PAUSE_MAX, RETRY_PAUSE_MIN};
+use plimsoll_schemas::backoff::Backoff;
+use plimsoll_schemas::random::SplitMix64;
 use plimsoll_schemas::time::Mono;
 
-/// Chance out of a seed (splitmix64), so that two aggregators do not come back together.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Jitter(u64);
-
-impl Jitter {
-    pub(super) fn new(seed: u64) -> Self {
-        Self(seed)
-    }
-
-    /// A number in [0, 1).
-    fn fraction(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let high = u32::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or(0);
-        f64::from(high) / (f64::from(u32::MAX) + 1.0)
-    }
-}
+/// Between half and all of a span.
+const PAUSES: Backoff = Backoff::new(RETRY_PAUSE_MIN, RETRY_PAUSE_MAX).with_jitter(0.5, 1.0);
 
 /// How often a receiver failed in a row, and when it is tried again.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Backoff {
+pub(super) struct RetryState {
     failures: u32,
     next_at: Mono,
 }
 
-impl Backoff {
+impl RetryState {
     /// When the receiver may be tried.
     pub(super) fn next_at(&self) -> Mono {
         self.next_at
@@ -46,17 +31,15 @@ impl Backoff {
         *self = Self::default();
     }
 
-    /// Waits between half and all of a span that doubles. Waits at least as long as the receiver's
-    /// `Retry-After`, up to `RETRY_AFTER_MAX`.
+    /// Waits at least as long as the receiver's `Retry-After`, up to `RETRY_AFTER_MAX`.
     pub(super) fn on_failure(
         &mut self,
         now: Mono,
         retry_after: Option<Duration>,
-        jitter: &mut Jitter,
+        jitter: &mut SplitMix64,
     ) {
-        let span = RETRY_PAUSE_MIN.saturating_mul(1 << self.failures.min(16)).min(RETRY_PAUSE_MAX);
+        let pause = PAUSES.pause(self.failures, jitter.bits());
         self.failures = self.failures.saturating_add(1);
-        let pause = span / 2 + span.mul_f64(jitter.fraction() / 2.0);
         let retry_after = retry_after.unwrap_or_default().min(RETRY_AFTER_MAX);
         self.next_at = now.plus(pause.max(retry_after));
     }
@@ -67,7 +50,7 @@ mod tests {
     use super::*;
 
     fn pauses(seed: u64, retry_after: Option<Duration>) -> Vec<Duration> {
-        let (mut pace, mut jitter) = (Backoff::default(), Jitter::new(seed));
+        let (mut pace, mut jitter) = (RetryState::default(), SplitMix64(seed));
         let mut pause = || {
             pace.on_failure(Mono(7), retry_after, &mut jitter);
             pace.next_at().since(Mono(7))

@@ -25,6 +25,7 @@ use std::time::Duration;
 
 use crate::limits::notifications::{ALERTS_REPORTED_MAX, RECEIVERS_MAX, RESOLVED_AGE_MAX};
 use plimsoll_schemas::alert::{AlertEndReason, AlertKey, AlertState, Notification};
+use plimsoll_schemas::random::SplitMix64;
 use plimsoll_schemas::rule::{RuleAnnotations, Severity};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
@@ -36,7 +37,7 @@ pub use undeliverable::Undeliverable;
 use super::record::ReceiverRecord;
 use crate::core::fleet::Shared;
 use alertmanager_alert::AlertmanagerAlert;
-use backoff::{Backoff, Jitter};
+use backoff::RetryState;
 use queue::{GivenUp, Queue};
 use resend::{LabelledAlert, ReportedAlert, ReportedAlerts, Resend};
 use undeliverable::UndeliverableLog;
@@ -54,7 +55,7 @@ struct ReceiverState {
     #[serde(skip)]
     failure: Option<String>,
     #[serde(skip)]
-    backoff: Backoff,
+    retry: RetryState,
     #[serde(skip)]
     is_on_its_way: bool,
 }
@@ -68,8 +69,9 @@ pub struct Deliveries {
     undeliverable: UndeliverableLog,
     #[serde(skip)]
     receivers: Vec<Receiver>,
+    /// Seeded, so that two aggregators do not retry together.
     #[serde(skip)]
-    jitter: Jitter,
+    jitter: SplitMix64,
 }
 
 impl Deliveries {
@@ -89,7 +91,7 @@ impl Deliveries {
 
     /// The same, with these receivers from now on. What waits for others becomes undeliverable.
     pub fn with_receivers(mut self, now: Wall, receivers: Vec<Receiver>, seed: u64) -> Self {
-        self.jitter = Jitter::new(seed);
+        self.jitter = SplitMix64(seed);
         let known = |name: &str| receivers.iter().any(|receiver| *receiver.name == *name);
         let gone: Vec<_> = self.states.extract_if(.., |name, _| !known(name)).collect();
         for (name, state) in gone {
@@ -254,7 +256,7 @@ impl Deliveries {
     pub fn next_post(&mut self, now: Now) -> Option<Post> {
         for receiver in &self.receivers {
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
-            if state.is_on_its_way || now.mono < state.backoff.next_at() {
+            if state.is_on_its_way || now.mono < state.retry.next_at() {
                 continue;
             }
             let body = match receiver.kind {
@@ -301,19 +303,19 @@ impl Deliveries {
         let mut given_up = None;
         match answer {
             Answer::Taken => {
-                state.backoff.on_answer();
+                state.retry.on_answer();
                 state.failure = None;
                 state.tally.last_success = Some(now.wall);
                 first_known = state.resend.on_taken(&self.reported_alerts, &mut state.tally);
                 first_known.extend(state.queue.on_taken(&mut state.tally));
             }
             Answer::Refused(_) => {
-                state.backoff.on_answer();
+                state.retry.on_answer();
                 state.resend.on_refused();
                 given_up = state.queue.on_refused(now);
             }
             Answer::Failed(why, retry_after) => {
-                state.backoff.on_failure(now.mono, retry_after, &mut self.jitter);
+                state.retry.on_failure(now.mono, retry_after, &mut self.jitter);
                 state.resend.on_failed();
                 given_up = state.queue.on_failed(now, !NOT_RECEIVED.contains(&why));
             }
@@ -363,7 +365,7 @@ impl Deliveries {
                 }
                 ReceiverKind::Webhook { .. } => state.queue.due_at(),
             };
-            due_at.map(|due_at| due_at.max(state.backoff.next_at()))
+            due_at.map(|due_at| due_at.max(state.retry.next_at()))
         };
         self.receivers.iter().filter_map(deadline).min()
     }
@@ -378,7 +380,7 @@ impl Deliveries {
                     }
                     ReceiverKind::Webhook { .. } => state.queue.is_settled(),
                 };
-                is_sent || state.backoff.is_failing()
+                is_sent || state.retry.is_failing()
             })
         })
     }

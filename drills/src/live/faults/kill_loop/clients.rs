@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use plimsoll_clock::Clock;
-use plimsoll_mesh::api::Api;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::{Operation, Seq, Series};
 use plimsoll_schemas::wire::Latency;

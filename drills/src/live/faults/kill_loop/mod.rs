@@ -13,9 +13,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use plimsoll_clock::{Deadline, Stopwatch};
-use plimsoll_mesh::api::Api;
 use plimsoll_mesh::child::free_port;
 use plimsoll_mesh::stack::StackOptions;
+use plimsoll_runtime::client::Api;
 use plimsoll_schemas::own_operations::OWN_LOST;
 use plimsoll_schemas::summary::{Ledger, Summary};
 

@@ -15,6 +15,7 @@ use crate::limits::{
     CONFIRMATION_PROBE_MAX, LEAVE_PROBE_AFTER, RESEND_AFTER, RESEND_AFTER_MAX, SPOOL_AGE_MAX,
     TAKEN_IDS_MAX, UNCONFIRMED_GRACE,
 };
+use plimsoll_schemas::backoff::Backoff;
 use plimsoll_schemas::limits::delivery::CONFIRMATION_PROBE_AFTER;
 use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
 use plimsoll_schemas::subject::Lane;
@@ -222,8 +223,7 @@ impl Unconfirmed {
     pub(super) fn send(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
         let copy = self.copies.get_mut(&ticket)?;
         copy.resends += 1;
-        let doublings = copy.resends.min(16);
-        let rest = RESEND_AFTER.saturating_mul(1 << doublings).min(RESEND_AFTER_MAX);
+        let rest = Backoff::new(RESEND_AFTER, RESEND_AFTER_MAX).span(copy.resends);
         copy.rests_until = now.plus(rest);
         self.due.entry(copy.message.lane).or_default().remove(&ticket);
         self.in_flight.insert(ticket, now);

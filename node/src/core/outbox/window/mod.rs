@@ -285,11 +285,5 @@ fn per_second(bytes: u64, took: Duration) -> u64 {
     u64::try_from(rate).unwrap_or(u64::MAX)
 }
 
-/// How long an attempt waits for its acknowledgement after `overdue` earlier ones: twice as long
-/// each time, so that a link that is merely slow is not filled with repetitions.
-pub(super) fn acknowledgement_wait(first: Duration, overdue: u32, most: Duration) -> Duration {
-    first.saturating_mul(1 << overdue.min(16)).min(most)
-}
-
 #[cfg(test)]
 mod tests;

@@ -127,10 +127,3 @@ fn a_lost_connection_forgets_the_link() {
     fills(&mut window, now, (20, AMPLE), 20);
     assert_eq!(window.body_bytes(), usize::MAX, "it is fast");
 }
-
-#[test]
-fn waits_double_up_to_their_bound() {
-    let (first, most) = (Duration::from_secs(5), Duration::from_secs(120));
-    let waits = [0, 1, 4, 5, 99].map(|n| acknowledgement_wait(first, n, most).as_secs());
-    assert_eq!(waits, [5, 10, 80, 120, 120]);
-}

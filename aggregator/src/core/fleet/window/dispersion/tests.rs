@@ -4,11 +4,11 @@
 use std::sync::LazyLock;
 
 use plimsoll_schemas::histogram::Over;
+use plimsoll_schemas::random::SplitMix64;
 use plimsoll_schemas::rule::file::effective;
 use proptest::prelude::*;
 
 use super::*;
-use crate::core::tests::rng::Rng;
 
 const SECOND: u64 = 1_000_000_000;
 const START: u64 = 1_700_000_000;
@@ -34,14 +34,19 @@ fn limits() -> Limits {
 /// An operation's samples over one limit, second by second.
 struct Load {
     dispersion: Dispersion,
-    rng: Rng,
+    rng: SplitMix64,
     second: u64,
     is_over: bool,
 }
 
 impl Load {
     fn new(seed: u64) -> Self {
-        Self { dispersion: Dispersion::default(), rng: Rng(seed), second: START, is_over: false }
+        Self {
+            dispersion: Dispersion::default(),
+            rng: SplitMix64(seed),
+            second: START,
+            is_over: false,
+        }
     }
 
     fn over(&mut self, samples: u64, way: Way) -> u64 {
@@ -204,7 +209,7 @@ proptest! {
     fn the_order_of_messages_changes_no_estimate(
         seed in any::<u64>(), delays in prop::collection::vec(0..600_u64, 7..13),
     ) {
-        let mut rng = Rng(seed);
+        let mut rng = SplitMix64(seed);
         let messages: Vec<_> = (0..5 * HOUR)
             .map(|second| (second, u64::from(rng.unit() < 0.05) * 3))
             .collect();

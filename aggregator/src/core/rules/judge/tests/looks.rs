@@ -1,9 +1,10 @@
 //! The error bound under repeated looks: how often a quantile that is exactly at its limit is taken
 //! for a breach, when it is judged after every slot for days.
 
+use plimsoll_schemas::random::SplitMix64;
+
 use super::*;
 use crate::core::rules::judge::stretch::Detector;
-use crate::core::tests::rng::Rng;
 
 /// Slots of the last half hour as the windows keep them: fine ones first, then coarse ones.
 const FINE: usize = 20;
@@ -45,7 +46,7 @@ fn as_windows_hold(all: &[(u64, u64)]) -> Vec<SlotCounts> {
 /// Breaches that begin while samples are over the limit with this probability, looked for after
 /// every slot of that many samples.
 fn breaches(seed: u64, budget: &Budget, over: f64, per_slot: u64, looks: usize) -> u64 {
-    let mut rng = Rng(seed);
+    let mut rng = SplitMix64(seed);
     breaches_of(|| rng.unit() < over, Detector::new(budget), per_slot, looks)
 }
 
@@ -97,6 +98,12 @@ enum Dependent {
     Recorded(Vec<bool>, usize, usize),
 }
 
+/// An index below `end`.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "an index")]
+fn place_below(end: usize, rng: &mut SplitMix64) -> usize {
+    (rng.unit() * end as f64) as usize
+}
+
 impl Dependent {
     const BLOCK: usize = 300;
 
@@ -109,7 +116,7 @@ impl Dependent {
         Self::Recorded(micros.iter().map(|of| *of >= limit).collect(), 0, 0)
     }
 
-    fn next(&mut self, rng: &mut Rng) -> bool {
+    fn next(&mut self, rng: &mut SplitMix64) -> bool {
         match self {
             Self::Process(of, last) => {
                 let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
@@ -124,7 +131,7 @@ impl Dependent {
             }
             Self::Recorded(all, begin, place) => {
                 if *place == Self::BLOCK {
-                    (*begin, *place) = (rng.below(all.len() - Self::BLOCK), 0);
+                    (*begin, *place) = (place_below(all.len() - Self::BLOCK, rng), 0);
                 }
                 *place += 1;
                 all[*begin + *place - 1]
@@ -133,7 +140,7 @@ impl Dependent {
     }
 
     /// From the variance of blocks of a long run.
-    fn overdispersion(&mut self, rng: &mut Rng) -> Overdispersion {
+    fn overdispersion(&mut self, rng: &mut SplitMix64) -> Overdispersion {
         const BLOCKS: u32 = 1_000;
         let count = |_| (0..600).map(|_| f64::from(u8::from(self.next(rng)))).sum::<f64>();
         let counts: Vec<f64> = (0..BLOCKS).map(count).collect();
@@ -153,7 +160,7 @@ fn the_error_bound_holds_for_samples_that_depend_on_each_other() {
         (3, Dependent::Chain(0.8, false)),
         (4, Dependent::recorded()),
     ] {
-        let mut rng = Rng(seed);
+        let mut rng = SplitMix64(seed);
         let of = samples.overdispersion(&mut rng);
         let detector = Detector::new(&budget);
         let mut found = |detector| breaches_of(|| samples.next(&mut rng), detector, 1, looks);
@@ -175,7 +182,7 @@ fn a_share_of_three_times_the_allowed_one_is_found() {
 #[test]
 fn without_the_correction_for_looks_the_limit_would_be_crossed_again_and_again() {
     // The plain binomial test at 99 %, after every sample of 500 runs of a thousand.
-    let mut rng = Rng(100);
+    let mut rng = SplitMix64(100);
     let mut crosses = || {
         let (mut n, mut over) = (0, 0);
         (0..1_000).any(|_| {
@@ -210,7 +217,7 @@ proptest! {
     fn a_breach_ends_soon_after_its_last_sample_over_the_limit(
         seed in any::<u64>(), share in 0.2..0.95,
     ) {
-        let (budget, mut rng) = (epoch_hook(), Rng(seed));
+        let (budget, mut rng) = (epoch_hook(), SplitMix64(seed));
         let judge = Judge::new(&budget);
         let mut all = Vec::new();
         let mut finding = |over: bool| {

@@ -1,33 +1,44 @@
-//! HTTP client of an aggregator or a node.
+//! The HTTP client: [`Address`] and [`Connection`] for one request to any server, and [`Api`] for
+//! the pages of an aggregator or a node. One deadline covers all of an [`Api`]'s request.
+//!
+//! DESIGN S52.
 
-mod exchange;
+mod connection;
 
+use std::io;
 use std::net::IpAddr;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::time::Duration;
 
-use anyhow::{Context, Result, bail, ensure};
-use http_body_util::Full;
-use hyper::body::Bytes;
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCEPT, AUTHORIZATION, CONNECTION, CONTENT_TYPE, HOST, HeaderValue, USER_AGENT,
 };
 use hyper::http::request::Builder;
-use hyper::{Method, Request};
+use hyper::http::response::Parts;
+use hyper::{Method, Request, Response};
 use plimsoll_schemas::summary::Summary;
-use rustls::ClientConfig;
-use url::{Host, Url};
+use tokio::time::timeout;
+use url::Url;
 
-use exchange::Target;
+use crate::trust::Trust;
+
+pub use connection::{Address, ConnectError, Connection};
+
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// As much as hyper reads at one time without a limit.
+const HEAD_BYTES_MAX: usize = 408 * 1024;
 
 /// The HTTP pages of one process.
 #[derive(Clone, Debug)]
 pub struct Api {
     base: String,
-    /// Value of the `Host` header.
-    authority: String,
+    address: Address,
     prefix: String,
-    target: Target,
+    has_tls: bool,
+    trust: Option<Trust>,
     token: Option<String>,
 }
 
@@ -47,18 +58,12 @@ impl Api {
     pub fn of_url(url: &str) -> Result<Self> {
         let base = url.trim_end_matches('/').to_owned();
         let url = Url::parse(&base).with_context(|| base.clone())?;
-        let (Some(host), Some(port)) = (url.host(), url.port_or_known_default()) else {
+        let Some(address) = Address::of_url(&url) else {
             bail!("{base}: an address without a host");
         };
-        let authority = url.port().map_or_else(|| host.to_string(), |of| format!("{host}:{of}"));
-        let host = match host {
-            Host::Domain(name) => name.to_owned(),
-            Host::Ipv4(address) => address.to_string(),
-            Host::Ipv6(address) => address.to_string(),
-        };
-        let target = Target { host, port, has_tls: url.scheme() == "https", trust: None };
         let prefix = url.path().trim_end_matches('/').to_owned();
-        Ok(Self { base, authority, prefix, target, token: None })
+        let has_tls = url.scheme() == "https";
+        Ok(Self { base, address, prefix, has_tls, trust: None, token: None })
     }
 
     /// Checks an address that a user gave: a URL with its scheme and a host.
@@ -84,19 +89,18 @@ impl Api {
 
     /// Whether the address is of the loopback interface.
     pub fn is_on_this_machine(&self) -> bool {
-        let host = &self.target.host;
+        let host = &self.address.host;
         host == "localhost" || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
     }
 
     /// Whether connections are encrypted.
     pub fn has_tls(&self) -> bool {
-        self.target.has_tls
+        self.has_tls
     }
 
     /// The same, trusting the authorities of this configuration.
-    pub fn with_trust(mut self, trust: Arc<ClientConfig>) -> Self {
-        self.target.trust = Some(trust);
-        self
+    pub fn with_trust(self, trust: Trust) -> Self {
+        Self { trust: Some(trust), ..self }
     }
 
     /// Sends a request, with a JSON body if given, and returns the response body.
@@ -140,7 +144,7 @@ impl Api {
         let mut head = Request::builder()
             .method(method)
             .uri(format!("{}{path}", self.prefix))
-            .header(HOST, &self.authority)
+            .header(HOST, &self.address.authority)
             .header(ACCEPT, "*/*")
             .header(CONNECTION, "close")
             .header(USER_AGENT, concat!("plimsoll/", env!("CARGO_PKG_VERSION")));
@@ -168,7 +172,7 @@ impl Api {
             bytes.extend_from_slice(part);
             Ok(())
         };
-        let head = self.target.exchange(request, on_part).await.with_context(|| url.clone())?;
+        let head = self.exchange(request, on_part).await.with_context(|| url.clone())?;
         if !head.status.is_success() {
             let words = String::from_utf8_lossy(&bytes);
             bail!("{url}: {}: {}", head.status, words.trim_end());
@@ -176,6 +180,38 @@ impl Api {
         let media_type = head.headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes);
         let media_type = String::from_utf8_lossy(media_type.unwrap_or(b"no media type"));
         Ok((media_type.into_owned(), bytes))
+    }
+
+    /// Sends the request, and passes the body of the response to `on_part` as it comes.
+    async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        on_part: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Parts> {
+        let late = |_| io::Error::new(io::ErrorKind::TimedOut, "no response within 5 s");
+        timeout(TIMEOUT, self.connect_and_send(request, on_part)).await.map_err(late)?
+    }
+
+    async fn connect_and_send(
+        &self,
+        request: Request<Full<Bytes>>,
+        on_part: impl FnMut(&[u8]) -> Result<()>,
+    ) -> Result<Parts> {
+        ensure!(!self.has_tls || self.trust.is_some(), "https without certificates of authorities");
+        let hint = if self.has_tls { "" } else { "; if it serves TLS, write https://" };
+        let no_http = |error: hyper::Error| anyhow!("no HTTP response: {error}{hint}");
+        let unconnected = |error| match error {
+            ConnectError::Tcp(error) => Error::from(error),
+            ConnectError::Name(error) => Error::from(error),
+            ConnectError::Tls(error) => {
+                anyhow!("{error}; if its authority is none of the system's, name it with --ca-file")
+            }
+            ConnectError::Http(error) => no_http(error),
+        };
+        let connected = self.address.connect(self.trust.as_ref(), HEAD_BYTES_MAX).await;
+        let connection = connected.map_err(unconnected)?;
+        let read = |response| read(response, on_part);
+        connection.send(request, read).await.map_err(no_http)?
     }
 
     /// The URL without a path.
@@ -202,7 +238,7 @@ impl Api {
             length += part.len() as u64;
             Ok(())
         };
-        let head = self.target.exchange(request, on_part).await;
+        let head = self.exchange(request, on_part).await;
         let status = head.with_context(|| format!("{}{path}", self.base))?.status;
         ensure!(status.is_success(), "{}{path}: {status}", self.base);
         Ok(length)
@@ -237,7 +273,7 @@ impl Api {
             bytes.extend_from_slice(part);
             Ok(())
         };
-        let head = self.target.exchange(request, on_part).await;
+        let head = self.exchange(request, on_part).await;
         let status = head.with_context(|| format!("{}{path}", self.base))?.status;
         Ok((status.is_success(), String::from_utf8_lossy(&bytes).into_owned()))
     }
@@ -248,6 +284,19 @@ impl Api {
     }
 }
 
+async fn read(
+    response: Response<Incoming>,
+    mut on_part: impl FnMut(&[u8]) -> Result<()>,
+) -> Result<Parts> {
+    let (head, mut body) = response.into_parts();
+    while let Some(frame) = body.frame().await {
+        if let Ok(part) = frame?.into_data() {
+            on_part(&part)?;
+        }
+    }
+    Ok(head)
+}
+
 /// The value of one series of a metrics page, by its exact name and labels.
 pub fn series_value<T: FromStr>(page: &str, series: &str) -> Option<T> {
     let line = page.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
@@ -256,8 +305,6 @@ pub fn series_value<T: FromStr>(page: &str, series: &str) -> Option<T> {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
 
