@@ -1,5 +1,5 @@
-//! `deploy/FIRST-STEPS.md`, run as it is written: the real programs on a real broker, at their
-//! default ports, in a network of their own.
+//! `deploy/FIRST-STEPS.md` and the README's mesh by hand, run as they are written: the real
+//! programs on a real broker, at their default ports, in a network of their own.
 
 use std::env::{self, join_paths, split_paths};
 use std::ffi::OsString;
@@ -16,9 +16,13 @@ const WAIT: Duration = Duration::from_secs(90);
 /// A process that ends takes all that it started along.
 const ALONE: [&str; 6] = ["--user", "--map-root-user", "--net", "--pid", "--fork", "--kill-child"];
 
+fn checkout() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
 /// A file below `deploy`.
 fn deploy(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../deploy").join(name)
+    checkout().join("deploy").join(name)
 }
 
 /// The search path with the mesh's programs before it, and with the folders of servers.
@@ -36,18 +40,47 @@ fn lines() -> String {
     blocks.filter_map(|block| block.split("```").next()).collect()
 }
 
+/// The README's block that starts a mesh by hand, for the programs of this build.
+fn by_hand() -> String {
+    let page = std::fs::read_to_string(checkout().join("README.md")).unwrap();
+    let (_, behind) = page.split_once("\ncargo build --locked --profile up").unwrap();
+    let (_packages, behind) = behind.split_once('\n').unwrap();
+    let (lines, _) = behind.split_once("```").unwrap();
+    lines.replace("$PWD/target/up:", "")
+}
+
+/// Runs lines of bash in a network of their own.
+fn alone(lines: &str, scratch: &ScratchDir) -> Command {
+    let mut command = Command::new("unshare");
+    command.args(ALONE).args(["bash", "-ec", &format!("ip link set lo up\n{lines}")]);
+    command.env("PATH", search_path()).env("TMPDIR", scratch.path());
+    command.env_remove("PLIMSOLL_TOKEN").current_dir(scratch.path());
+    command
+}
+
+#[tokio::test]
+async fn each_line_of_the_readme_that_sends_brings_a_sample() {
+    if let Some(refusal) = network_refusal() {
+        return skip(&refusal);
+    }
+    let scratch = ScratchDir::new().unwrap();
+    let all = "until plimsoll statistics my_operation | grep ' 3 samples'; do sleep 1; done";
+    let mut command = alone(&format!("{}{all}", by_hand()), &scratch);
+    command.current_dir(checkout());
+
+    let outcome = run(command, WAIT).await.unwrap();
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let seen = "my_operation of fleet, all time: 3 samples";
+    assert!(outcome.stdout.contains(seen), "{outcome:?}");
+}
+
 #[tokio::test]
 async fn the_first_steps_end_with_an_acknowledged_alert() {
     if let Some(refusal) = network_refusal() {
         return skip(&refusal);
     }
     let scratch = ScratchDir::new().unwrap();
-    let mut command = Command::new("unshare");
-    command.args(ALONE).args(["bash", "-ec", &format!("ip link set lo up\n{}", lines())]);
-    command.env("PATH", search_path()).env("TMPDIR", scratch.path());
-    command.env_remove("PLIMSOLL_TOKEN").current_dir(scratch.path());
-
-    let outcome = run(command, WAIT).await.unwrap();
+    let outcome = run(alone(&lines(), &scratch), WAIT).await.unwrap();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let printed = &outcome.stdout;
     let at = |text: &str| printed.find(text).unwrap_or_else(|| panic!("no {text:?}: {outcome:?}"));

@@ -30,6 +30,8 @@ struct Alert {
     text: String,
     labels: BTreeMap<String, String>,
     selects: Vec<String>,
+    /// With single spaces.
+    expression: String,
 }
 
 fn files(folder: &str) -> Vec<String> {
@@ -55,9 +57,19 @@ fn alerts(text: &str) -> Vec<Alert> {
         let selects = chunk.split("budget=\"").skip(1);
         let selects = selects.filter_map(|rest| rest.split('"').next());
         let (labels, selects) = (labels.collect(), selects.map(str::to_owned).collect());
-        Alert { name, text: chunk.to_owned(), labels, selects }
+        let expression = expression(chunk);
+        Alert { name, text: chunk.to_owned(), labels, selects, expression }
     };
     chunks.map(alert).collect()
+}
+
+/// The PromQL of an alert, in one line.
+fn expression(chunk: &str) -> String {
+    let mut lines = chunk.lines().skip_while(|line| !line.starts_with("        expr:"));
+    let first = lines.next().unwrap_or_default().trim_start().trim_start_matches("expr:");
+    let rest = lines.take_while(|line| line.starts_with("          "));
+    let all = first.split_whitespace().filter(|word| *word != "|");
+    all.chain(rest.flat_map(str::split_whitespace)).collect::<Vec<_>>().join(" ")
 }
 
 fn all_alerts() -> Vec<Alert> {
@@ -214,6 +226,43 @@ fn counterparts_that_follow_have_the_form_of_tested_ones() {
         let condition = condition.replace(&format!("\"sensor:{figure}\""), figure);
         assert!(written.contains(&condition), "{condition}");
     }
+}
+
+/// What the section of a rule states under **Alert**, in one line.
+fn alert_line(runbook: &str, rule: &str) -> Option<String> {
+    let (_, section) = runbook.split_once(&format!("\n### `{rule}`\n"))?;
+    let section = section.split("\n### ").next()?;
+    let (_, from_alert) = section.split_once("\n- **Alert:** ")?;
+    let line = from_alert.split("\n- **").next()?;
+    Some(line.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[test]
+fn the_runbook_states_severity_and_promql_of_each_rule() {
+    let runbook = include_str!("../../deploy/RUNBOOK.md");
+    let alerts = all_alerts();
+    let mut wrong = Vec::new();
+    for rule in &shipped().thresholds {
+        let of = |alert: &&Alert| {
+            alert.labels.get("rule").map(String::as_str) == Some(rule.name.as_str())
+        };
+        let alert = alerts.iter().find(of).unwrap();
+        let (name, severity) = (rule.name.as_str(), rule.about.severity.as_str());
+        let line = alert_line(runbook, name).unwrap_or_default();
+
+        // A long expression is in its file alone.
+        let head = format!("{severity}, `{}`", alert.name);
+        let quoted = format!("{head}: `{}`.", alert.expression);
+        if !line.starts_with(&quoted) && !line.starts_with(&format!("{head} in `")) {
+            wrong.push(format!("{name}: {line}"));
+        }
+
+        let row = format!("\n| [`{name}`](#{name}) | {severity} | ");
+        if !runbook.contains(&row) {
+            wrong.push(format!("{name} has no row in the table of rules"));
+        }
+    }
+    assert_eq!(wrong, [""; 0]);
 }
 
 #[test]

@@ -632,7 +632,7 @@ def _any_sensor() -> Row:
         [
             lines(
                 "Chosen sensors",
-                "Every reading of the sensors that are chosen, and the thresholds of rules on them.",
+                "Readings of the sensors that are chosen, and thresholds of rules on them.",
                 "none",
                 Query('{__name__=~"plimsoll_node_$sensor",mesh=~"$mesh",node="$node"}'),
                 Query(

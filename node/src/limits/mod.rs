@@ -246,7 +246,7 @@ pub const LINK_MEASURE_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Longest rest of the normal lane for such a measurement.
 pub const LINK_MEASURE_MAX: Duration = Duration::from_secs(10);
 /// Messages acknowledged by the broker and not yet confirmed by an aggregator that a node
-/// keeps. At two messages a second, over eight minutes without an aggregator.
+/// keeps. At one message a second, 17 minutes without a confirmation.
 pub const UNCONFIRMED_MESSAGES_MAX: usize = 1_024;
 /// Their bytes.
 pub const UNCONFIRMED_BYTES_MAX: usize = 8 * 1024 * 1024;

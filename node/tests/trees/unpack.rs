@@ -1,8 +1,8 @@
 //! Lays a recorded tree's files out under a folder, for tests; their content does not matter here.
 //!
-//! The first lines of the text state what it records, and which readings are expected. `= path text`
-//! is a file of one line, `== path` begins one of several, and `== path later` what it holds at the
-//! second sample.
+//! The first lines of the text state what it records, and which readings are expected.
+//! `= path text` is a file of one line. `== path` starts a file of several lines, and
+//! `== path later` holds what that file has at the second sample.
 
 use std::fs;
 use std::path::Path;

@@ -24,7 +24,6 @@ pub(crate) type Message = (String, Vec<u8>);
 
 /// The other readings of a healthy machine.
 const SENSORS: [(&Sensor, f64); 18] = [
-    (&LOAD1, 0.1),
     (&GPU_FAULTS_TOTAL, 2.0),
     (&GPUS_LOST, 0.0),
     (&SENSORS_UNREAD, 0.0),
@@ -42,6 +41,7 @@ const SENSORS: [(&Sensor, f64); 18] = [
     (&FILE_HANDLES_LIMIT, 100.0),
     (&CLOCK_SYNCHRONIZED, 1.0),
     (&UPTIME_SECONDS, 1_000.0),
+    (&LOAD1, 0.1),
 ];
 
 /// All is well with it until something is set otherwise.
