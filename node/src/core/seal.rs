@@ -161,7 +161,7 @@ impl Sealer {
             _ => message.payload,
         };
         // The same for every attempt, so that a stream keeps one letter of a message.
-        let message_id = message_id(node.as_str(), (incarnation, seq), IdOf::Letter, message.nonce);
+        let message_id = message_id(node.as_str(), incarnation, seq, IdOf::Letter, message.nonce);
         Publish { ticket, subject: self.dead_subject(), message_id, headers, payload }
     }
 

@@ -79,7 +79,7 @@ async fn take_ids(stack: &mut Stack, nonce: MessageNonce) -> u64 {
     let (incarnation, seq) = newest(&mut JetStreamAdmin::connect(&url).unwrap());
     let mut attacker = Publisher::connect(url).await.unwrap();
     for number in seq.0 + 1..=seq.0 + AHEAD {
-        let id = message_id(NODE, (incarnation, Seq(number)), IdOf::Message(0), nonce);
+        let id = message_id(NODE, incarnation, Seq(number), IdOf::Message(0), nonce);
         attacker.publish_as(SUBJECT, id, b"forged".to_vec()).await.unwrap();
     }
     seq.0

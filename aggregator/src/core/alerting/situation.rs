@@ -58,7 +58,7 @@ impl<'a> Situation<'a> {
             Some(Rule::Threshold(_)) | None => None,
         };
         let within = self.evaluator.sources_within(&key.operation);
-        self.inputs.fleet.reason_of_end(now, (&key.scope, within), budget)
+        self.inputs.fleet.reason_of_end(now, &key.scope, within, budget)
     }
 
     /// The texts and the severity of an alert's rule; of a rule that is gone those of its last

@@ -36,6 +36,13 @@ struct WatchedGap {
     lasted: Duration,
 }
 
+/// What was read of the streams since the last time, by the time at which it was stored.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadSpan {
+    from: Mono,
+    to: Mono,
+}
+
 impl Gaps {
     pub(super) fn evict(&mut self, node: &NodeName) {
         self.watched.remove(node);
@@ -58,26 +65,21 @@ impl Gaps {
 
     /// Up to when the streams have been read; to be called before the gaps are watched. Returns
     /// the span that has been read since the last time.
-    pub(super) fn on_read(&mut self, read: Mono) -> (Mono, Mono) {
-        let read = read.max(self.read_up_to);
-        (std::mem::replace(&mut self.read_up_to, read), read)
+    pub(super) fn on_read(&mut self, read: Mono) -> ReadSpan {
+        let to = read.max(self.read_up_to);
+        ReadSpan { from: std::mem::replace(&mut self.read_up_to, to), to }
     }
 
     /// `open` are all nodes with a gap. Gaps that are still there have lasted longer by the span
     /// that was read.
-    pub(super) fn watch(
-        &mut self,
-        now: Mono,
-        (from, to): (Mono, Mono),
-        open: BTreeMap<NodeName, Gap>,
-    ) {
+    pub(super) fn watch(&mut self, now: Mono, read: ReadSpan, open: BTreeMap<NodeName, Gap>) {
         self.is_known = true;
         self.watched.retain(|name, _| open.contains_key(name));
         for (name, gap) in open {
             let before = self.watched.get(&name).filter(|before| before.gap.hole == gap.hole);
             let since = before.map_or(now, |before| before.since);
             let lasted = before.map_or(Duration::ZERO, |before| before.lasted);
-            let lasted = lasted + to.since(from.max(since));
+            let lasted = lasted + read.to.since(read.from.max(since));
             self.watched.insert(name, WatchedGap { gap, since, lasted });
         }
     }

@@ -90,6 +90,7 @@ impl Merging<'_> {
         let has_room = node.operations.heap_bytes() < NODE_BYTES_MAX;
         let (mut in_node, mut in_fleet, mut without_room, mut evicted) = (0, 0, 0, 0);
         let mut in_rollups = RollupLimits::default();
+
         for (series, samples) in &latency.histograms {
             let operation = &series.operation;
             let retention = self.plan.of_node(operation);
@@ -102,10 +103,11 @@ impl Merging<'_> {
             }
 
             let retention = retention.of_fleet();
-            evicted += self.pools.make_room(name, (operation, &retention), self.plan);
+            evicted += self.pools.make_room(name, operation, &retention, self.plan);
             in_fleet += self.pools.operations.add(operation, &retention, times, &batch);
-            let from = (Bringer { node: name, labels: node_labels }, &mut *self.pools.group_shares);
-            in_rollups += self.pools.rollups.add(series, from, (&retention, times), &batch);
+            let from = Bringer { node: name, labels: node_labels };
+            let shares = &mut *self.pools.group_shares;
+            in_rollups += self.pools.rollups.add(series, from, shares, &retention, times, &batch);
 
             for Selection { budget, selector, retention } in self.plan.selections(operation) {
                 if selector.selects(&series.labels, node_labels) {
@@ -116,6 +118,7 @@ impl Merging<'_> {
                 }
             }
         }
+
         self.counts.reject_of(node, "node_sample", in_node);
         self.counts.reject_of(node, "node_window", without_room);
         self.counts.reject_of(node, "fleet_sample", in_fleet);
@@ -132,13 +135,15 @@ impl FleetPools<'_> {
     fn make_room(
         &mut self,
         node: &NodeName,
-        (operation, retention): (&Operation, &Retention),
+        operation: &Operation,
+        retention: &Retention,
         plan: &RetentionPlan,
     ) -> u64 {
         let Self { operations, shares, .. } = self;
         if !operations.are_crowded() {
             return 0;
         }
+
         let mut evicted = 0;
         // Those of budgets may be there beyond the bound.
         while !operations.has_room_for(operation, retention) {
@@ -149,6 +154,7 @@ impl FleetPools<'_> {
             shares.on_evicted(&longest);
             evicted += 1;
         }
+
         // Those that are never evicted are in no node's share.
         if !retention.is_judged() && !is_own(operation) {
             shares.on_brought(node, operation);

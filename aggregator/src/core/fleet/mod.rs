@@ -65,7 +65,7 @@ pub use events::EventsQuery;
 pub use ledger::{Decision, Gap, LedgerEntry, Run, Seqs};
 pub use merge::{MergedSamples, MergedSnapshot};
 pub(crate) use node::{CounterIncrease, KnownReading, ReadingTable, SensedFigure, WorstReadings};
-pub use node::{Latest, Node, NodeMetrics, Trouble};
+pub use node::{Latest, MessageKey, Node, NodeMetrics, Trouble};
 pub use node_at::NodeAt;
 pub use operations::{OVERFLOW, Operations};
 pub use pool::{Pool, Pools};
@@ -344,7 +344,7 @@ impl Fleet {
         node.account.add_own(header.incarnation, body.own_samples());
         self.counts.merge(body.kind(), timeliness, body.samples());
 
-        let from = (header.incarnation, header.seq);
+        let from = MessageKey { incarnation: header.incarnation, seq: header.seq };
         let (slots, Interval { latency, hardware, bus, event }) = match body {
             Body::Shard(ShardReport { slots, .. }) => (slots, Interval::default()),
             body => (Vec::new(), body.into_parts()),
@@ -442,10 +442,12 @@ impl Fleet {
     pub fn expire(&mut self, now: Wall) -> BTreeSet<NodeName> {
         let (mut expired, mut evicted) = (BTreeSet::new(), Vec::new());
         self.newest_seen = self.newest_seen.min(now);
+
         // Nodes that were seen with the newest one: in an outage that is all of them.
         let gone = self.newest_seen.minus(NODE_RETURNS_NO_MORE);
         let is_crowded = bounded::is_crowded(self.nodes.len(), NODES_MAX);
         let crowded_as_of = is_crowded.then_some(self.newest_seen);
+
         self.present = 0;
         for (name, node) in &mut self.nodes {
             self.newest_seen = self.newest_seen.max(node.last_seen.min(now));
@@ -462,6 +464,7 @@ impl Fleet {
             if node.may_be_evicted(now) {
                 evicted.push(name.clone());
             }
+
             expire_windows_of_silent(node, now);
             let (as_of, plan) = (self.newest_seen, &self.retention);
             while let Some(idle) = node.operations.idle(as_of, |of| plan.is_judged(of)) {
@@ -470,6 +473,7 @@ impl Fleet {
                 self.counts.reject("node_operation", 1);
             }
         }
+
         evicted.iter().for_each(|name| self.evict(name));
         self.evict_idle_operations();
         Arc::make_mut(&mut self.operations).expire(now, Phase::NONE);
@@ -562,15 +566,18 @@ impl Fleet {
         if jump.is_back {
             self.turn_windows_back(now);
         }
+
         let forward = if jump.forward > CLOCK_LEAP_MIN { jump.forward } else { Duration::ZERO };
         // What was seen of the nodes' clocks was seen by the clock of before: a message would seem
         // to have been on its way for as long as ours was set forward.
         let is_set = jump.forward >= CLOCK_STEP_MIN;
+
         if !forward.is_zero() {
             self.newest_seen = self.newest_seen.plus(forward);
             Arc::make_mut(&mut self.operations).pass_over(forward);
             self.rollups.pass_over(forward);
         }
+
         for (name, node) in &mut self.nodes {
             let seen = node.last_seen.plus(forward).min(now);
             if seen != node.last_seen || (is_set && node.skew.is_some()) {
@@ -608,6 +615,7 @@ impl Fleet {
     ) -> Vec<Duration> {
         self.watched_since.get_or_insert(now.wall);
         let (mut ended, mut open, mut round_trips) = (BTreeSet::new(), BTreeMap::new(), Vec::new());
+
         let mut seen = Wall::default();
         for (name, node) in &self.nodes {
             ended.extend(node.account.awaiting_close().map(|run| (name.clone(), run)));
@@ -620,8 +628,10 @@ impl Fleet {
                 round_trips.extend(node.round_trip());
             }
         }
+
         let all = self.nodes.values().map(|node| &**node);
         self.tables = TablesUsed::of(all, &self.operations, &self.rollups, history_series);
+
         // What was lost with a run that is closed now is no gap.
         for name in self.close_crashed_runs(now.mono, read_up_to, ended) {
             let node = self.nodes.get(&name).filter(|node| !node.hidden);
@@ -630,14 +640,15 @@ impl Fleet {
                 None => open.remove(&name),
             };
         }
-        self.watch_gaps(now, (seen, read_up_to), open);
+        self.watch_gaps(now, seen, read_up_to, open);
         round_trips
     }
 
     fn watch_gaps(
         &mut self,
         now: Now,
-        (seen, read_up_to): (Wall, Option<Mono>),
+        seen: Wall,
+        read_up_to: Option<Mono>,
         open: BTreeMap<NodeName, Gap>,
     ) {
         self.gaps.on_unknown();
@@ -737,7 +748,8 @@ impl Fleet {
     pub fn reason_of_end(
         &self,
         now: Wall,
-        (scope, within): (&Scope, Duration),
+        scope: &Scope,
+        within: Duration,
         budget: Option<&Budget>,
     ) -> Option<AlertEndReason> {
         let of_node = |node: &Node| {
@@ -747,6 +759,7 @@ impl Fleet {
                 _ => has_ended.then_some(AlertEndReason::JobEnded),
             }
         };
+
         if let Scope::Node(name) = scope {
             let Some(node) = self.nodes.get(name) else {
                 // Its record was lost, so that it never expires here. It is known again as soon
@@ -757,11 +770,13 @@ impl Fleet {
             };
             return of_node(node);
         }
+
         if budget.is_some_and(|budget| is_of_aggregators(&budget.operation)) {
             // No node has samples of it, and without nodes nothing is delivered.
             let has_left = |(_, node): (_, &Node)| node.presence(now) == Presence::Left;
             return self.shown().all(has_left).then_some(AlertEndReason::NodeLeft);
         }
+
         let newest = self.operations.judged(budget?)?.newest();
         let brought = |node: &Node| {
             let own = node.operations.judged(budget?).map(Windows::newest)?;

@@ -55,6 +55,7 @@ impl Pool {
             };
             return Some((pool, rest));
         }
+
         let (rollup, rest) = rest.split_once(' ')?;
         let (operation, rest) = rest.split_once(' ')?;
         // Values may contain anything, but only a tier's number follows them.

@@ -45,6 +45,7 @@ impl RetentionPlan {
         let budgets = &rules.budgets;
         let (all, some): (Vec<_>, Vec<_>) =
             budgets.iter().partition(|budget| budget.selector.is_everything());
+
         let of = |operation: &Operation| {
             let budgets = || all.iter().copied().filter(|budget| budget.operation == *operation);
             let up_to = budgets().map(|budget| budget.window).max().unwrap_or(nodes_up_to);
@@ -52,6 +53,7 @@ impl RetentionPlan {
         };
         let operations = all.iter().map(|budget| &budget.operation);
         let judged = operations.map(|operation| (operation.clone(), of(operation))).collect();
+
         let mut selections: BTreeMap<Operation, Vec<Selection>> = BTreeMap::new();
         for budget in some {
             selections.entry(budget.operation.clone()).or_default().push(Selection {
@@ -60,6 +62,7 @@ impl RetentionPlan {
                 retention: Retention { up_to: budget.window, limits: Limits::of([budget]) },
             });
         }
+
         let metrics = rules.thresholds.iter().map(|threshold| &threshold.metric);
         let watched_counters = metrics.filter_map(|metric| match metric {
             Metric::Counter(operation) => Some(operation.clone()),

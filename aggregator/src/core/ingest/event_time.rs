@@ -35,6 +35,17 @@ pub struct EventTime {
     pub since_stored: Option<Duration>,
 }
 
+/// What is known of the streams when a message is read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ReadingState {
+    /// Whether all that the streams held at the start was read.
+    pub(super) ready: bool,
+    /// Whether the broker's clock agrees with ours.
+    pub(super) clocks_agree: bool,
+    /// Where catching up has come, if there is anything to catch up with.
+    pub(super) judged_up_to: Option<Wall>,
+}
+
 /// How far a node's clock is ahead of the broker's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skew {
@@ -55,22 +66,19 @@ pub enum Timeliness {
 }
 
 impl EventTime {
-    /// The times of a message that arrives now. The broker's clock `agrees` with ours or not;
-    /// `judged_up_to` is where catching up has come, if there is anything to catch up with.
-    pub(super) fn of(
-        now: Wall,
-        message: &Delivered,
-        (ready, agrees): (bool, bool),
-        judged_up_to: Option<Wall>,
-    ) -> Self {
+    /// The times of a message that arrives now.
+    pub(super) fn of(now: Wall, message: &Delivered, reading: ReadingState) -> Self {
+        let ReadingState { ready, clocks_agree, judged_up_to } = reading;
         let Delivered { at, sent, pending, .. } = *message;
         let stored = at.map_or(now, |at| at.min(now));
         let live = judged_up_to.is_none() && ready;
+
         // A message with nothing behind it came straight from the broker, if its clock is not ours.
-        let arrived = if live && pending == 0 && !agrees { now } else { stored };
+        let arrived = if live && pending == 0 && !clocks_agree { now } else { stored };
         let travel = at.and(sent).map(|sent| (arrived, sent));
         let skew = at.zip(sent).map(|(at, sent)| Skew::new(at, sent));
         let since_stored = skew.filter(|_| live).map(|skew| now.since(skew.at));
+
         let (judged_up_to, arrived, seen) = match judged_up_to {
             Some(judged) => (judged, stored, Some(stored)),
             None if ready => (now, now, Some(now)),

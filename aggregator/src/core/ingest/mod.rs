@@ -31,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 pub use broker_health::{BrokerHealth, MeshLinks};
 pub use decode::{Decoded, Unreadable};
+use event_time::ReadingState;
 pub use event_time::{EventTime, Skew, Timeliness};
 pub use progress::{Position, ReadUpTo, Recoveries};
 pub use turns::{LaneOrder, Turns};
@@ -136,10 +137,13 @@ impl Ingest {
         if let Some(at) = message.at {
             self.broker_clock.on_message(now, at);
         }
-        let agrees = self.broker_clock.agrees();
-        let mut time = EventTime::of(now.wall, &message, (self.ready, agrees), judged_up_to);
+
+        let clocks_agree = self.broker_clock.agrees();
+        let reading = ReadingState { ready: self.ready, clocks_agree, judged_up_to };
+        let mut time = EventTime::of(now.wall, &message, reading);
         time.since_stored = time.since_stored.filter(|since| self.is_usual(now.mono, *since));
         self.update_readiness();
+
         let latest = message.at.map_or(now.wall, |at| at.max(now.wall));
         let snapshot = snapshot.and_then(|snapshot| decode::plausible(latest, snapshot));
         match snapshot {

@@ -92,9 +92,9 @@ impl Intake {
     /// An intake with an empty interval. `seed` is a number that a sender does not choose.
     pub(super) fn new(now: Now, series_max: usize, rules: Rules, seed: u64) -> Self {
         let Rules { labels, units, otlp, targets } = rules;
-        let reading = (labels, units);
+        let reading = (labels.clone(), units.clone());
         Self {
-            pages: Pages::new(now, reading.clone(), targets, seed),
+            pages: Pages::new(now, labels, units, targets, seed),
             otlp: Otlp::new(reading.clone(), otlp, seed),
             recorder: Recorder::new(now, series_max, reading, seed),
             clients: Clients::default(),

@@ -74,6 +74,7 @@ impl Drafts {
         draft.id = self.ids.next_id();
         let mut load = self.load(now, sealed);
         (load.depth, load.bytes) = (load.depth + draft.produced, load.bytes + draft.bytes());
+
         self.pressure.on_produced(now, load);
         if self.pressure.is_dropping() {
             while self.drop_low() {}
@@ -81,6 +82,7 @@ impl Drafts {
         if is_behind {
             self.overtake(now);
         }
+
         let is_immediate = draft.priority == Priority::Immediate;
         let overtakes = is_immediate || is_behind && self.overtakes(&draft);
         let lane = if overtakes { Lane::Emergency } else { Lane::Normal };
@@ -91,6 +93,7 @@ impl Drafts {
             self.lose_events(OUTBOX_FULL, draft.events());
             return Err(draft);
         }
+
         self.coalesce(sealed);
         self.pressure.on_load(self.load(now, sealed));
         Ok(())
@@ -140,6 +143,7 @@ impl Drafts {
                 break;
             }
         }
+
         let held = self.bytes() + sealed.load.bytes;
         let has_entry = self.messages() + sealed.messages < OUTBOX_ENTRIES_MAX;
         if has_entry && held + draft.bytes() <= bytes_max {

@@ -1,51 +1,25 @@
-//! Messages that are sealed and not acknowledged. Each is in exactly one state: waiting for the
-//! spool, ready, in flight, waiting for a retry, resting, or waiting for its dead letter to be
-//! stored.
+//! All messages that are sealed and not acknowledged, each in one state of the table in
+//! `outgoing.rs`.
+//!
+//! Owns the messages, their sums, and an index of their states, which follows each change of a
+//! state in [`Index::advance`]. So the next message, the next deadline and the bytes on the way are
+//! found without a scan of all messages; there may be thousands while the broker is away.
+//!
+//! Refuses to decide when a message may be sent.
 //!
 //! DESIGN N12.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::limits::{ACK_WAIT_MAX, ATTEMPTS_IN_A_ROW_MAX, TAKEN_IDS_MAX};
-use plimsoll_schemas::backoff::Backoff;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::confirmation::Confirmation;
 
-use super::message_id::IdOf;
+use super::outgoing::{Event, OutgoingMessage, State};
 use super::sealed::SealedMessage;
 use super::window::Departure;
-
-/// A message that is in flight or about to be.
-#[derive(Debug)]
-pub(super) struct OutgoingMessage {
-    pub(super) message: SealedMessage,
-    /// When its oldest part was enqueued.
-    pub(super) enqueued: Mono,
-    /// True for a message of a former incarnation.
-    pub(super) adopted: bool,
-    attempts: u32,
-    /// Attempts under its present id, and ids of it that were found to be taken.
-    attempts_of_id: u32,
-    taken_ids: u32,
-    /// Attempts on this connection that were not acknowledged in time; in a row, until it rests.
-    overdue: u32,
-    timeouts_in_a_row: u32,
-    /// Refusals by the broker that count, and when the last of them came.
-    refusals: u32,
-    refused_at: Option<Mono>,
-    /// An attempt had no answer, so that a stream may have stored it.
-    maybe_stored: bool,
-}
-
-/// One attempt, until it is answered.
-#[derive(Clone, Copy, Debug)]
-struct Attempt {
-    sent: Departure,
-    overdue_at: Mono,
-}
 
 /// Messages adopted from former incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -59,24 +33,35 @@ pub(super) struct AdoptedMessages {
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     messages: BTreeMap<Ticket, OutgoingMessage>,
+    index: Index,
     next_ticket: u64,
     bytes: usize,
     samples: u64,
     produced: u64,
-    /// Bytes of messages of the normal lane that are sent and not yet answered.
-    unanswered_bytes: usize,
     adopted: AdoptedMessages,
-    /// Not in the spool, and not in the batch that is being written.
-    unspooled: BTreeSet<Ticket>,
-    /// In the batch that is being written.
-    spooling: BTreeSet<Ticket>,
-    /// May be sent for the first time.
-    ready: BTreeSet<Ticket>,
-    /// Sent and not yet answered.
-    in_flight: BTreeMap<Ticket, Attempt>,
-    retries: BTreeMap<Lane, BTreeSet<Ticket>>,
-    /// Refused, or without an answer too often in a row; may be retried from this time on.
-    resting: BTreeMap<Ticket, Mono>,
+}
+
+/// A message in a set: when its state ends by itself, if it does, and its ticket.
+type Entry = (Mono, Ticket);
+
+/// The tickets of the messages by state, and sums of those that are on the way.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Index {
+    unspooled: BTreeSet<Entry>,
+    spooling: BTreeSet<Entry>,
+    in_flight: BTreeSet<Entry>,
+    resting: BTreeSet<Entry>,
+    normal: LaneIndex,
+    emergency: LaneIndex,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct LaneIndex {
+    ready: BTreeSet<Entry>,
+    waiting: BTreeSet<Entry>,
+    /// Messages that are in flight or about to be, and their bytes.
+    messages_on_the_way: usize,
+    bytes_on_the_way: usize,
 }
 
 impl InFlight {
@@ -98,179 +83,174 @@ impl InFlight {
         self.produced
     }
 
-    /// When the oldest of them was enqueued.
-    pub(super) fn oldest(&self) -> Option<Mono> {
-        self.messages.values().next().map(|sent| sent.enqueued)
-    }
-
-    /// Bytes of the normal lane that are on their way or about to be.
-    pub(super) fn window_bytes(&self) -> usize {
-        let normal = |ticket: &Ticket| {
-            let sent = self.messages.get(ticket).filter(|sent| is_windowed(sent));
-            sent.map_or(0, |sent| sent.message.payload.len())
-        };
-        self.unanswered_bytes + self.unsent().map(normal).sum::<usize>()
-    }
-
-    /// The same for both lanes.
-    pub(super) fn bytes_on_the_way(&self) -> usize {
-        self.unsent().chain(self.in_flight.keys()).map(|ticket| self.bytes_of(*ticket)).sum()
-    }
-
-    /// Messages that are sealed and not sent.
-    fn unsent(&self) -> impl Iterator<Item = &Ticket> {
-        self.unspooled.iter().chain(&self.spooling).chain(&self.ready)
-    }
-
-    /// Bytes of one message.
-    pub(super) fn bytes_of(&self, ticket: Ticket) -> usize {
-        self.messages.get(&ticket).map_or(0, |sent| sent.message.payload.len())
-    }
-
     /// Those of them that a former incarnation sealed.
     pub(super) fn adopted(&self) -> AdoptedMessages {
         self.adopted
     }
 
-    /// Messages sent and not yet answered: what the broker has to do.
-    pub(super) fn unanswered(&self) -> usize {
-        self.in_flight.len()
+    /// When the oldest of them was enqueued.
+    pub(super) fn oldest(&self) -> Option<Mono> {
+        self.messages.values().next().map(|sent| sent.enqueued)
     }
 
-    /// Messages sent and not yet answered, or sealed and not yet sent: no more is sealed than may
-    /// be sent soon, since a sealed message is merged with none that comes later.
-    pub(super) fn unanswered_or_unsent(&self) -> usize {
-        self.in_flight.len() + self.ready.len() + self.unspooled.len() + self.spooling.len()
+    pub(super) fn get(&self, ticket: Ticket) -> Option<&OutgoingMessage> {
+        self.messages.get(&ticket)
+    }
+
+    /// Bytes of one message.
+    pub(super) fn bytes_of(&self, ticket: Ticket) -> usize {
+        self.get(ticket).map_or(0, |sent| sent.message.payload.len())
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, &OutgoingMessage)> {
         self.messages.iter().map(|(ticket, sent)| (*ticket, sent))
     }
 
+    /// Bytes of the normal lane that are on their way or about to be. The emergency lane has a rate
+    /// limit instead of a window.
+    pub(super) fn window_bytes(&self) -> usize {
+        self.index.normal.bytes_on_the_way
+    }
+
+    /// The same for both lanes.
+    pub(super) fn bytes_on_the_way(&self) -> usize {
+        self.index.normal.bytes_on_the_way + self.index.emergency.bytes_on_the_way
+    }
+
+    /// Messages sent and not yet answered: what the broker has to do.
+    pub(super) fn unanswered(&self) -> usize {
+        self.index.in_flight.len()
+    }
+
+    /// Messages sent and not yet answered, or sealed and not yet sent: no more is sealed than may
+    /// be sent soon, since a sealed message is merged with none that comes later.
+    pub(super) fn unanswered_or_unsent(&self) -> usize {
+        self.index.normal.messages_on_the_way + self.index.emergency.messages_on_the_way
+    }
+
     /// The oldest message of a lane that waits for a retry.
     pub(super) fn waiting(&self, lane: Lane) -> Option<Ticket> {
-        self.retries.get(&lane)?.first().copied()
+        first(&self.index.lane(lane).waiting)
     }
 
     /// The oldest message that may be sent for the first time, those of the emergency lane first.
     pub(super) fn ready(&self) -> Option<Ticket> {
-        let lane = |ticket: &&Ticket| self.messages.get(ticket).map(|sent| sent.message.lane);
-        let urgent = self.ready.iter().find(|ticket| lane(ticket) == Some(Lane::Emergency));
-        urgent.or(self.ready.first()).copied()
+        first(&self.index.emergency.ready).or_else(|| first(&self.index.normal.ready))
     }
 
     /// Adds a message that was just sealed; with a spool it waits until it is written there.
     pub(super) fn add_sealed(&mut self, message: SealedMessage, enqueued: Mono, spooled: bool) {
-        let ticket = self.add(message, enqueued);
-        let state = if spooled { &mut self.unspooled } else { &mut self.ready };
-        state.insert(ticket);
+        self.add(OutgoingMessage::sealed(message, enqueued, spooled));
     }
 
     /// Adds a message of a former incarnation, which may have sent it.
     pub(super) fn adopt(&mut self, message: SealedMessage, now: Mono) {
-        let lane = message.lane;
-        let ticket = self.add(message, now);
-        if let Some(sent) = self.messages.get_mut(&ticket) {
-            (sent.attempts, sent.adopted, sent.maybe_stored) = (1, true, true);
-            sent.attempts_of_id = 1;
-            self.adopted.messages += 1;
-            self.adopted.bytes += sent.message.payload.len();
-            self.adopted.produced += sent.message.produced;
-        }
-        self.retries.entry(lane).or_default().insert(ticket);
+        self.add(OutgoingMessage::adopted(message, now));
     }
 
-    fn add(&mut self, message: SealedMessage, enqueued: Mono) -> Ticket {
+    fn add(&mut self, sent: OutgoingMessage) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        self.bytes += message.payload.len();
-        self.samples = self.samples.saturating_add(message.samples);
-        self.produced += message.produced;
-        let sent = OutgoingMessage {
-            message,
-            enqueued,
-            adopted: false,
-            attempts: 0,
-            attempts_of_id: 0,
-            taken_ids: 0,
-            overdue: 0,
-            timeouts_in_a_row: 0,
-            refusals: 0,
-            refused_at: None,
-            maybe_stored: false,
-        };
+        let (bytes, produced) = (sent.message.payload.len(), sent.message.produced);
+
+        self.bytes += bytes;
+        self.samples = self.samples.saturating_add(sent.message.samples);
+        self.produced += produced;
+        if sent.adopted {
+            self.adopted.messages += 1;
+            self.adopted.bytes += bytes;
+            self.adopted.produced += produced;
+        }
+
+        self.index.insert(ticket, &sent);
         self.messages.insert(ticket, sent);
-        ticket
     }
 
-    /// A write of everything sealed so far to the spool has started.
-    pub(super) fn on_spooling(&mut self) {
-        self.spooling.append(&mut self.unspooled);
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
+        let sent = self.messages.remove(&ticket)?;
+        self.index.remove(ticket, &sent);
+        let (bytes, produced) = (sent.message.payload.len(), sent.message.produced);
+
+        self.bytes -= bytes;
+        self.samples = self.samples.saturating_sub(sent.message.samples);
+        self.produced -= produced;
+        if sent.adopted {
+            self.adopted.messages -= 1;
+            self.adopted.bytes -= bytes;
+            self.adopted.produced -= produced;
+        }
+        Some(sent)
     }
 
-    /// That write is on disk.
-    pub(super) fn on_spooled(&mut self) {
-        self.ready.append(&mut self.spooling);
+    /// Something happened to a message; false if its state stays, or if it is not here.
+    pub(super) fn on(&mut self, ticket: Ticket, event: Event) -> bool {
+        let sent = self.messages.get_mut(&ticket);
+        sent.is_some_and(|sent| self.index.advance(ticket, sent, event))
     }
 
-    /// There is no spool any more that a message could wait for.
-    pub(super) fn on_spool_failed(&mut self) {
-        self.ready.append(&mut self.spooling);
-        self.ready.append(&mut self.unspooled);
-    }
-
-    /// Sends a message that is ready or waits for a retry; `wait` is that of a first attempt. The
-    /// flag is true for a retry.
+    /// Sends a message that is ready or waits for a retry; `wait` is that of a first attempt.
     pub(super) fn send(
         &mut self,
         departure: Departure,
         ticket: Ticket,
         wait: Duration,
-    ) -> Option<(&OutgoingMessage, Publish, bool)> {
-        let sent = self.messages.get_mut(&ticket)?;
-        sent.attempts += 1;
-        sent.attempts_of_id = sent.attempts_of_id.saturating_add(1);
-        self.ready.remove(&ticket);
-        self.retries.entry(sent.message.lane).or_default().remove(&ticket);
-        // Longer each time, so that a link that is merely slow is not filled with repetitions.
-        let wait = Backoff::new(wait, ACK_WAIT_MAX).span(sent.overdue);
-        let publish = sent.message.publish(ticket, IdOf::Message(sent.taken_ids));
-        if is_windowed(sent) {
-            self.unanswered_bytes += sent.message.payload.len();
+    ) -> Option<(&OutgoingMessage, Publish)> {
+        if !self.on(ticket, Event::Sent { departure, wait }) {
+            return None;
         }
-        let overdue_at = departure.at.plus(wait);
-        self.in_flight.insert(ticket, Attempt { sent: departure, overdue_at });
-        Some((sent, publish, sent.attempts > 1))
+        let sent = self.messages.get(&ticket)?;
+        Some((sent, sent.publish(ticket)))
     }
 
-    /// The departure of the attempt that is under way.
-    pub(super) fn departure(&self, ticket: Ticket) -> Option<Departure> {
-        self.in_flight.get(&ticket).map(|attempt| attempt.sent)
-    }
-
-    /// The stream has the id of a message that is in flight. If this process had sent it under that
-    /// id once, and no other one before, someone else has used the id: the message gets another one
-    /// and waits to be sent again. False if the stream may well have the message itself, or after
-    /// `TAKEN_IDS_MAX` ids, when what aggregators confirm decides.
-    pub(super) fn rename_taken(&mut self, ticket: Ticket) -> bool {
-        let is_taken = |sent: &&mut OutgoingMessage| {
-            sent.attempts_of_id == 1 && !sent.adopted && sent.taken_ids < TAKEN_IDS_MAX
-        };
-        if !self.in_flight.contains_key(&ticket) {
-            return false;
+    /// A write of everything sealed so far to the spool has started.
+    pub(super) fn on_spooling(&mut self) {
+        while let Some((_, ticket)) = self.index.unspooled.pop_first() {
+            self.on(ticket, Event::SpoolingStarted);
         }
-        let Some(sent) = self.messages.get_mut(&ticket).filter(is_taken) else { return false };
-        sent.taken_ids += 1;
-        sent.attempts_of_id = 0;
-        self.release(ticket)
     }
 
-    /// Ends an attempt; false if none was under way.
-    fn end_attempt(&mut self, ticket: Ticket) -> bool {
-        let was_under_way = self.in_flight.remove(&ticket).is_some();
-        let sent = self.messages.get(&ticket).filter(|sent| was_under_way && is_windowed(sent));
-        self.unanswered_bytes -= sent.map_or(0, |sent| sent.message.payload.len());
-        was_under_way
+    /// That write is on disk.
+    pub(super) fn on_spooled(&mut self) {
+        while let Some((_, ticket)) = self.index.spooling.pop_first() {
+            self.on(ticket, Event::Spooled);
+        }
+    }
+
+    /// There is no spool any more that a message could wait for.
+    pub(super) fn on_spool_failed(&mut self) {
+        while let Some((_, ticket)) =
+            self.index.spooling.pop_first().or_else(|| self.index.unspooled.pop_first())
+        {
+            self.on(ticket, Event::SpoolFailed);
+        }
+    }
+
+    /// No answer to what was sent on an earlier connection will arrive: everything in flight or
+    /// resting waits for a retry.
+    pub(super) fn on_connected(&mut self) {
+        for (ticket, sent) in &mut self.messages {
+            self.index.advance(*ticket, sent, Event::Connected);
+        }
+    }
+
+    /// Messages whose acknowledgement is overdue, the oldest first.
+    pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
+        let mut overdue = until(&self.index.in_flight, now);
+        overdue.sort_unstable();
+        overdue
+    }
+
+    /// Ends the rest of messages whose time is over.
+    pub(super) fn end_rests(&mut self, now: Mono) {
+        for ticket in until(&self.index.resting, now) {
+            self.on(ticket, Event::RestEnded);
+        }
+    }
+
+    /// When the next acknowledgement is overdue or the next rest ends.
+    pub(super) fn next_deadline(&self) -> Option<Mono> {
+        let next = [self.index.in_flight.first(), self.index.resting.first()];
+        next.into_iter().flatten().map(|(at, _)| *at).min()
     }
 
     /// Messages that an aggregator has stored although their acknowledgement is missing.
@@ -283,165 +263,167 @@ impl InFlight {
         covered.map(|(ticket, _)| *ticket).collect()
     }
 
-    /// A message came back without an answer and waits for a retry; false if it was not in
-    /// flight.
-    pub(super) fn release(&mut self, ticket: Ticket) -> bool {
-        let was_in_flight = self.end_attempt(ticket);
-        if was_in_flight {
-            self.wait_for_retry(ticket);
-        }
-        was_in_flight
-    }
-
-    /// A message was not sent after all; returns whether this send was a retry.
-    pub(super) fn undo_send(&mut self, ticket: Ticket) -> bool {
-        let Some(sent) = self.messages.get_mut(&ticket) else { return false };
-        let was_retry = sent.attempts > 1;
-        sent.attempts = sent.attempts.saturating_sub(1);
-        sent.attempts_of_id = sent.attempts_of_id.saturating_sub(1);
-        was_retry
-    }
-
-    /// The broker refused a message, which rests so that it blocks no other. Returns how many
-    /// refusals of it count; `None` if it was not in flight. One that follows the last that counts
-    /// sooner than `every` does not, since a broker in trouble is tried often; none does of a
-    /// message that a stream may have stored.
-    pub(super) fn refuse(
-        &mut self,
-        ticket: Ticket,
-        now: Mono,
-        every: Duration,
-        rests_until: Mono,
-    ) -> Option<u32> {
-        if !self.end_attempt(ticket) {
-            return None;
-        }
-        let sent = self.messages.get_mut(&ticket)?;
-        let is_due = sent.refused_at.is_none_or(|last| now.since(last) >= every);
-        if is_due && !sent.maybe_stored {
-            sent.refusals = sent.refusals.saturating_add(1);
-            sent.refused_at = Some(now);
-        }
-        self.resting.insert(ticket, rests_until);
-        Some(sent.refusals)
-    }
-
-    /// The broker may have stored a message whose attempt had no answer.
-    pub(super) fn on_unanswered(&mut self, ticket: Ticket) {
-        if let Some(sent) = self.messages.get_mut(&ticket) {
-            sent.maybe_stored = true;
-        }
-    }
-
-    /// A message waits for its dead letter to be stored and is not retried meanwhile.
-    pub(super) fn wait_for_letter(&mut self, ticket: Ticket) {
-        self.resting.remove(&ticket);
-    }
-
-    /// A message rests, as its dead letter could not be stored.
-    pub(super) fn rest(&mut self, ticket: Ticket, until: Mono) {
-        if self.messages.contains_key(&ticket) {
-            self.resting.insert(ticket, until);
-        }
-    }
-
     /// The message sent the longest ago among those of a subject that are in flight.
     pub(super) fn oldest_in_flight_of(&self, subject: &str) -> Option<Ticket> {
-        let of = |ticket| self.get(ticket).is_some_and(|message| message.subject == subject);
-        let oldest = self.in_flight.iter().filter(|(ticket, _)| of(**ticket));
-        oldest.min_by_key(|(_, attempt)| attempt.sent.at).map(|(ticket, _)| *ticket)
-    }
-
-    pub(super) fn get(&self, ticket: Ticket) -> Option<&SealedMessage> {
-        self.messages.get(&ticket).map(|sent| &sent.message)
-    }
-
-    /// No answer about a message came in time; false if it was not in flight. After too many of
-    /// these in a row it rests, so that it does not block the others.
-    pub(super) fn fail(&mut self, ticket: Ticket, rests_until: Mono) -> bool {
-        if !self.end_attempt(ticket) {
-            return false;
-        }
-        let Some(sent) = self.messages.get_mut(&ticket) else { return false };
-        sent.timeouts_in_a_row += 1;
-        if sent.timeouts_in_a_row < ATTEMPTS_IN_A_ROW_MAX {
-            self.wait_for_retry(ticket);
-        } else {
-            sent.timeouts_in_a_row = 0;
-            self.resting.insert(ticket, rests_until);
-        }
-        true
-    }
-
-    fn wait_for_retry(&mut self, ticket: Ticket) {
-        if let Some(sent) = self.messages.get(&ticket) {
-            self.retries.entry(sent.message.lane).or_default().insert(ticket);
-        }
-    }
-
-    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
-        self.end_attempt(ticket);
-        let sent = self.messages.remove(&ticket)?;
-        self.retries.entry(sent.message.lane).or_default().remove(&ticket);
-        for state in [&mut self.unspooled, &mut self.spooling, &mut self.ready] {
-            state.remove(&ticket);
-        }
-        self.resting.remove(&ticket);
-        self.bytes -= sent.message.payload.len();
-        if sent.adopted {
-            self.adopted.messages -= 1;
-            self.adopted.bytes -= sent.message.payload.len();
-            self.adopted.produced -= sent.message.produced;
-        }
-        self.samples = self.samples.saturating_sub(sent.message.samples);
-        self.produced -= sent.message.produced;
-        Some(sent)
-    }
-
-    /// No answer to what was sent on an earlier connection will arrive: everything in flight or
-    /// resting waits for a retry.
-    pub(super) fn on_connected(&mut self) {
-        for ticket in std::mem::take(&mut self.in_flight).into_keys() {
-            self.on_unanswered(ticket);
-            self.wait_for_retry(ticket);
-        }
-        self.end_rests(Mono(u64::MAX));
-        self.unanswered_bytes = 0;
-        for sent in self.messages.values_mut() {
-            (sent.timeouts_in_a_row, sent.overdue) = (0, 0);
-        }
-    }
-
-    /// Messages whose acknowledgement is overdue.
-    pub(super) fn overdue(&self, now: Mono) -> Vec<Ticket> {
-        let late = self.in_flight.iter().filter(|(_, attempt)| now >= attempt.overdue_at);
-        late.map(|(ticket, _)| *ticket).collect()
-    }
-
-    /// An attempt is overdue: the next one waits longer.
-    pub(super) fn on_overdue(&mut self, ticket: Ticket) {
-        if let Some(sent) = self.messages.get_mut(&ticket) {
-            sent.overdue += 1;
-        }
-    }
-
-    /// Ends the rest of messages whose time is over.
-    pub(super) fn end_rests(&mut self, now: Mono) {
-        let rested = self.resting.iter().filter(|(_, until)| now >= **until);
-        for ticket in rested.map(|(ticket, _)| *ticket).collect::<Vec<_>>() {
-            self.resting.remove(&ticket);
-            self.wait_for_retry(ticket);
-        }
-    }
-
-    /// When the next acknowledgement is overdue or the next rest ends.
-    pub(super) fn next_deadline(&self) -> Option<Mono> {
-        let overdue = self.in_flight.values().map(|attempt| attempt.overdue_at).min();
-        overdue.into_iter().chain(self.resting.values().min().copied()).min()
+        let in_flight = self.index.in_flight.iter().filter_map(|(_, ticket)| {
+            let sent = self.get(*ticket).filter(|sent| sent.message.subject == subject)?;
+            Some((sent.departure()?.at, *ticket))
+        });
+        in_flight.min().map(|(_, ticket)| ticket)
     }
 }
 
-/// The emergency lane has a rate limit instead of a window.
-fn is_windowed(sent: &OutgoingMessage) -> bool {
-    sent.message.lane == Lane::Normal
+impl Index {
+    /// Moves a message on, with its entry; false if its state stays.
+    fn advance(&mut self, ticket: Ticket, sent: &mut OutgoingMessage, event: Event) -> bool {
+        let Some(next) = sent.on(event) else { return false };
+        self.remove(ticket, sent);
+        sent.state = next;
+        self.insert(ticket, sent);
+        true
+    }
+
+    fn insert(&mut self, ticket: Ticket, sent: &OutgoingMessage) {
+        if sent.state.is_on_the_way() {
+            let lane = self.lane_mut(sent.message.lane);
+            lane.messages_on_the_way += 1;
+            lane.bytes_on_the_way += sent.message.payload.len();
+        }
+        if let Some((set, entry)) = self.place(ticket, sent) {
+            set.insert(entry);
+        }
+    }
+
+    fn remove(&mut self, ticket: Ticket, sent: &OutgoingMessage) {
+        if sent.state.is_on_the_way() {
+            let lane = self.lane_mut(sent.message.lane);
+            lane.messages_on_the_way -= 1;
+            lane.bytes_on_the_way -= sent.message.payload.len();
+        }
+        if let Some((set, entry)) = self.place(ticket, sent) {
+            set.remove(&entry);
+        }
+    }
+
+    /// The set for a message in its state, and its entry there.
+    fn place(
+        &mut self,
+        ticket: Ticket,
+        sent: &OutgoingMessage,
+    ) -> Option<(&mut BTreeSet<Entry>, Entry)> {
+        let lane = sent.message.lane;
+        let (set, at) = match sent.state {
+            State::Unspooled => (&mut self.unspooled, Mono(0)),
+            State::Spooling => (&mut self.spooling, Mono(0)),
+            State::Ready => (&mut self.lane_mut(lane).ready, Mono(0)),
+            State::InFlight(attempt) => (&mut self.in_flight, attempt.overdue_at),
+            State::Waiting => (&mut self.lane_mut(lane).waiting, Mono(0)),
+            State::Resting { until } => (&mut self.resting, until),
+            State::AwaitsLetter => return None,
+        };
+        Some((set, (at, ticket)))
+    }
+
+    fn lane(&self, lane: Lane) -> &LaneIndex {
+        match lane {
+            Lane::Normal => &self.normal,
+            Lane::Emergency => &self.emergency,
+        }
+    }
+
+    fn lane_mut(&mut self, lane: Lane) -> &mut LaneIndex {
+        match lane {
+            Lane::Normal => &mut self.normal,
+            Lane::Emergency => &mut self.emergency,
+        }
+    }
+}
+
+fn first(set: &BTreeSet<Entry>) -> Option<Ticket> {
+    set.first().map(|(_, ticket)| *ticket)
+}
+
+/// The tickets in a set whose time is over.
+fn until(set: &BTreeSet<Entry>, now: Mono) -> Vec<Ticket> {
+    set.range(..=(now, Ticket(u64::MAX))).map(|(_, ticket)| *ticket).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use plimsoll_schemas::ids::{Incarnation, Seq};
+    use plimsoll_schemas::time::Wall;
+    use proptest::prelude::*;
+
+    use super::super::message_id::MessageNonce;
+    use super::super::outgoing::NoAnswer;
+    use super::super::window::SendWindow;
+    use super::*;
+
+    fn message(seq: u64, lane: Lane) -> SealedMessage {
+        SealedMessage {
+            incarnation: Incarnation(1),
+            seq: Seq(seq),
+            lane,
+            subject: lane.as_str().to_owned(),
+            payload: Bytes::from(vec![0; 7]),
+            samples: 1,
+            own_samples: 0,
+            produced: 1,
+            last: false,
+            sealed_at: Wall(1),
+            nonce: MessageNonce::default(),
+        }
+    }
+
+    /// What may happen to a message at `now`, by number.
+    fn event(number: u8, now: Mono) -> Event {
+        let rests_until = now.plus(Duration::from_secs(5));
+        match number {
+            0 | 1 => {
+                let departure = SendWindow::new().depart(now);
+                Event::Sent { departure, wait: Duration::from_secs(3) }
+            }
+            2 => Event::NotHandedOver,
+            3 => Event::Deferred,
+            4 => Event::IdTaken,
+            5 => Event::OverdueOffline,
+            6 => Event::NoAnswer { cause: NoAnswer::Overdue, rests_until },
+            7 => Event::Refused { at: now, every: Duration::ZERO, rests_until },
+            8 => Event::LetterMade,
+            _ => Event::LetterRefused { rests_until },
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_index_follows_every_change_of_state(
+            steps in prop::collection::vec((0..18_u8, 1..20_u64), 0..300),
+        ) {
+            let (mut in_flight, mut now) = (InFlight::default(), Mono(0));
+            for (step, number) in steps {
+                let lane = if number.is_multiple_of(3) { Lane::Emergency } else { Lane::Normal };
+                match step {
+                    0..10 => {
+                        in_flight.on(Ticket(number), event(step, now));
+                    }
+                    10 => in_flight.adopt(message(number, lane), now),
+                    11 => in_flight.on_spooling(),
+                    12 => in_flight.on_spooled(),
+                    13 => in_flight.on_spool_failed(),
+                    14 => in_flight.on_connected(),
+                    15 => {
+                        now = now.plus(Duration::from_secs(number / 4));
+                        in_flight.end_rests(now);
+                    }
+                    16 => drop(in_flight.remove(Ticket(number))),
+                    _ => in_flight.add_sealed(message(number, lane), now, number.is_multiple_of(2)),
+                }
+
+                let mut index = Index::default();
+                in_flight.messages.iter().for_each(|(ticket, sent)| index.insert(*ticket, sent));
+                prop_assert_eq!(&in_flight.index, &index, "after {} of {}", step, number);
+            }
+        }
+    }
 }

@@ -45,7 +45,8 @@ pub enum IdOf {
 /// The id of what is sent of a message of `node`.
 pub fn message_id(
     node: &str,
-    (incarnation, seq): (Incarnation, Seq),
+    incarnation: Incarnation,
+    seq: Seq,
     of: IdOf,
     nonce: MessageNonce,
 ) -> String {
@@ -69,7 +70,7 @@ mod tests {
     use super::*;
 
     fn id(of: IdOf, nonce: u8) -> String {
-        message_id("n", (Incarnation(7), Seq(3)), of, MessageNonce([nonce; NONCE_BYTES]))
+        message_id("n", Incarnation(7), Seq(3), of, MessageNonce([nonce; NONCE_BYTES]))
     }
 
     #[test]

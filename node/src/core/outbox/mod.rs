@@ -23,6 +23,7 @@ mod draft;
 mod drafts;
 mod in_flight;
 mod message_id;
+mod outgoing;
 mod pressure;
 mod queue;
 mod sealed;
@@ -54,14 +55,15 @@ pub(super) use draft::tests::events as event_drafts;
 pub use draft::{Draft, DraftId, Priority};
 use draft::{HEADER_BYTES, NODE_LABELS_BYTES_MAX};
 use drafts::{Drafts, SealedLoad};
-use in_flight::{InFlight, OutgoingMessage};
+use in_flight::InFlight;
 pub use message_id::{IdOf, MessageNonce, message_id};
+use outgoing::{Event, NoAnswer, OutgoingMessage};
 pub use plimsoll_schemas::wire::BreakerState;
 pub use pressure::{OutboxLoad, Pressure, Thresholds};
 pub use sealed::SealedMessage;
 pub(super) use tokens::TokenBucket;
-use unconfirmed::Unconfirmed;
 pub use unconfirmed::UnconfirmedBounds;
+use unconfirmed::{Unconfirmed, UpcomingCopies};
 use window::SendWindow;
 
 /// A confirmation of a message that was never sent.
@@ -291,13 +293,16 @@ impl Outbox {
         self.now = self.now.max(now);
         let wait = self.window.acknowledgement_wait();
         for ticket in [self.in_flight.overdue(now), self.unconfirmed.overdue(now, wait)].concat() {
-            self.in_flight.on_unanswered(ticket);
-            if let Some(sent) = self.in_flight.departure(ticket).filter(|_| self.connected) {
-                self.window.on_overdue(now, sent);
-                self.in_flight.on_overdue(ticket);
+            if !self.connected {
+                self.release(ticket, Event::OverdueOffline);
+                continue;
             }
-            if self.connected { self.fail(now, ticket) } else { self.release(ticket) }
+            if let Some(sent) = self.in_flight.get(ticket).and_then(OutgoingMessage::departure) {
+                self.window.on_overdue(now, sent);
+            }
+            self.fail(now, ticket, NoAnswer::Overdue);
         }
+
         self.in_flight.end_rests(now);
         self.dead_letters.on_deadline(now);
         self.unconfirmed.on_deadline(now);
@@ -305,6 +310,7 @@ impl Outbox {
             self.breaker.on_released(ticket);
             self.stats.released += 1;
         }
+
         self.resume_at.take_if(|resume_at| now >= *resume_at);
         self.token_at.take_if(|token_at| now >= *token_at);
         self.room_at.take_if(|room_at| now >= *room_at);
@@ -344,6 +350,7 @@ impl Outbox {
             if let Some(ticket) = self.in_flight.ready() {
                 return self.send(now, ticket);
             }
+
             let (lane, candidate) = self.next_candidate(now)?;
             let (lane, draft) = match candidate {
                 Candidate::Retry(ticket) => return self.send(now, ticket),
@@ -358,6 +365,7 @@ impl Outbox {
                 self.critical_rerouted += u64::from(draft.is_critical() && !is_immediate);
                 self.stats.rerouted += u64::from(!is_immediate);
             }
+
             let message = seal(self.next_seq, lane, draft);
             self.next_seq = Seq(self.next_seq.0 + 1);
             self.in_flight.add_sealed(message, enqueued, self.spooled);
@@ -388,8 +396,8 @@ impl Outbox {
     fn send(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
         let wait = self.window.acknowledgement_wait();
         let departure = self.window.depart(now);
-        let (sent, publish, was_before) = self.in_flight.send(departure, ticket, wait)?;
-        self.stats.retried += u64::from(was_before);
+        let (sent, publish) = self.in_flight.send(departure, ticket, wait)?;
+        self.stats.retried += u64::from(sent.is_retry());
         if let Some(newest) = self.newest_sent.get_mut(&sent.message.incarnation) {
             *newest = sent.message.seq.max(*newest);
         }
@@ -419,11 +427,14 @@ impl Outbox {
             let first_time =
                 matches!(candidate, Candidate::Draft) && self.drafts.mark_rate_limited();
             self.stats.rate_limited += u64::from(first_time);
+
+            // Part of the tokens is the final message's, which then passes the draft before it.
             let reserved = !critical && self.drafts.final_message(Lane::Emergency).is_some();
             if reserved && self.tokens.try_take(now, true).is_ok() {
                 return Some((Lane::Emergency, Candidate::Final));
             }
         }
+
         if self.drafts.pressure().is_conservative() {
             return None;
         }
@@ -434,6 +445,7 @@ impl Outbox {
         if self.in_flight() >= IN_FLIGHT_MAX - IN_FLIGHT_RESERVED || self.is_resting() {
             return None;
         }
+
         let has_room = self.has_window_room(self.bytes_of(Lane::Normal, candidate));
         self.was_window_full |= !has_room;
         has_room.then_some((Lane::Normal, candidate))
@@ -513,8 +525,9 @@ impl Outbox {
         if self.in_flight.unanswered_or_unsent() >= IN_FLIGHT_MAX {
             return false;
         }
-        let more = (self.in_flight.messages(), self.in_flight.bytes());
-        while self.drafts.is_waiting() && self.unconfirmed.is_full(more) {
+        let (messages, bytes) = (self.in_flight.messages(), self.in_flight.bytes());
+        let upcoming = UpcomingCopies { messages, bytes };
+        while self.drafts.is_waiting() && self.unconfirmed.is_full(upcoming) {
             let until = if self.leaving { Mono(u64::MAX) } else { now };
             let Some(ticket) = self.unconfirmed.evict_oldest(until) else {
                 self.room_at = self.unconfirmed.evictable_at();
@@ -545,8 +558,9 @@ impl Outbox {
         if DeadLetters::is_letter(ticket) {
             return self.dead_letters.on_deferred(now, ticket);
         }
-        self.stats.retried -= u64::from(self.in_flight.undo_send(ticket));
-        self.release(ticket);
+        let was_retry = self.in_flight.get(ticket).is_some_and(OutgoingMessage::is_retry);
+        self.stats.retried -= u64::from(was_retry);
+        self.release(ticket, Event::NotHandedOver);
         self.resume_at = Some(now.plus(RETRY_PAUSE / 10));
     }
 
@@ -555,7 +569,7 @@ impl Outbox {
         if DeadLetters::is_letter(ticket) {
             return self.dead_letters.on_deferred(now, ticket);
         }
-        self.release(ticket);
+        self.release(ticket, Event::Deferred);
         self.resume_at = Some(now.plus(RETRY_PAUSE));
     }
 
@@ -564,8 +578,7 @@ impl Outbox {
         if DeadLetters::is_letter(ticket) {
             return self.dead_letters.on_deferred(now, ticket);
         }
-        self.in_flight.on_unanswered(ticket);
-        self.fail(now, ticket);
+        self.fail(now, ticket, NoAnswer::Unreadable);
         self.resume_at = Some(now.plus(RETRY_PAUSE));
     }
 
@@ -588,16 +601,21 @@ impl Outbox {
             DeadLetterReason::NoStream => self.next_stream_rest(),
             _ => self.breaker_open,
         });
-        let refusals = self.in_flight.refuse(ticket, now, self.refusal_every, rests_until);
-        if refusals.is_some() || self.unconfirmed.on_answered(ticket) {
+
+        let refused = Event::Refused { at: now, every: self.refusal_every, rests_until };
+        let was_in_flight = self.in_flight.on(ticket, refused);
+        if was_in_flight || self.unconfirmed.on_answered(ticket) {
             match reason.may_pass() {
                 true => self.breaker.on_failure(ticket, rests_until),
                 false => self.breaker.on_released(ticket),
             }
         }
-        let is_final = refusals.is_some_and(|n| n >= self.refusals_max || !reason.may_pass());
-        if is_final && self.dead_letters.try_add(ticket, reason) {
-            self.in_flight.wait_for_letter(ticket);
+
+        let refusals = self.in_flight.get(ticket).map_or(0, OutgoingMessage::refusals);
+        let is_final = refusals >= self.refusals_max || !reason.may_pass();
+        // A copy that an aggregator has yet to confirm is never given up.
+        if was_in_flight && is_final && self.dead_letters.try_add(ticket, reason) {
+            self.in_flight.on(ticket, Event::LetterMade);
         }
         None
     }
@@ -630,7 +648,8 @@ impl Outbox {
     fn on_letter_refused(&mut self, now: Mono, letter: Ticket) -> Option<DeadLetter> {
         let (ticket, reason) = self.dead_letters.on_refused(letter)?;
         if reason.may_pass() {
-            self.in_flight.rest(ticket, now.plus(self.breaker_open));
+            let rests_until = now.plus(self.breaker_open);
+            self.in_flight.on(ticket, Event::LetterRefused { rests_until });
             return None;
         }
         self.give_up(ticket, reason)
@@ -642,7 +661,7 @@ impl Outbox {
             return None;
         }
         let (letter, ticket, reason) = self.dead_letters.send(now)?;
-        let message = self.in_flight.get(ticket)?.clone();
+        let message = self.in_flight.get(ticket)?.message.clone();
         Some((letter, DeadLetter { message, reason }))
     }
 
@@ -658,16 +677,17 @@ impl Outbox {
         Some(DeadLetter { message: sent.message, reason })
     }
 
-    fn release(&mut self, ticket: Ticket) {
-        if self.in_flight.release(ticket) || self.unconfirmed.on_answered(ticket) {
+    fn release(&mut self, ticket: Ticket, event: Event) {
+        if self.in_flight.on(ticket, event) || self.unconfirmed.on_answered(ticket) {
             self.breaker.on_released(ticket);
         }
     }
 
-    fn fail(&mut self, now: Mono, ticket: Ticket) {
-        let until = now.plus(self.breaker_open);
-        if self.in_flight.fail(ticket, until) || self.unconfirmed.on_answered(ticket) {
-            self.breaker.on_failure(ticket, until);
+    fn fail(&mut self, now: Mono, ticket: Ticket, cause: NoAnswer) {
+        let rests_until = now.plus(self.breaker_open);
+        let no_answer = Event::NoAnswer { cause, rests_until };
+        if self.in_flight.on(ticket, no_answer) || self.unconfirmed.on_answered(ticket) {
+            self.breaker.on_failure(ticket, rests_until);
         }
     }
 
@@ -676,7 +696,7 @@ impl Outbox {
     ///
     /// DESIGN N80.
     pub fn on_duplicate(&mut self, now: Mono, ticket: Ticket) -> Option<Mono> {
-        let is_renamed = self.in_flight.rename_taken(ticket);
+        let is_renamed = self.in_flight.on(ticket, Event::IdTaken);
         if is_renamed || self.unconfirmed.rename_taken(ticket) {
             self.stats.taken_ids += 1;
             self.breaker.on_success(ticket);
@@ -691,7 +711,7 @@ impl Outbox {
         if self.unconfirmed.on_answered(ticket) {
             self.breaker.on_success(ticket);
         }
-        let departure = self.in_flight.departure(ticket);
+        let departure = self.in_flight.get(ticket).and_then(OutgoingMessage::departure);
         let sent = self.remove(ticket)?;
         if let Some(departure) = departure {
             let was_full = std::mem::take(&mut self.was_window_full);
@@ -728,11 +748,13 @@ impl Outbox {
         if confirmation.runs.iter().any(forged) {
             return Err(ForgedConfirmation);
         }
+
         let is_behind = confirmation.backlog > BEHIND_AFTER;
         self.aggregator_behind_until = is_behind.then(|| now.plus(BEHIND_KEPT));
         if confirmation.withheld {
             return Ok(());
         }
+
         for ticket in self.in_flight.covered_by(confirmation) {
             // Its acknowledgement was lost.
             if let Some(sent) = self.remove(ticket) {
@@ -741,6 +763,7 @@ impl Outbox {
                 self.unconfirmed.insert(now, ticket, sent.message, sent.adopted);
             }
         }
+
         for ticket in self.unconfirmed.on_confirmation(now, confirmation) {
             // A resend of it may be in flight, whose acknowledgement then means nothing.
             self.breaker.on_released(ticket);

@@ -41,6 +41,13 @@ impl Entry {
     }
 }
 
+/// The indices of two drafts of one kind, where the newer one states what the older one did.
+#[derive(Clone, Copy)]
+struct Superseded {
+    older: usize,
+    newer: usize,
+}
+
 impl Queue {
     /// A queue that sends critical drafts before others, the newest of them first.
     pub(super) fn critical_first() -> Self {
@@ -219,7 +226,7 @@ impl Queue {
     }
 
     /// The oldest hardware, bus or event draft that has a newer one of its kind, and that one.
-    fn superseded(&self) -> Option<(usize, usize)> {
+    fn superseded(&self) -> Option<Superseded> {
         let mut found = None;
         let (mut hardware, mut bus, mut event) = (None, None, None);
         for (index, entry) in self.drafts.iter().enumerate().rev() {
@@ -229,13 +236,15 @@ impl Queue {
                 SnapshotKind::Bus => &mut bus,
                 SnapshotKind::Event => &mut event,
             };
-            found = newer.replace(index).map(|newer| (index, newer)).or(found);
+            let pair = newer.replace(index).map(|newer| Superseded { older: index, newer });
+            found = pair.or(found);
         }
         found
     }
 
     /// Events do not repeat, as readings do, and are kept as far as they fit.
-    fn supersede(&mut self, (older, newer): (usize, usize), ids: &mut DraftIds) -> Coalesced {
+    fn supersede(&mut self, pair: Superseded, ids: &mut DraftIds) -> Coalesced {
+        let Superseded { older, newer } = pair;
         let older = self.remove(older);
         let mut draft = self.remove(newer - 1);
         let events_dropped = match draft.kind {

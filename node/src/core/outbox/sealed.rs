@@ -41,7 +41,7 @@ impl SealedMessage {
     /// The message for the broker, under its id as `of`.
     pub fn publish(&self, ticket: Ticket, of: IdOf) -> Publish {
         let node = self.subject.rsplit('.').nth(1).unwrap_or_default();
-        let message_id = message_id(node, self.key(), of, self.nonce);
+        let message_id = message_id(node, self.incarnation, self.seq, of, self.nonce);
         let (subject, payload) = (self.subject.clone(), self.payload.clone());
         Publish { ticket, subject, message_id, headers: Vec::new(), payload }
     }

@@ -62,6 +62,7 @@ impl Buckets {
             }
             (*end, below)
         });
+
         Self {
             count: exact.count,
             sum_ns: exact.sum_ns,

@@ -209,8 +209,10 @@ impl LedgerEntry {
         if run.awaits_close() {
             run.close(next_began);
         }
+
         self.past.add(&run.ledger(true));
         self.past_incarnations.insert(incarnation);
+
         if self.past_incarnations.len() > INCARNATIONS_PAST_MAX {
             let popped = self.past_incarnations.pop_first();
             // One of the future was forged, or is of a wrong clock: runs that begin until then must
@@ -235,8 +237,7 @@ impl LedgerEntry {
     /// one received is unread, and what its last one left open is held: neither is a gap.
     pub fn gap(&self) -> Option<Gap> {
         let mut gap: Option<Gap> = None;
-        let has_gap = |run: &Run| run.missing() > 0 && !run.is_lost();
-        for (incarnation, run) in self.runs.iter().filter(|(_, run)| has_gap(run)) {
+        for (incarnation, run) in self.runs.iter().filter(|(_, run)| run.missing() > 0) {
             let Some(first) = run.hole() else { continue };
             let samples = gap.map_or(0, |gap| gap.samples).saturating_add(run.missing());
             let hole = gap.map_or((incarnation, first), |gap| gap.hole);
@@ -276,8 +277,8 @@ impl LedgerEntry {
 
     /// Runs that ended without a final message of their own.
     pub fn crashes(&self) -> u64 {
-        let runs = self.runs.iter().map(|(_, run)| run.crashes());
-        runs.fold(self.past.crashed_runs, u64::saturating_add)
+        let runs = self.runs.iter().filter(|(_, run)| run.is_crash());
+        self.past.crashed_runs.saturating_add(runs.count() as u64)
     }
 
     /// Samples missing from incarnations that have ended.

@@ -1,10 +1,35 @@
 //! One incarnation's part of a node's ledger entry: which of its messages were merged, and what
 //! became of the samples that it reports as recorded. It does not depend on other incarnations.
+//!
+//! Where its samples are follows from three sums of its messages, [`Run::balance`]:
+//!
+//! - known = merged + lost, open = recorded - known, or surplus = known - recorded;
+//! - unread = min(recorded before the oldest message received, open), missing = open - unread;
+//! - beyond = reported - recorded, only of an unspooled run without a final message;
+//! - outstanding = missing + beyond: samples of which nothing is known.
+//!
+//! The same in each [`State`]: `recorded` is recorded + beyond, then `merged`, `unread`, `surplus`.
+//! The state decides what the outstanding ones are:
+//!
+//! | state | `held` | `unaccounted` | `lost` by the crash | `crashed_runs` | `unknown_ns` |
+//! |---|---|---|---|---|---|
+//! | `Open`, has not ended | outstanding | 0 | 0 | 0 | 0 |
+//! | `Open`, has ended | 0 | outstanding | 0 | 0 | 0 |
+//! | `Left` | 0 | outstanding | 0 | 0 | 0 |
+//! | `Reported`, spooled | 0 | outstanding | 0 | 1 | 0 |
+//! | `Reported`, unspooled | 0 | 0 | outstanding | 1 | up to the next run, unless noted |
+//! | `Vanished`, spooled | 0 | outstanding | 0 | 1 | up to the next run |
+//! | `Vanished`, unspooled | 0 | 0 | outstanding | 1 | up to the next run, unless noted |
+//!
+//! An open run has ended if it is closed, or not the newest of its node. The crash loses samples
+//! of jobs as `crash` and those that the node took of itself as `own`.
+//!
+//! DESIGN A48, A61, A176.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::limits::{LEDGER_HOLES_MAX, SEQ_AHEAD_MAX, SEQS_PER_SECOND_MAX, STEADY_MESSAGES_MIN};
+use crate::limits::{LEDGER_HOLES_MAX, SEQ_AHEAD_MAX, SEQS_PER_SECOND_MAX};
 use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
 use plimsoll_schemas::own_operations::OWN_LOST;
@@ -19,7 +44,7 @@ use super::seqs::Seqs;
 /// The reason under which the ledger names what ended with a process, as nodes name it.
 const CRASH: &str = "crash";
 
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Run {
     /// Its position among the node's incarnations: later ones have greater numbers.
     pub(super) order: u64,
@@ -72,45 +97,68 @@ pub struct Run {
     noted: bool,
 }
 
+/// What is known of a run's end.
+#[derive(Clone, Copy)]
+enum State {
+    /// Neither a final message nor a crash is known. Also a run that goes on beside a later one:
+    /// another node of the same name sends it.
+    Open,
+    /// Its final message was merged.
+    Left,
+    /// It ended without one; a later run found its spool and sent its final message.
+    Reported,
+    /// It ended without one, and no later run sent one for it.
+    Vanished,
+}
+
+/// Where the samples of a run are that are neither merged nor lost, as it reports.
+struct Balance {
+    /// In messages older than the oldest one received. The broker may have refused some of these
+    /// meanwhile; those count as lost.
+    unread: u64,
+    /// In messages up to the newest one of which nothing is known.
+    missing: u64,
+    /// Reported beyond the newest message. The final message names all, and what a run with a spool
+    /// holds is recorded by its successor.
+    beyond: u64,
+    /// Merged or lost although it did not record them, and so another sender brought them under its
+    /// name: each of its messages has totals with all samples of the messages before it.
+    surplus: u64,
+}
+
+/// What a run held when it crashed without a spool.
+struct CrashLoss {
+    of_jobs: u64,
+    own: u64,
+}
+
+impl Balance {
+    /// Samples of which nothing is known, of those recorded and those reported.
+    fn outstanding(&self) -> u64 {
+        self.missing.saturating_add(self.beyond)
+    }
+}
+
 /// Messages of a run about a time after a later one had begun that mean nothing yet: the first few
 /// may be of a crash with a clock set back a little.
 pub(super) const OVERLAPS_BORNE: u64 = 3;
 
 impl Run {
     pub(super) fn new(order: u64) -> Self {
-        Self {
-            order,
-            seqs: Seqs::default(),
-            newest: Seq(0),
-            totals: Totals::default(),
-            oldest: Seq(u64::MAX),
-            unread: 0,
-            merged: 0,
-            merged_own: 0,
-            left_in_order: false,
-            successor: None,
-            duplicates: 0,
-            overlaps: 0,
-            settled: Seq(0),
-            reported: 0,
-            reported_own: 0,
-            spooled: None,
-            reported_until: Wall(0),
-            arrived: Wall(0),
-            closed: false,
-            next_began: None,
-            noted: false,
-        }
+        Self { order, oldest: Seq(u64::MAX), ..Self::default() }
     }
 
     pub(super) fn book(&mut self, header: &Header, samples: u64) {
         self.merged = self.merged.saturating_add(samples);
         self.left_in_order |= header.last;
         self.successor = header.successor.or(self.successor);
+
+        // A crash report is about no interval of the run's own.
         if header.successor.is_none() {
             let until = header.start.plus(Duration::from_nanos(header.length_ns));
             self.reported_until = self.reported_until.max(until);
         }
+
         if header.seq > self.newest {
             self.newest = header.seq;
             self.totals = header.totals.clone();
@@ -120,7 +168,8 @@ impl Run {
             let gone = samples.saturating_add(header.totals.lost_sum());
             self.unread = header.totals.recorded.saturating_sub(gone);
         }
-        if self.missing() == 0 {
+
+        if self.balance().missing == 0 {
             self.settled = self.newest;
         }
     }
@@ -135,11 +184,6 @@ impl Run {
         if seq == self.newest {
             self.arrived = arrived;
         }
-    }
-
-    /// Whether enough of its messages were merged for it to be alive, if they came lately.
-    pub(super) fn is_steady(&self) -> bool {
-        self.seqs.count() >= STEADY_MESSAGES_MIN
     }
 
     /// Whether it cannot have sent messages up to `seq` by then. Its own clock may be ahead, and a
@@ -208,77 +252,65 @@ impl Run {
         holes().find(|first| *first > self.settled.0).or_else(|| holes().next())
     }
 
-    /// Samples recorded in messages up to the newest one of which nothing is known.
-    pub(super) fn missing(&self) -> u64 {
-        self.open().saturating_sub(self.unread())
-    }
-
-    /// Samples reported beyond the newest message. The final message names all, and what a run with
-    /// a spool holds is recorded by its successor.
-    fn beyond(&self) -> u64 {
-        let counts = self.is_unspooled() && !self.left_in_order;
-        if counts { self.reported.saturating_sub(self.totals.recorded) } else { 0 }
-    }
-
-    /// Samples of which nothing is known, of those recorded and those reported.
-    fn outstanding(&self) -> u64 {
-        self.missing().saturating_add(self.beyond())
-    }
-
-    /// Whether its process died with all that it held, so that nothing more of it is sent.
-    pub(super) fn is_lost(&self) -> bool {
-        self.is_unspooled() && self.is_crash()
+    fn state(&self) -> State {
+        if self.closed && !self.left_in_order && self.overlaps <= OVERLAPS_BORNE {
+            State::Vanished
+        } else if self.successor.is_some() {
+            State::Reported
+        } else if self.left_in_order {
+            State::Left
+        } else {
+            State::Open
+        }
     }
 
     /// Whether it ended without a final message of its own.
-    fn is_crash(&self) -> bool {
-        self.is_unreported() || self.successor.is_some()
+    pub(super) fn is_crash(&self) -> bool {
+        match self.state() {
+            State::Reported | State::Vanished => true,
+            State::Open | State::Left => false,
+        }
     }
 
-    /// Whether it ended without a final message, and no successor found its spool and sent one.
-    fn is_unreported(&self) -> bool {
-        self.closed && !self.left_in_order && self.overlaps <= OVERLAPS_BORNE
+    /// Whether its process died with all that it held, so that nothing more of it is sent.
+    fn is_lost(&self) -> bool {
+        self.is_unspooled() && self.is_crash()
+    }
+
+    fn balance(&self) -> Balance {
+        let recorded = self.totals.recorded;
+        let known = self.merged.saturating_add(self.totals.lost_sum());
+        let open = recorded.saturating_sub(known);
+        let unread = self.unread.min(open);
+
+        let is_beyond = self.is_unspooled() && !self.left_in_order;
+        Balance {
+            unread,
+            missing: open.saturating_sub(unread),
+            beyond: if is_beyond { self.reported.saturating_sub(recorded) } else { 0 },
+            surplus: known.saturating_sub(recorded),
+        }
+    }
+
+    /// Samples in the gaps between its messages, which may still come.
+    pub(super) fn missing(&self) -> u64 {
+        if self.is_lost() { 0 } else { self.balance().missing }
+    }
+
+    /// Samples merged or lost that it did not record.
+    pub(super) fn surplus(&self) -> u64 {
+        self.balance().surplus
     }
 
     /// Samples missing from it for no named reason, if it has ended.
     pub(super) fn unaccounted(&self) -> u64 {
-        if self.is_lost() { 0 } else { self.outstanding() }
-    }
-
-    /// The time up to the next run of which nothing is known. A successor that found its spool, or
-    /// its note, reports what was recorded then, even if the spool had failed for a while.
-    fn unknown(&self) -> Duration {
-        let is_unknown = !self.noted && (self.is_lost() || self.is_unreported());
-        let next = self.next_began.filter(|_| is_unknown);
-        next.map_or(Duration::ZERO, |began| began.since(self.reported_until))
-    }
-
-    /// Samples in messages older than the oldest one received. The broker may have refused some of
-    /// these meanwhile; those count as lost.
-    fn unread(&self) -> u64 {
-        self.unread.min(self.open())
-    }
-
-    /// Samples merged or lost.
-    fn known(&self) -> u64 {
-        self.merged.saturating_add(self.totals.lost_sum())
-    }
-
-    /// Samples neither merged nor lost.
-    fn open(&self) -> u64 {
-        self.totals.recorded.saturating_sub(self.known())
-    }
-
-    /// Samples merged or lost that it did not record, and so another sender brought under its name:
-    /// each of its messages has totals with all samples of the messages before it.
-    pub(super) fn surplus(&self) -> u64 {
-        self.known().saturating_sub(self.totals.recorded)
+        if self.is_lost() { 0 } else { self.balance().outstanding() }
     }
 
     /// Samples of jobs that it lost.
     pub(super) fn lost_of_jobs(&self) -> u64 {
         let named = self.totals.lost_sum().saturating_sub(self.lost_own());
-        named.saturating_add(self.died_with() - self.died_with_own())
+        named.saturating_add(self.crash_loss(&self.balance()).of_jobs)
     }
 
     /// Samples that it took of itself and reports as lost.
@@ -286,45 +318,53 @@ impl Run {
         self.totals.lost.get(OWN_LOST).copied().unwrap_or(0)
     }
 
-    /// Samples that it held when it crashed without a spool.
-    fn died_with(&self) -> u64 {
-        if self.is_lost() { self.outstanding() } else { 0 }
+    /// Own samples are those that surely were: as it reported, unless that was merged, lost or may
+    /// be among the unread. So no sample of a job counts as one.
+    fn crash_loss(&self, balance: &Balance) -> CrashLoss {
+        if !self.is_lost() {
+            return CrashLoss { of_jobs: 0, own: 0 };
+        }
+        let known = self.merged_own.saturating_add(self.lost_own()).saturating_add(balance.unread);
+        let own = self.reported_own.saturating_sub(known).min(balance.outstanding());
+        CrashLoss { of_jobs: balance.outstanding() - own, own }
     }
 
-    /// Of those, what it surely took of itself: as it reported, unless that was merged, lost or may
-    /// be among the unread. A sample of a job is never counted here.
-    ///
-    /// DESIGN A61.
-    fn died_with_own(&self) -> u64 {
-        let known = self.merged_own.saturating_add(self.lost_own()).saturating_add(self.unread());
-        self.reported_own.saturating_sub(known).min(self.died_with())
+    /// The time up to the next run of which nothing is known. A successor that found its spool, or
+    /// its note, reports what was recorded then, even if the spool had failed for a while.
+    fn unknown(&self) -> Duration {
+        let is_unknown = match self.state() {
+            State::Vanished => !self.noted,
+            State::Reported => !self.noted && self.is_unspooled(),
+            State::Open | State::Left => false,
+        };
+        let next = self.next_began.filter(|_| is_unknown);
+        next.map_or(Duration::ZERO, |began| began.since(self.reported_until))
     }
 
-    /// Crashes of it, for a sum.
-    pub(super) fn crashes(&self) -> u64 {
-        u64::from(self.is_crash())
-    }
-
-    /// Its ledger entry. No process holds what is missing from an incarnation that has ended.
+    /// Its ledger entry, by the table above. No process holds what is missing from an incarnation
+    /// that has ended.
     pub(super) fn ledger(&self, ended: bool) -> Ledger {
+        let balance = self.balance();
+        let crash = self.crash_loss(&balance);
+
         let lost = self.totals.lost.iter().map(|(reason, n)| (reason.to_string(), *n));
         let mut lost: BTreeMap<String, u64> = lost.collect();
-        let own = self.died_with_own();
-        for (reason, died_with) in [(CRASH, self.died_with() - own), (OWN_LOST, own)] {
-            if died_with > 0 {
+        for (reason, samples) in [(CRASH, crash.of_jobs), (OWN_LOST, crash.own)] {
+            if samples > 0 {
                 let lost = lost.entry(reason.to_owned()).or_default();
-                *lost = lost.saturating_add(died_with);
+                *lost = lost.saturating_add(samples);
             }
         }
+
         Ledger {
-            recorded: self.totals.recorded.saturating_add(self.beyond()),
+            recorded: self.totals.recorded.saturating_add(balance.beyond),
             merged: self.merged,
-            held: if ended { 0 } else { self.outstanding() },
+            held: if ended { 0 } else { balance.outstanding() },
             unaccounted: if ended { self.unaccounted() } else { 0 },
-            unread: self.unread(),
-            surplus: self.surplus(),
+            unread: balance.unread,
+            surplus: balance.surplus,
             lost,
-            crashed_runs: self.crashes(),
+            crashed_runs: u64::from(self.is_crash()),
             unknown_ns: nanos(self.unknown()),
         }
     }

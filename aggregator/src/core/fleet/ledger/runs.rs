@@ -15,7 +15,7 @@
 //!
 //! DESIGN A13, A73, A168.
 
-use crate::limits::STEADY_WITHIN;
+use crate::limits::{STEADY_MESSAGES_MIN, STEADY_WITHIN};
 use litemap::LiteMap;
 use plimsoll_schemas::ids::Incarnation;
 use plimsoll_schemas::time::Wall;
@@ -76,6 +76,7 @@ impl Runs {
         else {
             return false;
         };
+
         let continues = header.seq == run.newest && !run.left_in_order && run.successor.is_none();
         if newest == header.incarnation {
             self.sent_on = None;
@@ -84,6 +85,8 @@ impl Runs {
         if !continues || header.incarnation > newest {
             return continues;
         }
+
+        // While the newest is silent, messages of another run count against it.
         let borne = if last.left_in_order { AFTER_FINAL_BORNE } else { IN_SILENCE_BORNE };
         let before = self.sent_on.filter(|(of, _)| *of == header.incarnation);
         let times = before.map_or(0, |(_, times)| times).saturating_add(1);
@@ -187,7 +190,7 @@ impl Runs {
     fn steady(&self) -> Option<Incarnation> {
         let lately = self.latest_arrival()?.minus(STEADY_WITHIN);
         let steady = self.by_name.iter().filter(|(_, run)| {
-            run.is_steady()
+            run.seqs.count() >= STEADY_MESSAGES_MIN
                 && run.arrived >= lately
                 && !run.left_in_order
                 && run.successor.is_none()

@@ -21,40 +21,44 @@ pub struct Latest<T> {
     of: Option<Incarnation>,
 }
 
+/// A message of a node: its incarnation, and its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MessageKey {
+    pub incarnation: Incarnation,
+    pub seq: Seq,
+}
+
+/// When a message is taken, and the order of its node's runs by then. That order may have changed
+/// since an earlier message was taken.
+#[derive(Clone, Copy)]
+pub(super) struct Reception<'a> {
+    pub(super) account: &'a LedgerEntry,
+    pub(super) at: Wall,
+}
+
 impl<T> Latest<T> {
-    /// Stores `value`, of number `seq` of a run, unless a newer one is there. The order of runs may
-    /// have changed since that one was stored: `account` has the present order.
-    pub(super) fn offer(
-        &mut self,
-        (account, at): (&LedgerEntry, Wall),
-        from: (Incarnation, Seq),
-        value: T,
-    ) {
-        if self.is_older(account, from) {
-            self.replace((account, at), from, value);
+    /// Stores the value of a message, unless a newer one is there.
+    pub(super) fn offer(&mut self, now: Reception<'_>, from: MessageKey, value: T) {
+        if self.is_older(now.account, from) {
+            self.replace(now, from, value);
         }
     }
 
-    /// Stores `value` as that of number `seq` of a run, whatever is there.
-    pub(super) fn replace(
-        &mut self,
-        now: (&LedgerEntry, Wall),
-        from: (Incarnation, Seq),
-        value: T,
-    ) {
+    /// Stores the value of a message, whatever is there.
+    pub(super) fn replace(&mut self, now: Reception<'_>, from: MessageKey, value: T) {
         self.value = value;
         self.stamp(now, from);
     }
 
-    /// Changes the value as number `seq` of a run states it, unless a newer one is there; returns
-    /// whether it did.
+    /// Changes the value as a message states it, unless a newer one is there; returns whether it
+    /// did.
     pub(super) fn amend(
         &mut self,
-        now: (&LedgerEntry, Wall),
-        from: (Incarnation, Seq),
+        now: Reception<'_>,
+        from: MessageKey,
         change: impl FnOnce(&mut T),
     ) -> bool {
-        let is_older = self.is_older(now.0, from);
+        let is_older = self.is_older(now.account, from);
         if is_older {
             change(&mut self.value);
             self.stamp(now, from);
@@ -62,16 +66,16 @@ impl<T> Latest<T> {
         is_older
     }
 
-    /// Whether the value is older than number `seq` of a run.
-    pub(super) fn is_older(&self, account: &LedgerEntry, (of, seq): (Incarnation, Seq)) -> bool {
+    /// Whether the value is older than that of a message.
+    pub(super) fn is_older(&self, account: &LedgerEntry, than: MessageKey) -> bool {
         let place = |run: Incarnation| account.order(run);
         let order = self.of.and_then(place).unwrap_or(self.from.0);
-        (place(of).unwrap_or_default(), seq) > (order, self.from.1)
+        (place(than.incarnation).unwrap_or_default(), than.seq) > (order, self.from.1)
     }
 
-    fn stamp(&mut self, (account, at): (&LedgerEntry, Wall), (of, seq): (Incarnation, Seq)) {
-        let order = account.order(of).unwrap_or_default();
-        (self.at, self.from, self.of) = (at, (order, seq), Some(of));
+    fn stamp(&mut self, now: Reception<'_>, from: MessageKey) {
+        let order = now.account.order(from.incarnation).unwrap_or_default();
+        (self.at, self.from, self.of) = (now.at, (order, from.seq), Some(from.incarnation));
     }
 
     /// Whether there ever was a value.

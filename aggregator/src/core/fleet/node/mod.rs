@@ -23,7 +23,7 @@ use crate::limits::{
     NODE_HIDE_SILENT_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, SERVICE_CHECKS_MAX, TROUBLE_LASTS,
 };
 use plimsoll_schemas::histogram::Packed;
-use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Seq, Series};
+use plimsoll_schemas::ids::{Incarnation, Labels, NodeName, Operation, Series};
 use plimsoll_schemas::limits::delivery::REROUTE_PRESSURE;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::Presence;
@@ -32,7 +32,8 @@ use plimsoll_schemas::wire::{AlertType, Bus, Event, EventSource, Hardware, Laten
 use serde::{Deserialize, Serialize};
 
 pub(crate) use increase::CounterIncrease;
-pub use latest::Latest;
+use latest::Reception;
+pub use latest::{Latest, MessageKey};
 pub use metrics::NodeMetrics;
 pub(crate) use reading_table::{KnownReading, ReadingTable};
 pub(crate) use readings::Readings;
@@ -190,12 +191,13 @@ impl Node {
         self.clock_ahead_ns().map(|ns| ns as f64 / 1e9)
     }
 
-    pub fn take_labels(&mut self, from: (Incarnation, Seq), labels: &Labels) {
-        self.labels.offer((&self.account, self.last_seen), from, labels.clone());
+    pub fn take_labels(&mut self, from: MessageKey, labels: &Labels) {
+        let now = Reception { account: &self.account, at: self.last_seen };
+        self.labels.offer(now, from, labels.clone());
     }
 
     /// Adds to counters and replaces gauges; returns how many series found no room.
-    pub fn take_numbers(&mut self, from: (Incarnation, Seq), latency: &Latency<Packed>) -> u64 {
+    pub fn take_numbers(&mut self, from: MessageKey, latency: &Latency<Packed>) -> u64 {
         let mut without_room = 0;
         for (series, amount) in &latency.counters {
             let Some(sum) = bounded_entry(self.counters.make_mut(), series, NODE_SERIES_MAX) else {
@@ -211,14 +213,14 @@ impl Node {
             *sum = (*sum + amount.abs()).min(f64::MAX);
         }
 
-        let now = self.last_seen;
+        let now = Reception { account: &self.account, at: self.last_seen };
         if self.gauges.len() + latency.gauges.len() > NODE_SERIES_MAX {
             // Those of jobs that have ended make room.
-            self.gauges.make_mut().retain(|_, gauge| now.since(gauge.at) < GAUGES_STALE_AFTER);
+            self.gauges.make_mut().retain(|_, gauge| now.at.since(gauge.at) < GAUGES_STALE_AFTER);
         }
         for (series, value) in &latency.gauges {
             match bounded_entry(self.gauges.make_mut(), series, NODE_SERIES_MAX) {
-                Some(gauge) => gauge.offer((&self.account, self.last_seen), from, *value),
+                Some(gauge) => gauge.offer(now, from, *value),
                 None => without_room += 1,
             }
         }
@@ -238,8 +240,8 @@ impl Node {
     }
 
     /// Takes readings of known sensors; returns how many were of unknown ones.
-    pub fn take_readings(&mut self, from: (Incarnation, Seq), hardware: Hardware) -> u64 {
-        let now = (&self.account, self.last_seen);
+    pub fn take_readings(&mut self, from: MessageKey, hardware: Hardware) -> u64 {
+        let now = Reception { account: &self.account, at: self.last_seen };
         let Taken { is_newer, unknown } = self.readings.take(now, from, hardware);
         if is_newer {
             self.metrics.observe_readings(self.last_seen, self.readings.get());
@@ -248,8 +250,9 @@ impl Node {
     }
 
     /// Takes what it reports of its way to the broker.
-    pub fn take_bus(&mut self, from: (Incarnation, Seq), bus: Bus) {
-        self.bus.offer((&self.account, self.last_seen), from, bus.into());
+    pub fn take_bus(&mut self, from: MessageKey, bus: Bus) {
+        let now = Reception { account: &self.account, at: self.last_seen };
+        self.bus.offer(now, from, bus.into());
     }
 
     /// By `at` the jobs of these operations had ended.
@@ -295,7 +298,7 @@ impl Node {
 
     /// Counts the events of one message and takes the last status of each check in it; returns how
     /// many checks found no room.
-    pub fn take_events(&mut self, from: (Incarnation, Seq), events: &[Event]) -> u64 {
+    pub fn take_events(&mut self, from: MessageKey, events: &[Event]) -> u64 {
         let mut statuses = BTreeMap::new();
         for event in events {
             *self.events.make_mut().entry((event.source, event.alert_type)).or_default() += 1;
@@ -303,10 +306,12 @@ impl Node {
                 statuses.insert(check_of(event), event.alert_type);
             }
         }
+
+        let now = Reception { account: &self.account, at: self.last_seen };
         let mut without_room = 0;
         for (name, status) in statuses {
             match bounded_entry(self.checks.make_mut(), &name, SERVICE_CHECKS_MAX) {
-                Some(check) => check.offer((&self.account, self.last_seen), from, status),
+                Some(check) => check.offer(now, from, status),
                 None => without_room += 1,
             }
         }
@@ -331,6 +336,7 @@ impl Node {
             let last = self.metrics.last_increase(what);
             last.is_some_and(|at| now.since(at) < TROUBLE_LASTS)
         };
+
         let found = [
             (Trouble::OutboxDeep, deep),
             (Trouble::Rerouted, grew(Count::Rerouted)),

@@ -13,7 +13,7 @@ use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Hardware;
 use serde::{Deserialize, Serialize};
 
-use super::latest::Latest;
+use super::latest::{Latest, MessageKey, Reception};
 use super::reading_table::ReadingTable;
 use crate::core::fleet::ledger::LedgerEntry;
 use crate::core::fleet::shared::Shared;
@@ -66,22 +66,24 @@ impl Readings {
     /// Takes the readings of a message.
     pub(super) fn take(
         &mut self,
-        now: (&LedgerEntry, Wall),
-        (run, seq): (Incarnation, Seq),
+        now: Reception<'_>,
+        from: MessageKey,
         Hardware { readings, set, changed }: Hardware,
     ) -> Taken {
-        let id = (run, set);
+        let MessageKey { incarnation, seq } = from;
+        let id = (incarnation, set);
         if readings.is_empty() && set > 0 {
             let is_newer = self.apply_or_keep(now, Changes { set: id, seq, changed });
             return Taken { is_newer, unknown: 0 };
         }
+
         let table = ReadingTable::from(readings);
         let unknown = table.unknown();
-        let is_newer = self.is_older(now.0, id, seq);
+        let is_newer = self.is_older(now.account, id, seq);
         if is_newer {
             // Any change of a set is newer than the set.
             let seq = if set > 0 { Seq(0) } else { seq };
-            self.latest.replace(now, (run, seq), table.into());
+            self.latest.replace(now, MessageKey { incarnation, seq }, table.into());
             self.set = Some(id);
             if let Some(changes) = self.waiting.take() {
                 self.apply_or_keep(now, changes);
@@ -91,24 +93,25 @@ impl Readings {
     }
 
     /// Whether what is known is older than a set, or than readings without one.
-    fn is_older(&self, account: &LedgerEntry, (run, set): SetId, seq: Seq) -> bool {
+    fn is_older(&self, account: &LedgerEntry, (incarnation, set): SetId, seq: Seq) -> bool {
         match self.set {
-            Some((of, known)) if of == run && known > 0 && set > 0 => known < set,
-            _ => self.latest.is_older(account, (run, seq)),
+            Some((of, known)) if of == incarnation && known > 0 && set > 0 => known < set,
+            _ => self.latest.is_older(account, MessageKey { incarnation, seq }),
         }
     }
 
     /// Returns whether the readings changed.
-    fn apply_or_keep(&mut self, now: (&LedgerEntry, Wall), changes: Changes) -> bool {
+    fn apply_or_keep(&mut self, now: Reception<'_>, changes: Changes) -> bool {
         if self.set == Some(changes.set) {
             return self.apply(now, &changes);
         }
-        self.keep(now.0, changes);
+        self.keep(now.account, changes);
         false
     }
 
-    fn apply(&mut self, now: (&LedgerEntry, Wall), changes: &Changes) -> bool {
-        self.latest.amend(now, (changes.set.0, changes.seq), |readings| {
+    fn apply(&mut self, now: Reception<'_>, changes: &Changes) -> bool {
+        let from = MessageKey { incarnation: changes.set.0, seq: changes.seq };
+        self.latest.amend(now, from, |readings| {
             // Readings without a change are not copied, although a page may show them.
             if !changes.changed.is_empty() {
                 readings.make_mut().change(&changes.changed);
@@ -152,7 +155,8 @@ mod tests {
     }
 
     fn take(readings: &mut Readings, seq: u64, hardware: Hardware) -> Taken {
-        readings.take((&LedgerEntry::default(), Wall(seq)), (RUN, Seq(seq)), hardware)
+        let now = Reception { account: &LedgerEntry::default(), at: Wall(seq) };
+        readings.take(now, MessageKey { incarnation: RUN, seq: Seq(seq) }, hardware)
     }
 
     fn values(readings: &Readings) -> Vec<f64> {

@@ -59,7 +59,8 @@ impl Groups {
         &mut self,
         group: Group,
         retention: &Retention,
-        (node, shares): (&NodeName, &mut Shares<Group>),
+        node: &NodeName,
+        shares: &mut Shares<Group>,
     ) -> Place<'_> {
         if group.is_overflow() {
             let windows = self.overflow_of(group, retention);

@@ -87,8 +87,10 @@ impl Rollups {
     pub(in crate::core::fleet) fn add(
         &mut self,
         series: &Series,
-        (from, GroupShares(shares)): (Bringer<'_>, &mut GroupShares),
-        (retention, times): (&Retention, Times),
+        from: Bringer<'_>,
+        GroupShares(shares): &mut GroupShares,
+        retention: &Retention,
+        times: Times,
         batch: &Batch,
     ) -> RollupLimits {
         let mut limits = RollupLimits::default();
@@ -97,7 +99,7 @@ impl Rollups {
             let Some(group) = rollup.group_of(series, from.labels) else { continue };
             let groups = &mut Arc::make_mut(rollup).groups;
             let Place { windows, is_own, evicted } =
-                groups.place(group, retention, (from.node, shares));
+                groups.place(group, retention, from.node, shares);
             limits.evicted += evicted;
 
             if self.is_full {

@@ -69,7 +69,7 @@ proptest! {
             now += if tens < 3 { tens * 10_000_000_000 } else { tens };
             let value = if value == 399 { OVERFLOW.to_owned() } else { value.to_string() };
             let Place { windows, is_own, .. } =
-                groups.place(group(&value), &retention, (&node, &mut shares));
+                groups.place(group(&value), &retention, &node, &mut shares);
             let at = Wall(now);
             windows.add(Times { shown: at, now: at, taken: at }, &batch);
             prop_assert_eq!(is_own, model.place(&value, now), "{} at {}", value, now);
@@ -95,7 +95,7 @@ fn samples_without_the_label_leave_a_roll_up_and_its_copies_untouched() {
         let of_node = Labels::new([("rack", "r1"), ("role", "")]).unwrap();
         let batch = Batch::new(&packed, &retention.limits);
         let from = Bringer { node: &NodeName::new("a").unwrap(), labels: &of_node };
-        rollups.add(&series, (from, &mut GroupShares::default()), (&retention, times), &batch)
+        rollups.add(&series, from, &mut GroupShares::default(), &retention, times, &batch)
     };
     let shared = |rollups: &Rollups| -> Vec<bool> {
         rollups.all.iter().zip(&view.all).map(|(now, then)| Arc::ptr_eq(now, then)).collect()
@@ -116,7 +116,7 @@ fn a_node_with_all_groups_gives_up_its_oldest_for_another_nodes_new_ones() {
     let mut place = |node: &str, value: &str, now: u64| {
         let node = NodeName::new(node).unwrap();
         let Place { windows, is_own, evicted } =
-            groups.place(group(value), &retention, (&node, &mut shares));
+            groups.place(group(value), &retention, &node, &mut shares);
         windows.add(Times { shown: Wall(now), now: Wall(now), taken: Wall(now) }, &batch);
         (is_own, evicted)
     };

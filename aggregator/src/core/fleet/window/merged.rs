@@ -138,6 +138,8 @@ impl Ranks<'_> {
         if rank <= self.below && block == 1 {
             (self.at, self.below) = (0, 0);
         }
+
+        // Back by whole blocks to one below the rank, then forward to the block that holds it.
         while rank <= self.below && self.at > 0 {
             let begin = (self.at - 1) / block * block;
             self.below -= sum(&self.used[begin..self.at]);
@@ -150,15 +152,19 @@ impl Ranks<'_> {
             }
             (self.at, self.below) = (self.at + buckets.len(), with);
         }
+
         let mut seen = self.below;
         let within = self.used[self.at..].iter().position(|n| {
             seen = seen.saturating_add(*n);
             *n > 0 && seen >= rank
         })?;
+
         let index = self.first + self.at + within;
         let ExactFigures { min_ns, max_ns, .. } = self.exact;
         let value_ns = layout::highest(index).clamp(min_ns, max_ns);
         let lower_ns = layout::lowest(index).clamp(min_ns, max_ns);
+
+        // Producers' wide buckets may leave open in which bucket of ours the sample lies.
         let buckets = self.used.iter().zip(self.first..);
         let buckets = buckets.filter(|(n, _)| **n > 0).map(|(n, index)| (index, *n));
         let open = self

@@ -1,17 +1,36 @@
 //! Samples of one operation in one scope: all of them, and those of each window.
 //!
-//! A cascade: each window has a tier of slots of its own length, and a sample is kept in one
-//! slot alone, by the time at which it was taken, not at which it arrived. It begins in the
-//! first tier whose window still shows its time; slots that a window has passed are merged into
-//! the next tier's longer ones. So a window is what lies in the tiers up to its own within its
-//! time, and the order of arrival changes nothing. What is too old for every tier still counts
-//! in the total: lateness costs time resolution and never a sample.
+//! Owns, each in a part of its own:
+//!
+//! - the samples in slots, by the time at which they were taken: [`Cascade`];
+//! - what is counted for the limits of budgets beside the samples: [`LimitCounts`];
+//! - when samples arrived, so when a name is idle: [`Activity`];
+//! - the exact figures of all samples, and when the newest was taken.
+//!
+//! The parts import none of each other. Here each event goes to all of them, and answers that take
+//! several are put together.
+//!
+//! Refuses to drop a sample: what is too old for every window still counts in the total, so that
+//! lateness costs time resolution only. Refuses to read a clock, to judge, and to choose what is
+//! kept: that is the caller's [`Retention`].
+//!
+//! Interface of [`Windows`]:
+//!
+//! | what | methods |
+//! |---|---|
+//! | samples come | `add`, `absorb` (of an evicted operation), `carry` (counts of a record) |
+//! | time passes | `expire`, `turn_back`, `pass_over` |
+//! | samples of a window | `merged`, `show`, `each_window`, `exact`, `before` |
+//! | what judges need | `sums`, `recent`, `spent`, `overdispersion`, `since_known` |
+//! | a checkpoint | `head`, `tier`, `tiers_changed_since`, `restore_tier` |
 //!
 //! DESIGN A17.
 
 mod activity;
 mod carried;
+mod cascade;
 mod dispersion;
+mod limit_counts;
 mod merged;
 mod phase;
 mod recent;
@@ -27,9 +46,10 @@ use std::time::Duration;
 
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::{ExactFigures, Histogram, Over, Packed};
-use plimsoll_schemas::time::{Wall, nanos};
+use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+pub use cascade::Sums;
 pub use dispersion::Overdispersion;
 pub use merged::{Merged, Ranks};
 pub use phase::Phase;
@@ -40,18 +60,12 @@ pub use tally::Limits;
 pub use times::Times;
 
 use activity::Activity;
-use carried::Carried;
-use dispersion::Dispersion;
-use recent::RecentCounts;
+use cascade::{Cascade, SETTLED_FROM, TierCounts};
+use limit_counts::LimitCounts;
 use slot::Slot;
 use stored::{Stored, restored, stored};
-use tally::{Since, Tally};
-use tier::{Shown, Tier, slot_ns};
-
-/// What lies in this tier or behind it is in the settled samples too, so that the total need not be
-/// put together from everything: 2 means that the tiers of 10 s and 1 min are added to what
-/// settled.
-const SETTLED_FROM: usize = 2;
+use tally::Tally;
+use tier::{Shown, slot_ns};
 
 /// How the samples of one operation are kept in one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,113 +98,59 @@ impl Retention {
 #[serde(from = "Stored", into = "Stored")]
 pub struct Windows {
     exact: ExactFigures,
-    /// All that has left the first tiers.
-    settled: Slot,
-    /// Each is shared with read views and checkpoints; copied when it changes meanwhile.
-    tiers: Vec<Arc<Tier>>,
-    /// Of samples that the last tier has passed, where the operation has a budget.
-    recent: Arc<RecentCounts>,
-    /// How samples over the limits come in clusters.
-    dispersion: Arc<Dispersion>,
     newest: Wall,
     activity: Activity,
-    carried: Carried,
-    limits: Limits,
-    since: Since,
+    cascade: Cascade,
+    counts: LimitCounts,
     /// The second up to which slots have been rolled over; nothing more can be within it.
     expired: u64,
 }
 
-/// What is known of a window's samples where one limit counts: all that it takes to judge them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
-    pub samples: u64,
-    /// Of those, samples certainly over the limit.
-    pub over: u64,
-    /// Samples in the limit's own bucket: on which side of it they lie is uncertain.
-    pub uncertain: u64,
-}
-
+/// What comes and passes.
 impl Windows {
     /// Nothing yet, to be kept so.
     pub fn new(retention: &Retention) -> Self {
-        let mut windows = Self {
+        Self {
             exact: ExactFigures::default(),
-            settled: Slot::default(),
-            tiers: Vec::new(),
-            recent: Arc::default(),
-            dispersion: Arc::default(),
             newest: Wall(0),
             activity: Activity::default(),
-            carried: Carried::default(),
-            limits: retention.limits,
-            since: Since::default(),
+            cascade: Cascade::new(retention.tiers()),
+            counts: LimitCounts::new(retention.limits),
             expired: 0,
-        };
-        windows.keep(retention);
-        windows
+        }
     }
 
-    /// Keeps what is there in another way from now on; a window that was not kept begins empty.
+    /// Keeps what is there in another way from now on; a window that was not kept starts empty.
     pub fn keep(&mut self, retention: &Retention) {
-        self.tiers.resize_with(retention.tiers(), Arc::default);
-        let (before, limits) = (self.limits, retention.limits);
-        if before != limits {
-            Arc::make_mut(&mut self.dispersion).keep(&before, &limits);
-            self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(&before, &limits));
-            Arc::make_mut(&mut self.recent).reckon(&before, &limits);
-            self.since = self.since.under(&before, &limits, self.exact.count);
-            self.carried.keep(&limits);
+        let before = *self.limits();
+        self.cascade.keep(retention.tiers());
+        if before != retention.limits {
+            self.cascade.reckon(&before, &retention.limits);
         }
-        self.limits = limits;
+        self.counts.keep(retention.limits, self.exact.count);
     }
 
     /// Whether it is kept so already.
     pub fn is_kept(&self, retention: &Retention) -> bool {
-        self.limits == retention.limits && self.tiers.len() == retention.tiers()
-    }
-
-    /// The limits for which samples are summed.
-    pub fn limits(&self) -> &Limits {
-        &self.limits
+        *self.limits() == retention.limits && self.tiers() == retention.tiers()
     }
 
     /// Adds samples. Those too old for a window do not come into it.
     pub fn add(&mut self, times: Times, batch: &Batch) {
         self.add_figures(times, batch);
-        let now = times.now.max(times.shown);
-        let taken = times.taken.0;
-        if self.limits.used() > 0 {
-            self.limits.renew(batch.limits());
-            let samples = batch.exact().count;
-            let dispersion = Arc::make_mut(&mut self.dispersion);
-            dispersion.add(times.shown, times.taken, samples, batch.overs(), &self.limits);
-        }
-        // The shortest window that covers the samples and has room for them.
-        let mut tiers = Window::ALL.into_iter().zip(&mut self.tiers).enumerate();
-        let found = tiers.find(|(_, (window, tier))| {
-            let slot = slot_ns(*window);
-            Shown::new(now, *window).covers(taken / slot * slot) && tier.has_room(taken / slot)
-        });
-        if found.as_ref().is_none_or(|(number, _)| *number >= SETTLED_FROM) {
-            self.settled.add(batch);
-        }
-        if let Some((_, (window, tier))) = found {
-            Arc::make_mut(tier).add(taken / slot_ns(window), batch);
-        } else if self.counts_recent() && RecentCounts::covers(now, taken) {
-            Arc::make_mut(&mut self.recent).add(taken, batch.exact().count, batch.overs());
-        }
-    }
+        self.counts.add_to_clusters(times, batch);
 
-    /// Whether what its tiers have passed is counted: that of budgets, for half an hour.
-    fn counts_recent(&self) -> bool {
-        self.limits != Limits::default() && !self.keeps(Window::HalfHour)
+        let now = times.now.max(times.shown);
+        let has_slot = self.cascade.add(now, times.taken, batch);
+        if !has_slot && self.counts_recent() {
+            self.counts.add_late(now, times.taken, batch);
+        }
     }
 
     /// Adds to the exact figures of the total alone, if there is no room for more.
     pub fn add_figures(&mut self, times: Times, batch: &Batch) {
         self.exact.merge(&batch.exact());
-        self.since.add(batch.overs());
+        self.counts.add_since(batch.overs());
         self.newest = self.newest.max(times.taken);
         self.activity.touch(times.now.max(times.shown));
         self.expire(times.shown, Phase::NONE);
@@ -198,25 +158,12 @@ impl Windows {
 
     /// Adds all samples of an operation that is evicted, each in the slot of its time.
     pub fn absorb(&mut self, other: &Self) {
-        let batch_of = |slot: &Slot, limits| Batch::new(&slot.packed(), limits);
         self.exact.merge(&other.exact);
         self.newest = self.newest.max(other.newest);
-        if self.limits != Limits::default() {
-            let total = Packed::from(&other.total());
-            self.since.add(Batch::new(&total, &self.limits).overs());
+        if self.counts.is_judged() {
+            self.counts.absorb(&Packed::from(&other.total()));
         }
-        self.settled.add(&batch_of(&other.settled, &self.limits));
-        for (number, tier) in other.tiers.iter().enumerate() {
-            for slot in tier.slots() {
-                let batch = batch_of(slot, &self.limits);
-                match self.tiers.get_mut(number).filter(|into| into.has_room(slot.number)) {
-                    Some(into) => Arc::make_mut(into).add(slot.number, &batch),
-                    // Later tiers' samples have settled already.
-                    None if number < SETTLED_FROM => self.settled.add(&batch),
-                    None => {}
-                }
-            }
-        }
+        self.cascade.absorb(&other.cascade, &self.counts.limits);
     }
 
     /// Rolls slots that are older than their window over to longer ones, at the first call in each
@@ -227,52 +174,29 @@ impl Windows {
             return;
         }
         self.expired = second;
-        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
-            let next = Window::ALL[(number + 1).min(self.tiers.len() - 1)];
-            let coarse = slot_ns(next);
-            let waited = Wall(now.0.saturating_sub(phase.wait_ns(coarse)));
-            let from = Shown::new(waited, window).from;
-            while self.tiers[number].has_passed(window, coarse, from) {
-                let given = Arc::make_mut(&mut self.tiers[number]).give(window, coarse);
-                let Some(slot) = given else { break };
-                if number + 1 == SETTLED_FROM {
-                    self.settled.pack();
-                    self.settled.absorb(&slot);
-                }
-                if let Some(next) = self.tiers.get_mut(number + 1) {
-                    Arc::make_mut(next).take(slot);
-                } else if self.counts_recent() {
-                    let (begin, samples) = (slot.number * coarse, slot.exact().count);
-                    Arc::make_mut(&mut self.recent).add(begin, samples, &slot.tally().overs());
-                }
+
+        let counts_recent = self.counts_recent();
+        let Self { cascade, counts, .. } = self;
+        cascade.expire(now, phase, |begin, slot| {
+            if counts_recent {
+                counts.add_passed(begin, slot.exact().count, &slot.tally().overs());
             }
-        }
-        if !self.recent.is_empty() {
-            Arc::make_mut(&mut self.recent).expire(now);
-        }
-        if !self.dispersion.is_idle(now) {
-            Arc::make_mut(&mut self.dispersion).expire(now, &self.limits);
-        }
-        if !self.carried.is_empty() {
-            let longest = Window::ALL[Window::ALL.len() - 1];
-            self.carried.expire(Wall(Shown::new(now, longest).from));
-        }
+        });
+        counts.expire(now);
+    }
+
+    /// Whether what its tiers have passed is counted: that of budgets, for half an hour.
+    fn counts_recent(&self) -> bool {
+        self.counts.is_judged() && !self.keeps(Window::HalfHour)
     }
 
     /// The clock was set back: it is no longer known when samples were taken whose time lies
-    /// in the future now, so it stays in the total alone.
+    /// in the future now, so they stay in the total alone.
     pub fn turn_back(&mut self, now: Wall) {
         self.newest = self.newest.min(now);
         self.activity.turn_back(now);
-        Arc::make_mut(&mut self.recent).turn_back(now);
-        Arc::make_mut(&mut self.dispersion).turn_back(now);
-        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
-            for slot in Arc::make_mut(&mut self.tiers[number]).give_after(window, now) {
-                if number < SETTLED_FROM {
-                    self.settled.absorb(&slot);
-                }
-            }
-        }
+        self.counts.turn_back(now);
+        self.cascade.turn_back(now);
     }
 
     /// The clock was set forward by so much: that is no time without samples.
@@ -280,41 +204,46 @@ impl Windows {
         self.activity.pass_over(span);
     }
 
-    /// Whether every window has passed all samples, however many there were.
-    pub fn is_passed(&self, now: Wall) -> bool {
-        let longest = Window::ALL[self.tiers.len() - 1];
-        self.newest.plus(longest.span() + longest.slot()) < now
+    /// Takes counts of an error budget in place of samples taken before `until`, which are lost.
+    pub fn carry(&mut self, until: Wall, limit_ns: u64, slots: Vec<(Wall, u64, u64)>) {
+        self.counts.carry(until, limit_ns, slots);
     }
+}
 
-    /// Whether every window has passed what is still in slots: to let it go is worth the while.
-    pub fn is_stale(&self, now: Wall) -> bool {
-        self.is_passed(now) && self.tiers.iter().any(|tier| !tier.slots().is_empty())
+/// What is there.
+impl Windows {
+    /// The limits for which samples are summed.
+    pub fn limits(&self) -> &Limits {
+        &self.counts.limits
     }
 
     /// Whether a window is kept in this scope.
     pub fn keeps(&self, window: Window) -> bool {
-        (window as usize) < self.tiers.len()
+        self.cascade.keeps(window)
     }
 
-    /// The slots of one window that ends now; none of one that is not kept.
-    fn shown(&self, now: Wall, window: Window) -> impl Iterator<Item = &Slot> {
-        let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
-        let shown = Shown::new(now, window);
-        let slots = slots(&self.tiers[..kept]);
-        slots.filter(move |(begin, _)| shown.covers(*begin)).map(|(_, slot)| slot)
+    /// Whether every window has passed all samples, however many there were.
+    pub fn is_passed(&self, now: Wall) -> bool {
+        let longest = self.cascade.longest();
+        self.newest.plus(longest.span() + longest.slot()) < now
+    }
+
+    /// Whether every window has passed what is still in slots, so that it should be expired.
+    pub fn is_stale(&self, now: Wall) -> bool {
+        self.is_passed(now) && self.cascade.tiers().iter().any(|tier| !tier.slots().is_empty())
     }
 
     /// The samples of one window that ends now.
     pub fn merged(&self, now: Wall, window: Window) -> Histogram {
         let mut merged = Histogram::default();
-        self.shown(now, window).for_each(|slot| slot.merge_into(&mut merged));
+        self.cascade.shown(now, window).for_each(|slot| slot.merge_into(&mut merged));
         merged
     }
 
     /// The same in the place of whatever `merged` holds.
     pub fn show(&self, now: Wall, window: Window, merged: &mut Merged) {
         merged.clear();
-        self.shown(now, window).for_each(|slot| slot.add_to(merged));
+        self.cascade.shown(now, window).for_each(|slot| slot.add_to(merged));
     }
 
     /// Shows every window that is kept, the shortest first; each costs only what it has more than
@@ -325,94 +254,37 @@ impl Windows {
         now: Wall,
         merged: &mut Merged,
         total: &mut Merged,
-        mut show: impl FnMut(Window, &Merged),
+        show: impl FnMut(Window, &Merged),
     ) {
-        merged.clear();
-        total.clear();
-        self.settled.add_to(total);
-        let unsettled = &self.tiers[..SETTLED_FROM.min(self.tiers.len())];
-        // What `merged` holds: the slots of all tiers up to this one that this window covers. A
-        // longer window covers all of them, so only slots that are new to it are added.
-        let mut previous: Option<(usize, Shown)> = None;
-        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
-            let shown = Shown::new(now, window);
-            for (tier_number, (tier, of)) in self.tiers.iter().zip(Window::ALL).enumerate() {
-                let is_new = |begin| match previous {
-                    Some((last, previous)) if tier_number <= last => !previous.covers(begin),
-                    _ => tier_number <= number,
-                };
-                let slot_ns = slot_ns(of);
-                for slot in tier.slots() {
-                    let begin = slot.number * slot_ns;
-                    if is_new(begin) && shown.covers(begin) {
-                        slot.add_to(merged);
-                    }
-                }
-            }
-            if number + 1 == unsettled.len() {
-                total.add_merged(merged);
-                let others = slots(unsettled).filter(|(begin, _)| !shown.covers(*begin));
-                others.for_each(|(_, slot)| slot.add_to(total));
-            }
-            previous = Some((number, shown));
-            show(window, merged);
-        }
+        self.cascade.each_window(now, merged, total, show);
     }
 
-    /// The samples of a window's span just before a window that ends now, from the beginning of
-    /// the next longer window's slot on, and how many of them are over a limit. None where no
-    /// longer window is kept.
+    /// The samples of a window's span just before a window that ends now, from the start of the
+    /// next longer window's slot on, and how many of them are over a limit. None where no longer
+    /// window is kept.
     pub fn before(&self, now: Wall, window: Window, limit_ns: u64) -> (Histogram, Over) {
-        let (mut samples, mut over) = (Histogram::default(), Over::default());
-        let next = window as usize + 1;
-        let Some(longer) = Window::ALL.get(next).filter(|longer| self.keeps(**longer)) else {
-            return (samples, over);
-        };
-        let to = Shown::new(now, window).from;
-        let slot = slot_ns(*longer);
-        let from = to.saturating_sub(nanos(window.span())) / slot * slot;
-        let place = self.limits.place(limit_ns);
-        let before = slots(&self.tiers[..=next]).filter(|(begin, _)| (from..to).contains(begin));
-        before.for_each(|(_, slot)| {
-            slot.merge_into(&mut samples);
-            let count = || slot.count_over(limit_ns);
-            over.add(place.map_or_else(count, |at| slot.tally().at(at)));
-        });
-        (samples, over)
+        self.cascade.before(now, window, self.limits().at(limit_ns))
     }
 
     /// What is known exactly of one window that ends now.
     pub fn exact(&self, now: Wall, window: Window) -> ExactFigures {
-        let mut exact = ExactFigures::default();
-        self.shown(now, window).for_each(|slot| exact.merge(&slot.exact()));
-        exact
+        self.cascade.exact(now, window)
     }
 
     /// What it takes to judge samples by `limit_ns`; cheap, since it merges nothing.
     pub fn sums(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
-        let place = self.limits.place(limit_ns);
-        let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
-        let shown = Shown::new(now, window);
-        let (mut samples, mut sum) = (0_u64, Over::default());
-        for (tier, of) in self.tiers[..kept].iter().zip(Window::ALL) {
-            let numbers = shown.numbers(of);
-            for slot in tier.slots().iter().filter(|slot| numbers.contains(&slot.number)) {
-                samples = samples.saturating_add(slot.count());
-                let count = || slot.count_over(limit_ns);
-                sum.add(place.map_or_else(count, |at| slot.tally().at(at)));
-            }
-        }
-        Sums { samples, over: sum.over, uncertain: sum.uncertain }
+        self.cascade.sums(now, window, self.limits().at(limit_ns))
     }
 
     /// What an error budget is judged by. What was carried over counts up to when it was kept, and
     /// no sample of that time beside it.
     pub fn spent(&self, now: Wall, window: Window, limit_ns: u64) -> Sums {
-        let Some((until, carried)) = self.carried.of(limit_ns) else {
+        let Some((until, carried)) = self.counts.carried.of(limit_ns) else {
             return self.sums(now, window, limit_ns);
         };
         let shown = Shown::new(now, window);
         let mut sums = Sums::default();
+
         for slot in self.recent(now, window, limit_ns) {
             if shown.covers(slot.begin.0) && slot.begin > until {
                 sums.samples = sums.samples.saturating_add(slot.samples);
@@ -420,6 +292,7 @@ impl Windows {
                 sums.uncertain = sums.uncertain.saturating_add(slot.over.uncertain);
             }
         }
+
         for (_, samples, over) in carried.iter().filter(|(begin, ..)| shown.covers(begin.0)) {
             sums.samples = sums.samples.saturating_add(*samples);
             sums.over = sums.over.saturating_add(*over);
@@ -431,16 +304,11 @@ impl Windows {
     /// and how many are over the limit; oldest first.
     pub fn spent_slots(&self, now: Wall, limit_ns: u64) -> Vec<(Wall, u64, u64)> {
         let longest = Window::ALL[Window::ALL.len() - 1];
-        let (until, carried) = self.carried.of(limit_ns).unwrap_or_default();
+        let (until, carried) = self.counts.carried.of(limit_ns).unwrap_or_default();
         let own = self.recent(now, longest, limit_ns).into_iter().rev();
         let own = own.filter(|slot| slot.begin > until);
         let own = own.map(|slot| (slot.begin, slot.samples, slot.over.over));
         carried.iter().copied().chain(own).collect()
-    }
-
-    /// Takes such counts in place of samples taken before `until`, which are lost.
-    pub fn carry(&mut self, until: Wall, limit_ns: u64, slots: Vec<(Wall, u64, u64)>) {
-        self.carried.take(until, limit_ns, slots);
     }
 
     /// Samples by slot, and how many of them are over a limit, newest first: those of the window,
@@ -449,68 +317,42 @@ impl Windows {
     pub fn recent(&self, now: Wall, window: Window, limit_ns: u64) -> Vec<SlotCounts> {
         let span = window.max(Window::HalfHour);
         let shown = Shown::new(now, span);
-        let place = self.limits.place(limit_ns);
-        let kept = self.tiers.iter().zip(Window::ALL).enumerate().take(span as usize + 1);
-        let kept = kept.flat_map(|(tier, (slots, of))| {
-            let slots = slots.slots().iter();
-            slots.map(move |slot| (self.rolled_over(now, tier, slot.number * slot_ns(of)), slot))
-        });
-        let kept = kept.map(|((tier, begin), slot)| {
-            let count = || slot.count_over(limit_ns);
-            let over = place.map_or_else(count, |at| slot.tally().at(at));
-            (tier, SlotCounts { begin: Wall(begin), samples: slot.exact().count, over })
-        });
-        let counted = place.into_iter().flat_map(|place| self.recent.slots(place));
-        let all = kept.chain(counted.map(|slot| (self.tiers.len(), slot)));
-        let mut all: Vec<_> = all.filter(|(_, slot)| shown.covers(slot.begin.0)).collect();
-        all.sort_by_key(|(tier, slot)| (Reverse(slot.begin), *tier));
-        all.dedup_by(|(tier, slot), (before, into)| {
-            let is_same = (*tier, slot.begin) == (*before, into.begin);
+        let kept = self.cascade.counts(now, span, self.limits().at(limit_ns));
+        let behind_all = |slot| TierCounts { tier: self.tiers(), slot };
+        let all = kept.chain(self.counts.passed(limit_ns).map(behind_all));
+
+        let mut all: Vec<_> = all.filter(|part| shown.covers(part.slot.begin.0)).collect();
+        all.sort_by_key(|part| (Reverse(part.slot.begin), part.tier));
+        // What was rolled over early and what was not are parts of one slot.
+        all.dedup_by(|part, into| {
+            let is_same = (part.tier, part.slot.begin) == (into.tier, into.slot.begin);
             if is_same {
-                into.add(slot);
+                into.slot.add(&part.slot);
             }
             is_same
         });
-        all.into_iter().map(|(_, slot)| slot).collect()
+        all.into_iter().map(|part| part.slot).collect()
     }
 
     /// How samples over a limit come in clusters.
     pub fn overdispersion(&self, limit_ns: u64) -> Overdispersion {
-        self.dispersion.of(self.limits.place(limit_ns))
-    }
-
-    /// The tier to which a slot that begins then is rolled over by now, and the begin of its slot
-    /// there; behind the last tier, that of the counts.
-    fn rolled_over(&self, now: Wall, mut tier: usize, mut begin: u64) -> (usize, u64) {
-        while let Some(window) = Window::ALL.get(tier).filter(|_| tier < self.tiers.len()) {
-            let is_last = tier + 1 == self.tiers.len();
-            let next = Window::ALL[if is_last { tier } else { tier + 1 }];
-            let coarse = slot_ns(next);
-            if (begin / coarse + 1) * coarse > Shown::new(now, *window).from {
-                break;
-            }
-            tier += 1;
-            begin = if is_last { RecentCounts::begin(begin) } else { begin / coarse * coarse };
-        }
-        (tier, begin)
+        self.counts.overdispersion(limit_ns)
     }
 
     /// All samples since a limit was set, and how many of them lie over it; `None` for a limit for
     /// which nothing is summed. Falls only when the limit is removed.
     pub fn since_known(&self, limit_ns: u64) -> Option<(u64, Over)> {
-        let place = self.limits.place(limit_ns)?;
-        Some(self.since.at(place, self.exact.count))
+        self.counts.since_known(limit_ns, self.exact.count)
     }
 
     /// Whether one window that ends now holds a sample; cheap, since it merges nothing.
     pub fn has_data(&self, now: Wall, window: Window) -> bool {
-        self.shown(now, window).next().is_some()
+        self.cascade.shown(now, window).next().is_some()
     }
 
     /// When the slot begins that holds the oldest samples of all windows; `None` without any.
     pub fn oldest(&self) -> Option<Wall> {
-        let own = slots(&self.tiers).map(|(begin, _)| Wall(begin)).min();
-        own.into_iter().chain(self.carried.oldest()).min()
+        self.cascade.oldest().into_iter().chain(self.counts.carried.oldest()).min()
     }
 
     /// When the latest sample was taken.
@@ -538,11 +380,7 @@ impl Windows {
 
     /// All samples ever added, save those for which there was no room.
     pub fn total(&self) -> Histogram {
-        let mut total = Histogram::default();
-        self.settled.merge_into(&mut total);
-        let unsettled = self.tiers.iter().take(SETTLED_FROM).flat_map(|tier| tier.slots());
-        unsettled.for_each(|slot| slot.merge_into(&mut total));
-        total
+        self.cascade.total()
     }
 
     /// What is known exactly of all samples ever added.
@@ -550,6 +388,14 @@ impl Windows {
         self.exact
     }
 
+    /// Heap bytes in use.
+    pub fn heap_bytes(&self) -> usize {
+        self.cascade.heap_bytes() + self.counts.heap_bytes()
+    }
+}
+
+/// What is stored of it.
+impl Windows {
     /// What is stored beside the tiers.
     pub fn head(&self) -> impl Serialize + use<> {
         self.without_slots()
@@ -557,75 +403,56 @@ impl Windows {
 
     /// What is stored of one tier.
     pub fn tier(&self, number: usize) -> Option<StoredTier> {
-        Some(StoredTier(stored(self.tiers.get(number)?)))
+        Some(StoredTier(stored(self.cascade.tiers().get(number)?)))
     }
 
     pub fn tiers(&self) -> usize {
-        self.tiers.len()
+        self.cascade.tiers().len()
     }
 
     /// The tiers that have changed since `before`, a copy that is still held: what is shared
     /// with it is what it was.
     pub fn tiers_changed_since(&self, before: Option<&Self>) -> Vec<usize> {
-        let former = |number| before.and_then(|before| before.tiers.get(number));
-        let is_former =
-            |number| former(number).is_some_and(|f| Arc::ptr_eq(f, &self.tiers[number]));
-        (0..self.tiers.len()).filter(|number| !is_former(*number)).collect()
+        let tiers = self.cascade.tiers();
+        let former = |number| before.and_then(|before| before.cascade.tiers().get(number));
+        let is_former = |number| former(number).is_some_and(|f| Arc::ptr_eq(f, &tiers[number]));
+        (0..tiers.len()).filter(|number| !is_former(*number)).collect()
     }
 
     /// Whether all that is stored beside the tiers is what it was, where no tier has changed.
     pub fn has_head_of(&self, before: &Self) -> bool {
-        let head = |of: &Self| (of.exact, of.newest, of.limits);
-        let rest = |of: &Self| (of.since.clone(), of.recent.clone());
-        let is_carried = self.carried == before.carried;
-        let is_dispersed = self.dispersion == before.dispersion;
-        head(self) == head(before) && rest(self) == rest(before) && is_carried && is_dispersed
+        let figures = |of: &Self| (of.exact, of.newest);
+        figures(self) == figures(before) && self.counts == before.counts
     }
 
     /// Takes one tier as it was stored, if there is such a tier.
     pub fn restore_tier(&mut self, number: usize, StoredTier(slots): StoredTier) {
-        if let Some(tier) = self.tiers.get_mut(number) {
-            *tier = restored(slots);
-        }
+        self.cascade.restore_tier(number, restored(slots));
     }
 
     /// What there is beside slots, and as many tiers as there are.
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
     fn without_slots(&self) -> Stored {
         let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact;
+        let LimitCounts { limits, since, recent, dispersion, carried } = self.counts.clone();
         Stored {
             exact: (count, (sum_ns >> 64) as u64, sum_ns as u64, min_ns, max_ns),
-            settled: self.settled.packed(),
-            tiers: vec![Vec::new(); self.tiers.len()],
+            settled: self.cascade.settled().packed(),
+            tiers: vec![Vec::new(); self.tiers()],
             newest: self.newest,
             began: self.activity.began,
-            limits: self.limits,
-            since: self.since.clone(),
-            recent: (*self.recent).clone(),
-            dispersion: (*self.dispersion).clone(),
-            carried: self.carried.clone(),
+            limits,
+            since,
+            recent: Arc::unwrap_or_clone(recent),
+            dispersion: Arc::unwrap_or_clone(dispersion),
+            carried,
         }
     }
-
-    /// Heap bytes in use.
-    pub fn heap_bytes(&self) -> usize {
-        let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
-        let counts = self.recent.heap_bytes() + self.carried.heap_bytes();
-        tiers + self.settled.heap_bytes() + counts + self.dispersion.heap_bytes()
-    }
-}
-
-/// The slots of the first tiers, each with the time at which it begins.
-fn slots(tiers: &[Arc<Tier>]) -> impl Iterator<Item = (u64, &Slot)> {
-    tiers.iter().zip(Window::ALL).flat_map(|(tier, window)| {
-        let slot_ns = slot_ns(window);
-        tier.slots().iter().map(move |slot| (slot.number * slot_ns, slot))
-    })
 }
 
 impl From<Windows> for Stored {
     fn from(windows: Windows) -> Self {
-        let tiers = windows.tiers.iter().map(|tier| stored(tier)).collect();
+        let tiers = windows.cascade.tiers().iter().map(|tier| stored(tier)).collect();
         Self { tiers, ..windows.without_slots() }
     }
 }
@@ -634,19 +461,19 @@ impl From<Stored> for Windows {
     fn from(stored: Stored) -> Self {
         let (count, high, low, min_ns, max_ns) = stored.exact;
         let sum_ns = (u128::from(high) << 64) | u128::from(low);
-        let mut tiers: Vec<Arc<Tier>> = stored.tiers.into_iter().map(restored).collect();
-        tiers.resize_with(tiers.len().clamp(SETTLED_FROM, Window::ALL.len()), Arc::default);
+        let settled = Slot::restored(0, Tally::default(), stored.settled);
         Self {
             exact: ExactFigures { count, sum_ns, min_ns, max_ns },
-            settled: Slot::restored(0, Tally::default(), stored.settled),
-            tiers,
-            recent: Arc::new(stored.recent),
-            dispersion: Arc::new(stored.dispersion),
             newest: stored.newest,
             activity: Activity::restored(stored.began, stored.newest),
-            carried: stored.carried,
-            limits: stored.limits,
-            since: stored.since,
+            cascade: Cascade::restored(settled, stored.tiers.into_iter().map(restored).collect()),
+            counts: LimitCounts {
+                limits: stored.limits,
+                since: stored.since,
+                recent: Arc::new(stored.recent),
+                dispersion: Arc::new(stored.dispersion),
+                carried: stored.carried,
+            },
             expired: 0,
         }
     }

@@ -9,7 +9,7 @@ use crate::limits::PACKED_MERGES_MAX;
 use plimsoll_schemas::histogram::{Distribution, ExactFigures, Histogram, Over, Packed};
 
 use super::merged::Merged;
-use super::tally::{Limits, Overs, Tally};
+use super::tally::{LimitPlace, Limits, Overs, Tally};
 
 /// Samples that arrive, with what is summed of them.
 #[derive(Clone, Debug)]
@@ -167,8 +167,13 @@ impl Slot {
         &self.tally
     }
 
-    /// Samples over any limit, counted from the buckets.
-    pub(super) fn count_over(&self, limit_ns: u64) -> Over {
+    /// Samples over a limit: as they were summed, else counted from the buckets.
+    #[inline]
+    pub(super) fn over(&self, limit: LimitPlace) -> Over {
+        limit.place.map_or_else(|| self.count_over(limit.ns), |place| self.tally.at(place))
+    }
+
+    fn count_over(&self, limit_ns: u64) -> Over {
         self.packed().over(limit_ns)
     }
 

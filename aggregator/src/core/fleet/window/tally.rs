@@ -85,6 +85,11 @@ impl Limits {
         f64::from(self.allowed_ppm[place]) / 1e6
     }
 
+    /// A limit with the place where samples over it are summed.
+    pub(super) fn at(&self, limit_ns: u64) -> LimitPlace {
+        LimitPlace { ns: limit_ns, place: self.place(limit_ns) }
+    }
+
     /// Where samples over a limit are summed.
     pub(super) fn place(&self, limit_ns: u64) -> Option<usize> {
         self.ns.iter().position(|limit| *limit == limit_ns)
@@ -99,6 +104,13 @@ impl Limits {
     pub(super) fn over(&self, samples: &Packed) -> Overs {
         self.ns.map(|limit| samples.over(limit))
     }
+}
+
+/// A limit, and where samples over it are summed, if they are.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LimitPlace {
+    pub(super) ns: u64,
+    pub(super) place: Option<usize>,
 }
 
 /// Samples over each of an operation's [`Limits`].

@@ -1,14 +1,20 @@
 //! Confidence bounds of a quantile, which are shown beside it.
 //!
-//! The bounds are order statistics: the number of samples below the true q-quantile is
-//! binomial(n, q) whatever the distribution, so the sample of rank r lies at or below that quantile
-//! with probability P(Bin(n, q) >= r), and at or above it with probability P(Bin(n, q) <= r - 1).
-//! (Conover, Practical Nonparametric Statistics, section 3.2.)
+//! The bounds are order statistics. Of `n` samples those below the true q-quantile are
+//! `Bin(n, q)`, whatever the distribution. So the sample of rank `r`
+//!
+//! - lies at or below that quantile with probability `P(Bin(n, q) >= r)`: [`lower_rank`] is the
+//!   greatest `r` where that is at least the confidence;
+//! - lies at or above it with probability `P(Bin(n, q) <= r - 1)`: [`upper_rank`] is the smallest
+//!   such `r`.
+//!
+//! (Conover, Practical Nonparametric Statistics, section 3.2.) Counts that vary `f` times as much
+//! as those of independent samples have the bounds of `n / f` samples, with ranks stretched to `n`.
 
-/// Above this variance the normal approximation of the binomial holds the confidence, with its
-/// skewness in the first term of Cornish and Fisher's expansion (Revue de l'Institut International
-/// de Statistique 5, 1938): without, far tails are missed twenty times too often. Below it the sum
-/// is exact, and short.
+/// `n q (1 - q)`, the variance of the binomial, up to which its sum is exact, and short. Above it
+/// the normal approximation holds the confidence, with the skewness in the first term of Cornish
+/// and Fisher's expansion (Revue de l'Institut International de Statistique 5, 1938): without, far
+/// tails are missed twenty times too often.
 const EXACT_VARIANCE_MAX: f64 = 100.0;
 
 /// Samples, of which some count as one: the bounds are those of the effective ones.
@@ -25,7 +31,8 @@ pub(super) struct Bounds {
     reason = "counts stay below 2^53 and the results are clamped to 0..=n"
 )]
 impl Bounds {
-    /// Of samples whose counts vary by this factor more than those of independent ones.
+    /// Of samples whose counts vary by this factor more than those of independent ones: `n / f`
+    /// effective ones.
     pub(super) fn new(samples: u64, factor: f64) -> Self {
         Self { samples, effective: (samples as f64 / factor).floor() as u64 }
     }
@@ -50,7 +57,7 @@ impl Bounds {
 /// The lowest rank whose sample lies at or above the true quantile with at least the given
 /// confidence; `None` if there are too few samples for one.
 pub fn upper_rank(n: u64, quantile: f64, confidence: f64) -> Option<u64> {
-    // Seen from the greatest sample it is the lower bound of the other quantile.
+    // Seen from the greatest sample it is the lower bound of the (1 - q)-quantile.
     match lower_rank(n, 1.0 - quantile, confidence) {
         0 => None,
         from_above => Some(n + 1 - from_above),
@@ -69,10 +76,14 @@ pub fn upper_rank(n: u64, quantile: f64, confidence: f64) -> Option<u64> {
 pub fn lower_rank(n: u64, quantile: f64, confidence: f64) -> u64 {
     let (count, above) = (n as f64, 1.0 - quantile);
     let variance = count * quantile * above;
-    // How many samples may lie above the quantile before that gets as unlikely as 1 - confidence.
+
+    // The smallest m with P(Bin(n, 1 - q) <= m) >= confidence: so many samples may lie above the
+    // quantile, and the sample of rank n - m lies at or below it.
     let tail = if variance <= EXACT_VARIANCE_MAX {
         binomial_quantile(n, above.min(quantile), confidence, above > quantile)
     } else {
+        // n p + z sd + (z^2 - 1) (1 - 2p) / 6 + 1/2 for p = 1 - q: mean, spread, the skewness
+        // (1 - 2p) / sd, and half a step, since the binomial has whole numbers only.
         let z = normal_quantile(confidence);
         count * above + z * variance.sqrt() + (z * z - 1.0) * (1.0 - 2.0 * above) / 6.0 + 0.5
     };
@@ -85,6 +96,8 @@ pub fn lower_rank(n: u64, quantile: f64, confidence: f64) -> u64 {
 fn binomial_quantile(n: u64, rare: f64, confidence: f64, mirrored: bool) -> f64 {
     // Bin(n, 1 - p) <= m is the same as Bin(n, p) >= n - m.
     let goal = if mirrored { 1.0 - confidence } else { confidence };
+
+    // P(0) = (1 - p)^n
     let mut probability = (n as f64 * (-rare).ln_1p()).exp();
     let mut sum = 0.0;
     for m in 0..=n {
@@ -95,15 +108,20 @@ fn binomial_quantile(n: u64, rare: f64, confidence: f64, mirrored: bool) -> f64 
         if !mirrored && sum >= goal {
             return m as f64;
         }
+        // P(m + 1) = P(m) (n - m)/(m + 1) p/(1 - p)
         probability *= (n - m) as f64 / (m + 1) as f64 * rare / (1.0 - rare);
     }
     n as f64
 }
 
-/// Standard normal quantile for 0.5 <= p < 1, by Acklam's rational approximation (relative
-/// error below 1.2e-9).
+/// Standard normal quantile for 0.5 <= p < 1, by rational functions whose relative error is below
+/// 1.2e-9 (P. J. Acklam, "An algorithm for computing the inverse normal cumulative distribution
+/// function"): in the centre `q A(q^2) / B(q^2)` with `q = p - 1/2`, and in the tail `-C(q) / D(q)`
+/// with `q = sqrt(-2 ln(1 - p))`.
 pub(super) fn normal_quantile(p: f64) -> f64 {
+    /// 1 - 0.02425, up to which the centre reaches.
     const CENTRE: f64 = 0.975_75;
+
     if p <= CENTRE {
         let q = p - 0.5;
         let r = q * q;
@@ -131,6 +149,7 @@ pub(super) fn normal_quantile(p: f64) -> f64 {
         );
         return q * numerator / denominator;
     }
+
     let q = (-2.0 * (1.0 - p).ln()).sqrt();
     let numerator = polynomial(
         q,

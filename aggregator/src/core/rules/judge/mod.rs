@@ -166,14 +166,17 @@ impl<'b> Judge<'b> {
         if window.samples == 0 && is_overdue(at, recent, all.samples) {
             return (Finding::NoData, None);
         }
+
         let overdispersion = self.allows_for(at, recent, all.samples);
         let detector = self.detector.of(overdispersion);
         let stretch = detector.breach(recent, self.budget.min_samples);
+
         // A window that one cluster fills shows no quantile; all that is recent does.
         let shown = if self.resolves(window, overdispersion.factor) { window } else { &all };
         let is_learned = overdispersion.factor > 1.0 && !overdispersion.is_learning;
         let is_within = self.is_within(window) == Some(true)
             || is_learned && self.is_within(shown) == Some(true);
+
         let finding = match stretch {
             Some(Stretch { has_ended: true, .. }) if is_within => Finding::Clear,
             // Good and bad seconds in turns end nothing that the whole window shows.
@@ -235,15 +238,18 @@ impl<'b> Judge<'b> {
                 [value_ns, lower_ns, upper_ns].map(|ns| ns.clamp(ends.0, ends.1));
             Some(Quantile { value_ns, lower_ns, upper_ns })
         };
+
         let overdispersion = self.allows_for(at, recent, total(recent).samples);
         let bounds = Bounds::new(n, overdispersion.factor);
         let lower = bounds.lower_rank(budget.quantile, budget.confidence);
         let lower_ns = Some(lower).filter(|rank| *rank > 0).and_then(&mut find);
+
         let own = rank(budget.quantile, n);
         let value = find(own);
         let within_ns = value.and_then(|found| found.within());
         let upper = bounds.upper_rank(budget.quantile, budget.confidence);
         let upper_ns = upper.and_then(&mut find).map(|found| found.upper_ns);
+
         let (finding, stretch) = self.finding(at, sums, recent);
         Judgement {
             finding,

@@ -2,29 +2,46 @@
 //! ended.
 //!
 //! The quantile is over the limit if and only if the share of samples over the limit is above
-//! `p0 = 1 - quantile`. A stretch is what was sampled from the begin of some slot up to now: `n`
-//! samples, `k` of them over the limit. Its evidence for a share `p1 > p0` is the likelihood ratio
-//! `(p1/p0)^k ((1-p1)/(1-p0))^(n-k)`. While the true share is at most `p0`, that ratio is a
-//! supermartingale from each begin on, and so is the mean over several `p1`: the *evidence* below.
+//! `p0 = 1 - quantile`. A stretch is what was sampled from the start of some slot up to now: `n`
+//! samples, `k` of them over the limit. Each step below has its formula here, in the order of the
+//! code; `ln` is the natural logarithm.
 //!
-//! A breach is shown by a stretch whose evidence reaches a threshold A. The greatest evidence over
-//! all begins is at most their sum, which grows by at most one for each begin: a Shiryaev-Roberts
-//! e-detector. So on average at least A begins pass before it reaches A by chance, however often
-//! one looks (Shin, Ramdas and Rinaldo, "E-detectors", New England Journal of Statistics in Data
-//! Science 2024; Lorden, "Procedures for reacting to a change in distribution", Annals
-//! of Mathematical Statistics 42, 1971, for one `p1`). Begins are slots of at least a second that
-//! hold a sample, so A is the number of those in ten days: at most one false breach in ten days for
-//! each scope while the quantile is exactly at the limit, and far fewer below it.
+//! | step | formula |
+//! |---|---|
+//! | alternative share | `p1 / (1 - p1) = m p0 / (1 - p0)`, for ten `m` from 1.1 to 1000 |
+//! | one sample over the limit | `ln(p1/p0) = ln m - ln(1 + p0 (m - 1))` |
+//! | one sample within it | `ln((1-p1)/(1-p0)) = -ln(1 + p0 (m - 1))` |
+//! | likelihood ratio | `L = (p1/p0)^k ((1-p1)/(1-p0))^(n-k)` |
+//! | evidence | `E = (L_1 + .. + L_10) / 10`; 0 if `k/n <= p0` |
+//! | threshold | `A = 480 b`: half hours in ten days, times starts of stretches in half an hour |
+//! | a breach | `k >= 3` and `E >= A` |
+//! | share `p'` of older samples | `(k + 1/2) / (n + 1)` |
+//! | its end, by newer samples | `(p0/p')^k ((1-p0)/(1-p'))^(n-k) >= A` |
+//!
+//! While the true share is at most `p0`, `L` is a supermartingale from each start on, and so is
+//! `E`, the mean over several `p1`.
+//!
+//! The greatest evidence over all starts is at most their sum, which grows by at most one for each
+//! start: a Shiryaev-Roberts e-detector. So on average at least A starts pass before it reaches A
+//! by chance, however often one looks (Shin, Ramdas and Rinaldo, "E-detectors", New England Journal
+//! of Statistics in Data Science 2024; Lorden, "Procedures for reacting to a change in
+//! distribution", Annals of Mathematical Statistics 42, 1971, for one `p1`). Starts are slots of at
+//! least a second that hold a sample, so A is the number of those in ten days: at most one false
+//! breach in ten days for each scope while the quantile is exactly at the limit, and far fewer
+//! below it.
 //!
 //! Samples come in clusters, so that counts vary `f` times as much as those of independent samples
-//! ([`Overdispersion`]). Let clusters be independent, of at most `c` samples over the limit: then
-//! the logarithm of the moment generating function of `k` is at most `n` times that of clusters of
-//! exactly `c`, as many as make up the variance, beside a steady rest (Bennett, "Probability
+//! ([`Overdispersion`]). Let clusters be independent, of at most `c` samples over the limit. Then
+//! `ln E[exp(s k)]` is at most `n` times that of clusters of exactly `c`, as many as make up the
+//! variance (`f/c^2` for one sample), beside a steady rest of `p0 (1 - f/c)` (Bennett, "Probability
 //! inequalities for the sum of independent random variables", Journal of the American Statistical
 //! Association 57, 1962; Freedman, "On tail probabilities for martingales", Annals of Probability
-//! 3, 1975). What a sample over the limit adds is divided by `c`, and the likelihood ratio becomes
-//! a supermartingale of clusters. With `f = c = 1` it is the one above. Time runs in effective
-//! samples, `f` for one.
+//! 3, 1975). A sample over the limit adds `s = ln m / c`, and each sample takes away
+//!
+//! `f/c^2 ln(1 + p0 (m - 1)) + p0 (1 - f/c) s`.
+//!
+//! The likelihood ratio then is a supermartingale of clusters. With `f = c = 1` it is the one
+//! above. Time runs in effective samples, `f` for one, in the threshold and in the end of a breach.
 //!
 //! DESIGN A1, A179.
 
@@ -35,15 +52,17 @@ use crate::limits::alerts::STRETCH_ENDS_MAX;
 
 /// Samples over the limit without which nothing is a breach: one or two are an accident.
 pub(super) const OVER_MIN: u64 = 3;
-/// Half hours in the mean time between two false breaches: ten days.
+/// Half hours in the mean time between two false breaches: 10 d x 24 h x 2.
 const HALF_HOURS: f64 = 480.0;
 /// Seconds.
 const HALF_HOUR: u64 = 1_800;
-/// Begins of stretches within half an hour: at least one a minute, so that the first samples are
-/// not judged by a lower threshold than later ones, and at most one a second, the shortest slot.
-const BEGINS: (f64, f64) = (30.0, 1_800.0);
-/// The shares that a breach is compared with, as multiples of the odds of `p0`: from a tenth more
-/// up to nearly all samples.
+/// `b`, starts of stretches within half an hour: at least one a minute, so that the first samples
+/// are not judged by a lower threshold than later ones, and at most one a second, the shortest
+/// slot.
+const STARTS_MIN: f64 = 30.0;
+const STARTS_MAX: f64 = 1_800.0;
+/// `m`: the shares that a breach is compared with, as multiples of the odds of `p0`. From a tenth
+/// more up to nearly all samples; the steps are close where a breach is hard to see.
 const ODDS: [f64; 10] = [1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 100.0, 1_000.0];
 
 /// A stretch that shows a breach.
@@ -60,15 +79,38 @@ pub struct Stretch {
 /// Judges stretches by one budget.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Detector {
-    /// The share of samples that may be over the limit.
+    /// `p0`, the share of samples that may be over the limit.
     allowed: f64,
-    /// Of each alternative share, the logarithms of its odds as a multiple of those that are
-    /// allowed, and of what it expects of one sample.
-    logs: [(f64, f64); ODDS.len()],
-    /// Of each, what a sample over the limit and one within it add.
-    alternatives: [(f64, f64); ODDS.len()],
-    /// The variance of counts divided by that of independent samples.
+    /// For independent samples.
+    alternatives: [Alternative; ODDS.len()],
+    /// Of each alternative, for samples in clusters.
+    weights: [Weight; ODDS.len()],
+    /// `f`, the variance of counts divided by that of independent samples.
     factor: f64,
+}
+
+/// A share `p1` that samples are compared with.
+#[derive(Clone, Copy, Debug)]
+struct Alternative {
+    /// `ln m`.
+    ln_odds: f64,
+    /// `ln(1 + p0 (m - 1))`, the logarithm of the mean of `m^k` of one sample at `p0`.
+    ln_mean: f64,
+}
+
+/// What one sample adds to the logarithm of an alternative's likelihood ratio.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weight {
+    over: f64,
+    within: f64,
+}
+
+/// What newer samples of a stretch must reach to show that its breach has ended.
+#[derive(Clone, Copy)]
+struct EndTest {
+    samples_min: u64,
+    /// `ln A`.
+    ln_threshold: f64,
 }
 
 /// Samples, those certainly over the limit, and those that may be.
@@ -82,23 +124,30 @@ struct Counts {
 impl Detector {
     pub(super) fn new(budget: &Budget) -> Self {
         let allowed = 1.0 - budget.quantile;
-        let logs = ODDS.map(|times| (times.ln(), (allowed * (times - 1.0)).ln_1p()));
-        Self { allowed, logs, alternatives: logs, factor: 1.0 }.of(Overdispersion::NONE)
+        let alternatives = ODDS.map(|times| Alternative {
+            ln_odds: times.ln(),
+            ln_mean: (allowed * (times - 1.0)).ln_1p(),
+        });
+        let weights = [Weight::default(); ODDS.len()];
+        Self { allowed, alternatives, weights, factor: 1.0 }.of(Overdispersion::NONE)
     }
 
     /// The same for samples that come in clusters.
     pub(super) fn of(self, samples: Overdispersion) -> Self {
         let Overdispersion { factor, cluster, .. } = samples;
-        let alternatives = self.logs.map(|(times, expected)| {
-            let over = times / cluster;
-            let clusters = expected * factor / (cluster * cluster);
+        let weights = self.alternatives.map(|Alternative { ln_odds, ln_mean }| {
+            // s = ln m / c
+            let over = ln_odds / cluster;
+            // f/c^2 ln(1 + p0 (m - 1))
+            let clusters = ln_mean * factor / (cluster * cluster);
+            // p0 s (1 - f/c)
             let steady = self.allowed * over * (1.0 - factor / cluster);
-            (over - clusters - steady, -clusters - steady)
+            Weight { over: over - clusters - steady, within: -clusters - steady }
         });
-        Self { alternatives, factor, ..self }
+        Self { weights, factor, ..self }
     }
 
-    /// The logarithm of the evidence that more than the allowed share is over the limit.
+    /// `ln E`: the logarithm of the evidence that more than the allowed share is over the limit.
     fn ln_evidence(&self, counts: Counts) -> f64 {
         let (over, within) = (float(counts.over), float(counts.samples - counts.over));
         // No alternative fits better than the share that was found.
@@ -106,17 +155,20 @@ impl Detector {
         if share <= self.allowed {
             return f64::NEG_INFINITY;
         }
-        let ratios = self.alternatives.map(|(up, down)| over * up + within * down);
+
+        // ln L = k ln(p1/p0) + (n - k) ln((1-p1)/(1-p0))
+        let ratios = self.weights.map(|weight| over * weight.over + within * weight.within);
+        // ln((L_1 + .. + L_10) / 10), with the greatest L in front so that no power overflows.
         let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = ratios.iter().map(|ratio| (ratio - most).exp()).sum();
         most + (sum / float(ODDS.len() as u64)).ln()
     }
 
-    /// The logarithm of the evidence that shows a breach: of the begins in ten days at this number
-    /// of samples in half an hour.
+    /// `ln A`, the logarithm of the evidence that shows a breach: of the starts in ten days at this
+    /// number of samples in half an hour. Each effective sample may start a stretch.
     fn ln_threshold(&self, samples: u64) -> f64 {
         let effective = float(samples) / self.factor;
-        (HALF_HOURS * effective.clamp(BEGINS.0, BEGINS.1)).ln()
+        (HALF_HOURS * effective.clamp(STARTS_MIN, STARTS_MAX)).ln()
     }
 
     /// Whether the samples of a window show a breach, where there were `recent` ones in all.
@@ -128,15 +180,18 @@ impl Detector {
 
     /// The shortest stretch that shows a breach. Slots are newest first.
     pub(super) fn breach(&self, slots: &[SlotCounts], samples_min: u64) -> Option<Stretch> {
-        let threshold = self.ln_threshold(samples_of(slots));
+        let ln_threshold = self.ln_threshold(samples_of(slots));
         let mut counts = Counts::default();
+
         let oldest = slots.iter().position(|slot| {
             counts.add(slot);
-            // A stretch need not begin with samples that are all within.
+            // A stretch need not start with samples that are all within.
             let is_enough = counts.over >= OVER_MIN && counts.samples >= samples_min;
-            slot.over.over > 0 && is_enough && self.ln_evidence(counts) >= threshold
+            slot.over.over > 0 && is_enough && self.ln_evidence(counts) >= ln_threshold
         })?;
-        let has_ended = self.has_ended(&slots[..=oldest], counts, (samples_min, threshold));
+
+        let end_test = EndTest { samples_min, ln_threshold };
+        let has_ended = self.has_ended(&slots[..=oldest], counts, end_test);
         let begin = slots[oldest].begin;
         Some(Stretch { begin, samples: counts.samples, over: counts.over, has_ended })
     }
@@ -145,17 +200,19 @@ impl Detector {
     /// breach: the newer samples, or coarser slots, have thinned out the one that did. Of older
     /// samples the stretch with the most evidence counts, however much that is.
     pub(super) fn has_passed(&self, slots: &[SlotCounts], samples_min: u64) -> bool {
-        let threshold = self.ln_threshold(samples_of(slots));
+        let ln_threshold = self.ln_threshold(samples_of(slots));
         let mut newer = Counts::default();
         let mut ends = 0;
+
         for (place, slot) in slots.iter().enumerate() {
             if slot.over.over > 0 {
                 let older = self.strongest(&slots[place..]);
-                if newer.samples >= samples_min && self.rejects(newer, older, threshold) {
+                if newer.samples >= samples_min && self.rejects(newer, older, ln_threshold) {
                     return true;
                 }
                 ends += 1;
             }
+            // Each end costs a pass over the slots behind it.
             if ends == STRETCH_ENDS_MAX {
                 return false;
             }
@@ -182,8 +239,7 @@ impl Detector {
 
     /// Whether the newest samples of a stretch reject the share of the older ones in favour of the
     /// allowed one, by as much evidence as the breach needed.
-    fn has_ended(&self, slots: &[SlotCounts], all: Counts, least: (u64, f64)) -> bool {
-        let (samples_min, threshold) = least;
+    fn has_ended(&self, slots: &[SlotCounts], all: Counts, end_test: EndTest) -> bool {
         let mut newer = Counts::default();
         slots.iter().any(|slot| {
             newer.add(slot);
@@ -192,24 +248,33 @@ impl Detector {
                 over: all.over - newer.over,
                 uncertain: 0,
             };
-            newer.samples >= samples_min && self.rejects(newer, older, threshold)
+            newer.samples >= end_test.samples_min
+                && self.rejects(newer, older, end_test.ln_threshold)
         })
     }
 
-    /// Whether newer samples reject the share of older ones in favour of the allowed one.
-    fn rejects(&self, newer: Counts, older: Counts, threshold: f64) -> bool {
+    /// Whether newer samples reject the share of older ones in favour of the allowed one. The
+    /// logarithm of their likelihood ratio is divided by `f`, since so many samples count as one.
+    fn rejects(&self, newer: Counts, older: Counts, ln_threshold: f64) -> bool {
+        // p' = (k + 1/2) / (n + 1), never 0 or 1 (Krichevsky and Trofimov, "The performance of
+        // universal encoding", IEEE Transactions on Information Theory 27, 1981).
         let share = (float(older.over) + 0.5) / (float(older.samples) + 1.0);
         if older.over < OVER_MIN || share <= self.allowed {
             return false;
         }
+
+        // What may be over the limit counts as over: only certain samples end a breach.
         let over = float(newer.over.saturating_add(newer.uncertain).min(newer.samples));
         let within = float(newer.samples) - over;
-        let up = (self.allowed / share).ln();
-        let down = ((1.0 - self.allowed) / (1.0 - share)).ln();
-        (over * up + within * down) / self.factor >= threshold
+        let weight = Weight {
+            over: (self.allowed / share).ln(),
+            within: ((1.0 - self.allowed) / (1.0 - share)).ln(),
+        };
+        (over * weight.over + within * weight.within) / self.factor >= ln_threshold
     }
 
-    /// Shares with these multiples of the odds of the share that is allowed.
+    /// Shares with these multiples of the odds of the share that is allowed: with the odds
+    /// `o = m p0 / (1 - p0)` a share is `o / (1 + o)`.
     pub(super) fn shares<const N: usize>(&self, times: [f64; N]) -> [f64; N] {
         times.map(|times| {
             let odds = self.allowed / (1.0 - self.allowed) * times;
@@ -219,9 +284,14 @@ impl Detector {
 
     /// How many samples it takes on average to show such a share over the limit, at one a second;
     /// `None` if those of half an hour are too few.
+    ///
+    /// `n = (ln A + ln 10) / (p ln(p1/p0) + (1 - p) ln((1-p1)/(1-p0)))` with the best `p1`: one of
+    /// ten alternatives alone must reach ten times the threshold, and each sample adds the same on
+    /// average (Wald, "On cumulative sums of random variables", Annals of Mathematical Statistics
+    /// 15, 1944).
     pub(super) fn samples_until(&self, share: f64) -> Option<f64> {
-        let each = |(up, down): (f64, f64)| share * up + (1.0 - share) * down;
-        let most = self.alternatives.map(each).into_iter().fold(0.0, f64::max);
+        let each = |weight: Weight| share * weight.over + (1.0 - share) * weight.within;
+        let most = self.weights.map(each).into_iter().fold(0.0, f64::max);
         let needed = self.ln_threshold(HALF_HOUR) + float(ODDS.len() as u64).ln();
         Some(needed / most).filter(|samples| *samples <= float(HALF_HOUR))
     }
@@ -232,6 +302,8 @@ impl Detector {
         let threshold = self.ln_threshold(0);
         let shows =
             |n: u64| self.ln_evidence(Counts { samples: n, over: n, uncertain: 0 }) >= threshold;
+
+        // A power of two that is enough, then the least number between it and its half.
         let enough = (0..u64::BITS - 2).map(|bits| 1 << bits).find(|n| shows(*n));
         let Some(mut most) = enough else { return u64::MAX };
         let mut least = most / 2;

@@ -67,18 +67,21 @@ impl<'a> PartialHistogram<'a> {
         if let Some(reason) = self.rejected {
             return Err(reason);
         }
+
         self.rows.sort_by(|(one, _), (other, _)| one.total_cmp(other));
         // A repeated row is harmless; one bound with two counts is not.
         self.rows.dedup();
         if self.rows.windows(2).any(|pair| pair[0].0 == pair[1].0 || pair[0].1 > pair[1].1) {
             return Err(Reject::Counts);
         }
+
         let infinite = self.rows.pop_if(|(bound, _)| bound.is_infinite()).map(|(_, all)| all);
         let below = self.rows.last().map_or(0, |(_, below)| *below);
         let count = infinite.or(self.count).ok_or(Reject::Counts)?;
         if count < below || self.count.is_some_and(|stated| stated != count) {
             return Err(Reject::Counts);
         }
+
         into.bounds.clear();
         into.counts.clear();
         let mut before = 0;

@@ -61,6 +61,7 @@ impl<'a> PageMetadata<'a> {
                 _ => {}
             }
         }
+
         for line in lines {
             let name = name_of(line.trim_ascii_start()).map_or("", |(name, _)| name);
             if name.ends_with(CREATED) || name == PROCESS_START {

@@ -30,7 +30,7 @@ use super::reject::Reject;
 use super::series::{LabelRules, LabelStats};
 use history::TargetHistory;
 use metadata::PageMetadata;
-use reader::{PageOutcome, Reader, RejectedRows, Sink};
+use reader::{PageOutcome, PageRules, Reader, RejectedRows, Sink};
 pub use scrape::{Failure, Format, Page, Scrape, ScrapeFailure};
 pub use stats::ScrapeStats;
 use stream_ids::StreamIds;
@@ -66,7 +66,8 @@ impl Pages {
     /// Targets without pages. `seed` is a number that a page does not choose.
     pub(super) fn new(
         now: Now,
-        (labels, units): (LabelRules, Units),
+        labels: LabelRules,
+        units: Units,
         targets: Vec<Target>,
         seed: u64,
     ) -> Self {
@@ -92,6 +93,7 @@ impl Pages {
             return ScrapeOutcome::default();
         };
         target.stats.took = scrape.took;
+
         let page = match &scrape.page {
             Ok(page) => page,
             // The scraper has logged it.
@@ -100,7 +102,7 @@ impl Pages {
                 return ScrapeOutcome::default();
             }
         };
-        match target.read(now, page, (labels, units), sink) {
+        match target.read(now, page, labels, units, sink) {
             Ok(page) => target.on_page(page),
             Err(kind) => target.on_unusable(kind),
         }
@@ -117,19 +119,22 @@ impl TargetState {
         &mut self,
         now: Now,
         page: &Page,
-        (labels, units): (&LabelRules, &Units),
+        labels: &LabelRules,
+        units: &Units,
         sink: &mut Sink<'_>,
     ) -> Result<PageOutcome, Failure> {
         let (text, rest) = page.lines()?;
         let lines = text.split(|byte| *byte == b'\n');
         let metadata = PageMetadata::read(lines.clone(), &self.stream_ids);
-        let (target, stream_ids, history) = (&self.target, &self.stream_ids, &mut self.history);
-        let rules = (target, labels, units);
-        let reader = Reader::new(now, metadata, rules, (stream_ids, history));
+        let (target, stream_ids) = (&self.target, &self.stream_ids);
+        let rules = PageRules { target, labels, units, stream_ids };
+
+        let reader = Reader::new(now, metadata, rules, &mut self.history);
         let mut outcome = reader.read(lines, sink);
         if !rest.is_empty() {
             outcome.reject_line(Reject::Truncated, "");
         }
+
         let is_whole = page.is_whole || self.history.is_as_long(outcome.cumulative);
         let is_complete = is_whole && rest.is_empty() && !outcome.is_incomplete;
         self.history.on_read(now, is_complete, outcome.cumulative);

@@ -61,15 +61,21 @@ impl PageOutcome {
     }
 }
 
+/// By what the rows of a page become series.
+#[derive(Clone, Copy)]
+pub(super) struct PageRules<'p> {
+    pub(super) target: &'p Target,
+    pub(super) labels: &'p LabelRules,
+    pub(super) units: &'p Units,
+    pub(super) stream_ids: &'p StreamIds,
+}
+
 pub(super) struct Reader<'a, 'p> {
     metadata: PageMetadata<'a>,
     time: Wall,
     /// Whether its process started after the previous page, so that all of its counts are new.
     is_process_new: bool,
-    target: &'p Target,
-    labels: &'p LabelRules,
-    units: &'p Units,
-    stream_ids: &'p StreamIds,
+    rules: PageRules<'p>,
     history: &'p mut TargetHistory,
     /// Series for which there is room.
     room: usize,
@@ -84,20 +90,17 @@ impl<'a, 'p> Reader<'a, 'p> {
     pub(super) fn new(
         now: Now,
         metadata: PageMetadata<'a>,
-        (target, labels, units): (&'p Target, &'p LabelRules, &'p Units),
-        (stream_ids, history): (&'p StreamIds, &'p mut TargetHistory),
+        rules: PageRules<'p>,
+        history: &'p mut TargetHistory,
     ) -> Self {
         let is_process_new = history.is_process_new(now, metadata.process_start);
         Self {
             time: history.time(now),
             metadata,
             is_process_new,
-            target,
-            labels,
-            units,
-            stream_ids,
+            rules,
             history,
-            room: target.series_max,
+            room: rules.target.series_max,
             partials: Vec::new(),
             by_stream: BTreeMap::new(),
             outcome: PageOutcome::default(),
@@ -124,6 +127,7 @@ impl<'a, 'p> Reader<'a, 'p> {
                 }
             }
         }
+
         self.record_histograms(sink);
         self.outcome
     }
@@ -131,7 +135,7 @@ impl<'a, 'p> Reader<'a, 'p> {
     /// A series of this name may have been on the page: when it can be read again, it is not new.
     fn on_malformed(&mut self, line: &[u8]) {
         let Some(name) = subject_of(line) else { return };
-        let family = self.stream_ids.of(self.metadata.role(name).0, &[]);
+        let family = self.rules.stream_ids.of(self.metadata.role(name).0, &[]);
         self.outcome.is_incomplete |= !self.history.on_malformed(family);
     }
 
@@ -142,10 +146,11 @@ impl<'a, 'p> Reader<'a, 'p> {
         sink: &mut Sink<'_>,
     ) -> Result<(), Reject> {
         let (family, role) = self.metadata.role(row.name);
-        if !self.target.allows(row.name, family) {
+        if !self.rules.target.allows(row.name, family) {
             self.outcome.excluded += 1;
             return Ok(());
         }
+
         match role {
             Role::Created => Ok(()),
             Role::Misplaced => Err(Reject::Shape),
@@ -154,7 +159,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             Role::Quantile if row.value.is_nan() => Ok(()),
             Role::Gauge | Role::Quantile => {
                 self.take_room()?;
-                let stream = self.stream_ids.of(row.name, pairs);
+                let stream = self.rules.stream_ids.of(row.name, pairs);
                 let start = StreamStart { stream, start: Wall::default(), is_new: false };
                 self.record(row, start, Value::Gauge(row.value), sink);
                 Ok(())
@@ -162,8 +167,8 @@ impl<'a, 'p> Reader<'a, 'p> {
             Role::Counter => {
                 self.take_room()?;
                 // A series whose type changed is another stream.
-                let stream = self.stream_ids.of(row.name, pairs).wrapping_add(1);
-                let created = self.metadata.created(family, pairs, self.stream_ids);
+                let stream = self.rules.stream_ids.of(row.name, pairs).wrapping_add(1);
+                let created = self.metadata.created(family, pairs, self.rules.stream_ids);
                 let start = self.stream_start(family, stream, created);
                 let sum = |value| Value::Sum { value, monotonic: true };
                 if start.is_new {
@@ -185,7 +190,7 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     fn stream_start(&mut self, family: &str, stream: u64, created: Option<Wall>) -> StreamStart {
         self.outcome.cumulative += 1;
-        let family = self.stream_ids.of(family, &[]);
+        let family = self.rules.stream_ids.of(family, &[]);
         let is_stream_new = self.history.is_stream_new(family, stream);
         let is_new = created.is_none() && (is_stream_new || self.is_process_new);
         StreamStart { stream, start: created.unwrap_or_default(), is_new }
@@ -198,18 +203,19 @@ impl<'a, 'p> Reader<'a, 'p> {
         row: &Row<'a>,
         pairs: &[Pair<'a>],
     ) -> Result<(), Reject> {
-        let stream = self.stream_ids.of_histogram(family, pairs).wrapping_add(2);
+        let stream = self.rules.stream_ids.of_histogram(family, pairs).wrapping_add(2);
         let index = match self.by_stream.get(&stream) {
             Some(index) => *index,
             None => {
                 self.take_room()?;
                 self.by_stream.insert(stream, self.partials.len());
-                let created = self.metadata.created_histogram(family, pairs, self.stream_ids);
+                let created = self.metadata.created_histogram(family, pairs, self.rules.stream_ids);
                 let start = self.stream_start(family, stream, created);
                 self.partials.push(PartialHistogram::new(family, row.labels, start));
                 self.partials.len() - 1
             }
         };
+
         let bound = pairs.iter().find(|(key, _)| *key == LE);
         let bound = bound.and_then(|(_, bound)| number(bound.as_bytes()));
         self.partials[index].add(role, row, bound);
@@ -236,9 +242,9 @@ impl<'a, 'p> Reader<'a, 'p> {
 
     /// The unit of a family by its name, else by the page, else by the configuration.
     fn unit(&self, family: &str) -> Result<TimeUnit, Reject> {
-        let units = self.units;
+        let PageRules { target, units, .. } = self.rules;
         let stated = || units.named(self.metadata.unit(family)?);
-        let unit = units.named(family).or_else(stated).unwrap_or(self.target.unit);
+        let unit = units.named(family).or_else(stated).unwrap_or(target.unit);
         unit.0.ok_or(Reject::Unit)
     }
 
@@ -253,11 +259,11 @@ impl<'a, 'p> Reader<'a, 'p> {
     ) {
         let before = self.time.minus(Duration::from_nanos(1));
         // If it is rejected, so is the current value, which is counted.
-        let _recorded = self.point(row, start, (before, zero), sink);
+        let _recorded = self.point(row, start, before, zero, sink);
     }
 
     fn record(&mut self, row: &Row<'_>, start: StreamStart, value: Value<'_>, sink: &mut Sink<'_>) {
-        match self.point(row, start, (self.time, value), sink) {
+        match self.point(row, start, self.time, value, sink) {
             Ok(()) => self.outcome.recorded += 1,
             Err(reason) => self.outcome.rejected(reason, row.name).points += 1,
         }
@@ -267,13 +273,15 @@ impl<'a, 'p> Reader<'a, 'p> {
         &mut self,
         row: &Row<'_>,
         start: StreamStart,
-        (time, value): (Wall, Value<'_>),
+        time: Wall,
+        value: Value<'_>,
         sink: &mut Sink<'_>,
     ) -> Result<(), Reject> {
         let stats = Cell::new(None);
         let is_histogram = matches!(value, Value::Latencies(_));
-        let (target, labels) = (self.target, self.labels);
+        let PageRules { target, labels, .. } = self.rules;
         let series = || target.series(labels, row, is_histogram, &stats);
+
         let recorded = sink(&Point {
             stream: start.stream,
             series: &series,
@@ -282,6 +290,7 @@ impl<'a, 'p> Reader<'a, 'p> {
             temporality: Temporality::Cumulative,
             value,
         });
+
         if let Some(line) = stats.take() {
             self.outcome.labels.add(line, 1);
         }

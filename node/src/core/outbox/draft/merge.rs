@@ -11,6 +11,7 @@ pub(super) fn merge(bodies: impl IntoIterator<Item = Latency>) -> Latency {
     let mut histograms: BTreeMap<Series, Histogram> = BTreeMap::new();
     let mut counters = BTreeMap::new();
     let mut gauges = BTreeMap::new();
+
     for body in bodies {
         for (series, theirs) in body.histograms {
             add(&mut histograms, series, theirs, |ours, theirs| ours.merge(&theirs));
@@ -23,6 +24,7 @@ pub(super) fn merge(bodies: impl IntoIterator<Item = Latency>) -> Latency {
         }
         gauges.extend(body.gauges);
     }
+
     Latency {
         histograms: histograms.into_iter().collect(),
         counters: counters.into_iter().collect(),

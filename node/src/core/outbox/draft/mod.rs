@@ -303,11 +303,13 @@ impl Draft {
             Some(Body::Event(events)) => parts(events, bytes).map(Body::Event).collect(),
             _ => return vec![self],
         };
+
         let part = |body| {
             let draft = Self::new(&body, self.start, self.length_ns, self.enqueued);
             let Self { labels, latest, priority, .. } = self.clone();
             Self { labels, latest, priority, produced: 0, ..draft }
         };
+
         let mut parts: Vec<Self> = bodies.into_iter().map(part).collect();
         if let Some(last) = parts.last_mut() {
             last.produced = self.produced;
@@ -326,10 +328,12 @@ impl Draft {
         if is_mixed || length_ns > INTERVAL_NS_MAX || samples > SAMPLES_MAX {
             return None;
         }
+
         let bodies = drafts.iter().map(|draft| draft.latency()).collect::<Option<Vec<_>>>()?;
         let parts = split(merge(bodies), COALESCED_BYTES_MAX);
         let number = parts.len().max(1) as u64;
         let produced: u64 = drafts.iter().map(|draft| draft.produced).sum();
+
         let part = |(index, latency): (u64, _)| {
             let mut joined = Self::new(&Body::Latency(latency), start, length_ns, first.enqueued)
                 .labelled(first.labels.clone());
@@ -340,6 +344,8 @@ impl Draft {
             joined
         };
         let joined: Vec<Self> = (0..).zip(parts).map(part).collect();
+
+        // As many drafts as before are worth their work only where they are a tenth smaller.
         let bytes = |sum: usize, draft: &Self| sum + draft.bytes();
         let before = drafts.iter().copied().fold(0, bytes);
         let is_smaller = joined.iter().fold(0, bytes) <= before - before / 10;

@@ -37,6 +37,13 @@ pub struct UnconfirmedBounds {
     pub required: u32,
 }
 
+/// Messages that will be copies once they are acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UpcomingCopies {
+    pub(super) messages: usize,
+    pub(super) bytes: usize,
+}
+
 #[derive(Debug)]
 struct UnconfirmedCopy {
     message: SealedMessage,
@@ -133,10 +140,10 @@ impl Unconfirmed {
         self.copies.values().map(|copy| &copy.message)
     }
 
-    /// Whether nothing new should be sealed, with `more` messages and bytes about to be added.
-    pub(super) fn is_full(&self, more: (usize, usize)) -> bool {
-        self.copies.len() + more.0 >= self.bounds.messages
-            || self.bytes + more.1 >= self.bounds.bytes
+    /// Whether nothing new should be sealed.
+    pub(super) fn is_full(&self, upcoming: UpcomingCopies) -> bool {
+        self.copies.len() + upcoming.messages >= self.bounds.messages
+            || self.bytes + upcoming.bytes >= self.bounds.bytes
     }
 
     /// The broker has acknowledged a message for the first time.
@@ -152,6 +159,7 @@ impl Unconfirmed {
         }
         self.bytes += message.payload.len();
         self.samples = self.samples.saturating_add(message.samples);
+
         let rests_until = if self.leaving { now } else { now.plus(RESEND_AFTER) };
         let confirmed_by = ConfirmerSet::default();
         let copy = UnconfirmedCopy {
@@ -176,11 +184,13 @@ impl Unconfirmed {
         self.probe_at = now.plus(self.probe_pause);
         let name = confirmation.issue.as_ref().map(|issue| &issue.aggregator);
         let (confirmer, replaced) = self.confirmers.place(name, now);
+
         let run_of = |copy: &UnconfirmedCopy| -> Option<&ConfirmedIncarnation> {
             confirmation.runs.iter().find(|run| run.incarnation == copy.message.incarnation)
         };
         // A list of full length may have been cut: a run that is absent may be stored all the same.
         let names_all = confirmation.runs.len() < CONFIRMED_RUNS_MAX;
+
         let (mut stored, mut missing) = (Vec::new(), Vec::new());
         for (ticket, copy) in &mut self.copies {
             if replaced {
@@ -200,6 +210,7 @@ impl Unconfirmed {
                 Some(_) | None => {}
             }
         }
+
         // A confirmation of some age could not cover what was acknowledged after it was written.
         let as_of = now.minus(confirmation.age);
         missing.into_iter().for_each(|ticket| self.send_again(as_of, ticket));

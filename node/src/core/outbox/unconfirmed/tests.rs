@@ -167,11 +167,8 @@ fn without_confirmations_the_newest_copy_is_resent_at_intervals() {
 #[test]
 fn at_the_bound_the_oldest_copy_is_let_go_once_its_time_is_over() {
     let mut unconfirmed = holding(1..=7);
-    assert!(
-        !unconfirmed.is_full((0, 0))
-            && unconfirmed.is_full((1, 0))
-            && unconfirmed.is_full((0, 930))
-    );
+    let is_full = |messages, bytes| unconfirmed.is_full(UpcomingCopies { messages, bytes });
+    assert!(!is_full(0, 0) && is_full(1, 0) && is_full(0, 930));
     assert_eq!(unconfirmed.evict_oldest(at(9)), None);
     assert_eq!(unconfirmed.evictable_at(), Some(at(10)));
     assert_eq!(unconfirmed.evict_oldest(at(10)), Some(Ticket(1)));

@@ -233,6 +233,7 @@ impl NodeMetrics {
                 false => *counted = CounterIncrease::constant(stand),
             }
         }
+
         *account_known = true;
         let Some(bus) = bus else { return };
         for (what, stand) in [
@@ -293,6 +294,7 @@ impl NodeMetrics {
         let is_held = |what: SensedFigure| of(what).map(|reasons| reasons > 0.0);
         let senses = self.are_readings_fresh(now);
         let of_late = |what: NodeMetric| self.sensor_counters.figure(now, what).filter(|_| senses);
+
         HardwareContext {
             cpu_usage_ratio: of(SensedFigure::CpuUsage),
             memory_used_ratio: of(SensedFigure::Memory),

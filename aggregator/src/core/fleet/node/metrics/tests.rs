@@ -5,7 +5,12 @@ use plimsoll_schemas::ids::{Incarnation, Labels, Seq};
 use plimsoll_schemas::wire::Hardware;
 
 use super::*;
-use crate::core::fleet::{Node, NodeAt};
+use crate::core::fleet::{MessageKey, Node, NodeAt};
+
+/// Number `seq` of a run.
+fn key(run: u64, seq: u64) -> MessageKey {
+    MessageKey { incarnation: Incarnation(run), seq: Seq(seq) }
+}
 
 fn second(n: u64) -> Wall {
     Wall((1_700_000_040 + n) * 1_000_000_000)
@@ -18,7 +23,7 @@ fn read(node: &mut Node, at: Wall, celsius: f64, held: bool) {
         Reading::ok(&GPU_THROTTLE_REASON, labels, f64::from(u8::from(held))),
     ];
     node.last_seen = at;
-    node.take_readings((Incarnation(1), Seq(at.0)), Hardware::all(readings));
+    node.take_readings(key(1, at.0), Hardware::all(readings));
 }
 
 #[test]
@@ -92,10 +97,10 @@ fn losses_before_a_run_is_first_seen_are_no_growth() {
         let mut node = Node::default();
         for (at, dropped) in received {
             node.last_seen = second(*at);
-            let (run, bus) =
-                (Incarnation(second(began).0), Bus { dropped: *dropped, ..Bus::default() });
-            node.bus.offer((&node.account, node.last_seen), (run, Seq(*at)), bus.into());
-            node.observe_counts(run);
+            let bus = Bus { dropped: *dropped, ..Bus::default() };
+            let from = key(second(began).0, *at);
+            node.take_bus(from, bus);
+            node.observe_counts(from.incarnation);
         }
         node.metrics.increase(node.last_seen, Count::Dropped)
     };

@@ -183,6 +183,7 @@ impl<'r> WorstReadings<'r> {
         let mut worst = Self::default();
         let mut stores: BTreeMap<_, Store> = BTreeMap::new();
         let thermometers = Thermometers::of(readings);
+
         for reading in readings.iter() {
             let inputs = &BY_PLACE[reading.place];
             let (Some(value), labels) = (reading.value, reading.labels) else { continue };
@@ -212,6 +213,8 @@ impl<'r> WorstReadings<'r> {
                 }
             }
         }
+
+        // A ratio takes the total and what is used or available of it, in readings of their own.
         for ((of, labels), store) in stores {
             if let Some(ratio) = store.used_ratio() {
                 worst.offer(of, ratio, labels);

@@ -141,6 +141,7 @@ impl Dispersion {
             self.open.insert(place, HalfHour { number, counts: vec![0; BLOCKS * width] });
             place
         });
+
         let block = (taken.0 % HALF_HOUR_NS / BLOCK_NS) as usize * width;
         let counts = &mut self.open[place].counts[block..block + width];
         let added = std::iter::once(samples).chain(overs.iter().map(|over| over.over));
@@ -333,6 +334,7 @@ impl Variance {
         }
         // Of one half hour it is the share of the half hour itself that is allowed for.
         let each = share * (1.0 - share) * samples / (samples - 1.0).max(1.0);
+
         let mut found = Self { blocks: -1.0, ..Self::default() };
         for (of_block, over_in_block) in blocks.chunks(length).map(sum) {
             if of_block > 0.0 {

@@ -137,6 +137,7 @@ fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject
     if !matches!(rest, [] | [b' ' | b'\t' | b'{', ..]) {
         return Err(Reject::Name);
     }
+
     let mut rest = rest.trim_ascii_start();
     let (mut labels, mut quoted) = (&[][..], None);
     if let [b'{', inner @ ..] = rest {
@@ -148,15 +149,18 @@ fn row<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject
     let ((Some(name), None) | (None, Some(name))) = (name, quoted) else {
         return Err(Reject::Name);
     };
+
     // An exemplar is one of the samples that the row counts.
     let values = find(b'#', rest).map_or(rest, |at| &rest[..at]);
     let mut words = values.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
     let value = number(words.next().ok_or(Reject::Shape)?).ok_or(Reject::Number)?;
+
     // A page has the values of the time of the scrape; a timestamp is checked and not used.
     let timestamp = words.next().map(number);
     if timestamp.is_some_and(|at| at.is_none_or(|at| !at.is_finite())) {
         return Err(Reject::Timestamp);
     }
+
     if words.next().is_some() {
         return Err(Reject::Shape);
     }
@@ -245,6 +249,8 @@ fn take_value<'a>(rest: &mut &'a [u8]) -> Result<Cow<'a, str>, Reject> {
         *rest = after;
         return text(plain).map(Cow::Borrowed);
     }
+
+    // Only a value with an escape is copied.
     let mut value = plain.to_vec();
     let mut bytes = after.iter();
     while let Some(byte) = bytes.next() {

@@ -33,8 +33,8 @@ struct Desk {
 
 impl Desk {
     fn new(target: Target) -> Self {
-        let rules = (LabelRules::default(), Units::default());
-        let pages = Pages::new(BEGAN, rules, vec![target], 7);
+        let (labels, units) = (LabelRules::default(), Units::default());
+        let pages = Pages::new(BEGAN, labels, units, vec![target], 7);
         Self { pages, format: Format::Text, is_whole: true, warnings: Vec::new() }
     }
 

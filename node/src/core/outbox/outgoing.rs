@@ -1,0 +1,285 @@
+//! A message from its seal to its acknowledgement: its states, and what moves it between them.
+//!
+//! | state | event | next state | effect |
+//! |---|---|---|---|
+//! | - | sealed, with a spool | unspooled | |
+//! | - | sealed, without a spool | ready | |
+//! | - | adopted | waiting | counts one attempt, which a stream may have stored |
+//! | unspooled | a write to the spool starts | spooling | |
+//! | spooling | the write is on disk | ready | |
+//! | unspooled, spooling | the spool fails | ready | |
+//! | ready, waiting | sent | in flight | one more attempt |
+//! | in flight | deferred | waiting | |
+//! | in flight | its id is taken | waiting | another id, not attempted yet |
+//! | in flight | overdue, offline | waiting | may be stored |
+//! | in flight | no answer | waiting; resting after too many in a row | may be stored |
+//! | in flight | refused | resting | one more refusal, if it counts |
+//! | in flight | a new connection | waiting | may be stored |
+//! | resting | its time is over, a new connection | waiting | |
+//! | resting | its dead letter is made | awaits letter | |
+//! | awaits letter | the letter is refused too | resting | |
+//! | any | a new connection | as above, or the same | attempts without an answer count anew |
+//! | any | not handed over | waiting, if in flight | one attempt less |
+//! | any | acknowledged, confirmed, given up | - | |
+//!
+//! A pair of state and event that no row names changes nothing, except that an unreadable answer
+//! about a message in any state shows that it may be stored.
+
+use std::time::Duration;
+
+use crate::limits::{ACK_WAIT_MAX, ATTEMPTS_IN_A_ROW_MAX, TAKEN_IDS_MAX};
+use plimsoll_schemas::backoff::Backoff;
+use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::transport::{Publish, Ticket};
+
+use super::message_id::IdOf;
+use super::sealed::SealedMessage;
+use super::window::Departure;
+
+/// Where a message is between its seal and its acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum State {
+    /// Not in the spool, and not in the batch that is being written.
+    Unspooled,
+    /// In the batch that is being written.
+    Spooling,
+    /// May be sent for the first time.
+    Ready,
+    /// Sent and not yet answered.
+    InFlight(Attempt),
+    /// May be sent again.
+    Waiting,
+    /// Not sent before then, so that it blocks no other.
+    Resting { until: Mono },
+    /// Held until its dead letter is stored.
+    AwaitsLetter,
+}
+
+/// One attempt, until it is answered.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Attempt {
+    pub(super) sent: Departure,
+    pub(super) overdue_at: Mono,
+}
+
+/// What happens to a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Event {
+    SpoolingStarted,
+    Spooled,
+    SpoolFailed,
+    /// Handed to the connection; `wait` is how long a first attempt waits for its answer.
+    Sent {
+        departure: Departure,
+        wait: Duration,
+    },
+    /// The connection did not take it after all.
+    NotHandedOver,
+    /// It did not reach the broker.
+    Deferred,
+    /// The stream has its id, so that someone else may have used it.
+    IdTaken,
+    /// Overdue without a connection on which an answer could have come.
+    OverdueOffline,
+    NoAnswer {
+        cause: NoAnswer,
+        rests_until: Mono,
+    },
+    /// Refused by the broker; `every` is the time from one refusal that counts to the next.
+    Refused {
+        at: Mono,
+        every: Duration,
+        rests_until: Mono,
+    },
+    LetterMade,
+    LetterRefused {
+        rests_until: Mono,
+    },
+    RestEnded,
+    /// There is a new connection: no answer to what was sent on an earlier one will come.
+    Connected,
+}
+
+/// Why an attempt has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NoAnswer {
+    /// None came in time.
+    Overdue,
+    /// What came cannot be read.
+    Unreadable,
+}
+
+/// A message that is sealed and not acknowledged.
+#[derive(Debug)]
+pub(super) struct OutgoingMessage {
+    pub(super) message: SealedMessage,
+    /// When its oldest part was enqueued.
+    pub(super) enqueued: Mono,
+    /// True for a message of a former incarnation.
+    pub(super) adopted: bool,
+    /// Changed only by who keeps the index of states.
+    pub(super) state: State,
+    attempts: u32,
+    /// Attempts under its present id, and ids of it that were found to be taken.
+    attempts_of_id: u32,
+    taken_ids: u32,
+    /// Attempts on this connection that were not acknowledged in time; in a row, until it rests.
+    overdue: u32,
+    timeouts_in_a_row: u32,
+    /// Refusals by the broker that count, and when the last of them came.
+    refusals: u32,
+    refused_at: Option<Mono>,
+    /// An attempt had no answer, so that a stream may have stored it.
+    maybe_stored: bool,
+}
+
+impl State {
+    /// Whether it is in flight or about to be.
+    pub(super) fn is_on_the_way(self) -> bool {
+        match self {
+            Self::Unspooled | Self::Spooling | Self::Ready | Self::InFlight(_) => true,
+            Self::Waiting | Self::Resting { .. } | Self::AwaitsLetter => false,
+        }
+    }
+}
+
+impl OutgoingMessage {
+    /// A message that was just sealed; with a spool it waits until it is written there.
+    pub(super) fn sealed(message: SealedMessage, enqueued: Mono, spooled: bool) -> Self {
+        Self {
+            message,
+            enqueued,
+            adopted: false,
+            state: if spooled { State::Unspooled } else { State::Ready },
+            attempts: 0,
+            attempts_of_id: 0,
+            taken_ids: 0,
+            overdue: 0,
+            timeouts_in_a_row: 0,
+            refusals: 0,
+            refused_at: None,
+            maybe_stored: false,
+        }
+    }
+
+    /// A message of a former incarnation, which may have sent it.
+    pub(super) fn adopted(message: SealedMessage, now: Mono) -> Self {
+        Self {
+            adopted: true,
+            state: State::Waiting,
+            attempts: 1,
+            attempts_of_id: 1,
+            maybe_stored: true,
+            ..Self::sealed(message, now, false)
+        }
+    }
+
+    /// The departure of the attempt that is under way.
+    pub(super) fn departure(&self) -> Option<Departure> {
+        match self.state {
+            State::InFlight(attempt) => Some(attempt.sent),
+            _ => None,
+        }
+    }
+
+    /// Whether its latest attempt was not the first.
+    pub(super) fn is_retry(&self) -> bool {
+        self.attempts > 1
+    }
+
+    /// Refusals by the broker that count.
+    pub(super) fn refusals(&self) -> u32 {
+        self.refusals
+    }
+
+    /// The message for the broker, under its present id.
+    pub(super) fn publish(&self, ticket: Ticket) -> Publish {
+        self.message.publish(ticket, IdOf::Message(self.taken_ids))
+    }
+
+    /// The table above: counts the event, and returns the next state unless the state stays.
+    pub(super) fn on(&mut self, event: Event) -> Option<State> {
+        match (self.state, event) {
+            (State::Unspooled, Event::SpoolingStarted) => Some(State::Spooling),
+            (State::Spooling, Event::Spooled)
+            | (State::Unspooled | State::Spooling, Event::SpoolFailed) => Some(State::Ready),
+
+            (State::Ready | State::Waiting, Event::Sent { departure, wait }) => {
+                self.attempts += 1;
+                self.attempts_of_id = self.attempts_of_id.saturating_add(1);
+                // Longer each time, so that a link that is merely slow is not filled with repetitions.
+                let wait = Backoff::new(wait, ACK_WAIT_MAX).span(self.overdue);
+                let overdue_at = departure.at.plus(wait);
+                Some(State::InFlight(Attempt { sent: departure, overdue_at }))
+            }
+            (state, Event::NotHandedOver) => {
+                self.attempts = self.attempts.saturating_sub(1);
+                self.attempts_of_id = self.attempts_of_id.saturating_sub(1);
+                matches!(state, State::InFlight(_)).then_some(State::Waiting)
+            }
+
+            (State::InFlight(_), Event::Deferred) => Some(State::Waiting),
+            (State::InFlight(_), Event::IdTaken) if self.is_id_of_another() => {
+                self.taken_ids += 1;
+                self.attempts_of_id = 0;
+                Some(State::Waiting)
+            }
+            (State::InFlight(_), Event::OverdueOffline) => {
+                self.maybe_stored = true;
+                Some(State::Waiting)
+            }
+            (state, Event::NoAnswer { cause, rests_until }) => {
+                self.maybe_stored = true;
+                let in_flight = matches!(state, State::InFlight(_));
+                in_flight.then(|| self.after_no_answer(cause, rests_until))
+            }
+            (State::InFlight(_), Event::Refused { at, every, rests_until }) => {
+                self.count_refusal(at, every);
+                Some(State::Resting { until: rests_until })
+            }
+
+            (State::Resting { .. }, Event::RestEnded) => Some(State::Waiting),
+            (State::Resting { .. }, Event::LetterMade) => Some(State::AwaitsLetter),
+            (State::AwaitsLetter, Event::LetterRefused { rests_until }) => {
+                Some(State::Resting { until: rests_until })
+            }
+
+            (state, Event::Connected) => {
+                (self.timeouts_in_a_row, self.overdue) = (0, 0);
+                self.maybe_stored |= matches!(state, State::InFlight(_));
+                let is_over = matches!(state, State::InFlight(_) | State::Resting { .. });
+                is_over.then_some(State::Waiting)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether someone else must have used the present id, if the stream has it: this process sent
+    /// the message under that id once, and no other process did. Not after `TAKEN_IDS_MAX` ids,
+    /// when what aggregators confirm decides.
+    fn is_id_of_another(&self) -> bool {
+        self.attempts_of_id == 1 && !self.adopted && self.taken_ids < TAKEN_IDS_MAX
+    }
+
+    /// After too many of these in a row it rests, so that it does not block the others.
+    fn after_no_answer(&mut self, cause: NoAnswer, rests_until: Mono) -> State {
+        // Only a late answer makes the next attempt wait longer: an unreadable one was in time.
+        self.overdue += u32::from(cause == NoAnswer::Overdue);
+        self.timeouts_in_a_row += 1;
+        if self.timeouts_in_a_row < ATTEMPTS_IN_A_ROW_MAX {
+            return State::Waiting;
+        }
+        self.timeouts_in_a_row = 0;
+        State::Resting { until: rests_until }
+    }
+
+    /// A refusal that follows the last that counts sooner than `every` does not count, since a
+    /// broker in trouble is tried often; none does of a message that a stream may have stored.
+    fn count_refusal(&mut self, now: Mono, every: Duration) {
+        let is_due = self.refused_at.is_none_or(|last| now.since(last) >= every);
+        if is_due && !self.maybe_stored {
+            self.refusals = self.refusals.saturating_add(1);
+            self.refused_at = Some(now);
+        }
+    }
+}
