@@ -10,7 +10,7 @@ use plimsoll_aggregator::core::rules::Judge;
 use plimsoll_aggregator::driver;
 use plimsoll_aggregator::io::rules::{Loaded, Sources, Watch};
 use plimsoll_runtime::exit::{Exit, fail};
-use plimsoll_runtime::settings::print_origins;
+use plimsoll_runtime::settings::{log_warnings, print_origins};
 use plimsoll_runtime::supervision::Supervisor;
 use plimsoll_runtime::{block_on_apart, logs};
 use plimsoll_schemas::budget::BUILT_IN;
@@ -55,6 +55,7 @@ fn main() -> ExitCode {
     if let Err(problem) = logs::start(&config.log) {
         return fail(PROGRAM, Exit::Configuration, &problem);
     }
+    log_warnings(&resolved);
     let supervisor = Supervisor::default();
     let watch = match Watch::start(sources, config.clone(), stamps, &supervisor) {
         Ok(watch) => watch,

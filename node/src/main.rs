@@ -8,7 +8,7 @@ use plimsoll_node::args::Args;
 use plimsoll_node::config::{Config, EXAMPLE};
 use plimsoll_node::driver;
 use plimsoll_runtime::exit::{Exit, fail};
-use plimsoll_runtime::settings::print_origins;
+use plimsoll_runtime::settings::{log_warnings, print_origins};
 use plimsoll_runtime::{block_on, logs};
 
 const PROGRAM: &str = "plimsoll-node";
@@ -34,6 +34,7 @@ fn main() -> ExitCode {
     if let Err(problem) = logs::start(&config.log) {
         return fail(PROGRAM, Exit::Configuration, &problem);
     }
+    log_warnings(&resolved);
     match block_on(driver::run(config)) {
         Ok(exit) => exit.into(),
         Err(error) => fail(PROGRAM, error.exit, &error.message),

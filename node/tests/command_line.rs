@@ -103,7 +103,7 @@ fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
         ("bus.user=u", "bus.password"),
         ("log.filter=x=loud", "log.filter"),
         ("outbox.bytes_max=1", "--set sets outbox.bytes_max"),
-        ("outbox.messages_max=1000", "--set sets outbox.messages_max"),
+        ("outbox.messages_max=0", "--set sets outbox.messages_max"),
         ("emergency.per_minute=0", "--set sets emergency.per_minute"),
         ("spool.path=/dev/null", "/dev/null is no directory"),
         ("spool.path=/dev/null/spool", "/dev/null is no directory"),

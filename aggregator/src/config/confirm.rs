@@ -11,15 +11,8 @@ use serde::Deserialize;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ConfirmSettings {
-    /// File with the key that confirmations are signed with: at least 64 hexadecimal digits, which
-    /// others than its owner and group may not read. Nodes have the same. Default none: they are
-    /// not signed. Read again when it changes.
     pub key_file: Option<PathBuf>,
-    /// Name of this aggregator in its confirmations, the same after each restart; default: the
-    /// host's name. Two aggregators on one host need one each where nodes require two.
     pub name: Option<AggregatorName>,
-    /// Whether an aggregator without a state file confirms what it has in memory. Default false:
-    /// nodes keep their copies, of which the oldest are evicted at their bound.
     pub without_state: bool,
 }
 

@@ -19,25 +19,14 @@ const MIB_MAX: u64 = 1024 * 1024;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct HistorySettings {
-    /// History file, created with its directory if they are missing. It needs `state.path`.
-    /// Without it nothing of the past is kept beyond the windows. Costs a second write with each
-    /// checkpoint.
     pub path: Option<PathBuf>,
-    /// Days for which slots of 10 s are kept, 1 to 3650. Default 2.
     pub days_10s: u64,
-    /// Days for which slots of 1 min are kept, 1 to 3650. Default 14.
     pub days_1m: u64,
-    /// Days for which slots of 10 min are kept, 1 to 3650. Default 92.
     pub days_10m: u64,
-    /// Days for which slots of 1 h are kept, 1 to 3650. Default 730.
     pub days_1h: u64,
-    /// MiB of slots of 10 s; the oldest are dropped above it. Default 4096.
     pub mib_max_10s: u64,
-    /// MiB of slots of 1 min. Default 4096.
     pub mib_max_1m: u64,
-    /// MiB of slots of 10 min. Default 4096.
     pub mib_max_10m: u64,
-    /// MiB of slots of 1 h. Default 4096.
     pub mib_max_1h: u64,
 }
 

@@ -1,5 +1,8 @@
-//! Aggregator settings and their defaults. Only files that the settings name for secrets are read
-//! here; receivers are checked by `io::notify`.
+//! Aggregator settings and their defaults. What each key means is in `aggregator.toml` alone. Only
+//! files that the settings name for secrets are read here; receivers are checked by `io::notify`,
+//! budgets and thresholds by `io::rules`.
+//!
+//! DESIGN S19.
 
 mod confirm;
 mod history;
@@ -42,37 +45,23 @@ pub const EXAMPLE: &str = include_str!("../../aggregator.toml");
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Name of the mesh; nodes and aggregators of one mesh share it.
     pub mesh: MeshName,
-    /// Labels by each of which samples are grouped without a section of their own, in a roll-up of
-    /// the label's name: by the series' label, or the node's where the series has none. Samples
-    /// with neither are in no group. `[[rollup]]` of the same name replaces one.
-    /// Default `run`, `rank` and `role`; none with an empty list.
     pub rollup_labels: Vec<String>,
-    /// Threads that decode messages before they are merged, 1 to 64; by default one for each core.
     pub decode_threads: Option<usize>,
-    /// The broker and how to connect.
     pub bus: BusSettings,
     pub http: Http,
     pub windows: WindowSpans,
-    /// Roll-ups: samples grouped by labels. See [`Config::rollups`].
     pub rollup: Vec<Definition>,
     pub rules: RuleFiles,
-    /// Budgets that override those of all files, unchecked.
     pub budget: Vec<Table>,
-    /// Thresholds that override those of all files, unchecked.
     pub rule: Vec<Table>,
-    /// Alertmanagers that receive alerts.
     pub alertmanager: Alertmanagers,
-    /// Webhooks that receive alerts.
     pub webhook: Vec<Webhook>,
-    /// Content of the metrics pages.
     pub metrics: Metrics,
     pub notifications: Notifications,
     pub confirm: ConfirmSettings,
     pub state: State,
     pub history: HistorySettings,
-    /// Aggregators that share the mesh.
     pub shards: Shards,
     pub log: LogSettings,
 }
@@ -81,35 +70,15 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
-    /// Address of the page for people, of `/metrics` and of the API. Loopback by default. Beyond
-    /// this machine set `certificate_file`, `key_file` and `reader_token_file`: without them a
-    /// warning is logged and `plimsoll_aggregator_http_exposed` is 1.
     pub address: SocketAddr,
-    /// Address of `/healthz` and `/readyz` alone, without TLS and for anyone, beside `address`:
-    /// for probes from elsewhere while the pages listen on loopback. None by default.
     #[serde(deserialize_with = "address_or_none")]
     pub health_address: Option<SocketAddr>,
-    /// Where people reach the page, if not at `address`: the beginning of links in notifications,
-    /// `http://` or `https://`. Its host is one of `hosts` too.
     pub url: Option<String>,
-    /// Names under which clients may reach this aggregator beside its addresses, names without a
-    /// dot and those below `localhost`. A request for another name is rejected, since it may come
-    /// from a page of another site (DNS rebinding). None by default.
     pub hosts: Vec<String>,
-    /// The token that silencing, acknowledging and runs need; at least 16 bytes. Without it and
-    /// without `token_file` such requests are rejected. Prefer `token_file`, which keeps the secret
-    /// out of the settings.
     pub token: Option<Token>,
-    /// File with the token, read at the start; others than its owner and group may not read it.
     pub token_file: Option<PathBuf>,
-    /// File with the token that reading needs, as `token_file`: `Authorization: Bearer`, or in a
-    /// browser the password, with any user name. `/healthz` and `/readyz` need none. The token of
-    /// changes is enough to read, too. Without it anyone may read.
     pub reader_token_file: Option<PathBuf>,
-    /// Certificate of the server with its chain (PEM); with `key_file`, pages are served over TLS
-    /// alone. Both are read again within seconds after they have changed.
     pub certificate_file: Option<PathBuf>,
-    /// Key of the certificate (PEM); others than its owner and group may not read it.
     pub key_file: Option<PathBuf>,
 }
 
@@ -117,14 +86,7 @@ pub struct Http {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Metrics {
-    /// Nodes with series of their own on `/metrics` and rows of their own in `/metrics/summary`,
-    /// the worst first: nodes in trouble (samples missing or lost, messages dropped or rerouted,
-    /// a deep outbox), then nodes with firing alerts, with pending alerts, silent nodes, then by
-    /// the share of samples over a limit. `/metrics/nodes` has all nodes. The fleet's figures and
-    /// `plimsoll_nodes_in_trouble` cover every node. A node with three operations costs about
-    /// 8 KB of text. Default 100.
     pub nodes_max: usize,
-    /// Whether old metric names are written too. Default false.
     pub aliases: bool,
 }
 
@@ -132,9 +94,6 @@ pub struct Metrics {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct WindowSpans {
-    /// The longest window kept for each node, from `1m` to `30d`; default `5m`. The fleet and
-    /// roll-ups have all; an operation with a budget has at least the windows of its budgets on
-    /// every node. For the cost see `limits::NODE_BYTES_MAX`.
     pub nodes_up_to: Window,
 }
 
@@ -142,10 +101,6 @@ pub struct WindowSpans {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct State {
-    /// State file, created with its directory if they are missing. Without it the state is
-    /// kept in memory, a restart reads the streams from their beginning, nodes get confirmations
-    /// only with `confirm.without_state`, and breaches between two runs raise no alert. Costs a
-    /// write of all changes, at most once a second.
     pub path: Option<PathBuf>,
 }
 
@@ -153,12 +108,7 @@ pub struct State {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct RuleFiles {
-    /// Files of budgets and thresholds, the later over the earlier, all over the shipped ones and
-    /// below this file's own; relative to where the process runs. Read again on SIGHUP and when one
-    /// of them has changed. None by default.
     pub files: Vec<String>,
-    /// Factor by which the windows of error budgets are shortened, for drills: 1 (the default) to
-    /// 259200.
     pub time_scale: u32,
 }
 

@@ -8,10 +8,6 @@ use crate::core::alerting::{Dashboard, DashboardError};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Notifications {
-    /// Template of the page that a firing alert links to, `http://` or `https://`. Its variables
-    /// are `{from_ms}` and `{to_ms}` (a time range around the alert, in milliseconds since 1970),
-    /// `{mesh}`, `{rule}`, `{node}` (empty for the fleet) and `{operation}`. Default: the
-    /// aggregator's own page about the alert.
     pub dashboard_url: Option<String>,
 }
 

@@ -22,19 +22,12 @@ pub struct Alertmanagers(pub Vec<Alertmanager>);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Alertmanager {
-    /// Name in routes, metrics and the log; unique among receivers. Default `alertmanager`.
     pub name: String,
-    /// Base URL, without `/api/v2/alerts`.
     pub url: String,
-    /// Interval between two posts of all firing alerts, 1 s to 10 m; default 60 s. The
-    /// Alertmanager resolves an alert that is not posted for three intervals, at least 15 s.
     #[serde(deserialize_with = "duration")]
     pub resend_every: Duration,
-    /// File with a bearer token.
     pub token_file: Option<PathBuf>,
-    /// File with the root certificates (PEM) for its TLS; default those of the system.
     pub ca_file: Option<PathBuf>,
-    /// Lowest severity that it receives; default `info`, which is all.
     pub severity_min: Severity,
 }
 
@@ -42,25 +35,15 @@ pub struct Alertmanager {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Webhook {
-    /// Name in routes, metrics and the log; unique among receivers. Required.
     pub name: String,
-    /// URL; set this or `url_file`. Optional for the template `pagerduty`.
     pub url: Option<Secret>,
-    /// File with the URL, if it is a secret.
     pub url_file: Option<PathBuf>,
-    /// Template of the body: `plimsoll`, `slack`, `pagerduty`, or a file; default `plimsoll`.
     pub template: String,
-    /// Headers of each post.
     pub headers: BTreeMap<String, Secret>,
-    /// File with a bearer token.
     pub token_file: Option<PathBuf>,
-    /// File with the root certificates (PEM) for its TLS; default those of the system.
     pub ca_file: Option<PathBuf>,
-    /// File with the `routing_key` of templates.
     pub routing_key_file: Option<PathBuf>,
-    /// Lowest severity that it receives; default `info`, which is all.
     pub severity_min: Severity,
-    /// Whether it receives the ends of alerts too; default true.
     pub resolved: bool,
 }
 

@@ -14,13 +14,8 @@ use crate::limits::{LEASE_MAX, LEASE_MIN, LEASE_TTL};
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Shards {
-    /// Partitions that the broker divides the nodes into, up to 64; each needs an aggregator. 0,
-    /// the default: every aggregator reads all nodes.
     pub count: u16,
-    /// Whether this aggregator reads one partition, `shard`, or merges what these report, `above`.
     pub role: ShardRole,
-    /// Seconds after which the partition of an aggregator that is gone is given to another one, 3
-    /// to 60. Default 20: elections of a cluster take ten and more.
     pub lease_seconds: u64,
 }
 
@@ -28,10 +23,8 @@ pub struct Shards {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ShardRole {
-    /// Reads one partition that no other has, and reports it.
     #[default]
     Shard,
-    /// Merges what all shards report.
     Above,
 }
 

@@ -75,7 +75,6 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
         "plimsoll_agent_spool_uncertain_samples",
         "plimsoll_agent_timestamped_values_total",
         "plimsoll_agent_truncated_event_texts_total",
-        "plimsoll_agent_unsupported_total",
         "plimsoll_agent_build_info",
         "plimsoll_aggregator_build_info",
         "plimsoll_aggregator_broker_advisories",

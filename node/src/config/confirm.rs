@@ -11,12 +11,7 @@ use crate::limits::CONFIRMATIONS_REQUIRED;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ConfirmSettings {
-    /// File with the key that aggregators sign confirmations with: at least 64 hexadecimal digits,
-    /// which others than its owner and group may not read. With it, confirmations without the
-    /// right signature are refused. Default none: each is believed. Read again when it changes.
     pub key_file: Option<PathBuf>,
-    /// How many different aggregators must confirm a message before its copy is removed, 1 to 4.
-    /// Default 1. Above, each must have a name of its own.
     pub required: u32,
 }
 

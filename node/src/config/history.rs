@@ -19,12 +19,8 @@ const DAY: Duration = Duration::from_secs(24 * 3_600);
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct HistorySettings {
-    /// Directory of the history, created if missing, with a directory for each node in it. Default
-    /// none: no history is kept, and aggregators cannot ask for it.
     pub path: Option<PathBuf>,
-    /// Days for which intervals are kept, 1 to 3660.
     pub days: u32,
-    /// Mebibytes on disk, above which the oldest intervals are dropped, 8 to 1048576.
     pub mib_max: u64,
 }
 

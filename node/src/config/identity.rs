@@ -11,8 +11,6 @@ const NAME: &str = "node";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct IdentitySettings {
-    /// Labels that fleet metrics are grouped by, as `rack=r7`; at most [`IDENTITY_LABELS_MAX`].
-    /// Each message with samples carries them.
     pub labels: Vec<String>,
 }
 

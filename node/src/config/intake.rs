@@ -16,12 +16,8 @@ use crate::core::intake::series::LabelRules;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct LabelSettings {
-    /// Keys of tags that become labels; empty means all. Other tags are dropped and counted.
     pub allow: Vec<String>,
-    /// Keys of tags that are always dropped and counted: a tag that differs per request makes one
-    /// series per request.
     pub drop: Vec<String>,
-    /// Whether the container field of a line becomes the label `container`.
     pub container: bool,
 }
 
@@ -29,19 +25,13 @@ pub struct LabelSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct UnitSettings {
-    /// Unit of `ms`: `s`, `ms`, `us`, `ns`, or `none` to reject these values.
     #[serde(deserialize_with = "unit")]
     pub ms: Unit,
-    /// Unit of `h` values whose name has no unit suffix.
     #[serde(deserialize_with = "unit")]
     pub h: Unit,
-    /// Unit of `d` values whose name has no unit suffix.
     #[serde(deserialize_with = "unit")]
     pub d: Unit,
-    /// Units of `h` and `d` values by the last part of the name, as `seconds=s`.
     pub suffixes: Vec<String>,
-    /// Units of `ms`, `h` and `d` values by pattern of the whole name, as `train.*=s`. The first
-    /// match applies, before suffixes and defaults.
     pub patterns: Vec<String>,
 }
 

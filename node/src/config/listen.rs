@@ -22,24 +22,15 @@ const DEFAULT_MODE: u32 = 0o660;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Listen {
-    /// UDP address for DogStatsD; `""` disables it. Loopback, because any client that reaches it
-    /// can write metrics of this node.
     #[serde(deserialize_with = "address_or_none")]
     pub udp: Option<SocketAddr>,
-    /// Path of a Unix datagram socket for DogStatsD; `""`, the default, disables it. A sender
-    /// blocks while the socket is full, so that no datagram is lost, unlike UDP.
     #[serde(deserialize_with = "path_or_none")]
     pub unix: Option<PathBuf>,
-    /// Path of a Unix stream socket for frames of the Rust client; `""`, the default, disables it.
     #[serde(deserialize_with = "path_or_none")]
     pub stream: Option<PathBuf>,
-    /// Mode of both Unix sockets, in octal.
     #[serde(deserialize_with = "mode")]
     pub mode: u32,
-    /// Group of both Unix sockets, by name or number; `""`, the default, is that of the process.
     pub group: String,
-    /// Users who may send over the Unix sockets, by name or number; empty, the default, means all
-    /// whom the mode admits.
     pub users: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
-//! Node settings and their defaults.
+//! Node settings and their defaults. What each key means is in `node.toml` alone.
 //!
-//! DESIGN N40.
+//! DESIGN N40, S19.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -50,32 +50,21 @@ pub const EXAMPLE: &str = include_str!("../../node.toml");
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Config {
-    /// Name of this node, unique in its mesh; default: the host's name, dots as
-    /// dashes. A name that is set may have dots.
     pub name: Option<NodeName>,
-    /// Name of the mesh; nodes and aggregators of one mesh share it.
     pub mesh: MeshName,
     pub identity: IdentitySettings,
-    /// Address and credentials of the broker.
     pub bus: BusSettings,
     pub listen: Listen,
-    /// Address of the node's own metrics.
     pub http: Http,
-    /// Length and size of an interval.
     pub interval: Interval,
-    /// Which tags become labels.
     pub labels: LabelSettings,
     pub units: UnitSettings,
     pub otlp: OtlpSettings,
     pub scrape: Vec<ScrapeSettings>,
-    /// Limits of the outbox.
     pub outbox: OutboxSettings,
-    /// Rate of the emergency lane.
     pub emergency: EmergencySettings,
     pub breaker: BreakerSettings,
-    /// When a refused message becomes a dead letter.
     pub dead_letter: DeadLetterSettings,
-    /// Which confirmations are believed, and how many it takes.
     pub confirm: ConfirmSettings,
     pub spool: SpoolSettings,
     pub history: HistorySettings,
@@ -87,24 +76,13 @@ pub struct Config {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Http {
-    /// Address of `/metrics`, `/healthz` and `/readyz`; `""` disables them.
     #[serde(deserialize_with = "address_or_none")]
     pub address: Option<SocketAddr>,
-    /// Address of `/healthz` and `/readyz` alone, without TLS and for anyone, beside `address`:
-    /// for probes from elsewhere while the pages listen on loopback. None by default.
     #[serde(deserialize_with = "address_or_none")]
     pub health_address: Option<SocketAddr>,
-    /// Names under which clients may reach these pages and `otlp.http`, beside addresses, names
-    /// without a dot and those below `localhost`. A request for another name is rejected, since
-    /// it may come from a page of another site (DNS rebinding). None by default.
     pub hosts: Vec<String>,
-    /// File with the token that `/metrics` needs, at least 16 bytes, read at the start; others
-    /// than its owner and group may not read it. Without it anyone may read.
     pub reader_token_file: Option<PathBuf>,
-    /// Certificate of the pages with its chain (PEM); with `key_file`, they are served over TLS
-    /// alone. Both are read again within seconds after they have changed.
     pub certificate_file: Option<PathBuf>,
-    /// Key of the certificate (PEM); others than its owner and group may not read it.
     pub key_file: Option<PathBuf>,
 }
 
@@ -112,9 +90,7 @@ pub struct Http {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Interval {
-    /// Length of an interval in milliseconds, 100 to 60 000. Shorter intervals need more messages.
     pub length_ms: u64,
-    /// Series in one interval. Values of further series are counted and merged into `other`.
     pub series_max: usize,
 }
 
@@ -217,10 +193,10 @@ impl Config {
             ),
             ("hardware.root must be an absolute path such as /", self.hardware.root.is_absolute()),
         ];
-        let delivery = delivery::checks(&self.outbox, &self.emergency, &self.breaker);
+        let delivery =
+            delivery::checks(&self.outbox, &self.emergency, &self.breaker, &self.dead_letter);
         let spool = delivery::spool_checks(&self.outbox, &self.spool);
-        let dead_letter = delivery::dead_letter_checks(&self.dead_letter);
-        let mut rules = ranges.into_iter().chain(delivery).chain(dead_letter).chain(spool);
+        let mut rules = ranges.into_iter().chain(delivery).chain(spool);
         match rules.find(|(_, right)| !right) {
             Some((problem, _)) => Err(problem.to_owned()),
             None => Ok(()),
@@ -268,9 +244,10 @@ impl Config {
 
 #[cfg(test)]
 mod tests {
-    use plimsoll_schemas::settings::{Layer, keys_of, resolve};
+    use plimsoll_schemas::settings::{Layer, RETIRED, keys_of, resolve};
 
     use super::*;
+    use crate::core::outbox::Thresholds;
 
     fn read(text: &str) -> Result<Config, String> {
         let layer = Layer::from_toml("file n.toml", text).map_err(|error| error.to_string())?;
@@ -338,18 +315,12 @@ mod tests {
             ("[[otlp.span]]\nlabels = ['a=']", "otlp.span.labels: \"a=\" must be"),
             ("[[otlp.span]]\nlabel = ['a']", "otlp.span"),
             ("[outbox]\nbytes_max = 1", "outbox.bytes_max"),
-            ("[outbox]\nmessages_max = 3999", "outbox.reroute_messages"),
-            ("[outbox]\nleave_messages = 4000", "outbox.leave_messages"),
-            ("[outbox]\nconservative_seconds = 0", "outbox.conservative_seconds"),
-            ("[outbox]\ncoalesce_messages = 0", "outbox.coalesce_messages"),
+            ("[outbox]\nmessages_max = 0", "outbox.messages_max must be at least 1"),
             ("[outbox]\nunconfirmed_messages = 0", "outbox.unconfirmed_messages"),
             ("[outbox]\nunconfirmed_messages = 9000\n[spool]\npath = 'd'", "outbox.messages_max"),
             ("[outbox]\nbytes_max = 200000000\n[spool]\npath = 'd'", "outbox.bytes_max"),
             ("[emergency]\nper_minute = 0", "emergency.per_minute"),
-            ("[emergency]\nburst = 5", "emergency.burst"),
-            ("[breaker]\nfailures = 0", "breaker.failures"),
             ("[breaker]\nopen_seconds = 0", "breaker.open_seconds"),
-            ("[dead_letter]\nrefusals = 0", "dead_letter.refusals"),
             ("[dead_letter]\nevery_seconds = 0", "dead_letter.every_seconds"),
             ("[confirm]\nrequired = 0", "confirm.required must lie between 1 and 4"),
             ("[confirm]\nrequired = 5", "confirm.required"),
@@ -410,6 +381,36 @@ mod tests {
     fn an_empty_address_or_path_switches_a_listener_off() {
         let listen = read("[listen]\nudp = ''\nunix = ''\nstream = ''").unwrap().listen;
         assert_eq!(listen, Listen { udp: None, ..Listen::default() });
+    }
+
+    #[test]
+    fn a_file_with_retired_keys_starts_with_the_constants_that_replaced_them() {
+        let outbox = Bounds::default().outbox;
+        let constants = [
+            ("breaker.failures", u64::from(outbox.breaker_failures)),
+            ("dead_letter.refusals", u64::from(outbox.refusals_max)),
+            ("emergency.burst", u64::from(outbox.emergency_burst)),
+            ("emergency.reserved", u64::from(outbox.emergency_reserved)),
+            ("outbox.coalesce_messages", outbox.coalesce_messages as u64),
+            ("outbox.conservative_seconds", outbox.thresholds.conservative_max.as_secs()),
+            ("outbox.leave_messages", outbox.thresholds.recover),
+            ("outbox.reroute_messages", outbox.thresholds.reroute),
+        ];
+        let mut layer = Layer::new("file n.toml");
+        for ((key, constant), (retired, value)) in constants.into_iter().zip(RETIRED) {
+            assert_eq!(key, retired);
+            assert_eq!(value.split(',').next(), Some(constant.to_string().as_str()), "{key}");
+            layer.set(key, "7").unwrap();
+        }
+
+        let resolved = resolve::<Config>(&[layer]).unwrap();
+        assert_eq!(resolved.value, Config::default());
+        assert_eq!(resolved.warnings.len(), RETIRED.len());
+
+        // It was valid with a threshold of its own below the default one.
+        let small = read("[outbox]\nmessages_max = 2000\nreroute_messages = 1000").unwrap();
+        let Thresholds { drop, reroute, recover, .. } = small.bounds().outbox.thresholds;
+        assert_eq!((drop, reroute, recover), (2_000, 2_000, 500));
     }
 
     #[test]

@@ -18,21 +18,14 @@ use plimsoll_runtime::optional::address_or_none;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct OtlpSettings {
-    /// Address of OTLP over HTTP; `""`, the default, disables it.
     #[serde(deserialize_with = "address_or_none")]
     pub http: Option<SocketAddr>,
-    /// Address of OTLP over gRPC; `""`, the default, disables it.
     #[serde(deserialize_with = "address_or_none")]
     pub grpc: Option<SocketAddr>,
-    /// Unit of histograms without a unit field and without a unit suffix in the name; with `none`
-    /// they are rejected.
     #[serde(deserialize_with = "unit")]
     pub unit: Unit,
-    /// Attributes of resources that become labels, as `service.name=service`.
     pub resource_labels: Vec<String>,
-    /// Metrics to rename, as `http.server.request.duration=http_request`.
     pub operations: Vec<String>,
-    /// Spans to record as latencies.
     pub span: Vec<SpanSettings>,
 }
 
@@ -40,13 +33,9 @@ pub struct OtlpSettings {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct SpanSettings {
-    /// Name of the spans; `*` matches any text.
     pub name: String,
-    /// Attributes that the span or its resource must have, as `http.request.method=GET`.
     pub attributes: Vec<String>,
-    /// Name of the operation; by default the name of the span.
     pub operation: Option<Operation>,
-    /// Attributes that become labels, as `http.route` or `http.route=route`.
     pub labels: Vec<String>,
 }
 

@@ -16,24 +16,13 @@ use crate::core::intake::promtext::Target;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct ScrapeSettings {
-    /// URL of the page, as `http://127.0.0.1:8000/metrics`. Metrics and logs name the target by it.
-    /// Meant for applications on this machine: the connection is not encrypted.
     pub url: String,
-    /// Seconds between two scrapes, 1 to 3600.
     pub every_seconds: u64,
-    /// Timeout of one scrape in seconds, from the connection to the last byte, at most
-    /// `every_seconds`; by default half of it.
     pub timeout_seconds: Option<u64>,
-    /// Labels of all its series, as `app=trainer`; at most 8. They keep series with one name of two
-    /// targets apart.
     pub labels: Vec<String>,
-    /// Unit of histograms without a unit in the name or on the page; with `none` they are rejected.
     #[serde(deserialize_with = "unit")]
     pub unit: Unit,
-    /// Names of metrics to accept; `*` matches any text; empty means all.
     pub allow: Vec<String>,
-    /// Series accepted from one page, 1 to 10 000. Further series are rejected and counted. They
-    /// count towards `interval.series_max`.
     pub series_max: usize,
 }
 

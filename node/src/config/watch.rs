@@ -23,9 +23,6 @@ pub struct Watch {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum By {
     Pid(u32),
-    /// Its name: what the kernel calls it (`/proc/<pid>/comm`), which is the file name of its
-    /// executable or script unless it named itself otherwise, cut to 15 bytes. A longer name is
-    /// compared up to there, and as a whole with the file names of its first two arguments.
     Process(String),
     /// Its control group, or one below: a path below the root of the groups.
     Cgroup(PathBuf),

@@ -175,7 +175,8 @@ pub const OUTBOX_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Age of the oldest message that weighs as much as [`OUTBOX_MESSAGES_MAX`] messages: a node that
 /// produces two a second has as many after that time.
 pub const OUTBOX_AGE_MAX: Duration = Duration::from_secs(4_000);
-/// Messages, as they were produced, at which dropping, rerouting and conservative mode end.
+/// Messages, as they were produced, at which dropping, rerouting and conservative mode end: a
+/// quarter of [`plimsoll_schemas::limits::delivery::REROUTE_MESSAGES`].
 pub const RECOVER_MESSAGES: usize = 1_000;
 /// How long a breach overtakes a backlog: the shortest windows of budgets are as long, and an older
 /// breach must not delay one that begins now.
@@ -188,7 +189,8 @@ pub const BEHIND_AFTER: Duration = Duration::from_secs(10);
 pub const BEHIND_KEPT: Duration = Duration::from_secs(60);
 /// Longest time in which only the emergency lane is sent.
 pub const CONSERVATIVE_MAX: Duration = Duration::from_secs(60);
-/// Messages held above which neighbours that were never sent are merged.
+/// Messages held above which neighbours that were never sent are merged: over four minutes of two a
+/// second.
 pub const COALESCE_MESSAGES: usize = 512;
 /// Bytes held above which neighbours that were never sent are merged.
 pub const COALESCE_BYTES: usize = 16 * 1024 * 1024;
@@ -197,7 +199,7 @@ pub const COALESCE_BYTES: usize = 16 * 1024 * 1024;
 pub const COALESCED_BYTES_MAX: usize = 480 * 1024;
 /// Messages a minute in the emergency lane.
 pub const EMERGENCY_PER_MINUTE: u32 = 120;
-/// Messages that the emergency lane takes at once after a rest.
+/// Messages that the emergency lane takes at once after a rest: ten seconds of its rate.
 pub const EMERGENCY_BURST: u32 = 20;
 /// Of those, messages that only critical ones may be.
 pub const EMERGENCY_RESERVED: u32 = 5;

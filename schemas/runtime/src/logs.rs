@@ -10,10 +10,8 @@ use tracing_subscriber::{Layer, fmt, registry};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// One line of text each.
     #[default]
     Text,
-    /// One JSON object each.
     Json,
 }
 
@@ -21,9 +19,7 @@ pub enum LogFormat {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct LogSettings {
-    /// `text` or `json`.
     pub format: LogFormat,
-    /// Log level, then levels of targets, as in `info,async_nats=debug`.
     pub filter: String,
 }
 

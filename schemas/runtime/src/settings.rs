@@ -109,11 +109,19 @@ pub fn print_origins<T>(resolved: &Resolved<T>) {
         print_line(format_args!("  {key}: set by {origin}"));
     }
     print_line("  everything else: default");
+    for warning in &resolved.warnings {
+        print_line(format_args!("warning: {warning}"));
+    }
     if user::is_root() {
         print_line(
             "checked as root, who may read every file: --as-user USER[:GROUP] checks as another",
         );
     }
+}
+
+/// Logs the keys that are set and have no effect any more.
+pub fn log_warnings<T>(resolved: &Resolved<T>) {
+    resolved.warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
 }
 
 /// Values of `bus.reconnect_max_ms`: below, an absent broker costs CPU; above, an hour is lost.
@@ -126,33 +134,21 @@ const REPLICAS: [u8; 3] = [1, 3, 5];
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct BusSettings {
-    /// `nats://host:port`; several separated by commas.
     pub url: String,
     pub token: Option<String>,
-    /// a file with one; or
     pub token_file: Option<PathBuf>,
     pub user: Option<String>,
     pub password: Option<String>,
-    /// a file with it; or
     pub password_file: Option<PathBuf>,
-    /// a file with an nkey seed; or
     pub nkey_seed_file: Option<PathBuf>,
-    /// a `.creds` file.
     pub credentials_file: Option<PathBuf>,
-    /// Certificates of the authorities that the broker's certificate must come from.
     pub ca_file: Option<PathBuf>,
-    /// The certificate that the broker demands, and
     pub cert_file: Option<PathBuf>,
     pub key_file: Option<PathBuf>,
-    /// First tokens of the subjects on which answers are received.
     pub inbox_prefix: Option<String>,
-    /// Who creates the streams.
     pub streams: StreamSettings,
-    /// How many servers of a cluster store each stream that is created.
     pub replicas: u8,
-    /// Whether a broker on another machine may be used without credentials.
     pub allow_open: bool,
-    /// Longest pause between two attempts to connect, in milliseconds.
     pub reconnect_max_ms: u64,
 }
 
@@ -160,10 +156,8 @@ pub struct BusSettings {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum StreamSettings {
-    /// Created where they are missing.
     #[default]
     Auto,
-    /// Created by the broker's operator.
     Managed,
 }
 

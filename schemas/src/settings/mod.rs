@@ -8,6 +8,7 @@
 //! DESIGN S19.
 
 mod fault;
+mod retired;
 mod service_link;
 mod setting;
 pub(crate) mod suggestion;
@@ -21,6 +22,8 @@ use toml::Table;
 
 use self::fault::{Fault, FaultKind};
 use self::setting::{Setting, Tree};
+
+pub use self::retired::RETIRED;
 
 /// One source of settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +40,8 @@ pub struct Resolved<T> {
     pub value: T,
     /// Dotted key to the source that set it; keys left at their default are absent.
     pub origins: BTreeMap<String, String>,
+    /// A sentence for each key that is set and has no effect any more.
+    pub warnings: Vec<String>,
 }
 
 impl<T> Resolved<T> {
@@ -221,12 +226,20 @@ pub fn resolve<T: DeserializeOwned>(layers: &[Layer]) -> Result<Resolved<T>, Set
         let layer = layers.iter().rev().find(|layer| layer.sets(key));
         layer.map_or_else(|| "defaults".to_owned(), |layer| layer.source.clone())
     };
+    let mut warnings = Vec::new();
+    for (key, value) in RETIRED {
+        if retired::remove(&mut merged, key) {
+            let origin = origin_of(key);
+            warnings.push(format!("{origin}: {key} has no effect any more; it is {value}"));
+        }
+    }
+
     let mut keys = Vec::new();
     plain_keys("", &merged, &mut keys);
     match T::deserialize(Setting::Section(merged)) {
         Ok(value) => {
             let origins = keys.into_iter().map(|key| (key.clone(), origin_of(&key))).collect();
-            Ok(Resolved { value, origins })
+            Ok(Resolved { value, origins, warnings })
         }
         Err(Fault { key, kind }) => {
             let origin = origin_of(&key);

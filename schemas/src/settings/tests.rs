@@ -109,6 +109,30 @@ fn a_misspelt_key_is_named_with_its_source_and_the_one_that_was_meant() {
 }
 
 #[test]
+fn a_retired_key_is_a_warning_where_its_section_is_known() {
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Node {
+        breaker: Breaker,
+    }
+    #[derive(Debug, Default, Deserialize)]
+    #[serde(default)]
+    struct Breaker {
+        open_seconds: u64,
+    }
+
+    let own = "[breaker]\nopen_seconds = 7\n";
+    let layers = [file(&format!("{own}failures = 9")), set(&["breaker.failures=many"])];
+    let resolved = resolve::<Node>(&layers).unwrap();
+    assert_eq!(resolved.value.breaker.open_seconds, 7);
+    assert_eq!(resolved.origins.keys().collect::<Vec<_>>(), ["breaker.open_seconds"]);
+    assert_eq!(resolved.warnings, ["--set: breaker.failures has no effect any more; it is 3"]);
+
+    assert!(resolve::<Node>(&[file(own)]).unwrap().warnings.is_empty());
+    assert!(refused(&layers).contains("unknown key \"breaker\""));
+}
+
+#[test]
 fn a_fault_is_laid_on_the_layer_that_holds_it() {
     let good = file("name = 'f'\n[bus]\nurl = 'u'\nretries = 1");
     for (layer, origin) in [

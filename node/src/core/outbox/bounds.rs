@@ -39,13 +39,10 @@ pub struct OutboxBounds {
 impl Default for OutboxBounds {
     fn default() -> Self {
         Self {
-            thresholds: Thresholds {
-                drop: limits::OUTBOX_MESSAGES_MAX as u64,
-                reroute: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES as u64,
-                recover: limits::RECOVER_MESSAGES as u64,
-                bytes_max: limits::OUTBOX_BYTES_MAX,
-                conservative_max: limits::CONSERVATIVE_MAX,
-            },
+            thresholds: Thresholds::of(
+                limits::OUTBOX_MESSAGES_MAX as u64,
+                limits::OUTBOX_BYTES_MAX,
+            ),
             coalesce_messages: limits::COALESCE_MESSAGES,
             coalesce_bytes: limits::COALESCE_BYTES,
             emergency_per_minute: limits::EMERGENCY_PER_MINUTE,

@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-use crate::limits::OUTBOX_AGE_MAX;
-use plimsoll_schemas::limits::delivery::REROUTE_PRESSURE;
+use crate::limits::{CONSERVATIVE_MAX, OUTBOX_AGE_MAX, RECOVER_MESSAGES};
+use plimsoll_schemas::limits::delivery::{REROUTE_MESSAGES, REROUTE_PRESSURE};
 use plimsoll_schemas::time::Mono;
 
 /// [`Pressure::level`] at which rerouting begins.
@@ -44,6 +44,14 @@ pub struct Thresholds {
 }
 
 impl Thresholds {
+    /// The thresholds of an outbox with room for `drop` messages and `bytes_max` bytes. A small one
+    /// reroutes no later than it drops, and ends both at a quarter of that depth.
+    pub fn of(drop: u64, bytes_max: usize) -> Self {
+        let reroute = drop.min(REROUTE_MESSAGES as u64);
+        let recover = reroute * RECOVER_MESSAGES as u64 / REROUTE_MESSAGES as u64;
+        Self { drop, reroute, recover, bytes_max, conservative_max: CONSERVATIVE_MAX }
+    }
+
     /// How far the worst of depth, bytes and age is on the way to its mark, in millionths: half
     /// of them where rerouting begins, all where dropping begins.
     pub fn level(&self, load: OutboxLoad) -> u64 {

@@ -5,12 +5,10 @@ use plimsoll_schemas::wire::EventSource;
 
 use super::by_label::counters_by;
 use crate::core::intake::IntakeStats;
-use crate::core::intake::Reject;
 use crate::core::intake::otlp::{MetricKind, OtlpStats};
 
 #[expect(clippy::cast_precision_loss, reason = "Prometheus has floats only")]
 pub(super) fn add(page: &Page, intake: &IntakeStats) {
-    let unsupported = intake.rejected.get(&Reject::Unsupported).copied().unwrap_or(0);
     let counters = [
         (
             "plimsoll_agent_client_lost_datagrams_total",
@@ -52,11 +50,6 @@ pub(super) fn add(page: &Page, intake: &IntakeStats) {
             "plimsoll_agent_evicted_point_streams_total",
             "Streams of points evicted to make room for others",
             intake.points.evicted,
-        ),
-        (
-            "plimsoll_agent_unsupported_total",
-            "Lines of type set, which is not supported",
-            unsupported,
         ),
     ];
     for (name, help, value) in counters {

@@ -13,16 +13,10 @@ const RESERVED: [&str; 6] = ["scope", "rollup", "operation", "window", "quantile
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Definition {
-    /// Its name; no two have the same.
     pub name: String,
-    /// Operations whose samples it takes; default all.
     pub operations: Vec<String>,
-    /// Labels of the series.
     pub by: Vec<String>,
-    /// Labels of the series, or of the node where the series lacks one. Samples that have none of
-    /// these are in no group.
     pub either_by: Vec<String>,
-    /// Labels of the node.
     pub nodes_by: Vec<String>,
 }
 
