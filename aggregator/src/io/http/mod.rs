@@ -30,7 +30,7 @@ use std::sync::Arc;
 use axum::extract::{Query as Parameters, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{MethodRouter, get};
 use axum::{Json, Router};
 use plimsoll_runtime::http::{ending, readiness as answer};
 use plimsoll_runtime::limits::QUERIES_MAX;
@@ -71,9 +71,9 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
         .route("/metrics", get(show_metrics))
         .route("/metrics/nodes", get(show_nodes))
         .route("/metrics/summary", get(show_summary))
-        .route("/api/v1/ledger", get(show_ledger))
-        .route("/api/v1/headroom", get(show_headroom))
-        .route("/api/v1/backpressure", get(show_backpressure))
+        .route("/api/v1/ledger", show(Page::Ledger))
+        .route("/api/v1/headroom", show(Page::Headroom))
+        .route("/api/v1/backpressure", show(Page::Backpressure))
         .route("/api/v1/events", get(show_events))
         .route("/api/v1/alerts/undeliverable", get(show_undeliverable))
         .with_state(Handler { queries, pages })
@@ -130,16 +130,10 @@ async fn show_summary(
     }
 }
 
-async fn show_headroom(State(handler): State<Handler>, headers: HeaderMap) -> Response {
-    handler.page(Page::Headroom, &headers).await
-}
-
-async fn show_backpressure(State(handler): State<Handler>, headers: HeaderMap) -> Response {
-    handler.page(Page::Backpressure, &headers).await
-}
-
-async fn show_ledger(State(handler): State<Handler>, headers: HeaderMap) -> Response {
-    handler.page(Page::Ledger, &headers).await
+fn show(page: Page) -> MethodRouter<Handler> {
+    get(move |State(handler): State<Handler>, headers: HeaderMap| async move {
+        handler.page(page, &headers).await
+    })
 }
 
 async fn show_events(

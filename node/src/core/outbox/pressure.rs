@@ -166,10 +166,10 @@ mod tests {
     fn thresholds() -> Thresholds {
         Thresholds {
             drop: limits::OUTBOX_MESSAGES_MAX as u64,
-            reroute: plimsoll_schemas::limits::delivery::REROUTE_MESSAGES as u64,
-            recover: limits::RECOVER_MESSAGES as u64,
+            reroute: REROUTE_MESSAGES as u64,
+            recover: RECOVER_MESSAGES as u64,
             bytes_max: limits::OUTBOX_BYTES_MAX,
-            conservative_max: limits::CONSERVATIVE_MAX,
+            conservative_max: CONSERVATIVE_MAX,
         }
     }
 
@@ -247,7 +247,7 @@ mod tests {
     fn conservative_mode_ends_after_a_minute_and_begins_anew_only_once_depth_was_low() {
         let mut pressure = pressure();
         pressure.on_produced(Mono(0), deep(4_000));
-        let end = Mono(0).plus(limits::CONSERVATIVE_MAX);
+        let end = Mono(0).plus(CONSERVATIVE_MAX);
         pressure.on_deadline(Mono(end.0 - 1));
         assert!(pressure.is_conservative());
         pressure.on_deadline(end);
@@ -281,7 +281,7 @@ mod tests {
                 prop_assert_eq!((pressure.dropping, pressure.rerouting), (dropping, rerouting));
                 if pressure.is_conservative() {
                     let since = *began.get_or_insert(now);
-                    prop_assert!(!low && now.since(since) < limits::CONSERVATIVE_MAX);
+                    prop_assert!(!low && now.since(since) < CONSERVATIVE_MAX);
                 } else {
                     began = None;
                 }

@@ -15,9 +15,9 @@ use crate::cluster::Member;
 use crate::stack::bin_dir;
 
 /// What `deploy/nats` ships.
-const SHIPPED: &str = include_str!("../../../deploy/nats/plimsoll.conf");
-const SHIPPED_SERVER: &str = include_str!("../../../deploy/nats/cluster/server.conf");
-const SHIPPED_LEAF: &str = include_str!("../../../deploy/nats/cluster/leaf.conf");
+const SHIPPED: &str = include_str!("../../../../deploy/nats/plimsoll.conf");
+const SHIPPED_SERVER: &str = include_str!("../../../../deploy/nats/cluster/server.conf");
+const SHIPPED_LEAF: &str = include_str!("../../../../deploy/nats/cluster/leaf.conf");
 /// Certificates between servers of a cluster, below a site's directory.
 const ROUTES: &str = "routes";
 const INCLUDE: &str = "include \"users.conf\"";
