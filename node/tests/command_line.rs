@@ -105,8 +105,8 @@ fn what_a_start_refuses_a_check_refuses_in_the_same_words() {
         ("outbox.bytes_max=1", "--set sets outbox.bytes_max"),
         ("outbox.messages_max=0", "--set sets outbox.messages_max"),
         ("emergency.per_minute=0", "--set sets emergency.per_minute"),
-        ("spool.path=/dev/null", "/dev/null is no directory"),
-        ("spool.path=/dev/null/spool", "/dev/null is no directory"),
+        ("spool.path=/dev/null", "/dev/null is not a directory"),
+        ("spool.path=/dev/null/spool", "/dev/null is not a directory"),
         ("hardware.watch=[{ name = 'a' }]", "--set: hardware.watch[0]: needs one of pid, process"),
     ] {
         let checked = run(&["--set", set, "--check-config"], &[]);
@@ -127,7 +127,7 @@ fn a_check_as_another_user_finds_the_secret_that_user_may_not_read() {
 
     let (code, stdout, stderr) = check(&[]);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    assert_eq!(stdout.contains("--as-user USER[:GROUP] checks as another"), is_root, "{stdout}");
+    assert_eq!(stdout.contains("--as-user USER[:GROUP] checks as that user"), is_root, "{stdout}");
     let (code, _, stderr) = check(&["--as-user", "nobody"]);
     let expected = if is_root { "Permission denied" } else { "only root may check as another" };
     assert_eq!(code, Some(3));

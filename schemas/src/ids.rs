@@ -17,6 +17,11 @@ use crate::limits::wire::{
     TOKEN_BYTES_MAX,
 };
 
+/// A character in an error text, where a quoted space is easy to miss.
+fn named(found: char) -> String {
+    if found == ' ' { "a space".to_owned() } else { format!("{found:?}") }
+}
+
 /// Why a name was refused.
 #[derive(Debug, Error, PartialEq, Eq, Clone)]
 pub enum IdError {
@@ -37,7 +42,7 @@ pub enum IdError {
         max: usize,
     },
     /// A character that would need escaping somewhere on the way.
-    #[error("{what} holds {found:?}; allowed are {allowed}")]
+    #[error("{what} contains {}; allowed: {allowed}", named(*.found))]
     Character {
         /// Which kind of name.
         what: &'static str,
@@ -484,7 +489,7 @@ mod tests {
         let many = format!("{{{}}}", many.join(","));
         for (bad, words) in [
             (r#"{"a":"1","a":"2"}"#, "given twice"),
-            (r#"{"a b":"1"}"#, "holds ' '"),
+            (r#"{"a b":"1"}"#, "contains a space"),
             (r#"["a"]"#, "a map of labels"),
             (&many, "more than"),
         ] {

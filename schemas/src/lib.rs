@@ -18,6 +18,8 @@ mod annotations;
 pub mod backoff;
 #[cfg(feature = "mesh")]
 pub mod budget;
+#[cfg(feature = "mesh")]
+pub mod figure;
 pub mod hardware;
 pub mod histogram;
 pub mod ids;

@@ -200,7 +200,7 @@ pub enum BusEvent {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Refusal {
     /// No connection, or the client's queue stayed full, for too long.
-    #[error("no connection took the message in time")]
+    #[error("no connection accepted the message in time")]
     HandOver,
     /// The broker has no stream for the subject.
     #[error("no stream keeps this subject")]

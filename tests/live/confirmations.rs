@@ -137,7 +137,7 @@ async fn an_aggregator_without_state_confirms_only_if_it_is_configured_to() {
     let settings = dir.path().join("aggregator.toml");
     std::fs::write(&settings, "").unwrap();
     let careful = MeshProcess::aggregator_with(dir.path(), &broker.url(), &settings).await.unwrap();
-    assert!(careful.log().contains("nothing is confirmed to nodes"), "{}", careful.log());
+    assert!(careful.log().contains("no confirmations are sent"), "{}", careful.log());
     let node = MeshProcess::node("n1", dir.path(), &broker.url()).await.unwrap();
     poll(&node.api, UNCONFIRMED, |n| n >= MANY).await;
     let confirmed = "plimsoll_agent_messages_total{outcome=\"confirmed\"}";

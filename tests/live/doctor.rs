@@ -1,5 +1,5 @@
 //! `plimsoll doctor` on real parts: nothing wrong with a healthy mesh, and each planted fault found
-//! with what mends it.
+//! with its fix.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -82,7 +82,7 @@ async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state
     assert!(JOBS.iter().all(|name| listed.operations.iter().any(|other| other == name)));
     let near = stack.api().request("GET", "/api/v1/query?operation=epoch_hok", None).await;
     let near = near.unwrap_err();
-    assert!(format!("{near:#}").contains("there is \"fleet epoch_hook\""), "{near:#}");
+    assert!(format!("{near:#}").contains("similar: \"epoch_hook\""), "{near:#}");
     let program = bin_dir().unwrap().join("plimsoll");
     let mut command = Command::new(program);
     command.args(["query", "epoch_hook", "--last", "1h", "--over", "18ms", "--url"]);

@@ -183,8 +183,8 @@ async fn a_new_certificate_is_served_without_a_restart_and_a_damaged_one_is_not(
     let error = old.get("/metrics").await.unwrap_err();
     assert!(format!("{error:#}").contains("certificate"), "{error:#}");
     let log = node.ended().await;
-    assert_eq!(log.matches("certificate not read again").count(), 1, "{log}");
-    assert_eq!(log.matches("certificate read again").count(), 1, "{log}");
+    assert_eq!(log.matches("certificate not reloaded").count(), 1, "{log}");
+    assert_eq!(log.matches("certificate reloaded").count(), 1, "{log}");
 }
 
 /// The status of a request for a host, with these headers.

@@ -96,7 +96,7 @@ async fn a_report_has_the_figures_of_the_api_for_the_same_range() {
     for (arguments, code, words) in [
         (&["run:v43"][..], 1, "run \"v43\" is not in the history"),
         (&["--operation", "epoch_hok"], 1, "--operation epoch_hok: it has "),
-        (&["--from", "now-1h", "--to", "now-2h"], 2, "the range ends before it begins"),
+        (&["--from", "now-1h", "--to", "now-2h"], 2, "the range ends before it starts"),
         (&["--output", "report.pdf"], 2, "end it with .html, .md or .json"),
         (&["v42"], 2, "write run:NAME"),
         (&["run:v42", "--last", "1h"], 2, "a run has its own range"),
@@ -250,7 +250,7 @@ async fn a_run_is_reported_from_its_begin_to_its_end_with_the_machines_of_all_no
         let end = run.ended_seconds.unwrap();
         assert!(end <= to && to - end < 20.0, "{to} {run:?}");
         let notes = json["notes"].to_string();
-        assert_eq!(notes.contains("No sample has the label run=quiet"), is_of_fleet, "{notes}");
+        assert_eq!(notes.contains("No samples are labelled run=quiet"), is_of_fleet, "{notes}");
     }
 }
 
@@ -277,9 +277,5 @@ fn assert_same(a: &Value, b: &Value) {
 
 /// Digits in groups of three, as reports have them.
 fn thousands(n: u64) -> String {
-    if n < 1_000 {
-        n.to_string()
-    } else {
-        format!("{}\u{202f}{:03}", thousands(n / 1_000), n % 1_000)
-    }
+    if n < 1_000 { n.to_string() } else { format!("{},{:03}", thousands(n / 1_000), n % 1_000) }
 }

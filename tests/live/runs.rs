@@ -90,7 +90,7 @@ async fn a_run_over_http_has_exact_counts_although_the_aggregator_is_killed() {
     let last: RunPage = from_str(&stack.api().get("/api/v1/runs/last").await.unwrap()).unwrap();
     assert_eq!(last.run.name.as_str(), "v42");
     let unknown = api(&stack).request("GET", "/api/v1/runs/v43", None).await.unwrap_err();
-    assert!(format!("{unknown:#}").contains("there is \"v42\""), "{unknown:#}");
+    assert!(format!("{unknown:#}").contains("similar: \"v42\""), "{unknown:#}");
 }
 
 #[tokio::test]
@@ -132,5 +132,5 @@ async fn a_command_begins_and_ends_its_run_and_both_comparisons_agree() {
     let wrong =
         api(&stack).request("GET", "/api/v1/runs/compare?a=train-v1&b=train-v3", None).await;
     let wrong = format!("{:#}", wrong.unwrap_err());
-    assert!(wrong.contains("b: run \"train-v3\" is unknown; there is \"train-v"), "{wrong}");
+    assert!(wrong.contains("b: run \"train-v3\" is unknown; similar: \"train-v"), "{wrong}");
 }

@@ -10,6 +10,7 @@ use jiff::tz::TimeZone;
 use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::alert::{AlertRow, AlertState, AlertsPage, Notification, SilencesPage};
+use plimsoll_schemas::figure::span;
 use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::time::Wall;
 use serde_json::{Map, Value, json};
@@ -30,9 +31,9 @@ const FLEET_SUMMARY: &str = "/metrics/summary?nodes=0";
 
 The list has active alerts, and those that resolved in the last five minutes. The history has the
 latest 256 changes of all alerts, and survives a restart of an aggregator that has a state file.
-`plimsoll report` has the changes of a range among its pages.")]
+`plimsoll report` has the changes of a range.")]
 pub struct AlertsArgs {
-    /// List the latest changes of alerts, newest first, also of alerts that are over
+    /// List the latest changes of alerts, newest first, including ended alerts
     #[arg(long)]
     history: bool,
     /// Only alerts in this state: firing, pending or resolved; with --history, changes to it
@@ -109,7 +110,7 @@ pub struct AcknowledgeArgs {
     /// Who acknowledges the alert
     #[arg(long, env = "USER", default_value = "")]
     by: String,
-    /// A comment, such as what is being done
+    /// A comment, such as the work in progress
     #[arg(long, default_value = "")]
     comment: String,
     /// Remove the acknowledgement
@@ -172,7 +173,7 @@ fn is_wanted(args: &AlertsArgs, change: &Notification) -> bool {
         && is(&args.node, change.key.scope.node())
 }
 
-/// Begins, ends or lists silences.
+/// Starts, ends or lists silences.
 ///
 /// # Errors
 /// When the arguments do not fit. A failure of one aggregator is printed and sets the exit code.
@@ -288,7 +289,7 @@ fn change(row: &Notification, zone: &TimeZone) -> String {
     let mut text = format!("{at} {state:<8} {:<8} {key}: {summary}", severity.as_str());
     // Writing to a string cannot fail.
     if row.late_seconds >= 1.0 {
-        let _written = write!(text, " [found {:.0} s later]", row.late_seconds);
+        let _written = write!(text, " [found {} late]", span(row.late_seconds.round()));
     }
     if let Some(reason) = row.ended {
         let _written = write!(text, " [ended: {}]", reason.in_words());
@@ -354,7 +355,7 @@ mod tests {
         assert_eq!(
             change(&resolved, &TimeZone::UTC),
             format!(
-                "2023-11-14 22:13:20+00:00 resolved critical {}: p99 1 ms [found 72 s later] \
+                "2023-11-14 22:13:20+00:00 resolved critical {}: p99 1 ms [found 72 s late] \
                  [ended: its node left in good order] [acknowledged by bob] \
                  [receivers not notified]\n",
                 resolved.key

@@ -40,7 +40,7 @@ pub enum Command {
     Up(UpArgs),
     /// Watch budgets, nodes and alerts in the terminal
     Top(TopArgs),
-    /// Check the mesh and this machine: what is wrong, and what mends it
+    /// Check the mesh and this machine: what is wrong, and how to fix it
     Doctor(DoctorArgs),
     /// Run a command as a named run: its samples have the label `run`
     Run(RunArgs),
@@ -60,13 +60,13 @@ pub enum Command {
     Report(ReportArgs),
     /// Show the state of each node
     Nodes(NodesArgs),
-    /// Show what became of every sample, by node
+    /// Show the ledger: where every sample is, by node
     Ledger(LedgerArgs),
     /// Silence alerts: receivers are not notified until the silence ends
     Silence(SilenceArgs),
     /// Acknowledge an alert: receivers are notified only of its end
     Acknowledge(AcknowledgeArgs),
-    /// Print the users of a mesh for nats-server's configuration, and make their keys
+    /// Generate nats-server users and keys for a mesh
     NatsConfig(NatsConfigArgs),
     /// Print shell completions
     Completions(CompletionsArgs),
@@ -75,19 +75,19 @@ pub enum Command {
 }
 
 const EXAMPLES: &str = "Examples:
-  plimsoll up                             run three nodes; Ctrl-C drains and ends
+  plimsoll up                             run three nodes; Ctrl-C drains and stops
   plimsoll up --seconds 30 --json         run for 30 s, report as JSON
   plimsoll up --nodes 5 --dir ./run       keep logs, raw samples and streams
   plimsoll top                            budgets, worst nodes and alerts, live
-  plimsoll doctor                         what is wrong, and what mends it
+  plimsoll doctor                         what is wrong, and how to fix it
   plimsoll run --name v42 -- ./train      samples with the label run=v42
   plimsoll alerts --state firing          firing alerts with their summaries
   plimsoll alerts --history               what fired and resolved, newest first
   plimsoll statistics fetch               mean and percentiles of the fleet
-  plimsoll query fetch --from 10:05       the same of any past time
+  plimsoll query fetch --from 10:05       the same at any past time
   plimsoll compare a.hlog b.hlog          shifts of all quantiles from a to b
-  plimsoll report --last 1h -o r.html     budgets, heatmaps, alerts, where the time goes
-  plimsoll nodes --presence silent        nodes whose messages do not arrive
+  plimsoll report --last 1h -o r.html     budgets, heatmaps, alerts, time over budget
+  plimsoll nodes --presence silent        nodes that send no messages
   plimsoll ledger --open                  nodes whose samples are not all merged
   plimsoll silence --node n7 --for 2h     silence the alerts of a node
   plimsoll acknowledge --rule epoch_hook  acknowledge the alert of a rule

@@ -1,4 +1,4 @@
-//! `plimsoll ledger`: what became of every sample, by node.
+//! `plimsoll ledger`: where every sample is, by node.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use crate::targets::Targets;
 
 const PATH: &str = "/api/v1/ledger";
 
-/// Show what became of every sample, by node
+/// Show the ledger: where every sample is, by node
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll ledger
@@ -19,11 +19,11 @@ const PATH: &str = "/api/v1/ledger";
   plimsoll ledger --open                    only nodes with samples held, unaccounted or lost
   plimsoll ledger --json | jq '.nodes[] | {node, ledger}'
 
-recorded = merged + held + unaccounted + unread + lost, for each node. If more was merged than the
-node recorded, a surplus is stated: another sender used its name. The fleet's row is the sum of all
-nodes and of evicted nodes, which have one row together.")]
+recorded = merged + held + unaccounted + unread + lost, for each node. If more samples were merged
+than the node recorded, the surplus is shown: another sender used the node's name. The fleet's row
+is the sum of all nodes and of evicted nodes, which have one row together.")]
 pub struct LedgerArgs {
-    /// Show this node alone
+    /// Show only this node
     #[arg(long)]
     node: Option<String>,
     /// Show only nodes whose samples are not all merged
@@ -69,9 +69,7 @@ fn table(page: &LedgerPage, node: Option<&str>, open: bool) -> String {
         line(&mut text, "fleet", &page.fleet);
     }
     if page.behind {
-        text.push_str(
-            "\nA stream holds messages that were not read yet; their samples are held.\n",
-        );
+        text.push_str("\nA stream has unread messages; their samples are counted as held.\n");
     }
     text
 }
@@ -153,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_merged_beyond_the_recorded_is_stated() {
+    fn samples_merged_beyond_those_recorded_are_shown() {
         let surplus = Ledger { recorded: 7, merged: 9, surplus: 2, ..Ledger::default() };
         let mut text = String::new();
         line(&mut text, "a", &surplus);

@@ -1,5 +1,5 @@
-//! `plimsoll nats-config`: the users of a mesh for nats-server's configuration, with what each
-//! needs and nothing more, and a key for each.
+//! `plimsoll nats-config`: the users of a mesh for nats-server's configuration, each with a key and
+//! the permissions that it needs.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -19,10 +19,10 @@ use plimsoll_schemas::limits::wire::PARTITIONS_MAX;
 use plimsoll_schemas::permissions::{BrokerUser, Layout, Permissions};
 use plimsoll_schemas::subject::{Lane, PREFIX, above, partition_mapping};
 
-/// Bytes of a list of names: 100 000 names of the greatest length.
+/// Bytes of a list of names: 100 000 names of the maximum length.
 const NAMES_BYTES_MAX: u64 = 8 * 1024 * 1024;
 
-/// Print the users of a mesh for nats-server's configuration, and make their keys
+/// Generate nats-server users and keys for a mesh
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll nats-config --keys ./keys n1 n2 n3 > users.conf
@@ -31,30 +31,30 @@ const NAMES_BYTES_MAX: u64 = 8 * 1024 * 1024;
   plimsoll nats-config --keys ./keys --nodes-from nodes.txt --partitions 4 > users.conf
 
 Include the output in nats-server's configuration (include \"users.conf\"), reload it, and give each
-process its seed: bus.nkey_seed_file = \"/etc/plimsoll/node.nk\". Seeds that are in the folder already
-are used again, so the command can be repeated when nodes are added; then reload nats-server with
-`nats-server --signal reload`. deploy/nats has a configuration with TLS to include it in.")]
+process its seed: bus.nkey_seed_file = \"/etc/plimsoll/node.nk\". Seeds that exist in the folder are
+reused, so the command can be repeated when nodes are added; then reload nats-server with
+`nats-server --signal reload`. deploy/nats has a configuration with TLS that includes the output.")]
 pub struct NatsConfigArgs {
     /// Names of nodes
     nodes: Vec<NodeName>,
-    /// Read further names of nodes from this file, one a line; - reads standard input
+    /// Read more names of nodes from this file, one per line; - reads standard input
     #[arg(long, value_name = "FILE")]
     nodes_from: Option<PathBuf>,
-    /// Folder of the seeds: aggregator.nk, operator.nk and node-NAME.nk; what is missing is made
+    /// Folder of the seeds: aggregator.nk, operator.nk and node-NAME.nk; missing ones are created
     #[arg(long, value_name = "DIR")]
     keys: PathBuf,
     /// Name of the mesh
     #[arg(long, default_value_t = plimsoll_aggregator::config::Config::default().mesh)]
     mesh: MeshName,
-    /// One user for the leaf node of a site, with what all nodes named in this file need together.
+    /// One user for the leaf node of a site, with the permissions of all nodes in this file.
     /// Its password is in leaf-NAME.nk
     #[arg(long, value_name = "NAME=FILE", value_parser = leaf)]
     leaf: Vec<(NodeName, PathBuf)>,
     /// The operator creates the streams (bus.streams = "managed"): the aggregator may not
     #[arg(long)]
     managed_streams: bool,
-    /// Divide the nodes into this many partitions, each read by an aggregator of its own; prints
-    /// the mapping of subjects, and a user of the aggregators above them
+    /// Divide the nodes into N partitions, each read by its own aggregator; also prints the mapping
+    /// of subjects, and a user for the aggregators above them
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u16).range(1..=i64::from(PARTITIONS_MAX)))]
     partitions: Option<u16>,
@@ -75,7 +75,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&args.keys);
     made.with_context(|| format!("--keys {}", args.keys.display()))?;
     let mut text = format!(
-        "# Users of the mesh {}, each with what it needs and nothing more: from `plimsoll \
+        "# Users of the mesh {}, each with the permissions it needs, from `plimsoll \
          nats-config`.\nauthorization {{\n  users = [\n",
         args.mesh
     );
@@ -153,7 +153,7 @@ fn leaf(text: &str) -> Result<(NodeName, PathBuf), String> {
     Ok((NodeName::new(name).map_err(|error| error.to_string())?, path.into()))
 }
 
-/// Names of a file, one a line; empty lines and those that begin with # are left out.
+/// Names of a file, one per line; empty lines and those that start with # are skipped.
 fn names(path: &Path) -> Result<Vec<NodeName>> {
     let mut text = String::new();
     let read = match path.as_os_str() == "-" {

@@ -6,6 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::figure::span;
 use plimsoll_schemas::summary::{NodeStatus, NodesPage};
 
 use crate::targets::{Targets, with_parameters};
@@ -19,10 +20,10 @@ const PATH: &str = "/api/v1/nodes";
   plimsoll nodes --presence silent
   plimsoll nodes --node n7 --json | jq '.nodes[] | {version, labels, incarnations}'
 
-SEEN is how long ago the node's last message was received. CLOCK is how much its clock is ahead of
-the broker's. SAMPLES are those of jobs, ever merged.")]
+SEEN is the time since the node's last message. CLOCK is how far its clock is ahead of the broker's.
+SAMPLES are those of jobs, merged in total.")]
 pub struct NodesArgs {
-    /// Show this node alone
+    /// Show only this node
     #[arg(long)]
     node: Option<String>,
     /// Only nodes in this state: up, silent or left
@@ -44,8 +45,8 @@ pub async fn nodes(args: &NodesArgs) -> Result<Exit> {
     Ok(Exit::Success)
 }
 
-/// The nodes of all pages on one, or those of a name or a state. It ends, since each page begins
-/// after the one before.
+/// All pages of nodes as one, optionally only one name or state. It ends, since each page starts
+/// after the previous one.
 pub(crate) async fn all_pages(
     api: &Api,
     node: &Option<String>,
@@ -84,8 +85,11 @@ fn table(page: &NodesPage) -> String {
 fn line(text: &mut String, at_seconds: f64, node: &NodeStatus) {
     let row = &node.row;
     let lost: u64 = row.ledger.lost.values().sum();
-    let seen = format!("{:.1}s", (at_seconds - row.last_seen_seconds).max(0.0));
-    let clock = node.clock_ahead_seconds.map(|ahead| format!("{:+.1}ms", ahead * 1e3));
+    let seen = span((at_seconds - row.last_seen_seconds).max(0.0));
+    let clock = node.clock_ahead_seconds.map(|ahead| {
+        let sign = if ahead > 0.0 { "+" } else { "" };
+        format!("{sign}{}", span(ahead))
+    });
     let labels = node.labels.iter().map(|(key, value)| format!("{key}={value}"));
     let words: Vec<String> = node.troubles.iter().cloned().chain(labels).collect();
     let line = format!(
@@ -134,9 +138,10 @@ mod tests {
         let text = table(&page());
         let rows: Vec<Vec<&str>> =
             text.lines().map(|row| row.split_whitespace().collect()).collect();
-        let up = ["a", "up", "1.5s", "0.1.0", "-2.1ms", "3", "7", "2", "run_crashed", "rack=r1"];
+        let up =
+            ["a", "up", "1.5", "s", "0.1.0", "-2.1", "ms", "3", "7", "2", "run_crashed", "rack=r1"];
         assert_eq!(rows[1], up);
-        assert_eq!(rows[2], ["b", "left", "1.5s", "-", "-", "3", "7", "2"]);
+        assert_eq!(rows[2], ["b", "left", "1.5", "s", "-", "-", "3", "7", "2"]);
         assert!(text.ends_with("still reads the streams' backlog.\n"), "{text}");
     }
 }

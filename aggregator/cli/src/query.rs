@@ -1,13 +1,13 @@
 //! `plimsoll query`: the past of one operation, from exact counts.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::figure::{bytes, counted, percent, span};
 use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, NodeHistory, OperationsPage};
 
 use crate::targets::{Targets, with_parameters};
@@ -26,14 +26,14 @@ const OPERATIONS: &str = "/api/v1/operations";
   plimsoll query epoch_hook --node '*' --label rank=3 --from 10:05:00 --to 10:05:30
   plimsoll query                              list what the history has
 
-Ranges are widened to whole slots of 10 s, 1 min, 10 min or 1 h: those of the finest history that
-still keeps the beginning. With --node, nodes are asked for their own histories (plimsoll-node
---history), which have every second; what a node does not answer is stated. A sample belongs to the
-time at which its node's interval ended. A time of day that is still to come is yesterday's; times
-without a time zone are those of this machine ($TZ). COMPLETE is the share of the nodes' time that
-was received.
+Ranges are widened to whole slots of 10 s, 1 min, 10 min or 1 h: the finest that the history still
+has at the start of the range. With --node, nodes are asked for their own histories (plimsoll-node
+--history), which have every second; missing answers are stated. A sample belongs to the time at
+which its node's interval ended. A time of day later than now is yesterday's; times without a time
+zone are in the time zone of this machine ($TZ). COMPLETE is the share of the nodes' time that was
+received.
 
-Roll-ups that need no settings: run, rank and role, each by the label of its name.")]
+Roll-ups without settings: run, rank and role, each by the label of this name.")]
 pub struct QueryArgs {
     /// The operation; without it, the operations that the history has
     operation: Option<String>,
@@ -42,7 +42,7 @@ pub struct QueryArgs {
     named: Option<String>,
     #[command(flatten)]
     range: TimeRange,
-    /// Length of a point, such as 1m; without it, one point
+    /// Duration of a point, such as 1m; without it, one point
     #[arg(long, value_name = "SPAN")]
     step: Option<String>,
     /// Quantiles, 0 to 1, separated by commas [default: 0.5,0.9,0.99,0.999]
@@ -126,7 +126,7 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
     let scope = match (&page.rollup, &page.values, &page.nodes) {
         (Some(rollup), Some(values), _) => format!("{rollup} {}", values.join(", ")),
         (_, _, Some(nodes)) if nodes.len() == 1 => nodes[0].node.clone(),
-        (_, _, Some(nodes)) => format!("{} nodes", nodes.len()),
+        (_, _, Some(nodes)) => counted(nodes.len() as u64, "node"),
         _ => "fleet".to_owned(),
     };
     let (from, to) = (shown(page.from_seconds, zone), shown(page.to_seconds, zone));
@@ -139,7 +139,7 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
     }
     let _written = write!(text, " {:>10}", "MAX");
     for over in page.points.first().iter().flat_map(|point| &point.over) {
-        let _written = write!(text, " {:>12}", format!("> {}", span(Some(over.limit))));
+        let _written = write!(text, " {:>12}", format!("> {}", span(over.limit)));
     }
     text.push('\n');
     for point in &page.points {
@@ -162,26 +162,26 @@ fn missing(text: &mut String, node: &NodeHistory, (from, to): (f64, f64), zone: 
         (Some(error), _) => writeln!(text, "{name}: {error}"),
         (None, None) => writeln!(text, "{name}: its history is empty"),
         (None, Some(kept)) if kept > from + 1.0 => {
-            writeln!(text, "{name}: its history begins at {}", shown(kept, zone))
+            writeln!(text, "{name}: its history starts at {}", shown(kept, zone))
         }
         (None, Some(_)) => Ok(()),
     };
     if node.missing > 0 {
         let _written =
-            writeln!(text, "{name}: its history lacks {} messages of some time", node.missing);
+            writeln!(text, "{name}: its history lacks {}", counted(node.missing, "message"));
     }
 }
 
 fn row(text: &mut String, point: &HistoryPoint, zone: &TimeZone, quantiles: usize) {
     let from = shown(point.from_seconds, zone);
-    let complete = point.completeness.map_or("?".to_owned(), |of| format!("{:.1}%", of * 100.0));
+    let complete = point.completeness.map_or("?".to_owned(), percent);
     // Writing to a string cannot fail.
     let _written = write!(text, "{from:<25} {:>11} {complete:>8}", point.count);
     for place in 0..quantiles {
         let found = point.quantiles.get(place).map(|found| found.value);
-        let _written = write!(text, " {:>10}", span(found));
+        let _written = write!(text, " {:>10}", latency(found));
     }
-    let _written = write!(text, " {:>10}", span(point.max));
+    let _written = write!(text, " {:>10}", latency(point.max));
     for over in &point.over {
         let uncertain =
             if over.uncertain > 0 { format!("+{}", over.uncertain) } else { String::new() };
@@ -190,9 +190,8 @@ fn row(text: &mut String, point: &HistoryPoint, zone: &TimeZone, quantiles: usiz
     text.push('\n');
 }
 
-fn span(seconds: Option<f64>) -> String {
-    let span = seconds.and_then(|of| Duration::try_from_secs_f64(of).ok());
-    span.map_or("-".to_owned(), |of| format!("{of:.3?}"))
+fn latency(seconds: Option<f64>) -> String {
+    seconds.map_or("-".to_owned(), span)
 }
 
 fn list(page: &OperationsPage, zone: &TimeZone) -> String {
@@ -201,9 +200,9 @@ fn list(page: &OperationsPage, zone: &TimeZone) -> String {
         let from = shown(tier.kept_from_seconds, zone);
         let _written = writeln!(
             text,
-            "{:>4} slots since {from}, {:.1} MiB",
+            "{:>4} slots since {from}, {}",
             tier.resolution,
-            tier.bytes as f64 / (1024.0 * 1024.0)
+            bytes(tier.bytes as f64)
         );
     }
     text.push_str("\nOPERATION\n");
@@ -240,8 +239,8 @@ mod tests {
         let rows: Vec<Vec<&str>> =
             text.lines().map(|row| row.split_whitespace().collect()).collect();
         assert_eq!(rows[0][..3], ["fetch", "of", "fleet,"]);
-        assert_eq!(rows[1], ["FROM", "SAMPLES", "COMPLETE", "P99", "MAX", ">", "18.000ms"]);
-        let first = ["1970-01-01", "01:00:00+01:00", "3", "50.0%", "20.000ms", "20.000ms", "1+2"];
+        assert_eq!(rows[1], ["FROM", "SAMPLES", "COMPLETE", "P99", "MAX", ">", "18", "ms"]);
+        let first = ["1970-01-01", "01:00:00+01:00", "3", "50", "%", "20", "ms", "20", "ms", "1+2"];
         assert_eq!(rows[2], first);
         assert_eq!(rows[3][2..], ["0", "?", "-", "-", "0"]);
     }

@@ -1,5 +1,5 @@
-//! `plimsoll run`: starts a command whose samples carry the label of a run, and reports to the node
-//! when it began, when it ended and how.
+//! `plimsoll run`: starts a command whose samples carry the label of a run, and reports its start,
+//! its end and its outcome to the node.
 
 use std::net::{Ipv4Addr, Ipv6Addr, ToSocketAddrs, UdpSocket};
 use std::os::unix::net::UnixDatagram;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use clap::Args;
 use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::figure::span;
 use plimsoll_schemas::limits::wire::LABELS_MAX;
 use plimsoll_schemas::run::{BEGUN, ENDED, EXIT_CODE_LABEL, REPORT_LABEL, RUN_LABEL, run_name};
 use rustix::process::{Pid, Signal, kill_process};
@@ -41,10 +42,10 @@ const SEND_WAIT: Duration = Duration::from_millis(500);
 
 The command gets PLIMSOLL_LABELS with run=NAME, which the Python package and the Rust crate put on
 every series, PLIMSOLL_SOCKET if --socket is given, and PLIMSOLL_ENABLE=1 and
-PLIMSOLL_ENABLE_TIMERS=1 unless they are set. The node gets an event at the begin and at the end,
-with the exit code, and the program's name: its arguments may hold secrets. The exit code is the
-command's own, or 128 and the signal that killed it. Signals that would end this program are passed
-on (HUP, INT, QUIT, TERM, USR1, USR2, ALRM and others).")]
+PLIMSOLL_ENABLE_TIMERS=1 unless they are set. The node gets an event at the start, with the name of
+the program but not its arguments, which may hold secrets, and at the end, with the exit code. The
+exit code is the command's own, or 128 plus the signal that killed it. Signals that would end this
+program are passed on (HUP, INT, QUIT, TERM, USR1, USR2, ALRM and others).")]
 pub struct RunArgs {
     /// Name of the run: letters, digits, '_', '-' and '.'
     #[arg(long)]
@@ -91,7 +92,7 @@ pub async fn run(args: &RunArgs) -> Result<ExitCode> {
 
     let status = wait(&mut child, &mut signals).await?;
     let (words, code) = ended(status);
-    let text = format!("{words} after {:.1} s", watch.elapsed().as_secs_f64());
+    let text = format!("{words} after {}", span(watch.elapsed().as_secs_f64()));
     let kind = if status.success() { "success" } else { "error" };
     let what = Report { run: &args.name, what: "ended", kind };
     report(&socket, &what, &text, &tags(&pairs, ENDED, Some(code)));
@@ -227,11 +228,11 @@ struct Report<'a> {
     kind: &'a str,
 }
 
-/// Sends an event about the run to the node, and warns if there is none.
+/// Sends an event about the run to the node, and warns if that fails.
 fn report(socket: &str, Report { run, what, kind }: &Report<'_>, text: &str, tags: &str) {
     let event = event(&format!("run {run} {what}"), text, kind, tags);
     if let Err(error) = send(socket, event.as_bytes()) {
-        eprintln!("plimsoll: the node at {socket} gets no event of the run: {error}");
+        eprintln!("plimsoll: cannot tell the node at {socket} about the run: {error}");
     }
 }
 
@@ -279,7 +280,7 @@ mod tests {
         let error = refused("v42", &["rank"]);
         assert_eq!(error, "--label \"rank\": write KEY=VALUE, such as rank=3");
         assert_eq!(refused("v42", &["run=b"]), "label \"run\" is given twice");
-        assert!(refused("a b", &[]).starts_with("--name \"a b\": run name holds ' '"));
+        assert!(refused("a b", &[]).starts_with("--name \"a b\": run name contains a space"));
         assert!(refused("last", &[]).contains("is reserved"));
     }
 

@@ -24,9 +24,9 @@ const RUNS_MAX: usize = 1_000;
   plimsoll runs --state running
   plimsoll runs --limit 1000 --json | jq '.runs[] | select(.exit_code > 0) | .name'
 
-A run begins and ends with the commands of `plimsoll run`, or over HTTP. One of which nothing was
-received for an hour, and of which no end was reported, is `no_end`. To go on with runs:
-`plimsoll compare run:A run:B` and `plimsoll report run:A`.")]
+A run starts and ends with the command of `plimsoll run`, or over HTTP. Its state is `no_end` if no
+end was reported and nothing was received for an hour. To use runs: `plimsoll compare run:A run:B`
+and `plimsoll report run:A`.")]
 pub struct RunsArgs {
     /// Only runs in this state: running, ended or no_end
     #[arg(long)]
@@ -63,7 +63,7 @@ pub async fn runs(args: &RunsArgs) -> Result<Exit> {
 fn table(page: &RunsPage, zone: &TimeZone) -> String {
     let mut text = format!(
         "{:<24} {:<8} {:<25} {:>12} {:>4} {:>5}  LABELS\n",
-        "RUN", "STATE", "BEGUN", "LASTED", "EXIT", "NODES"
+        "RUN", "STATE", "STARTED", "DURATION", "EXIT", "NODES"
     );
     page.runs.iter().for_each(|run| line(&mut text, run, page.at_seconds, zone));
     for why in page.runs.iter().filter_map(|run| run.not_kept(|_| true)) {
@@ -71,7 +71,7 @@ fn table(page: &RunsPage, zone: &TimeZone) -> String {
         let _written = writeln!(text, "\n{why}");
     }
     if !page.ready {
-        text.push_str("\nThe aggregator is still reading what the streams hold.\n");
+        text.push_str("\nThe aggregator still reads the streams' backlog.\n");
     }
     text
 }
@@ -79,18 +79,19 @@ fn table(page: &RunsPage, zone: &TimeZone) -> String {
 fn line(text: &mut String, run: &RunRow, now: f64, zone: &TimeZone) {
     let RunRow { name, state, begun_seconds, ended_seconds, exit_code, .. } = run;
     let (name, state) = (name.as_str(), state.as_str());
-    let lasted = (ended_seconds.unwrap_or(now) - begun_seconds).round();
-    let lasted = Duration::try_from_secs_f64(lasted).unwrap_or_default();
-    let lasted = humantime::format_duration(lasted).to_string();
+    let duration = (ended_seconds.unwrap_or(now) - begun_seconds).round();
+    let duration = Duration::try_from_secs_f64(duration).unwrap_or_default();
+    let duration = humantime::format_duration(duration).to_string();
     let exit = exit_code.map_or("-".to_owned(), |code| code.to_string());
     let more = if run.has_more_nodes { "+" } else { "" };
     let nodes = format!("{}{more}", run.nodes.len());
     let by = run.by.iter().map(|by| format!("by={by}"));
     let labels = run.labels.iter().map(|(key, value)| format!("{key}={value}"));
     let labels = labels.chain(by).collect::<Vec<_>>().join(" ");
-    let begun = shown(*begun_seconds, zone);
-    let row =
-        format!("{name:<24} {state:<8} {begun:<25} {lasted:>12} {exit:>4} {nodes:>5}  {labels}");
+    let started = shown(*begun_seconds, zone);
+    let row = format!(
+        "{name:<24} {state:<8} {started:<25} {duration:>12} {exit:>4} {nodes:>5}  {labels}"
+    );
     // Writing to a string cannot fail.
     let _written = writeln!(text, "{}", row.trim_end());
 }
@@ -110,7 +111,7 @@ mod tests {
         let text = table(&serde_json::from_str(page).unwrap(), &TimeZone::UTC);
         let rows: Vec<Vec<&str>> =
             text.lines().map(|row| row.split_whitespace().collect()).collect();
-        assert_eq!(rows[0], ["RUN", "STATE", "BEGUN", "LASTED", "EXIT", "NODES", "LABELS"]);
+        assert_eq!(rows[0], ["RUN", "STATE", "STARTED", "DURATION", "EXIT", "NODES", "LABELS"]);
         assert_eq!(rows[1][..2], ["v42", "running"]);
         assert_eq!(rows[1][4..], ["2m", "-", "2+", "rank=3", "by=ann"]);
         assert_eq!(rows[2][..2], ["v41", "ended"]);

@@ -1,11 +1,11 @@
 //! `plimsoll statistics`: summary statistics of one operation at running aggregators.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use plimsoll_runtime::exit::Exit;
+use plimsoll_schemas::figure::{counted, span};
 use plimsoll_schemas::summary::StatisticsPage;
 
 use crate::targets::{Targets, with_parameters};
@@ -27,7 +27,7 @@ pub struct StatisticsArgs {
     /// The node; without it, the fleet
     #[arg(long)]
     node: Option<String>,
-    /// The window that ends now: 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d or 30d; without it, all time
+    /// The window that ends now: 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d or 30d; without it, the total
     #[arg(long)]
     window: Option<String>,
     #[command(flatten)]
@@ -53,13 +53,14 @@ pub async fn statistics(args: &StatisticsArgs) -> Result<Exit> {
 }
 
 fn lines(page: &StatisticsPage) -> String {
-    let window = page.window.map_or("all time".to_owned(), |window| window.to_string());
+    let window = page.window.map_or("total".to_owned(), |window| window.to_string());
     let (operation, scope, stats) = (&page.operation, &page.scope, &page.stats);
     let about = if page.approximate { " (approximate)" } else { "" };
     let age = page.freshness.age_seconds(page.at_seconds).filter(|_| page.freshness.stale);
-    let old = age.map_or(String::new(), |age| format!(", stale: no data for {age:.0} s"));
-    let count = stats.count;
-    let mut text = format!("{operation} of {scope}, {window}: {count} samples{about}{old}\n");
+    let old =
+        age.map_or(String::new(), |age| format!(", stale: no data for {}", span(age.round())));
+    let samples = counted(stats.count, "sample");
+    let mut text = format!("{operation} of {scope}, {window}: {samples}{about}{old}\n");
     for (name, seconds) in [
         ("mean", stats.mean),
         ("std", stats.std),
@@ -71,8 +72,7 @@ fn lines(page: &StatisticsPage) -> String {
         ("p999", stats.p999),
         ("max", stats.max),
     ] {
-        let shown = seconds.and_then(|of| Duration::try_from_secs_f64(of).ok());
-        let shown = shown.map_or("-".to_owned(), |of| format!("{of:.3?}"));
+        let shown = seconds.map_or("-".to_owned(), span);
         // Writing to a string cannot fail.
         let _written = writeln!(text, "{name:<4} {shown:>12}");
     }
@@ -120,7 +120,8 @@ mod tests {
         assert_eq!(head, "fetch of node n7, 5m: 4 samples (approximate)");
         let rows: Vec<Vec<&str>> =
             rows.lines().map(|row| row.split_whitespace().collect()).collect();
-        assert_eq!(rows[..3], [["mean", "12.500ms"], ["std", "-"], ["min", "5.500µs"]]);
-        assert_eq!((rows.len(), &rows[8]), (9, &vec!["max", "2.250s"]));
+        assert_eq!(rows[0], ["mean", "12.5", "ms"]);
+        assert_eq!(rows[1..3], [vec!["std", "-"], vec!["min", "5.5", "µs"]]);
+        assert_eq!((rows.len(), &rows[8]), (9, &vec!["max", "2.25", "s"]));
     }
 }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::figure::{number, percent, span};
 use plimsoll_schemas::summary::{
     BudgetRow, Ledger, OperationRow, Quantiles, SampleTotals, Summary, Verdict,
 };
@@ -15,8 +16,8 @@ const SHOWN: Window = Window::TenSeconds;
 /// One line for each budget and node. Rates are those since `before`, an earlier summary.
 pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     let mut text = format!(
-        "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  STATE\n",
-        "OPERATION", "SCOPE", "P50 ms", "P99 ms", "BUDGET", "HEADROOM", "SAMPLES/s"
+        "{:<14} {:<8} {:>9} {:>9} {:>16} {:>9} {:>10}  STATE\n",
+        "OPERATION", "SCOPE", "P50", "P99", "BUDGET", "HEADROOM", "SAMPLES/s"
     );
     let own = |row: &OperationRow| {
         let of_row =
@@ -38,13 +39,22 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     // Writing to a string cannot fail.
     let _written = writeln!(
         text,
-        "\n{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>7}",
-        "NODE", "STATE", "OUTBOX", "REROUTE", "DROPS", "RECORDED", "MERGED", "HELD", "GAP"
+        "\n{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>11} {:>7}",
+        "NODE",
+        "STATE",
+        "OUTBOX",
+        "REROUTE",
+        "DROPS",
+        "RECORDED",
+        "MERGED",
+        "HELD",
+        "UNACCOUNTED",
+        "GAP"
     );
     for node in &summary.nodes {
         let _written = writeln!(
             text,
-            "{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>7}",
+            "{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>11} {:>7}",
             node.node,
             node.presence.as_str(),
             node.outbox_depth_max,
@@ -52,17 +62,18 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
             node.dropped,
             node.ledger.recorded,
             node.ledger.merged,
-            node.ledger.held.saturating_add(node.ledger.unaccounted),
+            node.ledger.held,
+            node.ledger.unaccounted,
             node.gap_samples
         );
     }
     text + &samples_line(summary) + &ledger_line(summary)
 }
 
-/// How many samples jobs have sent and how many are the system's own; nothing without the fleet.
+/// The samples of jobs and of the system's own operations; nothing without the fleet.
 fn samples_line(summary: &Summary) -> String {
     let Some(SampleTotals { jobs, own }) = summary.samples else { return String::new() };
-    format!("\nsamples: {jobs} of jobs, {own} of the system's own operations")
+    format!("\nsamples: {jobs} from jobs, {own} from the system's own operations")
 }
 
 /// The sum of all nodes' ledgers in one line.
@@ -83,14 +94,13 @@ fn ledger_line(summary: &Summary) -> String {
     line + &crashes(&summary.ledger) + "\n"
 }
 
-/// How many runs crashed and for how long nothing is known of them, to be appended to a ledger's
-/// sums; nothing when none did.
+/// Crashed runs and their unobserved time, to be appended to a ledger's sums; nothing without any.
 pub fn crashes(ledger: &Ledger) -> String {
-    let (runs, unknown) = (ledger.crashed_runs, seconds(ledger.unknown_ns));
+    let (runs, unknown) = (ledger.crashed_runs, span(seconds(ledger.unknown_ns)));
     match (runs, ledger.unknown_ns) {
         (0, _) => String::new(),
         (_, 0) => format!("; crashed runs: {runs}"),
-        _ => format!("; crashed runs: {runs}, of which nothing is known for {unknown:.1} s"),
+        _ => format!("; crashed runs: {runs}, {unknown} unobserved"),
     }
 }
 
@@ -125,12 +135,12 @@ fn operation_line(
     let Some(shown) = row.windows.get(&SHOWN).map(|window| &window.quantiles) else { return };
     let cells = budget.map(|budget| budget_cells(budget, summary));
     let (limit, headroom, state) = cells.unwrap_or_default();
-    let rate = rate.map_or_else(|| "-".to_owned(), |rate| format!("{rate:.1}"));
-    // What is stale is not the latency of now.
+    let rate = rate.map_or_else(|| "-".to_owned(), number);
+    // A stale figure is not the current latency.
     let current = |ns: Option<u64>| ns.filter(|_| !row.freshness.stale);
     let _written = writeln!(
         text,
-        "{:<14} {:<8} {:>9} {:>9} {:>13} {:>9} {:>10}  {}",
+        "{:<14} {:<8} {:>9} {:>9} {:>16} {:>9} {:>10}  {}",
         row.operation,
         scope(&row.scope),
         approximately(shown, current(shown.p50_ns)),
@@ -142,12 +152,12 @@ fn operation_line(
     );
 }
 
-/// The line of a budget that is on no operation's line.
+/// The line of a budget that no operation's line shows.
 fn budget_line(text: &mut String, budget: &BudgetRow, summary: &Summary) {
     let (limit, headroom, state) = budget_cells(budget, summary);
     let _written = writeln!(
         text,
-        "{:<14} {:<8} {:>9} {:>9} {limit:>13} {headroom:>9} {:>10}  {state}",
+        "{:<14} {:<8} {:>9} {:>9} {limit:>16} {headroom:>9} {:>10}  {state}",
         budget.budget,
         scope(&budget.scope),
         "-",
@@ -164,13 +174,13 @@ fn scope(scope: &Scope) -> &str {
 }
 
 fn budget_cells(budget: &BudgetRow, summary: &Summary) -> (String, String, String) {
-    let percent = budget.quantile * 100.0;
-    let limit = format!("p{percent:.0} <= {}", milliseconds(Some(budget.limit_ns)));
+    let quantile = number(budget.quantile * 100.0);
+    let limit = format!("p{quantile} <= {}", latency(Some(budget.limit_ns)));
     let sign = if budget.within_ns.is_some() { "~" } else { "" };
     let value_ns = budget.value_ns.filter(|_| !budget.freshness.stale);
     let headroom = value_ns.map_or_else(
         || "-".to_owned(),
-        |value| format!("{sign}{:.0} %", (1.0 - ratio(value, budget.limit_ns)) * 100.0),
+        |value| sign.to_owned() + &percent(1.0 - ratio(value, budget.limit_ns)),
     );
     let age = budget.freshness.age_seconds(summary.at_seconds);
     let state = match (budget.alert, budget.verdict) {
@@ -184,8 +194,9 @@ fn budget_cells(budget: &BudgetRow, summary: &Summary) -> (String, String, Strin
         (_, Verdict::Uncertain) => "uncertain, its bucket spans the limit",
     };
     let is_old = budget.freshness.stale || budget.verdict == Verdict::NoData;
-    let old = age.filter(|_| is_old).map(|age| format!(", no data for {age:.0} s"));
-    let late = late(&summary.changes, budget).map(|seconds| format!(", {seconds:.0} s late"));
+    let old = age.filter(|_| is_old).map(|age| format!(", no data for {}", span(age.round())));
+    let late =
+        late(&summary.changes, budget).map(|seconds| format!(", {} late", span(seconds.round())));
     let more = [late, old].into_iter().flatten().collect::<String>();
     (limit, headroom, state.to_owned() + &more)
 }
@@ -195,14 +206,14 @@ fn ratio(value: u64, of: u64) -> f64 {
     value as f64 / of as f64
 }
 
-/// Milliseconds, with a `~` if the value is known only within bounds.
+/// A latency, with a `~` if the value is known only within bounds.
 fn approximately(of: &Quantiles, ns: Option<u64>) -> String {
     let sign = if of.approximate.is_some() && ns.is_some() { "~" } else { "" };
-    sign.to_owned() + &milliseconds(ns)
+    sign.to_owned() + &latency(ns)
 }
 
-fn milliseconds(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.2}", ratio(ns, 1_000_000)))
+fn latency(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| span(seconds(ns)))
 }
 
 #[cfg(test)]
@@ -241,14 +252,15 @@ mod tests {
         let heading = table.lines().find(|line| line.starts_with("NODE")).unwrap();
         let names: Vec<&str> = heading.split_whitespace().collect();
         let outbox = ["OUTBOX", "REROUTE", "DROPS"];
-        let ledger = ["RECORDED", "MERGED", "HELD", "GAP"];
+        let ledger = ["RECORDED", "MERGED", "HELD", "UNACCOUNTED", "GAP"];
         assert_eq!(names, [&["NODE", "STATE"][..], &outbox, &ledger].concat());
     }
 
     #[test]
     fn the_ledger_is_one_line_that_adds_up() {
         let lost = BTreeMap::from([("crash".to_owned(), 3), ("refused".to_owned(), 1)]);
-        let ledger = Ledger { recorded: 30, merged: 20, held: 6, lost, ..Ledger::default() };
+        let ledger =
+            Ledger { recorded: 30, merged: 20, held: 5, unaccounted: 1, lost, ..Ledger::default() };
         let node = NodeRow {
             node: "a".into(),
             presence: Presence::Up,
@@ -264,10 +276,10 @@ mod tests {
         };
         let table = table(&Summary { ledger, nodes: vec![node], ..summary() }, None);
         let cells: Vec<&str> = table.lines().rev().nth(2).unwrap().split_whitespace().collect();
-        assert_eq!(cells, ["a", "up", "1", "2", "3", "30", "20", "6", "5"]);
+        assert_eq!(cells, ["a", "up", "1", "2", "3", "30", "20", "5", "1", "5"]);
         assert_eq!(
             table.lines().last().unwrap(),
-            "ledger: recorded 30 = merged 20 + held 6 + lost 4 + unaccounted 0 + unread 0; \
+            "ledger: recorded 30 = merged 20 + held 5 + lost 4 + unaccounted 1 + unread 0; \
              lost: crash 3, refused 1"
         );
     }
@@ -294,18 +306,18 @@ mod tests {
         let names: Vec<_> = table.lines().map_while(|line| line.split(' ').next()).collect();
         assert_eq!(names[..4], ["OPERATION", "a", "z", "publish"]);
         assert!(
-            table.contains("samples: 7 of jobs, 2 of the system's own operations\n"),
+            table.contains("samples: 7 from jobs, 2 from the system's own operations\n"),
             "{table}"
         );
     }
 
     #[test]
-    fn crashed_runs_are_counted_with_the_time_of_which_nothing_is_known() {
+    fn crashed_runs_are_counted_with_their_unobserved_time() {
         let of =
             |crashed_runs, unknown_ns| Ledger { crashed_runs, unknown_ns, ..Ledger::default() };
         assert_eq!(crashes(&of(0, 0)), "");
         assert_eq!(crashes(&of(1, 0)), "; crashed runs: 1");
-        let both = "; crashed runs: 2, of which nothing is known for 1.5 s";
+        let both = "; crashed runs: 2, 1.5 s unobserved";
         assert_eq!(crashes(&of(2, 1_500_000_000)), both);
     }
 
@@ -376,7 +388,8 @@ mod tests {
         window.quantiles.approximate = Some(QuantileBounds::default());
         let open = table(&open, None);
         let cells: Vec<&str> = open.lines().nth(1).unwrap().split_whitespace().collect();
-        assert_eq!(cells[2..8], ["-", "~12.00", "p99", "<=", "18.00", "~33"], "{open}");
+        let wanted = ["-", "~12", "ms", "p99", "<=", "18", "ms", "~33.3"];
+        assert_eq!(cells[2..10], wanted, "{open}");
         let mut stale = late.clone();
         let freshness = Freshness { as_of_seconds: Some(100.0), stale: true };
         stale.operations[0].freshness = freshness;

@@ -19,11 +19,11 @@ const TOKEN_OF_THIS_MACHINE: &str = "/etc/plimsoll/aggregator.token";
 #[derive(Args, Clone, Debug, Default)]
 pub struct Access {
     /// File with a token of the aggregator: that of http.token_file for changes, that of
-    /// http.reader_token_file or http.token_file for all else [default: $PLIMSOLL_TOKEN; for an
+    /// http.reader_token_file or http.token_file for the rest [default: $PLIMSOLL_TOKEN; for an
     /// aggregator on this machine /etc/plimsoll/aggregator.token, if it may be read]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// File with the authorities (PEM) that an https address must have its certificate from
+    /// File with the certificate authorities (PEM) that https addresses are checked against
     /// [default: $PLIMSOLL_CA_FILE, or those of the system]
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Access {
 /// The aggregators, and the token for them.
 #[derive(Args, Clone, Debug)]
 pub struct Targets {
-    /// URL of an aggregator, http:// or https://; repeat it for both of a pair
+    /// URL of an aggregator, http:// or https://; may be repeated, for a pair
     #[arg(
         long,
         value_name = "URL",

@@ -1,6 +1,6 @@
 //! Times as people write them, in the time zone of this machine unless they state another.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow};
 use clap::Args;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
@@ -9,13 +9,13 @@ use jiff::{Timestamp, Zoned};
 /// From when until when.
 #[derive(Args, Clone, Debug, Default)]
 pub struct TimeRange {
-    /// Begin: 10:05, 2026-11-24 10:05, RFC 3339, seconds since 1970, or now-2h
+    /// Start: 10:05, 2026-11-24 10:05, RFC 3339, seconds since 1970, or now-2h
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// End, written likewise [default: now]
+    /// End, in the same form [default: now]
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
-    /// Length of the range, such as 2h, instead of --from [default: 1h]
+    /// Duration of the range, such as 2h, instead of --from [default: 1h]
     #[arg(long, value_name = "SPAN", conflicts_with = "from")]
     last: Option<String>,
 }
@@ -26,16 +26,16 @@ impl TimeRange {
         self.from.is_some() || self.to.is_some() || self.last.is_some()
     }
 
-    /// Begin and end in seconds since 1970.
+    /// Start and end in seconds since 1970.
     ///
     /// # Errors
-    /// When a time is not understood; names the flag and what is accepted.
+    /// When a time cannot be parsed; names the flag and the accepted forms.
     pub fn seconds(&self, now: &Zoned) -> Result<(f64, f64)> {
         let read = |flag: &str, text: &str| {
-            parse(text, now).with_context(|| {
-                format!(
-                    "{flag} {text:?}: write 10:05, 2026-11-24 10:05, 2026-11-24T10:05:00+01:00, \
-                     seconds since 1970, now, or now-2h"
+            parse(text, now).ok_or_else(|| {
+                anyhow!(
+                    "{flag}: cannot parse {text:?}; use 10:05, 2026-11-24 10:05, \
+                     2026-11-24T10:05:00+01:00, seconds since 1970, now, or now-2h"
                 )
             })
         };
@@ -44,8 +44,9 @@ impl TimeRange {
             (Some(text), _) => read("--from", text)?,
             (None, last) => {
                 let last = last.as_deref().unwrap_or("1h");
-                let span = humantime::parse_duration(last)
-                    .with_context(|| format!("--last {last:?}: write a duration, such as 2h"))?;
+                let span = humantime::parse_duration(last).map_err(|_| {
+                    anyhow!("--last: cannot parse {last:?}; use a duration, such as 2h")
+                })?;
                 to.checked_sub(span).with_context(|| format!("--last {last:?} is too long"))?
             }
         };
@@ -56,10 +57,10 @@ impl TimeRange {
 /// Seconds since 1970 of a time as people write it.
 ///
 /// # Errors
-/// When it is not understood.
+/// When it cannot be parsed.
 pub fn seconds_of(text: &str, now: &Zoned) -> Result<f64> {
-    let at = parse(text, now).with_context(|| format!("{text:?}: write 10:05 or RFC 3339"))?;
-    Ok(seconds(at))
+    let at = parse(text, now);
+    at.map(seconds).ok_or_else(|| anyhow!("cannot parse {text:?}; use 10:05 or RFC 3339"))
 }
 
 fn seconds(at: Timestamp) -> f64 {
@@ -67,38 +68,37 @@ fn seconds(at: Timestamp) -> f64 {
 }
 
 /// A time of day is the latest one that is past.
-fn parse(text: &str, now: &Zoned) -> Result<Timestamp> {
+fn parse(text: &str, now: &Zoned) -> Option<Timestamp> {
     if text == "now" {
-        return Ok(now.timestamp());
+        return Some(now.timestamp());
     }
     if let Some(back) = text.strip_prefix("now-") {
-        return Ok(now.timestamp().checked_sub(humantime::parse_duration(back)?)?);
+        return now.timestamp().checked_sub(humantime::parse_duration(back).ok()?).ok();
     }
     if let Ok(at) = text.parse::<f64>() {
-        let nanos = std::time::Duration::try_from_secs_f64(at)?;
-        return Ok(Timestamp::UNIX_EPOCH.checked_add(nanos)?);
+        let nanos = std::time::Duration::try_from_secs_f64(at).ok()?;
+        return Timestamp::UNIX_EPOCH.checked_add(nanos).ok();
     }
     if let Ok(at) = text.parse::<Zoned>() {
-        return Ok(at.timestamp());
+        return Some(at.timestamp());
     }
     if let Ok(at) = text.parse::<Timestamp>() {
-        return Ok(at);
+        return Some(at);
     }
 
-    // Types without a zone, or without a date, would drop what the text states of them.
+    // Types without a zone, or without a date, would drop those that the text has.
     let is_local = text.bytes().all(|byte| byte.is_ascii_digit() || b"-:. T".contains(&byte));
     let zone = now.time_zone().clone();
     if let Ok(at) = text.parse::<DateTime>()
         && is_local
     {
-        return Ok(at.to_zoned(zone)?.timestamp());
+        return Some(at.to_zoned(zone).ok()?.timestamp());
     }
     let is_time_of_day = is_local && !text.contains('-');
-    let Ok(time) = text.parse::<Time>() else { bail!("it is not understood") };
-    ensure!(is_time_of_day, "it is not understood");
-    let today = now.date().to_datetime(time).to_zoned(zone)?;
-    let at = if today > *now { today.yesterday()? } else { today };
-    Ok(at.timestamp())
+    let time = text.parse::<Time>().ok().filter(|_| is_time_of_day)?;
+    let today = now.date().to_datetime(time).to_zoned(zone).ok()?;
+    let at = if today > *now { today.yesterday().ok()? } else { today };
+    Some(at.timestamp())
 }
 
 /// A time in the time zone of this machine, which it states.
@@ -145,13 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_names_the_flag_and_the_fix() {
+    fn what_cannot_be_parsed_names_the_flag_and_the_fix() {
         let error = |from, to, last| format!("{:#}", range(from, to, last).unwrap_err());
-        assert!(error(Some("noon"), None, None).starts_with("--from \"noon\": write 10:05"));
+        assert!(
+            error(Some("noon"), None, None).starts_with("--from: cannot parse \"noon\"; use 10:05")
+        );
         for lossy in ["10:05+05:00", "2023-11-14 10:05 EST", "2023-11-14T10:05[Nowhere/City]"] {
-            assert!(error(Some(lossy), None, None).contains("not understood"), "{lossy}");
+            assert!(error(Some(lossy), None, None).contains("cannot parse"), "{lossy}");
         }
-        assert!(error(None, Some("25:00"), None).starts_with("--to \"25:00\": write"));
-        assert!(error(None, None, Some("5")).starts_with("--last \"5\": write a duration"));
+        assert!(error(None, Some("25:00"), None).starts_with("--to: cannot parse \"25:00\"; use"));
+        assert!(
+            error(None, None, Some("5")).starts_with("--last: cannot parse \"5\"; use a duration")
+        );
     }
 }

@@ -18,6 +18,7 @@ use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::stdout::{print, print_line};
+use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::summary::Summary;
 
 use crate::table::table;
@@ -36,14 +37,14 @@ const SAMPLE: &str = "a sample, in bash: ";
 /// Run a broker, an aggregator and nodes with jobs on this machine
 #[derive(Args, Clone, Debug)]
 #[command(
-    after_help = "In a terminal it shows the screen of `plimsoll top`: q or Ctrl-C drains and \
-ends, ? lists the keys.
+    after_help = "In a terminal, `plimsoll top` opens: q or Ctrl-C drains and stops, ? lists the \
+keys.
 
 It prints where each process listens, a line that sends one sample to the first node, and the token \
-that acknowledging needs. All but --http listens on loopback alone."
+needed to acknowledge alerts. Only --http can listen beyond loopback."
 )]
 pub struct UpArgs {
-    /// End after this many seconds [default: run until Ctrl-C]
+    /// Stop after this many seconds [default: run until Ctrl-C]
     #[arg(long, value_name = "N")]
     seconds: Option<u64>,
     /// Print the report as JSON on standard output; everything else goes to standard error
@@ -81,9 +82,10 @@ fn print_advisories() {
     let count = advisories::of(&version).map_or(0, |found| found.len());
     if count > 0 {
         let (newest, sound) = (advisories::NEWEST, advisories::SOUND);
+        let count = counted(count as u64, "published advisory");
         eprintln!(
-            "nats-server {version} has {count} published advisories (as of {newest}); install \
-             {sound} or newer, or name it in {}",
+            "nats-server {version} has {count} (as of {newest}); install {sound} or newer, or name \
+             it in {}",
             broker::SERVER_VARIABLE
         );
     }
@@ -117,7 +119,8 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
         1 => "a broker".to_owned(),
         servers => format!("a cluster of {servers} brokers"),
     };
-    eprintln!("starting {broker}, an aggregator and {} nodes with their jobs", args.nodes);
+    let nodes = counted(args.nodes.into(), "node");
+    eprintln!("starting {broker}, an aggregator and {nodes}, each with a job");
     let mut stack = tokio::select! {
         started = Stack::start(options) => started?,
         _ = signals.next() => bail!("interrupted while the mesh was starting"),
@@ -135,7 +138,7 @@ pub async fn up(args: &UpArgs) -> Result<Exit> {
     }
 }
 
-/// Where each process listens, what is off, and the lines with which to try it.
+/// Where each process listens, what is off, and commands to try.
 fn listeners(stack: &Stack, token: &Path) -> Result<String> {
     let (url, token) = (stack.api().url(), token.display());
     let program = std::env::current_exe().context("the path of this program is unknown")?;
@@ -237,7 +240,7 @@ impl Screen {
         self.before = Some(summary);
         if self.live {
             let url = stack.api().url();
-            let heading = format!("plimsoll up, {seconds} s, {url}, Ctrl-C drains and ends");
+            let heading = format!("plimsoll up, {seconds} s, {url}, Ctrl-C drains and stops");
             print(format_args!("\x1b[H\x1b[J{heading}\n\n{table}"));
             // If the terminal is gone, SIGHUP ends this process.
         } else {

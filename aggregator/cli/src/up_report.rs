@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use plimsoll_schemas::alert::{Notification, Scope};
+use plimsoll_schemas::figure::{counted, span};
 use plimsoll_schemas::summary::{BudgetRow, Ledger, Quantiles, Summary};
 use serde::Serialize;
 
@@ -84,17 +85,19 @@ impl Report {
             let _written = writeln!(
                 text,
                 "{name}: recorded {recorded} = merged {merged} + held {held} + lost {lost} + \
-                 unaccounted {unaccounted} + unread {unread}; its job sent {raw}, the node \
-                 recorded the rest itself{}",
+                 unaccounted {unaccounted} + unread {unread}; its job sent {raw}, the rest are \
+                 samples of the node itself{}",
                 crashes(&node.ledger)
             );
             if node.elsewhere > 0 {
-                let _written = writeln!(text, "{name}: {} came from others", node.elsewhere);
+                let others = counted(node.elsewhere, "sample");
+                let _written = writeln!(text, "{name}: {others} came from other programs");
             }
         }
         for Notification { key, state, late_seconds, .. } in &self.late {
             let state = state.as_str();
-            let _written = writeln!(text, "{key} {state}, reported {late_seconds:.0} s late");
+            let late = span(late_seconds.round());
+            let _written = writeln!(text, "{key} {state}, reported {late} late");
         }
         let verdict = if self.accounted {
             "every sample is accounted for"
@@ -197,7 +200,7 @@ mod tests {
             let report = Report::new(1.0, &summary(merged), raw(sent));
             assert_eq!(report.accounted, accounted, "{merged} merged, {sent} sent");
             assert_eq!(report.nodes["a"].elsewhere, elsewhere, "{merged} merged, {sent} sent");
-            assert_eq!(report.words().contains("came from others"), elsewhere > 0);
+            assert_eq!(report.words().contains("came from other programs"), elsewhere > 0);
         }
     }
 }

@@ -165,7 +165,7 @@ fn an_error_names_the_file_the_line_and_the_fix() {
         ("a.hlog bad.hlog", 1, "bad.hlog: line 2: expected `Tag=OPERATION"),
         ("a.hlog report.json", 1, "report.json: it has no histograms of intervals"),
         ("a.hlog none.hlog", 1, "none.hlog: No such file"),
-        ("a.hlog", 2, "name two sides, or use --baseline check NAME"),
+        ("a.hlog", 2, "give two sides, or use --baseline check NAME"),
         ("--baseline save x a.hlog slow.hlog", 2, "takes one side"),
         ("--baseline keep x a.hlog", 2, "write save or check"),
         ("a.hlog slow.hlog --limit fetch=18", 2, "with its unit"),

@@ -35,10 +35,10 @@ pub enum BaselineError {
     )]
     Format,
     /// From another version of the program.
-    #[error("version {0} is not {VERSION}: save the baseline again with this version")]
+    #[error("version {0} is not {VERSION}: save a new baseline with this version")]
     Version(u32),
     /// A count that no histogram can have.
-    #[error("{operation}: bucket {bucket} with {samples} samples is not possible: {fix}")]
+    #[error("{operation}: bucket {bucket} cannot have a count of {samples}: {fix}")]
     Bucket {
         operation: Operation,
         bucket: usize,
@@ -197,7 +197,7 @@ mod tests {
             ("{".to_owned(), "EOF"),
             (r#"{"seconds":5.0,"fleet":{}}"#.to_owned(), "plimsoll up --json"),
             (with("\"version\":1", "\"version\":2"), "version 2 is not 1"),
-            (with("kernel_fetch", "kernel fetch"), "operation holds ' '"),
+            (with("kernel_fetch", "kernel fetch"), "operation contains a space"),
             (with("\"length_ns\"", "\"length_ms\""), "length_ms"),
             (with("\"buckets\":[[", "\"buckets\":[[99"), "buckets end before an hour"),
             (with(",1]]", ",0]]"), "1 sample or more"),

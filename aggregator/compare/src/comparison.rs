@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::ids::Operation;
 use serde::Serialize;
 
@@ -189,12 +190,13 @@ impl Compared {
 fn blocks(side: &str, measured: &Measured) -> Result<Blocks, String> {
     let samples = measured.samples();
     if samples < SAMPLES_MIN {
-        return Err(format!("{side} has {samples} samples, fewer than {SAMPLES_MIN}"));
+        let samples = counted(samples, "sample");
+        return Err(format!("{side} has {samples}, fewer than {SAMPLES_MIN}"));
     }
     Blocks::of(&measured.slots).map_err(|error| match error {
         TooShort::Slots(slots) => format!(
-            "{side} has {slots} intervals, fewer than {BLOCKS_MIN}; record shorter intervals or \
-             for longer"
+            "{side} has {}, fewer than {BLOCKS_MIN}; record shorter intervals or for longer",
+            counted(slots as u64, "interval")
         ),
         TooShort::Correlated => format!(
             "{side} changes too slowly for its length: its intervals depend on each other over \

@@ -100,12 +100,12 @@ pub enum NoSide {
     },
     /// What takes the samples of runs without room of their own is none of them.
     #[error(
-        "{OVERFLOW:?} is no run: it has the samples of runs beyond the first {ROLLUP_GROUPS_MAX} \
-         groups"
+        "{OVERFLOW:?} is not a run: it has the samples of runs beyond the first \
+         {ROLLUP_GROUPS_MAX} groups"
     )]
     Others,
     /// There is nothing of it.
-    #[error("the history has no samples of it")]
+    #[error("no samples in the history")]
     Empty,
 }
 
@@ -303,7 +303,7 @@ mod tests {
         );
         assert_eq!(
             error("other"),
-            "\"other\" is no run: it has the samples of runs beyond the first 256 groups"
+            "\"other\" is not a run: it has the samples of runs beyond the first 256 groups"
         );
     }
 

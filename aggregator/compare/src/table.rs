@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use plimsoll_schemas::figure::{self, counted, span};
+
 use crate::comparison::{Change, Compared, Comparison, Extent, ShareShift, Shift};
 use crate::verdict::Verdict;
 
@@ -23,9 +25,9 @@ pub(crate) fn quantile_name(quantile: f64) -> String {
     format!("p{}", (quantile * 1e6).round() / 1e4)
 }
 
-/// A share with a sign, in percent.
+/// A shift, with its sign.
 pub(crate) fn percent(share: f64) -> String {
-    format!("{:+.1} %", share * 100.0)
+    format!("{}{}", if share > 0.0 { "+" } else { "" }, figure::percent(share))
 }
 
 fn heading(name: &str, compared: &Compared) -> String {
@@ -46,19 +48,20 @@ fn of_side(side: &str, extent: Extent) -> String {
     let Extent { samples, slots, blocks, block_slots } = extent;
     let blocks = match blocks {
         0 => String::new(),
-        _ => format!(", resampled in {blocks} blocks of {block_slots}"),
+        _ => format!(", resampled in {} of {block_slots}", counted(blocks as u64, "block")),
     };
-    format!("  {side}: {samples} samples in {slots} intervals{blocks}\n")
+    let (samples, slots) = (counted(samples, "sample"), counted(slots as u64, "interval"));
+    format!("  {side}: {samples} in {slots}{blocks}\n")
 }
 
 fn rows(compared: &Compared, confidence: f64) -> String {
     if compared.shifts.is_empty() {
         return String::new();
     }
-    let interval = format!("{:.0} % INTERVAL", confidence * 100.0);
+    let interval = format!("{} INTERVAL", figure::percent(confidence));
     let mut text = format!(
         "  {:<12} {:>11} {:>11} {:>9} {interval:>20} {:>9}\n",
-        "QUANTILE", "A ms", "B ms", "SHIFT", "FLOOR"
+        "QUANTILE", "A", "B", "SHIFT", "FLOOR"
     );
     compared.shifts.iter().for_each(|shift| text += &shift_row(shift));
     if let Some(share) = &compared.over_limit {
@@ -68,17 +71,13 @@ fn rows(compared: &Compared, confidence: f64) -> String {
 }
 
 fn shift_row(shift: &Shift) -> String {
-    let milliseconds = |ns: u64| format!("{:.3}", ns as f64 / 1e6);
-    row(
-        &quantile_name(shift.quantile),
-        [milliseconds(shift.a_ns), milliseconds(shift.b_ns)],
-        shift.change.as_ref(),
-    )
+    let values = [shift.a_ns, shift.b_ns].map(|ns| span(ns as f64 / 1e9));
+    row(&quantile_name(shift.quantile), values, shift.change.as_ref())
 }
 
 fn share_row(share: &ShareShift) -> String {
-    let name = format!("> {} ms", share.limit_ns as f64 / 1e6);
-    let shares = [share.a, share.b].map(|share| format!("{:.3} %", share * 100.0));
+    let name = format!("> {}", span(share.limit_ns as f64 / 1e9));
+    let shares = [share.a, share.b].map(figure::percent);
     row(&name, shares, share.change.as_ref())
 }
 
@@ -91,7 +90,7 @@ fn row(name: &str, [a, b]: [String; 2], change: Option<&Change>) -> String {
     let line = format!(
         "  {name:<12} {a:>11} {b:>11} {:>9} {interval:>20} {:>9}  {mark}",
         percent(change.estimate),
-        format!("{:.1} %", change.floor * 100.0),
+        figure::percent(change.floor),
     );
     line.trim_end().to_owned() + "\n"
 }
@@ -142,15 +141,15 @@ mod tests {
         };
         let expected = "\
 fetch: worse
-  A: 1000 samples in 40 intervals, resampled in 20 blocks of 2
-  B: 1000 samples in 40 intervals, resampled in 20 blocks of 2
-  QUANTILE            A ms        B ms     SHIFT        95 % INTERVAL     FLOOR
-  p50               10.000      10.500    +5.0 %     +2.0 % to +8.1 %     3.0 %  worse
-  p99.9             10.000      10.500   too few
-  > 18 ms          0.100 %     0.300 %    +5.0 %     +2.0 % to +8.1 %     3.0 %  worse
+  A: 1,000 samples in 40 intervals, resampled in 20 blocks of 2
+  B: 1,000 samples in 40 intervals, resampled in 20 blocks of 2
+  QUANTILE               A           B     SHIFT        95 % INTERVAL     FLOOR
+  p50                10 ms     10.5 ms      +5 %       +2 % to +8.1 %       3 %  worse
+  p99.9              10 ms     10.5 ms   too few
+  > 18 ms            0.1 %       0.3 %      +5 %       +2 % to +8.1 %       3 %  worse
 
 publish: not comparable: only B has it
-  B: 1000 samples in 40 intervals, resampled in 20 blocks of 2
+  B: 1,000 samples in 40 intervals, resampled in 20 blocks of 2
 
 verdict: worse
 ";

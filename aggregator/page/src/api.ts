@@ -22,8 +22,9 @@ export const now = (): number => Date.now() / 1000 + ahead;
 /** How far the aggregator's clock is ahead of this browser's, in seconds. */
 export const clockAhead = (): number => ahead;
 
-export function noteTime(atSeconds: number): void {
-  ahead = atSeconds - Date.now() / 1000;
+/** Takes over the aggregator's time of an answer or a pulse. */
+export function noteTime({ at_seconds }: { at_seconds?: number }): void {
+  if (at_seconds) ahead = at_seconds - Date.now() / 1000;
 }
 
 export type Query = Record<string, string | number | string[] | undefined>;
@@ -54,7 +55,7 @@ export async function get<T>(url: string, signal?: AbortSignal): Promise<T> {
   if (!response.ok) throw new Failure(response.status, text.trim() || response.statusText);
   if (!response.headers.get("content-type")?.startsWith("application/json")) return text as T;
   const page = (/\d{16}/.test(text) ? parse(text, exact) : parse(text)) as { at_seconds?: number };
-  if (page.at_seconds) noteTime(page.at_seconds);
+  noteTime(page);
   return page as T;
 }
 
@@ -80,20 +81,20 @@ export interface Loaded<T> {
   reload: () => void;
 }
 
-/** After so many pulses a request that failed is made again, if its answer does not get old. */
+/** A failed request is retried after this many pulses, if its answer is requested once only. */
 const RETRY = 5;
 
 /**
- * What a URL answers, requested again after so many pulses of the aggregator; 0 means once. A
- * response that takes long makes the next one wait as long. With `keep`, the answer to the URL
- * before stays until there is one to the new URL.
+ * The answer of a URL, requested every `every` pulses of the aggregator; 0 means once. After a slow
+ * response the next request waits as long. With `keep`, the answer of the previous URL stays until
+ * there is one of the new URL.
  */
 export function useData<T>(url: string | null, every = 1, keep = false): Loaded<T> {
   const { tick } = useLive();
   const [state, setState] = useState<{ url?: string; data?: T; error?: Error }>({});
   const [asked, setAsked] = useState(0);
   const busy = useRef<AbortController | null>(null);
-  const last = useRef({ url: "", asked: 0, tick: -1, took: 0 });
+  const last = useRef({ url: "", asked: 0, tick: -1, duration: 0 });
   const isCurrent = state.url === url;
   const error = isCurrent ? state.error : undefined;
 
@@ -102,13 +103,13 @@ export function useData<T>(url: string | null, every = 1, keep = false): Loaded<
     const before = last.current;
     const isNew = before.url !== url || before.asked !== asked;
     const pulses = every || (error ? RETRY : Infinity);
-    const wait = Math.max(pulses, Math.ceil(before.took / 500));
+    const wait = Math.max(pulses, Math.ceil(before.duration / 500));
     if (!isNew && (busy.current || tick - before.tick < wait)) return;
     busy.current?.abort();
     const request = new AbortController();
     busy.current = request;
-    const begun = performance.now();
-    last.current = { url, asked, tick, took: isNew ? 0 : before.took };
+    const start = performance.now();
+    last.current = { url, asked, tick, duration: isNew ? 0 : before.duration };
     get<T>(url, request.signal)
       .then((data) => setState({ url, data }))
       .catch((error: Error) => {
@@ -119,7 +120,7 @@ export function useData<T>(url: string | null, every = 1, keep = false): Loaded<
       .finally(() => {
         if (busy.current !== request) return;
         busy.current = null;
-        last.current.took = performance.now() - begun;
+        last.current.duration = performance.now() - start;
       });
   }, [url, every, tick, asked]);
   useEffect(() => () => busy.current?.abort(), []);

@@ -2,9 +2,9 @@
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { clockAhead, now } from "./api";
+import { clockAhead, noteTime, now } from "./api";
 import { LiveContext, type Live, useStream } from "./live";
-import { State, TONES, To, since } from "./parts";
+import { TONES, To, since } from "./parts";
 import { TokenContext, useTokenState } from "./token";
 import { count, span, when } from "./units";
 import { UrlContext, useAddress } from "./url";
@@ -41,7 +41,7 @@ const CLOCK_SECONDS = 5;
 export function App() {
   const url = useAddress();
   const [isPaused, setPaused] = useState(false);
-  const live = useStream(isPaused);
+  const live = useStream(isPaused, noteTime);
   const token = useTokenState();
   const name = VIEWS[url.params.view ?? ""] ? url.params.view! : "budgets";
   const [tab, View] = VIEWS[name]!;
@@ -108,7 +108,7 @@ function Connection({ live, isPaused, onPause }: ConnectionProps) {
   const words = {
     live: !pulse?.stale ? "live" : last ? `stale, last data ${when(last, now())}` : "no data yet",
     connecting: "connecting",
-    lost: "no stream, asking again",
+    lost: "connection lost, retrying",
     paused: "paused",
   };
   return (
@@ -118,36 +118,37 @@ function Connection({ live, isPaused, onPause }: ConnectionProps) {
       </span>
       <time class="clock">{pulse ? when(pulse.at_seconds).slice(11) : ""}</time>
       <button type="button" aria-pressed={isPaused} onClick={onPause}>
-        {isPaused ? "Go on" : "Pause"}
+        {isPaused ? "Resume" : "Pause"}
       </button>
     </div>
   );
 }
 
+function brokerProblem(broker: string): string | undefined {
+  if (broker === "jetstream") return undefined;
+  return broker === "core" ? "The broker has no JetStream" : `Broker ${broker}`;
+}
+
 function Notices({ live }: { live: Live }) {
   const { pulse, state } = live;
   const ahead = clockAhead();
+  const lastSeen = pulse?.stale && pulse.as_of_seconds;
+  const problem = pulse && (brokerProblem(pulse.broker) ?? (lastSeen && "No node reports"));
   return (
     <div role="status">
       {state === "lost" && (
         <p class="notice">
-          The aggregator does not answer, as during a restart. What is shown is as old as the clock
-          above states; this page asks again by itself.
+          The aggregator does not answer
+          {pulse && `: showing data from ${when(pulse.at_seconds, now())}`}; retrying.
         </p>
       )}
       {pulse && !pulse.ready && (
-        <p class="notice">
-          The aggregator is reading what it missed; figures of the fleet are not whole yet.
-        </p>
+        <p class="notice">Catching up; fleet figures are incomplete.</p>
       )}
-      {pulse && pulse.broker !== "jetstream" && (
+      {problem && (
         <p class="notice">
-          Broker: <State of={pulse.broker === "core" ? "warning" : "failed"} /> {pulse.broker}.
-        </p>
-      )}
-      {pulse?.stale && pulse.as_of_seconds !== null && (
-        <p class="notice">
-          No data of any node since {since(pulse.as_of_seconds)}. What is shown is of that time.
+          {problem}
+          {lastSeen && `: figures are from ${since(lastSeen)}`}.
         </p>
       )}
       {pulse && Math.abs(ahead) > CLOCK_SECONDS && (

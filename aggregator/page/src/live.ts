@@ -1,10 +1,9 @@
 // The stream of pulses, one a second, for all views together. A hidden tab closes it. After a
-// failure it is opened again after a pause that doubles; each attempt also makes the views ask
-// again, so that a page behind a proxy that passes no stream is late, and not dead.
+// failure it is reopened after a pause that doubles; each attempt also makes the views retry, so
+// that a page behind a proxy that blocks the stream is slow, and not dead.
 
 import { createContext } from "preact";
 import { useContext, useEffect, useState } from "preact/hooks";
-import { noteTime } from "./api";
 import type { Freshness, Severity } from "./model";
 
 export interface Pulse extends Freshness {
@@ -26,14 +25,14 @@ export interface Live {
 
 const PAUSE_MIN = 1_000;
 const PAUSE_MAX = 30_000;
-/** A stream that is silent for so long is held up by something in between. */
+/** A stream that is silent for this long is blocked between the aggregator and the page. */
 const SILENCE_MAX = 10_000;
 
 export const LiveContext = createContext<Live>({ state: "connecting", tick: 0 });
 export const useLive = (): Live => useContext(LiveContext);
 
-/** Keeps the stream open while the tab is visible and not paused. */
-export function useStream(paused: boolean): Live {
+/** Keeps the stream open while the tab is visible and not paused. `onPulse` must not change. */
+export function useStream(paused: boolean, onPulse: (pulse: Pulse) => void): Live {
   const [live, setLive] = useState<Live>({ state: "connecting", tick: 0 });
   useEffect(() => {
     let source: EventSource | undefined;
@@ -59,7 +58,7 @@ export function useStream(paused: boolean): Live {
       source.onerror = lose;
       source.addEventListener("pulse", (event) => {
         const pulse = JSON.parse((event as MessageEvent<string>).data) as Pulse;
-        noteTime(pulse.at_seconds);
+        onPulse(pulse);
         pause = PAUSE_MIN;
         clearTimeout(timer);
         timer = window.setTimeout(lose, SILENCE_MAX);

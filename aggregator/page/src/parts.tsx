@@ -3,7 +3,7 @@
 import type { ComponentChildren } from "preact";
 import { type Failure, now } from "./api";
 import type { Alert, AlertState, Labels, Presence, Severity, Verdict } from "./model";
-import { count, latency, nanos, span, when } from "./units";
+import { count, counted, latency, nanos, span, when } from "./units";
 import { href } from "./url";
 
 /** A link to another view. */
@@ -30,14 +30,19 @@ export const Count = ({ of }: { of: number | string }) => (
   <data value={String(of)}>{count(of)}</data>
 );
 
-/** A confidence interval, which few samples leave open at one end. */
+/** A count with its noun: `1 sample`. */
+export const Counted = ({ of, noun }: { of: number; noun: string }) => (
+  <data value={String(of)}>{counted(of, noun)}</data>
+);
+
+/** A confidence interval, which has no upper bound with few samples. */
 export const Between = ({ low, high }: { low: ComponentChildren; high: ComponentChildren }) =>
   high ? (
     <>
       {low} to {high}
     </>
   ) : (
-    <>above {low}</>
+    <>at least {low}</>
   );
 
 type Word = Verdict | AlertState | Presence | string;
@@ -100,7 +105,7 @@ export function Problem({ error, what }: { error?: Error; what: string }) {
   const status = (error as Failure).status;
   const text = status
     ? error.message
-    : "the aggregator does not answer; this page asks again by itself";
+    : "the aggregator does not answer; retrying";
   return (
     <p class="problem" role="alert">
       {what}: {text}

@@ -1,4 +1,4 @@
-// The range of time of a view: up to now, or between two times; in the URL.
+// The time range of a view, up to now or between two times; it is in the URL.
 
 import { now } from "./api";
 import { inputTime, span, when } from "./units";
@@ -26,10 +26,10 @@ export interface Range {
   to: number;
   /** Whether it ends now and moves on. */
   isLive: boolean;
-  /** After how many pulses its data is old. */
+  /** After how many pulses its data is requested again; 0 is never. */
   every: number;
-  /** The length of a column, at least so many seconds. */
-  step: (least: number) => string;
+  /** The duration of a column, at least `min` seconds. */
+  step: (min: number) => string;
   zoom: (from: number, to: number) => void;
 }
 
@@ -47,8 +47,8 @@ export function useRange(fallback = "15m"): Range {
     to: end,
     isLive: !isFixed || to > now(),
     every: isFixed && to < now() ? 0 : Math.max(2, Math.round(seconds / 300)),
-    step: (least) => {
-      const wanted = Math.max(least, seconds / COLUMNS_MAX);
+    step: (min) => {
+      const wanted = Math.max(min, seconds / COLUMNS_MAX);
       return `${STEPS.find((step) => step >= wanted) ?? Math.ceil(wanted / 86_400) * 86_400}s`;
     },
     zoom: (from, to) => {
@@ -70,7 +70,7 @@ export function RangePicker({ range }: { range: Range }) {
     if (at("to") > at("from")) range.zoom(at("from"), at("to"));
   };
   return (
-    <div class="range" role="group" aria-label="Range of time">
+    <div class="range" role="group" aria-label="Time range">
       {PRESETS.map(([name]) => (
         <a
           key={name}

@@ -1,5 +1,5 @@
-// The token that changes need. It is in this tab's memory, goes nowhere but into the header of a
-// change, and is gone when the tab is closed or loaded again.
+// The token that changes need. It is kept in this tab's memory, is sent in the header of changes
+// only, and is gone when the tab is closed or reloaded.
 
 import { createContext } from "preact";
 import { useContext, useId, useState } from "preact/hooks";
@@ -20,7 +20,7 @@ export function useTokenState(): Token {
   return { value, set, send: (method, url, body) => change(method, url, value, body) };
 }
 
-/** Asks for the token where something is to be changed. */
+/** The form that unlocks changes with the token. */
 export function Change({ what }: { what: string }) {
   const token = useToken();
   const id = useId();
@@ -32,10 +32,10 @@ export function Change({ what }: { what: string }) {
   };
   return (
     <form class="token" onSubmit={onSubmit}>
-      <label for={id}>{what}, enter the token of http.token_file</label>
+      <label for={id}>{what}, enter the token from http.token_file</label>
       <input id={id} name="token" type="password" autocomplete="off" required />
-      <button>Use it</button>
-      <span class="muted">It stays in this tab's memory.</span>
+      <button>Unlock</button>
+      <span class="muted">Kept in this tab only.</span>
     </form>
   );
 }

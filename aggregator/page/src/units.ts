@@ -1,5 +1,5 @@
-// Numbers as text. Every latency has four significant digits, and the exact value is in the `value`
-// of its element.
+// Numbers as text: three significant digits and a space before the unit, as in alerts and commands
+// (`figure.rs`). The exact value is in the `value` of its element.
 
 const UNITS: [number, string][] = [
   [1, "s"],
@@ -8,26 +8,44 @@ const UNITS: [number, string][] = [
   [1e-9, "ns"],
 ];
 
-/** A time in seconds, such as `17.94 ms`. */
-export function latency(seconds: number | null | undefined): string {
-  if (seconds === null || seconds === undefined) return "–";
-  if (seconds === 0) return "0 s";
-  const [size, unit] = UNITS.find(([least]) => Math.abs(seconds) >= least) ?? [1e-9, "ns"];
-  return `${Number((seconds / size).toPrecision(4))}\u00a0${unit}`;
-}
-
-export const nanos = (ns: number | null | undefined): string =>
-  latency(ns === null || ns === undefined ? null : ns / 1e9);
-
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 /** A count, exact: incarnations and the like come as text. */
 export const count = (n: number | string): string =>
   typeof n === "string" ? n : grouped.format(n);
 
-/** A ratio of 1, such as `97.3 %`. */
-export function percent(ratio: number | null | undefined, digits = 1): string {
-  return ratio === null || ratio === undefined ? "–" : `${(ratio * 100).toFixed(digits)} %`;
+/** A count with its noun: `1 sample`, `1,234 samples`. */
+export const counted = (n: number, noun: string): string =>
+  withUnit(count(n), n === 1 ? noun : `${noun}s`);
+
+/** A plain number. */
+export const number = (n: number): string =>
+  Math.abs(n) >= 999.5 ? count(Math.round(n)) : String(Number(n.toPrecision(3)));
+
+/** No line breaks between a number and its unit. */
+const withUnit = (text: string, unit: string): string => `${text}\u00a0${unit}`;
+
+/** A time in seconds, such as `17.9 ms`. */
+export function latency(seconds: number | null | undefined): string {
+  if (seconds === null || seconds === undefined) return "–";
+  if (seconds === 0) return withUnit("0", "s");
+  const size = Math.abs(seconds);
+  // 999.6 ms is shown as 1 s.
+  const [one, unit] = UNITS.find(([min]) => size >= 0.9995 * min) ?? [1e-9, "ns"];
+  return withUnit(number(seconds / one), unit);
+}
+
+export const nanos = (ns: number | null | undefined): string =>
+  latency(ns === null || ns === undefined ? null : ns / 1e9);
+
+/** A ratio of 1, such as `97.3 %`. What is not none or all is not shown as such. */
+export function percent(ratio: number | null | undefined): string {
+  if (ratio === null || ratio === undefined) return "–";
+  const of = ratio * 100;
+  if (of > 99 && of < 100) {
+    return withUnit(of > 99.99 ? "over 99.99" : String(Number(of.toFixed(2))), "%");
+  }
+  return withUnit(of > 0 && of < 0.01 ? "under 0.01" : number(of), "%");
 }
 
 export function bytes(n: number): string {
@@ -38,21 +56,17 @@ export function bytes(n: number): string {
     size /= 1024;
     of += 1;
   }
-  return `${Number(size.toPrecision(3))} ${units[of]}`;
+  return withUnit(number(size), units[of]!);
 }
 
-/** A plain number with a few digits. */
-export const number = (n: number): string =>
-  Math.abs(n) >= 10_000 ? count(Math.round(n)) : String(Number(n.toPrecision(4)));
-
-/** A length of time in words that are short: `3 min`, `2 h`. */
+/** An age or a duration, in whole units: `3 min`, `2 h`. */
 export function span(seconds: number): string {
   const of = Math.abs(seconds);
   if (of < 1) return latency(seconds);
-  if (of < 120) return `${Math.round(seconds)} s`;
-  if (of < 7_200) return `${Math.round(seconds / 60)} min`;
-  if (of < 172_800) return `${Math.round(seconds / 3_600)} h`;
-  return `${Math.round(seconds / 86_400)} d`;
+  if (of < 120) return withUnit(count(seconds), "s");
+  if (of < 7_200) return withUnit(count(seconds / 60), "min");
+  if (of < 172_800) return withUnit(count(seconds / 3_600), "h");
+  return withUnit(count(seconds / 86_400), "d");
 }
 
 const two = (n: number) => String(n).padStart(2, "0");
@@ -81,14 +95,14 @@ export function reading(value: number, unit: string | null): string {
     case "seconds":
       return value < 1e6 ? latency(value) : span(value);
     case "celsius":
-      return `${number(value)} °C`;
+      return withUnit(number(value), "°C");
     case "hertz":
-      return `${number(value / 1e6)} MHz`;
+      return withUnit(number(value / 1e6), "MHz");
     case "watts":
-      return `${number(value)} W`;
+      return withUnit(number(value), "W");
     case "joules":
-      return `${number(value)} J`;
+      return withUnit(number(value), "J");
     default:
-      return unit ? `${number(value)} ${unit}` : number(value);
+      return unit ? withUnit(number(value), unit) : number(value);
   }
 }

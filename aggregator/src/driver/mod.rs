@@ -374,7 +374,7 @@ impl Driver {
                 link.on_confirmation(shard, self.issuer.key(), &bytes);
             }
             ShardEvent::LeaseLost(why) => {
-                tracing::warn!(why, "the partition is given up");
+                tracing::warn!(why, "partition given up");
                 self.fail("the lease of the partition");
             }
         }
@@ -394,7 +394,7 @@ impl Driver {
     /// DESIGN A53.
     fn fail(&mut self, task: &'static str) {
         if self.ends_at.is_none() {
-            tracing::error!(task, "task ended; the aggregator ends, to be restarted");
+            tracing::error!(task, "task ended; the aggregator exits, to be restarted");
             self.exit = Exit::Failure;
         }
         self.ends_at = Some(Mono(0));
@@ -456,7 +456,7 @@ impl Driver {
         if self.core.is_ready() && !std::mem::replace(&mut self.was_ready, true) {
             // A client that has seen `/readyz` must not get a page from before.
             self.views.invalidate();
-            tracing::info!("backlog of the streams has been read");
+            tracing::info!("backlog of the streams read");
         }
     }
 
@@ -465,7 +465,7 @@ impl Driver {
         if let Some(node) = self.core.next_conflict(now) {
             tracing::warn!(
                 %node,
-                "two nodes send under one name; give one of them another `name` in its settings"
+                "two nodes send under one name; change `name` in the settings of one of them"
             );
         }
         let unmatched = self.core.next_unmatched();
@@ -481,7 +481,7 @@ impl Driver {
             let budgets = insufficient.iter().map(RuleName::as_str).collect::<Vec<_>>().join(", ");
             tracing::warn!(
                 budgets,
-                "budgets have samples over the limit, and too few to judge; give them a longer window"
+                "budgets have samples over the limit, but too few to judge; set a longer window"
             );
         }
     }

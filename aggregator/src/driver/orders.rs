@@ -10,7 +10,7 @@ pub(super) fn log_run(done: &Result<RunRow, RunError>) {
     match state {
         RunState::Ended => tracing::info!(run = name.as_str(), exit_code, "run stopped"),
         RunState::Running | RunState::NoEnd => {
-            tracing::info!(run = name.as_str(), by, "run begun");
+            tracing::info!(run = name.as_str(), by, "run started");
         }
     }
 }

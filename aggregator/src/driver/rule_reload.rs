@@ -98,8 +98,8 @@ impl RuleReload {
         tracing::warn!(
             rules = rules.join(", "),
             seconds = REMOVAL_ANNOUNCED.as_secs(),
-            "rules that fire are no longer in the files: their alerts end soon unless the files have them \
-             again; SIGHUP ends them at once"
+            "firing rules are no longer in the files: their alerts end soon unless the rules \
+             return; SIGHUP ends them at once"
         );
         true
     }

@@ -174,8 +174,8 @@ impl ShardLink {
             key.is_none_or(|file| file.key().verify(Purpose::Confirmation, above, bytes).is_ok());
         match confirmation::decode(name, bytes) {
             Ok(confirmation) if is_signed => shard.on_confirmation(&confirmation),
-            Ok(_) => tracing::debug!("a confirmation without the mesh's signature"),
-            Err(error) => tracing::debug!(%error, "a confirmation cannot be read"),
+            Ok(_) => tracing::debug!("confirmation without the mesh's signature"),
+            Err(error) => tracing::debug!(%error, "confirmation cannot be decoded"),
         }
     }
 
@@ -229,7 +229,7 @@ impl Reports {
             Outcome::Sent { seq, number } => {
                 shard.on_sent(seq);
                 if std::mem::take(&mut self.failed) > 1 {
-                    tracing::info!(seq, "reports are taken again");
+                    tracing::info!(seq, "reports are accepted again");
                 }
                 self.after = number;
             }
@@ -242,7 +242,7 @@ impl Reports {
                 self.failed += 1;
                 if self.failed.is_power_of_two() {
                     let (above, attempts) = (&self.identity.above, self.failed);
-                    tracing::warn!(%above, attempts, why, "report not sent; it is tried again");
+                    tracing::warn!(%above, attempts, why, "report not sent; retrying");
                 }
                 self.not_before = now.plus(SHARD_RETRY_PAUSE);
             }
@@ -272,7 +272,7 @@ async fn newest(
         return Outcome::Sent { seq: newest, number };
     }
     if newest + 1 < seq {
-        tracing::warn!(newest, seq, "the stream has lost reports; they are sent again");
+        tracing::warn!(newest, seq, "the stream has lost reports; resending");
     }
     Outcome::Unsent { newest, number }
 }
@@ -295,7 +295,7 @@ pub(super) async fn reports_above(
     match NewestReport::read(identity, &message.payload) {
         Ok(report) => return Ok(ReportsAbove { newest: Some(report), number }),
         Err(why) => {
-            tracing::warn!(subject, number, why, "message that is no report of a shard; skipped");
+            tracing::warn!(subject, number, why, "not a report of a shard; message skipped");
         }
     }
     let (mut newest, mut until, mut span) = (None, number, 1);

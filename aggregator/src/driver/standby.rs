@@ -151,7 +151,7 @@ async fn reports_while_owned(
             Ok(reports) => return Some(reports),
             Err(why) if fault.as_ref() == Some(&why) => {}
             Err(why) => {
-                tracing::warn!(%partition, why, "its newest report cannot be read yet; trying again");
+                tracing::warn!(%partition, why, "its newest report cannot be read yet; retrying");
                 fault = Some(why);
             }
         }
@@ -195,7 +195,7 @@ pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), Str
         moved.map_err(|error| format!("{} cannot be moved: {error}", folder.display()))?;
         tracing::info!(
             folder = %folder.display(),
-            "another aggregator has had the partition since; its state of before is moved aside"
+            "another aggregator has had the partition since; the older state is moved aside"
         );
     }
     Ok(())

@@ -37,17 +37,17 @@ pub enum AskError {
     /// None came in time, but others did.
     #[error(
         "no answer in time, but {others} to other requests: the node takes more than {ASK_WAIT:?}, \
-         or answers under wrong numbers"
+         or answers with wrong numbers"
     )]
     Unexpected { others: u64 },
     /// The query ended before.
     #[error(
-        "no time was left: one query has {ASK_ALL_WAIT:?}; name fewer nodes, or a shorter range"
+        "out of time: one query may take {ASK_ALL_WAIT:?}; name fewer nodes, or a shorter range"
     )]
     OutOfTime,
     /// More than an answer has room for.
     #[error(
-        "it answers with more than {points} points of readings: name a sensor, fewer nodes, a \
+        "the answer has more than {points} points of readings: name a sensor, fewer nodes, a \
          longer step or a shorter range"
     )]
     TooMuch {
@@ -55,10 +55,10 @@ pub enum AskError {
         points: usize,
     },
     /// Too many requests are under way.
-    #[error("too many requests are under way; try again")]
+    #[error("too many requests are in progress; retry")]
     Busy,
     /// The process is ending.
-    #[error("the aggregator is ending")]
+    #[error("the aggregator is shutting down")]
     Ending,
     /// The response is none.
     #[error("the answer is invalid: {0}")]

@@ -83,7 +83,7 @@ impl Lease {
                 }
                 Err(error) => {
                     if fault.as_ref() != Some(&error) {
-                        tracing::warn!(error, "no partition can be taken; trying again");
+                        tracing::warn!(error, "no partition can be taken; retrying");
                     }
                     fault = Some(error);
                 }
@@ -149,7 +149,7 @@ impl Lease {
                 Some(LeaseLost::Gone)
             }
             Ok(Err(error)) => {
-                tracing::debug!(%partition, error, "lease not renewed; trying again");
+                tracing::debug!(%partition, error, "lease not renewed; retrying");
                 None
             }
             Err(_) => {

@@ -214,7 +214,7 @@ def _budgets() -> Row:
                 Query("max by (operation) (plimsoll_operation_absent)", "absent {{operation}}"),
             ),
             table(
-                "Nodes with the least headroom",
+                "Nodes with the lowest headroom",
                 "Exported nodes nearest to a limit or beyond it. The node opens its own dashboard.",
                 [
                     Column("Node", label="node", link=NODE),

@@ -193,7 +193,7 @@ def _aggregator() -> Row:
             ),
             lines(
                 "Silences",
-                "Silences that are active or begin later.",
+                "Silences that are active or start later.",
                 "none",
                 Query("max(plimsoll_silences)", "silences"),
             ),

@@ -341,7 +341,7 @@ def _network() -> Row:
             lines("Packets", "Packets per second, by interface.", "pps", *both("packets")),
             lines(
                 "Errors and drops",
-                "Packets per second that were broken or dropped, and TCP segments sent again.",
+                "Packets per second that were broken or dropped, and TCP segments retransmitted.",
                 "pps",
                 *both("errors"),
                 *both("drops"),
@@ -522,7 +522,7 @@ def _bus() -> Row:
                 _rate("messages_total", "{{outcome}}", "outcome"),
             ),
             lines(
-                "Way to the broker",
+                "Connection to the broker",
                 "Latest round trip, and by how much it is longer than that of half of the mesh.",
                 "s",
                 _sensor("broker_round_trip_seconds", "round trip"),

@@ -17,16 +17,16 @@ const EXAMPLES: &str = "Examples:
   drill-load --broker nats://127.0.0.1:4222 --aggregator 127.0.0.1:9900 --mesh default
 
 Deliveries are measured from when a sample was due to when the aggregator's page shows it; a node
-sends once a second, so about half a second is the least median.
+sends once a second, so the lowest median is about half a second.
 
 Over the Unix socket no sample may be lost. Over UDP at most 5 % may, and each loss must be named.
 Datagrams are accounted for exactly: each is read, or counted by its node as dropped in the kernel.
 That count does not state how many samples a datagram had, so the samples that a node did not accept
 must be as many as its dropped datagrams can have held: exact with --per-datagram 1 or when nothing
-was dropped, else between that of the smallest and that of the largest datagrams. What a node
-accepted and the aggregator did not merge is named to the sample by the ledger.";
+was dropped, else between the counts of the smallest and the largest datagrams. Samples that a node
+accepted and the aggregator did not merge are reported exactly by the ledger.";
 
-/// Send samples through real nodes: prints sent, merged, lost, and how long deliveries took
+/// Send samples through real nodes: prints samples sent, merged and lost, and delivery times
 #[derive(Debug, Parser)]
 #[command(
     name = "drill-load",

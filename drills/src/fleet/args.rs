@@ -38,10 +38,10 @@ pub struct FleetArgs {
     /// Length of an interval
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
     pub interval: Duration,
-    /// Time within which all nodes begin, each at its own time
+    /// Time within which all nodes start, each at its own time
     #[arg(long, value_name = "SPAN", default_value = "1s", value_parser = span)]
     pub join_within: Duration,
-    /// Kill the broker after this time, and start it again with the same store: all connections
+    /// Kill the broker after this time, and restart it with the same store: all connections
     /// must be back within 60 s, at most 500 a second, and no sample may be lost
     #[arg(long, value_name = "AFTER", conflicts_with = "url", value_parser = span)]
     pub restart_broker: Option<Duration>,
@@ -65,7 +65,7 @@ pub struct FleetArgs {
     /// After this time every node sends one message of the largest size, all in one interval
     #[arg(long, value_name = "AFTER", value_parser = span)]
     pub largest: Option<Duration>,
-    /// After this time half of the nodes end without a final message and begin again, all in one
+    /// After this time half of the nodes end without a final message and restart, all in one
     /// interval: a new incarnation, a full set of readings, and counts from zero
     #[arg(long, value_name = "AFTER", value_parser = span)]
     pub restart_nodes: Option<Duration>,
@@ -80,7 +80,7 @@ pub struct FleetArgs {
     #[arg(long, value_name = "FILE", requires = "pair")]
     pub second_settings: Option<PathBuf>,
     /// Kill, stall and restart broker and aggregators in turn, drawn by the seed, after pauses of
-    /// half of this time to one and a half; a tenth of the nodes begin again meanwhile
+    /// half of this time to one and a half; a tenth of the nodes restart meanwhile
     #[arg(long, value_name = "SPAN", value_parser = span,
           conflicts_with_all = ["url", "restart_broker", "restart_nodes"])]
     pub faults_every: Option<Duration>,

@@ -62,8 +62,8 @@ pub fn judge_slopes(drill: &mut Drill, slopes: &[Slope], faults: &[Recovery], le
             let found = slopes.iter().find(|slope| slope.of == of);
             match found {
                 _ if length < JUDGED_FROM => drill.skip(expectation, "the run was too short"),
-                _ if !is_judged => drill.skip(expectation, "it was killed, and begins small"),
-                None => drill.skip(expectation, "there is none"),
+                _ if !is_judged => drill.skip(expectation, "it was killed, and starts small"),
+                None => drill.skip(expectation, "none"),
                 Some(Slope { median, per_hour, percent_per_hour, .. }) => {
                     let met = match what {
                         MEMORY => *percent_per_hour < GROWTH_MAX,

@@ -8,6 +8,7 @@ use anyhow::{Context, Result};
 use plimsoll_mesh::stack::{Stack, StackOptions, Workload, bin_dir};
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 use plimsoll_schemas::budget::Budget;
+use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::rule::file::shipped;
 use plimsoll_schemas::summary::Summary;
@@ -78,7 +79,8 @@ impl Mesh {
     /// # Errors
     /// When a process does not start.
     pub async fn start_with(drill: &Drill, options: StackOptions) -> Result<Self> {
-        eprintln!("starting a broker, an aggregator and {} nodes with their jobs", options.nodes);
+        let nodes = counted(options.nodes as u64, "node");
+        eprintln!("starting a broker, an aggregator and {nodes}, each with a job");
         let name = MeshName::new(MESH)?;
         let options = StackOptions { mesh: name.clone(), ..options };
         let mut stack = Stack::start(options).await?;

@@ -106,7 +106,7 @@ impl Notifications {
         });
         let mut found = surplus(fired.map(|arrival| &arrival.notification.key), expected);
         if self.unreadable > 0 {
-            found.push(format!("{} payloads that are no notification", self.unreadable));
+            found.push(format!("{} payloads that are not notifications", self.unreadable));
         }
         found
     }
@@ -253,7 +253,7 @@ mod tests {
         notifications.unreadable = 2;
         assert_eq!(
             notifications.unexpected(Duration::from_secs(5), &[]),
-            ["2 payloads that are no notification"]
+            ["2 payloads that are not notifications"]
         );
     }
 }

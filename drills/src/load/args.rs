@@ -19,11 +19,11 @@ pub struct LoadArgs {
     #[arg(long, value_name = "SECONDS", requires = "rate",
           value_parser = clap::value_parser!(u32).range(0..=3_600))]
     pub burst_after: Option<u32>,
-    /// Operations that they are of: load.0, load.1 and so on
+    /// Operations: load.0, load.1 and so on
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(OPERATIONS_MAX)))]
     pub operations: u32,
-    /// Nodes that are started and send them
+    /// Nodes to start, which send the samples
     #[arg(long, value_name = "N", default_value_t = 1,
           value_parser = clap::value_parser!(u32).range(1..=i64::from(NODES_MAX)))]
     pub nodes: u32,

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use plimsoll_mesh::stack::{JoinedNodes, Stack, StackOptions, Station};
 use plimsoll_runtime::client::Api;
+use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::ids::MeshName;
 
 use super::args::LoadArgs;
@@ -43,7 +44,10 @@ impl LoadNodes {
             ..StackOptions::new(dir)
         };
         let Some(url) = &args.broker else {
-            eprintln!("starting a broker, an aggregator and {} nodes", args.nodes);
+            eprintln!(
+                "starting a broker, an aggregator and {}",
+                counted(args.nodes.into(), "node")
+            );
             let stack = Box::new(Stack::start(options).await?);
             let api = stack.api().clone();
             return Ok(Self { parts: Parts::Own(stack), api, mesh });
@@ -53,7 +57,7 @@ impl LoadNodes {
         if !api.is_ready().await {
             bail!("the aggregator at {address} is not ready");
         }
-        eprintln!("starting {} nodes at {url}", args.nodes);
+        eprintln!("starting {} at {url}", counted(args.nodes.into(), "node"));
         // Names that no earlier run has used.
         let node_prefix = format!("load-{}-", std::process::id());
         let options = StackOptions { node_prefix, ..options };

@@ -182,7 +182,7 @@ impl Job {
 
     fn train(&mut self, number: usize, outcome: Outcome) {
         if outcome == Outcome::Error {
-            self.complaints.note(&format!("kernel-{number}.bin was broken; made again"));
+            self.complaints.note(&format!("kernel-{number}.bin was broken; recreated"));
             if let Err(error) = self.kernels.recreate(number) {
                 self.complaints.note(&format!("kernel-{number}.bin is not written: {error}"));
             }

@@ -25,7 +25,7 @@ pub enum Destination {
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum DestinationError {
     /// Neither of the two kinds.
-    #[error("must begin with unix:// or udp://, such as udp://127.0.0.1:8125")]
+    #[error("must start with unix:// or udp://, such as udp://127.0.0.1:8125")]
     Scheme,
     /// Not from the root, or too long for the kernel.
     #[error(

@@ -9,7 +9,7 @@
 
 Everything is off until it is switched on, by `configure` or by environment; values that are recorded
 before warn once, unless PLIMSOLL_ENABLE=0 states that this is on purpose. Nothing here raises
-for want of a node, unless the program's filters turn a PlimsollWarning into an error, and nothing
+for lack of a node, unless the program's filters turn a PlimsollWarning into an error, and nothing
 but `flush` makes a caller wait for one.
 """
 

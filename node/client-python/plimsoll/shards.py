@@ -186,8 +186,14 @@ def end_read(
     if is_slow:
         registry.counter(f"{OPERATION}.slow", {}).add(1)
     if may_log:
-        text = f"{read.shard} took {entry.seconds:.3f} s, the mean before it is {mean_s:.3f} s"
+        text = f"{read.shard} took {_in_words(entry.seconds)}; mean before: {_in_words(mean_s)}"
         send_event("slow shard read", text, "warning", {"operation": OPERATION})
+
+
+def _in_words(seconds):
+    """A time with three significant digits, such as 17.9 ms."""
+    value, unit = (seconds, "s") if seconds >= 1 else (seconds * 1e3, "ms")
+    return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"
 
 
 def read_shard(shard: str) -> ShardRead:

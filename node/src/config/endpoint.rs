@@ -29,7 +29,7 @@ impl Endpoint {
         let example = "such as \"http://127.0.0.1:8000/metrics\"";
         let read = Url::parse(url).ok().filter(|read| matches!(read.scheme(), "http" | "https"));
         let Some(read) = read else {
-            return Err(format!("must be an address that begins with http://, {example}"));
+            return Err(format!("must be an address that starts with http://, {example}"));
         };
         if url.len() > URL_BYTES_MAX {
             return Err(format!("must have at most {URL_BYTES_MAX} bytes"));

@@ -118,7 +118,7 @@ fn check_socket(key: &str, path: &Path) -> Result<(), String> {
     }
     match fs::symlink_metadata(path) {
         Ok(found) if !found.file_type().is_socket() => {
-            Err(format!("{key}: {shown} exists and is no socket; name another path"))
+            Err(format!("{key}: {shown} exists and is not a socket; name another path"))
         }
         _ => Ok(()),
     }
@@ -162,10 +162,10 @@ mod tests {
         let check = |path: PathBuf| Listen { unix: Some(path), ..Listen::default() }.check();
         assert_eq!((check(at("socket")), check(long.clone())), (Ok(()), Ok(())));
         for (path, text) in [
-            (at("plain"), "exists and is no socket"),
-            (dir.path().to_owned(), "exists and is no socket"),
+            (at("plain"), "exists and is not a socket"),
+            (dir.path().to_owned(), "exists and is not a socket"),
             (at(&format!("{}y", long.file_name().unwrap().display())), "has 108 bytes"),
-            (PathBuf::from("unix:///tmp/x"), "write the path alone, as in /tmp"),
+            (PathBuf::from("unix:///tmp/x"), "write only the path, as in /tmp"),
         ] {
             let error = check(path).unwrap_err();
             assert!(error.starts_with("listen.unix: ") && error.contains(text), "{error}");

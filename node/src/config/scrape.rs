@@ -132,7 +132,7 @@ mod tests {
             ),
             (
                 "[[scrape]]\nurl = '127.0.0.1:8000/metrics'".to_owned(),
-                "must be an address that begins with http://",
+                "must be an address that starts with http://",
             ),
             ("[[scrape]]\nurl = 'https://h/m'".to_owned(), "plain http"),
             ("[[scrape]]\nurl = 'http://u:p@h/m'".to_owned(), "scrape.url: "),

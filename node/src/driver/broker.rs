@@ -222,8 +222,8 @@ fn log_taken_id(before: u64, count: u64) {
     if count > before && count.is_power_of_two() {
         tracing::error!(
             count,
-            "a stream has the id of a message that was never sent under it: someone else used the \
-             id; the message is sent again under another one; check who may publish to the broker"
+            "a stream has a message id that this node never sent: another client used it; the \
+             message is resent under another id; check who may publish to the broker"
         );
     }
 }

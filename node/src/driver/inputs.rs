@@ -116,8 +116,8 @@ impl Inputs {
         let is_late = core.are_answers_late(now);
         match (self.is_late, is_late) {
             (false, true) => tracing::warn!(
-                "spool takes longer than a second for a note; OTLP is refused and frames stay unread \
-                 until it is written: check the disk of spool.path"
+                "the spool needs more than a second to write a note; OTLP is refused and frames \
+                 stay unread until it is written: check the disk of spool.path"
             ),
             (true, false) => tracing::info!("spool writes notes in time again"),
             (true, true) | (false, false) => {}

@@ -255,7 +255,7 @@ impl Driver {
             return tracing::warn!("SIGHUP ignored: a node cannot reload its settings; restart it");
         }
         if self.departure.step() != Step::Running {
-            tracing::warn!("second shutdown signal; unsent data stays behind");
+            tracing::warn!("second shutdown signal; unsent data is left behind");
         }
         self.service_manager.stopping();
         self.departure.on_shutdown_requested(self.clock.now().mono);

@@ -35,7 +35,7 @@ impl SpoolWriter {
         core.open_spool(now, journal, recovered);
         for NotedRun { incarnation, recorded } in &orphans {
             let incarnation = incarnation.0;
-            tracing::info!(incarnation, recorded, "an earlier run left a note and no spool file");
+            tracing::info!(incarnation, recorded, "an earlier run left a note but no spool file");
         }
         core.on_orphans(orphans);
         if let Some(Quarantined { reason, why, now_at }) = quarantined {
@@ -113,8 +113,8 @@ fn on_note(core: &mut Core, now: Now, result: Result<(), WriteFailure>) {
     tracing::error!(
         reason,
         text,
-        "note of what is recorded not written; answers leave without it, so that a kill may cost \
-         answered samples; retried every few seconds"
+        "note of recorded samples not written; answers are sent without it, so a kill may lose \
+         acknowledged samples; retried every few seconds"
     );
     core.on_note_failed(now);
 }

@@ -137,7 +137,7 @@ async fn each_refusal_has_its_code_and_states_the_fix() {
             "grpc-encoding is not set",
             "metrics malformed",
         ),
-        (METRICS, vec![GRPC], framed(2, b"x"), "13", "begins with 0 or 1", "metrics malformed"),
+        (METRICS, vec![GRPC], framed(2, b"x"), "13", "starts with 0 or 1", "metrics malformed"),
         (
             METRICS,
             vec![GRPC],

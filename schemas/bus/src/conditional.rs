@@ -46,7 +46,7 @@ pub struct ConditionalMessage {
 pub enum ConditionalError {
     /// The newest message of the subject has another number, and it is not this one: another
     /// process published before, or after an earlier attempt.
-    #[error("another message of this subject came before")]
+    #[error("another message of this subject came first")]
     Overtaken,
     /// No connection, or no answer in time, or the broker is still at another attempt: the message
     /// may have been taken. Send it again under the same id.

@@ -152,7 +152,7 @@ mod tests {
         let account_seed = "SAAPN4W3EG6KCJGUQTKTJ5GSB5NHK5CHAJL4DBGFUM3HHROI4XUEP4OBK4";
         for seed in ["SUshort", "", account_seed] {
             let error = shown(&Credentials::Nkey(seed.into())).map(drop).unwrap_err();
-            assert!(error.contains("begin with SU"), "{seed}: {error}");
+            assert!(error.contains("start with SU"), "{seed}: {error}");
         }
     }
 

@@ -28,7 +28,7 @@ pub enum BusError {
     #[error("{}: {reason}", path.display())]
     TlsFile { path: PathBuf, reason: String },
     /// Not the seed of a user's key.
-    #[error("bus nkey seed is not a user's seed; those have 58 characters and begin with SU")]
+    #[error("bus nkey seed is not a user's seed; it must have 58 characters and start with SU")]
     NkeySeed,
     /// Not the first tokens of a subject.
     #[error("inbox prefix {0:?}: give words separated by dots, such as _INBOX.node1")]

@@ -199,7 +199,7 @@ impl Supervisor {
                 self.on_delivery(signal, Delivery::Core).await;
             }
             Some(Delivery::Core) if had && !std::mem::replace(&mut self.gone, true) => {
-                tracing::warn!("broker no longer has jetstream; messages wait until it has");
+                tracing::warn!("broker no longer has jetstream; messages wait until it returns");
             }
             Some(Delivery::JetStream) if std::mem::take(&mut self.gone) => {
                 tracing::info!("broker has jetstream again");

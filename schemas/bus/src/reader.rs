@@ -163,7 +163,7 @@ impl Reader {
         }
         self.attempts = self.attempts.saturating_add(1);
         let (lane, next_seq) = (self.lane.as_str(), self.next_seq);
-        tracing::debug!(lane, next_seq, attempts = self.attempts, %interruption, "reading again");
+        tracing::debug!(lane, next_seq, attempts = self.attempts, %interruption, "reading resumed");
         sleep(backoff::pause(self.attempts)).await;
     }
 
@@ -225,7 +225,7 @@ impl Reader {
                 lane,
                 next_seq,
                 count,
-                "a server of the broker lacks messages of the stream; another one is read"
+                "a server of the broker lacks messages of the stream; reading from another server"
             );
         }
         Err(Interruption::Behind)
@@ -235,7 +235,7 @@ impl Reader {
     /// connection each time that it is read.
     async fn read_apart(&mut self, stream: &str) -> Result<(), Interruption> {
         let (lane, next_seq) = (self.lane.as_str(), self.next_seq);
-        tracing::warn!(lane, next_seq, "connection lost repeatedly; messages are read one by one");
+        tracing::warn!(lane, next_seq, "connection lost repeatedly; reading messages one by one");
         let begun = Stopwatch::start();
         while begun.elapsed() < APART_FOR {
             let StreamInfo { created, state, .. } = streams::look(&self.client, stream).await?;

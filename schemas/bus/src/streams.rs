@@ -184,7 +184,7 @@ pub(crate) fn explained(error: &ApiError, replicas: u8) -> String {
         code::NO_SUITABLE_PEERS => "fewer servers of the cluster are connected",
         _ => return error.to_string(),
     };
-    format!("bus.replicas = {replicas}, but {why}: {error}; tried again until there are as many")
+    format!("bus.replicas = {replicas}, but {why}: {error}; retrying until there are as many")
 }
 
 /// A stream to create.

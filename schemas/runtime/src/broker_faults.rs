@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_bus::advisories;
 use plimsoll_bus::{BusEvent, ConnectFault, Delivery, Refusal};
+use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::transport::small_payload;
 
 /// The cause of a broker or account without JetStream.
@@ -140,9 +141,10 @@ impl BrokerFaults {
         {
             version.clone_into(&mut self.logged_version);
             let (fixed, newest) = (advisories::SOUND, advisories::NEWEST);
+            let count = counted(count as u64, "published advisory");
             tracing::warn!(
-                "broker nats-server {version} has {count} published advisories (as of {newest}); \
-                 install {fixed} or newer; `plimsoll doctor` lists them"
+                "broker nats-server {version} has {count} (as of {newest}); install {fixed} or \
+                 newer; `plimsoll doctor` lists them"
             );
         }
     }

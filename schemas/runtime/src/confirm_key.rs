@@ -58,12 +58,15 @@ impl ConfirmKeyFile {
         self.version = found;
         match read(&self.path) {
             Ok(key) => {
-                tracing::info!(path = %self.path.display(), "key of confirmations read again");
+                tracing::info!(path = %self.path.display(), "key of confirmations reloaded");
                 self.key = key;
                 true
             }
             Err(error) => {
-                tracing::error!(error, "the key of confirmations stays as it was");
+                tracing::error!(
+                    error,
+                    "key of confirmations not reloaded; the previous one stays active"
+                );
                 false
             }
         }

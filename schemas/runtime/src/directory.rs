@@ -20,13 +20,13 @@ pub const SHARED: u32 = 0o755;
 pub fn check(key: &str, dir: &Path) -> Result<(), String> {
     if let Some((scheme, path)) = dir.to_string_lossy().split_once(":/") {
         let path = path.trim_start_matches('/');
-        return Err(format!("{key}: {scheme}: begins a URL; write the path alone, as in /{path}"));
+        return Err(format!("{key}: {scheme}: starts a URL; write only the path, as in /{path}"));
     }
     let existing = dir.ancestors().find(|path| path.as_os_str().is_empty() || path.exists());
     let existing = existing.filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let shown = existing.display();
     if !existing.is_dir() {
-        return Err(format!("{key}: {shown} is no directory; name one, or a path to create it"));
+        return Err(format!("{key}: {shown} is not a directory; name one, or a path to create it"));
     }
     match tempfile::tempfile_in(existing) {
         Err(error)
@@ -80,7 +80,7 @@ mod tests {
     fn a_url_is_no_path() {
         for url in ["unix:///run/x", "unix:/run/x", "file:///run/x"] {
             let error = check("spool.path", Path::new(url)).unwrap_err();
-            assert!(error.ends_with("begins a URL; write the path alone, as in /run/x"), "{error}");
+            assert!(error.ends_with("starts a URL; write only the path, as in /run/x"), "{error}");
         }
     }
 
@@ -91,7 +91,7 @@ mod tests {
             assert!(error.starts_with("spool.path: no file can be written in /proc ("), "{error}");
         }
         let error = check("state.path", Path::new("/dev/null/x")).unwrap_err();
-        assert!(error.starts_with("state.path: /dev/null is no directory"), "{error}");
+        assert!(error.starts_with("state.path: /dev/null is not a directory"), "{error}");
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub fn print_origins<T>(resolved: &Resolved<T>) {
     }
     if user::is_root() {
         print_line(
-            "checked as root, who may read every file: --as-user USER[:GROUP] checks as another",
+            "checked as root, who may read every file: --as-user USER[:GROUP] checks as that user",
         );
     }
 }
@@ -289,8 +289,8 @@ impl BusSettings {
         let elsewhere = hosts.iter().find(|host| !is_this_machine(host));
         match elsewhere.filter(|_| !self.allow_open) {
             Some(host) if is_shown => Err(format!(
-                "bus.url: {host} is another machine, and others on the way to it could read \
-                 the token or password; write tls://, set bus.ca_file, or bus.allow_open = true"
+                "bus.url: {host} is another machine, and the token or password could be read in \
+                 transit; write tls://, set bus.ca_file, or bus.allow_open = true"
             )),
             Some(host) if !is_identified => Err(format!(
                 "bus.url: {host} is another machine and no credentials are set, so anyone who \

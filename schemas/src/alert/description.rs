@@ -4,11 +4,12 @@ use std::fmt::{self, Write};
 
 use super::evidence::{BurnEvidence, Evidence, LatencyEvidence, StretchEvidence, ValueEvidence};
 use super::state::AlertState;
+use crate::figure::{count, counted, number, percent, span};
 use crate::scope::{AlertKey, Scope};
 
 /// The change in words: the value, its limit, the scope.
 ///
-/// `epoch_hook p99 24 ms over 18 ms on node n1, 1 234 samples in 1m`
+/// `epoch_hook p99 24 ms over 18 ms on node n1, 1,234 samples in 1m`
 pub(super) fn describe(key: &AlertKey, state: AlertState, evidence: &Evidence) -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.
@@ -17,8 +18,8 @@ pub(super) fn describe(key: &AlertKey, state: AlertState, evidence: &Evidence) -
         Evidence::Burn(burn) => of_burn(&mut text, key, burn),
         Evidence::Value(value) => of_value(&mut text, key, value),
         Evidence::Gap(gap) => {
-            let samples = grouped(gap.gap_samples);
-            write!(text, "{samples} samples missing from the account {}", place(&key.scope))
+            let samples = counted(gap.gap_samples, "sample");
+            write!(text, "{samples} missing {}", place(&key.scope))
         }
     };
     text
@@ -40,25 +41,26 @@ fn of_latency(
     if let Some((least, most)) = of.within_seconds {
         value = format!("~{value} (approximate, from {} to {})", span(least), span(most));
     }
-    let (samples, window, place) = (grouped(of.samples), of.window, place(&key.scope));
+    let (samples, window) = (counted(of.samples, "sample"), of.window);
+    let place = place(&key.scope);
     write!(
         text,
-        "{} p{quantile} {value} {compared} {limit} {place}, {samples} samples in {window}",
+        "{} p{quantile} {value} {compared} {limit} {place}, {samples} in {window}",
         key.operation
     )?;
-    // What shows the breach, if the window alone does not.
+    // The samples that show the breach, if the window alone does not.
     let longer = of.stretch.as_ref().filter(|of| of.seconds > window.span().as_secs_f64());
     if let Some(StretchEvidence { seconds, samples, over }) = longer {
-        let (over, samples) = (grouped(*over), grouped(*samples));
-        write!(text, ", {over} of {samples} over it in {}", span(*seconds))?;
+        let (over, samples) = (count(*over), count(*samples));
+        write!(text, ", {over} of {samples} over the limit in {}", span(*seconds))?;
     }
     let is_breach = matches!(state, AlertState::Pending | AlertState::Firing);
     if of.overdispersion <= 1.0 || !is_breach {
         return Ok(());
     }
-    let vary = if of.learning { "counts are taken to vary" } else { "counts vary" };
+    let vary = if of.learning { "counts are assumed to vary" } else { "counts vary" };
     let times = number(of.overdispersion);
-    write!(text, ", {vary} {times} times as much as independent samples would")
+    write!(text, ", {vary} {times} times as much as with independent samples")
 }
 
 fn of_burn(text: &mut String, key: &AlertKey, of: &BurnEvidence) -> fmt::Result {
@@ -66,12 +68,12 @@ fn of_burn(text: &mut String, key: &AlertKey, of: &BurnEvidence) -> fmt::Result 
     write!(
         text,
         "{} spends its error budget {long} times too fast over {} and {short} times over {} {}, \
-         {} % of it left",
+         {} of it left",
         key.operation,
         of.long,
         of.short,
         place(&key.scope),
-        number(of.remaining * 100.0)
+        percent(of.remaining)
     )
 }
 
@@ -91,42 +93,6 @@ fn place(scope: &Scope) -> String {
         Scope::Fleet => "in the fleet".to_owned(),
         Scope::Node(node) => format!("on node {node}"),
     }
-}
-
-/// Three digits that count, and no zeros after them.
-fn number(value: f64) -> String {
-    let digits = match value.abs() {
-        size if size >= 100.0 => 0,
-        size if size >= 10.0 => 1,
-        size if size >= 1.0 => 2,
-        _ => 3,
-    };
-    let text = format!("{value:.digits$}");
-    if !text.contains('.') {
-        return text;
-    }
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
-}
-
-fn span(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds >= 1.0 => format!("{} s", number(seconds)),
-        seconds if seconds >= 1e-3 => format!("{} ms", number(seconds * 1e3)),
-        seconds => format!("{} us", number(seconds * 1e6)),
-    }
-}
-
-/// `1 234 567`
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut text = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            text.push(' ');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -168,22 +134,22 @@ mod tests {
         assert_eq!(
             describe(&key(None), AlertState::Firing, &Evidence::Latency(open)),
             "epoch_hook p99 ~24 ms (approximate, from 20 ms to 25 ms) over 18 ms in the fleet, \
-             1 234 samples in 1m"
+             1,234 samples in 1m"
         );
     }
 
     #[test]
     fn how_much_counts_vary_is_stated_unless_samples_are_independent() {
         let Evidence::Latency(of) = latency(0.024, 1_234) else { panic!("it is of a latency") };
-        for (learning, vary) in [(false, "counts vary"), (true, "counts are taken to vary")] {
+        for (learning, vary) in [(false, "counts vary"), (true, "counts are assumed to vary")] {
             let of = LatencyEvidence { overdispersion: 6.1, learning, ..of.clone() };
             let ended = Evidence::Latency(of.clone());
             assert!(!describe(&key(None), AlertState::Resolved, &ended).contains("vary"));
             assert_eq!(
                 describe(&key(None), AlertState::Firing, &Evidence::Latency(of)),
                 format!(
-                    "epoch_hook p99 24 ms over 18 ms in the fleet, 1 234 samples in 1m, {vary} 6.1 \
-                     times as much as independent samples would"
+                    "epoch_hook p99 24 ms over 18 ms in the fleet, 1,234 samples in 1m, {vary} 6.1 \
+                     times as much as with independent samples"
                 )
             );
         }
@@ -215,11 +181,11 @@ mod tests {
         let table = [
             (
                 describe(&n1, AlertState::Firing, &latency(0.024, 1_234)),
-                "epoch_hook p99 24 ms over 18 ms on node n1, 1 234 samples in 1m",
+                "epoch_hook p99 24 ms over 18 ms on node n1, 1,234 samples in 1m",
             ),
             (
                 describe(&fleet, AlertState::Resolved, &latency(0.01234, 1_234_567)),
-                "epoch_hook p99 12.3 ms within 18 ms in the fleet, 1 234 567 samples in 1m",
+                "epoch_hook p99 12.3 ms within 18 ms in the fleet, 1,234,567 samples in 1m",
             ),
             (
                 describe(&fleet, AlertState::Firing, &burn),
@@ -234,22 +200,10 @@ mod tests {
                 describe(&n1, AlertState::Resolved, &value(0.5)),
                 "memory_used_ratio 0.5 is not > 0.85 on node n1",
             ),
-            (
-                describe(&n1, AlertState::Firing, &gap),
-                "37 samples missing from the account on node n1",
-            ),
+            (describe(&n1, AlertState::Firing, &gap), "37 samples missing on node n1"),
         ];
         for (got, wanted) in table {
             assert_eq!(got, wanted);
-        }
-    }
-
-    #[test]
-    fn spans_are_shown_in_a_fitting_unit() {
-        for (seconds, wanted) in
-            [(0.000_004_2, "4.2 us"), (0.018, "18 ms"), (1.5, "1.5 s"), (100.0, "100 s")]
-        {
-            assert_eq!(span(seconds), wanted);
         }
     }
 }

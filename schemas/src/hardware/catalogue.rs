@@ -157,7 +157,7 @@ catalogue! {
     CPU_STEAL_RATIO gauge "cpu_steal_ratio"
         "Share of all CPU time that a hypervisor gave to other machines, 0 to 1";
     CPU_TEMPERATURE_CELSIUS gauge "cpu_temperature_celsius"
-        "Temperature of the processors: the hottest sensor of the best driver that there is";
+        "Temperature of the processors: the hottest sensor of the best available driver";
     CPU_FREQUENCY_MEAN_HERTZ gauge_low "cpu_frequency_mean_hertz"
         "Clock frequency, averaged over all cores";
     CPU_FREQUENCY_BASELINE_HERTZ gauge "cpu_frequency_baseline_hertz"
@@ -193,9 +193,9 @@ catalogue! {
     CGROUP_CPU_PERIODS_TOTAL counter "cgroup_cpu_periods_total"
         "Periods in which the control group with this CPU limit ran";
     CGROUP_CPU_THROTTLED_PERIODS_TOTAL counter "cgroup_cpu_throttled_periods_total"
-        "Of those, periods in which it used up its limit";
+        "Periods in which the control group used up its CPU limit";
     CGROUP_CPU_THROTTLED_SECONDS_TOTAL counter "cgroup_cpu_throttled_seconds_total"
-        "Time that its tasks waited for the next period";
+        "Time that tasks of the control group waited for the next period";
     CGROUP_TASKS gauge "cgroup_tasks"
         "Tasks in this control group";
     CGROUP_TASKS_LIMIT gauge "cgroup_tasks_limit"
@@ -227,9 +227,9 @@ catalogue! {
     DISK_WRITES_TOTAL counter "disk_writes_total"
         "Writes to one device that are done";
     DISK_READ_SECONDS_TOTAL counter "disk_read_seconds_total"
-        "Time that reads from one device took, together";
+        "Total duration of reads from one device";
     DISK_WRITE_SECONDS_TOTAL counter "disk_write_seconds_total"
-        "Time that writes to one device took, together";
+        "Total duration of writes to one device";
     DISK_BUSY_SECONDS_TOTAL counter "disk_busy_seconds_total"
         "Time in which one device had something to do";
     NETWORK_RECEIVE_PACKETS_TOTAL counter "network_receive_packets_total"
@@ -241,7 +241,7 @@ catalogue! {
     NETWORK_TRANSMIT_DROPS_TOTAL counter "network_transmit_drops_total"
         "Packets dropped before one interface sent them";
     TCP_RETRANSMITS_TOTAL counter "tcp_retransmits_total"
-        "TCP segments sent again";
+        "TCP segments retransmitted";
     FILE_HANDLES gauge "file_handles"
         "Open files of the whole machine";
     FILE_HANDLES_LIMIT gauge "file_handles_limit"
@@ -257,7 +257,7 @@ catalogue! {
     WATCHED_PROCESSES gauge "watched_processes"
         "Processes that one watch finds";
     WATCHED_CPU_SECONDS_TOTAL counter "watched_cpu_seconds_total"
-        "CPU time of the processes of one watch since the node agent began";
+        "CPU time of the processes of one watch since the node agent started";
     WATCHED_CPU_RATIO gauge "watched_cpu_ratio"
         "CPU time of the processes of one watch, 1 is one whole core";
     WATCHED_RESIDENT_BYTES gauge "watched_resident_bytes"
@@ -265,23 +265,23 @@ catalogue! {
     WATCHED_THREADS gauge "watched_threads"
         "Threads of the processes of one watch";
     WATCHED_FAULTS_MINOR_TOTAL counter "watched_faults_minor_total"
-        "Page faults of the processes of one watch that needed no disk, since the agent began";
+        "Page faults of the processes of one watch that needed no disk, since the agent started";
     WATCHED_FAULTS_MAJOR_TOTAL counter "watched_faults_major_total"
-        "Page faults of the processes of one watch that needed a disk, since the agent began";
+        "Page faults of the processes of one watch that needed a disk, since the agent started";
     SAMPLING_CPU_SECONDS_TOTAL counter "sampling_cpu_seconds_total"
         "CPU time of one thread that reads sensors";
     SAMPLING_WORST_SECONDS gauge "sampling_worst_seconds"
-        "Longest that one thread took for its sensors within the last interval";
+        "Longest duration of one thread for its sensors within the last interval";
     GPU_UTILIZATION_MIN_RATIO gauge "gpu_utilization_min_ratio"
         "Smallest share of time in which a kernel ran on one GPU, of all polls of an interval";
     GPU_UTILIZATION_MAX_RATIO gauge "gpu_utilization_max_ratio"
-        "Greatest share of time in which a kernel ran on one GPU, of all polls of an interval";
+        "Largest share of time in which a kernel ran on one GPU, of all polls of an interval";
     GPU_MEMORY_UTILIZATION_RATIO gauge "gpu_memory_utilization_ratio"
         "Share of time in which one GPU's memory was read or written, 0 to 1";
     GPU_MEMORY_USED_MIN_BYTES gauge "gpu_memory_used_min_bytes"
-        "Least memory in use on one GPU, of all polls of an interval";
+        "Smallest memory in use on one GPU, of all polls of an interval";
     GPU_MEMORY_USED_MAX_BYTES gauge "gpu_memory_used_max_bytes"
-        "Most memory in use on one GPU, of all polls of an interval";
+        "Largest memory in use on one GPU, of all polls of an interval";
     GPU_TEMPERATURE_MIN_CELSIUS gauge "gpu_temperature_min_celsius"
         "Lowest temperature of one GPU's die, of all polls of an interval";
     GPU_TEMPERATURE_MAX_CELSIUS gauge "gpu_temperature_max_celsius"
@@ -311,7 +311,7 @@ catalogue! {
     GPU_PCIE_TRANSMIT_BYTES_PER_SECOND gauge "gpu_pcie_transmit_bytes_per_second"
         "Rate at which one GPU wrote over PCIe";
     GPU_PCIE_REPLAYS_TOTAL counter "gpu_pcie_replays_total"
-        "Packets that one GPU had to send again over PCIe";
+        "Packets that one GPU retransmitted over PCIe";
     GPU_PCIE_LINK_GENERATION gauge_low "gpu_pcie_link_generation"
         "Generation of PCIe that one GPU's link uses now";
     GPU_PCIE_LINK_WIDTH gauge_low "gpu_pcie_link_width"
@@ -327,19 +327,19 @@ catalogue! {
     GPU_REMAPPED_ROWS gauge "gpu_remapped_rows"
         "Rows of one GPU's memory that were replaced by spare ones, by kind of error";
     GPU_FAULTS_TOTAL counter "gpu_faults_total"
-        "Faults that one GPU's driver reported since the node agent began";
+        "Faults that one GPU's driver reported since the node agent started";
     GPU_XID_TOTAL counter "gpu_xid_total"
         "GPU driver faults by their XID number";
     GPU_MIG_ENABLED gauge "gpu_mig_enabled"
         "1 while one GPU is divided into instances";
     GPU_FAN_RATIO gauge "gpu_fan_ratio"
-        "Speed of one fan of one GPU as a share of the greatest";
+        "Speed of one fan of one GPU as a share of its maximum";
     GPUS_LISTED gauge "gpus_listed"
         "GPUs that the driver lists now";
     GPUS_LOST gauge "gpus_lost"
         "GPUs that were listed once and do not answer now";
     SENSORS_UNREAD gauge "sensors_unread"
-        "Things of one list, such as file systems, that are not read: they hang, or exceed a bound";
+        "Items of one list, such as file systems, that are not read: they hang, or exceed a bound";
 }
 
 /// The catalogue's entry under `name`.

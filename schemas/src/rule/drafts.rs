@@ -353,7 +353,7 @@ impl ThresholdDraft {
             ];
             let given = given.into_iter().find_map(|(key, at)| Some((key, at?)));
             let Some((key, position)) = given else { return Ok(None) };
-            let problem = "belongs to the metric regression:<operation> alone; leave it out";
+            let problem = "belongs to the metric regression:<operation> only; remove it";
             return Err(position.fault(
                 titled(Self::KIND, self.name.value.as_str()),
                 Some(key),
@@ -370,7 +370,7 @@ impl ThresholdDraft {
             return Err(self.fault(Some(comparison.as_str()), problem));
         }
         if value(&self.labels).is_some_and(|labels| !labels.is_empty()) {
-            let problem = "a regression is that of all samples of an operation; leave labels out";
+            let problem = "a regression covers all samples of an operation; remove labels";
             return Err(self.fault(Some("labels"), problem));
         }
         let window = value(&self.window).unwrap_or(Window::HalfHour);

@@ -102,7 +102,7 @@ impl Entry<'_> {
 pub(super) fn unknown_key(key: &str, known: &[&str]) -> String {
     match suggest(key, known.iter().map(|&known| known.to_owned())) {
         Some(suggestion) => format!("unknown key, did you mean {suggestion:?}?"),
-        None => format!("unknown key; there are {}", known.join(", ")),
+        None => format!("unknown key; the keys are {}", known.join(", ")),
     }
 }
 

@@ -102,7 +102,7 @@ pub struct RunPage {
     pub operations: Vec<RunOperation>,
     /// Operations beyond those that one page has.
     pub operations_omitted: usize,
-    /// Why there are no operations, if that is not for want of samples.
+    /// Why there are no operations, if not for lack of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub no_history: Option<String>,
 }

@@ -77,7 +77,7 @@ async fn labels_of_a_job_are_groups_without_any_settings() {
 
     let windows = "one of 10s, 1m, 5m, 30m, 1h, 2h, 6h, 1d, 3d, 30d, total";
     for (query, status, part) in [
-        ("?operation=stop", 404, "no sample of the operation \"stop\" has arrived of fleet; "),
+        ("?operation=stop", 404, "no samples of \"stop\" from fleet; "),
         ("?operation=step&node=n9", 404, "node \"n9\" is unknown; "),
         ("?operation=step&window=7m", 400, windows),
         ("?operation=step&node=fed&window=30d", 400, "set windows.nodes_up_to"),

@@ -165,6 +165,6 @@ async fn an_id_that_is_taken_is_counted_and_named() {
     let (number, tag) = again.await.unwrap();
     assert_eq!(tag, "t1", "message {number}");
     let log = stack.stations()[0].node_log();
-    assert!(log.contains("someone else used the id"), "{log}");
+    assert!(log.contains("another client used it"), "{log}");
     ends_well(stack).await;
 }

@@ -17,7 +17,7 @@ use crate::time_range;
 /// What a side's name stands for: `run:NAME` or `range:FROM/TO`; `None` for a file.
 ///
 /// # Errors
-/// When a range is not understood.
+/// When a range cannot be parsed.
 pub(super) fn named(text: &str, now: &Zoned) -> Result<Option<HistorySide>> {
     if let Some(name) = text.strip_prefix("run:") {
         return Ok(Some(HistorySide::Run(name.to_owned())));
@@ -27,7 +27,7 @@ pub(super) fn named(text: &str, now: &Zoned) -> Result<Option<HistorySide>> {
         .split_once('/')
         .with_context(|| format!("{text:?}: write range:FROM/TO, such as range:10:00/10:30"))?;
     let (from, to) = (time_range::seconds_of(from, now)?, time_range::seconds_of(to, now)?);
-    ensure!(from < to, "{text:?}: the range ends before it begins");
+    ensure!(from < to, "{text:?}: the range ends before it starts");
     Ok(Some(HistorySide::Range(from, to)))
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let range = HistorySide::Range(1_699_992_000.0, 1_699_993_800.0);
         assert_eq!(of("range:20:00/20:30").unwrap(), Some(range));
         let error = of("range:20:30/20:00").unwrap_err().to_string();
-        assert!(error.ends_with("the range ends before it begins"), "{error}");
+        assert!(error.ends_with("the range ends before it starts"), "{error}");
         assert!(of("range:20:30").unwrap_err().to_string().contains("write range:FROM/TO"));
     }
 }

@@ -72,8 +72,7 @@ impl Baselines {
         let path = self.path(name);
         if !path.exists() {
             let known = self.names();
-            let known =
-                if known.is_empty() { "there are none".to_owned() } else { known.join(", ") };
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             bail!("no baseline {name} in {}: {known}", self.0.display());
         }
         load(&path, None)
@@ -111,7 +110,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let baselines = Baselines(dir.path().join("new"));
         let unknown = |name| baselines.load(name).unwrap_err().to_string();
-        assert!(unknown("v1").ends_with("there are none"), "{}", unknown("v1"));
+        assert!(unknown("v1").ends_with("none"), "{}", unknown("v1"));
         for name in ["v2", "v1.4"] {
             baselines.save(name, &Side::default()).unwrap();
         }

@@ -34,15 +34,14 @@ const LISTED_MAX: usize = 20;
   plimsoll compare --baseline save v1.4 run:v41
   plimsoll compare --baseline check v1.4 after.hlog --operation fetch --json
 
-Runs and ranges have slots of at least 10 s: they need some four minutes for a verdict. Times of
-ranges are written as those of `plimsoll query --from`. SHIFT is B over A, less 1. FLOOR is the
-noise floor: 99 of 100 comparisons of a side with itself stay below it, so smaller shifts are no
-verdict.
+Runs and ranges have slots of at least 10 s: they need about four minutes for a verdict. Ranges take
+the times of `plimsoll query --from`. SHIFT is B / A - 1. FLOOR is the noise floor: 99 of 100
+comparisons of a side with itself stay below it, so smaller shifts give no verdict.
 
 The exit code is 0 for same and better, 7 for worse, 8 for not comparable, 9 for not enough data.")]
 pub struct CompareArgs {
     /// A: run:NAME or range:FROM/TO of an aggregator's history, an interval log (.hlog), a
-    /// baseline or a report (.json); with --baseline the only side
+    /// baseline or a report (.json); required alone with --baseline
     a: String,
     /// B: the side that is judged
     b: Option<String>,
@@ -62,13 +61,13 @@ pub struct CompareArgs {
     /// Directory of baselines [default: $XDG_DATA_HOME/plimsoll/baselines]
     #[arg(long, value_name = "DIR")]
     baseline_dir: Option<PathBuf>,
-    /// Compare this operation alone; repeat it for several
+    /// Compare only this operation; may be repeated
     #[arg(long, value_name = "NAME")]
     operation: Vec<Operation>,
-    /// Compare the share of samples over a limit too, such as fetch=18ms; repeat it for several
+    /// Also compare the share of samples over a limit, such as fetch=18ms; may be repeated
     #[arg(long, value_name = "NAME=TIME", value_parser = limit)]
     limit: Vec<(Operation, u64)>,
-    /// Shifts up to this percentage are no change, however certain they are
+    /// Shifts up to this percentage count as unchanged
     #[arg(long, value_name = "PERCENT", default_value = "1", value_parser = percentage)]
     tolerance: f64,
     /// Unit of the values in logs: ns, us or ms [default: the one in the log, or ns]
@@ -121,7 +120,7 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
             print_line(format_args!("saved {}", path.display()));
             return Ok(Exit::Success);
         }
-        (None, None) => return Ok(usage("name two sides, or use --baseline check NAME")),
+        (None, None) => return Ok(usage("give two sides, or use --baseline check NAME")),
         (Some(_), Some(_)) => return Ok(usage("--baseline takes one side")),
     };
 
@@ -154,7 +153,10 @@ fn options(args: &CompareArgs, a: &Side, b: &Side) -> Result<Options> {
         if !known.contains(name) {
             let names: Vec<&str> =
                 known.iter().map(|name| name.as_str()).take(LISTED_MAX).collect();
-            bail!("{option} {name}: neither side has it; they have {}", names.join(", "));
+            bail!(
+                "{option} {name}: neither side has this operation; they have {}",
+                names.join(", ")
+            );
         }
     }
     Ok(Options {
@@ -194,7 +196,7 @@ mod tests {
     fn limits_and_tolerances_are_read_with_their_units() {
         assert_eq!(limit("fetch=18ms"), Ok((Operation::new("fetch").unwrap(), 18_000_000)));
         for (text, words) in
-            [("fetch", "NAME=TIME"), ("a b=1ms", "holds ' '"), ("fetch=18", "with its unit")]
+            [("fetch", "NAME=TIME"), ("a b=1ms", "contains a space"), ("fetch=18", "with its unit")]
         {
             let error = limit(text).unwrap_err();
             assert!(error.contains(words), "{error}");

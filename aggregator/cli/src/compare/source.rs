@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_compare::{Side, baseline};
+use plimsoll_schemas::figure::counted;
 
 use crate::interval_log::{self, Unit};
 use crate::report::side_of;
@@ -42,7 +43,8 @@ fn read(path: &Path, unit: Option<Unit>) -> Result<Side> {
     }
     let log = interval_log::read(file, unit)?;
     if log.clamped > 0 {
-        eprintln!("{}: {} samples above an hour count as an hour", path.display(), log.clamped);
+        let samples = counted(log.clamped, "sample");
+        eprintln!("{}: {samples} above an hour recorded as an hour", path.display());
     }
     Ok(log.side)
 }

@@ -26,7 +26,7 @@ pub(super) struct Finding {
     /// The address, file, stream, node or setting.
     #[serde(rename = "where")]
     pub(super) place: String,
-    /// A command or a setting that mends it.
+    /// A command or a setting that fixes it; JSON has it as `mend`.
     pub(super) mend: String,
 }
 
@@ -83,7 +83,7 @@ impl Report {
             }
         }
         self.findings.sort_by_key(|found| found.severity);
-        // Of several results of one check the worst stands.
+        // The worst of several results of one check counts.
         let found = |check: &&str| self.findings.iter().any(|of| of.check == *check);
         let skipped = |check: &&str| self.skipped.iter().any(|of| of.check == *check);
         self.passed.retain(|check| !found(check) && !skipped(check));
@@ -111,7 +111,7 @@ impl Report {
             let (what, place, mend) = (safe(what), safe(place), safe(mend));
             // Writing to a string cannot fail.
             let _written = writeln!(text, "{severity:<8} {check:<12} {place}: {what}");
-            let _written = writeln!(text, "{:<8} {:<12} mend: {mend}", "", "");
+            let _written = writeln!(text, "{:<8} {:<12} fix: {mend}", "", "");
         }
 
         for Skipped { check, reason } in &self.skipped {
@@ -157,9 +157,9 @@ mod tests {
         assert!(report.has_errors());
         let expected = "\
 ERROR    clocks       n1: off\u{FFFD}[2J
-                      mend: ntp
+                      fix: ntp
 warning  disk         /: is full
-                      mend: df -h
+                      fix: df -h
 skipped  sockets      no node
 
 errors: 1, warnings: 1, skipped: 1; advisories about nats-server as of 2026-06-29

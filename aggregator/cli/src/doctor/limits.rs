@@ -6,7 +6,7 @@ use std::time::Duration;
 pub(super) const CLOCK_SHARE: f64 = 0.5;
 /// Offset of a clock, in seconds: as the rule `clock_skew` that ships.
 pub(super) const CLOCK_SECONDS: f64 = 5.0;
-/// How long a lane should hold the fleet's messages at their present rate: a night without an
+/// How long a lane should hold the fleet's messages at the current rate: a night without an
 /// aggregator. Streams drop messages after a day in any case.
 pub(super) const STREAM_HOLDS_MIN: Duration = Duration::from_secs(8 * 3_600);
 /// Least time between the first and the last message of a stream from which a rate follows.

@@ -48,7 +48,7 @@ pub(super) enum SocketState {
 pub(super) struct UdpFacts {
     /// The node's port, and the datagrams that the kernel dropped at its socket.
     pub(super) of_port: Option<(u16, Option<u64>)>,
-    /// Datagrams dropped for want of buffers by any socket of the machine.
+    /// Datagrams dropped for lack of buffers by any socket of the machine.
     pub(super) buffer_errors: u64,
 }
 
@@ -81,8 +81,9 @@ pub(super) fn read(local: &Local) -> MachineFacts {
     MachineFacts {
         sockets: sockets(local),
         udp: udp(port),
-        rmem_max: text("/proc/sys/net/core/rmem_max")
-            .and_then(|text| text.trim().parse().map_err(|_| "rmem_max is no number".to_owned())),
+        rmem_max: text("/proc/sys/net/core/rmem_max").and_then(|text| {
+            text.trim().parse().map_err(|_| "rmem_max is not a number".to_owned())
+        }),
         disks: disks(local),
         secrets: secrets(local),
     }

@@ -103,7 +103,7 @@ pub(super) async fn node(local: &Local) -> Result<NodeFacts, String> {
     let config = local.node.as_ref().map_err(Clone::clone)?;
     let http = &config.http;
     let plain = http.health_address.or(http.address.filter(|_| http.certificate_file.is_none()));
-    let address = plain.ok_or("its /readyz is served over TLS alone, or not at all")?;
+    let address = plain.ok_or("its /readyz is served over TLS only, or not at all")?;
     let url = format!("http://{address}");
     let api = Api::of_url(&url).map_err(|error| cause(&error))?;
     let readiness = readiness(&api).await.map_err(|error| cause(&error));

@@ -1,4 +1,4 @@
-//! `plimsoll doctor`: what is wrong with a mesh and this machine, and what mends it.
+//! `plimsoll doctor`: what is wrong with a mesh and this machine, and how to fix it.
 //!
 //! [`settings`] reads the settings of the programs on this machine, [`mesh`] asks aggregators and
 //! brokers, [`machine`] reads files of the kernel. What they find are facts; a fact that cannot be
@@ -22,7 +22,7 @@ use crate::targets::Targets;
 use finding::Report;
 use settings::SettingsFlags;
 
-/// Check the mesh and this machine: what is wrong, and what mends it
+/// Check the mesh and this machine: what is wrong, and how to fix it
 #[derive(Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll doctor
@@ -32,9 +32,9 @@ use settings::SettingsFlags;
   plimsoll doctor --json | jq '.findings[] | {severity, where, mend}'
 
 Settings are read as the programs read them: file, then PLIMSOLL_NODE_* and PLIMSOLL_AGGREGATOR_*
-variables. Without a file of theirs the checks about sockets, disks and listeners are skipped.
-Nothing is changed: a permission to publish is tried with an empty message that no stream stores.
-Exit code 10 if there is an error, 0 with warnings alone.")]
+variables. Without settings files the checks of sockets, disks and listeners are skipped. Nothing is
+changed: a permission to publish is tested with an empty message that no stream stores.
+The exit code is 10 if there is an error, and 0 with warnings only.")]
 pub struct DoctorArgs {
     #[command(flatten)]
     settings: SettingsFlags,

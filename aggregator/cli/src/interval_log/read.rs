@@ -51,7 +51,7 @@ pub enum LineError {
     #[error(transparent)]
     File(#[from] std::io::Error),
     /// Longer than any line with a histogram.
-    #[error("more than {LINE_BYTES_MAX} bytes: this is no interval log")]
+    #[error("more than {LINE_BYTES_MAX} bytes: this is not an interval log")]
     TooLong,
     /// More lines than are read.
     #[error("more than {LINES_MAX} lines: split the log")]

@@ -169,8 +169,8 @@ fn a_bad_line_is_named_with_its_number_and_the_fix() {
     let old = BASE64_STANDARD.encode([0x1c, 0x84, 0x93, 0x01].repeat(12));
     for (line, words) in [
         ("1,1.0,1.0,x".to_owned(), "expected `Tag=OPERATION"),
-        (format!("Tag=a b,1.0,1.0,1.0,{good}"), "operation holds ' '"),
-        (format!("Tag=a;node=b/c,1.0,1.0,1.0,{good}"), "node name holds '/'"),
+        (format!("Tag=a b,1.0,1.0,1.0,{good}"), "operation contains a space"),
+        (format!("Tag=a;node=b/c,1.0,1.0,1.0,{good}"), "node name contains '/'"),
         ("1.0,1.0,1.0,?".to_owned(), "not Base64"),
         (format!("1.0,1.0,1.0,{old}"), "not of version 2"),
         ("1.0,1.0,1.0,HISTFAAAAAR42g==".to_owned(), "cannot be decompressed"),
@@ -179,7 +179,7 @@ fn a_bad_line_is_named_with_its_number_and_the_fix() {
         (format!("1.0,1.0,1.0,{other}"), "in earlier lines"),
         (format!("99999999999.0,1.0,1.0,{good}"), "584 years"),
         ("#[Unit: ns]".to_owned(), "before the first histogram"),
-        ("x".repeat((2 << 20) + 1), "no interval log"),
+        ("x".repeat((2 << 20) + 1), "not an interval log"),
     ] {
         let log = format!("# first\n0.0,1.0,1.0,{good}\n{line}\n");
         let error = read(log.as_bytes(), None).unwrap_err().to_string();

@@ -5,10 +5,11 @@
 use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
+use plimsoll_schemas::figure::{counted, number, percent};
 use serde_json::Value;
 
 use super::document::{Column, OperationResult};
-use super::words::{milliseconds_or_so, percent};
+use super::words::milliseconds_or_so;
 use crate::time_range::shown;
 
 /// This share of the samples over the limit in few columns makes it a matter of their time.
@@ -24,12 +25,12 @@ const NODE_SAMPLES_MIN: u64 = 10;
 /// Readings, from what each is worth a look, and what to look at.
 const READINGS: [(&str, f64, &str); 11] = [
     ("gpu_throttled", 1.0, "a GPU's clocks are throttled: look at its cooling and power limit"),
-    ("cpu_throttled", 1.0, "its processors are hot and slowed down: look at its cooling"),
+    ("cpu_throttled", 1.0, "its processors are hot and throttled: look at its cooling"),
     ("memory_stalled_ratio", 0.05, "all its tasks wait for memory: look at what uses it"),
     ("pressure_full_ratio", 0.1, "all its tasks wait for memory, disks or CPU time"),
     ("cgroup_cpu_throttled_ratio", 0.05, "its control group waits for CPU time: raise its quota"),
     ("cgroup_memory_used_ratio", 0.9, "its control group's memory is nearly full: raise its limit"),
-    ("cpu_steal_ratio", 0.05, "its hypervisor gives CPU time to others: look at the host"),
+    ("cpu_steal_ratio", 0.05, "its hypervisor steals CPU time: look at the host"),
     ("memory_used_ratio", 0.9, "its memory is nearly full: look at what uses it"),
     ("cpu_usage_ratio", 0.9, "its processors are busy: look at what else runs there"),
     ("gpu_temperature_celsius", 85.0, "a GPU is hot: look at its cooling"),
@@ -48,32 +49,34 @@ pub(super) fn on_operation(of: &OperationResult, limit: f64, zone: &TimeZone) ->
     }
     if median > limit {
         return "The median is over the limit: the usual case is too slow, not an exception. \
-                Profile the work itself, or set a limit that it can meet."
+                Profile the job itself, or set a limit that it can meet."
             .to_owned();
     }
     if let Some((share, columns, worst)) = concentrated(&of.over_time.columns) {
-        let (share, worst) = (percent(share), shown(worst, zone));
+        let (share, columns) = (percent(share), counted(columns as u64, "column"));
         return format!(
-            "{share} of the samples over the limit are in {columns} columns of time, the worst \
-             from {worst} on. Look at the events, alerts and deployments of that time."
+            "{share} of the samples over the limit are in {columns}; the worst starts at {}. Look \
+             at the events, alerts and deployments of that time.",
+            shown(worst, zone)
         );
     }
     if p99 > limit {
         let times = if median > 0.0 { p99 / median } else { 0.0 };
         return format!(
-            "The median is within the limit and p99 is not ({times:.1} times the median). Look at \
-             what interrupts the work now and then: garbage collection, locks, retries, storage."
+            "The median is within the limit and p99 is not ({} times the median). Look for \
+             occasional interruptions: garbage collection, locks, retries, storage.",
+            number(times)
         );
     }
     format!(
-        "p99 is within the limit, single samples are not (up to {}). Look at the columns with the \
-         highest maximum.",
+        "p99 is within the limit; single samples are over it (up to {}). Look at the columns with \
+         the highest maximum.",
         milliseconds_or_so(Some(max))
     )
 }
 
 /// If few columns have most of the samples over the limit: their share, how many they are, and
-/// when the worst of them begins.
+/// when the worst of them starts.
 fn concentrated(columns: &[Column]) -> Option<(f64, usize, f64)> {
     let mut with_samples: Vec<(u64, f64)> = columns
         .iter()
@@ -92,7 +95,7 @@ fn concentrated(columns: &[Column]) -> Option<(f64, usize, f64)> {
     (share >= MOST).then(|| (share, used, with_samples[0].1))
 }
 
-/// Advice on one of some nodes, with its samples over limits and its share of what all lose there.
+/// Advice on one of some nodes, with its samples over limits and its share of all time over them.
 pub(super) fn on_node(
     (over, share): (u64, f64),
     nodes: usize,
@@ -112,16 +115,16 @@ pub(super) fn on_node(
         return format!("{name}: {words}.");
     }
     if over < NODE_SAMPLES_MIN {
-        return "Too few samples over limits to tell it from other nodes.".to_owned();
+        return "Too few samples over limits to distinguish it from other nodes.".to_owned();
     }
     if nodes > 1 && share >= NODE_SHARE {
-        return "Most of it is of this node alone: compare its machine and work with the others."
+        return "Most of it is on this node: compare its machine and jobs with the others."
             .to_owned();
     }
     if nodes > 1 && share < 1.5 / nodes as f64 {
-        return "Its share is that of any node: look at what all nodes have in common.".to_owned();
+        return "No worse than other nodes: look at what all nodes have in common.".to_owned();
     }
-    "Nothing is known of its machine that explains it: look at its work.".to_owned()
+    "Nothing on the machine explains it; look at the job.".to_owned()
 }
 
 #[cfg(test)]
@@ -175,9 +178,12 @@ mod tests {
         for (operation, words) in [
             (operation(0.010, 0.015, 0.017, &[0; 20]), "All samples are within"),
             (operation(0.020, 0.030, 0.040, &burst), "The median is over the limit"),
-            (operation(0.010, 0.030, 0.040, &burst), "the worst from 1970-01-01 00:01:10+00:00"),
-            (operation(0.010, 0.030, 0.040, &even), "p99 is not (3.0 times the median)"),
-            (operation(0.010, 0.017, 0.040, &even), "single samples are not (up to 40 ms)"),
+            (
+                operation(0.010, 0.030, 0.040, &burst),
+                "the worst starts at 1970-01-01 00:01:10+00:00",
+            ),
+            (operation(0.010, 0.030, 0.040, &even), "p99 is not (3 times the median)"),
+            (operation(0.010, 0.017, 0.040, &even), "single samples are over it (up to 40 ms)"),
             (operation(0.010, 0.030, 0.040, &burst[..8]), "p99 is not"),
         ] {
             let advice = on_operation(&operation, 0.018, &TimeZone::UTC);
@@ -191,12 +197,12 @@ mod tests {
         let calm = machine("cpu_usage_ratio", 0.2.into());
         for (over, share, nodes, machine, words) in [
             (90, 0.9, 3, machine("gpu_throttled", true.into()), "gpu_throttled: a GPU's clocks"),
-            (90, 0.9, 3, machine("gpu_throttled", false.into()), "of this node alone"),
+            (90, 0.9, 3, machine("gpu_throttled", false.into()), "Most of it is on this node"),
             (1, 0.1, 3, machine("memory_used_ratio", 0.95.into()), "its memory is nearly full"),
-            (90, 0.9, 3, calm.clone(), "of this node alone"),
+            (90, 0.9, 3, calm.clone(), "Most of it is on this node"),
             (2, 0.9, 3, calm.clone(), "Too few samples"),
             (35, 0.35, 3, calm.clone(), "what all nodes have in common"),
-            (90, 1.0, 1, calm, "look at its work"),
+            (90, 1.0, 1, calm, "look at the job"),
         ] {
             let advice = on_node((over, share), nodes, &machine);
             assert!(advice.contains(words), "{advice}");

@@ -301,7 +301,7 @@ impl Request<'_> {
             let Some(slots) = self.slots_of(&pages.whole, &mut left).await? else {
                 material.operations.iter_mut().for_each(|pages| pages.slots.clear());
                 material.slots_left_out = Some(format!(
-                    "its slots have more than {BUCKETS_MAX} buckets; choose a shorter range, or \
+                    "the slots have more than {BUCKETS_MAX} buckets; choose a shorter range, or \
                      fewer operations with --operation"
                 ));
                 return Ok(());

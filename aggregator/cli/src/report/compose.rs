@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::Result;
 use jiff::tz::TimeZone;
 use plimsoll_schemas::alert::{AlertRow, AlertState, Scope};
+use plimsoll_schemas::figure::{counted, percent};
 use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::summary::{
     BucketCount, BudgetRow, EventRow, Freshness, HistoryPoint, LedgerPage, OverLimit, Verdict,
@@ -21,7 +22,6 @@ use super::limits::{NODES_MAX, ROWS_MAX};
 use super::material::{Material, NodePoint, OperationPages};
 use super::samples::{epoch_rank, epochs_ms, written};
 use super::time_over::{FORMULA, TimeOver};
-use super::words::percent;
 use crate::time_range::shown;
 
 /// The width of a bucket: its share of the value, and no less than these seconds.
@@ -119,8 +119,8 @@ fn notes(
         note(
             true,
             format!(
-                "No sample has the label run={name}: these are all samples of the fleet between \
-                 begin and end of the run."
+                "No samples are labelled run={name}: these are all samples of the fleet from the \
+                 start to the end of the run."
             ),
         );
     }
@@ -128,21 +128,21 @@ fn notes(
         Some(share) => note(
             share < COMPLETE,
             format!(
-                "The range is not complete: {} of the nodes' time was received. Counts and sums \
-                 are of what was received.",
+                "The range is incomplete: {} of the nodes' time was received. Counts and sums \
+                 cover what was received.",
                 percent(share)
             ),
         ),
         None => note(
             true,
-            "It is unknown how complete the range is: for more than a tenth of it no aggregator ran."
+            "Completeness is unknown: no aggregator ran for more than a tenth of the range."
                 .to_owned(),
         ),
     }
     let kept = range.kept_from_seconds.is_some_and(|kept| kept > range.from_seconds);
-    note(kept, "The history begins within the range; nothing is known of before.".to_owned());
+    note(kept, "The history starts within the range; there is no data before.".to_owned());
     let open = range.to_seconds > material.asked_at;
-    note(open, "The range reaches the present: samples of its end may still arrive.".to_owned());
+    note(open, "The range ends now: its last samples may still arrive.".to_owned());
     note(
         !material.summary.ready,
         "The aggregator was still catching up: samples may be missing.".to_owned(),
@@ -153,19 +153,22 @@ fn notes(
     let broker = &material.summary.broker;
     note(
         stale,
-        format!("The aggregator had no data{since} (broker {broker}): verdicts of now are stale."),
+        format!("The aggregator had no data{since} (broker {broker}): current verdicts are stale."),
     );
-    let behind = "A stream holds messages that were not read yet: samples may be missing.";
+    let behind = "A stream has unread messages: samples may be missing.";
     note(material.ledger.behind, behind.to_owned());
     let approximate = operations.iter().any(|of| of.approximate);
     note(
         approximate,
-        "Of some samples only their producers' wide buckets are known: the quantiles of operations \
-         marked approximate lie between wider bounds."
+        "Some samples come in their producers' wide buckets: quantiles of operations marked \
+         approximate have wider bounds."
             .to_owned(),
     );
     let left_out = material.operations_left_out;
-    note(left_out > 0, format!("{left_out} operations are left out; choose with --operation."));
+    note(
+        left_out > 0,
+        format!("{} left out; choose with --operation.", counted(left_out as u64, "operation")),
+    );
     let slots = material.slots_left_out.as_ref();
     note(slots.is_some(), format!("No samples by slot: {}.", slots.map_or("", String::as_str)));
     notes
@@ -340,18 +343,18 @@ fn ranked_nodes(
     }
     let by = match (of_windows, found.is_empty()) {
         (false, false) => {
-            "Nodes: by their time over budget in the range, from their own histories."
+            "Nodes are ranked by time over budget in the range, from their own histories."
         }
         (true, false) => {
-            "Nodes: by samples over limits in the windows of their budgets that ended when the \
-             report was made. No node answered of its own past (plimsoll-node --history)."
+            "Nodes are ranked by samples over limits in the current windows of their budgets. No \
+             node has a history (plimsoll-node --history)."
         }
         (_, true) => "No listed node had samples of jobs over a limit.",
     };
     let silent = material.nodes_silent.first_key_value().filter(|_| !of_windows);
     let silent = silent.map(|(node, why)| {
-        let all = material.nodes_silent.len();
-        format!(" {all} did not answer, or not of the whole range; {node}: {why}.")
+        let all = counted(material.nodes_silent.len() as u64, "node");
+        format!(" No answer for the whole range from {all}; {node}: {why}.")
     });
     (by.to_owned() + silent.as_deref().unwrap_or_default(), found)
 }

@@ -64,25 +64,25 @@ pub enum Format {
   plimsoll report run:v42 --output v42.json && plimsoll compare v41.json v42.json
   drill-faults --json > drill.json; plimsoll report --drill drill.json --output report.html
 
-Without --format, the ending of --output decides: .html, .md or .json. Ranges are widened to whole
-slots of the history; a run has its own, from begin to end (`plimsoll runs` lists them). Alerts and
-events are those that the aggregator still has of the range; the ledger is of all time. Times
-without a time zone are those of this machine ($TZ).")]
+Without --format, the suffix of --output decides: .html, .md or .json. Ranges are widened to whole
+slots of the history; the range of a run is from its start to its end (`plimsoll runs` lists them).
+Alerts and events are those of the range that the aggregator still has; the ledger has totals since
+the start. Times without a time zone are in the time zone of this machine ($TZ).")]
 pub struct ReportArgs {
     /// run:NAME; without it, the fleet in a range
     subject: Option<String>,
     #[command(flatten)]
     range: TimeRange,
-    /// Report this operation alone; repeat it for several
+    /// Report only this operation; may be repeated
     #[arg(long, value_name = "NAME")]
     operation: Vec<Operation>,
-    /// Form of the report [default: that of the ending of --output, or markdown]
+    /// Format of the report [default: by the suffix of --output, or markdown]
     #[arg(long, value_enum)]
     format: Option<Format>,
     /// File to write [default: standard output]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Report of a drill, as --json of any but drill-sim prints it; repeat it for several
+    /// Report of a drill, as printed by --json of any drill but drill-sim; may be repeated
     #[arg(long, value_name = "FILE")]
     drill: Vec<PathBuf>,
     /// The aggregator that has the history
@@ -160,7 +160,7 @@ fn format(args: &ReportArgs) -> Result<Format> {
 fn wanted(args: &ReportArgs, now: &Zoned) -> Result<Wanted> {
     let Some(subject) = &args.subject else {
         let (from, to) = args.range.seconds(now)?;
-        ensure!(from < to, "the range ends before it begins: --from must be earlier than --to");
+        ensure!(from < to, "the range ends before it starts: --from must be earlier than --to");
         return Ok(Wanted::Range(from, to));
     };
     let named = subject.strip_prefix("run:");

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use plimsoll_schemas::alert::AlertState;
+use plimsoll_schemas::figure::span;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{Presence, Verdict};
+use plimsoll_schemas::time::seconds;
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Constraint, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -16,7 +18,7 @@ use super::limits::STALE_AFTER;
 use super::page::{AlertLine, BudgetLine, NodeLine, Page};
 use super::pane::{Pane, Panes};
 use super::state::{Link, Mode, State};
-use super::text::{age, count, fit, milliseconds, percent};
+use super::text::{age, count, fit, headroom};
 use crate::time_range::shown;
 
 /// Lines above the lists: title, nodes with alerts, samples. The status line is below them.
@@ -30,13 +32,14 @@ const HELP: &str = "
  Tab, arrows     next list; move within it      s   next order    r   reverse
  PgUp PgDn       ten rows                       /   filter by name, node, state
  Home End        first, last row                Esc clear the filter
- Enter, z        this list alone                p   pause
+ Enter, z        only this list                 p   pause
  a               budgets of all nodes           q   quit          Ctrl-L redraw
 
- HEADROOM  share of the limit that the budget's quantile leaves
- DEPTH MAX messages in the node's outbox: now, most in its last interval
- HELD      samples that are still to come, or are missing
- stale     no node with samples of the budget sends messages: no data for so long
+ HEADROOM  share of the limit that is left
+ DEPTH MAX messages in the node's outbox: now, and max in its last interval
+ HELD      samples in the node or the broker that are not merged yet
+ UNACC     unaccounted: samples missing from runs of the node that have ended
+ stale     no data for this long: no node with samples of the budget is up
  A budget of a node is listed while its alert is pending or firing.";
 
 /// What the frame is drawn with.
@@ -154,14 +157,22 @@ fn nodes_and_alerts(state: &State, theme: Theme) -> Line<'static> {
 }
 
 fn samples(page: &Page, theme: Theme) -> Line<'static> {
-    let Page { recorded, merged, held, unread, lost, .. } = page;
+    let Page { recorded, merged, held, unaccounted, unread, lost, .. } = page;
     let [recorded, merged, held] = [recorded, merged, held].map(|n| count(*n));
-    Line::from(vec![
+    let mut parts = vec![
         Span::raw(format!("samples {recorded} recorded = {merged} merged + {held} held + ")),
-        above_zero(*unread, "unread", theme.warning()),
-        Span::raw(" + "),
         above_zero(*lost, "lost", theme.bad()),
-    ])
+    ];
+
+    // These are rare, and all five do not fit into 80 columns.
+    for (n, what, style) in
+        [(*unread, "unread", theme.warning()), (*unaccounted, "unaccounted", theme.bad())]
+    {
+        if n > 0 {
+            parts.extend([Span::raw(" + "), above_zero(n, what, style)]);
+        }
+    }
+    Line::from(parts)
 }
 
 fn above_zero(n: u64, what: &str, style: Style) -> Span<'static> {
@@ -241,23 +252,24 @@ fn list(frame: &mut Frame, area: Rect, state: &State, pane: Pane, theme: Theme) 
 const BUDGETS: [(&str, u16); 7] = [
     ("BUDGET", 0),
     ("SCOPE", 14),
-    ("LIMIT ms", 12),
-    ("P50 ms", 8),
-    ("P99 ms", 8),
+    ("LIMIT", 13),
+    ("P50", 8),
+    ("P99", 8),
     ("HEADROOM", 8),
     ("STATE", 10),
 ];
-const NODES: [(&str, u16); 10] = [
+const NODES: [(&str, u16); 11] = [
     ("NODE", 0),
     ("STATE", 6),
     ("SEEN", 4),
     ("HEADROOM", 8),
-    ("DEPTH", 6),
-    ("MAX", 6),
+    ("DEPTH", 5),
+    ("MAX", 5),
     ("REROUTE", 7),
-    ("DROPS", 6),
-    ("HELD", 6),
-    ("LOST", 6),
+    ("DROPS", 5),
+    ("HELD", 5),
+    ("UNACC", 5),
+    ("LOST", 5),
 ];
 const ALERTS: [(&str, u16); 6] =
     [("ALERT", 0), ("STATE", 10), ("SEVERITY", 8), ("SCOPE", 14), ("FOR", 4), ("SUMMARY", 23)];
@@ -302,10 +314,10 @@ fn right(text: String) -> Cell<'static> {
 }
 
 fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
-    let ms = |ns: Option<u64>| {
+    let latency = |ns: Option<u64>| {
         let ns = ns.filter(|_| at.lost.is_none());
         let sign = if row.approximate && ns.is_some() { "~" } else { "" };
-        ns.map_or_else(|| "-".to_owned(), |ns| sign.to_owned() + &milliseconds(ns))
+        ns.map_or_else(|| "-".to_owned(), |ns| sign.to_owned() + &span(seconds(ns)))
     };
     let stale;
     let is_old = at.lost.is_some() || row.verdict == Verdict::NoData;
@@ -324,17 +336,17 @@ fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static>
         (_, Verdict::Within, None) => ("within", theme.good()),
         (_, Verdict::Uncertain, None) => ("uncertain", theme.warning()),
     };
-    let headroom = row.headroom.filter(|_| at.lost.is_none());
-    let headroom = headroom.map_or_else(|| "-".to_owned(), percent);
+    let left = row.headroom.filter(|_| at.lost.is_none());
+    let left = left.map_or_else(|| "-".to_owned(), headroom);
     // 0.57 times 100 is not 57 in binary.
     let quantile = format!("p{}", (row.quantile * 1e5).round() / 1e3);
     Row::new([
         Cell::from(fit(&row.budget, width)),
         Cell::from(fit(row.node.as_deref().unwrap_or("fleet"), 14)),
-        right(fit(&format!("{quantile} {}", milliseconds(row.limit_ns)), 12)),
-        right(ms(row.p50_ns)),
-        right(ms(row.p99_ns)),
-        right(headroom),
+        right(fit(&format!("{quantile} {}", span(seconds(row.limit_ns))), 13)),
+        right(latency(row.p50_ns)),
+        right(latency(row.p99_ns)),
+        right(left),
         Cell::from(Span::styled(state.to_owned(), style)),
     ])
 }
@@ -350,17 +362,18 @@ fn node(row: &NodeLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
         let style = if n > 0 { theme.bad() } else { Style::new() };
         Cell::from(Line::from(Span::styled(count(n), style)).alignment(Alignment::Right))
     };
-    let headroom = row.headroom.map_or_else(|| "-".to_owned(), percent);
+    let left = row.headroom.map_or_else(|| "-".to_owned(), headroom);
     Row::new([
         Cell::from(fit(&row.node, width)),
         Cell::from(Span::styled(row.presence.as_str(), style)),
         right(age(at.aged(row.seen_seconds))),
-        right(headroom),
+        right(left),
         right(count(row.outbox_depth)),
         right(count(row.outbox_depth_max)),
         right(count(row.rerouted)),
         above(row.dropped),
         right(count(row.held)),
+        above(row.unaccounted),
         above(row.lost),
     ])
 }
@@ -430,7 +443,7 @@ fn problem(state: &State) -> Option<String> {
     }
 }
 
-/// Since when nothing was received, and from whom.
+/// Since when there is no data, and why.
 fn silence(page: &Page) -> String {
     let why = match page.broker.as_str() {
         "jetstream" | "core" => "no node sends messages".to_owned(),

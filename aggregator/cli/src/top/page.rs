@@ -41,6 +41,7 @@ pub(super) struct Page {
     pub(super) recorded: u64,
     pub(super) merged: u64,
     pub(super) held: u64,
+    pub(super) unaccounted: u64,
     pub(super) unread: u64,
     pub(super) lost: u64,
     /// Error in the rule files.
@@ -85,14 +86,14 @@ pub(super) struct NodeLine {
     pub(super) presence: Presence,
     /// Age of its last message.
     pub(super) seen_seconds: f64,
-    /// The least of its budgets of jobs.
+    /// The lowest of its budgets of jobs.
     pub(super) headroom: Option<f64>,
     pub(super) outbox_depth: u64,
     pub(super) outbox_depth_max: u64,
     pub(super) rerouted: u64,
     pub(super) dropped: u64,
-    /// Samples held and unaccounted.
     pub(super) held: u64,
+    pub(super) unaccounted: u64,
     pub(super) lost: u64,
 }
 
@@ -137,7 +138,8 @@ impl Page {
             left: presence(Presence::Left),
             recorded: ledger.recorded,
             merged: ledger.merged,
-            held: ledger.held.saturating_add(ledger.unaccounted),
+            held: ledger.held,
+            unaccounted: ledger.unaccounted,
             unread: ledger.unread,
             lost: sum(ledger.lost.values()),
             rules_error: summary.rules.rules_error.as_deref().map(safe),
@@ -198,17 +200,17 @@ fn headroom(value_ns: u64, limit_ns: u64) -> f64 {
 }
 
 fn node_lines(summary: &Summary, budgets: &[BudgetLine]) -> Vec<NodeLine> {
-    let mut least: HashMap<&str, f64> = HashMap::new();
+    let mut lowest: HashMap<&str, f64> = HashMap::new();
     for line in budgets.iter().filter(|line| !is_own_name(&line.operation)) {
         if let (Some(node), Some(headroom)) = (&line.node, line.headroom) {
-            let least = least.entry(node).or_insert(headroom);
-            *least = least.min(headroom);
+            let lowest = lowest.entry(node).or_insert(headroom);
+            *lowest = lowest.min(headroom);
         }
     }
     let line = |row: &NodeRow| {
         let node = safe(&row.node);
         NodeLine {
-            headroom: least.get(node.as_str()).copied(),
+            headroom: lowest.get(node.as_str()).copied(),
             node,
             presence: row.presence,
             seen_seconds: (summary.at_seconds - row.last_seen_seconds).max(0.0),
@@ -216,7 +218,8 @@ fn node_lines(summary: &Summary, budgets: &[BudgetLine]) -> Vec<NodeLine> {
             outbox_depth_max: row.outbox_depth_max,
             rerouted: row.rerouted,
             dropped: row.dropped,
-            held: row.ledger.held.saturating_add(row.ledger.unaccounted),
+            held: row.ledger.held,
+            unaccounted: row.ledger.unaccounted,
             lost: sum(row.ledger.lost.values()),
         }
     };

@@ -1,5 +1,6 @@
 //! Names and figures in few columns.
 
+use plimsoll_schemas::figure::number;
 use ratatui::text::Span;
 
 /// At most `width` columns of a text; `…` marks what is cut.
@@ -23,26 +24,18 @@ pub(super) fn fit(text: &str, width: u16) -> String {
     cut
 }
 
-/// Milliseconds from nanoseconds, in at most eight columns.
-#[expect(clippy::cast_precision_loss, reason = "four digits are shown")]
-pub(super) fn milliseconds(ns: u64) -> String {
-    let ms = ns as f64 / 1e6;
-    if ms < 1_000.0 { format!("{ms:.2}") } else { format!("{ms:.0}") }
+/// A headroom: the share of a limit that is left, in at most eight columns.
+pub(super) fn headroom(share: f64) -> String {
+    format!("{} %", number((share.max(-9.99) * 1e4).round() / 1e2))
 }
 
-/// A share as a whole percentage.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.0} %", (share * 100.0).max(-999.0))
-}
-
-/// A count in at most six columns.
-#[expect(clippy::cast_precision_loss, reason = "three digits are shown")]
+/// A count in at most five columns.
 pub(super) fn count(n: u64) -> String {
     match n {
         0..100_000 => n.to_string(),
-        100_000..10_000_000 => format!("{:.0}k", n as f64 / 1e3),
-        10_000_000..10_000_000_000 => format!("{:.0}M", n as f64 / 1e6),
-        10_000_000_000..10_000_000_000_000 => format!("{:.0}G", n as f64 / 1e9),
+        100_000..10_000_000 => format!("{}k", n / 1_000),
+        10_000_000..10_000_000_000 => format!("{}M", n / 1_000_000),
+        10_000_000_000..10_000_000_000_000 => format!("{}G", n / 1_000_000_000),
         _ => "huge".to_owned(),
     }
 }
@@ -70,13 +63,13 @@ mod tests {
     #[test]
     fn figures_have_few_columns() {
         for (shown, expected) in [
-            (milliseconds(410_000), "0.41"),
-            (milliseconds(18_000_000), "18.00"),
-            (milliseconds(3_600_000_000_000), "3600000"),
-            (percent(0.954), "95 %"),
-            (percent(-70.0), "-999 %"),
+            (headroom(0.954), "95.4 %"),
+            (headroom(0.998_76), "99.9 %"),
+            (headroom(0.000_123_4), "0.01 %"),
+            (headroom(-70.0), "-999 %"),
             (count(99_999), "99999"),
             (count(123_456), "123k"),
+            (count(9_999_999), "9999k"),
             (count(u64::MAX), "huge"),
             (age(99.9), "99s"),
             (age(600.0), "10m"),

@@ -92,7 +92,7 @@ export function Distributions({ label, names, buckets, limits }: Props) {
             {name}
           </span>
         ))}
-        <span>share of samples, at most {percent(most)} in a band</span>
+        <span>y: share of samples, up to {percent(most)}; x: latency</span>
       </p>
       <Figures
         open={isOpen}
@@ -103,7 +103,7 @@ export function Distributions({ label, names, buckets, limits }: Props) {
           `${latency(lower)} to ${latency(ends[n + 1])}`,
           ...sums.map((bands, of) => (
             <>
-              <Count of={bands[n]!} /> ({percent(bands[n]! / totals[of]!, 2)})
+              <Count of={bands[n]!} /> ({percent(bands[n]! / totals[of]!)})
             </>
           )),
         ])}

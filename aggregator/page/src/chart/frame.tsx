@@ -73,7 +73,7 @@ function colours(of: Element): Colours {
   };
 }
 
-/** A canvas of so many CSS pixels, sharp on this screen. */
+/** Sizes a canvas in CSS pixels, sharp on this screen. */
 function prepare(canvas: HTMLCanvasElement, width: number, height: number) {
   const ratio = devicePixelRatio || 1;
   canvas.width = Math.round(width * ratio);

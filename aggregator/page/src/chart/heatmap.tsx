@@ -3,7 +3,7 @@
 
 import { useCallback, useMemo } from "preact/hooks";
 import type { Heatmap } from "../model";
-import { count, latency, when } from "../units";
+import { count, counted, latency, when } from "../units";
 import { Frame, LEFT, type Colours, type Geometry } from "./frame";
 import { logScale } from "./scale";
 
@@ -37,7 +37,7 @@ interface Props {
   title: string;
   /** Limits of budgets, in seconds. */
   limits: number[];
-  /** What else is known of a column. */
+  /** More text about a column. */
   more: (column: number) => string;
   cursor: number | null;
   onCursor: (seconds: number | null) => void;
@@ -86,7 +86,7 @@ export function HeatmapChart({ map, limits, more, ...rest }: Props) {
       found && value !== null && value >= found.lower
         ? `${latency(found.lower)} to ${latency(found.upper)}: ${count(column[band] ?? 0)} of `
         : "";
-    return `${time} · ${cell}${count(total)} samples${more(n)}`;
+    return `${time} · ${cell}${counted(total, "sample")}${more(n)}`;
   };
   const middles = bands.map((band) => Math.sqrt(Math.max(band.lower, 1e-12) * band.upper));
   return (
@@ -105,7 +105,7 @@ export function HeatmapChart({ map, limits, more, ...rest }: Props) {
       <p class="legend">
         <span>1 sample</span>
         <Ramp />
-        <span>{count(most)} samples in a cell</span>
+        <span>{counted(most, "sample")} in a cell</span>
         {limits.length > 0 && <span class="limit-key">limit {limits.map(latency).join(", ")}</span>}
       </p>
     </Frame>

@@ -13,7 +13,7 @@ export interface Series {
   /** Lengths of dashes, so that no line is known by its colour alone. */
   dash?: number[];
   values: (number | null)[];
-  /** The least and the greatest within each column. */
+  /** The minimum and the maximum within each column. */
   low?: (number | null)[];
   high?: (number | null)[];
 }

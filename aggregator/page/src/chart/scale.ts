@@ -44,7 +44,7 @@ export function linearScale(
   return { kind: "linear", min: 0, max: max > 0 ? max * 1.08 : 1, isBinary };
 }
 
-/** At most about so many marks. */
+/** At most about `most` marks. */
 export function ticks(scale: Scale, most: number): number[] {
   const { kind, min, max } = scale;
   if (kind === "linear") {
@@ -70,7 +70,7 @@ export function ticks(scale: Scale, most: number): number[] {
 
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600];
 
-/** Times that are round in the reader's time zone, at most about so many. */
+/** Times that are round in the reader's time zone, at most about `most`. */
 export function timeTicks(from: number, to: number, most: number): number[] {
   const raw = (to - from) / Math.max(most, 1);
   const days = Math.ceil(raw / 86_400) * 86_400;

@@ -1,14 +1,14 @@
-// One alert: what was found, which nodes are to blame, how the samples were before and are now, what
-// to do about it; and acknowledging and silencing it.
+// One alert: the evidence, the nodes to blame, the samples before and during it, and its runbook;
+// it can be acknowledged and silenced here.
 
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { now, path, useData } from "../api";
 import { type Alert as Row, type Bar, nodeOf, type Worst } from "../model";
-import { Ago, AlertBadge, Between, Count, Facts, LabelList, Loading } from "../parts";
+import { Ago, AlertBadge, Between, Count, Counted, Facts, LabelList, Loading } from "../parts";
 import { Problem, Seconds, State, Table, To } from "../parts";
 import { Change, useToken } from "../token";
-import { latency, percent, reading, span, when } from "../units";
+import { count, counted, latency, number, percent, reading, span, when } from "../units";
 import { useUrl } from "../url";
 import { Section, sectionOf } from "./runbook";
 
@@ -26,12 +26,12 @@ export function Alert() {
       <h1 tabIndex={-1}>
         {rule} <span class="muted">of {about}</span>
       </h1>
-      <Problem error={error} what={data ? "This is old" : "The alert"} />
-      {!data && !error && <Loading what="the alert" />}
+      <Problem error={error} what={data ? "This is out of date" : "Alert"} />
+      {!data && !error && <Loading what="alert" />}
       {data && !alert && (
         <p>
-          This alert is not active: it has ended, or has not begun. The links below lead to its time
-          and to what to do about it.
+          This alert is not active: it has ended, or has not started. Below are links to its time,
+          and its runbook.
         </p>
       )}
       {alert && <Active alert={alert} reload={reload} />}
@@ -41,7 +41,7 @@ export function Alert() {
   );
 }
 
-/** Links to the time of the alert, which its own link has. */
+/** Links to the time of the alert, which the link of a notification has. */
 function Links({ alert }: { alert?: Row }) {
   const { params } = useUrl();
   const { node, operation } = params;
@@ -86,8 +86,8 @@ function Active({ alert, reload }: { alert: Row; reload: () => void }) {
           ],
           ["operation", alert.operation],
           ...evidence(alert),
-          ["data", alert.data.replaceAll("_", " ")],
-          ...(alert.flaps > 0 ? ([["fired again", `${alert.flaps} times`]] as Fact[]) : []),
+          ["data", alert.data === "enough" ? "enough samples" : alert.data.replaceAll("_", " ")],
+          ...(alert.flaps > 0 ? ([["fired again", counted(alert.flaps, "time")]] as Fact[]) : []),
           ...(alert.acknowledged
             ? ([
                 [
@@ -121,7 +121,7 @@ function Active({ alert, reload }: { alert: Row; reload: () => void }) {
 
 type Fact = [string, ComponentChildren];
 
-/** The figures on which it was judged, by the kind of rule. */
+/** The figures that were judged, by the kind of rule. */
 function evidence({ evidence: of }: Row): Fact[] {
   if (!of) return [];
   const n = (key: string) => of[key] as number;
@@ -133,7 +133,7 @@ function evidence({ evidence: of }: Row): Fact[] {
       ],
       ["limit", <Seconds of={n("limit_seconds")} />],
       [
-        "lies within",
+        "confidence interval",
         <Between
           low={<Seconds of={n("lower_seconds")} />}
           high={of.upper_seconds !== null && <Seconds of={of.upper_seconds as number} />}
@@ -142,27 +142,28 @@ function evidence({ evidence: of }: Row): Fact[] {
       [
         "over the limit",
         <>
-          <Count of={n("over")} /> of <Count of={n("samples")} /> samples
+          <Count of={n("over")} /> of <Counted of={n("samples")} noun="sample" />
         </>,
       ],
     ];
     const stretch = of.stretch as { seconds: number; samples: number; over: number } | undefined;
     if (stretch) {
       const { seconds, samples, over } = stretch;
-      facts.push(["shown by", `${over} of ${samples} samples over it in ${span(seconds)}`]);
+      const found = `${count(over)} of ${counted(samples, "sample")} over the limit`;
+      facts.push(["detected from", `${found}, within ${span(seconds)}`]);
     }
     const times = (of.overdispersion as number | undefined) ?? 1;
     if (times > 1) {
-      const words = `${Number(times.toPrecision(2))} times as much as independent samples would`;
-      facts.push([of.learning ? "counts are taken to vary" : "counts vary", words]);
+      const words = `${number(times)} times as much as with independent samples`;
+      facts.push([of.learning ? "counts are assumed to vary" : "counts vary", words]);
     }
     return facts;
   }
   if ("long_burn" in of) {
     return [
-      ["objective", percent(n("objective"), 2)],
-      [`burn rate over ${of.long}`, Number(n("long_burn").toPrecision(3))],
-      [`burn rate over ${of.short}`, Number(n("short_burn").toPrecision(3))],
+      ["objective", percent(n("objective"))],
+      [`burn rate over ${of.long}`, number(n("long_burn"))],
+      [`burn rate over ${of.short}`, number(n("short_burn"))],
       ["fires at", n("factor")],
       ["error budget left", percent(n("remaining"))],
     ];
@@ -228,7 +229,7 @@ interface BarsProps {
   evidence: Row["evidence"];
 }
 
-/** Two histograms with the same bars: shares, since the numbers of samples differ. */
+/** Two histograms with the same bars, as shares, since their sample counts differ. */
 function BeforeDuring({ before, during, evidence }: BarsProps) {
   const limit = evidence?.limit_seconds as number | undefined;
   const sum = (bars: Bar[]) => bars.reduce((sum, bar) => sum + bar.samples, 0) || 1;
@@ -274,7 +275,7 @@ function Act({ alert, reload }: { alert: Row; reload: () => void }) {
   const token = useToken();
   const [failed, setFailed] = useState<Error>();
   const [done, setDone] = useState("");
-  if (!token.value) return <Change what="To acknowledge or silence it" />;
+  if (!token.value) return <Change what="To acknowledge or silence the alert" />;
 
   const node = nodeOf(alert.scope);
   const { rule, operation } = alert;
@@ -300,7 +301,7 @@ function Act({ alert, reload }: { alert: Row; reload: () => void }) {
   };
   const unacknowledge = () => {
     const url = path("api/v1/alerts/acknowledge", { rule, operation, node: node || undefined });
-    act("The acknowledgement is removed.", token.send("DELETE", url));
+    act("Acknowledgement removed.", token.send("DELETE", url));
   };
   return (
     <form class="act" onSubmit={onSubmit} aria-label="Acknowledge or silence">
@@ -351,7 +352,9 @@ function Runbook({ runbook, rule }: { runbook: string | null; rule: string }) {
         </p>
       ) : (
         <p class="muted">
-          The rule {rule} names none{runbook && `: ${runbook}`}.
+          {runbook
+            ? `The runbook of ${rule} is not a link: ${runbook}`
+            : "No runbook is set for this rule."}
         </p>
       )}
     </section>

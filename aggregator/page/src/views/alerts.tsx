@@ -1,11 +1,11 @@
-// Alerts that are active, and silences.
+// Active alerts, and silences.
 
 import { useState } from "preact/hooks";
 import { now, useData } from "../api";
 import { type Alert, nodeOf, type Silence } from "../model";
 import { Ago, AlertBadge, Loading, Problem, State, Table, To } from "../parts";
 import { useToken, Change } from "../token";
-import { count, span, when } from "../units";
+import { count, counted, span, when } from "../units";
 import { useUrl } from "../url";
 
 export const alertHref = (of: Alert) => ({
@@ -39,18 +39,18 @@ export function Alerts() {
         </label>
         {data && (
           <output class="muted" aria-live="polite">
-            {count(alerts.length)} of {count(data.alerts.length)} alerts
+            {count(alerts.length)} of {counted(data.alerts.length, "alert")}
           </output>
         )}
       </div>
-      <Problem error={error} what={data ? "These alerts are old" : "Alerts"} />
+      <Problem error={error} what={data ? "These alerts are out of date" : "Alerts"} />
       {!data && !error && <Loading what="alerts" />}
-      {data && data.alerts.length === 0 && <p>No alert is active.</p>}
+      {data && data.alerts.length === 0 && <p>No active alerts.</p>}
       {alerts.length > 0 && (
         <Table
           caption="Alerts"
           numbers={9}
-          head={["state", "severity", "rule", "about", "summary", "since", "silenced"]}
+          head={["state", "severity", "rule", "scope, operation", "summary", "since", "silenced"]}
           rows={alerts.map((of) => [
             <AlertBadge of={of} />,
             <State of={of.severity} />,
@@ -103,13 +103,13 @@ function Silences() {
     <section>
       <h2>Silences</h2>
       <Problem error={error} what="Silences" />
-      <Problem error={failed} what="The silence goes on" />
-      {data && silences.length === 0 && <p class="muted">There is none.</p>}
+      <Problem error={failed} what="The silence is still active" />
+      {data && silences.length === 0 && <p class="muted">No silences</p>}
       {silences.length > 0 && (
         <Table
           caption="Silences"
           numbers={9}
-          head={["number", "of", "by", "comment", "ends", "change"]}
+          head={["ID", "match", "by", "comment", "ends", "change"]}
           rows={silences.map((of) => [
             of.id,
             matched(of),
@@ -122,7 +122,7 @@ function Silences() {
           ])}
         />
       )}
-      {silences.length > 0 && !token.value && <Change what="To end one" />}
+      {silences.length > 0 && !token.value && <Change what="To end a silence" />}
     </section>
   );
 }

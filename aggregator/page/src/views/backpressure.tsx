@@ -1,10 +1,10 @@
-// What waits on its way, and the ledger as a balance that adds up before the reader's eyes.
+// Messages that wait to be sent or read, and the ledger as a balance that the reader can check.
 
 import type { ComponentChildren } from "preact";
 import { useData } from "../api";
 import { useLive } from "../live";
 import type { Backpressure as Page, Ledger } from "../model";
-import { Count, Facts, Loading, Problem, Seconds, State, Table, To } from "../parts";
+import { Count, Counted, Facts, Loading, Problem, Seconds, State, Table, To } from "../parts";
 import { bytes, count, percent } from "../units";
 
 export function Backpressure() {
@@ -18,14 +18,14 @@ export function Backpressure() {
   return (
     <>
       <h1 tabIndex={-1}>Backpressure</h1>
-      <Problem error={error} what="These figures are old" />
+      <Problem error={error} what="These figures are out of date" />
       <section>
         <h2>Ledger</h2>
-        <Balance ledger={data.ledger} of="the fleet" />
+        <Balance ledger={data.ledger} />
       </section>
       <section class={isStale ? "stale" : undefined}>
-        <h2>On the way</h2>
-        {isStale && <p class="since">○ no node reports: what waits there is unknown</p>}
+        <h2>Messages</h2>
+        {isStale && <p class="since">○ no node reports: figures of outboxes are out of date</p>}
         <Facts
           of={[
             ["broker", <State of={data.broker} />],
@@ -34,15 +34,15 @@ export function Backpressure() {
               <Count of={n} />,
             ]),
             ["waiting in outboxes", <Count of={all.depth} />],
-            ["greatest depth of a node", <Count of={all.depth_max} />],
-            ["greatest pressure", percent(all.pressure)],
-            ["oldest that waits", <Seconds of={all.age_seconds} />],
-            ["bytes that wait", bytes(all.bytes)],
+            ["max depth of a node", <Count of={all.depth_max} />],
+            ["max pressure", percent(all.pressure)],
+            ["oldest waiting", <Seconds of={all.age_seconds} />],
+            ["bytes waiting", bytes(all.bytes)],
             ["unconfirmed", <Count of={all.unconfirmed} />],
             ["rerouted", <Count of={all.rerouted} />],
-            ["waited for a token", <Count of={all.rate_limited} />],
+            ["rate-limited", <Count of={all.rate_limited} />],
             ["merged before sending", <Count of={all.coalesced} />],
-            ["sent again", <Count of={all.retried} />],
+            ["resent", <Count of={all.retried} />],
             ["dropped", <Count of={all.dropped} />],
             ["refused by the broker", <Count of={all.refused} />],
             [
@@ -51,7 +51,7 @@ export function Backpressure() {
                 .map(([state, n]) => `${count(n)} ${state.replace("_", " ")}`)
                 .join(", "),
             ],
-            ["nodes that send urgent messages only", <Count of={data.conservative} />],
+            ["nodes sending urgent messages only", <Count of={data.conservative} />],
           ]}
         />
         <Messages of={all} />
@@ -67,7 +67,7 @@ export function Backpressure() {
             "breaker",
             "pressure",
             "depth",
-            "greatest",
+            "max depth",
             "unconfirmed",
             "rerouted",
             "dropped",
@@ -99,20 +99,20 @@ interface Part {
   tone: string;
 }
 
-/** Recorded on one side, what became of it on the other, and whether both are equal. */
-export function Balance({ ledger, of }: { ledger: Ledger; of: string }) {
+/** Samples recorded, the sum of their outcomes, and whether both are equal. */
+export function Balance({ ledger }: { ledger: Ledger }) {
   const parts: Part[] = [
     { name: "merged", n: ledger.merged, tone: "good" },
-    { name: "held by nodes", n: ledger.held, tone: "held" },
+    { name: "held", n: ledger.held, tone: "held" },
     ...Object.entries(ledger.lost).map(([reason, n]) => ({
       name: `lost: ${reason.replaceAll("_", " ")}`,
       n,
       tone: "bad",
     })),
     { name: "unread", n: ledger.unread, tone: "warn" },
-    { name: "unaccounted", n: ledger.unaccounted, tone: "bad" },
+    { name: "unaccounted for", n: ledger.unaccounted, tone: "bad" },
   ];
-  return <Sum whole="recorded" total={ledger.recorded} parts={parts} unit="samples" of={of} />;
+  return <Sum whole="recorded" total={ledger.recorded} parts={parts} noun="sample" />;
 }
 
 /** Messages of nodes as a balance of the same kind. */
@@ -125,29 +125,28 @@ function Messages({ of }: { of: Page["outboxes"] }) {
     { name: "dropped", n: of.dropped, tone: "bad" },
     { name: "refused", n: of.refused, tone: "bad" },
   ];
-  const props = { whole: "made", total: of.attempted, parts, unit: "messages" };
-  return <Sum {...props} of="all nodes that report" />;
+  return <Sum whole="created" total={of.attempted} parts={parts} noun="message" />;
 }
 
 interface SumProps {
   whole: string;
   total: number;
   parts: Part[];
-  unit: string;
-  of: string;
+  noun: string;
 }
 
-function Sum({ whole, total, parts, unit, of }: SumProps) {
+function Sum({ whole, total, parts, noun }: SumProps) {
   const sum = parts.reduce((sum, part) => sum + part.n, 0);
   const shown = parts.filter((part, n) => n === 0 || part.n > 0);
-  const none = parts.filter((part, n) => n > 0 && part.n === 0);
+  const names = parts.filter((part, n) => n > 0 && part.n === 0).map((part) => part.name);
+  const none = [names.slice(0, -1).join(", "), ...names.slice(-1)].filter(Boolean).join(" or ");
   let from = 0;
   return (
     <div class="balance">
       <svg viewBox="0 0 1000 14" preserveAspectRatio="none" aria-hidden="true">
         <rect class="track" width="1000" height="14" />
         {shown.map(({ name, n, tone }) => {
-          // What there is is seen, however little it is.
+          // A part above zero is visible, however small.
           const width = n > 0 ? Math.max((n / Math.max(total, 1)) * 1000, 4) : 0;
           const x = Math.min(from, 1000 - width);
           from += width;
@@ -156,10 +155,7 @@ function Sum({ whole, total, parts, unit, of }: SumProps) {
       </svg>
       <p class="equation">
         <span class="term">
-          <Count of={total} />{" "}
-          <span>
-            {unit} {whole}
-          </span>
+          <Counted of={total} noun={noun} /> <span>{whole}</span>
         </span>
         {shown.map(({ name, n, tone }, index) => (
           <>
@@ -173,14 +169,14 @@ function Sum({ whole, total, parts, unit, of }: SumProps) {
       <p class="muted">
         {sum === total ? (
           <>
-            <span class="good">✓</span> adds up exactly, of {of}
+            <span class="good">✓</span> balances
           </>
         ) : (
           <span class="bad">
-            ✗ differs by <Count of={total - sum} />, of {of}
+            ✗ differs by <Count of={total - sum} />
           </span>
         )}
-        {none.length > 0 && `; none ${none.map((part) => part.name).join(", ")}`}
+        {none && `${sum === total ? ":" : ";"} nothing ${none}`}
       </p>
     </div>
   );

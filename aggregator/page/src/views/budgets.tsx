@@ -1,19 +1,20 @@
-// Budgets: one load line each. What is nearest to its limit, or above it, comes first.
+// Budgets: one load line each. Those over their limit, or nearest to it, come first.
 
 import type { ComponentChildren } from "preact";
 import { now, useData } from "../api";
 import type { Budget, OperationRow, Summary, WindowRow } from "../model";
-import { Between, Count, Facts, Loading, Nanos, Problem, State, To, since } from "../parts";
-import { count, nanos, percent } from "../units";
+import { Between, Count, Counted, Facts, Loading, Nanos, Problem } from "../parts";
+import { State, To, since } from "../parts";
+import { count, counted, nanos, number, percent } from "../units";
 
-/** A page that is older than this is as stale as a node that is silent for so long. */
+/** A page older than this is stale, as a node is that has been silent for this long. */
 const STALE_SECONDS = 10;
 const URGENT = ["breach", "uncertain", "within", "insufficient", "no_data"];
 
 export const headroom = (of: Budget): number | null =>
   of.value_ns === null ? null : 1 - of.value_ns / of.limit_ns;
 
-/** Of those alike, the budgets of jobs before those of the system's own operations. */
+/** Among equals, budgets of jobs come before those of the system's own operations. */
 export function inOrder(budgets: Budget[], operations: OperationRow[]): Budget[] {
   const own = new Set(operations.filter((of) => of.own).map((of) => of.operation));
   const rank = (of: Budget) => URGENT.indexOf(of.verdict) - (of.alert === "firing" ? 10 : 0);
@@ -37,14 +38,14 @@ export function Budgets() {
   return (
     <>
       <h1 tabIndex={-1}>Budgets</h1>
-      <Problem error={error} what="These figures are old" />
+      <Problem error={error} what="These figures are out of date" />
       <FleetLine summary={data} />
       {data.rules_error && (
         <p class="problem" role="alert">
-          Rule files: {data.rules_error}. The rules before stay in force.
+          Rule files: {data.rules_error}. The previous rules stay active.
         </p>
       )}
-      {budgets.length === 0 && <p>No budget is configured.</p>}
+      {budgets.length === 0 && <p>No budgets are configured.</p>}
       <div class="cards">
         {budgets.map((budget) => (
           <BudgetCard
@@ -71,16 +72,16 @@ function FleetLine({ summary }: { summary: Summary }) {
         <span class="warn">◆ as of {since(summary.at_seconds)}</span>
       )}
       <To view="nodes">
-        <Count of={up} /> of <Count of={expected} /> nodes report
+        <Count of={up} /> of <Counted of={expected} noun="node" /> reporting
       </To>
       {silent > 0 && (
         <To view="nodes" presence="silent">
           <State of="silent">: {count(silent)}</State>
         </To>
       )}
-      {left > 0 && <span>{count(left)} left in good order</span>}
+      {left > 0 && <span>{counted(left, "node")} left in good order</span>}
       <To view="backpressure">
-        <Count of={merged} /> of <Count of={recorded} /> samples merged
+        <Count of={merged} /> of <Counted of={recorded} noun="sample" /> merged
       </To>
       {expected + left === 0 && (
         <strong>No node has sent a message yet. Start plimsoll-node with the same broker.</strong>
@@ -89,7 +90,7 @@ function FleetLine({ summary }: { summary: Summary }) {
   );
 }
 
-/** Since when nothing is known of a budget, if its figures are not those of now. */
+/** Since when a budget has had no data, if its figures are out of date. */
 function noDataSince(budget: Budget, at: number): number | undefined {
   const isOld = budget.stale || budget.verdict === "no_data";
   if (isOld && budget.as_of_seconds !== null) return budget.as_of_seconds;
@@ -142,7 +143,7 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
       ),
     ],
     [
-      `${quantile} lies within`,
+      `${quantile} confidence interval`,
       <Between
         low={<Nanos ns={budget.lower_ns} />}
         high={budget.upper_ns !== null && <Nanos ns={budget.upper_ns} />}
@@ -151,13 +152,13 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
     [
       "over the limit",
       <>
-        <Count of={budget.over} /> of <Count of={budget.samples} /> samples
+        <Count of={budget.over} /> of <Counted of={budget.samples} noun="sample" />
       </>,
     ],
   ];
   if (!node && expected > 0) {
     const reporting = last === undefined || budget.stale ? budget.nodes_reporting : 0;
-    facts.push(["nodes that report", `${count(reporting)} of ${count(expected)}`]);
+    facts.push(["nodes reporting", `${count(reporting)} of ${count(expected)}`]);
   }
   if (!node && expected > 0 && last === undefined) {
     const late = budget.nodes_late > 0 ? `, ${count(budget.nodes_late)} late` : "";
@@ -167,7 +168,7 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
     facts.push(["error budget left", percent(budget.budget_remaining)]);
     facts.push([
       `burn rate over ${shortest?.window ?? "–"}`,
-      shortest?.rate === null || !shortest ? "–" : Number(shortest.rate.toPrecision(3)),
+      shortest?.rate === null || !shortest ? "–" : number(shortest.rate),
     ]);
   }
   return (
@@ -203,7 +204,7 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
           </To>
         )}
         {budget.verdict === "within" && room !== null && room < 0 && (
-          <span class="muted">above the limit, by no more samples than chance explains</span>
+          <span class="muted">over the limit, but too few samples to rule out chance</span>
         )}
         {unmatched && <span class="warn">no sample has matched it for minutes</span>}
       </footer>
@@ -212,8 +213,8 @@ export function BudgetCard({ budget, window, at, unmatched, node }: CardProps) {
 }
 
 /**
- * The load line: how deep the load is below the limit, which is drawn as the mark on a hull. The
- * bar is the judged quantile, the bracket its confidence, the ticks p50 and p99.
+ * The load line: how far the load is below the limit, which is drawn as the mark on a hull. The bar
+ * is the judged quantile, the bracket its confidence interval, the ticks p50 and p99.
  */
 function LoadLine({ budget, window }: { budget: Budget; window?: WindowRow }) {
   const { limit_ns: limit, value_ns: value, lower_ns: lower, upper_ns: upper } = budget;
@@ -231,7 +232,7 @@ function LoadLine({ budget, window }: { budget: Budget; window?: WindowRow }) {
         <title>{`${name} ${nanos(ns)}`}</title>
       </g>
     );
-  const text = value === null ? "no samples" : `${nanos(value)} of a limit of ${nanos(limit)}`;
+  const text = value === null ? "no samples" : `${nanos(value)} of the limit ${nanos(limit)}`;
   return (
     <svg class="load" role="img" aria-label={text}>
       <rect class="track" y="14" width="100%" height="12" />

@@ -1,5 +1,5 @@
-// Reports of drills, which are files (`--json`). The reader opens one; it is read here and goes
-// nowhere.
+// Reports of drills, which are files (`--json`). The reader opens one; it is read in the browser
+// only.
 
 import { useState } from "preact/hooks";
 import { Facts, State, Table } from "../parts";
@@ -37,10 +37,10 @@ export function Drills() {
     for (const file of files) {
       try {
         const read: unknown = JSON.parse(await file.text());
-        if (!isReport(read)) throw new Error("it has no expectations");
+        if (!isReport(read)) throw new Error("no expectations");
         found.push(read);
       } catch (error) {
-        setProblem(`${file.name} is no report of a drill: ${(error as Error).message}`);
+        setProblem(`${file.name} is not a drill report: ${(error as Error).message}`);
       }
     }
     if (found.length > 0) setReports(found);
@@ -50,11 +50,12 @@ export function Drills() {
       <h1 tabIndex={-1}>Drills</h1>
       <p>
         <label>
-          Open reports of drills{" "}
+          Open drill reports{" "}
           <input type="file" accept=".json,application/json" multiple onChange={onChange} />
         </label>{" "}
         <span class="muted">
-          <code>drill-latency --json &gt; latency.json</code> writes one. It stays in this browser.
+          made by <code>drill-latency --json &gt; latency.json</code>. Files never leave this
+          browser.
         </span>
       </p>
       {problem && (
@@ -82,7 +83,7 @@ function One({ report }: { report: Report }) {
       </h2>
       <Facts
         of={[
-          ["took", span(Number(report.seconds) || 0)],
+          ["duration", span(Number(report.seconds) || 0)],
           ["met", count(number_of("met"))],
           ["missed", count(number_of("missed"))],
           ["skipped", count(number_of("skipped"))],
@@ -98,8 +99,8 @@ function One({ report }: { report: Report }) {
           "expectation",
           "expected",
           "seen",
-          `after its fault, up to ${span(longest)}`,
-          "s",
+          `time after the fault, up to ${span(longest)}`,
+          "seconds",
         ]}
         rows={all.map((of) => [
           <span class={SIGN[of.verdict] === "breach" ? "bad" : undefined}>{of.verdict}</span>,

@@ -1,13 +1,13 @@
-// One operation over time: exact counts as a heatmap, quantiles and samples below it.
+// One operation over time: exact counts as a heatmap, with quantiles and samples below it.
 
 import { useMemo, useRef, useState } from "preact/hooks";
 import { now, path, useData } from "../api";
 import { HeatmapChart } from "../chart/heatmap";
 import { Lines, type Series } from "../chart/lines";
 import type { Heatmap, HistoryPage, OperationsPage, Point, Summary } from "../model";
-import { Count, Figures, Loading, Problem, Seconds } from "../parts";
+import { Count, Counted, Figures, Loading, Problem, Seconds } from "../parts";
 import { RangePicker, useRange } from "../range";
-import { count, latency, percent, when } from "../units";
+import { count, latency, number, percent, span, when } from "../units";
 import { useUrl } from "../url";
 
 const QUANTILES = [0.5, 0.9, 0.99];
@@ -40,7 +40,7 @@ export function Latency() {
     range.every,
     true,
   );
-  // Both of one range, and until they are there those of the range before.
+  // Both charts show one range; the previous one stays until both answers of the new one are there.
   const held = useRef<{ about: string; map: Heatmap; page: HistoryPage } | null>(null);
   const about = JSON.stringify([operation, group]);
   if (map.isCurrent && page.isCurrent && map.data && page.data) {
@@ -74,7 +74,7 @@ export function Latency() {
           </select>
         </label>
         <label>
-          Of{" "}
+          Scope{" "}
           <select
             value={params.rollup ? `${params.rollup}\u0000${params.value}` : ""}
             onChange={(event) => choose(event.currentTarget.value)}
@@ -91,10 +91,10 @@ export function Latency() {
         </label>
         <RangePicker range={range} />
       </div>
-      <Problem error={error} what="The past" />
+      <Problem error={error} what="History" />
       {known.data && names.length === 0 && !operation && (
         <p>
-          No operation has been stored yet: the first ten seconds are stored when they are over.
+          No operation has been stored yet: slots of 10 s are stored when they end.
         </p>
       )}
       {shown && (
@@ -105,7 +105,7 @@ export function Latency() {
           zoom={range.zoom}
         />
       )}
-      {operation && !error && !shown && <Loading what="the past" />}
+      {operation && !error && !shown && <Loading what="history" />}
     </>
   );
 }
@@ -130,10 +130,10 @@ function Charts({ map, page, limits, zoom }: ChartsProps) {
   const samples = useMemo<Series[]>(
     () => [
       {
-        name: "samples a second",
+        name: "samples per second",
         colour: 4,
         values: points.map(({ point, from, to }) => {
-          // The newest column is not over yet.
+          // The newest column has not ended.
           const length = Math.min(to, now()) - from;
           return point && length > 1 ? point.count / length : null;
         }),
@@ -149,8 +149,8 @@ function Charts({ map, page, limits, zoom }: ChartsProps) {
   return (
     <>
       <p class="muted">
-        <Count of={total} /> samples in columns of {map.step_seconds} s, exact
-        {total === 0 && ": no sample lies in this range"}. History begins{" "}
+        <Counted of={total} noun="sample" /> in columns of {span(map.step_seconds)}, exact
+        {total === 0 && ": no samples in this range"}. History starts at{" "}
         {when(page.kept_from_seconds)}.
       </p>
       <HeatmapChart
@@ -176,11 +176,11 @@ function Charts({ map, page, limits, zoom }: ChartsProps) {
       />
       <Lines
         {...time}
-        label={`Samples of ${page.operation} a second over time`}
-        title="Samples a second"
+        label={`Samples of ${page.operation} per second over time`}
+        title="Samples per second"
         columns={columns}
         series={samples}
-        format={(value) => String(Number(value.toPrecision(3)))}
+        format={number}
         height={100}
         onZoom={zoom}
       />
@@ -188,7 +188,7 @@ function Charts({ map, page, limits, zoom }: ChartsProps) {
         open={isOpen}
         onOpen={setOpen}
         caption={`${page.operation} by time`}
-        head={["from", "samples", "p50", "p90", "p99", "greatest", "over the limit", "complete"]}
+        head={["from", "samples", "p50", "p90", "p99", "max", "over the limit", "complete"]}
         rows={points.map(({ from, point }) => [
           when(from),
           <Count of={point?.count ?? 0} />,
@@ -214,8 +214,8 @@ export function quantileSeries(points: (Point | undefined)[]): Series[] {
     dash: DASHES[n],
     values: points.map((point) => quantileOf(point, quantile)),
   }));
-  const greatest = points.map((point) => point?.max ?? null);
-  return [...lines, { name: "greatest", colour: 3, dash: [1, 3], values: greatest }];
+  const max = points.map((point) => point?.max ?? null);
+  return [...lines, { name: "max", colour: 3, dash: [1, 3], values: max }];
 }
 
 export function inWords(point: Point): string {
@@ -232,10 +232,10 @@ interface Slot {
 
 /** The points of a query by the columns of a heatmap: a column without samples has none. */
 function byColumn(map: Heatmap, page: HistoryPage): Slot[] {
-  const { from_seconds: begin, step_seconds: step } = map;
+  const { from_seconds: start, step_seconds: step } = map;
   const found = new Map(page.points.map((point) => [Math.round(point.from_seconds * 10), point]));
   return map.counts.map((_, n) => {
-    const from = begin + n * step;
+    const from = start + n * step;
     return { from, to: from + step, point: found.get(Math.round(from * 10)) };
   });
 }

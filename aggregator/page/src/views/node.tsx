@@ -1,5 +1,5 @@
-// One node: its budgets and operations, its machine beside its latency on one axis of time, its way
-// to the broker, and its runs.
+// One node: its budgets and operations, its machine beside its latency on one time axis, its
+// connection to the broker, and its restarts.
 
 import { useMemo, useState } from "preact/hooks";
 import { now, path, useData } from "../api";
@@ -27,13 +27,13 @@ export function Node() {
   const name = params.node ?? "";
   const url = `api/v1/nodes/${encodeURIComponent(name)}`;
   const { data, error } = useData<NodePage>(name ? url : null, 2);
-  if (!name) return <p class="problem">The address names no node.</p>;
+  if (!name) return <p class="problem">The address must name a node.</p>;
   if (!data) return error ? <Problem error={error} what={name} /> : <Loading what={name} />;
   const { status } = data;
   return (
     <>
       <h1 tabIndex={-1}>Node {status.node}</h1>
-      <Problem error={error} what="These figures are old" />
+      <Problem error={error} what="These figures are out of date" />
       <p class="fleet">
         <State of={status.presence} />
         <span>
@@ -66,8 +66,8 @@ export function Node() {
       </div>
       <Past key={name} node={data} />
       <Operations page={data} />
-      <Way page={data} />
-      <Incarnations page={data} />
+      <Connection page={data} />
+      <Restarts page={data} />
       <Sensors node={name} />
     </>
   );
@@ -125,13 +125,13 @@ function Past({ node }: { node: NodePage }) {
         </label>
         <RangePicker range={range} />
       </div>
-      <Problem error={history.error ?? hardware.error} what="The node's own past" />
+      <Problem error={history.error ?? hardware.error} what="History of the node" />
       {missing?.error && (
         <p class="problem" role="alert">
-          The node did not answer in full: {missing.error}
+          The node's answer is incomplete: {missing.error}
         </p>
       )}
-      {!page && !history.error && <Loading what="the node's own past" />}
+      {!page && !history.error && <Loading what="history of the node" />}
       {page && axis && (
         <>
           <Lines
@@ -165,12 +165,12 @@ function Past({ node }: { node: NodePage }) {
               onZoom={range.zoom}
             />
           ))}
-          {!hardware.data && !hardware.error && <Loading what="the machine's past" />}
+          {!hardware.data && !hardware.error && <Loading what="history of the machine" />}
           <Figures
             open={isOpen}
             onOpen={setOpen}
             caption={`${operation} on ${name} by time`}
-            head={["from", "samples", "p50", "p90", "p99", "greatest", "complete"]}
+            head={["from", "samples", "p50", "p90", "p99", "max", "complete"]}
             rows={points.map(({ from, point }) => [
               when(from),
               <Count of={point?.count ?? 0} />,
@@ -192,10 +192,10 @@ interface Slot extends Column {
 /** A slot for each step of the range, with samples or without. */
 function fill(page?: HistoryPage): Slot[] {
   if (!page) return [];
-  const { from_seconds: begin, to_seconds: end, step_seconds: step } = page;
+  const { from_seconds: start, to_seconds: end, step_seconds: step } = page;
   const found = new Map(page.points.map((of) => [Math.round(of.from_seconds * 10), of]));
-  return Array.from({ length: Math.ceil((end - begin) / step - 1e-6) }, (_, n) => {
-    const from = begin + n * step;
+  return Array.from({ length: Math.ceil((end - start) / step - 1e-6) }, (_, n) => {
+    const from = start + n * step;
     return { from, to: from + step, point: found.get(Math.round(from * 10)) };
   });
 }
@@ -208,7 +208,7 @@ interface Panel {
   sensors: string[];
 }
 
-/** What people look at first when a machine slows its jobs down. */
+/** The first places to look when a machine slows its jobs down. */
 const PANELS: Panel[] = [
   {
     title: "Processors",
@@ -245,11 +245,11 @@ const PANELS: Panel[] = [
 ];
 const LINES_MAX = 6;
 
-/** The panels of which there are readings. */
+/** The panels that have readings. */
 function panels(readings: ReadingHistory[], columns: Column[], step: number) {
   return PANELS.flatMap((panel) => {
     const found = panel.sensors.flatMap((sensor) => readings.filter((of) => of.sensor === sensor));
-    // Loopback and idle devices say little of a slow job.
+    // Loopback and idle devices do not explain a slow job.
     const lively = found.filter((of) => of.labels?.interface !== "lo" && isLively(of));
     const kept = (lively.length > 0 ? lively : found).slice(0, LINES_MAX);
     if (kept.length === 0) return [];
@@ -283,7 +283,7 @@ function line(of: ReadingHistory, n: number, columns: Column[], step: number): S
   const rates = points.map((point, n) => {
     const before = points[n - 1];
     if (!point || !before) return null;
-    // A counter that begins again has no rate there.
+    // A counter that was reset has no rate there.
     return point.max >= before.max ? (point.max - before.max) / step : null;
   });
   return { ...common, values: rates };
@@ -297,7 +297,7 @@ function Operations({ page }: { page: NodePage }) {
       <LastSeen page={page} />
       <Table
         caption="Operations in the last minute"
-        head={["operation", "samples", "p50", "p99", "mean", "greatest", "samples ever"]}
+        head={["operation", "samples", "p50", "p99", "mean", "max", "samples in total"]}
         rows={page.operations.map((of) => [
           of.operation,
           <Count of={windows(of)?.count ?? 0} />,
@@ -314,18 +314,18 @@ function Operations({ page }: { page: NodePage }) {
 
 const stale = ({ status }: NodePage) => (status.presence === "up" ? undefined : "stale");
 
-/** States that what follows is what the node sent last. */
+/** States that the figures below are the last ones that the node sent. */
 const LastSeen = ({ page }: { page: NodePage }) =>
   stale(page) ? (
     <p class="since">○ no data since {since(page.status.last_seen_seconds)}</p>
   ) : null;
 
-function Way({ page }: { page: NodePage }) {
+function Connection({ page }: { page: NodePage }) {
   const { status, outbox: of } = page;
   const { outbox } = of;
   return (
     <section class={stale(page)}>
-      <h2>Way to the broker</h2>
+      <h2>Connection to the broker</h2>
       <LastSeen page={page} />
       <Facts
         of={[
@@ -335,7 +335,7 @@ function Way({ page }: { page: NodePage }) {
           ["circuit breaker", of.breaker ? <State of={of.breaker} /> : "none"],
           ["pressure", percent(outbox.pressure)],
           ["depth now", <Count of={outbox.depth} />],
-          ["greatest depth", <Count of={outbox.depth_max} />],
+          ["max depth", <Count of={outbox.depth_max} />],
           ["published", <Count of={outbox.published} />],
           ["confirmed", <Count of={outbox.confirmed} />],
           ["unconfirmed", <Count of={outbox.unconfirmed} />],
@@ -344,21 +344,29 @@ function Way({ page }: { page: NodePage }) {
           ["version", status.version || "unknown"],
         ]}
       />
-      <Balance ledger={status.ledger} of="this node" />
+      <Balance ledger={status.ledger} />
     </section>
   );
 }
 
-function Incarnations({ page }: { page: NodePage }) {
+function Restarts({ page }: { page: NodePage }) {
   const end = (run: NodePage["entry"]["runs"][number]) =>
-    run.left_in_order ? "left in good order" : run.ended ? "ended" : "runs";
+    run.left_in_order ? "left in good order" : run.ended ? "ended" : "running";
   return (
     <section>
-      <h2>Incarnations</h2>
+      <h2>Restarts</h2>
       <Table
-        caption="Incarnations"
+        caption="Restarts"
         numbers={2}
-        head={["begun", "state", "newest number", "missing", "duplicates", "recorded", "merged"]}
+        head={[
+          "started",
+          "state",
+          "last sequence number",
+          "missing",
+          "duplicates",
+          "recorded",
+          "merged",
+        ]}
         rows={page.entry.runs.map((run) => [
           <time title={`incarnation ${run.incarnation}`}>
             {when(Number(run.incarnation) / 1e9)}
@@ -399,7 +407,7 @@ function Sensors({ node }: { node: string }) {
           <Table
             caption="Sensors"
             numbers={2}
-            head={["sensor", "of", "value"]}
+            head={["sensor", "labels", "value"]}
             rows={readings.map((of) => [of.sensor, <LabelList of={of.labels} />, value(of)])}
           />
         )}

@@ -1,10 +1,10 @@
-// All nodes by headroom: thousands of rows of which only those in sight are in the document.
+// All nodes by headroom: there can be thousands of rows; only visible ones are in the document.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { now, useData } from "../api";
 import type { Headroom } from "../model";
 import { Ago, AlertBadge, Count, LabelList, Loading, Nanos, Problem, State, To } from "../parts";
-import { count, percent } from "../units";
+import { count, counted, percent } from "../units";
 import { href, useUrl } from "../url";
 
 /** The height of a row, as in the style. */
@@ -19,7 +19,7 @@ const ALERTS = ["firing", "pending", "resolved", "inactive"];
 const SORTS: Record<string, { name: string; key: Key; hint: string }> = {
   node: { name: "node", key: (of) => of.node, hint: "by name" },
   presence: { name: "state", key: (of) => PRESENCE.indexOf(of.presence), hint: "by state" },
-  headroom: { name: "headroom", key: (of) => of.least?.headroom ?? 2, hint: "least first" },
+  headroom: { name: "headroom", key: (of) => of.least?.headroom ?? 2, hint: "lowest first" },
   alert: { name: "alerts", key: (of) => ALERTS.indexOf(of.alert), hint: "firing first" },
   depth: { name: "depth", key: (of) => -of.outbox_depth, hint: "deepest first" },
   dropped: { name: "dropped", key: (of) => -of.dropped, hint: "most first" },
@@ -29,7 +29,7 @@ const SORTS: Record<string, { name: string; key: Key; hint: string }> = {
 interface Wanted {
   text: string;
   presence?: string;
-  /** `key=value`, or the key alone for nodes without it. */
+  /** `key=value`, or only the key for nodes without this label. */
   label?: string;
 }
 
@@ -118,11 +118,11 @@ export function Nodes() {
         )}
         <output class="muted" aria-live="polite">
           {data &&
-            `${count(shown.length)} of ${count(all.length)} nodes listed, ` +
-              `${count(all.filter(reports).length)} report`}
+            `${count(shown.length)} of ${counted(all.length, "node")} listed, ` +
+              `${count(all.filter(reports).length)} reporting`}
         </output>
       </div>
-      <Problem error={error} what={data ? "These figures are old" : "Nodes"} />
+      <Problem error={error} what={data ? "These figures are out of date" : "Nodes"} />
       {!data && !error && <Loading what="nodes" />}
       {data && all.length === 0 && <p>No node has sent a message yet.</p>}
       {params.group && <Groups nodes={shown} label={params.group} />}
@@ -147,9 +147,9 @@ function Groups({ nodes, label }: { nodes: Headroom[]; label: string }) {
     const value = of.labels[label] ?? "";
     groups.set(value, [...(groups.get(value) ?? []), of]);
   }
-  const least = (of: Headroom[]) =>
+  const lowest = (of: Headroom[]) =>
     Math.min(...of.filter(reports).map((node) => node.least?.headroom ?? Infinity));
-  const sorted = [...groups].sort(([, a], [, b]) => least(a) - least(b));
+  const sorted = [...groups].sort(([, a], [, b]) => lowest(a) - lowest(b));
   const number = (of: Headroom[], is: (node: Headroom) => boolean) => of.filter(is).length;
   return (
     <div class="scroll groups" tabIndex={0} role="region" aria-label={`Nodes by ${label}`}>
@@ -168,7 +168,7 @@ function Groups({ nodes, label }: { nodes: Headroom[]; label: string }) {
               with firing alerts
             </th>
             <th scope="col" class="number">
-              least headroom
+              lowest headroom
             </th>
           </tr>
         </thead>
@@ -183,7 +183,7 @@ function Groups({ nodes, label }: { nodes: Headroom[]; label: string }) {
               <td class="number">{count(of.length)}</td>
               <td class="number">{count(number(of, (node) => node.presence === "silent"))}</td>
               <td class="number">{count(number(of, (node) => node.alert === "firing"))}</td>
-              <td class="number">{least(of) === Infinity ? "–" : percent(least(of))}</td>
+              <td class="number">{lowest(of) === Infinity ? "–" : percent(lowest(of))}</td>
             </tr>
           ))}
         </tbody>
@@ -273,7 +273,7 @@ function Row({ of, index, at }: { of: Headroom; index: number; at: number }) {
         {of.least && reports(of) ? (
           <Room of={of.least} />
         ) : (
-          <span class="muted">{of.least ? "no data now" : "no samples"}</span>
+          <span class="muted">{of.least ? "out of date" : "no samples"}</span>
         )}
       </td>
       <td>

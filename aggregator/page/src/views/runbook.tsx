@@ -6,7 +6,7 @@ import { useData } from "../api";
 import { Loading, Problem, Table, To } from "../parts";
 import { useUrl } from "../url";
 
-/** The section that a rule's link names, if it is one of the runbook here. */
+/** The section that a rule's link names, if it is in this runbook. */
 export function sectionOf(runbook: string | null): string | null {
   const found = /(?:^#|RUNBOOK\.md#|[?&]view=runbook&section=)([\w-]+)$/.exec(runbook ?? "");
   return found?.[1] ?? null;
@@ -16,15 +16,15 @@ export function Runbook() {
   const { params } = useUrl();
   const { section } = params;
   const { data, error } = useData<string>("runbook", 0);
-  if (!data) return error ? <Problem error={error} what="The runbook" /> : <Loading what="it" />;
+  if (!data) return error ? <Problem error={error} what="Runbook" /> : <Loading what="runbook" />;
   return (
     <>
       <h1 tabIndex={-1}>Runbook{section && `: ${section}`}</h1>
       {section && (
         <p class="fleet">
-          <To view="runbook">The whole runbook</To>
+          <To view="runbook">Whole runbook</To>
           <To view="alerts" find={section}>
-            Its alerts
+            Alerts of this rule
           </To>
         </p>
       )}
@@ -35,7 +35,7 @@ export function Runbook() {
 
 export function Section({ name }: { name: string }) {
   const { data, error } = useData<string>("runbook", 0);
-  if (!data) return error ? <Problem error={error} what="The runbook" /> : <Loading what="it" />;
+  if (!data) return error ? <Problem error={error} what="Runbook" /> : <Loading what="runbook" />;
   const text = cut(data, name);
   return (
     <div class="prose">
@@ -44,7 +44,7 @@ export function Section({ name }: { name: string }) {
   );
 }
 
-/** From the heading of a rule to the next one; burn rates and the like share one. */
+/** From the heading of a rule to the next heading; rules of one kind share a section. */
 function cut(text: string, name: string): string {
   const parts = text.split(/^(?=#{2,3} )/m);
   const isHead = (part: string) => part.split("\n", 1)[0]!.includes(`\`${name}\``);

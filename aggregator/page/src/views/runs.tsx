@@ -1,4 +1,4 @@
-// Runs, one of them, and two compared: how far each quantile has shifted, with its interval.
+// All runs, one run, and two runs compared: the shift of each quantile with its interval.
 
 import { useMemo, useState } from "preact/hooks";
 import { now, path, useData } from "../api";
@@ -6,7 +6,7 @@ import { type Bucket, Distributions } from "../chart/distributions";
 import type { Change, Comparison, HistoryPage, RunPage, RunRow } from "../model";
 import { Ago, Count, Facts, LabelList, Loading, Nanos, Problem, Seconds, State } from "../parts";
 import { Table, To } from "../parts";
-import { count, percent, span, when } from "../units";
+import { count, counted, percent, span, when } from "../units";
 import { href, useUrl } from "../url";
 
 export function Runs() {
@@ -30,12 +30,12 @@ export function Runs() {
   return (
     <>
       <h1 tabIndex={-1}>Runs</h1>
-      <Problem error={error} what={data ? "These runs are old" : "Runs"} />
+      <Problem error={error} what={data ? "These runs are out of date" : "Runs"} />
       {!data && !error && <Loading what="runs" />}
       {data && runs.length === 0 && (
         <p>
-          No run has begun. <code>plimsoll run begin NAME</code> begins one, and so does a client
-          that names its run.
+          No runs yet. <code>plimsoll run --name NAME -- COMMAND</code> starts one, and so does a
+          client that names its run.
         </p>
       )}
       {runs.length > 1 && (
@@ -51,7 +51,7 @@ export function Runs() {
         <Table
           caption="Runs"
           numbers={6}
-          head={["run", "state", "begun", "took", "by", "labels", "exit code", "nodes"]}
+          head={["run", "state", "started", "duration", "by", "labels", "exit code", "nodes"]}
           rows={runs.map((run) => [
             <To view="run" run={run.name}>
               {run.name}
@@ -74,7 +74,7 @@ export function Run() {
   const { params } = useUrl();
   const name = params.run ?? "last";
   const { data, error } = useData<RunPage>(`api/v1/runs/${encodeURIComponent(name)}`, 5);
-  if (!data) return error ? <Problem error={error} what="The run" /> : <Loading what="the run" />;
+  if (!data) return error ? <Problem error={error} what="Run" /> : <Loading what="run" />;
   const end = data.ended_seconds ?? now();
   const range = { from: Math.floor(data.begun_seconds * 1000), to: Math.ceil(end * 1000) };
   const at = (of: RunPage["operations"][number], quantile: number) =>
@@ -83,20 +83,20 @@ export function Run() {
   return (
     <>
       <h1 tabIndex={-1}>Run {data.name}</h1>
-      <Problem error={error} what="These figures are old" />
+      <Problem error={error} what="These figures are out of date" />
       <Facts
         of={[
           ["state", <State of={data.state} />],
           [
-            "begun",
+            "started",
             <>
               {when(data.begun_seconds)} (<Ago at={data.begun_seconds} now={now()} />)
             </>,
           ],
-          ["took", span(end - data.begun_seconds)],
+          ["duration", span(end - data.begun_seconds)],
           ["exit code", data.exit_code ?? "–"],
-          ["begun by", data.by ?? "a job"],
-          ["samples", data.by_label ? "those with its name as label" : "all between its ends"],
+          ["started by", data.by ?? "a job"],
+          ["samples", data.by_label ? `labelled run=${data.name}` : "all from start to end"],
           ["complete", percent(data.completeness)],
           ["labels", <LabelList of={data.labels} />],
         ]}
@@ -113,7 +113,7 @@ export function Run() {
           "p90",
           "p99",
           "p99.9",
-          "greatest",
+          "max",
           "over budget",
         ]}
         rows={data.operations.map((of) => [
@@ -124,11 +124,11 @@ export function Run() {
           <Seconds of={of.mean} />,
           ...[0.5, 0.9, 0.99, 0.999].map((quantile) => <Seconds of={at(of, quantile)} />),
           <Seconds of={of.max} />,
-          of.over_budget.map((over) => `${percent(over.share, 2)} of ${over.budget}`).join(", ") ||
+          of.over_budget.map((over) => `${percent(over.share)} of ${over.budget}`).join(", ") ||
             "–",
         ])}
       />
-      {data.operations_omitted > 0 && <p>{count(data.operations_omitted)} more operations.</p>}
+      {data.operations_omitted > 0 && <p>{counted(data.operations_omitted, "more operation")}</p>}
       <h2>Nodes</h2>
       <p class="fleet">
         {data.nodes.map((node) => (
@@ -147,21 +147,21 @@ export function Compare() {
   const { a = "", b = "" } = params;
   const url = a && b ? path("api/v1/runs/compare", { a, b }) : null;
   const { data, error, reload } = useData<Comparison>(url, 0);
-  if (!url) return <p class="problem">The address names no two runs, a and b.</p>;
+  if (!url) return <p class="problem">The address must name two runs, a and b.</p>;
   return (
     <>
       <h1 tabIndex={-1}>
         {a} and {b}
       </h1>
-      <Problem error={error} what="The comparison" />
-      {!data && !error && <Loading what="the comparison" />}
+      <Problem error={error} what="Comparison" />
+      {!data && !error && <Loading what="comparison" />}
       {data && (
         <>
           <p class="fleet">
             <State of={data.verdict} />
             <span>
-              {percent(data.confidence, 0)} intervals; changes below {percent(data.tolerance)} are
-              no change
+              {percent(data.confidence)} intervals; shifts under {percent(data.tolerance)} count as
+              unchanged
             </span>
             <To view="run" run={a}>
               {a}
@@ -169,9 +169,9 @@ export function Compare() {
             <To view="run" run={b}>
               {b}
             </To>
-            <a href={href({ view: "compare", a: b, b: a })}>the other way round</a>
+            <a href={href({ view: "compare", a: b, b: a })}>Swap</a>
             <button type="button" onClick={reload}>
-              Again
+              Compare again
             </button>
           </p>
           {Object.entries(data.operations).map(([operation, of]) => (
@@ -195,14 +195,14 @@ function Shifts({ operation, of, names }: ShiftsProps) {
   const changes = of.shifts.flatMap(({ change }) => (change ? [change] : []));
   const widest = changes.flatMap((of) => [Math.abs(of.low), Math.abs(of.high), of.floor]);
   const most = Math.max(0.05, ...widest);
-  const samples = (extent: { samples: number } | null) => count(extent?.samples ?? 0);
+  const samples = (extent: { samples: number } | null) => counted(extent?.samples ?? 0, "sample");
   return (
     <section>
       <h2>
         {operation} <State of={of.verdict} />
       </h2>
       <p class="muted">
-        {samples(of.a)} samples of {a}, {samples(of.b)} of {b}
+        {samples(of.a)} of {a}, {samples(of.b)} of {b}
         {of.reason && `: ${of.reason}`}
       </p>
       {of.shifts.length > 0 && (
@@ -213,7 +213,7 @@ function Shifts({ operation, of, names }: ShiftsProps) {
             "quantile",
             a,
             b,
-            `faster ← shift up to ${percent(most)} → slower`,
+            `x: -${percent(most)} .. +${percent(most)}`,
             "shift",
             "verdict",
           ]}
@@ -230,7 +230,7 @@ function Shifts({ operation, of, names }: ShiftsProps) {
       <Both operation={operation} names={names} limit={of.over_limit?.limit_ns} />
       {of.over_limit && (
         <p>
-          Over the limit: {percent(of.over_limit.a, 2)} before, {percent(of.over_limit.b, 2)} after
+          Over the limit: {percent(of.over_limit.a)} before, {percent(of.over_limit.b)} after
           {of.over_limit.change && (
             <>
               {" "}
@@ -243,7 +243,7 @@ function Shifts({ operation, of, names }: ShiftsProps) {
   );
 }
 
-/** The samples of both runs, each from its begin to its end. */
+/** The samples of both runs, each from its start to its end. */
 function Both({
   operation,
   names,
@@ -284,7 +284,7 @@ function useSamples(operation: string, name: string): Bucket[] | undefined {
 
 const sign = (ratio: number) => `${ratio > 0 ? "+" : ""}${percent(ratio)}`;
 
-/** The interval as a line, the estimate as a dot, the noise floor as a shade around no change. */
+/** The interval as a line, the estimate as a dot, the noise floor as a shade around zero. */
 function Whisker({ of, most }: { of: Change; most: number }) {
   const x = (ratio: number) => 100 + (ratio / most) * 98;
   return (

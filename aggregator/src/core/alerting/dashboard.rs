@@ -71,10 +71,10 @@ const PLACEHOLDERS: [(&str, Placeholder); 6] = [
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DashboardError {
     /// Neither `http://` nor `https://`.
-    #[error("{0:?} is no link; it must begin with http:// or https://")]
+    #[error("{0:?} is not a link; it must start with http:// or https://")]
     Scheme(String),
     /// A blank or a control character, or one that is not ASCII.
-    #[error("holds {0:?}, which no link may; write it as %20 or the like")]
+    #[error("contains {0:?}, which is not allowed in a link; percent-encode it, such as %20")]
     Character(char),
     #[error(
         "{{{0}}} is unknown; there are {{from_ms}}, {{to_ms}}, {{mesh}}, {{rule}}, {{node}} and \
@@ -82,7 +82,7 @@ pub enum DashboardError {
     )]
     Unknown(String),
     /// A brace without its partner.
-    #[error("has a brace without its partner; write one that belongs to the link as %7B or %7D")]
+    #[error("has an unbalanced brace; write one that belongs to the link as %7B or %7D")]
     Brace,
     /// Longer than a notification has room for.
     #[error("makes links of {0} bytes with the longest names, more than {LINK_BYTES_MAX}")]
@@ -222,13 +222,13 @@ mod tests {
     #[test]
     fn a_template_that_cannot_be_filled_is_refused_with_the_fix() {
         for (template, part) in [
-            ("g.example/d", "must begin with http"),
-            ("javascript:alert(1)", "must begin with http"),
+            ("g.example/d", "must start with http"),
+            ("javascript:alert(1)", "must start with http"),
             ("http://g/{nod}", "{nod} is unknown; there are {from_ms}"),
-            ("http://g/{node", "a brace without its partner"),
-            ("http://g/node}", "a brace without its partner"),
-            ("http://g/{node}}", "a brace without its partner"),
-            ("http://g/a b", "holds ' '"),
+            ("http://g/{node", "an unbalanced brace"),
+            ("http://g/node}", "an unbalanced brace"),
+            ("http://g/{node}}", "an unbalanced brace"),
+            ("http://g/a b", "contains ' '"),
             (&format!("http://g/{}", "{node}".repeat(11)), "4233 bytes with the longest names"),
         ] {
             let error = template.parse::<Dashboard>().unwrap_err().to_string();

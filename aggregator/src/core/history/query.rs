@@ -52,10 +52,10 @@ pub struct AskedNodes {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NoHistory {
     /// It ends before it begins.
-    #[error("the range ends before it begins: from must be earlier than to")]
+    #[error("the range ends before it starts: from must be earlier than to")]
     Inverted,
     /// It begins in the future.
-    #[error("the range begins in the future: from must be earlier than now")]
+    #[error("the range starts in the future: from must be earlier than now")]
     Future,
     #[error(
         "the range has {points} points of {step:?}, and one answer at most {HISTORY_POINTS_MAX}; \

@@ -68,6 +68,6 @@ pub(super) fn plausible(
     if began <= latest.plus(INCARNATION_AHEAD_MAX) {
         return Ok(snapshot);
     }
-    let text = format!("node {node} began more than a day in the future: check its clock");
+    let text = format!("node {node} started more than a day in the future: check its clock");
     Err(Unreadable { reason: "incarnation", text, count: 0 })
 }

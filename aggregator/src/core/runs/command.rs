@@ -28,7 +28,7 @@ pub enum RunCommand {
 pub enum RunError {
     /// There is a run of this name.
     #[error(
-        "name {:?} is that of a run ({}); choose another name", .name.as_str(), .state.as_str()
+        "name {:?} is used by a run ({}); choose another name", .name.as_str(), .state.as_str()
     )]
     Exists {
         name: RunName,
@@ -36,10 +36,10 @@ pub enum RunError {
         state: RunState,
     },
     /// All runs that there may be are running.
-    #[error("there are {RUNS_MAX} runs that have not ended; stop one first")]
+    #[error("the maximum of {RUNS_MAX} running runs is reached; stop one first")]
     Full,
     /// There is no such run.
-    #[error("there is no run {:?}; GET /api/v1/runs lists those there are", .0.as_str())]
+    #[error("run {:?} is unknown; GET /api/v1/runs lists all runs", .0.as_str())]
     Unknown(RunName),
     /// It has ended already.
     #[error("run {:?} has ended already", .0.as_str())]

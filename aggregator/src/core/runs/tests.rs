@@ -76,7 +76,7 @@ fn a_client_begins_a_run_once_and_stops_it_once() {
     assert_eq!((begun.state, begun.begun_seconds), (RunState::Running, 10.0));
     assert_eq!((begun.origin, begun.by.as_deref()), (RunOrigin::Client, Some("ann")));
     let again = runs.on_command(at(11), begin("a")).unwrap_err().to_string();
-    assert_eq!(again, "name \"a\" is that of a run (running); choose another name");
+    assert_eq!(again, "name \"a\" is used by a run (running); choose another name");
     let ended = runs.on_command(at(25), stop("a", Some(2))).unwrap();
     assert_eq!((ended.state, ended.ended_seconds), (RunState::Ended, Some(25.0)));
     assert_eq!(ended.exit_code, Some(2));

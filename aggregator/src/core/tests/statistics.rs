@@ -48,9 +48,9 @@ fn what_is_not_there_is_named_with_the_fix() {
         view.statistics(&query(operation, node, window)).unwrap_err().to_string()
     };
     let unknown = error("hook", None, None);
-    assert!(unknown.starts_with("no sample of the operation \"hook\" has arrived of fleet; "));
+    assert!(unknown.starts_with("no samples of \"hook\" from fleet; "));
     let elsewhere = error("hook", Some("a"), None);
-    assert!(elsewhere.starts_with("no sample of the operation \"hook\" has arrived of node a; "));
+    assert!(elsewhere.starts_with("no samples of \"hook\" from node a; "));
     assert!(error("epoch_hook", Some("b"), None).starts_with("node \"b\" is unknown; "));
     let window = Some(Window::ThirtyDays);
     let node = query("epoch_hook", Some("a"), window);

@@ -35,7 +35,7 @@ pub enum NoStatistics {
     Node(#[from] UnknownNode),
     /// The scope has no sample of the operation.
     #[error(
-        "no sample of the operation {operation:?} has arrived of {scope}{others}; /metrics lists \
+        "no samples of {operation:?} from {scope}{others}; /metrics lists \
          the operations as plimsoll_latency_samples_total. Check its spelling, that its job runs with \
          its client enabled, and /readyz after a start"
     )]

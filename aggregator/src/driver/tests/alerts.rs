@@ -171,13 +171,13 @@ async fn bad_input_is_rejected_with_the_key_at_fault() {
             "POST /api/v1/silences",
             r#"{"match":{},"by":"a","for":"1h"}"#,
             400,
-            "match fits every alert",
+            "match matches every alert",
         ),
         (
             "POST /api/v1/silences",
             r#"{"match":{"rule":"*"},"by":"a","for":"1h"}"#,
             400,
-            "match fits",
+            "match matches",
         ),
         (
             "POST /api/v1/silences",

@@ -31,13 +31,13 @@ async fn runs_are_begun_stopped_and_listed_over_http() {
     let statuses: Vec<u16> = answers.iter().map(|(status, _)| *status).collect();
     let expected = [404, 201, 409, 201, 200, 409, 404, 200, 200, 200, 200];
     assert_eq!(statuses, expected, "{answers:?}");
-    assert!(answers[0].1.contains("there is no run yet"), "{}", answers[0].1);
+    assert!(answers[0].1.contains("no runs yet"), "{}", answers[0].1);
     let begun: RunRow = json(&answers[1].1);
     assert_eq!((begun.state, begun.by.as_deref()), (RunState::Running, Some("ann")));
     assert!(answers[2].1.contains("choose another name"), "{}", answers[2].1);
     let ended: RunRow = json(&answers[4].1);
     assert_eq!((ended.state, ended.exit_code), (RunState::Ended, Some(3)));
-    assert!(answers[6].1.contains("; there is \"train-v4"), "{}", answers[6].1);
+    assert!(answers[6].1.contains("; similar: \"train-v4"), "{}", answers[6].1);
     let names = |answer: &str| -> Vec<String> {
         json::<RunsPage>(answer).runs.iter().map(|run| run.name.to_string()).collect()
     };

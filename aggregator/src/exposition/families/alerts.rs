@@ -59,7 +59,7 @@ fn write_firing(writer: &mut Writer, page: &LabelledView<'_>, labels: &[LabelSet
 /// Counts over all alerts, whether they are on the page or not, and suppressed notifications.
 pub(super) fn write_counts(writer: &mut Writer, page: &LabelledView<'_>) {
     let counts = &page.view.alert_counts;
-    let help = "Active alerts by state, whether they are on the page or not";
+    let help = "Active alerts by state, including those not on the page";
     let by_state = ACTIVE.map(|state| {
         let n = counts.by_state.get(&state).copied().unwrap_or_default();
         (state.as_str(), Value::Count(n))
@@ -68,7 +68,7 @@ pub(super) fn write_counts(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Active alerts whose rules currently have no data or too few samples";
     let family = Family::gauge("plimsoll_alerts_without_data", help);
     writer.single(family, Value::Count(counts.without_data));
-    let help = "Silences that are active or begin later";
+    let help = "Silences that are active or start later";
     writer.single(Family::gauge("plimsoll_silences", help), Value::Count(counts.silences));
     let help = "Notifications not sent to receivers, by reason";
     let family = Family::counter("plimsoll_notifications_suppressed_total", help);
@@ -76,7 +76,7 @@ pub(super) fn write_counts(writer: &mut Writer, page: &LabelledView<'_>) {
     let suppressed = suppressed.map(|(reason, n)| (reason.as_ref(), Value::Count(*n)));
     writer.by_label(family, "reason", suppressed);
     let help =
-        "Silences of other aggregators, or reports of them, that were not taken over, by reason";
+        "Silences of other aggregators, or reports of them, that were not accepted, by reason";
     let family = Family::counter("plimsoll_shared_silences_refused_total", help);
     let refused = counts.silences_refused.iter().map(|(reason, n)| (*reason, Value::Count(*n)));
     writer.by_label(family, "reason", refused);

@@ -83,7 +83,7 @@ const WINDOW_GAUGES: [WindowGauge; 11] = [
     ),
     (
         "plimsoll_budget_overdispersion_learning",
-        "Whether the overdispersion is still taken for granted, since too few were seen",
+        "Whether the overdispersion is still assumed, since too few slow samples were seen",
         |row| Some(Value::flag(row.learning)),
     ),
     (

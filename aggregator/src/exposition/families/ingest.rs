@@ -64,7 +64,7 @@ fn write_counters(writer: &mut Writer, view: &View) {
     let counters = [
         (
             "plimsoll_aggregator_duplicate_snapshots_total",
-            "Snapshots read again",
+            "Snapshots read more than once",
             counts.duplicates,
         ),
         (

@@ -37,7 +37,7 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
         let help = "Samples merged of the operations that the system records of itself";
         writer.single(Family::counter("plimsoll_samples_own_total", help), Value::Count(own));
     }
-    let help = "Nodes by their worst trouble, whether they are on the page or not";
+    let help = "Nodes by their worst trouble, including those not on the page";
     let troubles = page.view.troubles.iter();
     let troubles = troubles.map(|(trouble, n)| (trouble.as_str(), Value::Count(*n)));
     writer.by_label(Family::gauge("plimsoll_nodes_in_trouble", help), "trouble", troubles);

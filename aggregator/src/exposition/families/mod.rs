@@ -102,7 +102,7 @@ fn write_summary(writer: &mut Writer, view: &View) {
     });
     writer.by_label(Family::gauge("plimsoll_nodes", "Nodes by presence"), "state", presence);
     let freshness = view.summary.freshness;
-    let help = "1 while the broker or every node is silent, so that figures are those of before";
+    let help = "1 while the broker or every node is silent, so that figures are out of date";
     writer.single(Family::gauge("plimsoll_nodes_stale", help), Value::flag(freshness.stale));
     if let Some(at) = freshness.as_of_seconds {
         let help = "Time at which any node was last seen";

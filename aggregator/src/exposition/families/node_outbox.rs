@@ -59,7 +59,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::Count(node.node.bus.value.task_restarts));
         }
     });
-    let help = "Messages of the node whose id someone else had used in a stream";
+    let help = "Messages of the node whose id another client had used in a stream";
     writer.family(Family::counter("plimsoll_node_taken_message_ids_total", help), |rows| {
         for (labels, node) in page.nodes() {
             rows.add(&[labels], Value::Count(node.node.bus.value.taken_ids));
@@ -119,11 +119,12 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
     });
     let help = "1 while the node is in conservative mode and sends on the emergency lane only";
     gauge("plimsoll_node_conservative_mode", help, |bus| Some(Value::flag(bus.conservative)));
-    let help = "1 while the newest messages of the node go by the emergency lane";
+    let help = "1 while the newest messages of the node take the emergency lane";
     gauge("plimsoll_node_rerouting", help, |bus| Some(Value::flag(bus.rerouting)));
     let help = "1 while the node drops readings, and samples for which it has no room";
     gauge("plimsoll_node_dropping", help, |bus| Some(Value::flag(bus.dropping)));
-    let help = "1 while a node with a spool can write it, so that what it holds survives a crash";
+    let help =
+        "1 while a node with a spool can write it, so that its unsent messages survive a crash";
     gauge("plimsoll_node_spool_durable", help, |bus| bus.spool_durable.map(Value::flag));
     let help = "Latest round trip from the node to the broker";
     gauge("plimsoll_node_broker_round_trip_seconds", help, |bus| {
@@ -134,7 +135,7 @@ fn write_gauges(writer: &mut Writer, page: &LabelledView<'_>) {
 /// By how much the way of each node to the broker is slower than that of half of the mesh.
 fn write_delays(writer: &mut Writer, page: &LabelledView<'_>) {
     let help =
-        "Time by which the node's way to the broker takes longer than that of half of the mesh";
+        "Time by which the node's round trip to the broker is longer than that of half of the mesh";
     writer.family(Family::gauge("plimsoll_node_link_delay_seconds", help), |rows| {
         for (labels, node) in page.up_nodes() {
             let way = NodeAt::new(&node.node, page.view.at).way();

@@ -14,8 +14,8 @@ use crate::exposition::writer::{Family, Value, Writer};
 use crate::limits::NODE_SILENT_AFTER;
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
-    let help = "1 while the node is silent for longer than it takes to reconnect, and has not left; 0 \
-                too while the broker is away, since nothing is known of nodes";
+    let help = "1 while the node is silent for longer than it takes to reconnect, and has not \
+                left; also 0 while the broker is disconnected, when nodes are unobserved";
     let broker = &page.view.own.broker;
     let is_long = |silence: Duration| {
         let beyond = broker.silence(silence.as_secs_f64());
@@ -62,8 +62,8 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
         }
     });
 
-    let help = "Snapshots of an incarnation that continued after a later one had begun: two nodes \
-                with the same name";
+    let help = "Snapshots of an incarnation that continued after a later one had started: two \
+                nodes with the same name";
     writer.family(Family::counter("plimsoll_node_duplicate_name_snapshots_total", help), |rows| {
         for (labels, node) in page.nodes() {
             rows.add(&[labels], Value::Count(node.node.account.conflicts()));

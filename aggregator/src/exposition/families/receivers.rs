@@ -73,7 +73,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     gauge("plimsoll_notifications_queued", help, |of, _| {
         Some(Value::Count(of.waits.notifications))
     });
-    let help = "Age of the oldest notification queued for a receiver; 0 when there is none";
+    let help = "Age of the oldest notification queued for a receiver; 0 without any";
     gauge("plimsoll_notification_oldest_age_seconds", help, |of, view| {
         let age = of.waits.oldest.map(|oldest| view.at.since(oldest).as_nanos());
         Some(Value::Nanos(age.unwrap_or_default()))

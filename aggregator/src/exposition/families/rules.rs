@@ -26,7 +26,7 @@ pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
     let help = "Quantile that the budget judges, 0 to 1";
     let of = budgets.iter().map(|of| (of.name.as_str(), Value::Float(of.quantile)));
     writer.by_label(Family::gauge("plimsoll_budget_quantile_ratio", help), "budget", of);
-    let help = "Least number of samples that show a breach of the budget";
+    let help = "Minimum number of samples that show a breach of the budget";
     let least = |of: &Budget| Value::Count(Judge::new(of).samples_min());
     let of = budgets.iter().map(|of| (of.name.as_str(), least(of)));
     writer.by_label(Family::gauge("plimsoll_budget_min_samples", help), "budget", of);

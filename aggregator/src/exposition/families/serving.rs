@@ -73,10 +73,10 @@ fn write_views(writer: &mut Writer, views: ReadViewStats) {
     let help = "Read views of the whole state made for pages";
     let count = Value::Count(views.count);
     writer.single(Family::counter("plimsoll_aggregator_views_total", help), count);
-    let help = "Time that making read views took from merging";
+    let help = "Time that making read views blocked merging";
     let total = Value::Nanos(views.total.as_nanos());
     writer.single(Family::counter("plimsoll_aggregator_view_seconds_total", help), total);
-    let help = "Time that making the longest read view took";
+    let help = "Duration of the longest read view";
     let longest = Value::Nanos(views.longest.as_nanos());
     writer.single(Family::gauge("plimsoll_aggregator_view_max_seconds", help), longest);
 }
@@ -93,7 +93,7 @@ fn write_pages(writer: &mut Writer, serving: &ServingStats) {
     let help = "Pages rendered, by page and format";
     let rendered = Family::counter("plimsoll_aggregator_pages_total", help);
     pages(rendered, |of| Value::Count(of.rendered));
-    let help = "Time that rendering pages took, by page and format";
+    let help = "Duration of rendering pages, by page and format";
     let total = Family::counter("plimsoll_aggregator_page_seconds_total", help);
     pages(total, |of| Value::Nanos(of.total.as_nanos()));
     let help = "Bytes of the latest page before compression, by page and format";
@@ -132,7 +132,7 @@ fn write_protection(writer: &mut Writer, server: &ServerStats) {
 }
 
 fn write_streams(writer: &mut Writer, streams: StreamStats) {
-    let help = "Open event streams of pages that people look at";
+    let help = "Open event streams of the page";
     let open = Value::Count(streams.open as u64);
     writer.single(Family::gauge("plimsoll_aggregator_streams", help), open);
     let help = "Event streams refused because too many were open, of all clients or of one address";

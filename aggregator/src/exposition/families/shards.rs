@@ -17,7 +17,7 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
     one(Family::gauge("plimsoll_aggregator_shard_unconfirmed_reports", help), unconfirmed);
     let help = "Bytes of reports that the aggregator above has not confirmed";
     one(Family::gauge("plimsoll_aggregator_shard_unconfirmed_bytes", help), unconfirmed_bytes);
-    let help = "Messages read again that another aggregator had reported";
+    let help = "Messages reread that another aggregator had reported";
     one(Family::counter("plimsoll_aggregator_shard_reread_messages_total", help), reported_before);
 }
 

@@ -34,7 +34,7 @@ pub enum BaselineError {
     #[error("{path}: {why}; `plimsoll compare --baseline save` writes one")]
     Unreadable { path: String, why: String },
     /// It is of other operations.
-    #[error("{path}: it has no operation {operation}; it has {}", .known.join(", "))]
+    #[error("{path}: no operation {operation}; it has {}", .known.join(", "))]
     Operation {
         path: String,
         operation: Operation,

@@ -131,7 +131,7 @@ fn a_baseline_that_cannot_be_used_is_named_with_the_fix() {
         ("fetch", "", "EOF"),
         ("fetch", "{\"fleet\":{}}", "it is not a baseline"),
         ("fetch", &good.replace("\"version\":1", "\"version\":2"), "version 2 is not 1"),
-        ("load", &good, "it has no operation load; it has fetch"),
+        ("load", &good, "no operation load; it has fetch"),
         ("fetch", &micros, "in units of 1000 ns, the mesh's are"),
     ] {
         let rule = rule(&dir, operation, text);

@@ -133,12 +133,12 @@ impl Checkpointer {
         let Some(path) = files.state else {
             tracing::info!(
                 "state.path is not set: state is kept in memory, and a restart reads the streams \
-                 from their beginning"
+                 from their start"
             );
             if !files.confirms_memory {
                 tracing::warn!(
-                    "nothing is confirmed to nodes, which keep their copies: set state.path, or \
-                     confirm.without_state = true if a crash may lose what broker and memory held"
+                    "no confirmations are sent, so nodes keep their copies: set state.path, or \
+                     confirm.without_state = true if a crash may lose data in broker and memory"
                 );
             }
             checkpointer.stats.confirms = files.confirms_memory;
@@ -194,8 +194,8 @@ impl Checkpointer {
             Err(why) => {
                 tracing::error!(
                     %path, why,
-                    "alerts record cannot be read: receivers are not notified that alerts of \
-                     before have ended"
+                    "alerts record cannot be read: receivers are not notified of the end of \
+                     earlier alerts"
                 );
                 self.count_failure("alerts");
                 None
@@ -222,7 +222,8 @@ impl Checkpointer {
             Err(why) => {
                 tracing::error!(
                     %path, why,
-                    "record of error budgets cannot be read: those whose samples are lost are full"
+                    "record of error budgets cannot be read: budgets whose samples are lost \
+                     start full"
                 );
                 self.count_failure("budgets");
                 None
@@ -310,11 +311,11 @@ impl Checkpointer {
                 core.on_stored(began.1, next_after, history.is_some());
                 history.into_iter().for_each(|of| core.on_history_series(of.series));
                 if let Some(error) = history_error {
-                    tracing::error!(error, "history not written; it is tried again with the next");
+                    tracing::error!(error, "history not written; retried with the next");
                     self.count_failure("history");
                 }
                 for (record, error) in errors {
-                    tracing::error!(record, error, "record not written; it is tried again");
+                    tracing::error!(record, error, "record not written; retrying");
                     self.count_failure(record);
                 }
                 self.next_at = began.0.plus(next_after);
@@ -489,7 +490,7 @@ fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<
             None => tracing::error!(
                 %path, %kept_at,
                 "state file cannot be used and was quarantined; the streams are read from their \
-                 beginning"
+                 start"
             ),
         }
     }
@@ -500,7 +501,7 @@ fn log_opened(path: &Path, checkpoint: Option<&Checkpoint>, quarantined: Option<
             tracing::info!(%path, nodes, taken_at_seconds = at, "state restored");
         }
         None => {
-            tracing::info!(%path, "state file is new: the streams are read from their beginning");
+            tracing::info!(%path, "state file is new: the streams are read from their start");
         }
     }
 }

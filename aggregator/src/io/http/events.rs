@@ -105,7 +105,7 @@ mod tests {
             (
                 &[("node", "a b")],
                 "node=\"a b\" is not allowed; it must be a node's name: node name \
-                                 holds ' '; allowed are letters, digits and '_.-'",
+                                 contains a space; allowed: letters, digits and '_.-'",
             ),
             (
                 &[("source", "")],

@@ -15,9 +15,9 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
                    ?node=, presence=up|silent|left, after=, limit=1..1000
 /api/v1/nodes/<name>
                    JSON: one node with its operations, budgets and ledger entry
-/api/v1/headroom   JSON: of every node the budget that is nearest to its limit
+/api/v1/headroom   JSON: for each node the budget nearest to its limit
 /api/v1/backpressure
-                   JSON: what waits in outboxes and streams, and the ledger's sums
+                   JSON: messages waiting in outboxes and streams, and the ledger's sums
 /api/v1/hardware   JSON: the newest sensor readings of each node, by name
 /api/v1/hardware/history
                    JSON: readings at any past time, from nodes' own histories
@@ -30,14 +30,14 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
                    ?operation=, rollup=, value=, from=, to=, last=2h, step=1m,
                    quantiles=0.5,0.99, over=18ms, distribution=true
                    `Accept: application/vnd.msgpack` for less than a twentieth of it
-/api/v1/heatmap    JSON: the same by time and latency, ?bands=48 beside these
-/api/v1/operations JSON: the operations and groups of which a history is kept
+/api/v1/heatmap    JSON: the same by time and latency; these parameters and ?bands=48
+/api/v1/operations JSON: the operations and groups that the history has
 /api/v1/runs       JSON: the runs, newest first
                    ?state=running|ended|no_end, limit=1..1000
                    POST {name, labels, by}; POST /api/v1/runs/<name>/stop {exit_code}
 /api/v1/runs/<name>
-                   JSON: one run with the latencies from its begin to its end; last: the newest
-/api/v1/runs/last  JSON: the same of the run that began last
+                   JSON: one run with the latencies from its start to its end; last: the newest
+/api/v1/runs/last  JSON: the same for the run that started last
 /api/v1/runs/compare
                    JSON: shifts from one run to another, ?a=, b=, operation=
 /api/v1/events     JSON: the newest events and service checks, newest first
@@ -47,11 +47,11 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
                    ?state=firing|pending|resolved, rule=, node=
 /api/v1/alerts/acknowledge
                    POST {rule, node, operation, by, comment, for}; DELETE ?rule=, node=, operation=
-/api/v1/silences   JSON: the silences that are active or begin later
+/api/v1/silences   JSON: the silences that are active or start later
                    POST {match: {rule, node, operation, severity}, by, comment, for}
                    DELETE /api/v1/silences/<id>
                    POST and DELETE need `Authorization: Bearer <token>` with the http.token_file;
-                   with http.reader_token_file all else needs that one
+                   with http.reader_token_file all other requests need that token
 /api/v1/alerts/undeliverable
                    JSON: the newest undeliverable notifications, oldest first
 /api/v1/openapi.json
@@ -59,5 +59,5 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
 /api/v1/stream     server-sent events: time, readiness and counts of alerts, once a second
 /healthz           200 while the process runs
 /readyz            200 while the broker is connected and the streams' backlog has been read;
-                   a line `warning: ..` for each thing that should be changed all the same
+                   a line `warning: ..` for each problem that does not prevent it
 ";

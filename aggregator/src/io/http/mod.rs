@@ -35,6 +35,7 @@ use axum::{Json, Router};
 use plimsoll_runtime::http::{ending, readiness as answer};
 use plimsoll_runtime::limits::QUERIES_MAX;
 use plimsoll_runtime::token::Token;
+use plimsoll_schemas::figure::counted;
 use tokio::sync::mpsc;
 
 use self::pages::{Page, Pages};
@@ -174,7 +175,8 @@ fn state(of: &Readiness) -> (bool, String) {
         ("silent", ..) => (false, "the broker is connected and does not answer".to_owned()),
         (_, false, Some(cause)) => (false, cause),
         (_, false, None) => {
-            (false, format!("reading the streams' backlog: {pending} messages left"))
+            let pending = counted(*pending, "message");
+            (false, format!("reading the streams' backlog: {pending} left"))
         }
         (_, true, _) => (true, format!("ready, broker is {broker}")),
     }

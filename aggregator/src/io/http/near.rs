@@ -1,4 +1,4 @@
-//! Names that are near an unknown one.
+//! Names that are similar to an unknown one.
 
 const NAMED_MAX: usize = 3;
 const SIMILAR: f64 = 0.8;
@@ -13,7 +13,7 @@ pub(super) fn near(wanted: &str, known: impl IntoIterator<Item = String>) -> Str
     rated.sort_by(|(a, _), (b, _)| b.total_cmp(a));
     let near: Vec<String> =
         rated.into_iter().take(NAMED_MAX).map(|(_, name)| format!("{name:?}")).collect();
-    if near.is_empty() { String::new() } else { format!("; there is {}", near.join(", ")) }
+    if near.is_empty() { String::new() } else { format!("; similar: {}", near.join(", ")) }
 }
 
 #[cfg(test)]
@@ -25,7 +25,7 @@ mod tests {
         let known = ["train-v41", "train-v42", "load", "train-v4", "train-v43"];
         let of = |wanted| near(wanted, known.map(str::to_owned));
         assert_eq!(of("train-v42b").matches('"').count(), 6, "{}", of("train-v42b"));
-        assert!(of("train-v42b").starts_with("; there is \"train-v42\", "), "{}", of("train-v42b"));
+        assert!(of("train-v42b").starts_with("; similar: \"train-v42\", "), "{}", of("train-v42b"));
         assert_eq!(of("other"), "");
     }
 }

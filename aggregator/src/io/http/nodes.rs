@@ -54,7 +54,7 @@ async fn show_nodes(State(handler): State<NodesHandler>, Parameters(pairs): Pair
 async fn show_node(State(handler): State<NodesHandler>, Path(text): Path<String>) -> Response {
     match name("node", Some(&text)) {
         Ok(Some(name)) => handler.page(move |view| view.node_page(&name)).await,
-        Ok(None) => refuse(StatusCode::NOT_FOUND, "there is no such page"),
+        Ok(None) => refuse(StatusCode::NOT_FOUND, "no such page"),
         Err(error) => refuse(StatusCode::BAD_REQUEST, &error),
     }
 }
@@ -176,7 +176,7 @@ mod tests {
         let table = [
             (("limit", "0"), "limit is \"0\"; it must be a whole number from 1 to 64"),
             (("limit", "65"), "limit is \"65\"; it must be a whole number from 1 to 64"),
-            (("after", "a b"), "after is \"a b\"; it must be a name: node name holds ' '"),
+            (("after", "a b"), "after is \"a b\"; it must be a name: node name contains a space"),
             (("sensor", "load"), "sensor is \"load\"; it must be a sensor, whose metric is"),
             (("from", "now-1h"), "from is \"now-1h\"; it must be left out: these are the newest"),
             (("to", "now"), "to is \"now\"; it must be left out: these are the newest readings"),

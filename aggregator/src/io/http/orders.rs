@@ -224,7 +224,7 @@ mod tests {
             ),
             (
                 r#"{"match":{"rule":"a*b"},"by":"a","for":"2h"}"#,
-                "match.rule is \"a*b\"; it must be a name: pattern holds '*'",
+                "match.rule is \"a*b\"; it must be a name: pattern contains '*'",
             ),
             (r#"{"match":{"severity":"bad"},"by":"a","for":"2h"}"#, "unknown variant `bad`"),
             (

@@ -123,7 +123,7 @@ mod tests {
             ),
             (
                 &[named, ("node", "a b")],
-                "node is \"a b\"; it must be a name: node name holds ' '; allowed are letters, \
+                "node is \"a b\"; it must be a name: node name contains a space; allowed: letters, \
                  digits and '_.-'",
             ),
             (&[("operation", "")], "operation is \"\"; it must be a name: operation is empty"),

@@ -124,13 +124,15 @@ fn refuse(refused: Refused) -> Response {
     let (status, why) = match refused {
         Refused::Full => (
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("{STREAMS_MAX} pages are open already; close one, or ask without it\n"),
+            format!(
+                "{STREAMS_MAX} pages are already open; close one, or poll without the stream\n"
+            ),
         ),
         Refused::Share => (
             StatusCode::TOO_MANY_REQUESTS,
             format!(
-                "this address has {STREAMS_SHARE} streams or more, and half of all {STREAMS_MAX} \
-                 are open; close a page, or ask without it\n"
+                "this address has {STREAMS_SHARE} streams or more, and half of the {STREAMS_MAX} \
+                 are open; close a page, or poll without the stream\n"
             ),
         ),
     };

@@ -59,9 +59,7 @@ impl Endpoint {
         for (index, endpoint) in all.iter().enumerate() {
             let name = &endpoint.receiver.name;
             if all[..index].iter().any(|other| other.receiver.name == *name) {
-                return Err(format!(
-                    "receiver {name:?}: name is given twice; give each receiver its own"
-                ));
+                return Err(format!("receiver {name:?}: name is given twice; rename one receiver"));
             }
         }
         Ok(all)
@@ -177,7 +175,7 @@ fn parse(key: &str, text: &str) -> Result<Url, String> {
         format!("{key}: invalid URL ({error}); write http://host:port or https://host")
     })?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("{key}: it must begin with http:// or https://"));
+        return Err(format!("{key}: it must start with http:// or https://"));
     }
     if !url.username().is_empty() || url.password().is_some() {
         return Err(format!("{key}: it contains a user; set token_file instead"));

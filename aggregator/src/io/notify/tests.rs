@@ -240,14 +240,14 @@ fn names_of(text: &str) -> Result<Vec<String>, String> {
 fn invalid_receivers_are_rejected_with_their_key_and_without_their_secrets() {
     let hook = "[[webhook]]\nname = 'h'\n";
     for (text, part) in [
-        ("alertmanager = 'a:9093'", "alertmanager \"alertmanager\": url: it must begin with"),
+        ("alertmanager = 'a:9093'", "alertmanager \"alertmanager\": url: it must start with"),
         ("alertmanager = 'http://u:s3cret@a'", "url: it contains a user; set token_file"),
         ("[[alertmanager]]\nurl = 'http://a'\nresend_every = '1h'", "resend_every: it must be"),
         ("[[alertmanager]]\nurl = 'http://a'\nresend_every = '60'", "resend_every"),
         ("[[alertmanager]]\nurl = 'http://a'\nname = 'a b'", "name: "),
         ("[[alertmanager]]\nurl = 'http://a'\ntoken = 'x'", "token"),
         (hook, "webhook \"h\": url is missing; set url or url_file"),
-        (&format!("{hook}url = 'ftp://s3cret'"), "url: it must begin with http"),
+        (&format!("{hook}url = 'ftp://s3cret'"), "url: it must start with http"),
         (&format!("{hook}url = 'http://h'\nurl_file = 'f'"), "set only one of them"),
         (&format!("{hook}url_file = 'absent'"), "url_file: cannot read absent"),
         (&format!("{hook}template = 'pagerduty'"), "routing_key_file is missing"),

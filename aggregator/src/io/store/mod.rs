@@ -306,7 +306,7 @@ fn free_name(path: &Path, now: Wall) -> io::Result<PathBuf> {
             found => found?,
         };
     }
-    Err(io::Error::other("there are already a thousand quarantined files beside it"))
+    Err(io::Error::other("there are 1000 quarantined files beside it already"))
 }
 
 fn write(database: &Database, changes: Changes) -> Result<u64, redb::Error> {

@@ -54,7 +54,7 @@ async fn disturb(rig: &mut Rig) -> Result<()> {
     rig.pass("a job is slow while no aggregator runs", BREACH).await;
     command(rig, "extra-work-ms 0")?;
     let ended = rig.drill.elapsed();
-    rig.pass("all is well again", CALM).await;
+    rig.pass("the job is back to normal", CALM).await;
     rig.mesh.stack.launch_aggregator()?;
     let launched = rig.drill.elapsed();
     rig.expect_recovery(&base, launched).await;

@@ -137,7 +137,7 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh, machine: &Machine, gpus: &G
         fired.push(expect_notification(drill, mesh, alert, AlertState::Firing, span).await);
     }
 
-    eprintln!("all is well again");
+    eprintln!("the machine is back to normal");
     let repaired = drill.elapsed();
     machine.repair()?;
     for (alert, fired) in alerts.iter().zip(fired) {
@@ -148,7 +148,7 @@ async fn disturb(drill: &mut Drill, mesh: &mut Mesh, machine: &Machine, gpus: &G
             drill.skip(notification(alert, AlertState::Resolved, span), "it never fired");
         }
     }
-    expect_well(drill, mesh, "well again", gpus).await;
+    expect_well(drill, mesh, "back to normal", gpus).await;
     let expected: Vec<AlertKey> = alerts.into_iter().map(|(key, _)| key).collect();
     mesh.judge_alerts(drill, Duration::ZERO, &expected);
     Ok(())

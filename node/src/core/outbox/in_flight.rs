@@ -350,31 +350,12 @@ fn until(set: &BTreeSet<Entry>, now: Mono) -> Vec<Ticket> {
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
-    use plimsoll_schemas::ids::{Incarnation, Seq};
-    use plimsoll_schemas::time::Wall;
     use proptest::prelude::*;
 
-    use super::super::message_id::MessageNonce;
     use super::super::outgoing::NoAnswer;
+    use super::super::outgoing::tests::message;
     use super::super::window::SendWindow;
     use super::*;
-
-    fn message(seq: u64, lane: Lane) -> SealedMessage {
-        SealedMessage {
-            incarnation: Incarnation(1),
-            seq: Seq(seq),
-            lane,
-            subject: lane.as_str().to_owned(),
-            payload: Bytes::from(vec![0; 7]),
-            samples: 1,
-            own_samples: 0,
-            produced: 1,
-            last: false,
-            sealed_at: Wall(1),
-            nonce: MessageNonce::default(),
-        }
-    }
 
     /// What may happen to a message at `now`, by number.
     fn event(number: u8, now: Mono) -> Event {

@@ -283,3 +283,126 @@ impl OutgoingMessage {
         }
     }
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use bytes::Bytes;
+    use plimsoll_schemas::ids::{Incarnation, Seq};
+    use plimsoll_schemas::subject::Lane;
+    use plimsoll_schemas::time::Wall;
+
+    use super::super::message_id::MessageNonce;
+    use super::super::window::SendWindow;
+    use super::*;
+
+    const REST: Mono = Mono(99);
+
+    pub(in crate::core::outbox) fn message(seq: u64, lane: Lane) -> SealedMessage {
+        SealedMessage {
+            incarnation: Incarnation(1),
+            seq: Seq(seq),
+            lane,
+            subject: lane.as_str().to_owned(),
+            payload: Bytes::from(vec![0; 7]),
+            samples: 1,
+            own_samples: 0,
+            produced: 1,
+            last: false,
+            sealed_at: Wall(1),
+            nonce: MessageNonce::default(),
+        }
+    }
+
+    fn spooled() -> OutgoingMessage {
+        OutgoingMessage::sealed(message(1, Lane::Normal), Mono(0), true)
+    }
+
+    fn ready() -> OutgoingMessage {
+        OutgoingMessage::sealed(message(1, Lane::Normal), Mono(0), false)
+    }
+
+    fn adopted() -> OutgoingMessage {
+        OutgoingMessage::adopted(message(1, Lane::Normal), Mono(0))
+    }
+
+    fn sent() -> Event {
+        Event::Sent { departure: SendWindow::new().depart(Mono(0)), wait: Duration::from_secs(1) }
+    }
+
+    fn unanswered() -> Event {
+        Event::NoAnswer { cause: NoAnswer::Overdue, rests_until: REST }
+    }
+
+    fn refused(second: u64) -> Event {
+        let at = Mono(second * 1_000_000_000);
+        Event::Refused { at, every: Duration::from_secs(60), rests_until: REST }
+    }
+
+    fn after(mut message: OutgoingMessage, events: &[Event]) -> OutgoingMessage {
+        for event in events {
+            message.state = message.on(*event).unwrap_or(message.state);
+        }
+        message
+    }
+
+    fn name(state: State) -> &'static str {
+        match state {
+            State::Unspooled => "unspooled",
+            State::Spooling => "spooling",
+            State::Ready => "ready",
+            State::InFlight(_) => "in flight",
+            State::Waiting => "waiting",
+            State::Resting { .. } => "resting",
+            State::AwaitsLetter => "awaits letter",
+        }
+    }
+
+    #[test]
+    fn every_row_of_the_table_holds() {
+        let letter_refused = || Event::LetterRefused { rests_until: REST };
+        let lettered = || vec![sent(), refused(0), Event::LetterMade];
+        let and = |events: Vec<Event>, more: &[Event]| [&events[..], more].concat();
+        let rows = [
+            (spooled(), vec![], "unspooled"),
+            (ready(), vec![], "ready"),
+            (adopted(), vec![], "waiting"),
+            (spooled(), vec![Event::SpoolingStarted], "spooling"),
+            (spooled(), vec![Event::SpoolingStarted, Event::Spooled], "ready"),
+            (spooled(), vec![Event::SpoolFailed], "ready"),
+            (spooled(), vec![Event::SpoolingStarted, Event::SpoolFailed], "ready"),
+            (ready(), vec![sent()], "in flight"),
+            (adopted(), vec![sent()], "in flight"),
+            (ready(), vec![sent(), Event::Deferred], "waiting"),
+            (ready(), vec![sent(), Event::IdTaken], "waiting"),
+            (ready(), vec![sent(), Event::OverdueOffline], "waiting"),
+            (ready(), vec![sent(), unanswered()], "waiting"),
+            (ready(), [sent(), unanswered()].repeat(5), "resting"),
+            (ready(), vec![sent(), refused(0)], "resting"),
+            (ready(), vec![sent(), Event::Connected], "waiting"),
+            (ready(), vec![sent(), refused(0), Event::RestEnded], "waiting"),
+            (ready(), vec![sent(), refused(0), Event::Connected], "waiting"),
+            (ready(), lettered(), "awaits letter"),
+            (ready(), and(lettered(), &[letter_refused()]), "resting"),
+            (ready(), vec![sent(), Event::NotHandedOver], "waiting"),
+            // Pairs that no row names.
+            (spooled(), vec![Event::Spooled, sent(), Event::Connected], "unspooled"),
+            (ready(), vec![Event::Deferred, unanswered(), refused(0), Event::RestEnded], "ready"),
+            (ready(), vec![Event::NotHandedOver, Event::LetterMade, Event::Connected], "ready"),
+            (ready(), vec![sent(), Event::Deferred, sent(), Event::IdTaken], "in flight"),
+            (adopted(), vec![sent(), Event::IdTaken], "in flight"),
+            (ready(), and(lettered(), &[Event::RestEnded, Event::Connected]), "awaits letter"),
+        ];
+        for (message, events, state) in rows {
+            assert_eq!(name(after(message, &events).state), state, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn refusals_count_apart_and_not_where_a_stream_may_have_the_message() {
+        let again = |at| [sent(), refused(at), Event::RestEnded];
+        let refusals = |message, events: &[Event]| after(message, events).refusals();
+        assert_eq!(refusals(ready(), &[again(0), again(59), again(60), again(119)].concat()), 2);
+        assert_eq!(refusals(adopted(), &again(0)), 0);
+        assert_eq!(refusals(ready(), &[&[sent(), unanswered()][..], &again(0)].concat()), 0);
+    }
+}

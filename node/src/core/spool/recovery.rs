@@ -35,7 +35,7 @@ const CLOCK_LEAP_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UnusableFile {
     /// A later version of this program wrote it.
-    #[error("file version {0} is newer than {VERSION}, the newest that this program reads")]
+    #[error("file version {0} is newer than {VERSION}, the latest that this program reads")]
     Newer(u16),
     /// It belongs to another node.
     #[error("file belongs to node {node} of mesh {mesh}")]

@@ -79,7 +79,7 @@ impl Unread {
             };
             let before = self.0.insert(list.to_owned(), now).unwrap_or_default();
             if now > before {
-                tracing::warn!(list, unread = now, "hardware is not read whole");
+                tracing::warn!(list, unread = now, "hardware is read incompletely");
             } else if now < before {
                 tracing::info!(list, unread = now, "more of the hardware is read");
             }

@@ -99,7 +99,10 @@ impl Drop for Sampler {
         self.lifeline.cut();
         let left = self.lifeline.await_threads(SENSOR_STOP_WAIT);
         if left > 0 {
-            tracing::warn!(threads = left, "hardware threads hang in a driver and are left behind");
+            tracing::warn!(
+                threads = left,
+                "hardware threads hang in a driver; exiting without them"
+            );
         }
     }
 }

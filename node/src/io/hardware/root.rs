@@ -117,7 +117,7 @@ impl Kept {
         let was_cut = std::mem::replace(&mut self.is_cut, !is_whole);
         if self.is_cut && !was_cut {
             let (path, bytes) = (self.path.display(), SENSOR_TABLE_BYTES_MAX);
-            tracing::warn!(%path, bytes, "a table of the kernel is longer; its rest is not read");
+            tracing::warn!(%path, bytes, "a table of the kernel is too long; the rest is not read");
         }
         Ok(&space[..length])
     }

@@ -9,9 +9,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 pub enum HistoryError {
     /// Another process has it.
-    #[error(
-        "history.path: {path} is used by another process; end that one, or name another directory"
-    )]
+    #[error("history.path: {path} is used by another process; stop it, or name another directory")]
     InUse { path: PathBuf },
     /// No thread can be started.
     #[error("history.path: no thread can be started: {0}")]

@@ -75,7 +75,7 @@ impl Files {
         };
         let Some((records, valid)) = scan(&bytes) else {
             if bytes.len() >= SEGMENT_BEGIN.len() {
-                tracing::warn!(path = %path.display(), "segment of another version set aside");
+                tracing::warn!(path = %path.display(), "segment of another version quarantined");
                 return fs::rename(&path, self.dir.join(UNREADABLE));
             }
             return fs::remove_file(&path);

@@ -119,7 +119,7 @@ impl Store {
     fn fail(&mut self, error: &io::Error) {
         if self.failed.replace(reason(error)).is_none() {
             let path = self.dir.display();
-            tracing::error!(%path, %error, "history not written; tried again every 30 s");
+            tracing::error!(%path, %error, "history not written; retried every 30 s");
         }
         self.retry_at = self.clock.now().mono.plus(HISTORY_RETRY_PAUSE);
         // What is on disk after a failed rename or sync is found out by opening it anew.
@@ -165,10 +165,11 @@ impl Store {
         request: HistoryRequest,
         bytes_max: usize,
     ) -> Result<HistoryResponse, &'static str> {
-        let files = self.files.as_ref().ok_or("the history cannot be read: its disk fails")?;
+        let files = self.files.as_ref().ok_or("the history cannot be read: disk error")?;
         let open = files.open_ends();
         let plan = files.segments().plan(&request, open);
-        let Plan { range, places } = plan.ok_or("too many segments of one time: a clock leaps")?;
+        let Plan { range, places } =
+            plan.ok_or("too many segments of one time: the clock jumps")?;
         let mut answering = Answering::new(request, range, &self.identity);
         let mut unread = 0;
         if open.is_some_and(|(first, last)| {

@@ -110,7 +110,7 @@ fn add_samples(page: &Page, status: &Status) {
         ),
         (
             "plimsoll_agent_taken_message_ids_total",
-            "Messages whose id someone else had used in a stream, sent again under another one",
+            "Messages whose id another client had used in a stream, resent under another one",
             bus.taken_ids,
         ),
         (

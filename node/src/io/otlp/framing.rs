@@ -54,7 +54,7 @@ impl Framed {
                     "the message is compressed; grpc-encoding is not set",
                 ));
             }
-            _ => return Err(Refusal::Framing("a message begins with 0 or 1")),
+            _ => return Err(Refusal::Framing("a message starts with 0 or 1")),
         };
         let left = u32::from_be_bytes([a, b, c, d]) as usize;
         if left > OTLP_BODY_BYTES_MAX {

@@ -101,9 +101,9 @@ impl Refusal {
                 format!("the body was not complete within {} s", OTLP_BODY_TIMEOUT.as_secs()).into()
             }
             Self::HungUp => "the body is incomplete".into(),
-            Self::Busy => "no memory for the body at the moment; send it again".into(),
-            Self::Leaving => "this node is shutting down; send it again".into(),
-            Self::SlowSpool => "the node's spool is slow; check its disk, and send it again".into(),
+            Self::Busy => "no memory for the body at the moment; retry".into(),
+            Self::Leaving => "this node is shutting down; retry".into(),
+            Self::SlowSpool => "the node's spool is slow; check its disk, and retry".into(),
         }
     }
 }

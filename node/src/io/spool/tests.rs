@@ -172,7 +172,7 @@ async fn a_file_that_is_too_large_or_too_new_is_quarantined_with_its_reason() {
     let newer = open(dir.path());
     let Quarantined { reason, why, now_at } = newer.quarantined.unwrap();
     assert_eq!((reason, fs::read(now_at).unwrap()), ("newer_version", bytes));
-    assert_eq!(why, "file version 3 is newer than 2, the newest that this program reads");
+    assert_eq!(why, "file version 3 is newer than 2, the latest that this program reads");
     assert!(newer.spool.finish(WAIT).await);
     File::create(&path).unwrap().set_len(SPOOL_BYTES_MAX as u64 + 1).unwrap();
     assert_eq!(open(dir.path()).quarantined.unwrap().reason, "too_large");

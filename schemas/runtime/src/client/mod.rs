@@ -1,5 +1,5 @@
 //! The HTTP client: [`Address`] and [`Connection`] for one request to any server, and [`Api`] for
-//! the pages of an aggregator or a node. One deadline covers all of an [`Api`]'s request.
+//! the pages of an aggregator or a node, with one deadline for each request.
 //!
 //! DESIGN S52.
 
@@ -28,7 +28,7 @@ use crate::trust::Trust;
 pub use connection::{Address, ConnectError, Connection};
 
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// As much as hyper reads at one time without a limit.
+/// The default of hyper, which also bounds what is read of a page at one time.
 const HEAD_BYTES_MAX: usize = 408 * 1024;
 
 /// The HTTP pages of one process.
@@ -250,7 +250,7 @@ impl Api {
     /// When there is no response or it is no summary.
     pub async fn summary(&self) -> Result<Summary> {
         let text = self.get("/metrics/summary").await?;
-        serde_json::from_str(&text).context("/metrics/summary is no summary")
+        serde_json::from_str(&text).context("/metrics/summary is not a summary")
     }
 
     /// The value of one series on the metrics page, by its exact name and labels.

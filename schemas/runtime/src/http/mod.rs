@@ -205,5 +205,5 @@ pub fn readiness(passes: bool, state: String, warnings: Vec<String>) -> Response
 
 /// The answer while the process is ending.
 pub fn ending() -> Response {
-    probe(false, "this process is ending".to_owned())
+    probe(false, "this process is shutting down".to_owned())
 }

@@ -118,7 +118,7 @@ impl Protection {
             lacks,
             fix = "set http.certificate_file, http.key_file and http.reader_token_file, or let \
                    http.address be 127.0.0.1",
-            "http listens beyond this machine and anyone on the way can read its pages"
+            "http listens beyond this machine without TLS, so its pages can be read in transit"
         );
     }
 }

@@ -71,9 +71,11 @@ impl Tls {
         match read(&self.certificate, &self.key) {
             Ok(config) => {
                 current.config = config;
-                tracing::info!(file = %self.certificate.display(), "certificate read again");
+                tracing::info!(file = %self.certificate.display(), "certificate reloaded");
             }
-            Err(error) => tracing::error!(error, "certificate not read again, the former stays"),
+            Err(error) => {
+                tracing::error!(error, "certificate not reloaded; the previous one stays active");
+            }
         }
     }
 }

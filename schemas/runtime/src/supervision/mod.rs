@@ -90,7 +90,7 @@ impl SupervisedTask {
         let restarts = counts.entry(self.name).or_default();
         *restarts += 1;
         let (task, restarts, pause_s) = (self.name, *restarts, pause.as_secs_f64());
-        tracing::error!(task, why, restarts, pause_s, "task ended; it is started again");
+        tracing::error!(task, why, restarts, pause_s, "task ended; restarting it");
         pause
     }
 }

@@ -118,7 +118,10 @@ fn a_wrong_choice_for_a_budget_is_reported_with_its_line_and_what_to_write() {
                 "severity = \"warn\"",
                 "unknown severity \"warn\"; use one of info, warning, critical",
             ),
-            ("routes = [\"a b\"]", "receiver holds ' '; allowed are letters, digits, '_' and '-'"),
+            (
+                "routes = [\"a b\"]",
+                "receiver contains a space; allowed: letters, digits, '_' and '-'",
+            ),
             ("routes = \"oncall\"", "must be a list such as [\"..\"], not text"),
             ("runbook = \"\"", "must be one line of 1 to 1024 bytes"),
             (&long, "must be one line of 1 to 256 bytes"),
@@ -126,15 +129,18 @@ fn a_wrong_choice_for_a_budget_is_reported_with_its_line_and_what_to_write() {
             ("labels = { a = 7 }", "label \"a\" must be text in quotes, not a number"),
             (
                 "labels = { \"a b\" = \"x\" }",
-                "label key holds ' '; allowed are letters, digits and '_.-'",
+                "label key contains a space; allowed: letters, digits and '_.-'",
             ),
             ("node_labels = \"rack\"", "must be a table such as { outcome = \"miss\" }, not text"),
             ("operation = \"\"", "operation is empty"),
-            ("operation = \"a b\"", "operation holds ' '; allowed are letters, digits and '_.:/-'"),
+            (
+                "operation = \"a b\"",
+                "operation contains a space; allowed: letters, digits and '_.:/-'",
+            ),
             ("limt = \"1ms\"", "unknown key, did you mean \"limit\"?"),
             (
                 "colour = 1",
-                "unknown key; there are name, operation, labels, node_labels, quantile, limit, \
+                "unknown key; the keys are name, operation, labels, node_labels, quantile, limit, \
                  window, min_samples, confidence, fire_after, clear_after, objective, scopes, \
                  severity, routes, runbook, summary, enabled",
             ),
@@ -192,7 +198,7 @@ fn what_is_wrong_with_a_whole_file_is_reported_with_its_line() {
             "line 1, column 1: budget: name is missing; every one has its own",
         ),
         ("[[budgets]]", "line 1, column 3: budgets: unknown key, did you mean \"budget\"?"),
-        ("x = 1", "line 1, column 1: x: unknown key; there are include, budget, rule, priority"),
+        ("x = 1", "line 1, column 1: x: unknown key; the keys are include, budget, rule, priority"),
         ("\n  a = = 1", "line 2, column 7: extra `=`, expected nothing"),
         (
             "[[rule]]\nname = 7",
@@ -200,7 +206,7 @@ fn what_is_wrong_with_a_whole_file_is_reported_with_its_line() {
         ),
         (
             "[[rule]]\nname = 'a b'",
-            "line 2, column 8: rule \"a b\": name: rule name holds ' '; allowed are letters, \
+            "line 2, column 8: rule \"a b\": name: rule name contains a space; allowed: letters, \
              digits, '_' and '-'",
         ),
         (
@@ -437,7 +443,7 @@ fn a_regression_has_a_baseline_and_nothing_else_has_one() {
         ("metric = 'gauge:depth'\ngreater = 5\nwindow = '5m'", "window: belongs to the metric"),
         (&format!("{whole}\nwindow = '1m'"), "must be 5m to 1d for a regression, not 1m"),
         (&format!("{whole}\nwindow = '3d'"), "must be 5m to 1d for a regression, not 3d"),
-        (&format!("{whole}\nlabels = {{ rank = '1' }}"), "leave labels out"),
+        (&format!("{whole}\nlabels = {{ rank = '1' }}"), "remove labels"),
         ("metric = 'regression:a b'\ngreater = 0.05\nbaseline = 'v'", "unknown metric"),
         ("metric = 'regression:fetch'\ngreater = 0.05\nbaseline = ''", "must be the path"),
     ] {
@@ -470,8 +476,8 @@ fn a_wrong_priority_is_reported_with_what_to_write() {
         ),
         (
             "[[priority]]\nname = \"a\"\noperation = \"a*b\"\n",
-            "line 3, column 1: priority \"a\": operation: pattern holds '*'; allowed are a name, or \
-             a prefix of one with '*' at its end",
+            "line 3, column 1: priority \"a\": operation: pattern contains '*'; allowed: a name, \
+             or a prefix of one with '*' at its end",
         ),
     ]);
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use plimsoll_bus::advisories;
 use plimsoll_bus::{BrokerReport, Denial, JetStreamState, StreamReport, StreamState};
+use plimsoll_schemas::figure::{counted, percent};
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::transport::small_payload;
 
@@ -12,7 +13,7 @@ use super::super::finding::{Finding, Report};
 use super::super::limits::{NAMES_MAX, STREAM_HOLDS_MIN, STREAM_RATE_MIN, STREAM_USED_MAX};
 use super::super::mesh::{AggregatorFacts, BrokerFacts, cause_and_fix};
 
-/// Checks each program's way to its broker.
+/// Checks each program's connection to its broker.
 pub(in super::super) fn check(
     brokers: &[BrokerFacts],
     aggregators: &[AggregatorFacts],
@@ -55,7 +56,7 @@ pub(in super::super) fn check(
     }
 
     if !brokers.iter().any(|facts| facts.program == "aggregator") {
-        let reason = "only an aggregator may look at streams: give --aggregator-config";
+        let reason = "only an aggregator may read the state of streams: give --aggregator-config";
         for name in ["jetstream", "streams"] {
             report.add(name, Err(reason.to_owned()));
         }
@@ -87,7 +88,7 @@ fn reachable(program: &str, url: &str, of: &Result<BrokerReport, String>) -> Vec
 
 fn known_advisories(url: &str, version: &str) -> Result<Vec<Finding>, String> {
     let found = advisories::of(version)
-        .ok_or_else(|| format!("{url} has the version {version:?}, which is none"))?;
+        .ok_or_else(|| format!("{url} reports the version {version:?}, which is not a version"))?;
     if found.is_empty() {
         return Ok(Vec::new());
     }
@@ -97,9 +98,10 @@ fn known_advisories(url: &str, version: &str) -> Result<Vec<Finding>, String> {
         found.iter().map(|note| note.needs).filter(|needs| *needs != "all").collect();
     needs.sort_unstable();
     needs.dedup();
-    let mut what = format!("nats-server {version} has {} published advisories", found.len());
+    let count = counted(found.len() as u64, "published advisory");
+    let mut what = format!("nats-server {version} has {count}");
     if !any.is_empty() {
-        what += &format!(", whatever is configured: {}", listed(&any));
+        what += &format!(", with any configuration: {}", listed(&any));
     }
     if !needs.is_empty() {
         what += &format!("; others matter with {}", needs.join(", "));
@@ -113,13 +115,13 @@ fn jetstream(url: &str, state: JetStreamState) -> Vec<Finding> {
         JetStreamState::Enabled => Vec::new(),
         JetStreamState::Absent => vec![Finding::error(
             url,
-            "JetStream is off: messages of an absent aggregator are lost".to_owned(),
+            "JetStream is off: messages are lost while no aggregator runs".to_owned(),
             "start nats-server with --jetstream --store_dir DIR, or set jetstream \
              { store_dir: .. } in its configuration",
         )],
         JetStreamState::Silent => vec![Finding::error(
             url,
-            "JetStream does not answer these credentials".to_owned(),
+            "JetStream does not respond with these credentials".to_owned(),
             "grant what `plimsoll nats-config` prints for this user",
         )],
     }
@@ -139,17 +141,17 @@ fn permissions(program: &str, url: &str, of: &BrokerReport) -> Result<Vec<Findin
     let is_needed = |of: &&Denial| program != "node" || !of.subject.starts_with("$JS.API");
     let findings: Vec<Finding> = of.denied.iter().filter(is_needed).map(denied).collect();
     if findings.is_empty() && of.jetstream != JetStreamState::Enabled {
-        return Err("publishing is tried only where JetStream rejects the message".to_owned());
+        return Err("publishing is tested only if JetStream rejects the message".to_owned());
     }
     Ok(findings)
 }
 
 fn streams(of: &BrokerReport, nodes: u64, uncreated: Option<&str>) -> Result<Vec<Finding>, String> {
     if of.jetstream != JetStreamState::Enabled {
-        return Err("there is no JetStream".to_owned());
+        return Err("no JetStream".to_owned());
     }
     if of.streams.is_empty() {
-        return Err("their state may not be read: permit $JS.API.STREAM.INFO.*".to_owned());
+        return Err("no permission to read their state: permit $JS.API.STREAM.INFO.*".to_owned());
     }
     Ok(of.streams.iter().filter_map(|report| stream(report, nodes, uncreated)).collect())
 }
@@ -183,15 +185,16 @@ fn stream(
 
     let more = format!("nats stream edit {name} --max-bytes=SIZE");
     if state.refuses_when_full && used(state) > STREAM_USED_MAX {
-        let what = format!("{:.0} % full, and it refuses messages then", used(state) * 100.0);
+        let what = format!("{} full; a full stream refuses messages", percent(used(state)));
         return Some(Finding::error(name, what, &format!("{more}, or --discard=old")));
     }
 
     let holds = holds(state).filter(|holds| *holds < STREAM_HOLDS_MIN)?;
     let minutes = holds.as_secs() / 60;
     let what = format!(
-        "holds {minutes} min of the messages of {nodes} nodes at their present rate; what an \
-         absent aggregator has not read by then is lost"
+        "holds {minutes} min of the messages of {} at the current rate; messages that no \
+         aggregator has read by then are lost",
+        counted(nodes, "node")
     );
     Some(Finding::warning(name, what, &format!("{more} and --max-age=24h")))
 }
@@ -368,6 +371,6 @@ mod tests {
         assert!(text(Some(short)).starts_with("holds 60 min"));
 
         let full = StreamState { refuses_when_full: true, ..state(900 << 20, 86_400) };
-        assert_eq!(text(Some(full)), "88 % full, and it refuses messages then");
+        assert_eq!(text(Some(full)), "87.9 % full; a full stream refuses messages");
     }
 }

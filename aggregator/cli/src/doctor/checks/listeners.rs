@@ -17,7 +17,7 @@ pub(in super::super) fn check(local: &Local, report: &mut Report) {
 
 fn of_node(config: &NodeConfig) -> Vec<Finding> {
     let any = "any client that reaches it can write metrics of this node";
-    let mend = "with a proxy that has TLS and authentication before it";
+    let mend = "with a proxy for TLS and authentication in front of it";
     let intake = [
         ("listen.udp", config.listen.udp),
         ("otlp.http", config.otlp.http),
@@ -42,7 +42,7 @@ fn exposed_pages(program: &str, address: SocketAddr, lacks: (bool, bool)) -> Opt
     let (what, mend) = match lacks {
         (false, false) => return None,
         (true, true) => (
-            "reading needs no token and there is no TLS",
+            "reading needs no token, and TLS is off",
             "or http.certificate_file, http.key_file and http.reader_token_file",
         ),
         (true, false) => {

@@ -1,14 +1,13 @@
 //! Checks of this machine: sockets, drops of the kernel, buffers, disks, files with secrets.
 
 use plimsoll_node::limits::SOCKET_RECEIVE_BYTES;
+use plimsoll_schemas::figure::{bytes, counted};
 
 use super::super::finding::{Finding, Report};
 use super::super::limits::{DISK_FREE_MIN, DISK_FREE_SHARE};
 use super::super::machine::{
     DiskFacts, MachineFacts, Room, SecretFacts, SocketFacts, SocketState, UdpFacts,
 };
-
-const MIB: u64 = 1024 * 1024;
 
 pub(in super::super) fn check(facts: &MachineFacts, report: &mut Report) {
     report.add("sockets", each(&facts.sockets, socket));
@@ -24,7 +23,7 @@ fn each<T>(
     check: impl Fn(&T) -> Option<Finding>,
 ) -> Result<Vec<Finding>, String> {
     match facts {
-        Ok(facts) if facts.is_empty() => Err("the settings name none".to_owned()),
+        Ok(facts) if facts.is_empty() => Err("nothing of this kind in the settings".to_owned()),
         Ok(facts) => Ok(facts.iter().filter_map(check).collect()),
         Err(reason) => Err(reason.clone()),
     }
@@ -37,7 +36,7 @@ fn socket(SocketFacts { key, path, wanted_mode, state }: &SocketFacts) -> Option
 
     match state {
         SocketState::Missing(reason) => error(
-            format!("{key} is not there: {reason}"),
+            format!("{key} does not exist: {reason}"),
             "start plimsoll-node, or correct the key",
         ),
         SocketState::NoSocket => {
@@ -52,7 +51,7 @@ fn socket(SocketFacts { key, path, wanted_mode, state }: &SocketFacts) -> Option
         ),
         // Anyone may then put another socket in its place.
         SocketState::Socket { directory_mode, .. } if directory_mode & 0o1002 == 0o002 => warning(
-            format!("the directory of {key} may be written by every user ({directory_mode:04o})"),
+            format!("every user may write to the directory of {key} ({directory_mode:04o})"),
             &format!("chmod o-w {}", path.parent().unwrap_or(path).display()),
         ),
         SocketState::Socket { owner, directory_owner, .. }
@@ -75,7 +74,7 @@ fn udp(UdpFacts { of_port, buffer_errors }: &UdpFacts) -> Vec<Finding> {
 
     match of_port {
         Some((port, Some(drops))) if *drops > 0 => {
-            let what = format!("the kernel dropped {drops} datagrams of the node");
+            let what = format!("the kernel dropped {} of the node", counted(*drops, "datagram"));
             vec![Finding::error(&format!("UDP port {port}"), what, &mend)]
         }
         Some((port, None)) => {
@@ -84,9 +83,10 @@ fn udp(UdpFacts { of_port, buffer_errors }: &UdpFacts) -> Vec<Finding> {
             vec![Finding::error(&format!("UDP port {port}"), what, mend)]
         }
         Some((_, Some(_))) => Vec::new(),
-        // Whose they were is not known.
+        // The kernel does not count them by program.
         None if *buffer_errors > 0 => {
-            let what = format!("the kernel dropped {buffer_errors} datagrams of some program");
+            let drops = counted(*buffer_errors, "datagram");
+            let what = format!("the kernel dropped {drops} of some program");
             vec![Finding::warning("/proc/net/snmp", what, &mend)]
         }
         None => Vec::new(),
@@ -117,8 +117,9 @@ fn disk(DiskFacts { key, path, room }: &DiskFacts) -> Option<Finding> {
             return Some(Finding::warning(&place, what, "check that it is mounted"));
         }
     };
-    let what = format!("{} MiB of {} are free for {key}", free / MIB, total / MIB);
-    let mend = format!("free some, or set {key} to a larger disk");
+    let (left, all) = (bytes(free as f64), bytes(total as f64));
+    let what = format!("{left} of {all} free for {key}");
+    let mend = format!("free some space, or set {key} to a larger disk");
     if free < DISK_FREE_MIN {
         return Some(Finding::error(&place, what, &mend));
     }
@@ -133,7 +134,7 @@ fn secret(facts: &SecretFacts) -> Option<Finding> {
     let wrong_bits = if *has_group_of_jobs { 0o077 } else { 0o037 };
     match mode {
         Ok(mode) if mode & wrong_bits != 0 => {
-            let what = format!("{key} may be read by other users (mode {mode:04o})");
+            let what = format!("other users may read {key} (mode {mode:04o})");
             Some(Finding::warning(&place, what, &format!("chmod 600 {place}")))
         }
         Ok(_) => None,
@@ -148,6 +149,8 @@ fn secret(facts: &SecretFacts) -> Option<Finding> {
 mod tests {
     use super::*;
     use crate::doctor::finding::Severity;
+
+    const MIB: u64 = 1024 * 1024;
 
     fn of_socket(state: SocketState) -> Option<(Severity, String, String)> {
         let path = "/run/p/s".into();
@@ -166,11 +169,11 @@ mod tests {
             (listening(0o660, 7, 0o755, None), None),
             (listening(0o660, 0, 0o1777, None), None),
             (listening(0o777, 7, 0o755, None), Some("mode 0777; listen.mode is 0660")),
-            (listening(0o660, 7, 0o777, None), Some("written by every user (0777)")),
+            (listening(0o660, 7, 0o777, None), Some("every user may write to the directory")),
             (listening(0o660, 8, 0o755, None), Some("owned by user 8, its directory by 7")),
             (listening(0o660, 7, 0o755, Some("refused")), Some("nothing listens on listen.unix")),
             (SocketState::NoSocket, Some("is not a socket")),
-            (SocketState::Missing("No such file".to_owned()), Some("is not there: No such file")),
+            (SocketState::Missing("No such file".to_owned()), Some("does not exist: No such file")),
         ] {
             let found = of_socket(state);
             match expected {
@@ -239,6 +242,6 @@ mod tests {
     #[test]
     fn what_settings_do_not_name_is_skipped() {
         let none: Result<Vec<DiskFacts>, String> = Ok(Vec::new());
-        assert_eq!(each(&none, disk), Err("the settings name none".to_owned()));
+        assert_eq!(each(&none, disk), Err("nothing of this kind in the settings".to_owned()));
     }
 }

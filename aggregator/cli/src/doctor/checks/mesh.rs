@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::alert::Scope;
+use plimsoll_schemas::figure::{counted, span};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{BudgetRow, NodeStatus, Summary, Verdict};
 
@@ -11,7 +12,7 @@ use super::super::limits::{CLOCK_SECONDS, CLOCK_SHARE, NAMES_MAX};
 use super::super::mesh::{AggregatorFacts, NodeFacts, Pages, Readiness, cause_and_fix};
 use super::super::settings::Local;
 
-/// What `/readyz` begins with while the aggregator only needs time.
+/// What `/readyz` starts with while the aggregator only needs time.
 const READING: &str = "reading the streams' backlog";
 
 /// Checks each aggregator and the nodes that it reports.
@@ -105,7 +106,7 @@ fn answers(url: &str, pages: &Result<Pages, String>) -> Vec<Finding> {
 }
 
 fn mesh(url: &str, serves: &str, wanted: Option<&str>) -> Result<Vec<Finding>, String> {
-    let wanted = wanted.ok_or("no settings or --mesh name a mesh")?;
+    let wanted = wanted.ok_or("no mesh is named in the settings or by --mesh")?;
     if serves == wanted {
         return Ok(Vec::new());
     }
@@ -116,7 +117,7 @@ fn mesh(url: &str, serves: &str, wanted: Option<&str>) -> Result<Vec<Finding>, S
 fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
     let mut found = Vec::new();
     if let Some(error) = &summary.rules.rules_error {
-        let what = format!("the rule files are refused, the previous rules stay active: {error}");
+        let what = format!("the rule files are invalid, the previous rules stay active: {error}");
         let mend = "plimsoll-aggregator --rules FILE --check-config names the key";
         found.push(Finding::error(url, what, mend));
     }
@@ -140,7 +141,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
     }
 
     for (budget, of) in budgets {
-        let what = format!("no sample {of}has ever matched the budget");
+        let what = format!("no sample {of}has matched the budget");
         let mend = format!(
             "correct operation, labels or node_labels of [[budget]] {budget:?}, or set enabled = \
              false; plimsoll query lists operations"
@@ -149,7 +150,7 @@ fn rules(url: &str, summary: &Summary) -> Vec<Finding> {
     }
 
     for budget in &summary.rules.insufficient {
-        let what = "has too few samples to be judged, some of them over the limit".to_owned();
+        let what = "has too few samples to be judged, and some are over the limit".to_owned();
         let mend = "set a longer window or a lower quantile";
         found.push(Finding::warning(&format!("budget {budget}"), what, mend));
     }
@@ -168,7 +169,7 @@ fn clocks(nodes: &[NodeStatus]) -> Result<Vec<Finding>, String> {
         .filter_map(|node| Some((node.row.node.as_str(), node.clock_ahead_seconds?)))
         .collect();
     if known.is_empty() {
-        return Err("no node is up whose clock's offset is known".to_owned());
+        return Err("the clock offset of no node is known".to_owned());
     }
 
     let off: Vec<(&str, f64)> =
@@ -181,10 +182,12 @@ fn clocks(nodes: &[NodeStatus]) -> Result<Vec<Finding>, String> {
     let is_brokers = known.len() > 1 && off.len() as f64 >= CLOCK_SHARE * known.len() as f64;
     let names: Vec<&str> = off.iter().map(|(node, _)| *node).collect();
     let place = if is_brokers { "broker's machine".to_owned() } else { listed(&names) };
+    let sign = if worst > 0.0 { "+" } else { "" };
     let what = format!(
-        "{} of {} clocks differ from the broker's by up to {worst:+.1} s",
+        "the clock differs from the broker's by up to {sign}{} on {} of {}",
+        span(worst),
         off.len(),
-        known.len()
+        counted(known.len() as u64, "node")
     );
     let mend = "chronyc makestep there, and keep NTP running: timedatectl set-ntp true";
     Ok(vec![Finding::warning(&place, what, mend)])
@@ -199,16 +202,12 @@ fn versions(aggregator: &str, nodes: &[NodeStatus]) -> Vec<Finding> {
         }
     }
     let finding = |(version, names): (&str, Vec<&str>)| {
-        let what =
-            format!("{} run version {version}, the aggregator {aggregator}", count(names.len()));
+        let nodes = counted(names.len() as u64, "node");
+        let what = format!("version {version} on {nodes}, {aggregator} on the aggregator");
         let mend = format!("install {aggregator} there; aggregators are upgraded first");
         Finding::warning(&listed(&names), what, &mend)
     };
     others.into_iter().map(finding).collect()
-}
-
-fn count(nodes: usize) -> String {
-    if nodes == 1 { "1 node".to_owned() } else { format!("{nodes} nodes") }
 }
 
 fn listed(names: &[&str]) -> String {
@@ -347,10 +346,7 @@ mod tests {
         let found = rules("u", &of);
         assert_eq!(found.len(), 1, "{found:?}");
         assert_eq!(found[0].place, "budget checkpoint");
-        assert_eq!(
-            found[0].what,
-            "no sample of operation \"chekpoint\" has ever matched the budget"
-        );
+        assert_eq!(found[0].what, "no sample of operation \"chekpoint\" has matched the budget");
         assert!(found[0].mend.contains("[[budget]] \"checkpoint\""), "{}", found[0].mend);
         // The aggregator's own list has those of labels; each is named once.
         of.rules.unmatched = vec!["checkpoint".to_owned(), "fetch".to_owned()];
@@ -373,7 +369,10 @@ mod tests {
         assert_eq!(clocks(&nodes(&[0.1, -4.9])), Ok(Vec::new()));
         let one = clocks(&nodes(&[0.0, -7.25, 0.0])).unwrap();
         assert_eq!(one[0].place, "n2");
-        assert_eq!(one[0].what, "1 of 3 clocks differ from the broker's by up to -7.2 s");
+        assert_eq!(
+            one[0].what,
+            "the clock differs from the broker's by up to -7.25 s on 1 of 3 nodes"
+        );
         assert_eq!(clocks(&nodes(&[60.0, 60.0, 0.0])).unwrap()[0].place, "broker's machine");
         assert_eq!(clocks(&nodes(&[60.0])).unwrap()[0].place, "n1");
         assert!(clocks(&[node("n", "", None)]).is_err());
@@ -385,7 +384,7 @@ mod tests {
         let found = versions("0.2.0", &nodes);
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].place, "b, c");
-        assert_eq!(found[0].what, "2 nodes run version 0.1.0, the aggregator 0.2.0");
+        assert_eq!(found[0].what, "version 0.1.0 on 2 nodes, 0.2.0 on the aggregator");
         assert_eq!(versions("0.2.0", &nodes[..1]), []);
     }
 }

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use plimsoll_compare::svg::{LogAxis, label, line, px};
+use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::summary::BucketCount;
 
 use super::super::document::OperationResult;
-use super::super::words::{grouped, milliseconds_or_so, quantile_name};
+use super::super::words::{milliseconds_or_so, quantile_name};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 220.0;
@@ -33,7 +34,7 @@ pub(super) fn figure(of: &OperationResult, at: usize) -> Markup {
     }
 }
 
-/// What the plot shows, for those who do not see it.
+/// The plot in words.
 fn words(of: &OperationResult) -> String {
     let at = |quantile: f64| {
         let found = of.quantiles.iter().find(|found| found.quantile == quantile);
@@ -43,10 +44,10 @@ fn words(of: &OperationResult) -> String {
         Some(limit) => format!(", limit {}", milliseconds_or_so(Some(limit))),
         None => ", no limit".to_owned(),
     };
-    let samples = grouped(of.count);
-    let (least, most) = (milliseconds_or_so(of.min), milliseconds_or_so(of.max));
+    let samples = counted(of.count, "sample");
+    let (min, max) = (milliseconds_or_so(of.min), milliseconds_or_so(of.max));
     format!(
-        "{samples} samples from {least} to {most}: half up to {}, 99 % up to {}{limit}.",
+        "{samples} from {min} to {max}: half up to {}, 99 % up to {}{limit}.",
         at(0.5),
         at(0.99)
     )
@@ -102,8 +103,8 @@ fn quantiles(of: &OperationResult) -> Markup {
                     tr {
                         th scope="col" { "Quantile" }
                         th scope="col" class="figure" { "Value" }
-                        th scope="col" class="figure" { "At least" }
-                        th scope="col" class="figure" { "At most" }
+                        th scope="col" class="figure" { "Min" }
+                        th scope="col" class="figure" { "Max" }
                     }
                 }
                 tbody {

@@ -7,9 +7,10 @@ use std::fmt::Write;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use plimsoll_compare::svg::{LogAxis, label, line, px};
+use plimsoll_schemas::figure::{count, counted};
 
 use super::super::document::{Column, OperationResult, OverTime};
-use super::super::words::{completeness, grouped, milliseconds_or_so, over};
+use super::super::words::{completeness, milliseconds_or_so, over};
 use super::colour_scale::ColourScale;
 use super::time_axis::ticks;
 use crate::time_range::shown;
@@ -48,7 +49,7 @@ pub(super) fn figure(
     }
 }
 
-/// What the plot shows, for those who do not see it.
+/// The plot in words.
 fn words(of: &OperationResult, zone: &TimeZone) -> String {
     let columns = &of.over_time.columns;
     let with_max = columns.iter().filter_map(|column| Some((column.max?, column)));
@@ -60,10 +61,10 @@ fn words(of: &OperationResult, zone: &TimeZone) -> String {
     let incomplete = columns.iter().filter(|column| !is_complete(column)).count();
     let incomplete = match incomplete {
         0 => String::new(),
-        n => format!(" {n} of {} columns are not complete, or that is unknown.", columns.len()),
+        n => format!(" {n} of {} incomplete or unknown.", counted(columns.len() as u64, "column")),
     };
     let (max, at) = (milliseconds_or_so(Some(max)), shown(column.from_seconds, zone));
-    format!("Columns of {step}. The highest maximum is {max}, in the column from {at}.{incomplete}")
+    format!("Columns of {step}. The maximum is {max}, in the column from {at}.{incomplete}")
 }
 
 fn is_complete(column: &Column) -> bool {
@@ -183,7 +184,7 @@ fn table(of: &OperationResult, zone: &TimeZone) -> Markup {
                     @for column in &of.over_time.columns {
                         tr {
                             th scope="row" { (shown(column.from_seconds, zone)) }
-                            td class="figure" { (grouped(column.count)) }
+                            td class="figure" { (count(column.count)) }
                             @for seconds in [column.p50, column.p99, column.max] {
                                 td class="figure" { (milliseconds_or_so(seconds)) }
                             }

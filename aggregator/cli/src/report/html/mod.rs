@@ -10,6 +10,7 @@ mod time_axis;
 
 use jiff::tz::TimeZone;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use plimsoll_schemas::figure::counted;
 
 use super::document::{Document, OperationResult};
 use super::limits::OPERATIONS_DRAWN_MAX;
@@ -50,7 +51,7 @@ pub(super) fn page(of: &Document, zone: &TimeZone) -> String {
                         }
                     }
                 }
-                footer { "Latencies are of exact counts in buckets of 0.1 %; see the error above." }
+                footer { "Latencies come from exact counts in buckets of 0.1 %." }
             }
         }
     };
@@ -138,18 +139,18 @@ fn plots(drawn: &[&OperationResult], of_all: usize, zone: &TimeZone) -> Markup {
     html! {
         section id="distributions" aria-labelledby="distributions-heading" {
             h2 id="distributions-heading" { "Distributions" }
-            p { "The share of samples by latency, on a logarithmic axis. The dashed line is the "
+            p { "Share of samples by latency, on a logarithmic axis. The dashed line is the "
                 "limit." }
             @for (at, of) in drawn.iter().enumerate() { (distribution::figure(of, at)) }
             @if left_out > 0 {
-                p { (left_out) " more operations are in the table and have no plots." }
+                p { (counted(left_out as u64, "more operation")) " in the table without a plot." }
             }
         }
         section id="over-time" aria-labelledby="over-time-heading" {
             h2 id="over-time-heading" { "Over time" }
             p { "Samples by time and latency. All operations share one scale of colours. The line "
-                "at the top of each column is its exact maximum, so that no sample vanishes. A strip below "
-                "marks columns that are not complete, or of which that is unknown." }
+                "at the top of each column is its exact maximum. A strip below marks columns that "
+                "are incomplete, or whose completeness is unknown." }
             (scale.legend())
             @for (at, of) in drawn.iter().enumerate() { (heatmap::figure(of, at, &scale, zone)) }
         }

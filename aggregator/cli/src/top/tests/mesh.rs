@@ -19,7 +19,7 @@ pub(super) fn small() -> (Value, Value) {
     let summary = json!({
         "mesh": "m", "version": "0.1.0", "at_seconds": 100.0, "ready": true,
         "broker": "jetstream", "presence": {"up": 2, "silent": 1},
-        "ledger": {"recorded": 30, "merged": 20, "held": 6, "unaccounted": 0, "unread": 0,
+        "ledger": {"recorded": 30, "merged": 20, "held": 4, "unaccounted": 2, "unread": 0,
             "lost": {"crash": 4}},
         "nodes": nodes,
         "operations": [operation("epoch_hook"), operation("kernel_fetch")],
@@ -56,7 +56,7 @@ pub(super) fn large(nodes: usize) -> (Value, Value) {
 
 pub(super) fn node(name: &str, presence: &str, depth: u64) -> Value {
     json!({"node": name, "presence": presence, "last_seen_seconds": 98.5,
-        "ledger": {"recorded": 9, "merged": 7, "held": 2, "unaccounted": 0, "lost": {}},
+        "ledger": {"recorded": 9, "merged": 7, "held": 1, "unaccounted": 1, "lost": {}},
         "outbox_depth": depth, "outbox_depth_max": depth.saturating_add(1), "dropped": 0})
 }
 

@@ -74,9 +74,11 @@ impl Answer {
             "status_4xx" => "correct the receiver's url, its token or headers, or its template",
             "connect" => "start the receiver, or correct its url",
             "tls" => "give the receiver's authority with ca_file, or correct its url",
-            "garbage" => "set the receiver's url to a port that serves http or https as it states",
-            "panic" | "task" => "look at the log of the aggregator",
-            _ => "look at the log of the receiver",
+            "garbage" => {
+                "set the receiver's url to a port that serves http or https, as the url has it"
+            }
+            "panic" | "task" => "see the log of the aggregator",
+            _ => "see the log of the receiver",
         };
         let what = match (self, cause) {
             (Self::Failed("timeout", _), "") => "no response in time",

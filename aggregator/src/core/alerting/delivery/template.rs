@@ -40,7 +40,7 @@ pub enum TemplateError {
     #[error("line {0}: {{{{ without }}}} in the same line")]
     Open(usize),
     /// A field that there is not.
-    #[error("line {line}: unknown field {name:?}; there are {known}")]
+    #[error("line {line}: unknown field {name:?}; the fields are {known}")]
     Unknown {
         /// Where, counted from 1.
         line: usize,
@@ -48,14 +48,14 @@ pub enum TemplateError {
         known: String,
     },
     /// A filter that there is not.
-    #[error("line {line}: unknown filter {name:?}; there is slack, within a string")]
+    #[error("line {line}: unknown filter {name:?}; the only filter is slack, within a string")]
     Filter {
         /// Where, counted from 1.
         line: usize,
         name: String,
     },
     /// No JSON comes of it.
-    #[error("line {line}: it is no JSON once filled in: {what}")]
+    #[error("line {line}: not valid JSON after substitution: {what}")]
     NotJson {
         /// Where, counted from 1, once it is filled in.
         line: usize,
@@ -172,14 +172,14 @@ mod tests {
             ("{\n\"k\": \"{{ c }}\"}", "line 2: unknown field \"c\"; there are a, b"),
             ("{\n\n\"k\": {{ a }", "line 3: {{ without }} in the same line"),
             ("{\"k\": {{ a \n}}", "line 1: {{ without }} in the same line"),
-            ("{\n\"k\": {{ a }},\n}", "line 3: it is no JSON once filled in: column 1"),
+            ("{\n\"k\": {{ a }},\n}", "line 3: not valid JSON after substitution: column 1"),
             (
                 "\n\"{{ a | html }}\"",
-                "line 2: unknown filter \"html\"; there is slack, within a string",
+                "line 2: unknown filter \"html\"; the only filter is slack, within a string",
             ),
             (
                 "{{ a | slack }}",
-                "line 1: unknown filter \"slack\"; there is slack, within a string",
+                "line 1: unknown filter \"slack\"; the only filter is slack, within a string",
             ),
             ("{{ }}", "line 1: unknown field \"\"; there are a, b"),
         ] {

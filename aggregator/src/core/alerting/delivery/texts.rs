@@ -2,6 +2,7 @@
 
 use crate::limits::notifications::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
 use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, WorstNode};
+use plimsoll_schemas::figure::{count, counted, number, percent, span};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 
@@ -45,8 +46,10 @@ pub(super) fn summary(notification: &Notification) -> String {
 pub(super) fn figures(evidence: &Evidence) -> (String, String) {
     match evidence {
         Evidence::Latency(latency) => (span(latency.value_seconds), span(latency.limit_seconds)),
-        Evidence::Burn(burn) => (format!("{:.1}x", burn.long_burn), format!("{}x", burn.factor)),
-        Evidence::Gap(gap) => (format!("{} samples missing", gap.gap_samples), "0".to_owned()),
+        Evidence::Burn(burn) => {
+            (format!("{}x", number(burn.long_burn)), format!("{}x", number(burn.factor)))
+        }
+        Evidence::Gap(gap) => (missing(gap.gap_samples), "0".to_owned()),
         Evidence::Value(value) => {
             (number(value.value), format!("{} {}", value.comparison, number(value.threshold)))
         }
@@ -71,22 +74,22 @@ pub(super) fn evidence(notification: &Notification) -> String {
 fn of_figures(evidence: &Evidence) -> String {
     match evidence {
         Evidence::Latency(latency) => format!(
-            "p{} at least {} in {}, {} of {} samples over",
+            "p{} at least {} in {}, {} of {} over the limit",
             number(latency.quantile * 100.0),
             span(latency.lower_seconds),
             latency.window,
-            latency.over,
-            latency.samples
+            count(latency.over),
+            counted(latency.samples, "sample")
         ),
         Evidence::Burn(burn) => format!(
-            "{:.1}x in {} and {:.1}x in {}, {} % of the error budget left",
-            burn.long_burn,
+            "{}x in {} and {}x in {}, {} of the error budget left",
+            number(burn.long_burn),
             burn.long,
-            burn.short_burn,
+            number(burn.short_burn),
             burn.short,
-            number(burn.remaining * 100.0)
+            percent(burn.remaining)
         ),
-        Evidence::Gap(gap) => format!("{} samples missing", gap.gap_samples),
+        Evidence::Gap(gap) => missing(gap.gap_samples),
         Evidence::Value(value) => {
             let labels = value.labels.iter().map(|(name, of)| format!(" {name}={of}"));
             format!("{} {}{}", value.metric, number(value.value), labels.collect::<String>())
@@ -94,12 +97,16 @@ fn of_figures(evidence: &Evidence) -> String {
     }
 }
 
-/// A node's part in the slow samples, its own share of them, and what of its machine may explain
-/// it.
+fn missing(samples: u64) -> String {
+    format!("{} missing", counted(samples, "sample"))
+}
+
+/// A node's part in the slow samples, its own share of them, and the readings of its machine that
+/// may explain it.
 fn of_node(worst: &WorstNode, has_shares: bool) -> String {
     let hardware = &worst.hardware;
-    let share = |what, ratio: Option<f64>| Some(format!("{what} {:.0} %", ratio? * 100.0));
-    let heat = |what, celsius: Option<f64>| Some(format!("{what} {:.0} °C", celsius?));
+    let share = |what, ratio: Option<f64>| Some(format!("{what} {}", percent(ratio?)));
+    let heat = |what, celsius: Option<f64>| Some(format!("{what} {} °C", number(celsius?)));
     let notable = |what, ratio: Option<f64>, from| share(what, ratio.filter(|of| *of >= from));
     let is = |what: &str, held: Option<bool>| (held == Some(true)).then(|| what.to_owned());
     let parts = [
@@ -112,34 +119,21 @@ fn of_node(worst: &WorstNode, has_shares: bool) -> String {
         is("gpu throttled", hardware.gpu_throttled),
         notable("cpu stolen", hardware.cpu_steal_ratio, STOLEN_FROM),
         notable("cgroup memory", hardware.cgroup_memory_used_ratio, CGROUP_FULL_FROM),
-        notable("waits for its cpu limit", hardware.cgroup_cpu_throttled_ratio, WAITS_FROM),
-        notable("stalls for memory", hardware.memory_stalled_ratio, WAITS_FROM),
+        notable("waiting for its cpu limit", hardware.cgroup_cpu_throttled_ratio, WAITS_FROM),
+        notable("stalled for memory", hardware.memory_stalled_ratio, WAITS_FROM),
     ];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     let parts = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };
     let shares = has_shares.then(|| {
         let WorstNode { share, over, samples, .. } = worst;
         format!(
-            ": {:.0} % of the fleet's slow samples, {over} of its own {samples} over",
-            share * 100.0
+            ": {} of the fleet's slow samples, {} of its own {} over",
+            percent(*share),
+            count(*over),
+            count(*samples)
         )
     });
     format!("{}{}{parts}", worst.node, shares.unwrap_or_default())
-}
-
-/// Seconds in the unit that people use for such a span.
-fn span(seconds: f64) -> String {
-    match seconds {
-        seconds if seconds >= 1.0 => format!("{} s", number(seconds)),
-        seconds if seconds >= 1e-3 => format!("{} ms", number(seconds * 1e3)),
-        seconds => format!("{} us", number(seconds * 1e6)),
-    }
-}
-
-/// At most three digits behind the point, without trailing zeros.
-fn number(value: f64) -> String {
-    let text = format!("{value:.3}");
-    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 #[cfg(test)]
@@ -178,8 +172,8 @@ mod tests {
         assert_eq!(
             of_node(&worst(unusual), true),
             "a: 25 % of the fleet's slow samples, 1 of its own 4 over (cpu throttled, gpu throttled, \
-             cpu stolen 30 %, cgroup memory 97 %, waits for its cpu limit 40 %, stalls for memory \
-             2 %)"
+             cpu stolen 30 %, cgroup memory 97 %, waiting for its cpu limit 40 %, stalled for \
+             memory 2 %)"
         );
         let usual = HardwareContext {
             cpu_throttled: Some(false),

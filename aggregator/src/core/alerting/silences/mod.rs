@@ -72,38 +72,38 @@ pub struct Silences {
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CommandError {
     /// It would hold for ever for everything.
-    #[error("match fits every alert; give one of rule, node, operation, severity, not only *")]
+    #[error("match matches every alert; set one of rule, node, operation, severity to more than *")]
     Everything,
     /// It is over already.
-    #[error("until is not after from or lies in the past; give a later one")]
+    #[error("until must be later than from and than now")]
     Over,
     /// It lasts too long.
-    #[error("it would last for more than {} days; give less", SILENCE_MAX.as_secs() / 86_400)]
+    #[error("the duration must be at most {} days", SILENCE_MAX.as_secs() / 86_400)]
     TooLong,
     /// It has no author.
     #[error("by is empty; name the operator")]
     NoOperator,
     /// A text could not be shown as one line.
-    #[error("{0} holds a control character; leave it out")]
+    #[error("{0} contains a control character; remove it")]
     Control(&'static str),
     /// A text is too long.
     #[error("{key} has {len} bytes, more than {max}; shorten it")]
     Text { key: &'static str, len: usize, max: usize },
     /// There are too many.
-    #[error("there are {max} {what} already; end one first")]
+    #[error("the maximum of {max} {what} is reached; end one first")]
     Full {
         what: &'static str,
         /// How many there may be.
         max: usize,
     },
     /// There is no such silence.
-    #[error("there is no silence {0}; GET /api/v1/silences lists those there are")]
+    #[error("silence {0} is unknown; GET /api/v1/silences lists all silences")]
     NoSilence(u64),
     /// The alert is not acknowledged.
     #[error("{0} is not acknowledged")]
     NotAcknowledged(Box<AlertKey>),
     /// The alert neither fires nor pends.
-    #[error("{key} is {}; only an alert that fires or pends can be acknowledged", .state.as_str())]
+    #[error("{key} is {}; only a firing or pending alert can be acknowledged", .state.as_str())]
     NotActive { key: Box<AlertKey>, state: AlertState },
 }
 

@@ -122,7 +122,7 @@ impl NewestReport {
         let Snapshot { header, body } =
             decode(&identity.subject(), payload).map_err(|error| error.to_string())?;
         let Body::Shard(ShardReport { read, .. }) = body else {
-            return Err("it is no report of a shard".to_owned());
+            return Err("not a report of a shard".to_owned());
         };
         let Header { incarnation, seq, totals, .. } = header;
         Ok(Self { incarnation, seq: seq.0, totals, read })

@@ -71,7 +71,7 @@ impl Definition {
             return Some(format!("{keys} must name 1 to {ROLLUP_LABELS_MAX} labels"));
         }
         if let Some(label) = self.labels().find(|label| RESERVED.contains(label)) {
-            return Some(format!("{label:?} is a label of every row; choose another one"));
+            return Some(format!("{label:?} is a label of every row; choose another label"));
         }
         let names = self.labels().map(|label| (label, ""));
         Labels::new(names).err().map(|error| format!("by, either_by or nodes_by: {error}"))

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::budget::{Budget, Window};
+use plimsoll_schemas::figure::{counted, number, percent};
 use plimsoll_schemas::histogram::{Quantile, rank};
 use plimsoll_schemas::summary::Verdict;
 use plimsoll_schemas::time::Wall;
@@ -117,27 +118,27 @@ impl<'b> Judge<'b> {
 
     /// What it can detect and how soon, in three lines.
     ///
-    /// `budget "epoch_hook": a breach takes at least 3 samples in 30m, one each 10m`
+    /// `budget "epoch_hook": a breach needs at least 3 samples in 30m, one every 10m`
     pub fn reach(&self) -> [String; 3] {
         let window = self.budget.window.max(Window::HalfHour);
         let (name, least) = (self.budget.name.as_str(), self.samples_min);
         let seconds = window.span().as_secs() / least.max(1);
         let every = match seconds {
-            0 => format!("{} a second", least.div_ceil(window.span().as_secs())),
+            0 => format!("{} per second", least.div_ceil(window.span().as_secs())),
             seconds => {
-                format!("one each {}", humantime::format_duration(Duration::from_secs(seconds)))
+                format!("one every {}", humantime::format_duration(Duration::from_secs(seconds)))
             }
         };
 
         let unknown = Overdispersion::UNKNOWN;
         let (known, learning) = (self.found_after(), self.of(unknown).found_after());
         [
-            format!("a breach takes at least {least} samples in {window}, {every}"),
-            format!("at one sample a second it finds {known}"),
+            format!("a breach needs at least {} in {window}, {every}", counted(least, "sample")),
+            format!("detected at one sample per second: {known}"),
             format!(
-                "{learning}, until 100 clusters of slow samples were seen: counts are taken to \
-                 vary {} times as much as independent samples would",
-                unknown.factor
+                "until 100 clusters of slow samples were seen, counts are assumed to vary {} \
+                 times as much as with independent samples: {learning}",
+                number(unknown.factor)
             ),
         ]
         .map(|line| format!("budget {name:?}: {line}"))
@@ -149,7 +150,8 @@ impl<'b> Judge<'b> {
         let shares = detector.shares(SHARES).map(|share| {
             let after = detector.samples_until(share).map(|n| format_span(n, self.samples_min));
             let after = after.map_or("never".to_owned(), |after| format!("after {after}"));
-            format!("{:.0} % over the limit {after}", share * 100.0)
+            // Examples, for which whole percents are enough.
+            format!("{} over the limit {after}", percent((share * 100.0).round() / 100.0))
         });
         shares.join(", ")
     }

@@ -100,7 +100,7 @@ fn a_notification_has_its_rules_texts_and_describes_the_event() {
     assert_eq!(
         fires.summary,
         "the end-of-epoch hook takes too long: epoch_hook p99 30 ms over 18 ms in the fleet, 180 \
-         samples in 10s, counts are taken to vary 4 times as much as independent samples would"
+         samples in 10s, counts are assumed to vary 4 times as much as with independent samples"
     );
     assert_eq!(fires.firing_since_seconds, Some(fires.at_seconds));
     let mut rules = Rules::clone(core.rules());

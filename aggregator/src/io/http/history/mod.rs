@@ -36,7 +36,9 @@ use crate::limits::{HISTORY_READINGS_MAX, OPERATIONS_MAX, ROLLUP_GROUPS_MAX};
 
 const NOT_KEPT: &str = "no history is kept; set history.path and state.path in the settings, or \
                         start with --history and --state";
-const BUSY: &str = "the history was written too often while it was read; try again";
+/// Values of a roll-up that an error names.
+const VALUES_NAMED_MAX: usize = 5;
+const BUSY: &str = "the history was written too often while it was read; retry";
 
 /// What reads the history for pages: one request at a time, whichever page it is for.
 #[derive(Clone)]
@@ -117,7 +119,7 @@ async fn show_operations(
     Parameters(pairs): Parameters<Vec<(String, String)>>,
 ) -> Response {
     if let Some((key, _)) = pairs.first() {
-        let error = format!("unknown parameter {key:?}; there is none");
+        let error = format!("unknown parameter {key:?}; this page has no parameters");
         return refuse(StatusCode::BAD_REQUEST, &error);
     }
     match handler.operations().await {
@@ -357,15 +359,37 @@ fn operations_page(mesh: &MeshName, reading: &Reading, pools: &[Pool]) -> Operat
     }
 }
 
-/// Names what is unknown, what is near it, and whether it may be among what found no room.
+/// Names what is unknown, what is similar or known, and whether its samples may be in the overflow.
 fn unknown(pool: &Pool, known: &[Pool]) -> Refusal {
-    let wanted = pool.to_string();
-    let hint = near(&wanted, known.iter().map(ToString::to_string));
+    let wanted = in_words(pool);
+    let similar = near(&wanted, known.iter().map(in_words));
+    let hint = if similar.is_empty() { known_values(pool, known) } else { similar };
     let others = others(pool, known).unwrap_or_default();
-    let error = format!(
-        "the history has no sample of {wanted:?}{hint}{others}. /api/v1/operations lists all it has"
-    );
+    let error = format!("no samples of {wanted}{hint}{others}. /api/v1/operations lists all names");
     Refusal(StatusCode::NOT_FOUND, error)
+}
+
+fn in_words(pool: &Pool) -> String {
+    match pool {
+        Pool::Fleet(operation) => operation.to_string(),
+        Pool::Selected(budget) => format!("budget {budget}"),
+        Pool::Group(rollup, group) => {
+            format!("{} with {rollup}={}", group.operation, group.values.join(","))
+        }
+    }
+}
+
+/// Some values that the group's roll-up has for its operation.
+fn known_values(pool: &Pool, known: &[Pool]) -> String {
+    let Pool::Group(rollup, wanted) = pool else { return String::new() };
+    let values = known.iter().filter_map(|of| match of {
+        Pool::Group(name, group) if name == rollup && !group.is_overflow() => {
+            (group.operation == wanted.operation).then(|| group.values.join(","))
+        }
+        _ => None,
+    });
+    let shown: Vec<String> = values.take(VALUES_NAMED_MAX).collect();
+    if shown.is_empty() { String::new() } else { format!("; known {rollup}: {}", shown.join(", ")) }
 }
 
 /// The bound of the table that a pool is not in, if that table has left out any.
@@ -381,9 +405,8 @@ fn others(pool: &Pool, known: &[Pool]) -> Option<String> {
         Pool::Group(..) => (ROLLUP_GROUPS_MAX, "groups of a roll-up"),
         Pool::Fleet(_) | Pool::Selected(_) => (OPERATIONS_MAX, "operations"),
     };
-    let text = || {
-        format!("; {most} {what} are kept by name, and samples of further ones are in {OVERFLOW:?}")
-    };
+    let text =
+        || format!("; {most} {what} are kept by name, samples of all others are in {OVERFLOW:?}");
     known.iter().any(is_folded).then(text)
 }
 

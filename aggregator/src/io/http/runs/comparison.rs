@@ -75,8 +75,8 @@ impl RunHandler {
         };
         if reader.operations_left() > RUN_OPERATIONS_MAX {
             let error = format!(
-                "{key} has {} operations, and one comparison at most {RUN_OPERATIONS_MAX}; name \
-                 those to compare with operation=NAME",
+                "{key} has {} operations, and one comparison may have {RUN_OPERATIONS_MAX}; select \
+                 some with operation=NAME",
                 reader.operations_left()
             );
             return Err(Refusal(StatusCode::BAD_REQUEST, error));

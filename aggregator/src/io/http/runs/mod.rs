@@ -94,7 +94,7 @@ async fn show_last(State(handler): State<RunHandler>, Parameters(pairs): Pairs) 
         requests::none(&pairs)?;
         let newest = handler.runs(RunsQuery { limit: 1, ..RunsQuery::default() }).await?;
         let run = newest.runs.into_iter().next();
-        let none = "there is no run yet; POST /api/v1/runs or `plimsoll run` begins one";
+        let none = "no runs yet; POST /api/v1/runs or `plimsoll run` starts one";
         let run = run.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, none.to_owned()))?;
         handler.status(run).await
     };

@@ -133,7 +133,7 @@ impl Failure {
             Self::BodyTimeout => ("the page did not end in time", SLOW),
             Self::Reset => (
                 "the connection ended before the page did",
-                "look at the log of the target, which closed it",
+                "see the log of the target, which closed the connection",
             ),
             Self::Garbage => {
                 ("the response is not HTTP", "set scrape.url to a port that serves plain http")
@@ -146,10 +146,10 @@ impl Failure {
                 "correct the path of scrape.url, or let the target answer without credentials, \
                  which a scrape cannot send",
             ),
-            Self::ServerError => ("the target failed", "look at the log of the target"),
+            Self::ServerError => ("the target failed", "see the log of the target"),
             Self::Encoding => (
                 "the page is compressed, which was not requested",
-                "let the target send it as it is",
+                "let the target send it uncompressed",
             ),
             Self::Type => (
                 "the page is not Prometheus text",
@@ -165,8 +165,8 @@ impl Failure {
                 "scrape large pages less often with scrape.every_seconds",
             ),
             Self::Cut => (
-                "the page has no # EOF at its end, which OpenMetrics demands",
-                "look at the log of the target, which broke off",
+                "the page does not end with # EOF, as OpenMetrics requires",
+                "see the log of the target",
             ),
         }
     }

@@ -72,7 +72,15 @@ impl Gpus {
                     let why = why_not_loaded(&error);
                     if got.replace(why) != Some(why) {
                         let state = why.state.as_str();
-                        tracing::info!(%error, state, why.reason, "nvml does not load");
+                        match why.reason {
+                            "no_driver" => {
+                                tracing::info!(%error, "no NVIDIA driver; GPUs are not monitored");
+                            }
+                            reason => tracing::info!(
+                                %error, state, reason,
+                                "nvml cannot be loaded; GPUs are not monitored"
+                            ),
+                        }
                     }
                     why
                 }
@@ -105,7 +113,7 @@ impl Gpus {
             let now = self.clock.now().mono;
             match &listed {
                 Err(error) => {
-                    tracing::warn!(%error, "gpus cannot be listed; nvml unloaded");
+                    tracing::warn!(%error, "GPUs cannot be listed; nvml unloaded");
                     return Ended::Gone(MissingReading::failed("not_listed"));
                 }
                 Ok(_) if session.must_reload(roster, now) => return Ended::Reload,

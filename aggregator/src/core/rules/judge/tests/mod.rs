@@ -155,12 +155,12 @@ fn findings_turn_at_the_very_sample_at_which_they_may() {
 #[test]
 fn what_a_budget_can_judge_is_stated_in_a_line() {
     let reach = |budget: &Budget| Judge::new(budget).reach()[0].clone();
-    let name = "budget \"epoch_hook\": a breach takes at least";
-    assert_eq!(reach(&epoch_hook()), format!("{name} 3 samples in 30m, one each 10m"));
+    let name = "budget \"epoch_hook\": a breach needs at least";
+    assert_eq!(reach(&epoch_hook()), format!("{name} 3 samples in 30m, one every 10m"));
     let of_days = Budget { window: Window::ThirtyDays, ..epoch_hook() };
-    assert_eq!(reach(&of_days), format!("{name} 3 samples in 30d, one each 10days"));
+    assert_eq!(reach(&of_days), format!("{name} 3 samples in 30d, one every 10days"));
     let many = Budget { min_samples: 3_601, ..epoch_hook() };
-    assert_eq!(reach(&many), format!("{name} 3601 samples in 30m, 3 a second"));
+    assert_eq!(reach(&many), format!("{name} 3,601 samples in 30m, 3 per second"));
 }
 
 #[test]
@@ -168,14 +168,14 @@ fn what_a_budget_detects_and_how_soon_is_stated_for_known_and_for_new_operations
     let [_, known, learning] = Judge::new(&epoch_hook()).reach();
     assert_eq!(
         known,
-        "budget \"epoch_hook\": at one sample a second it finds 2 % over the limit never, 9 % over \
-         the limit after 2m 8s, 100 % over the limit after 4s"
+        "budget \"epoch_hook\": detected at one sample per second: 2 % over the limit never, 9 % \
+         over the limit after 2m 8s, 100 % over the limit after 4s"
     );
     assert_eq!(
         learning,
-        "budget \"epoch_hook\": 2 % over the limit never, 9 % over the limit after 7m 47s, 100 % \
-         over the limit after 13s, until 100 clusters of slow samples were seen: counts are taken \
-         to vary 4 times as much as independent samples would"
+        "budget \"epoch_hook\": until 100 clusters of slow samples were seen, counts are assumed \
+         to vary 4 times as much as with independent samples: 2 % over the limit never, 9 % over \
+         the limit after 7m 47s, 100 % over the limit after 13s"
     );
 }
 

@@ -67,8 +67,8 @@ fn a_page_without_its_end_is_not_taken_where_its_format_demands_one() {
     assert_eq!(figures.failures, [(Failure::Cut, 1)].into());
     assert_eq!(
         figures.failure.map(|failure| failure.to_string()).unwrap_or_default(),
-        "the page has no # EOF at its end, which OpenMetrics demands; look at the log of the \
-         target, which broke off"
+        "the page does not end with # EOF, as OpenMetrics requires; see the log of the \
+         target"
     );
     assert_eq!(desk.read(2, "a 1\n# EOF"), ["a = 1"]);
     assert_eq!(desk.figures().failure, None, "a page ends it");
