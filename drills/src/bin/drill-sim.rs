@@ -7,7 +7,7 @@ use clap::Parser;
 use plimsoll_drills::sim::act::Shown;
 use plimsoll_drills::sim::campaign::{Campaign, Failure, Findings, run};
 use plimsoll_drills::sim::plan::Plan;
-use plimsoll_drills::sim::report::{Report, words};
+use plimsoll_drills::sim::report::{SimulationReport, words};
 use plimsoll_runtime::build::version;
 use plimsoll_runtime::exit::{Exit, TABLE};
 use plimsoll_runtime::stdout::print_line;
@@ -104,7 +104,7 @@ fn show(findings: &Findings, seeds: u64) {
 }
 
 fn conclude(campaign: &Campaign, findings: &Findings, json: bool) -> Exit {
-    let report = Report::new(campaign, findings);
+    let report = SimulationReport::new(campaign, findings);
     let text = words(&report);
     if json {
         eprintln!("{text}");

@@ -65,12 +65,12 @@ impl Target {
     }
 }
 
-enum Link {
+enum DatagramSocket {
     Unix(UnixDatagram),
     Udp(UdpSocket),
 }
 
-impl Link {
+impl DatagramSocket {
     fn to(target: &Target) -> Result<Self> {
         match target {
             Target::Unix(path) => {
@@ -111,7 +111,7 @@ pub(super) fn end(sender: Sender) -> Result<Sent> {
 }
 
 fn send(task: &Task, watch: Stopwatch) -> Result<Sent> {
-    let link = Link::to(&task.target)?;
+    let link = DatagramSocket::to(&task.target)?;
     let (mut sent, mut lines, mut dues) = (Sent::default(), String::new(), Vec::new());
     let mut numbers = task.schedule.of_node(task.node).peekable();
     while let Some(n) = numbers.next() {

@@ -13,7 +13,7 @@ pub const SEEDS_DEMANDING: u64 = 1_000;
 
 /// The report of one campaign.
 #[derive(Clone, Debug, Serialize)]
-pub struct Report {
+pub struct SimulationReport {
     /// Whether nothing broke and nothing that should have been reached was missed.
     pub passed: bool,
     /// The first seed.
@@ -57,7 +57,7 @@ pub struct Failed {
     pub shortest: Vec<String>,
 }
 
-impl Report {
+impl SimulationReport {
     /// The report of a completed campaign.
     pub fn new(campaign: &Campaign, findings: &Findings) -> Self {
         let demanding = findings.runs >= SEEDS_DEMANDING;
@@ -97,7 +97,7 @@ impl Report {
 }
 
 /// The report in words.
-pub fn words(report: &Report) -> String {
+pub fn words(report: &SimulationReport) -> String {
     let mut text = format!(
         "\n{} runs of {} steps from seed {}: {} events, {} virtual hours, {} ms \
          ({} runs a second)\nsamples: {} recorded, {} merged, {} lost for a named reason, \

@@ -12,13 +12,13 @@ use crate::limits::{EXIT_WAIT, RAW_FLUSH_EVERY, RETRY_EVERY, SAMPLES_MAX};
 use plimsoll_clock::{Deadline, Stopwatch};
 
 use crate::sample::{Sample, Tally};
-use crate::statsd::{Destination, Link, Sent};
+use crate::statsd::{Destination, Sent, StatsdSocket};
 
 /// The way to the node.
 #[derive(Debug)]
 pub struct Reporter {
     destination: Destination,
-    link: Option<Link>,
+    link: Option<StatsdSocket>,
     failed: Option<Stopwatch>,
     waiting: VecDeque<Sample>,
     raw: Option<RawFile>,

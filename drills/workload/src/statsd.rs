@@ -67,13 +67,13 @@ impl Destination {
     ///
     /// # Errors
     /// When the kernel reports that no process listens there.
-    pub fn connect(&self) -> io::Result<Link> {
+    pub fn connect(&self) -> io::Result<StatsdSocket> {
         match self {
             Self::Unix(path) => {
                 let socket = UnixDatagram::unbound()?;
                 socket.connect(path)?;
                 socket.set_write_timeout(Some(SEND_WAIT))?;
-                Ok(Link::Unix(socket))
+                Ok(StatsdSocket::Unix(socket))
             }
             Self::Udp(address) => {
                 let any: IpAddr = match address {
@@ -83,14 +83,14 @@ impl Destination {
                 let socket = UdpSocket::bind((any, 0))?;
                 socket.connect(address)?;
                 socket.set_write_timeout(Some(SEND_WAIT))?;
-                Ok(Link::Udp(socket))
+                Ok(StatsdSocket::Udp(socket))
             }
         }
     }
 }
 
 #[derive(Debug)]
-pub enum Link {
+pub enum StatsdSocket {
     /// To a Unix datagram socket.
     Unix(UnixDatagram),
     /// To a UDP port.
@@ -108,7 +108,7 @@ pub enum Sent {
     Gone,
 }
 
-impl Link {
+impl StatsdSocket {
     /// Sends one datagram, waiting while the socket is full.
     pub fn send(&self, datagram: &[u8]) -> Sent {
         let sent = match self {

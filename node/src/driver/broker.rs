@@ -13,11 +13,11 @@ use plimsoll_schemas::subject::answer_subject;
 use plimsoll_schemas::time::{Mono, Now};
 
 use crate::core::Core;
+use crate::io::broker_connection::{BrokerConnection, LinkEvent};
 use crate::io::history::Answer;
-use crate::io::link::{Link, LinkEvent};
 
 pub(super) struct Broker {
-    link: Link,
+    link: BrokerConnection,
     config: BusConfig,
     mesh: MeshName,
     node: NodeName,
@@ -47,7 +47,7 @@ impl Broker {
         now: Mono,
     ) -> Result<Self, BusError> {
         let url = config.url_without_secrets();
-        let link = Link::open(config.clone(), (mesh, node), has_history)?;
+        let link = BrokerConnection::open(config.clone(), (mesh, node), has_history)?;
         let absence = Absence::since(now);
         Ok(Self {
             link,
@@ -84,7 +84,11 @@ impl Broker {
             return;
         }
         self.started = now;
-        match Link::open(self.config.clone(), (&self.mesh, &self.node), self.has_history) {
+        match BrokerConnection::open(
+            self.config.clone(),
+            (&self.mesh, &self.node),
+            self.has_history,
+        ) {
             Ok(link) => {
                 link.spread_reconnects(self.mesh_nodes);
                 self.link = link;

@@ -36,10 +36,10 @@ use crate::config::Config;
 use crate::core::departure::{Departure, Step};
 use crate::core::outbox::MessageNonce;
 use crate::core::{Core, Identity};
+use crate::io::broker_connection::LinkEvent;
 use crate::io::cost::{Cost, Stage};
 use crate::io::hardware::Sampler;
 use crate::io::http::{AgentStats, Pages};
-use crate::io::link::LinkEvent;
 use crate::io::scrape::{Scraped, Scraper};
 
 struct Driver {

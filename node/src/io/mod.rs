@@ -1,11 +1,11 @@
 //! I/O of the node: sockets, sensors, HTTP, spool, broker. Decides nothing.
 
+pub mod broker_connection;
 pub mod cost;
 pub mod frames;
 pub mod hardware;
 pub mod history;
 pub mod http;
-pub mod link;
 pub mod listen;
 pub mod otlp;
 mod private_file;

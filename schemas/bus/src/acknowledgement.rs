@@ -32,7 +32,7 @@ struct Fault {
 
 /// What a stream, or our own echo, states about a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stored<'a> {
+pub(crate) struct StreamAcknowledgement<'a> {
     /// Its number in the stream; 0 in an echo.
     pub(crate) seq: u64,
     /// The stream had it already.
@@ -45,12 +45,15 @@ pub(crate) struct Stored<'a> {
 ///
 /// A message without payload and status is our own echo, which the broker can only have sent
 /// after it had read what went before it.
-pub(crate) fn read(status: Option<u16>, payload: &[u8]) -> Result<Stored<'_>, Refusal> {
+pub(crate) fn read(
+    status: Option<u16>,
+    payload: &[u8],
+) -> Result<StreamAcknowledgement<'_>, Refusal> {
     match status {
         Some(NO_RESPONDERS) => return Err(Refusal::NoResponders),
         Some(_) => return Err(Refusal::Unreadable),
         None if payload.is_empty() => {
-            return Ok(Stored { seq: 0, duplicate: false, stream: "".into() });
+            return Ok(StreamAcknowledgement { seq: 0, duplicate: false, stream: "".into() });
         }
         None => {}
     }
@@ -60,7 +63,9 @@ pub(crate) fn read(status: Option<u16>, payload: &[u8]) -> Result<Stored<'_>, Re
             code: if fault.err_code == 0 { fault.code } else { fault.err_code },
             description: one_line(&fault.description),
         }),
-        Body { seq: Some(seq), duplicate, stream, .. } => Ok(Stored { seq, duplicate, stream }),
+        Body { seq: Some(seq), duplicate, stream, .. } => {
+            Ok(StreamAcknowledgement { seq, duplicate, stream })
+        }
         Body { .. } => Err(Refusal::Unreadable),
     }
 }
@@ -74,7 +79,7 @@ mod tests {
     #[test]
     fn every_known_answer_is_understood() {
         let stored = |seq, duplicate, stream: &'static str| {
-            Ok(Stored { seq, duplicate, stream: stream.into() })
+            Ok(StreamAcknowledgement { seq, duplicate, stream: stream.into() })
         };
         let rejected = |code, text: &str| Refusal::Rejected { code, description: text.to_owned() };
         for (status, payload, expected) in [
@@ -109,7 +114,7 @@ mod tests {
         #[test]
         fn what_the_broker_writes_is_read_back(seq: u64, duplicate: bool) {
             let payload = format!(r#"{{"stream":"S","seq":{seq},"duplicate":{duplicate}}}"#);
-            let stored = Stored { seq, duplicate, stream: "S".into() };
+            let stored = StreamAcknowledgement { seq, duplicate, stream: "S".into() };
             prop_assert_eq!(read(None, payload.as_bytes()), Ok(stored));
         }
     }

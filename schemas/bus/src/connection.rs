@@ -18,7 +18,6 @@ use plimsoll_schemas::transport::{BusEvent, ConnectFault, Publish};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::timeout;
 
-use crate::conditional::{self, ConditionalError, ConditionalMessage, StreamMessage};
 use crate::config::{BusConfig, ConnectionRole};
 use crate::cursor::Cursor;
 use crate::cursor_event::StartPosition;
@@ -30,6 +29,7 @@ use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
 use crate::liveness::Liveness;
 use crate::messenger::Messenger;
+use crate::optimistic::{self, ConditionalError, ConditionalMessage, StreamMessage};
 use crate::publish::Writer;
 use crate::reconnects::Reconnects;
 use crate::replies::Replies;
@@ -224,7 +224,7 @@ impl Bus {
         message: ConditionalMessage,
         after: u64,
     ) -> Result<u64, ConditionalError> {
-        conditional::publish_after(&self.client, &self.link, self.clock, message, after).await
+        optimistic::publish_after(&self.client, &self.link, self.clock, message, after).await
     }
 
     /// As [`Messenger::newest`].
@@ -236,7 +236,7 @@ impl Bus {
         stream: &str,
         subject: &str,
     ) -> Result<Option<StreamMessage>, String> {
-        let found = conditional::newest(&self.client, stream, subject).await;
+        let found = optimistic::newest(&self.client, stream, subject).await;
         found.map_err(|error| error.to_string())
     }
 

@@ -13,7 +13,7 @@ use tokio::sync::{Notify, mpsc, watch};
 use crate::cursor_event::{CursorEvent, StartPosition};
 use crate::lanes::Lanes;
 use crate::link::Link;
-use crate::reader::Reader;
+use crate::reader::StreamReader;
 use crate::task::AbortOnDrop;
 
 /// Reads one lane in order. Survives reconnects, restarts and the loss of the stream; delivers
@@ -34,7 +34,7 @@ impl Cursor {
         start: StartPosition,
     ) -> Self {
         let (out, events) = mpsc::channel(CURSOR_EVENTS_MAX);
-        let reader = Reader::new(client, lanes, link, missing, lane, start, out);
+        let reader = StreamReader::new(client, lanes, link, missing, lane, start, out);
         Self { events, _task: AbortOnDrop(tokio::spawn(reader.run())) }
     }
 

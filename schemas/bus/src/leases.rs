@@ -18,11 +18,11 @@ use plimsoll_schemas::subject::{bucket_stream, bucket_subject, lease_bucket};
 use plimsoll_schemas::time::nanos;
 use serde_json::{Value, json};
 
-use crate::apart::{self, KV_OPERATION_HEADER, StoredMessage};
 use crate::api::{self, ApiError, code};
-use crate::conditional::{ConditionalError, ConditionalMessage};
+use crate::direct_get::{self, KV_OPERATION_HEADER, StoredMessage};
 use crate::limits::{DUPLICATE_WINDOW, LEASE_BUCKET_BYTES_MAX, LEASES_READ_AHEAD};
 use crate::messenger::Messenger;
+use crate::optimistic::{ConditionalError, ConditionalMessage};
 use crate::streams;
 
 /// Partitions of a mesh, each owned by at most one process at a time.
@@ -180,7 +180,7 @@ impl Leases {
 
     async fn newest(&self, partition: Partition) -> Result<Option<StoredMessage>, ApiError> {
         let subject = bucket_subject(&self.bucket, partition);
-        apart::newest(self.messenger.client(), &self.stream, &subject).await
+        direct_get::newest(self.messenger.client(), &self.stream, &subject).await
     }
 
     fn is_own(&self, message: &StoredMessage) -> bool {

@@ -19,16 +19,15 @@
 
 mod acknowledgement;
 pub mod advisories;
-mod apart;
 mod api;
 mod backoff;
-mod conditional;
 mod config;
 mod connection;
 mod consumer;
 mod credentials;
 mod cursor;
 mod cursor_event;
+mod direct_get;
 mod error;
 mod event;
 mod faults;
@@ -40,6 +39,7 @@ mod link;
 mod listener;
 mod liveness;
 mod messenger;
+mod optimistic;
 mod probe;
 mod publish;
 mod pull;
@@ -53,7 +53,6 @@ mod tls;
 mod unacknowledged;
 mod window;
 
-pub use conditional::{ConditionalError, ConditionalMessage, StreamMessage};
 pub use config::{BusConfig, ConnectionRole, StreamOwner};
 pub use connection::Bus;
 pub use credentials::{Credentials, Secret};
@@ -64,6 +63,7 @@ pub use event::BusEvents;
 pub use leases::Leases;
 pub use listener::{Listener, ReceivedMessage};
 pub use messenger::Messenger;
+pub use optimistic::{ConditionalError, ConditionalMessage, StreamMessage};
 pub use probe::{
     BrokerReport, Denial, JetStreamState, ProbeError, ProbePlan, StreamReport, StreamState, probe,
 };

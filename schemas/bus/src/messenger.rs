@@ -4,9 +4,9 @@ use async_nats::Client;
 use plimsoll_clock::Clock;
 use tokio::sync::{mpsc, watch};
 
-use crate::conditional::{self, ConditionalError, ConditionalMessage, StreamMessage};
 use crate::link::Link;
 use crate::listener::Listener;
+use crate::optimistic::{self, ConditionalError, ConditionalMessage, StreamMessage};
 use crate::unacknowledged::{QueuedMessage, UnacknowledgedMessage};
 
 /// Sends messages that may be lost, and subscribes.
@@ -52,7 +52,7 @@ impl Messenger {
         message: ConditionalMessage,
         after: u64,
     ) -> Result<u64, ConditionalError> {
-        conditional::publish_after(&self.client, &self.link, self.clock, message, after).await
+        optimistic::publish_after(&self.client, &self.link, self.clock, message, after).await
     }
 
     /// The newest message of a subject in a stream.
@@ -64,7 +64,7 @@ impl Messenger {
         stream: &str,
         subject: &str,
     ) -> Result<Option<StreamMessage>, String> {
-        let found = conditional::newest(&self.client, stream, subject).await;
+        let found = optimistic::newest(&self.client, stream, subject).await;
         found.map_err(|error| error.to_string())
     }
 
@@ -78,7 +78,7 @@ impl Messenger {
         subject: &str,
         seq: u64,
     ) -> Result<Option<StreamMessage>, String> {
-        let found = conditional::first_from(&self.client, stream, subject, seq).await;
+        let found = optimistic::first_from(&self.client, stream, subject, seq).await;
         found.map_err(|error| error.to_string())
     }
 

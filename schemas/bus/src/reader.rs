@@ -21,11 +21,11 @@ use plimsoll_schemas::wire::SENT_HEADER;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::sleep;
 
-use crate::apart::{self, StoredMessage};
 use crate::api::{ApiError, code};
 use crate::backoff;
 use crate::consumer::{self, Consumer, Interruption};
 use crate::cursor_event::{CursorEvent, StartPosition};
+use crate::direct_get::{self, StoredMessage};
 use crate::lag::Lag;
 use crate::lanes::Lanes;
 use crate::link::Link;
@@ -69,7 +69,7 @@ async fn watch_stream(
     }
 }
 
-pub(crate) struct Reader {
+pub(crate) struct StreamReader {
     client: Client,
     lanes: Lanes,
     link: watch::Receiver<Link>,
@@ -91,7 +91,7 @@ pub(crate) struct Reader {
     behind: u64,
 }
 
-impl Reader {
+impl StreamReader {
     pub(crate) fn new(
         client: Client,
         lanes: Lanes,
@@ -245,7 +245,7 @@ impl Reader {
             }
             let client = self.client.clone();
             let numbers = self.next_seq.max(first)..=last;
-            let found = stream::iter(numbers).map(|seq| apart::get(&client, stream, seq));
+            let found = stream::iter(numbers).map(|seq| direct_get::get(&client, stream, seq));
             let mut found =
                 pin!(found.buffered(APART_AHEAD).try_filter_map(|found| ready(Ok(found))));
             while let Some(message) = found.try_next().await? {

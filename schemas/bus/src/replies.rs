@@ -16,7 +16,7 @@ use plimsoll_schemas::transport::{BusEvent, Refusal, Ticket};
 use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::acknowledgement::{self, Stored};
+use crate::acknowledgement::{self, StreamAcknowledgement};
 use crate::link::Link;
 use crate::liveness::{self, Liveness};
 use crate::publish::FINAL_ECHO;
@@ -99,7 +99,7 @@ impl Replies {
             self.missing.notify_one();
         }
         Some(match read {
-            Ok(Stored { duplicate, .. }) => {
+            Ok(StreamAcknowledgement { duplicate, .. }) => {
                 self.acknowledged.fetch_add(1, Ordering::Relaxed);
                 BusEvent::Acknowledged { ticket, duplicate }
             }
@@ -108,7 +108,10 @@ impl Replies {
     }
 
     /// Refuses an acknowledgement of another mesh's stream: no aggregator of ours reads it.
-    fn own<'a>(&self, stored: Stored<'a>) -> Result<Stored<'a>, Refusal> {
+    fn own<'a>(
+        &self,
+        stored: StreamAcknowledgement<'a>,
+    ) -> Result<StreamAcknowledgement<'a>, Refusal> {
         let is_own = stored.stream.is_empty() || stored.stream.starts_with(&self.streams);
         if is_own { Ok(stored) } else { Err(Refusal::Foreign(one_line(&stored.stream))) }
     }

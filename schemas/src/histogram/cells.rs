@@ -3,7 +3,7 @@
 
 use super::layout;
 use super::numbers::Eight;
-use super::payload::Reader;
+use super::payload::PayloadReader;
 
 /// A narrow cell up to this value takes many small amounts without a check for room.
 pub(super) const HALF: u16 = 1 << 15;
@@ -89,7 +89,7 @@ pub(super) fn each_used<C: Cell>(cells: &[C], mut visit: impl FnMut(usize, u64))
 /// amount for which its cell has no room, or to what is out of range or no number. Amounts
 /// elsewhere are left out.
 #[inline(always)]
-pub(super) fn add_all<C: Cell>(cells: &mut [C], first: usize, reader: &mut Reader<'_>) {
+pub(super) fn add_all<C: Cell>(cells: &mut [C], first: usize, reader: &mut PayloadReader<'_>) {
     loop {
         while let Some((index, eight)) = reader.eight() {
             add_eight(cells, index.wrapping_sub(first), eight);

@@ -12,7 +12,7 @@ use super::cells::{
 };
 use super::layout;
 use super::numbers::SHORT_MAX;
-use super::payload::Reader;
+use super::payload::PayloadReader;
 use super::row::Row;
 
 /// In more buckets samples are not few: the list is as large as a row of eight doublings.
@@ -99,7 +99,7 @@ impl Counts {
         let Some((first, last)) = edges else { return };
         self.cover(first, last);
         self.make_room();
-        let mut reader = Reader::of(payload);
+        let mut reader = PayloadReader::of(payload);
         if let Cells::Narrow(cells) = &mut self.cells {
             add_all(cells, self.first, &mut reader);
             if reader.rest.is_empty() {

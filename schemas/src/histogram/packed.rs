@@ -240,7 +240,7 @@ impl Distribution for Packed {
 
 /// As [`super::stored`], without the V2 header.
 #[derive(Serialize, Deserialize)]
-struct Stored<'a> {
+struct StoredPacked<'a> {
     count: u64,
     sum_high: u64,
     sum_low: u64,
@@ -274,14 +274,14 @@ impl Serialize for Packed {
         let (sum_high, sum_low) = ((sum_ns >> 64) as u64, sum_ns as u64);
         let over = Cow::Borrowed(if uncertainty.is_some() { &NO_OVERS } else { stored.overs() });
         let payload = &stored.payload;
-        Stored { count, sum_high, sum_low, min_ns, max_ns, payload, over, uncertainty }
+        StoredPacked { count, sum_high, sum_low, min_ns, max_ns, payload, over, uncertainty }
             .serialize(serializer)
     }
 }
 
 impl<'de> Deserialize<'de> for Packed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let stored = Stored::deserialize(deserializer)?;
+        let stored = StoredPacked::deserialize(deserializer)?;
         let sum_ns = (u128::from(stored.sum_high) << 64) | u128::from(stored.sum_low);
         let (count, min_ns, max_ns) = (stored.count, stored.min_ns, stored.max_ns);
         let exact = ExactFigures { count, sum_ns, min_ns, max_ns };

@@ -8,10 +8,10 @@ use super::error::CodecError;
 use super::exact::ExactFigures;
 use super::header::{self, HEADER_BYTES};
 use super::layout::{self, MAX_NS};
+use super::mutable::Histogram;
 use super::over::Overs;
 use super::packed::Packed;
 use super::payload::Buckets;
-use super::recording::Histogram;
 use super::writer::{STORED_MAX, Writer};
 
 /// How many samples fell into each bucket. Copies share their bytes.

@@ -8,7 +8,7 @@ use super::numbers::{Eight, empty, read_number, split_eight, split_short, sum, u
 
 /// Reads any payload, short numbers eight at a time.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(super) struct PayloadReader<'a> {
     pub(super) rest: &'a [u8],
     /// The bucket of the next count.
     pub(super) index: usize,
@@ -16,7 +16,7 @@ pub(super) struct Reader<'a> {
     pub(super) total: u64,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> PayloadReader<'a> {
     pub(super) fn of(payload: &'a [u8]) -> Self {
         Self { rest: payload, index: 0, total: 0 }
     }
@@ -62,7 +62,7 @@ impl<'a> Reader<'a> {
 /// to skip these would take a branch, which no CPU can predict.
 #[inline]
 pub(super) fn each(payload: &[u8], mut visit: impl FnMut(usize, u64)) {
-    let mut reader = Reader::of(payload);
+    let mut reader = PayloadReader::of(payload);
     loop {
         while let Some((index, eight)) = reader.eight() {
             eight.each(index, |index, n| visit(index, n.into()));

@@ -11,13 +11,13 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::codec;
 use super::decoded::Stated;
 use super::exact::ExactFigures;
+use super::mutable::Histogram;
 use super::over::Overs;
-use super::recording::Histogram;
 use super::uncertainty::UncertaintySummary;
 use super::writer::STORED_MAX;
 
 #[derive(Default, Serialize, Deserialize)]
-struct Stored<'a> {
+struct StoredHistogram<'a> {
     count: u64,
     sum_high: u64,
     sum_low: u64,
@@ -38,7 +38,7 @@ impl Serialize for Histogram {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let hdr = codec::encode(self.counts()).filter(|_| (1..=STORED_MAX).contains(&self.count()));
         let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact_as_counted();
-        let stored = hdr.map_or_else(Stored::default, |hdr| Stored {
+        let stored = hdr.map_or_else(StoredHistogram::default, |hdr| StoredHistogram {
             count,
             sum_high: (sum_ns >> 64) as u64,
             sum_low: sum_ns as u64,
@@ -54,7 +54,7 @@ impl Serialize for Histogram {
 
 impl<'de> Deserialize<'de> for Histogram {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let stored = Stored::deserialize(deserializer)?;
+        let stored = StoredHistogram::deserialize(deserializer)?;
         if stored.count == 0 && stored.hdr.is_empty() {
             return Ok(Self::default());
         }
@@ -96,7 +96,7 @@ mod tests {
         let mut one = Histogram::default();
         one.record(5_000);
         let bytes = rmp_serde::to_vec_named(&one).unwrap();
-        let mut forged: Stored<'_> = rmp_serde::from_slice(&bytes).unwrap();
+        let mut forged: StoredHistogram<'_> = rmp_serde::from_slice(&bytes).unwrap();
         forged.count = 2;
         let bytes = rmp_serde::to_vec_named(&forged).unwrap();
         let error = rmp_serde::from_slice::<Histogram>(&bytes).unwrap_err().to_string();

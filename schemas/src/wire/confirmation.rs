@@ -144,7 +144,7 @@ struct Envelope {
     backlog_ms: u64,
     #[serde(default)]
     age_ms: u64,
-    runs: Vec<Run>,
+    runs: Vec<IncarnationSpans>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     limits: Vec<(String, u64, u32)>,
     #[serde(default, skip_serializing_if = "Vec::is_empty", deserialize_with = "known")]
@@ -185,7 +185,7 @@ fn is_zero(count: &u32) -> bool {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Run {
+struct IncarnationSpans {
     incarnation: u64,
     spans: Vec<(u64, u64)>,
 }
@@ -208,7 +208,7 @@ fn encode_with(
     confirmation: &Confirmation,
     signature: Option<ByteArray<SIGNATURE_BYTES>>,
 ) -> Vec<u8> {
-    let run = |confirmed: &ConfirmedIncarnation| Run {
+    let run = |confirmed: &ConfirmedIncarnation| IncarnationSpans {
         incarnation: confirmed.incarnation.0,
         spans: confirmed.spans.iter().map(|(first, last)| (first.0, last.0)).collect(),
     };
@@ -312,7 +312,9 @@ fn are_distinct(runs: &[ConfirmedIncarnation]) -> bool {
     names.len() == runs.len()
 }
 
-fn check(Run { incarnation, spans }: Run) -> Option<ConfirmedIncarnation> {
+fn check(
+    IncarnationSpans { incarnation, spans }: IncarnationSpans,
+) -> Option<ConfirmedIncarnation> {
     let forward = spans.iter().all(|(first, last)| (1..=*last).contains(first));
     let apart = spans.windows(2).all(|pair| pair[0].1 < pair[1].0.saturating_sub(1));
     let bounded = spans.len() <= CONFIRMED_SPANS_MAX

@@ -39,7 +39,7 @@ impl Finding {
         Self::new(Severity::Warning, place, what, mend)
     }
 
-    /// The name of the check is set by [`Report::add`].
+    /// The name of the check is set by [`DoctorReport::add`].
     fn new(severity: Severity, place: &str, what: String, mend: &str) -> Self {
         let (place, mend) = (place.to_owned(), mend.to_owned());
         Self { check: "", severity, what, place, mend }
@@ -55,7 +55,7 @@ pub(super) struct Skipped {
 
 /// The results of all checks.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct DoctorReport {
     findings: Vec<Finding>,
     skipped: Vec<Skipped>,
     passed: Vec<&'static str>,
@@ -71,7 +71,7 @@ pub(super) struct Printed<'a> {
     advisories_of: &'static str,
 }
 
-impl Report {
+impl DoctorReport {
     /// Adds the result of one check, or why it could not run. A check may be added once for each
     /// aggregator or broker.
     pub(super) fn add(&mut self, check: &'static str, result: Result<Vec<Finding>, String>) {
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn errors_come_first_and_a_check_passes_only_if_every_result_of_it_does() {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         report.add("clocks", Ok(Vec::new()));
         report.add("disk", Ok(vec![Finding::warning("/", "is full".to_owned(), "df -h")]));
         report.add("sockets", Err("no node".to_owned()));

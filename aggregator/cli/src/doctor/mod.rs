@@ -19,7 +19,7 @@ use clap::Args;
 use plimsoll_runtime::exit::Exit;
 
 use crate::targets::Targets;
-use finding::Report;
+use finding::DoctorReport;
 use settings::SettingsFlags;
 
 /// Check the mesh and this machine: what is wrong, and how to fix it
@@ -47,7 +47,7 @@ pub struct DoctorArgs {
 /// # Errors
 /// When an argument cannot be used. What is wrong with the mesh is in the report.
 pub async fn doctor(args: &DoctorArgs) -> Result<Exit> {
-    let mut report = Report::default();
+    let mut report = DoctorReport::default();
     let local = settings::load(&args.settings, &mut report);
     let aggregators = mesh::aggregators(&args.at.apis()?).await;
     checks::mesh::check(&aggregators, &local, &mut report);

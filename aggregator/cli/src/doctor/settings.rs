@@ -11,7 +11,7 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::permissions::BrokerUser;
 use serde::de::DeserializeOwned;
 
-use super::finding::{Finding, Report};
+use super::finding::{DoctorReport, Finding};
 
 const CHECK: &str = "settings";
 const NODE: &str = "/etc/plimsoll/node.toml";
@@ -58,7 +58,7 @@ pub(super) struct Identity {
 }
 
 /// Reads both. What cannot be read is a finding.
-pub(super) fn load(args: &SettingsFlags, report: &mut Report) -> Local {
+pub(super) fn load(args: &SettingsFlags, report: &mut DoctorReport) -> Local {
     let mesh = args.mesh.as_ref().map(|mesh| mesh.as_str().to_owned());
     let flags = [("bus.url", args.nats.clone()), ("mesh", mesh)];
     let node = one::<NodeConfig>(
@@ -87,7 +87,7 @@ fn one<T: DeserializeOwned>(
     prefix: &str,
     flags: &[(&str, Option<String>)],
     check: impl Fn(&T) -> Result<(), String>,
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) -> Result<T, String> {
     let found = || Some(PathBuf::from(default)).filter(|path| path.exists());
     let Some(path) = given.map(Path::to_owned).or_else(found) else {

@@ -95,7 +95,7 @@ pub enum LineError {
 /// # Errors
 /// Names the first line that cannot be read.
 pub fn read(mut source: impl BufRead, unit: Option<Unit>) -> Result<Log, LogError> {
-    let mut reader = Reader { given: unit, ..Reader::default() };
+    let mut reader = LogReader { given: unit, ..LogReader::default() };
     let mut bytes = Vec::new();
     for line in 1.. {
         let is_read = next(&mut source, &mut bytes, line).and_then(|is_read| {
@@ -130,7 +130,7 @@ fn next(source: &mut impl BufRead, bytes: &mut Vec<u8>, line: usize) -> Result<b
 }
 
 #[derive(Default)]
-struct Reader {
+struct LogReader {
     log: Log,
     given: Option<Unit>,
     stated: Option<Unit>,
@@ -141,7 +141,7 @@ struct Reader {
     memory_bytes: usize,
 }
 
-impl Reader {
+impl LogReader {
     fn on_line(&mut self, line: &[u8]) -> Result<(), LineError> {
         if line.trim_ascii().is_empty() {
             return Ok(());

@@ -17,7 +17,7 @@ use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table};
 use super::limits::STALE_AFTER;
 use super::page::{AlertLine, BudgetLine, NodeLine, Page};
 use super::pane::{Pane, Panes};
-use super::state::{Link, Mode, State};
+use super::state::{Mode, Reachability, State};
 use super::text::{age, count, fit, headroom};
 use crate::time_range::shown;
 
@@ -423,13 +423,13 @@ fn status(state: &State, theme: Theme) -> Line<'static> {
 
 fn problem(state: &State) -> Option<String> {
     match state.link() {
-        Link::Connecting => return Some(format!("waiting for {}", state.url())),
-        Link::Lost { since, error, .. } => {
+        Reachability::Connecting => return Some(format!("waiting for {}", state.url())),
+        Reachability::Lost { since, error, .. } => {
             let lost = age(state.now().saturating_sub(*since).as_secs_f64());
             let next = age(state.next_in().as_secs_f64().ceil());
             return Some(format!("no answer for {lost}, next attempt in {next}: {error}"));
         }
-        Link::Answering => {}
+        Reachability::Answering => {}
     }
     let page = state.page();
     if page.freshness.stale {

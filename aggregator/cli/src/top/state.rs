@@ -41,7 +41,7 @@ pub(super) enum Effect {
 
 /// Whether the aggregator answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Link {
+pub(super) enum Reachability {
     Connecting,
     /// The last request was answered.
     Answering,
@@ -71,7 +71,7 @@ pub(super) struct State {
     urls: Vec<String>,
     reads: usize,
     page: Page,
-    link: Link,
+    link: Reachability,
     mode: Mode,
     panes: Panes,
     is_paused: bool,
@@ -89,7 +89,7 @@ impl State {
             urls,
             reads: 0,
             page: Page::default(),
-            link: Link::Connecting,
+            link: Reachability::Connecting,
             mode: Mode::Browse,
             panes: Panes::default(),
             is_paused: false,
@@ -124,7 +124,7 @@ impl State {
     }
 
     fn on_page(&mut self, page: Page, took: Duration) -> Effect {
-        self.link = Link::Answering;
+        self.link = Reachability::Answering;
         self.next = Some(self.now + READ_EVERY.max(took.saturating_mul(PAUSE_FACTOR)));
         if !self.is_paused {
             self.page = page;
@@ -135,10 +135,10 @@ impl State {
 
     fn on_failure(&mut self, error: &str) -> Effect {
         let (since, failures) = match &self.link {
-            Link::Lost { since, failures, .. } => (*since, failures.saturating_add(1)),
-            Link::Connecting | Link::Answering => (self.now, 1),
+            Reachability::Lost { since, failures, .. } => (*since, failures.saturating_add(1)),
+            Reachability::Connecting | Reachability::Answering => (self.now, 1),
         };
-        self.link = Link::Lost { since, failures, error: safe(error) };
+        self.link = Reachability::Lost { since, failures, error: safe(error) };
         // Of a pair the other one may answer.
         self.reads = (self.reads + 1) % self.urls.len().max(1);
         let pause = Backoff::new(RETRY_MIN, RETRY_MAX).span(failures.saturating_sub(1));
@@ -153,7 +153,7 @@ impl State {
                 Effect::Request(self.reads)
             }
             // Ages of a lost connection advance.
-            _ if matches!(self.link, Link::Lost { .. }) => Effect::Draw,
+            _ if matches!(self.link, Reachability::Lost { .. }) => Effect::Draw,
             _ => Effect::None,
         }
     }
@@ -240,15 +240,15 @@ impl State {
         !self.page.mesh.is_empty()
     }
 
-    pub(super) fn link(&self) -> &Link {
+    pub(super) fn link(&self) -> &Reachability {
         &self.link
     }
 
     /// For how long the page on the screen has been out of date; zero while requests are answered.
     pub(super) fn lost_for(&self) -> Duration {
         match self.link {
-            Link::Lost { since, .. } => self.now.saturating_sub(since),
-            Link::Connecting | Link::Answering => Duration::ZERO,
+            Reachability::Lost { since, .. } => self.now.saturating_sub(since),
+            Reachability::Connecting | Reachability::Answering => Duration::ZERO,
         }
     }
 

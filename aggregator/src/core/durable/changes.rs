@@ -72,10 +72,10 @@ impl Changes {
 
     fn pools_changed(&self) -> Vec<Content> {
         let changed = self.pools.changed_since(self.pools_before.as_deref()).into_iter();
-        let contents = |(pool, tiers): (Pool, Vec<usize>)| {
+        let contents = |(pool, rings): (Pool, Vec<usize>)| {
             let head = Content::Pool(pool.clone(), Arc::clone(&self.pools));
-            let tier = |n| Content::PoolTier(pool.clone(), n, Arc::clone(&self.pools));
-            std::iter::once(head).chain(tiers.into_iter().map(tier)).collect::<Vec<_>>()
+            let ring = |n| Content::PoolRing(pool.clone(), n, Arc::clone(&self.pools));
+            std::iter::once(head).chain(rings.into_iter().map(ring)).collect::<Vec<_>>()
         };
         changed.flat_map(contents).collect()
     }

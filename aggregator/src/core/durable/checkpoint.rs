@@ -3,7 +3,7 @@
 //!
 //! | record | without it |
 //! |---|---|
-//! | a tier of a pool | the pool lacks the samples of that tier's slots |
+//! | a ring of a pool | the pool lacks the samples of that ring's slots |
 //! | a pool | the pool begins empty; what is merged already is not merged into it again |
 //! | a node | it begins anew; what it sends again may be in pools twice |
 //! | the rest | the streams are read from their beginning, of which ledger entries of nodes admit |
@@ -41,7 +41,7 @@ pub struct Checkpoint {
 pub struct Partial {
     nodes: BTreeMap<NodeName, Arc<Node>>,
     pools: BTreeMap<Pool, Windows>,
-    /// Tiers of pools that have not been read yet.
+    /// Rings of pools that have not been read yet.
     missing: BTreeSet<Part>,
     rest: Option<Rest>,
     unusable: Vec<Unusable>,
@@ -69,14 +69,14 @@ impl Partial {
         match &part {
             Part::Pool(pool) => {
                 let windows: Windows = unpack(&part, bytes)?;
-                let tiers = (0..windows.tiers()).map(|n| Part::PoolTier(pool.clone(), n));
-                self.missing.extend(tiers);
+                let rings = (0..windows.rings()).map(|n| Part::PoolRing(pool.clone(), n));
+                self.missing.extend(rings);
                 self.pools.insert(pool.clone(), windows);
             }
-            Part::PoolTier(pool, number) => {
+            Part::PoolRing(pool, number) => {
                 let windows = self.pools.get_mut(pool).filter(|_| self.missing.remove(&part));
-                let windows = windows.ok_or_else(|| damaged(&part, "there is no such tier"))?;
-                windows.restore_tier(*number, unpack(&part, bytes)?);
+                let windows = windows.ok_or_else(|| damaged(&part, "there is no such ring"))?;
+                windows.restore_ring(*number, unpack(&part, bytes)?);
             }
             Part::Node(node) => {
                 if self.nodes.len() >= NODES_MAX {

@@ -3,7 +3,7 @@
 //! Owns the state of the store: whether its content is right, and the pools as they were when last
 //! taken. It collects a part from each room and writes no file; `io::store` does. A checkpoint is
 //! the state after exactly the messages up to its positions. Reading on from there leads to the
-//! same state as reading everything. There is one record for each node, one for each tier of each
+//! same state as reading everything. There is one record for each node, one for each ring of each
 //! [`Pool`](super::fleet::Pool), and one for the rest, positions included; a store writes them
 //! together or not at all. Ten thousand nodes are a gigabyte of records, so they are made one
 //! after the other.

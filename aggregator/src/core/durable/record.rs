@@ -19,7 +19,7 @@ use thiserror::Error;
 use super::rest::Rest;
 use crate::core::fleet::{Node, Pool, Pools};
 
-/// Version of a pool's record and of those of its tiers: error budgets are judged by them.
+/// Version of a pool's record and of those of its rings: error budgets are judged by them.
 pub(in crate::core) const POOL_VERSION: u16 = 12;
 /// Version of a node's record.
 pub(in crate::core) const NODE_VERSION: u16 = 12;
@@ -30,10 +30,10 @@ const FRAME_BYTES: usize = 6;
 /// A part of the state that is written as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Part {
-    /// A pool without its tiers.
+    /// A pool without its rings.
     Pool(Pool),
-    /// One tier of a pool.
-    PoolTier(Pool, usize),
+    /// One ring of a pool.
+    PoolRing(Pool, usize),
     Node(NodeName),
     /// Everything else, positions included.
     Rest,
@@ -46,7 +46,7 @@ pub struct Record(pub(super) Content);
 #[derive(Clone, Debug)]
 pub(super) enum Content {
     Pool(Pool, Arc<Pools>),
-    PoolTier(Pool, usize, Arc<Pools>),
+    PoolRing(Pool, usize, Arc<Pools>),
     Node(NodeName, Option<Arc<Node>>),
     Rest(Box<Rest>),
 }
@@ -72,11 +72,11 @@ pub enum Unusable {
 
 impl fmt::Display for Part {
     /// The name under which a store keeps the part. In the order of names a pool comes before
-    /// its tiers.
+    /// its rings.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Pool(pool) => pool.fmt(f),
-            Self::PoolTier(pool, tier) => write!(f, "{pool} {tier}"),
+            Self::PoolRing(pool, ring) => write!(f, "{pool} {ring}"),
             Self::Node(node) => write!(f, "node {node}"),
             Self::Rest => f.write_str("rest"),
         }
@@ -106,7 +106,7 @@ impl Part {
     /// The version of its record.
     pub(in crate::core) const fn version(&self) -> u16 {
         match self {
-            Self::Pool(_) | Self::PoolTier(..) => POOL_VERSION,
+            Self::Pool(_) | Self::PoolRing(..) => POOL_VERSION,
             Self::Node(_) => NODE_VERSION,
             Self::Rest => REST_VERSION,
         }
@@ -129,7 +129,7 @@ impl Part {
 fn pool_named(name: &str) -> Option<Part> {
     match Pool::named(name)? {
         (pool, "") => Some(Part::Pool(pool)),
-        (pool, tier) => Some(Part::PoolTier(pool, tier.parse().ok()?)),
+        (pool, ring) => Some(Part::PoolRing(pool, ring.parse().ok()?)),
     }
 }
 
@@ -137,7 +137,7 @@ impl Record {
     pub fn part(&self) -> Part {
         match &self.0 {
             Content::Pool(pool, _) => Part::Pool(pool.clone()),
-            Content::PoolTier(pool, tier, _) => Part::PoolTier(pool.clone(), *tier),
+            Content::PoolRing(pool, ring, _) => Part::PoolRing(pool.clone(), *ring),
             Content::Node(name, _) => Part::Node(name.clone()),
             Content::Rest(_) => Part::Rest,
         }
@@ -147,8 +147,8 @@ impl Record {
     pub fn bytes<'a>(&self, buffer: &'a mut Vec<u8>) -> Option<&'a [u8]> {
         match &self.0 {
             Content::Pool(pool, pools) => pack(POOL_VERSION, &pools.get(pool)?.head(), buffer),
-            Content::PoolTier(pool, tier, pools) => {
-                pack(POOL_VERSION, &pools.get(pool)?.tier(*tier)?, buffer);
+            Content::PoolRing(pool, ring, pools) => {
+                pack(POOL_VERSION, &pools.get(pool)?.ring(*ring)?, buffer);
             }
             Content::Node(_, node) => pack(NODE_VERSION, &**node.as_ref()?, buffer),
             Content::Rest(rest) => pack(REST_VERSION, &**rest, buffer),

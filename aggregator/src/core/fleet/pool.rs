@@ -1,5 +1,5 @@
 //! Pools: windows that hold samples of many nodes, those of the fleet's operations and of every
-//! roll-up's groups. Each is stored tier by tier, since few tiers change within a second. This file
+//! roll-up's groups. Each is stored ring by ring, since few rings change within a second. This file
 //! names them and tracks which of them have changed; it makes no records.
 
 use std::fmt;
@@ -58,7 +58,7 @@ impl Pool {
 
         let (rollup, rest) = rest.split_once(' ')?;
         let (operation, rest) = rest.split_once(' ')?;
-        // Values may contain anything, but only a tier's number follows them.
+        // Values may contain anything, but only a ring's number follows them.
         let (values, rest) = rest.split_at(rest.rfind(']')? + 1);
         let operation = Operation::new(operation).ok()?;
         let group = Group { operation, values: serde_json::from_str(values).ok()? };
@@ -80,19 +80,19 @@ impl Pools {
     }
 
     /// What is not as it was `before`, of which a copy is still held, or is gone: pools, and
-    /// which of their tiers.
+    /// which of their rings.
     pub fn changed_since(&self, before: Option<&Self>) -> Vec<(Pool, Vec<usize>)> {
         let mut changed = Vec::new();
         for (pool, windows) in iter(self) {
             let former = before.and_then(|before| before.get(&pool));
-            let tiers = windows.tiers_changed_since(former);
-            if !tiers.is_empty() || former.is_none_or(|former| !windows.has_head_of(former)) {
-                changed.push((pool, tiers));
+            let rings = windows.rings_changed_since(former);
+            if !rings.is_empty() || former.is_none_or(|former| !windows.has_head_of(former)) {
+                changed.push((pool, rings));
             }
         }
         let former = before.into_iter().flat_map(iter);
         let gone = former.filter(|(pool, _)| self.get(pool).is_none());
-        changed.extend(gone.map(|(pool, windows)| (pool, (0..windows.tiers()).collect())));
+        changed.extend(gone.map(|(pool, windows)| (pool, (0..windows.rings()).collect())));
         changed
     }
 }
@@ -118,7 +118,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_name_returns_its_pool_for_all_values(
-            values in prop::collection::vec(any::<String>(), 1..4), tier in 0..10_usize,
+            values in prop::collection::vec(any::<String>(), 1..4), ring in 0..10_usize,
         ) {
             let operation = Operation::new("fetch").unwrap();
             let values = values.into_iter().map(String::into_boxed_str).collect();
@@ -127,8 +127,8 @@ mod tests {
             for pool in [Pool::Group("by".to_owned(), group), Pool::Fleet(operation), selected] {
                 let name = pool.to_string();
                 prop_assert_eq!(Pool::named(&name), Some((pool.clone(), "")));
-                let of_tier = format!("{name} {tier}");
-                prop_assert_eq!(Pool::named(&of_tier), Some((pool, &*tier.to_string())));
+                let of_ring = format!("{name} {ring}");
+                prop_assert_eq!(Pool::named(&of_ring), Some((pool, &*ring.to_string())));
             }
         }
     }

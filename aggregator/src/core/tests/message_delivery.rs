@@ -30,7 +30,7 @@ const FAST: Times = Times { way: 3, waits: 20, round_trip: Some(6) };
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// A node that sends a message each second, and the aggregator that merges it.
-struct Link {
+struct LossyLink {
     core: Core,
     speaker: Speaker,
     clocks: Clocks,
@@ -38,7 +38,7 @@ struct Link {
     now: Now,
 }
 
-impl Link {
+impl LossyLink {
     fn new(clocks: Clocks) -> Self {
         let mut core = core();
         judge_by(&mut core, shipped());
@@ -81,7 +81,7 @@ fn delivered(core: &Core) -> Option<ExactFigures> {
 #[test]
 fn however_wrong_a_nodes_clock_is_its_deliveries_are_what_they_are() {
     for node in [0, 7, -7, YEAR, -YEAR] {
-        let mut link = Link::new(Clocks { node, ..Clocks::default() });
+        let mut link = LossyLink::new(Clocks { node, ..Clocks::default() });
         (0..20).for_each(|_| link.send(FAST));
         let ExactFigures { count, min_ns, max_ns, .. } = link.delivered().unwrap();
         assert_eq!((count, min_ns, max_ns), (20, 23 * MS, 23 * MS), "{node} s off");
@@ -92,7 +92,7 @@ fn however_wrong_a_nodes_clock_is_its_deliveries_are_what_they_are() {
 fn a_link_that_becomes_slow_or_always_was_is_part_of_the_delivery_once() {
     for node in [0, -YEAR] {
         let clocks = Clocks { node, ..Clocks::default() };
-        let mut link = Link::new(clocks);
+        let mut link = LossyLink::new(clocks);
         (0..5).for_each(|_| link.send(FAST));
         let slow = Times { way: 403, round_trip: Some(806), ..FAST };
         (0..5).for_each(|_| link.send(slow));
@@ -100,7 +100,7 @@ fn a_link_that_becomes_slow_or_always_was_is_part_of_the_delivery_once() {
         // One message alone took longer; the round trip was measured before.
         link.send(Times { way: 903, ..FAST });
         assert_eq!(link.longest(), 900 + 20, "{node} s off");
-        let mut link = Link::new(clocks);
+        let mut link = LossyLink::new(clocks);
         (0..5).for_each(|_| link.send(slow));
         assert_eq!(link.longest(), 403 + 20, "{node} s off");
     }
@@ -108,7 +108,7 @@ fn a_link_that_becomes_slow_or_always_was_is_part_of_the_delivery_once() {
 
 #[test]
 fn a_clock_that_is_set_back_by_minutes_is_no_delay() {
-    let mut link = Link::new(Clocks::default());
+    let mut link = LossyLink::new(Clocks::default());
     (0..5).for_each(|_| link.send(FAST));
     link.clocks.node = -YEAR;
     (0..5).for_each(|_| link.send(FAST));
@@ -117,14 +117,14 @@ fn a_clock_that_is_set_back_by_minutes_is_no_delay() {
 
 #[test]
 fn a_broker_whose_clock_is_ahead_hides_its_own_part_and_never_makes_one_negative() {
-    let mut link = Link::new(Clocks { broker: 3_600, ..Clocks::default() });
+    let mut link = LossyLink::new(Clocks { broker: 3_600, ..Clocks::default() });
     (0..5).for_each(|_| link.send(FAST));
     assert_eq!((link.longest(), link.delivered().unwrap().min_ns), (3, 3 * MS));
 }
 
 #[test]
 fn what_waited_while_the_broker_restarted_is_no_slow_delivery() {
-    let mut link = Link::new(Clocks::default());
+    let mut link = LossyLink::new(Clocks::default());
     (0..5).for_each(|_| link.send(FAST));
     link.core.on_bus_event(link.now.mono, &connected());
     // Stored before the connection was made, and soon after.
@@ -136,7 +136,7 @@ fn what_waited_while_the_broker_restarted_is_no_slow_delivery() {
 
 #[test]
 fn what_waits_in_the_stream_while_an_aggregator_runs_was_delivered_late() {
-    let mut link = Link::new(Clocks { node: YEAR, ..Clocks::default() });
+    let mut link = LossyLink::new(Clocks { node: YEAR, ..Clocks::default() });
     (0..5).for_each(|_| link.send(FAST));
     link.send(Times { waits: 30_000, ..FAST });
     assert_eq!(link.longest(), 30_003);
@@ -144,7 +144,7 @@ fn what_waits_in_the_stream_while_an_aggregator_runs_was_delivered_late() {
 
 #[test]
 fn a_message_counts_once_when_its_second_ends_and_in_no_ledger() {
-    let mut link = Link::new(Clocks::default());
+    let mut link = LossyLink::new(Clocks::default());
     let ledger = link.core.view(link.now.wall, "t").summary.ledger;
     (0..10).for_each(|_| link.merge(start(), FAST));
     assert_eq!(link.delivered(), None, "the second has not ended");
@@ -159,7 +159,7 @@ fn a_message_counts_once_when_its_second_ends_and_in_no_ledger() {
 
 #[test]
 fn a_repeated_message_and_one_without_both_times_are_not_measured() {
-    let mut link = Link::new(Clocks::default());
+    let mut link = LossyLink::new(Clocks::default());
     let now = start();
     let message = link.speaker.message(now, Body::Bus(Bus::default()), false);
     (0..3).for_each(|_| deliver(&mut link.core, now, &message, now.wall, now.wall));
@@ -175,7 +175,7 @@ fn a_repeated_message_and_one_without_both_times_are_not_measured() {
 
 #[test]
 fn what_was_stored_while_no_aggregator_ran_is_not_measured() {
-    let mut link = Link::new(Clocks::default());
+    let mut link = LossyLink::new(Clocks::default());
     (0..5).for_each(|_| link.send(FAST));
     let mut core = restarted(&mut link.core, link.now);
     core.on_positioned(Lane::Emergency, 0, 0, "s1");
@@ -198,9 +198,9 @@ fn what_was_stored_while_no_aggregator_ran_is_not_measured() {
 
 #[test]
 fn slow_deliveries_fire_a_warning_about_the_fleet_alone() {
-    let mut link = Link::new(Clocks { node: -YEAR, ..Clocks::default() });
+    let mut link = LossyLink::new(Clocks { node: -YEAR, ..Clocks::default() });
     let slow = Times { waits: 140, ..FAST };
-    let firing = |link: &Link| {
+    let firing = |link: &LossyLink| {
         let active = link.core.alerting.alerts().active();
         let of = |key: &AlertKey| key.operation.as_str() == MESSAGE_DELIVERY;
         let active = active.filter(|(key, state)| of(key) && *state == Firing);

@@ -42,12 +42,12 @@ pub struct Written {
     /// When its changes were taken.
     began: (Mono, Wall),
     /// What was written and the confirmations for nodes, or why it failed.
-    outcome: Result<(Stored, Vec<PendingConfirmation>), String>,
+    outcome: Result<(CheckpointWritten, Vec<PendingConfirmation>), String>,
 }
 
 /// What a write has stored.
 #[derive(Debug)]
-struct Stored {
+struct CheckpointWritten {
     bytes: u64,
     /// How long the state alone took: what the history takes must not keep nodes waiting.
     took: Duration,
@@ -301,7 +301,7 @@ impl Checkpointer {
         };
         match outcome {
             Ok((stored, confirmed)) => {
-                let Stored { bytes, took, history, history_error, errors } = stored;
+                let CheckpointWritten { bytes, took, history, history_error, errors } = stored;
                 self.confirmed.extend(confirmed);
                 self.stats.at = Some(began.1);
                 self.stats.bytes = bytes;
@@ -375,7 +375,7 @@ struct Files {
 impl Files {
     /// The history first: with a generation that the state lacks, it is undone at the next start.
     /// One that cannot be written delays no confirmation of nodes.
-    fn write(&mut self, mut changes: Changes) -> Result<Stored, redb::Error> {
+    fn write(&mut self, mut changes: Changes) -> Result<CheckpointWritten, redb::Error> {
         let written = self.write_history(&changes);
         if !matches!(written, Ok(Some(_))) {
             changes = changes.without_history();
@@ -389,7 +389,7 @@ impl Files {
         let bytes = bytes + history.unwrap_or_default().bytes;
         let in_words = |(record, error): (_, std::io::Error)| (record, error.to_string());
         let errors = errors.into_iter().map(in_words).collect();
-        Ok(Stored { bytes, took: watch.elapsed(), history, history_error, errors })
+        Ok(CheckpointWritten { bytes, took: watch.elapsed(), history, history_error, errors })
     }
 
     /// `None` when there is nothing to write, or a failure was not long ago.

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::proxy::{Direction, Link, Proxy};
+use plimsoll_mesh::proxy::{Direction, NetworkConditions, Proxy};
 use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
 
@@ -61,9 +61,9 @@ async fn start(drill: Drill, dir: &Path, settings: (String, String)) -> Result<R
     Rig::start(drill, options).await
 }
 
-fn slow(bytes_per_second: u64) -> Link {
+fn slow(bytes_per_second: u64) -> NetworkConditions {
     let up = Direction { bytes_per_second: Some(bytes_per_second), ..Direction::default() };
-    Link { up, ..Link::default() }
+    NetworkConditions { up, ..NetworkConditions::default() }
 }
 
 fn link(rig: &Rig) -> Result<&Proxy> {
@@ -80,7 +80,7 @@ pub(super) async fn queue_depth(mut drill: Drill, dir: &Path) -> Result<Report> 
     let rules = format!("{}{}", no_budgets_but(""), planted_miss(&mut drill, "queue_depth"));
     let mut rig = start(drill, dir, (SHORT_INTERVAL.to_owned(), rules)).await?;
     let disturbed = deepen(&mut rig).await;
-    link(&rig)?.set(Link::default());
+    link(&rig)?.set(NetworkConditions::default());
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
@@ -102,7 +102,7 @@ async fn deepen(rig: &mut Rig) -> Result<()> {
         expect_value(drill, mesh, &alert, AlertState::Firing, since).await
     };
     expect_rerouted(rig, span).await;
-    link(rig)?.set(Link::default());
+    link(rig)?.set(NetworkConditions::default());
     let opened = rig.drill.elapsed();
     rig.expect_recovery(&base, opened).await;
     let Rig { drill, mesh, .. } = rig;
@@ -146,13 +146,13 @@ pub(super) async fn byte_bound(mut drill: Drill, dir: &Path) -> Result<Report> {
     let rules = format!("{}{}", no_budgets_but(""), planted_miss(&mut drill, "dropped"));
     let mut rig = start(drill, dir, (format!("{SHORT_INTERVAL}{BYTE_BOUND}"), rules)).await?;
     let disturbed = overfill(&mut rig).await;
-    link(&rig)?.set(Link::default());
+    link(&rig)?.set(NetworkConditions::default());
     Ok(rig.settle(disturbed, Terms { reasons: &[OUTBOX_FULL], unexplained_max: 0 }).await)
 }
 
 async fn overfill(rig: &mut Rig) -> Result<()> {
     let base = rig.merged().await?;
-    link(rig)?.set(Link { stalled: true, ..Link::default() });
+    link(rig)?.set(NetworkConditions { stalled: true, ..NetworkConditions::default() });
     let stalled = rig.drill.elapsed();
     let feeder = Feeder::begin(&rig.mesh.stack.stations()[0].socket, ever_new)?;
     let lost = format!("plimsoll_agent_lost_samples_total{{reason=\"{OUTBOX_FULL}\"}}");
@@ -162,7 +162,7 @@ async fn overfill(rig: &mut Rig) -> Result<()> {
     expect_metric(rig, "dropping", (DROPPING, 0.0), span).await;
     let node = rig.mesh.nodes()[0].clone();
     rig.fed.entry(node).or_default().extend(feeder.end()?);
-    link(rig)?.set(Link::default());
+    link(rig)?.set(NetworkConditions::default());
     let opened = rig.drill.elapsed();
     rig.expect_recovery(&base, opened).await;
     let alert = alert(rig, "dropped");
@@ -190,7 +190,7 @@ pub(super) async fn fresh_breach(
     );
     let mut rig = start(drill, dir, (String::new(), rules)).await?;
     let disturbed = breach(&mut rig, stall, within).await;
-    link(&rig)?.set(Link::default());
+    link(&rig)?.set(NetworkConditions::default());
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
@@ -198,25 +198,25 @@ pub(super) async fn fresh_breach(
 pub(super) async fn long_link(drill: Drill, dir: &Path) -> Result<Report> {
     let mut rig = start(drill, dir, (String::new(), no_budgets_but(""))).await?;
     let disturbed = lengthen(&mut rig).await;
-    link(&rig)?.set(Link::default());
+    link(&rig)?.set(NetworkConditions::default());
     Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 async fn lengthen(rig: &mut Rig) -> Result<()> {
     let base = rig.merged().await?;
     let way = Direction { delay: LONG_DELAY, ..Direction::default() };
-    let long = Link { up: way, down: way, stalled: false };
+    let long = NetworkConditions { up: way, down: way, stalled: false };
     link(rig)?.set(long);
     tokio::time::sleep(LONG_WAIT).await;
     expect_shallow(rig, "the node keeps up with a long link", LONG_WAIT).await;
 
-    link(rig)?.set(Link { stalled: true, ..long });
+    link(rig)?.set(NetworkConditions { stalled: true, ..long });
     tokio::time::sleep(LONG_WAIT).await;
     link(rig)?.cut();
     link(rig)?.set(long);
     expect_shallow(rig, "a backlog drains through a long link", LONG_WAIT).await;
 
-    link(rig)?.set(Link::default());
+    link(rig)?.set(NetworkConditions::default());
     let opened = rig.drill.elapsed();
     rig.expect_recovery(&base, opened).await;
     Ok(())
@@ -248,7 +248,7 @@ async fn judge_backlog(rig: &mut Rig) -> Result<()> {
 
 async fn breach(rig: &mut Rig, stall: Duration, within: Duration) -> Result<()> {
     let base = rig.merged().await?;
-    link(rig)?.set(Link { stalled: true, ..Link::default() });
+    link(rig)?.set(NetworkConditions { stalled: true, ..NetworkConditions::default() });
     rig.pass("the link is stalled", stall).await;
     link(rig)?.set(slow(DRAIN_BYTES));
     // The connection was given up meanwhile, and a new one takes a moment.
@@ -264,7 +264,7 @@ async fn breach(rig: &mut Rig, stall: Duration, within: Duration) -> Result<()> 
     }
     judge_backlog(rig).await?;
     rig.mesh.stack.stations()[0].command("extra-work-ms 0")?;
-    link(rig)?.set(Link::default());
+    link(rig)?.set(NetworkConditions::default());
     let opened = rig.drill.elapsed();
     rig.expect_recovery(&base, opened).await;
     Ok(())

@@ -88,7 +88,7 @@ impl Broker {
                 // Its stream shares the disk of the others.
                 let outcome = match self.streams.is_full {
                     true => PublishOutcome::Full,
-                    false => PublishOutcome::Stored,
+                    false => PublishOutcome::StreamMessage,
                 };
                 self.acknowledge(k, net, who, (ticket, outcome));
             }
@@ -120,7 +120,7 @@ impl Broker {
         (ticket, outcome): (Ticket, PublishOutcome),
     ) {
         let event = match outcome {
-            PublishOutcome::Stored => BusEvent::Acknowledged { ticket, duplicate: false },
+            PublishOutcome::StreamMessage => BusEvent::Acknowledged { ticket, duplicate: false },
             PublishOutcome::Duplicate => {
                 k.reach("duplicate recognised by the broker");
                 BusEvent::Acknowledged { ticket, duplicate: true }

@@ -20,7 +20,7 @@ use crate::sim::schedule::Time;
 
 /// One message in a stream.
 #[derive(Clone, Debug)]
-pub struct Stored {
+pub struct StreamMessage {
     pub message: Rc<Message>,
     pub at: Time,
 }
@@ -29,7 +29,7 @@ pub struct Stored {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PublishOutcome {
     /// It is in the stream.
-    Stored,
+    StreamMessage,
     /// It was there already, within the broker's duplicate window.
     Duplicate,
     /// There is no space.
@@ -42,7 +42,7 @@ pub struct Stream {
     pub id: u64,
     /// Number of the newest message ever stored.
     pub last: u64,
-    messages: BTreeMap<u64, Stored>,
+    messages: BTreeMap<u64, StreamMessage>,
     known: BTreeMap<String, Time>,
 }
 
@@ -53,7 +53,7 @@ impl Stream {
     }
 
     /// The first message from `number` on.
-    pub fn from(&self, number: u64) -> Option<(u64, &Stored)> {
+    pub fn from(&self, number: u64) -> Option<(u64, &StreamMessage)> {
         self.messages.range(number..).next().map(|(number, stored)| (*number, stored))
     }
 
@@ -69,11 +69,11 @@ impl Stream {
         }
         self.known.insert(message.publish.message_id.clone(), now);
         self.last += 1;
-        self.messages.insert(self.last, Stored { message: Rc::clone(message), at: now });
-        PublishOutcome::Stored
+        self.messages.insert(self.last, StreamMessage { message: Rc::clone(message), at: now });
+        PublishOutcome::StreamMessage
     }
 
-    fn lose(&mut self, mut gone: impl FnMut(u64, &Stored) -> bool) -> Vec<Rc<Message>> {
+    fn lose(&mut self, mut gone: impl FnMut(u64, &StreamMessage) -> bool) -> Vec<Rc<Message>> {
         let mut lost = Vec::new();
         self.messages.retain(|number, stored| {
             let gone = gone(*number, stored);
@@ -213,9 +213,9 @@ mod tests {
     #[test]
     fn an_id_is_known_again_for_two_minutes() {
         let mut streams = Streams::new(SECOND);
-        assert_eq!(streams.take(0, &message(1)), PublishOutcome::Stored);
+        assert_eq!(streams.take(0, &message(1)), PublishOutcome::StreamMessage);
         assert_eq!(streams.take(119 * SECOND, &message(1)), PublishOutcome::Duplicate);
-        assert_eq!(streams.take(120 * SECOND, &message(1)), PublishOutcome::Stored);
+        assert_eq!(streams.take(120 * SECOND, &message(1)), PublishOutcome::StreamMessage);
         assert_eq!(streams.stream(Lane::Normal).last, 2);
     }
 
@@ -231,7 +231,7 @@ mod tests {
             let last = streams.stream(Lane::Normal).last;
             assert_eq!(10 - lost.len() as u64, last);
             fewest = fewest.min(last);
-            assert_eq!(streams.take(22 * SECOND, &message(11)), PublishOutcome::Stored);
+            assert_eq!(streams.take(22 * SECOND, &message(11)), PublishOutcome::StreamMessage);
             assert_eq!(streams.stream(Lane::Normal).last, last + 1);
         }
         assert_eq!(fewest, 9, "the sync at 20 s held nine messages");

@@ -46,7 +46,7 @@ impl<T> Pipe<T> {
 }
 
 #[derive(Debug)]
-pub(super) struct Link<Q, A> {
+pub(super) struct LaneLink<Q, A> {
     /// Counts connections; what belongs to an earlier one is lost.
     pub generation: u64,
     /// Whether the connection of this generation is intact.
@@ -63,7 +63,7 @@ pub(super) struct Link<Q, A> {
     pub attempts: u32,
 }
 
-impl<Q, A> Default for Link<Q, A> {
+impl<Q, A> Default for LaneLink<Q, A> {
     fn default() -> Self {
         Self {
             generation: 0,
@@ -78,7 +78,7 @@ impl<Q, A> Default for Link<Q, A> {
     }
 }
 
-impl<Q, A> Link<Q, A> {
+impl<Q, A> LaneLink<Q, A> {
     /// The connection breaks, and what waited in it is lost; returns the requests that had reached
     /// the broker's machine and were not read.
     pub(super) fn tear(&mut self) -> VecDeque<Q> {

@@ -22,7 +22,7 @@ use super::clocks::duration;
 use super::event::{Event, Request, Response};
 use super::kernel::Kernel;
 use super::schedule::{MILLISECOND, Time};
-use link::{Belief, Link};
+use link::{Belief, LaneLink};
 
 /// The state of the broker's process, as far as connections depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ pub enum Server {
 
 /// See the module.
 pub struct Network {
-    links: Vec<Link<Request, Response>>,
+    links: Vec<LaneLink<Request, Response>>,
     nodes: usize,
     /// Requests that a stopped broker reads later, from connections that are gone.
     orphans: VecDeque<Request>,
@@ -46,11 +46,11 @@ pub struct Network {
 impl Network {
     /// A network without connections.
     pub fn new(nodes: usize, aggregators: usize) -> Self {
-        let links = (0..nodes + aggregators).map(|_| Link::default()).collect();
+        let links = (0..nodes + aggregators).map(|_| LaneLink::default()).collect();
         Self { links, nodes, orphans: VecDeque::new() }
     }
 
-    fn link(&mut self, who: Who) -> &mut Link<Request, Response> {
+    fn link(&mut self, who: Who) -> &mut LaneLink<Request, Response> {
         let index = match who {
             Who::Node(number) => number,
             Who::Aggregator(which) => self.nodes + which,

@@ -59,7 +59,7 @@ struct Writing {
 }
 
 /// One aggregator: its machine, its core while it runs, and its cursors.
-pub struct Reader {
+pub struct LaneReader {
     which: usize,
     machine: Machine,
     core: Option<ReaderCore>,
@@ -79,7 +79,7 @@ pub struct Reader {
     away: u32,
 }
 
-impl Reader {
+impl LaneReader {
     /// An aggregator that has not started.
     pub fn new(which: usize, knobs: &Knobs, rng: &mut Rng) -> Self {
         Self {

@@ -14,7 +14,7 @@ use crate::sim::network::{Network, Server};
 use crate::sim::node::Node;
 use crate::sim::oracle::{NodeOracle, Oracle, Sets};
 use crate::sim::plan::{Plan, Readers};
-use crate::sim::reader::Reader;
+use crate::sim::reader::LaneReader;
 use crate::sim::rng::Rng;
 use crate::sim::schedule::{MILLISECOND, SECOND, Time};
 
@@ -25,7 +25,7 @@ pub struct World {
     pub(super) network: Network,
     pub(super) broker: Broker,
     pub(super) nodes: Vec<Node>,
-    pub(super) readers: Vec<Reader>,
+    pub(super) readers: Vec<LaneReader>,
     pub(super) oracle: Oracle,
     /// True once no node restarts on its own.
     pub(super) is_over: bool,
@@ -42,7 +42,8 @@ impl World {
         let node =
             |(number, name): (usize, &NodeName)| Node::new(number, name.clone(), knobs, &mut rng);
         let nodes = names.iter().enumerate().map(node).collect();
-        let aggregators = (0..readers).map(|which| Reader::new(which, knobs, &mut rng)).collect();
+        let aggregators =
+            (0..readers).map(|which| LaneReader::new(which, knobs, &mut rng)).collect();
         let mut world = Self {
             steps: plan.steps.iter().map(|step| (step.at, step.act)).collect(),
             network: Network::new(count, readers),
@@ -92,7 +93,7 @@ impl World {
             Event::Step(number) => self.on_step(number),
             Event::Undo(undo) => self.undo(undo),
             Event::Timer(Who::Node(number)) => self.at_node(number, Node::on_timer),
-            Event::Timer(Who::Aggregator(which)) => self.at_reader(which, Reader::on_timer),
+            Event::Timer(Who::Aggregator(which)) => self.at_reader(which, LaneReader::on_timer),
             Event::Request { who, generation, request } => {
                 let read = self.network.on_request(k, (who, generation), request, server);
                 if let Some((who, request)) = read {
@@ -181,7 +182,7 @@ impl World {
     fn at_reader(
         &mut self,
         which: usize,
-        act: impl FnOnce(&mut Reader, &mut Kernel, &mut Network, &mut Oracle),
+        act: impl FnOnce(&mut LaneReader, &mut Kernel, &mut Network, &mut Oracle),
     ) {
         let Self { kernel, network, oracle, .. } = self;
         act(&mut self.readers[which], kernel, network, oracle);
@@ -234,7 +235,7 @@ impl World {
     pub(super) fn begin(&mut self, who: Who) {
         match who {
             Who::Node(number) => self.at_node(number, Node::begin),
-            Who::Aggregator(which) => self.at_reader(which, Reader::begin),
+            Who::Aggregator(which) => self.at_reader(which, LaneReader::begin),
         }
     }
 
@@ -416,7 +417,7 @@ impl World {
                 self.undo_after(down, Undo::Start(who));
             }
             (Who::Aggregator(which), End::Killed | End::PowerCut) => {
-                self.at_reader(which, Reader::end);
+                self.at_reader(which, LaneReader::end);
                 self.undo_after(down, Undo::Start(who));
             }
         }

@@ -28,7 +28,7 @@ pub struct Answering {
     range: Range<Wall>,
     mesh: MeshName,
     node: NodeName,
-    slots: BTreeMap<u64, Slot>,
+    slots: BTreeMap<u64, HistoryBin>,
     /// The latest set of readings, to which changes refer.
     set: Option<ReadingSet>,
     /// Messages added so far: a run that takes over from a killed one writes its last ones again.
@@ -38,7 +38,7 @@ pub struct Answering {
 }
 
 #[derive(Debug, Default)]
-struct Slot {
+struct HistoryBin {
     covered_ns: u64,
     samples: Histogram,
     readings: BTreeMap<(String, Labels), Values>,
@@ -168,7 +168,7 @@ impl Answering {
     }
 }
 
-impl Slot {
+impl HistoryBin {
     fn add_latency(
         &mut self,
         latency: &Latency<Packed>,

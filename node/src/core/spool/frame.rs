@@ -74,14 +74,14 @@ pub(super) fn frame(record: &impl Serialize) -> Vec<u8> {
 }
 
 /// Finds batches in bytes that may be damaged anywhere.
-pub(super) struct Reader<'a> {
+pub(super) struct BatchReader<'a> {
     rest: &'a [u8],
     /// Bytes that may still be checked: forged batches may overlap by the million.
     checks_left: usize,
     gave_up: bool,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BatchReader<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { rest: bytes, checks_left: bytes.len().saturating_mul(4), gave_up: false }
     }

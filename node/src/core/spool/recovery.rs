@@ -20,7 +20,7 @@ use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::NotedRun;
 use thiserror::Error;
 
-use super::frame::{self, HeadFault, Reader, VERSION};
+use super::frame::{self, BatchReader, HeadFault, VERSION};
 use super::note::Notes;
 use super::record::{BatchRecord, HeadRecord, parse};
 use super::run::RunState;
@@ -109,7 +109,7 @@ pub fn recover(
 ) -> Result<RecoveredMessages, UnusableFile> {
     let (head, rest) = match frame::read_head(bytes) {
         Ok(head) => head,
-        Err(HeadFault::Short) if !Reader::new(bytes).skip() => {
+        Err(HeadFault::Short) if !BatchReader::new(bytes).skip() => {
             let torn_bytes = bytes.len() as u64;
             return Ok(RecoveredMessages { torn_bytes, ..RecoveredMessages::default() });
         }
@@ -119,7 +119,7 @@ pub fn recover(
     };
     let other_boot = check_head(head, own, boot)?;
     let mut fold = Fold::default();
-    let mut reader = Reader::new(rest);
+    let mut reader = BatchReader::new(rest);
     while reader.left() > 0 {
         let at = bytes.len() - reader.left();
         match reader.batch().map(|body| fold.apply(body, own, now)) {

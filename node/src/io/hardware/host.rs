@@ -26,7 +26,7 @@ use super::own::Own;
 use super::pressure::Pressure;
 use super::root::{self, Root};
 use super::sampling::Sampling;
-use super::slot::Slot;
+use super::slot::ThreadReadings;
 use super::timekeeping;
 
 /// The thread that makes samples.
@@ -35,7 +35,7 @@ pub(super) struct HostLoop {
     /// Time between two samples.
     pub(super) every: Duration,
     pub(super) root: Root,
-    pub(super) slots: Vec<Arc<Slot>>,
+    pub(super) slots: Vec<Arc<ThreadReadings>>,
     /// Samples that were not taken before the next one was ready.
     pub(super) missed: Arc<AtomicU64>,
     pub(super) samples: mpsc::Sender<Vec<Reading>>,

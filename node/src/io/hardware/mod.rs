@@ -55,7 +55,7 @@ use self::host::HostLoop;
 use self::lifeline::Lifeline;
 use self::root::Root;
 use self::sampling::Sampling;
-use self::slot::Slot;
+use self::slot::ThreadReadings;
 use crate::config::{HardwareSettings, Watch};
 
 /// The sampling threads; dropping it ends them.
@@ -141,11 +141,16 @@ fn spawn_all(
 /// A thread that is started again begins with new readers, since a panic may have left its own in
 /// the middle of a change.
 impl Threads<'_> {
-    fn slot(&self, thread: &'static str, witness: &'static Sensor, every: Duration) -> Arc<Slot> {
-        Arc::new(Slot::new(thread, witness, self.clock.now().mono, every))
+    fn slot(
+        &self,
+        thread: &'static str,
+        witness: &'static Sensor,
+        every: Duration,
+    ) -> Arc<ThreadReadings> {
+        Arc::new(ThreadReadings::new(thread, witness, self.clock.now().mono, every))
     }
 
-    fn spawn_gpu(&self, library: Option<PathBuf>) -> Arc<Slot> {
+    fn spawn_gpu(&self, library: Option<PathBuf>) -> Arc<ThreadReadings> {
         // Ten polls at least make readings, so that their mean is one.
         let every = self.every.max(SENSOR_EVERY);
         let slot = self.slot("gpu", &GPU_UTILIZATION_RATIO, every);
@@ -158,7 +163,7 @@ impl Threads<'_> {
         slot
     }
 
-    fn spawn_devices(&self) -> Arc<Slot> {
+    fn spawn_devices(&self) -> Arc<ThreadReadings> {
         let slot = self.slot("devices", &TEMPERATURE_CELSIUS, self.every);
         let (clock, root, every) = (self.clock, self.root.clone(), self.every);
         let filled = Arc::clone(&slot);
@@ -169,7 +174,7 @@ impl Threads<'_> {
         slot
     }
 
-    fn spawn_watched(&self, watches: Vec<Watch>) -> Arc<Slot> {
+    fn spawn_watched(&self, watches: Vec<Watch>) -> Arc<ThreadReadings> {
         let slot = self.slot("watched", &WATCHED_PROCESSES, self.every);
         let (clock, root) = (self.clock, self.root.clone());
         let filled = Arc::clone(&slot);
@@ -180,7 +185,7 @@ impl Threads<'_> {
         slot
     }
 
-    fn spawn_host(&self, slots: Vec<Arc<Slot>>, samples: mpsc::Sender<Vec<Reading>>) {
+    fn spawn_host(&self, slots: Vec<Arc<ThreadReadings>>, samples: mpsc::Sender<Vec<Reading>>) {
         let (clock, root, missed) = (self.clock, self.root.clone(), Arc::clone(self.missed));
         let host = HostLoop { clock, every: self.every, root, slots, missed, samples };
         self.lifeline.spawn(self.supervisor, "hw-host", move |lifeline| host.run(lifeline));

@@ -16,7 +16,7 @@ use super::lifeline::{Lifeline, Pace};
 use super::sampling::Sampling;
 
 /// The latest readings of one thread.
-pub(super) struct Slot {
+pub(super) struct ThreadReadings {
     thread: &'static str,
     // Represents the thread if it never stored a reading.
     witness: &'static Sensor,
@@ -31,7 +31,7 @@ struct Latest {
     readings: Vec<Reading>,
 }
 
-impl Slot {
+impl ThreadReadings {
     pub(super) fn new(
         thread: &'static str,
         witness: &'static Sensor,
@@ -115,12 +115,12 @@ mod tests {
 
     const STALE_AFTER: Duration = Duration::from_secs(5);
 
-    fn slot() -> Slot {
+    fn slot() -> ThreadReadings {
         of_interval(SENSOR_EVERY)
     }
 
-    fn of_interval(every: Duration) -> Slot {
-        Slot::new("test", &GPU_POWER_WATTS, Mono(0), every)
+    fn of_interval(every: Duration) -> ThreadReadings {
+        ThreadReadings::new("test", &GPU_POWER_WATTS, Mono(0), every)
     }
 
     fn states(readings: &[Reading]) -> Vec<(SensorState, Option<f64>)> {
@@ -182,7 +182,7 @@ mod tests {
             });
         });
         let deadline = Deadline::within(Duration::from_secs(60));
-        let second = |slot: &Slot| {
+        let second = |slot: &ThreadReadings| {
             let readings = slot.seen_at(clock.now().mono);
             readings.iter().any(|reading| reading.value == Some(2.0))
         };

@@ -6,9 +6,9 @@
 mod behind;
 mod broker;
 mod closing;
-mod conditional;
 mod credentials;
 mod nodes;
+mod optimistic;
 mod outage;
 mod partitions;
 mod probing;

@@ -43,7 +43,7 @@ pub struct Direction {
 
 /// How a link behaves; by default it passes everything at once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Link {
+pub struct NetworkConditions {
     /// From clients to the broker.
     pub up: Direction,
     /// From the broker to clients.
@@ -55,7 +55,7 @@ pub struct Link {
 /// The link's setting and the breaks that were ordered.
 #[derive(Clone, Copy, Debug, Default)]
 struct Orders {
-    link: Link,
+    link: NetworkConditions,
     /// Number of times that all connections were cut.
     cuts: u64,
     /// Number of times that a message was to be cut in half.
@@ -110,7 +110,7 @@ impl Proxy {
     }
 
     /// Changes the link, for connections that are open too.
-    pub fn set(&self, link: Link) {
+    pub fn set(&self, link: NetworkConditions) {
         self.orders.send_modify(|orders| orders.link = link);
     }
 
@@ -195,7 +195,7 @@ struct Chunk {
 
 impl Way {
     fn direction(&self) -> Direction {
-        let Link { up, down, .. } = self.orders.borrow().link;
+        let NetworkConditions { up, down, .. } = self.orders.borrow().link;
         if self.is_up { up } else { down }
     }
 

@@ -74,12 +74,12 @@ async fn a_slow_direction_takes_as_long_as_its_rate_says() {
         let (proxy, mut client, _) = proxied().await;
         let direction = slow(20_000);
         proxy.set(match is_up {
-            true => Link { up: direction, ..Link::default() },
-            false => Link { down: direction, ..Link::default() },
+            true => NetworkConditions { up: direction, ..NetworkConditions::default() },
+            false => NetworkConditions { down: direction, ..NetworkConditions::default() },
         });
         let took = exchange(&mut client, 10_000).await;
         assert!(took >= Duration::from_millis(490), "{took:?}");
-        proxy.set(Link::default());
+        proxy.set(NetworkConditions::default());
         exchange(&mut client, 3_000_000).await;
     }
 }
@@ -89,7 +89,7 @@ async fn a_delay_holds_for_each_byte_and_not_for_their_number() {
     let (proxy, mut client, _) = proxied().await;
     let delay = Duration::from_millis(100);
     let one_way = Direction { delay, ..Direction::default() };
-    proxy.set(Link { up: one_way, down: one_way, ..Link::default() });
+    proxy.set(NetworkConditions { up: one_way, down: one_way, ..NetworkConditions::default() });
     let took = exchange(&mut client, 10).await;
     assert!(took >= 2 * delay, "{took:?}");
     // Forty chunks one after the other would take eight seconds.
@@ -100,12 +100,12 @@ async fn a_delay_holds_for_each_byte_and_not_for_their_number() {
 #[tokio::test]
 async fn a_stalled_link_passes_nothing_and_loses_nothing() {
     let (proxy, mut client, read) = proxied().await;
-    proxy.set(Link { stalled: true, ..Link::default() });
+    proxy.set(NetworkConditions { stalled: true, ..NetworkConditions::default() });
     client.write_all(b"held").await.unwrap();
     let mut back = [0; 4];
     let early = timeout(SHORT, client.read_exact(&mut back)).await;
     assert!(early.is_err() && *read.borrow() == 0, "a stalled link passed {back:?}");
-    proxy.set(Link::default());
+    proxy.set(NetworkConditions::default());
     timeout(WAIT, client.read_exact(&mut back)).await.unwrap().unwrap();
     assert_eq!(&back, b"held");
 }

@@ -128,7 +128,7 @@ mod tests {
         let (all, left) = (names(shipped()), names(left));
         let disabled: Vec<&str> = all.difference(&left).map(String::as_str).collect();
         // The runbook has them in one chapter.
-        let runbook = include_str!("../../../../deploy/RUNBOOK.md");
+        let runbook = include_str!("../../../../../deploy/RUNBOOK.md");
         let (_, chapter) = runbook.split_once("\n## Machines\n").unwrap();
         let (chapter, _) = chapter.split_once("\n## ").unwrap();
         let sections = chapter.lines().filter_map(|line| line.strip_prefix("### `"));

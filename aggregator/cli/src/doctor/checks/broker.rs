@@ -9,7 +9,7 @@ use plimsoll_schemas::figure::{counted, percent};
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::transport::small_payload;
 
-use super::super::finding::{Finding, Report};
+use super::super::finding::{DoctorReport, Finding};
 use super::super::limits::{NAMES_MAX, STREAM_HOLDS_MIN, STREAM_RATE_MIN, STREAM_USED_MAX};
 use super::super::mesh::{AggregatorFacts, BrokerFacts, cause_and_fix};
 
@@ -17,7 +17,7 @@ use super::super::mesh::{AggregatorFacts, BrokerFacts, cause_and_fix};
 pub(in super::super) fn check(
     brokers: &[BrokerFacts],
     aggregators: &[AggregatorFacts],
-    report: &mut Report,
+    report: &mut DoctorReport,
 ) {
     let up = aggregators
         .iter()
@@ -262,14 +262,14 @@ mod tests {
         }
     }
 
-    fn checked(of: BrokerReport) -> Report {
-        let mut report = Report::default();
+    fn checked(of: BrokerReport) -> DoctorReport {
+        let mut report = DoctorReport::default();
         let facts = BrokerFacts { program: "aggregator", url: URL.to_owned(), report: Ok(of) };
         check(&[facts], &[], &mut report);
         report
     }
 
-    fn only(report: &Report) -> (&'static str, Severity, String) {
+    fn only(report: &DoctorReport) -> (&'static str, Severity, String) {
         let [found] = report.findings() else { panic!("{}", report.words()) };
         (found.check, found.severity, format!("{}: {} | {}", found.place, found.what, found.mend))
     }
@@ -282,7 +282,7 @@ mod tests {
 
     #[test]
     fn a_broker_that_does_not_answer_leaves_its_checks_skipped() {
-        let mut report = Report::default();
+        let mut report = DoctorReport::default();
         let absent = Err("connection refused".to_owned());
         let facts = BrokerFacts { program: "aggregator", url: URL.to_owned(), report: absent };
         check(&[facts], &[], &mut report);

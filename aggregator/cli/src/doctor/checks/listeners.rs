@@ -6,11 +6,11 @@ use plimsoll_aggregator::config::Config as AggregatorConfig;
 use plimsoll_node::config::Config as NodeConfig;
 use plimsoll_runtime::settings::BusSettings;
 
-use super::super::finding::{Finding, Report};
+use super::super::finding::{DoctorReport, Finding};
 use super::super::settings::Local;
 
 /// Checks both programs' settings.
-pub(in super::super) fn check(local: &Local, report: &mut Report) {
+pub(in super::super) fn check(local: &Local, report: &mut DoctorReport) {
     report.add("listeners", local.node.as_ref().map(of_node).map_err(Clone::clone));
     report.add("listeners", local.aggregator.as_ref().map(of_aggregator).map_err(Clone::clone));
 }

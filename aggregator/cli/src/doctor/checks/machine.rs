@@ -3,13 +3,13 @@
 use plimsoll_node::limits::SOCKET_RECEIVE_BYTES;
 use plimsoll_schemas::figure::{bytes, counted};
 
-use super::super::finding::{Finding, Report};
+use super::super::finding::{DoctorReport, Finding};
 use super::super::limits::{DISK_FREE_MIN, DISK_FREE_SHARE};
 use super::super::machine::{
     DiskFacts, MachineFacts, Room, SecretFacts, SocketFacts, SocketState, UdpFacts,
 };
 
-pub(in super::super) fn check(facts: &MachineFacts, report: &mut Report) {
+pub(in super::super) fn check(facts: &MachineFacts, report: &mut DoctorReport) {
     report.add("sockets", each(&facts.sockets, socket));
     let rmem_max = facts.rmem_max.as_ref().copied();
     report.add("kernel_drops", facts.udp.as_ref().map(udp).map_err(Clone::clone));

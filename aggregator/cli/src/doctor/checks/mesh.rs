@@ -7,7 +7,7 @@ use plimsoll_schemas::figure::{counted, span};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{BudgetRow, NodeStatus, Summary, Verdict};
 
-use super::super::finding::{Finding, Report};
+use super::super::finding::{DoctorReport, Finding};
 use super::super::limits::{CLOCK_SECONDS, CLOCK_SHARE, NAMES_MAX};
 use super::super::mesh::{AggregatorFacts, NodeFacts, Pages, Readiness, cause_and_fix};
 use super::super::settings::Local;
@@ -16,7 +16,11 @@ use super::super::settings::Local;
 const READING: &str = "reading the streams' backlog";
 
 /// Checks each aggregator and the nodes that it reports.
-pub(in super::super) fn check(aggregators: &[AggregatorFacts], local: &Local, report: &mut Report) {
+pub(in super::super) fn check(
+    aggregators: &[AggregatorFacts],
+    local: &Local,
+    report: &mut DoctorReport,
+) {
     for AggregatorFacts { url, pages } in aggregators {
         report.add("aggregator", Ok(answers(url, pages)));
         match pages {
@@ -37,7 +41,7 @@ pub(in super::super) fn check(aggregators: &[AggregatorFacts], local: &Local, re
 }
 
 /// Checks what the node on this machine states about itself.
-pub(in super::super) fn check_node(facts: Result<NodeFacts, String>, report: &mut Report) {
+pub(in super::super) fn check_node(facts: Result<NodeFacts, String>, report: &mut DoctorReport) {
     let checked = facts.and_then(|NodeFacts { url, readiness }| {
         let silent = |error| format!("the node {url} does not answer: {error}");
         let Readiness { unready, warnings } = readiness.map_err(silent)?;
@@ -312,7 +316,7 @@ mod tests {
     #[test]
     fn a_node_states_what_is_wrong_with_it() {
         let found = |readiness| {
-            let mut report = Report::default();
+            let mut report = DoctorReport::default();
             check_node(Ok(NodeFacts { url: "u".to_owned(), readiness }), &mut report);
             let found = report.findings().iter().map(|of| (of.what.clone(), of.mend.clone()));
             (found.collect::<Vec<_>>(), report.skipped())

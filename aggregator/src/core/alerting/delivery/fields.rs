@@ -61,11 +61,11 @@ pub fn evidence(notification: &Notification) -> String {
 /// A notification to try a template with.
 pub fn sample() -> Notification {
     let key = AlertKey {
-        rule: RuleName::new("sample").expect("a constant name of plain undeliverable"),
+        rule: RuleName::new("sample").expect("a constant name of plain letters"),
         scope: Scope::Fleet,
-        operation: Operation::new("sample").expect("a constant name of plain undeliverable"),
+        operation: Operation::new("sample").expect("a constant name of plain letters"),
     };
-    let mesh = MeshName::new("sample").expect("a constant name of plain undeliverable");
+    let mesh = MeshName::new("sample").expect("a constant name of plain letters");
     let evidence = Evidence::Gap(GapEvidence { gap_samples: 1 });
     Notification::new(mesh, key, (AlertState::Pending, AlertState::Firing), 0.0, evidence)
 }

@@ -169,7 +169,7 @@ mod tests {
     fn errors_state_their_line() {
         let read = |text: &str| Template::read(text, &fields(json!("x"))).unwrap_err().to_string();
         for (text, error) in [
-            ("{\n\"k\": \"{{ c }}\"}", "line 2: unknown field \"c\"; there are a, b"),
+            ("{\n\"k\": \"{{ c }}\"}", "line 2: unknown field \"c\"; the fields are a, b"),
             ("{\n\n\"k\": {{ a }", "line 3: {{ without }} in the same line"),
             ("{\"k\": {{ a \n}}", "line 1: {{ without }} in the same line"),
             ("{\n\"k\": {{ a }},\n}", "line 3: not valid JSON after substitution: column 1"),
@@ -181,7 +181,7 @@ mod tests {
                 "{{ a | slack }}",
                 "line 1: unknown filter \"slack\"; the only filter is slack, within a string",
             ),
-            ("{{ }}", "line 1: unknown field \"\"; there are a, b"),
+            ("{{ }}", "line 1: unknown field \"\"; the fields are a, b"),
         ] {
             assert_eq!(read(text), error, "{text}");
         }

@@ -115,7 +115,7 @@ impl From<Vec<Reading>> for ReadingTable {
 
 /// A row as a checkpoint stores it: like a [`Reading`], whose sensor's name outlives an upgrade.
 #[derive(Serialize)]
-struct Stored<'t> {
+struct StoredReading<'t> {
     sensor: &'static str,
     labels: &'t Labels,
     state: SensorState,
@@ -130,10 +130,10 @@ impl Serialize for ReadingTable {
             let labels = &row.labels;
             let Some(missing) = &row.missing else {
                 let state = SensorState::Ok;
-                return Stored { sensor, labels, state, value: Some(*value), reason: None };
+                return StoredReading { sensor, labels, state, value: Some(*value), reason: None };
             };
             let (state, reason) = (missing.state, missing.reason.as_deref());
-            Stored { sensor, labels, state, value: None, reason }
+            StoredReading { sensor, labels, state, value: None, reason }
         });
         serializer.collect_seq(rows)
     }

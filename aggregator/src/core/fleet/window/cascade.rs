@@ -1,12 +1,12 @@
-//! The samples of one operation in slots: a cascade of tiers, and what has settled behind them.
+//! The samples of one operation in slots: a cascade of rings, and what has settled behind them.
 //!
-//! Each window has a tier of slots of its own length, and a sample is kept in one slot alone, by
-//! the time at which it was taken, not at which it arrived. It starts in the first tier whose
-//! window still shows its time; slots that a window has passed are merged into the next tier's
-//! longer ones. So a window is what lies in the tiers up to its own within its time, and the order
-//! of arrival changes nothing. What is too old for every tier is settled at once.
+//! Each window has a ring of slots of its own length, and a sample is kept in one slot alone, by
+//! the time at which it was taken, not at which it arrived. It starts in the first ring whose
+//! window still shows its time; slots that a window has passed are merged into the next ring's
+//! longer ones. So a window is what lies in the rings up to its own within its time, and the order
+//! of arrival changes nothing. What is too old for every ring is settled at once.
 //!
-//! Owns the slots. Refuses to count what no tier keeps any more, and to know limits: who asks for
+//! Owns the slots. Refuses to count what no ring keeps any more, and to know limits: who asks for
 //! samples over one passes its place.
 
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use plimsoll_schemas::time::{Wall, nanos};
 use super::merged::Merged;
 use super::phase::Phase;
 use super::recent::{RecentCounts, SlotCounts};
+use super::ring::{Ring, Shown, slot_ns};
 use super::slot::{Batch, Slot};
 use super::tally::{LimitPlace, Limits};
-use super::tier::{Shown, Tier, slot_ns};
 
-/// What lies in this tier or behind it is in the settled samples too, so that the total need not be
-/// put together from everything: 2 means that the tiers of 10 s and 1 min are added to what
+/// What lies in this ring or behind it is in the settled samples too, so that the total need not be
+/// put together from everything: 2 means that the rings of 10 s and 1 min are added to what
 /// settled.
 pub(super) const SETTLED_FROM: usize = 2;
 
 #[derive(Clone, Debug)]
 pub(super) struct Cascade {
-    /// All that has left the first tiers.
+    /// All that has left the first rings.
     settled: Slot,
     /// Each is shared with read views and checkpoints; copied when it changes meanwhile.
-    tiers: Vec<Arc<Tier>>,
+    rings: Vec<Arc<Ring>>,
 }
 
 /// What is known of a window's samples where one limit counts: all that it takes to judge them.
@@ -45,77 +45,77 @@ pub struct Sums {
     pub uncertain: u64,
 }
 
-/// The counts of a slot, and the tier in which its age puts it.
+/// The counts of a slot, and the ring in which its age puts it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TierCounts {
-    pub(super) tier: usize,
+pub(super) struct RingCounts {
+    pub(super) ring: usize,
     pub(super) slot: SlotCounts,
 }
 
 impl Cascade {
-    /// Empty, with so many tiers.
-    pub(super) fn new(tiers: usize) -> Self {
-        let mut cascade = Self { settled: Slot::default(), tiers: Vec::new() };
-        cascade.keep(tiers);
+    /// Empty, with so many rings.
+    pub(super) fn new(rings: usize) -> Self {
+        let mut cascade = Self { settled: Slot::default(), rings: Vec::new() };
+        cascade.keep(rings);
         cascade
     }
 
     /// As it was stored.
-    pub(super) fn restored(settled: Slot, mut tiers: Vec<Arc<Tier>>) -> Self {
-        tiers.resize_with(tiers.len().clamp(SETTLED_FROM, Window::ALL.len()), Arc::default);
-        Self { settled, tiers }
+    pub(super) fn restored(settled: Slot, mut rings: Vec<Arc<Ring>>) -> Self {
+        rings.resize_with(rings.len().clamp(SETTLED_FROM, Window::ALL.len()), Arc::default);
+        Self { settled, rings }
     }
 
-    /// Keeps so many tiers from now on; a new one is empty at first.
-    pub(super) fn keep(&mut self, tiers: usize) {
-        self.tiers.resize_with(tiers, Arc::default);
+    /// Keeps so many rings from now on; a new one is empty at first.
+    pub(super) fn keep(&mut self, rings: usize) {
+        self.rings.resize_with(rings, Arc::default);
     }
 
     /// Sums anew what lies over limits that were not known before.
     pub(super) fn reckon(&mut self, before: &Limits, limits: &Limits) {
-        self.tiers.iter_mut().for_each(|tier| Arc::make_mut(tier).reckon(before, limits));
+        self.rings.iter_mut().for_each(|ring| Arc::make_mut(ring).reckon(before, limits));
     }
 
     pub(super) fn settled(&self) -> &Slot {
         &self.settled
     }
 
-    pub(super) fn tiers(&self) -> &[Arc<Tier>] {
-        &self.tiers
+    pub(super) fn rings(&self) -> &[Arc<Ring>] {
+        &self.rings
     }
 
-    /// Puts back one tier as it was stored, if there is such a tier.
-    pub(super) fn restore_tier(&mut self, number: usize, restored: Arc<Tier>) {
-        if let Some(tier) = self.tiers.get_mut(number) {
-            *tier = restored;
+    /// Puts back one ring as it was stored, if there is such a ring.
+    pub(super) fn restore_ring(&mut self, number: usize, restored: Arc<Ring>) {
+        if let Some(ring) = self.rings.get_mut(number) {
+            *ring = restored;
         }
     }
 
     /// Whether the slots of a window are kept.
     pub(super) fn keeps(&self, window: Window) -> bool {
-        (window as usize) < self.tiers.len()
+        (window as usize) < self.rings.len()
     }
 
     /// The longest window that is kept.
     pub(super) fn longest(&self) -> Window {
-        Window::ALL[self.tiers.len() - 1]
+        Window::ALL[self.rings.len() - 1]
     }
 
-    /// Adds samples; false if every tier has passed their time.
+    /// Adds samples; false if every ring has passed their time.
     pub(super) fn add(&mut self, now: Wall, taken: Wall, batch: &Batch) -> bool {
         // The shortest window that covers the samples and has room for them.
-        let mut tiers = Window::ALL.into_iter().zip(&mut self.tiers).enumerate();
-        let found = tiers.find(|(_, (window, tier))| {
+        let mut rings = Window::ALL.into_iter().zip(&mut self.rings).enumerate();
+        let found = rings.find(|(_, (window, ring))| {
             let slot = slot_ns(*window);
             let number = taken.0 / slot;
-            Shown::new(now, *window).covers(number * slot) && tier.has_room(number)
+            Shown::new(now, *window).covers(number * slot) && ring.has_room(number)
         });
 
         if found.as_ref().is_none_or(|(number, _)| *number >= SETTLED_FROM) {
             self.settled.add(batch);
         }
-        let Some((_, (window, tier))) = found else { return false };
-        Arc::make_mut(tier).add(taken.0 / slot_ns(window), batch);
+        let Some((_, (window, ring))) = found else { return false };
+        Arc::make_mut(ring).add(taken.0 / slot_ns(window), batch);
         true
     }
 
@@ -124,12 +124,12 @@ impl Cascade {
         let batch_of = |slot: &Slot| Batch::new(&slot.packed(), limits);
         self.settled.add(&batch_of(&other.settled));
 
-        for (number, tier) in other.tiers.iter().enumerate() {
-            for slot in tier.slots() {
+        for (number, ring) in other.rings.iter().enumerate() {
+            for slot in ring.slots() {
                 let batch = batch_of(slot);
-                match self.tiers.get_mut(number).filter(|into| into.has_room(slot.number)) {
+                match self.rings.get_mut(number).filter(|into| into.has_room(slot.number)) {
                     Some(into) => Arc::make_mut(into).add(slot.number, &batch),
-                    // Later tiers' samples have settled already.
+                    // Later rings' samples have settled already.
                     None if number < SETTLED_FROM => self.settled.add(&batch),
                     None => {}
                 }
@@ -137,23 +137,23 @@ impl Cascade {
         }
     }
 
-    /// Rolls slots that are older than their window over to longer ones. Those that the last tier
+    /// Rolls slots that are older than their window over to longer ones. Those that the last ring
     /// passes are reported with the time at which they begin.
     pub(super) fn expire(&mut self, now: Wall, phase: Phase, mut passed: impl FnMut(u64, &Slot)) {
-        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
-            let next = Window::ALL[(number + 1).min(self.tiers.len() - 1)];
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.rings.len()) {
+            let next = Window::ALL[(number + 1).min(self.rings.len() - 1)];
             let coarse = slot_ns(next);
             let waited = Wall(now.0.saturating_sub(phase.wait_ns(coarse)));
             let from = Shown::new(waited, window).from;
 
-            while self.tiers[number].has_passed(window, coarse, from) {
-                let given = Arc::make_mut(&mut self.tiers[number]).give(window, coarse);
+            while self.rings[number].has_passed(window, coarse, from) {
+                let given = Arc::make_mut(&mut self.rings[number]).give(window, coarse);
                 let Some(slot) = given else { break };
                 if number + 1 == SETTLED_FROM {
                     self.settled.pack();
                     self.settled.absorb(&slot);
                 }
-                match self.tiers.get_mut(number + 1) {
+                match self.rings.get_mut(number + 1) {
                     Some(next) => Arc::make_mut(next).take(slot),
                     None => passed(slot.number * coarse, &slot),
                 }
@@ -161,11 +161,11 @@ impl Cascade {
         }
     }
 
-    /// The clock was set back: what lies in the future now leaves the tiers.
+    /// The clock was set back: what lies in the future now leaves the rings.
     pub(super) fn turn_back(&mut self, now: Wall) {
-        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
-            for slot in Arc::make_mut(&mut self.tiers[number]).give_after(window, now) {
-                // Later tiers' samples have settled already.
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.rings.len()) {
+            for slot in Arc::make_mut(&mut self.rings[number]).give_after(window, now) {
+                // Later rings' samples have settled already.
                 if number < SETTLED_FROM {
                     self.settled.absorb(&slot);
                 }
@@ -176,14 +176,14 @@ impl Cascade {
     /// The slots of one window that ends now; none of one that is not kept.
     pub(super) fn shown(&self, now: Wall, window: Window) -> impl Iterator<Item = &Slot> {
         let shown = Shown::new(now, window);
-        let slots = slots(self.tiers_up_to(window));
+        let slots = slots(self.rings_up_to(window));
         slots.filter(move |(begin, _)| shown.covers(*begin)).map(|(_, slot)| slot)
     }
 
-    /// The tiers that a window is made of; none of one that is not kept.
-    fn tiers_up_to(&self, window: Window) -> &[Arc<Tier>] {
+    /// The rings that a window is made of; none of one that is not kept.
+    fn rings_up_to(&self, window: Window) -> &[Arc<Ring>] {
         let kept = if self.keeps(window) { window as usize + 1 } else { 0 };
-        &self.tiers[..kept]
+        &self.rings[..kept]
     }
 
     /// As `Windows::each_window`.
@@ -197,20 +197,20 @@ impl Cascade {
         merged.clear();
         total.clear();
         self.settled.add_to(total);
-        let unsettled = &self.tiers[..SETTLED_FROM.min(self.tiers.len())];
-        // What `merged` holds: the slots of all tiers up to this one that this window covers. A
+        let unsettled = &self.rings[..SETTLED_FROM.min(self.rings.len())];
+        // What `merged` holds: the slots of all rings up to this one that this window covers. A
         // longer window covers all of them, so only slots that are new to it are added.
         let mut previous: Option<(usize, Shown)> = None;
 
-        for (number, window) in Window::ALL.into_iter().enumerate().take(self.tiers.len()) {
+        for (number, window) in Window::ALL.into_iter().enumerate().take(self.rings.len()) {
             let shown = Shown::new(now, window);
-            for (tier_number, (tier, of)) in self.tiers.iter().zip(Window::ALL).enumerate() {
+            for (ring_number, (ring, of)) in self.rings.iter().zip(Window::ALL).enumerate() {
                 let is_new = |begin| match previous {
-                    Some((last, previous)) if tier_number <= last => !previous.covers(begin),
-                    _ => tier_number <= number,
+                    Some((last, previous)) if ring_number <= last => !previous.covers(begin),
+                    _ => ring_number <= number,
                 };
                 let slot_ns = slot_ns(of);
-                for slot in tier.slots() {
+                for slot in ring.slots() {
                     let begin = slot.number * slot_ns;
                     if is_new(begin) && shown.covers(begin) {
                         slot.add_to(merged);
@@ -240,7 +240,7 @@ impl Cascade {
         let to = Shown::new(now, window).from;
         let slot = slot_ns(*longer);
         let from = to.saturating_sub(nanos(window.span())) / slot * slot;
-        let before = slots(&self.tiers[..=next]).filter(|(begin, _)| (from..to).contains(begin));
+        let before = slots(&self.rings[..=next]).filter(|(begin, _)| (from..to).contains(begin));
         before.for_each(|(_, slot)| {
             slot.merge_into(&mut samples);
             over.add(slot.over(limit));
@@ -252,9 +252,9 @@ impl Cascade {
     pub(super) fn sums(&self, now: Wall, window: Window, limit: LimitPlace) -> Sums {
         let shown = Shown::new(now, window);
         let (mut samples, mut sum) = (0_u64, Over::default());
-        for (tier, of) in self.tiers_up_to(window).iter().zip(Window::ALL) {
+        for (ring, of) in self.rings_up_to(window).iter().zip(Window::ALL) {
             let numbers = shown.numbers(of);
-            for slot in tier.slots().iter().filter(|slot| numbers.contains(&slot.number)) {
+            for slot in ring.slots().iter().filter(|slot| numbers.contains(&slot.number)) {
                 samples = samples.saturating_add(slot.count());
                 sum.add(slot.over(limit));
             }
@@ -269,31 +269,31 @@ impl Cascade {
         now: Wall,
         span: Window,
         limit: LimitPlace,
-    ) -> impl Iterator<Item = TierCounts> {
-        let kept = self.tiers.iter().zip(Window::ALL).enumerate().take(span as usize + 1);
-        kept.flat_map(move |(tier, (slots, of))| {
+    ) -> impl Iterator<Item = RingCounts> {
+        let kept = self.rings.iter().zip(Window::ALL).enumerate().take(span as usize + 1);
+        kept.flat_map(move |(ring, (slots, of))| {
             slots.slots().iter().map(move |slot| {
-                let (tier, begin) = self.rolled_over(now, tier, slot.number * slot_ns(of));
+                let (ring, begin) = self.rolled_over(now, ring, slot.number * slot_ns(of));
                 let (samples, over) = (slot.exact().count, slot.over(limit));
-                TierCounts { tier, slot: SlotCounts { begin: Wall(begin), samples, over } }
+                RingCounts { ring, slot: SlotCounts { begin: Wall(begin), samples, over } }
             })
         })
     }
 
-    /// The tier to which a slot that begins then is rolled over by now, and the begin of its slot
-    /// there; behind the last tier, that of the counts.
-    fn rolled_over(&self, now: Wall, mut tier: usize, mut begin: u64) -> (usize, u64) {
-        while let Some(window) = Window::ALL.get(tier).filter(|_| tier < self.tiers.len()) {
-            let is_last = tier + 1 == self.tiers.len();
-            let next = Window::ALL[if is_last { tier } else { tier + 1 }];
+    /// The ring to which a slot that begins then is rolled over by now, and the begin of its slot
+    /// there; behind the last ring, that of the counts.
+    fn rolled_over(&self, now: Wall, mut ring: usize, mut begin: u64) -> (usize, u64) {
+        while let Some(window) = Window::ALL.get(ring).filter(|_| ring < self.rings.len()) {
+            let is_last = ring + 1 == self.rings.len();
+            let next = Window::ALL[if is_last { ring } else { ring + 1 }];
             let coarse = slot_ns(next);
             if (begin / coarse + 1) * coarse > Shown::new(now, *window).from {
                 break;
             }
-            tier += 1;
+            ring += 1;
             begin = if is_last { RecentCounts::begin(begin) } else { begin / coarse * coarse };
         }
-        (tier, begin)
+        (ring, begin)
     }
 
     /// What is known exactly of one window that ends now.
@@ -307,26 +307,26 @@ impl Cascade {
     pub(super) fn total(&self) -> Histogram {
         let mut total = Histogram::default();
         self.settled.merge_into(&mut total);
-        let unsettled = self.tiers.iter().take(SETTLED_FROM).flat_map(|tier| tier.slots());
+        let unsettled = self.rings.iter().take(SETTLED_FROM).flat_map(|ring| ring.slots());
         unsettled.for_each(|slot| slot.merge_into(&mut total));
         total
     }
 
     /// When the oldest slot begins.
     pub(super) fn oldest(&self) -> Option<Wall> {
-        slots(&self.tiers).map(|(begin, _)| Wall(begin)).min()
+        slots(&self.rings).map(|(begin, _)| Wall(begin)).min()
     }
 
     pub(super) fn heap_bytes(&self) -> usize {
-        let tiers: usize = self.tiers.iter().map(|tier| tier.heap_bytes()).sum();
-        tiers + self.settled.heap_bytes()
+        let rings: usize = self.rings.iter().map(|ring| ring.heap_bytes()).sum();
+        rings + self.settled.heap_bytes()
     }
 }
 
-/// The slots of the first tiers, each with the time at which it begins.
-fn slots(tiers: &[Arc<Tier>]) -> impl Iterator<Item = (u64, &Slot)> {
-    tiers.iter().zip(Window::ALL).flat_map(|(tier, window)| {
+/// The slots of the first rings, each with the time at which it begins.
+fn slots(rings: &[Arc<Ring>]) -> impl Iterator<Item = (u64, &Slot)> {
+    rings.iter().zip(Window::ALL).flat_map(|(ring, window)| {
         let slot_ns = slot_ns(window);
-        tier.slots().iter().map(move |slot| (slot.number * slot_ns, slot))
+        ring.slots().iter().map(move |slot| (slot.number * slot_ns, slot))
     })
 }

@@ -1,5 +1,5 @@
 //! What is counted for the limits of an operation's budgets beside its samples: how many came since
-//! a limit is known, how many lay in slots that no tier keeps any more, how they cluster, and what
+//! a limit is known, how many lay in slots that no ring keeps any more, how they cluster, and what
 //! an error budget's record carried over.
 //!
 //! Owns these counts, each of which follows the limits when they change. Refuses to hold samples.
@@ -13,9 +13,9 @@ use plimsoll_schemas::time::Wall;
 use super::carried::{Carried, CarriedSlot};
 use super::dispersion::{Dispersion, Overdispersion};
 use super::recent::{RecentCounts, SlotCounts};
+use super::ring::Shown;
 use super::slot::Batch;
 use super::tally::{Limits, Overs, Since};
-use super::tier::Shown;
 use super::times::Times;
 
 /// Its fields are read when it is stored, and are changed here alone.
@@ -23,7 +23,7 @@ use super::times::Times;
 pub(super) struct LimitCounts {
     pub(super) limits: Limits,
     pub(super) since: Since,
-    /// Of samples that the last tier has passed, where the operation has a budget.
+    /// Of samples that the last ring has passed, where the operation has a budget.
     pub(super) recent: Arc<RecentCounts>,
     /// How samples over the limits come in clusters.
     pub(super) dispersion: Arc<Dispersion>,
@@ -75,14 +75,14 @@ impl LimitCounts {
         dispersion.add(times.shown, times.taken, samples, batch.overs(), &self.limits);
     }
 
-    /// Counts samples of a time that every tier had passed when they came.
+    /// Counts samples of a time that every ring had passed when they came.
     pub(super) fn add_late(&mut self, now: Wall, taken: Wall, batch: &Batch) {
         if RecentCounts::covers(now, taken.0) {
             self.add_passed(taken.0, batch.exact().count, batch.overs());
         }
     }
 
-    /// Counts the samples of a slot that every tier has passed.
+    /// Counts the samples of a slot that every ring has passed.
     pub(super) fn add_passed(&mut self, begin: u64, samples: u64, overs: &Overs) {
         Arc::make_mut(&mut self.recent).add(begin, samples, overs);
     }
@@ -117,7 +117,7 @@ impl LimitCounts {
         Arc::make_mut(&mut self.dispersion).turn_back(now);
     }
 
-    /// Counts of slots that no tier keeps any more; none for a limit for which nothing is summed.
+    /// Counts of slots that no ring keeps any more; none for a limit for which nothing is summed.
     pub(super) fn passed(&self, limit_ns: u64) -> impl Iterator<Item = SlotCounts> {
         let place = self.limits.place(limit_ns);
         place.into_iter().flat_map(|place| self.recent.slots(place))

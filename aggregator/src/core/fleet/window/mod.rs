@@ -22,7 +22,7 @@
 //! | time passes | `expire`, `turn_back`, `pass_over` |
 //! | samples of a window | `merged`, `show`, `each_window`, `exact`, `before` |
 //! | what judges need | `sums`, `recent`, `spent`, `overdispersion`, `since_known` |
-//! | a checkpoint | `head`, `tier`, `tiers_changed_since`, `restore_tier` |
+//! | a checkpoint | `head`, `ring`, `rings_changed_since`, `restore_ring` |
 //!
 //! DESIGN A17.
 
@@ -34,10 +34,10 @@ mod limit_counts;
 mod merged;
 mod phase;
 mod recent;
+mod ring;
 mod slot;
 mod stored;
 mod tally;
-mod tier;
 mod times;
 
 use std::cmp::Reverse;
@@ -55,17 +55,17 @@ pub use merged::{Merged, Ranks};
 pub use phase::Phase;
 pub use recent::SlotCounts;
 pub use slot::Batch;
-use stored::StoredTier;
+use stored::StoredRing;
 pub use tally::Limits;
 pub use times::Times;
 
 use activity::Activity;
-use cascade::{Cascade, SETTLED_FROM, TierCounts};
+use cascade::{Cascade, RingCounts, SETTLED_FROM};
 use limit_counts::LimitCounts;
+use ring::{Shown, slot_ns};
 use slot::Slot;
-use stored::{Stored, restored, stored};
+use stored::{StoredWindows, restored, stored};
 use tally::Tally;
-use tier::{Shown, slot_ns};
 
 /// How the samples of one operation are kept in one scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,15 +87,15 @@ impl Retention {
         Self { up_to: Window::ALL[Window::ALL.len() - 1], ..self }
     }
 
-    /// The first tiers hold what has not settled.
-    fn tiers(&self) -> usize {
+    /// The first rings hold what has not settled.
+    fn rings(&self) -> usize {
         (self.up_to as usize + 1).max(SETTLED_FROM)
     }
 }
 
 /// Everything known about one operation in one scope.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(from = "Stored", into = "Stored")]
+#[serde(from = "StoredWindows", into = "StoredWindows")]
 pub struct Windows {
     exact: ExactFigures,
     newest: Wall,
@@ -114,7 +114,7 @@ impl Windows {
             exact: ExactFigures::default(),
             newest: Wall(0),
             activity: Activity::default(),
-            cascade: Cascade::new(retention.tiers()),
+            cascade: Cascade::new(retention.rings()),
             counts: LimitCounts::new(retention.limits),
             expired: 0,
         }
@@ -123,7 +123,7 @@ impl Windows {
     /// Keeps what is there in another way from now on; a window that was not kept starts empty.
     pub fn keep(&mut self, retention: &Retention) {
         let before = *self.limits();
-        self.cascade.keep(retention.tiers());
+        self.cascade.keep(retention.rings());
         if before != retention.limits {
             self.cascade.reckon(&before, &retention.limits);
         }
@@ -132,7 +132,7 @@ impl Windows {
 
     /// Whether it is kept so already.
     pub fn is_kept(&self, retention: &Retention) -> bool {
-        *self.limits() == retention.limits && self.tiers() == retention.tiers()
+        *self.limits() == retention.limits && self.rings() == retention.rings()
     }
 
     /// Adds samples. Those too old for a window do not come into it.
@@ -185,7 +185,7 @@ impl Windows {
         counts.expire(now);
     }
 
-    /// Whether what its tiers have passed is counted: that of budgets, for half an hour.
+    /// Whether what its rings have passed is counted: that of budgets, for half an hour.
     fn counts_recent(&self) -> bool {
         self.counts.is_judged() && !self.keeps(Window::HalfHour)
     }
@@ -230,7 +230,7 @@ impl Windows {
 
     /// Whether every window has passed what is still in slots, so that it should be expired.
     pub fn is_stale(&self, now: Wall) -> bool {
-        self.is_passed(now) && self.cascade.tiers().iter().any(|tier| !tier.slots().is_empty())
+        self.is_passed(now) && self.cascade.rings().iter().any(|ring| !ring.slots().is_empty())
     }
 
     /// The samples of one window that ends now.
@@ -312,20 +312,20 @@ impl Windows {
     }
 
     /// Samples by slot, and how many of them are over a limit, newest first: those of the window,
-    /// and of half an hour where it is shorter. What no tier keeps any more is counted for limits
+    /// and of half an hour where it is shorter. What no ring keeps any more is counted for limits
     /// of budgets alone. A slot is as long as its age asks for, whenever it was rolled over.
     pub fn recent(&self, now: Wall, window: Window, limit_ns: u64) -> Vec<SlotCounts> {
         let span = window.max(Window::HalfHour);
         let shown = Shown::new(now, span);
         let kept = self.cascade.counts(now, span, self.limits().at(limit_ns));
-        let behind_all = |slot| TierCounts { tier: self.tiers(), slot };
+        let behind_all = |slot| RingCounts { ring: self.rings(), slot };
         let all = kept.chain(self.counts.passed(limit_ns).map(behind_all));
 
         let mut all: Vec<_> = all.filter(|part| shown.covers(part.slot.begin.0)).collect();
-        all.sort_by_key(|part| (Reverse(part.slot.begin), part.tier));
+        all.sort_by_key(|part| (Reverse(part.slot.begin), part.ring));
         // What was rolled over early and what was not are parts of one slot.
         all.dedup_by(|part, into| {
-            let is_same = (part.tier, part.slot.begin) == (into.tier, into.slot.begin);
+            let is_same = (part.ring, part.slot.begin) == (into.ring, into.slot.begin);
             if is_same {
                 into.slot.add(&part.slot);
             }
@@ -396,49 +396,49 @@ impl Windows {
 
 /// What is stored of it.
 impl Windows {
-    /// What is stored beside the tiers.
+    /// What is stored beside the rings.
     pub fn head(&self) -> impl Serialize + use<> {
         self.without_slots()
     }
 
-    /// What is stored of one tier.
-    pub fn tier(&self, number: usize) -> Option<StoredTier> {
-        Some(StoredTier(stored(self.cascade.tiers().get(number)?)))
+    /// What is stored of one ring.
+    pub fn ring(&self, number: usize) -> Option<StoredRing> {
+        Some(StoredRing(stored(self.cascade.rings().get(number)?)))
     }
 
-    pub fn tiers(&self) -> usize {
-        self.cascade.tiers().len()
+    pub fn rings(&self) -> usize {
+        self.cascade.rings().len()
     }
 
-    /// The tiers that have changed since `before`, a copy that is still held: what is shared
+    /// The rings that have changed since `before`, a copy that is still held: what is shared
     /// with it is what it was.
-    pub fn tiers_changed_since(&self, before: Option<&Self>) -> Vec<usize> {
-        let tiers = self.cascade.tiers();
-        let former = |number| before.and_then(|before| before.cascade.tiers().get(number));
-        let is_former = |number| former(number).is_some_and(|f| Arc::ptr_eq(f, &tiers[number]));
-        (0..tiers.len()).filter(|number| !is_former(*number)).collect()
+    pub fn rings_changed_since(&self, before: Option<&Self>) -> Vec<usize> {
+        let rings = self.cascade.rings();
+        let former = |number| before.and_then(|before| before.cascade.rings().get(number));
+        let is_former = |number| former(number).is_some_and(|f| Arc::ptr_eq(f, &rings[number]));
+        (0..rings.len()).filter(|number| !is_former(*number)).collect()
     }
 
-    /// Whether all that is stored beside the tiers is what it was, where no tier has changed.
+    /// Whether all that is stored beside the rings is what it was, where no ring has changed.
     pub fn has_head_of(&self, before: &Self) -> bool {
         let figures = |of: &Self| (of.exact, of.newest);
         figures(self) == figures(before) && self.counts == before.counts
     }
 
-    /// Takes one tier as it was stored, if there is such a tier.
-    pub fn restore_tier(&mut self, number: usize, StoredTier(slots): StoredTier) {
-        self.cascade.restore_tier(number, restored(slots));
+    /// Takes one ring as it was stored, if there is such a ring.
+    pub fn restore_ring(&mut self, number: usize, StoredRing(slots): StoredRing) {
+        self.cascade.restore_ring(number, restored(slots));
     }
 
-    /// What there is beside slots, and as many tiers as there are.
+    /// What there is beside slots, and as many rings as there are.
     #[expect(clippy::cast_possible_truncation, reason = "taking halves is the point")]
-    fn without_slots(&self) -> Stored {
+    fn without_slots(&self) -> StoredWindows {
         let ExactFigures { count, sum_ns, min_ns, max_ns } = self.exact;
         let LimitCounts { limits, since, recent, dispersion, carried } = self.counts.clone();
-        Stored {
+        StoredWindows {
             exact: (count, (sum_ns >> 64) as u64, sum_ns as u64, min_ns, max_ns),
             settled: self.cascade.settled().packed(),
-            tiers: vec![Vec::new(); self.tiers()],
+            rings: vec![Vec::new(); self.rings()],
             newest: self.newest,
             began: self.activity.began,
             limits,
@@ -450,15 +450,15 @@ impl Windows {
     }
 }
 
-impl From<Windows> for Stored {
+impl From<Windows> for StoredWindows {
     fn from(windows: Windows) -> Self {
-        let tiers = windows.cascade.tiers().iter().map(|tier| stored(tier)).collect();
-        Self { tiers, ..windows.without_slots() }
+        let rings = windows.cascade.rings().iter().map(|ring| stored(ring)).collect();
+        Self { rings, ..windows.without_slots() }
     }
 }
 
-impl From<Stored> for Windows {
-    fn from(stored: Stored) -> Self {
+impl From<StoredWindows> for Windows {
+    fn from(stored: StoredWindows) -> Self {
         let (count, high, low, min_ns, max_ns) = stored.exact;
         let sum_ns = (u128::from(high) << 64) | u128::from(low);
         let settled = Slot::restored(0, Tally::default(), stored.settled);
@@ -466,7 +466,7 @@ impl From<Stored> for Windows {
             exact: ExactFigures { count, sum_ns, min_ns, max_ns },
             newest: stored.newest,
             activity: Activity::restored(stored.began, stored.newest),
-            cascade: Cascade::restored(settled, stored.tiers.into_iter().map(restored).collect()),
+            cascade: Cascade::restored(settled, stored.rings.into_iter().map(restored).collect()),
             counts: LimitCounts {
                 limits: stored.limits,
                 since: stored.since,

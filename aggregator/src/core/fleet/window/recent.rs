@@ -1,4 +1,4 @@
-//! Counts of samples that no tier keeps any more, for half an hour: enough to judge a slow
+//! Counts of samples that no ring keeps any more, for half an hour: enough to judge a slow
 //! operation on a node, which keeps its samples for minutes. Each slot takes some 60 bytes, where
 //! one with samples takes kilobytes.
 
@@ -7,8 +7,8 @@ use plimsoll_schemas::histogram::Over;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
+use super::ring::{Shown, slot_ns};
 use super::tally::{Limits, Overs, Tally};
-use super::tier::{Shown, slot_ns};
 
 /// Counts are kept for as long as this window, in slots as long as its own.
 const KEPT_FOR: Window = Window::HalfHour;

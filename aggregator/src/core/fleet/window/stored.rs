@@ -9,16 +9,18 @@ use serde::{Deserialize, Serialize};
 use super::carried::Carried;
 use super::dispersion::Dispersion;
 use super::recent::RecentCounts;
+use super::ring::Ring;
 use super::slot::Slot;
 use super::tally::{Limits, Since, Tally};
-use super::tier::Tier;
 
 /// The windows of one operation.
 #[derive(Clone, Serialize, Deserialize)]
-pub(super) struct Stored {
+pub(super) struct StoredWindows {
     pub(super) exact: StoredFigures,
     pub(super) settled: Packed,
-    pub(super) tiers: Vec<Vec<StoredSlot>>,
+    /// Stored as `tiers`, as every version has named them.
+    #[serde(rename = "tiers")]
+    pub(super) rings: Vec<Vec<StoredSlot>>,
     pub(super) newest: Wall,
     /// When samples first arrived; 0 if a former program stored it.
     #[serde(default)]
@@ -38,15 +40,15 @@ pub(super) type StoredFigures = (u64, u64, u64, u64, u64);
 /// Number, samples over each limit, samples.
 pub(super) type StoredSlot = (u64, Tally, Packed);
 
-/// One tier by itself.
+/// One ring by itself.
 #[derive(Serialize, Deserialize)]
-pub struct StoredTier(pub(super) Vec<StoredSlot>);
+pub struct StoredRing(pub(super) Vec<StoredSlot>);
 
-pub(super) fn stored(tier: &Tier) -> Vec<StoredSlot> {
-    tier.slots().iter().map(|slot| (slot.number, slot.tally().clone(), slot.packed())).collect()
+pub(super) fn stored(ring: &Ring) -> Vec<StoredSlot> {
+    ring.slots().iter().map(|slot| (slot.number, slot.tally().clone(), slot.packed())).collect()
 }
 
-pub(super) fn restored(slots: Vec<StoredSlot>) -> Arc<Tier> {
+pub(super) fn restored(slots: Vec<StoredSlot>) -> Arc<Ring> {
     let restored = |(number, tally, packed)| Slot::restored(number, tally, packed);
-    Arc::new(Tier::restored(slots.into_iter().map(restored).collect()))
+    Arc::new(Ring::restored(slots.into_iter().map(restored).collect()))
 }

@@ -177,7 +177,7 @@ fn the_layout_of_stored_records_changes_with_their_version_alone() {
     for (name, bytes) in &example().0 {
         let Shape(shape) = rmp_serde::from_slice(&bytes[6..]).unwrap();
         let kind = match Part::named(name).unwrap() {
-            Part::Pool(_) | Part::PoolTier(..) => 0,
+            Part::Pool(_) | Part::PoolRing(..) => 0,
             Part::Node(_) => 1,
             Part::Rest => 2,
         };

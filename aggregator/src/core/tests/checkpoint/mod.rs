@@ -260,8 +260,8 @@ fn only_what_changed_is_written_and_nothing_when_nothing_did() {
         Some(names.collect::<Vec<_>>().join(", ").replace("epoch_hook", "e"))
     };
     let pools = ["fleet e", "rollup by_rack e [\"r\"]", "rollup by_rack e [\"s\"]"];
-    let tiers = |pool: &str| (0..10).map(|tier| format!("{pool} {tier}, ")).collect::<String>();
-    let pools: String = pools.iter().map(|pool| format!("{pool}, {}", tiers(pool))).collect();
+    let rings = |pool: &str| (0..10).map(|ring| format!("{pool} {ring}, ")).collect::<String>();
+    let pools: String = pools.iter().map(|pool| format!("{pool}, {}", rings(pool))).collect();
     let all = Some(format!("{pools}node a, node b, rest"));
     assert_eq!(names(&mut world, true), all);
     assert_eq!(names(&mut world, false), None);

@@ -13,7 +13,7 @@ use super::data_point::{self, Head, ListBuffers};
 use super::names::to_operation;
 use super::protobuf::{Wire, fields, messages};
 use super::rejection_text;
-use super::report::Report;
+use super::report::OtlpReport;
 use super::stats::MetricKind;
 use crate::core::intake::lines::TimeUnit;
 use crate::core::intake::points::{Point, Temporality, Value};
@@ -58,7 +58,7 @@ struct Request<'r> {
     context: &'r Context,
     recorder: &'r mut Recorder,
     now: Now,
-    report: &'r mut Report,
+    report: &'r mut OtlpReport,
 }
 
 impl MetricReader {
@@ -69,7 +69,7 @@ impl MetricReader {
         recorder: &mut Recorder,
         now: Now,
         body: &[u8],
-        report: &mut Report,
+        report: &mut OtlpReport,
     ) {
         let mut request = Request { context, recorder, now, report };
         for resource_metrics in messages(body, 1) {

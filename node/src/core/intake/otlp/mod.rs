@@ -35,7 +35,7 @@ use super::recorder::Recorder;
 use super::series::LabelRules;
 use context::Context;
 use metrics::MetricReader;
-use report::Report;
+use report::OtlpReport;
 pub use request::{Encoding, Malformed, Outcome, Signal};
 pub use rules::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
 pub use stats::{MetricKind, OtlpStats};
@@ -46,7 +46,7 @@ pub(super) struct Otlp {
     context: Context,
     metrics: MetricReader,
     spans: SpanReader,
-    report: Report,
+    report: OtlpReport,
 }
 
 impl Otlp {
@@ -56,7 +56,7 @@ impl Otlp {
             context: Context { labels, units, otlp, state: FixedState::with_seed(seed) },
             metrics: MetricReader::default(),
             spans: SpanReader::default(),
-            report: Report::default(),
+            report: OtlpReport::default(),
         }
     }
 

@@ -8,7 +8,7 @@ use crate::core::intake::reject::Reject;
 
 /// The report on all requests so far.
 #[derive(Default)]
-pub(super) struct Report {
+pub(super) struct OtlpReport {
     pub(super) stats: OtlpStats,
     /// The outcome of the current request.
     outcome: Outcome,
@@ -17,7 +17,7 @@ pub(super) struct Report {
     warnings: Vec<String>,
 }
 
-impl Report {
+impl OtlpReport {
     /// A point or a span was rejected: the producer gets the text of the first rejection, the
     /// operator a warning once for each reason.
     pub(super) fn on_rejected(&mut self, reason: Reject, text: impl Fn(Reject) -> String) {

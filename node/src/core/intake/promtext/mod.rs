@@ -30,7 +30,7 @@ use super::reject::Reject;
 use super::series::{LabelRules, LabelStats};
 use history::TargetHistory;
 use metadata::PageMetadata;
-use reader::{PageOutcome, PageRules, Reader, RejectedRows, Sink};
+use reader::{PageOutcome, PageReader, PageRules, RejectedRows, Sink};
 pub use scrape::{Failure, Format, Page, Scrape, ScrapeFailure};
 pub use stats::ScrapeStats;
 use stream_ids::StreamIds;
@@ -129,7 +129,7 @@ impl TargetState {
         let (target, stream_ids) = (&self.target, &self.stream_ids);
         let rules = PageRules { target, labels, units, stream_ids };
 
-        let reader = Reader::new(now, metadata, rules, &mut self.history);
+        let reader = PageReader::new(now, metadata, rules, &mut self.history);
         let mut outcome = reader.read(lines, sink);
         if !rest.is_empty() {
             outcome.reject_line(Reject::Truncated, "");

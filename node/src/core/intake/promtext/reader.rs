@@ -70,7 +70,7 @@ pub(super) struct PageRules<'p> {
     pub(super) stream_ids: &'p StreamIds,
 }
 
-pub(super) struct Reader<'a, 'p> {
+pub(super) struct PageReader<'a, 'p> {
     metadata: PageMetadata<'a>,
     time: Wall,
     /// Whether its process started after the previous page, so that all of its counts are new.
@@ -85,7 +85,7 @@ pub(super) struct Reader<'a, 'p> {
     outcome: PageOutcome,
 }
 
-impl<'a, 'p> Reader<'a, 'p> {
+impl<'a, 'p> PageReader<'a, 'p> {
     /// Before the first row.
     pub(super) fn new(
         now: Now,

@@ -21,7 +21,7 @@ use plimsoll_schemas::wire::confirmation::LatencyLimit;
 
 use super::labels::{LabelRules, LineLabelStats};
 use super::limits::LatencyLimits;
-use super::slot::{SeriesType, Slot, SlotKey, SlotValue};
+use super::slot::{SeriesEntry, SeriesType, SlotKey, SlotValue};
 use crate::core::intake::jobs::Source;
 use crate::core::intake::lines::{LineValues, Values};
 use crate::core::intake::reject::Reject;
@@ -40,7 +40,7 @@ pub(crate) struct Interval {
     /// Samples that the incarnation may still record.
     samples_left: u64,
     by_series: BTreeMap<SlotKey, usize>,
-    slots: Vec<Slot>,
+    slots: Vec<SeriesEntry>,
     /// Slots that count towards the series cap.
     capped: usize,
 }
@@ -295,7 +295,7 @@ impl Interval {
         slot.counts()
     }
 
-    fn activate(&mut self, slot: SlotRef) -> &mut Slot {
+    fn activate(&mut self, slot: SlotRef) -> &mut SeriesEntry {
         let slot = &mut self.slots[slot.slot];
         slot.is_active = true;
         slot
@@ -321,7 +321,7 @@ impl Interval {
             return *slot;
         }
         self.capped += usize::from(is_capped);
-        let mut slot = Slot::new(key.0, is_capped);
+        let mut slot = SeriesEntry::new(key.0, is_capped);
         slot.watch(&self.limits.of(&key.1.operation));
         self.slots.push(slot);
         self.by_series.insert(key, self.slots.len() - 1);

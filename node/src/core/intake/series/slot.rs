@@ -33,7 +33,7 @@ impl SeriesType {
 pub(crate) type SlotKey = (SeriesType, Series);
 
 /// One series of an interval.
-pub(crate) struct Slot {
+pub(crate) struct SeriesEntry {
     pub(crate) value: SlotValue,
     /// False for series that the series cap does not bound: `other` and the node's own latencies.
     pub(crate) is_capped: bool,
@@ -66,7 +66,7 @@ pub(crate) struct GaugeSlot {
     at: u64,
 }
 
-impl Slot {
+impl SeriesEntry {
     pub(crate) fn new(series_type: SeriesType, is_capped: bool) -> Self {
         let value = match series_type {
             SeriesType::Latency => SlotValue::Latency(LatencySlot::default()),

@@ -15,7 +15,7 @@ const PROBE_BYTES: usize = 100;
 const TCP_FIRST_BYTES: f64 = 14_600.0;
 
 /// A link to a broker that answers at once: a queue of one rate, and a delay.
-struct Link {
+struct LossyLink {
     bytes_per_second: u64,
     round_trip: Duration,
     free_at: Mono,
@@ -27,7 +27,7 @@ enum Packet {
     Probe(Mono),
 }
 
-impl Link {
+impl LossyLink {
     fn new(kilobytes_per_second: u64, round_trip_ms: u64) -> Self {
         Self {
             bytes_per_second: kilobytes_per_second * 1_000,
@@ -61,7 +61,7 @@ impl Link {
 struct World {
     now: Mono,
     outbox: Outbox,
-    link: Link,
+    link: LossyLink,
     /// The newest acknowledged number, and the bytes of all.
     acknowledged: BTreeSet<Ticket>,
     newest: u64,
@@ -72,7 +72,7 @@ struct World {
 }
 
 impl World {
-    fn new(link: Link) -> Self {
+    fn new(link: LossyLink) -> Self {
         let mut outbox = Outbox::new(Incarnation(1), OutboxBounds::default());
         outbox.on_connected();
         let acknowledged = BTreeSet::new();
@@ -193,7 +193,7 @@ struct Drained {
     urgent: Option<Duration>,
 }
 
-fn drains(link: Link) -> Drained {
+fn drains(link: LossyLink) -> Drained {
     let mut world = World::new(link);
     world.lives(at(BEFORE_S), |_| false);
     assert!(world.is_drained(), "{} wait before the link broke", world.outbox.depth());
@@ -226,7 +226,7 @@ fn a_backlog_is_sent_within_twice_the_time_that_its_bytes_need() {
         [("20 ms", 20), ("300 ms", 300), ("1.2 s", 1_200), ("3 s", 3_000)]
     {
         for (rate, kilobytes) in [("8 kB/s", 8), ("64 kB/s", 64), ("ample", 100_000)] {
-            let drained = drains(Link::new(kilobytes, round_trip_ms));
+            let drained = drains(LossyLink::new(kilobytes, round_trip_ms));
             let ratio = drained.took.as_secs_f64() / drained.needed.as_secs_f64();
             assert!(ratio <= 2.0, "{ratio:.2} over {round_trip} and {rate}");
 
@@ -249,11 +249,11 @@ fn a_backlog_is_sent_within_twice_the_time_that_its_bytes_need() {
 #[test]
 fn a_link_that_grows_longer_or_slower_is_measured_anew() {
     for (kilobytes, round_trip_ms) in [(100_000, 1_500), (100_000, 3_000), (16, 20), (16, 1_000)] {
-        let mut world = World::new(Link::new(100_000, 20));
+        let mut world = World::new(LossyLink::new(100_000, 20));
         world.lives(at(BEFORE_S), |_| false);
         assert!(world.outbox.window.bytes() > 1_000);
 
-        let changed = Link::new(kilobytes, round_trip_ms);
+        let changed = LossyLink::new(kilobytes, round_trip_ms);
         world.link.bytes_per_second = changed.bytes_per_second;
         world.link.round_trip = changed.round_trip;
         world.lives(at(BEFORE_S + 120), |_| false);

@@ -35,7 +35,7 @@ use super::gather::{Gather, List};
 use super::lifeline::{Lifeline, Pace};
 use super::sampling::Sampling;
 use super::scale::Raw;
-use super::slot::Slot;
+use super::slot::ThreadReadings;
 
 /// All GPUs of this machine, and where their readings go.
 pub(super) struct Gpus {
@@ -43,7 +43,7 @@ pub(super) struct Gpus {
     /// Time that readings cover.
     pub(super) every: Duration,
     pub(super) library: Option<PathBuf>,
-    pub(super) slot: Arc<Slot>,
+    pub(super) slot: Arc<ThreadReadings>,
     pub(super) sampling: Sampling,
 }
 

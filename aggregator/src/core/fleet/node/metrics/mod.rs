@@ -105,12 +105,12 @@ struct Peaks {
 }
 
 /// The list that a record has a peak in, and its place there.
-enum Stored {
+enum PeakIndex {
     First(usize),
     Later(usize),
 }
 
-impl Stored {
+impl PeakIndex {
     const fn at(place: usize) -> Self {
         match place {
             ..FIRST_SENSED => Self::First(place),
@@ -142,9 +142,9 @@ impl Peaks {
             *self = Self { minute, before, before_later, ..Self::default() };
         }
 
-        let now = match Stored::at(place) {
-            Stored::First(at) => &mut self.now[at],
-            Stored::Later(at) => &mut self.now_later[at],
+        let now = match PeakIndex::at(place) {
+            PeakIndex::First(at) => &mut self.now[at],
+            PeakIndex::Later(at) => &mut self.now_later[at],
         };
         *now = Self::worse(place, value, *now);
     }
@@ -159,9 +159,9 @@ impl Peaks {
     }
 
     fn get(&self, at: Wall, place: usize) -> Option<f64> {
-        let (now, before) = match Stored::at(place) {
-            Stored::First(at) => (self.now[at], self.before[at]),
-            Stored::Later(at) => (self.now_later[at], self.before_later[at]),
+        let (now, before) = match PeakIndex::at(place) {
+            PeakIndex::First(at) => (self.now[at], self.before[at]),
+            PeakIndex::Later(at) => (self.now_later[at], self.before_later[at]),
         };
         match (at.0 / HALF).checked_sub(self.minute)? {
             0 => Self::worse(place, now, before),
@@ -203,9 +203,9 @@ impl NodeMetrics {
         figure: NodeMetric,
     ) -> Option<f64> {
         match SensedFigure::of(figure) {
-            Some(sensed) => match Stored::at(sensed as usize) {
-                Stored::First(at) => self.sensed[at],
-                Stored::Later(at) => self.sensed_later[at],
+            Some(sensed) => match PeakIndex::at(sensed as usize) {
+                PeakIndex::First(at) => self.sensed[at],
+                PeakIndex::Later(at) => self.sensed_later[at],
             },
             None => self.sensor_counters.figure(at, figure),
         }

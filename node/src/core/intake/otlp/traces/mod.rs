@@ -12,7 +12,7 @@ use super::names::to_operation;
 use super::protobuf::{Wire, fields, messages};
 use super::recent_spans::RecentSpans;
 use super::rejection_text;
-use super::report::Report;
+use super::report::OtlpReport;
 use super::rules::SpanRule;
 use super::stats::OtlpStats;
 use crate::core::intake::recorder::Recorder;
@@ -52,7 +52,7 @@ impl SpanReader {
         context: &Context,
         recorder: &mut Recorder,
         body: &[u8],
-        report: &mut Report,
+        report: &mut OtlpReport,
     ) {
         for resource_spans in messages(body, 1) {
             let resource = messages(resource_spans, 1).last().unwrap_or_default();

@@ -29,7 +29,7 @@ pub enum LinkEvent {
 
 /// A connection to the broker, until it is closed.
 #[derive(Debug)]
-pub struct Link {
+pub struct BrokerConnection {
     /// `None` once it is closing.
     bus: Option<Bus>,
     closing: Option<JoinHandle<()>>,
@@ -40,7 +40,7 @@ pub struct Link {
     requests: Option<Listener>,
 }
 
-impl Link {
+impl BrokerConnection {
     /// Starts to connect; with a history, requests of it are received.
     ///
     /// # Errors

@@ -23,8 +23,8 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use crate::acknowledgement;
-use crate::apart::{self, StoredMessage};
 use crate::api::{ApiError, code};
+use crate::direct_get::{self, StoredMessage};
 use crate::limits::REQUEST_WAIT;
 use crate::link::Link;
 use crate::streams;
@@ -87,7 +87,7 @@ pub(crate) async fn publish_after(
             Outcome::Refused(refusal) => refusal.into(),
         });
     };
-    match apart::newest(client, &stream, &subject).await {
+    match direct_get::newest(client, &stream, &subject).await {
         Ok(Some(newest)) if newest.message_id.as_ref() == Some(&message_id) => Ok(newest.seq),
         Ok(_) => Err(ConditionalError::Overtaken),
         Err(_) => Err(ConditionalError::Silent),
@@ -188,7 +188,7 @@ pub(crate) async fn newest(
     subject: &str,
 ) -> Result<Option<StreamMessage>, ApiError> {
     streams::info(client, stream).await?;
-    Ok(apart::newest(client, stream, subject).await?.map(StreamMessage::from))
+    Ok(direct_get::newest(client, stream, subject).await?.map(StreamMessage::from))
 }
 
 /// The first message of a subject with at least this number in a stream, by the server that leads
@@ -199,7 +199,7 @@ pub(crate) async fn first_from(
     subject: &str,
     seq: u64,
 ) -> Result<Option<StreamMessage>, ApiError> {
-    Ok(apart::first_from(client, stream, subject, seq).await?.map(StreamMessage::from))
+    Ok(direct_get::first_from(client, stream, subject, seq).await?.map(StreamMessage::from))
 }
 
 impl From<StoredMessage> for StreamMessage {

@@ -1,4 +1,4 @@
-//! One tier of the cascade: slots of one length, in order of their times. It determines which of
+//! One ring of the cascade: slots of one length, in order of their times. It determines which of
 //! them a window covers, and hands over those that are older than its own window.
 
 use std::ops::RangeInclusive;
@@ -12,7 +12,7 @@ use super::tally::Limits;
 
 /// The slots of one window's length.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Tier {
+pub(super) struct Ring {
     slots: Vec<Slot>,
 }
 
@@ -30,7 +30,7 @@ impl Shown {
         Self { from: (now.0 / slot).saturating_sub(slots) * slot, to: now.0 }
     }
 
-    /// The numbers of the slots that it shows, of a tier with such slots.
+    /// The numbers of the slots that it shows, of a ring with such slots.
     pub(super) fn numbers(&self, of: Window) -> RangeInclusive<u64> {
         let slot_ns = slot_ns(of);
         self.from.div_ceil(slot_ns)..=self.to / slot_ns
@@ -46,7 +46,7 @@ pub(super) fn slot_ns(window: Window) -> u64 {
     nanos(window.slot())
 }
 
-impl Tier {
+impl Ring {
     pub(super) fn restored(mut slots: Vec<Slot>) -> Self {
         slots.sort_by_key(|slot| slot.number);
         Self { slots }
@@ -74,7 +74,7 @@ impl Tier {
 
     fn slot(&mut self, number: u64) -> &mut Slot {
         let place = self.place(number).unwrap_or_else(|place| {
-            // By as many as are needed: there are tens of thousands of tiers.
+            // By as many as are needed: there are tens of thousands of rings.
             self.slots.reserve_exact(1);
             self.slots.insert(place, Slot::new(number));
             let settled = self.slots.len().saturating_sub(SLOTS_OPEN_MAX);
@@ -88,7 +88,7 @@ impl Tier {
         self.slot(number).add(batch);
     }
 
-    /// Takes a slot that another tier hands over.
+    /// Takes a slot that another ring hands over.
     pub(super) fn take(&mut self, slot: Slot) {
         match self.place(slot.number) {
             Ok(place) => self.slots[place].absorb(&slot),
@@ -99,7 +99,7 @@ impl Tier {
         }
     }
 
-    /// Whether its oldest slots may be rolled over as one: all of the next tier's slot that they
+    /// Whether its oldest slots may be rolled over as one: all of the next ring's slot that they
     /// lie in has passed.
     pub(super) fn has_passed(&self, window: Window, coarse: u64, from: u64) -> bool {
         let oldest = self.slots.first().map(|slot| slot.number * slot_ns(window));
