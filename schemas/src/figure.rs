@@ -63,6 +63,13 @@ pub fn percent(share: f64) -> String {
     text + " %"
 }
 
+/// A quantile's name, such as `p99.9`.
+#[must_use]
+pub fn quantile(share: f64) -> String {
+    // Rounded, since 0.999 times 100 is not 99.9 in binary.
+    format!("p{}", (share * 1e6).round() / 1e4)
+}
+
 /// Bytes in the unit that fits them, such as `1.5 GiB`.
 #[must_use]
 pub fn bytes(n: f64) -> String {
@@ -132,6 +139,15 @@ mod tests {
             (f64::NAN, "NaN"),
         ] {
             assert_eq!(number(value), wanted);
+        }
+    }
+
+    #[test]
+    fn quantiles_are_named_without_noise_of_binary() {
+        for (share, wanted) in
+            [(0.5, "p50"), (0.57, "p57"), (0.999, "p99.9"), (0.99999, "p99.999"), (1.0, "p100")]
+        {
+            assert_eq!(quantile(share), wanted);
         }
     }
 

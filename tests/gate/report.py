@@ -16,7 +16,7 @@ DEADLINE_SECONDS = {"live.xml": 120.0, "offline.xml": 120.0, "quick.xml": 120.0}
 LONG_DEADLINE_SECONDS = 480.0
 NEAR = 0.8
 SLOWEST = 10
-# The gate's budget, which CONTRIBUTING.md states.
+# The gate's budget, which tests/GATE.md states.
 CORE_MINUTES_MAX = 20
 
 

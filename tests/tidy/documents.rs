@@ -69,16 +69,16 @@ pub(crate) fn heading_case(path: &str, text: &str) -> Vec<Violation> {
     broken
 }
 
-/// Tests that the sections of `path` under these headings name and no source has. A name of one or
-/// two words is that of a file or a program.
+/// Tests that the sections of `path` under these headings name and no source has; without headings
+/// it is all of the file. A name of one or two words is that of a file or a program.
 pub(crate) fn unknown_tests(
     (path, text): (&str, &str),
     headings: &[&str],
     sources: &str,
 ) -> Vec<Violation> {
-    let mut is_within = false;
+    let mut is_within = headings.is_empty();
     let within = (1..).zip(text.lines()).filter(|(_, line)| {
-        if line.starts_with("## ") {
+        if line.starts_with("## ") && !headings.is_empty() {
             is_within = headings.contains(line);
         }
         is_within
@@ -89,9 +89,12 @@ pub(crate) fn unknown_tests(
     unknown.map(|(line, name)| Violation::new(path, line, fix(name))).collect()
 }
 
-/// Functions and paths that `ARCHITECTURE.md` names beside its code map and that are not there. A
-/// function is `Type::name` or `module::name`; a path may begin at any folder.
-pub(crate) fn unknown_names(architecture: &str, files: &[(String, String)]) -> Vec<Violation> {
+/// Functions and paths that a document names between backticks and that are not there. A function
+/// is `Type::name` or `module::name`; a path may begin at any folder.
+pub(crate) fn unknown_names(
+    (path, text): (&str, &str),
+    files: &[(String, String)],
+) -> Vec<Violation> {
     let rust = files.iter().filter(|(path, _)| path.ends_with(".rs"));
     let known: BTreeSet<String> = rust.flat_map(|(path, text)| functions(path, text)).collect();
     let paths: Vec<String> = files.iter().map(|(path, _)| format!("/{path}")).collect();
@@ -108,10 +111,10 @@ pub(crate) fn unknown_names(architecture: &str, files: &[(String, String)]) -> V
         })
     };
     let is_judged = |name: &str| name.contains("::") || is_path(name);
-    let named = quoted((1..).zip(architecture.lines())).filter(|(_, name)| is_judged(name));
+    let named = quoted((1..).zip(text.lines())).filter(|(_, name)| is_judged(name));
     let unknown = named.filter(|(_, name)| !is_there(name));
     let fix = |name| format!("{name} is not there");
-    unknown.map(|(line, name)| Violation::new("ARCHITECTURE.md", line, fix(name))).collect()
+    unknown.map(|(line, name)| Violation::new(path, line, fix(name))).collect()
 }
 
 /// Each text between backticks, with its line.
@@ -260,6 +263,8 @@ mod tests {
         let unknown = |sources| lines_of(&unknown_tests(("a.md", text), &headings, sources));
         assert_eq!(unknown("fn a_is_b() {}"), [3]);
         assert_eq!(unknown("fn a_is_b() {}\nfn a_is_c(x: u8) {}"), NOWHERE);
+        let all = unknown_tests(("a.md", text), &[], "fn a_is_b() {}\nfn a_is_c() {}");
+        assert_eq!(lines_of(&all), [1]);
     }
 
     #[test]
@@ -268,9 +273,9 @@ mod tests {
         let files = [("node/src/core/mod.rs", code), ("trees/a/ok.txt", "")];
         let files = files.map(|(path, text)| (path.to_owned(), text.to_owned()));
         let good = "`Core::on`, `core::free`, `core/mod.rs`, `node/`, `trees/*/ok.txt`, `/metrics`";
-        assert_eq!(unknown_names(good, &files), []);
+        assert_eq!(unknown_names(("a.md", good), &files), []);
         let bad = "`Core::off`\n`Core::free`\n`core/main.rs`\n`lib.rs`\n`nod/`\n`trees/*/no.txt`";
-        assert_eq!(lines_of(&unknown_names(bad, &files)), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(lines_of(&unknown_names(("a.md", bad), &files)), [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]

@@ -73,7 +73,7 @@ pub struct SilenceArgs {
     #[arg(long)]
     operation: Option<String>,
     /// Alerts of this severity: info, warning or critical
-    #[arg(long)]
+    #[arg(long, value_parser = ["info", "warning", "critical"])]
     severity: Option<String>,
     /// Duration, such as 2h
     #[arg(long = "for", value_name = "SPAN", required_unless_present_any = ["list", "end"])]
@@ -380,6 +380,22 @@ mod tests {
         ] {
             assert_eq!(is_wanted(&args(words), &resolved), wanted, "{words:?}");
         }
+    }
+
+    #[test]
+    fn a_severity_that_there_is_not_is_named_with_those_that_there_are() {
+        use clap::Parser;
+
+        let parse = |word| {
+            let words = ["plimsoll", "silence", "--for", "2h", "--severity", word];
+            crate::args::Cli::try_parse_from(words).map_err(|error| error.to_string())
+        };
+        assert!(parse("critical").is_ok());
+        let error = parse("urgent").map(drop).unwrap_err();
+        assert!(
+            error.contains("--severity") && error.contains("info, warning, critical"),
+            "{error}"
+        );
     }
 
     #[tokio::test]

@@ -40,29 +40,35 @@ pub struct LedgerArgs {
 pub async fn ledger(args: &LedgerArgs) -> Result<Exit> {
     for api in args.at.apis()? {
         let text = api.request("GET", PATH, None).await?;
-        let page: LedgerPage = serde_json::from_str(&text)
+        let mut page: LedgerPage = serde_json::from_str(&text)
             .with_context(|| format!("{PATH} has an unexpected form"))?;
         if let Some(node) = &args.node {
             let known = page.nodes.iter().any(|row| row.node == *node);
             anyhow::ensure!(known, "node {node:?} is unknown; plimsoll ledger lists all nodes");
         }
-        args.at.print(&text, || table(&page, args.node.as_deref(), args.open));
+        select(&mut page, args.node.as_deref(), args.open);
+        args.at.print(&serde_json::to_string(&page)?, || table(&page, args.node.is_none()));
     }
     Ok(Exit::Success)
 }
 
-fn table(page: &LedgerPage, node: Option<&str>, open: bool) -> String {
+/// Leaves the rows of this node, or of those with samples that are not merged. The sums stay.
+fn select(page: &mut LedgerPage, node: Option<&str>, open: bool) {
+    page.nodes.retain(|row| {
+        node.is_none_or(|node| node == row.node)
+            && (!open || row.ledger.recorded != row.ledger.merged)
+    });
+}
+
+fn table(page: &LedgerPage, has_sums: bool) -> String {
     let mut text = format!(
         "{:<24} {:>13} {:>13} {:>9} {:>11} {:>9} {:>9}  LOST BY REASON\n",
         "NODE", "RECORDED", "MERGED", "HELD", "UNACCOUNTED", "UNREAD", "LOST"
     );
-    let is_shown = |name: &str, ledger: &Ledger| {
-        node.is_none_or(|node| node == name) && (!open || ledger.recorded != ledger.merged)
-    };
-    for row in page.nodes.iter().filter(|row| is_shown(&row.node, &row.ledger)) {
+    for row in &page.nodes {
         line(&mut text, &row.node, &row.ledger);
     }
-    if node.is_none() {
+    if has_sums {
         if page.evicted != Ledger::default() {
             line(&mut text, "(evicted nodes)", &page.evicted);
         }
@@ -122,11 +128,12 @@ mod tests {
     }
 
     fn rows(node: Option<&str>, open: bool) -> Vec<Vec<String>> {
-        rows_of(&page(), node, open)
+        rows_of(page(), node, open)
     }
 
-    fn rows_of(page: &LedgerPage, node: Option<&str>, open: bool) -> Vec<Vec<String>> {
-        let text = table(page, node, open);
+    fn rows_of(mut page: LedgerPage, node: Option<&str>, open: bool) -> Vec<Vec<String>> {
+        select(&mut page, node, open);
+        let text = table(&page, node.is_none());
         let rows = text.lines().skip(1);
         rows.map(|row| row.split_whitespace().map(str::to_owned).collect()).collect()
     }
@@ -144,10 +151,10 @@ mod tests {
         let mut page = page();
         page.evicted = Ledger { recorded: 5, merged: 5, ..Ledger::default() };
         page.fleet.add(&page.evicted);
-        let all = rows_of(&page, None, false);
+        let all = rows_of(page.clone(), None, false);
         assert_eq!(all[2][..4], ["(evicted", "nodes)", "5", "5"]);
         assert_eq!(all[3][..3], ["fleet", "21", "16"]);
-        assert_eq!(rows_of(&page, Some("a"), false).len(), 1);
+        assert_eq!(rows_of(page, Some("a"), false).len(), 1);
     }
 
     #[test]
@@ -164,5 +171,19 @@ mod tests {
         assert_eq!(rows(Some("a"), false).len(), 1);
         let open: Vec<String> = rows(None, true).into_iter().map(|row| row[0].clone()).collect();
         assert_eq!(open, ["b", "fleet"]);
+    }
+
+    #[test]
+    fn json_has_the_rows_that_the_table_has() {
+        for (node, open, names) in
+            [(None, false, &["a", "b"][..]), (None, true, &["b"]), (Some("a"), false, &["a"])]
+        {
+            let mut page = page();
+            select(&mut page, node, open);
+            let json = serde_json::to_value(&page).unwrap();
+            let shown = json["nodes"].as_array().unwrap().iter().map(|row| row["node"].as_str());
+            assert_eq!(shown.map(Option::unwrap).collect::<Vec<_>>(), names, "{node:?} {open}");
+            assert_eq!(json["fleet"]["recorded"], 16);
+        }
     }
 }

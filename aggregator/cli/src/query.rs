@@ -7,7 +7,7 @@ use clap::Args;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
 use plimsoll_runtime::exit::Exit;
-use plimsoll_schemas::figure::{bytes, counted, percent, span};
+use plimsoll_schemas::figure::{bytes, counted, percent, quantile, span};
 use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, NodeHistory, OperationsPage};
 
 use crate::targets::{Targets, with_parameters};
@@ -135,7 +135,7 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
     let columns = page.points.iter().find(|point| point.count > 0);
     let _written = write!(text, "{:<25} {:>11} {:>8}", "FROM", "SAMPLES", "COMPLETE");
     for found in columns.iter().flat_map(|point| &point.quantiles) {
-        let _written = write!(text, " {:>10}", format!("P{}", found.quantile * 100.0));
+        let _written = write!(text, " {:>10}", quantile(found.quantile).to_uppercase());
     }
     let _written = write!(text, " {:>10}", "MAX");
     for over in page.points.first().iter().flat_map(|point| &point.over) {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::figure::{number, percent, span};
+use plimsoll_schemas::figure::{number, percent, quantile, span};
 use plimsoll_schemas::summary::{
     BudgetRow, Ledger, OperationRow, Quantiles, SampleTotals, Summary, Verdict,
 };
@@ -174,8 +174,7 @@ fn scope(scope: &Scope) -> &str {
 }
 
 fn budget_cells(budget: &BudgetRow, summary: &Summary) -> (String, String, String) {
-    let quantile = number(budget.quantile * 100.0);
-    let limit = format!("p{quantile} <= {}", latency(Some(budget.limit_ns)));
+    let limit = format!("{} <= {}", quantile(budget.quantile), latency(Some(budget.limit_ns)));
     let sign = if budget.within_ns.is_some() { "~" } else { "" };
     let value_ns = budget.value_ns.filter(|_| !budget.freshness.stale);
     let headroom = value_ns.map_or_else(
@@ -402,12 +401,13 @@ mod tests {
         let line = |n: usize| stale.lines().nth(n).unwrap();
         assert!(line(1).ends_with("FIRING, 340 s late, no data for 29 s"), "{stale}");
         assert!(line(2).ends_with("stale, no data for 29 s"), "{stale}");
-        assert!(!stale.contains("12.00") && !stale.contains("33 %"), "{stale}");
+        assert!(!stale.contains("12 ms") && !stale.contains("33.3"), "{stale}");
 
         let table = shown;
         assert!(table.lines().nth(1).unwrap().ends_with("FIRING, 340 s late"), "{table}");
         let words: Vec<&str> = table.lines().nth(2).unwrap().split_whitespace().collect();
-        let of_part = ["of_r1", "fleet", "-", "-", "p99", "<=", "18.00", "-", "-", "no", "samples"];
+        let of_part =
+            ["of_r1", "fleet", "-", "-", "p99", "<=", "18", "ms", "-", "-", "no", "samples"];
         assert_eq!(words, of_part);
     }
 }

@@ -5,13 +5,14 @@
 //! description, so that the picture does not depend on colour.
 
 use maud::{Markup, PreEscaped, html};
+use plimsoll_schemas::figure::quantile;
 use plimsoll_schemas::histogram::{Packed, layout, rank};
 use plimsoll_schemas::ids::Operation;
 
 use crate::comparison::{Compared, Comparison, Shift};
 use crate::side::Side;
 use crate::svg::{LogAxis, label, line, polyline, px};
-use crate::table::{percent, quantile_name};
+use crate::table::percent;
 
 const WIDTH: f64 = 720.0;
 const LEFT: f64 = 64.0;
@@ -56,7 +57,7 @@ fn description(drawn: &[(&Operation, &Compared)]) -> String {
     let of = |(name, compared): &(&_, &Compared)| {
         let shifts = compared.shifts.iter().filter_map(|shift| {
             let change = percent(shift.change?.estimate);
-            Some(format!("{} {change}", quantile_name(shift.quantile)))
+            Some(format!("{} {change}", quantile(shift.quantile)))
         });
         let shifts: Vec<String> = shifts.collect();
         format!("{name} is {}: {}.", compared.verdict.words(), shifts.join(", "))
@@ -120,7 +121,7 @@ fn shifts(compared: &Compared, top: f64) -> Markup {
         }
         @for (at, shift) in shown.into_iter().enumerate() {
             (shift_mark(shift, middle(at), each * 0.4, &y))
-            @let name = quantile_name(shift.quantile);
+            @let name = quantile(shift.quantile);
             (label("tick", (middle(at), top + PANEL + 16.0), "middle", &name))
         }
         (label("tick", (WIDTH - RIGHT, top + PANEL + 34.0), "end", words))

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use plimsoll_schemas::figure::{self, counted, span};
+use plimsoll_schemas::figure::{self, counted, quantile, span};
 
 use crate::comparison::{Change, Compared, Comparison, Extent, ShareShift, Shift};
 use crate::verdict::Verdict;
@@ -17,12 +17,6 @@ pub fn table(comparison: &Comparison) -> String {
     }
     let _written = writeln!(text, "verdict: {}", comparison.verdict.words());
     text
-}
-
-/// A quantile's name, such as `p99.9`.
-pub(crate) fn quantile_name(quantile: f64) -> String {
-    // Rounded, since 0.999 times 100 is not 99.9.
-    format!("p{}", (quantile * 1e6).round() / 1e4)
 }
 
 /// A shift, with its sign.
@@ -72,7 +66,7 @@ fn rows(compared: &Compared, confidence: f64) -> String {
 
 fn shift_row(shift: &Shift) -> String {
     let values = [shift.a_ns, shift.b_ns].map(|ns| span(ns as f64 / 1e9));
-    row(&quantile_name(shift.quantile), values, shift.change.as_ref())
+    row(&quantile(shift.quantile), values, shift.change.as_ref())
 }
 
 fn share_row(share: &ShareShift) -> String {

@@ -1,9 +1,9 @@
 //! The sensor catalogue: one row for each sensor, from which everything else is derived.
 //!
-//! A sensor is one row here, and a reader in the node: ARCHITECTURE.md, "How to add something",
-//! has the list. `gauge` is a value whose greatest reading is the worst,
-//! `gauge_low` one whose least reading is the worst, `counter` a total that only grows within one
-//! boot of the machine.
+//! A sensor is one row here, and a reader in the node: RECIPES.md has the steps. `gauge` is a value
+//! whose greatest reading is the worst, `gauge_low` one whose least reading is the worst, `counter`
+//! a total that only grows within one boot of the machine. The order of rows is free: names are
+//! stored and sent, places never are.
 //!
 //! DESIGN S11.
 
@@ -24,23 +24,29 @@ impl Sensor {
     /// The base unit with which the name ends; `None` for a plain number: a count, a load, a state.
     #[must_use]
     pub fn unit(&self) -> Option<&'static str> {
-        let name = self.name.strip_suffix("_total").unwrap_or(self.name);
-        UNITS
-            .into_iter()
-            .find(|unit| name.strip_suffix(unit).is_some_and(|quantity| quantity.ends_with('_')))
+        unit_of(self.name.strip_suffix("_total").unwrap_or(self.name))
     }
 }
 
-/// The units of all sensors.
-const UNITS: [&str; 9] = [
-    "bytes_per_second",
+/// The unit with which a name without `_total` ends, of a sensor or a metric.
+#[must_use]
+pub fn unit_of(name: &str) -> Option<&'static str> {
+    let ends = |unit: &&str| name.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'));
+    UNITS.into_iter().find(|unit| ends(unit))
+}
+
+/// The units of sensors and of metrics. The document of the API lists those that sensors have.
+const UNITS: [&str; 11] = [
     "bytes",
+    "bytes_per_second",
     "celsius",
     "cores",
     "hertz",
     "joules",
+    "percent",
     "ratio",
     "seconds",
+    "volts",
     "watts",
 ];
 
@@ -373,6 +379,20 @@ mod tests {
         ];
         for (sensor, unit) in table {
             assert_eq!(sensor.unit(), unit, "{}", sensor.name);
+        }
+    }
+
+    /// A new unit belongs to `UNITS`; a new kind of plain number is added here.
+    #[test]
+    fn a_name_without_a_unit_ends_in_what_it_counts() {
+        const COUNTED: &str = "blocked drops enabled errors events faults generation handles inodes \
+            kills limit listed load1 load15 load5 lost major minor only packets pages periods \
+            processes reads reason replays retransmits rows running synchronized tasks threads \
+            throttle throttled unread up used width writes xid";
+        for sensor in CATALOGUE.iter().filter(|sensor| sensor.unit().is_none()) {
+            let name = sensor.name.trim_end_matches("_total");
+            let last = name.rsplit('_').next().unwrap();
+            assert!(COUNTED.split_whitespace().any(|word| word == last), "{}", sensor.name);
         }
     }
 

@@ -3,7 +3,8 @@
 //!
 //! Owns how rule files are read, layered and checked, and the built-in rules. Refuses to open
 //! files (the caller passes a function) and to evaluate anything. Every alert follows from one
-//! rule, which also states its severity, receivers, runbook and summary.
+//! rule, which also states its severity, receivers, runbook and summary. A [`Rule`] is a budget, a
+//! burn rate or a threshold; `Rule::severity` has the severity of each.
 
 mod advice;
 mod drafts;

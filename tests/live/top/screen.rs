@@ -61,7 +61,7 @@ async fn top_shows_a_mesh_follows_keys_and_survives_its_aggregator() {
     }
     let row = text.lines().find(|line| line.starts_with("epoch_hook")).unwrap();
     let cells: Vec<&str> = row.split_whitespace().collect();
-    assert_eq!(cells[..4], ["epoch_hook", "fleet", "p99", "18.00"], "{row}");
+    assert_eq!(cells[..5], ["epoch_hook", "fleet", "p99", "18", "ms"], "{row}");
     assert!(text.trim_end().ends_with("? help  Tab list  s sort  / filter  q quit"), "{text}");
 
     tmux.press(&["s"]);

@@ -2,7 +2,7 @@
 
 use jiff::tz::TimeZone;
 use plimsoll_schemas::alert::{AlertState, DataStatus, Evidence};
-use plimsoll_schemas::figure::{count, counted, percent, span};
+use plimsoll_schemas::figure::{count, counted, percent, quantile, span};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{Ledger, Verdict};
 
@@ -10,7 +10,7 @@ use super::document::{
     BudgetResult, Document, DrillResult, LatestVerdict, LedgerResult, OperationResult, Subject,
     TimeRanking,
 };
-use super::words::{completeness, evidence, milliseconds_or_so, over, quantile_name, reading};
+use super::words::{completeness, evidence, milliseconds_or_so, over, reading};
 use crate::time_range::shown;
 
 /// The quantiles of the table of operations.
@@ -137,7 +137,7 @@ fn budgets(of: &[BudgetResult], zone: &TimeZone) -> Section {
         vec![
             text(row.budget.clone()),
             text(row.operation.clone()),
-            text(format!("{} ≤ {limit}", quantile_name(row.quantile))),
+            text(format!("{} ≤ {limit}", quantile(row.quantile))),
             Cell { words: verdict(row.verdict).to_owned(), tone: Tone::of(row.verdict) },
             figure(milliseconds_or_so(row.value.map(|value| value.value))),
             figure(format!("{over} of {count}")),
@@ -195,7 +195,7 @@ fn verdict(of: Verdict) -> &'static str {
 }
 
 fn operations(of: &[OperationResult]) -> Section {
-    let quantiles = SHOWN.map(quantile_name);
+    let quantiles = SHOWN.map(quantile);
     let mut heading = vec!["Operation", "Samples", "Mean"];
     heading.extend(quantiles.iter().map(String::as_str));
     heading.extend(["Max", "Over the limit"]);

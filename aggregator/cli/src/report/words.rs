@@ -1,7 +1,7 @@
 //! How figures are written in a report for people.
 
 use plimsoll_schemas::alert::Evidence;
-use plimsoll_schemas::figure::{bytes, count, counted, number, percent, span};
+use plimsoll_schemas::figure::{bytes, count, counted, number, percent, quantile, span};
 use serde_json::Value;
 
 /// A latency in the unit that fits it; a dash without one.
@@ -12,12 +12,6 @@ pub(super) fn milliseconds_or_so(seconds: Option<f64>) -> String {
 /// A completeness; unknown where no aggregator ran.
 pub(super) fn completeness(share: Option<f64>) -> String {
     share.map_or("unknown".to_owned(), percent)
-}
-
-/// A quantile's name, such as `p99.9`.
-pub(super) fn quantile_name(quantile: f64) -> String {
-    // Rounded, since 0.999 times 100 is not 99.9.
-    format!("p{}", (quantile * 1e6).round() / 1e4)
 }
 
 /// Samples over a limit: those that are certain, and those that may be.
@@ -34,7 +28,7 @@ pub(super) fn evidence(of: &Evidence) -> String {
         Evidence::Latency(of) => {
             let (value, limit) = (of.value_seconds, of.limit_seconds);
             let (value, limit) = (milliseconds_or_so(Some(value)), milliseconds_or_so(Some(limit)));
-            let (name, samples) = (quantile_name(of.quantile), counted(of.samples, "sample"));
+            let (name, samples) = (quantile(of.quantile), counted(of.samples, "sample"));
             let (over, window) = (over(of.over, of.uncertain), of.window);
             format!("{name} {value}, limit {limit}, {over} of {samples} over it in {window}")
         }
@@ -96,7 +90,6 @@ mod tests {
     fn figures_are_readable() {
         assert_eq!((over(3, 0), over(3, 2)), ("3".to_owned(), "3 to 5".to_owned()));
         assert_eq!(milliseconds_or_so(Some(0.018)), "18 ms");
-        assert_eq!(quantile_name(0.999), "p99.9");
         assert_eq!(reading("memory_used_ratio", &0.5.into()), "50 %");
         assert_eq!(reading("gpu_memory_used_bytes gpu=0", &1_610_612_736.into()), "1.5 GiB");
         assert_eq!(reading("gpu_throttled", &true.into()), "yes");

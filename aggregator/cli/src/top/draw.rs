@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::figure::span;
+use plimsoll_schemas::figure::{quantile, span};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::summary::{Presence, Verdict};
 use plimsoll_schemas::time::seconds;
@@ -338,12 +338,10 @@ fn budget(row: &BudgetLine, width: u16, theme: Theme, at: Shown) -> Row<'static>
     };
     let left = row.headroom.filter(|_| at.lost.is_none());
     let left = left.map_or_else(|| "-".to_owned(), headroom);
-    // 0.57 times 100 is not 57 in binary.
-    let quantile = format!("p{}", (row.quantile * 1e5).round() / 1e3);
     Row::new([
         Cell::from(fit(&row.budget, width)),
         Cell::from(fit(row.node.as_deref().unwrap_or("fleet"), 14)),
-        right(fit(&format!("{quantile} {}", span(seconds(row.limit_ns))), 13)),
+        right(fit(&format!("{} {}", quantile(row.quantile), span(seconds(row.limit_ns))), 13)),
         right(latency(row.p50_ns)),
         right(latency(row.p99_ns)),
         right(left),

@@ -1,5 +1,7 @@
 //! The writer's description of a metric family: its name, type and help.
 
+use plimsoll_schemas::hardware::unit_of;
+
 /// The type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyType {
@@ -23,10 +25,6 @@ pub struct Family<'a> {
     pub help: &'a str,
 }
 
-/// Units that a family's name can end in; OpenMetrics and protobuf state them.
-const UNITS: [&str; 9] =
-    ["seconds", "bytes", "ratio", "celsius", "watts", "hertz", "volts", "joules", "percent"];
-
 impl<'a> Family<'a> {
     /// A family of gauges.
     pub const fn gauge(name: &'a str, help: &'a str) -> Self {
@@ -46,9 +44,8 @@ impl<'a> Family<'a> {
         }
     }
 
+    /// The unit with which its name ends; OpenMetrics and protobuf state it.
     pub(super) fn unit(&self) -> Option<&'static str> {
-        let base = self.base_name();
-        let ends = |unit: &&str| base.strip_suffix(unit).is_some_and(|rest| rest.ends_with('_'));
-        UNITS.into_iter().find(|unit| ends(unit))
+        unit_of(self.base_name())
     }
 }

@@ -19,10 +19,10 @@ pub(super) const INDEX: &str = "plimsoll-aggregator
 /api/v1/backpressure
                    JSON: messages waiting in outboxes and streams, and the ledger's sums
 /api/v1/hardware   JSON: the newest sensor readings of each node, by name
+                   ?node=, sensor=, after=, limit=1..64
 /api/v1/hardware/history
                    JSON: readings at any past time, from nodes' own histories
                    ?node=, sensor=, from=, to=, last=, step=
-                   ?node=, sensor=, after=, limit=1..64
 /api/v1/ledger     JSON: the full ledger by node and incarnation, with sequence gaps
 /api/v1/statistics JSON: count, mean, std, min, max and percentiles of one operation, in seconds
                    ?operation=, node=, window=10s|1m|5m|30m|1h|2h|6h|1d|3d|30d|total

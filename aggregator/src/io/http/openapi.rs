@@ -1,6 +1,6 @@
 //! The OpenAPI document of the HTTP API: `/api/v1/openapi.json`. `openapi.json` is written by hand
 //! and holds every route, parameter, bound and response. `tests.rs` compares it with the routes and
-//! the bounds, `tests/python/clients/openapi.py` with what a running aggregator answers.
+//! the bounds, `tests/python/openapi.py` with what a running aggregator answers.
 //!
 //! DESIGN A84.
 

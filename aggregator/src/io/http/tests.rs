@@ -71,11 +71,14 @@ async fn the_document_has_every_route_with_its_methods_and_no_other() {
     assert_eq!(documented(&document()), served);
 }
 
+const API_PAGE: &str = include_str!("../../../doc/api.md");
+
 #[test]
 fn the_list_of_pages_has_every_path_of_the_document() {
     for path in documented(&document()).keys().filter(|path| *path != "/") {
         let path = path.split('{').next().unwrap();
         assert!(INDEX.contains(path), "{path}");
+        assert!(API_PAGE.contains(path), "{path} is not in aggregator/doc/api.md");
     }
 }
 

@@ -18,6 +18,13 @@ use crate::config::{Alertmanager, Config, Webhook};
 use crate::core::alerting::template::Template;
 use crate::core::alerting::{Body, Receiver, ReceiverKind, fields};
 
+/// The shipped templates, by the names that settings use.
+const TEMPLATES: [(&str, &str); 3] = [
+    ("plimsoll", include_str!("../../../templates/plimsoll.json")),
+    ("slack", include_str!("../../../templates/slack.json")),
+    ("pagerduty", include_str!("../../../templates/pagerduty.json")),
+];
+
 /// The URL of PagerDuty's Events API.
 const PAGERDUTY: &str = "https://events.pagerduty.com/v2/enqueue";
 
@@ -184,11 +191,9 @@ fn parse(key: &str, text: &str) -> Result<Url, String> {
 }
 
 fn template(named: &str) -> Result<String, String> {
-    match named {
-        "plimsoll" => Ok(include_str!("../../../templates/plimsoll.json").to_owned()),
-        "slack" => Ok(include_str!("../../../templates/slack.json").to_owned()),
-        "pagerduty" => Ok(include_str!("../../../templates/pagerduty.json").to_owned()),
-        path => read("template", Path::new(path), TEMPLATE_BYTES_MAX),
+    match TEMPLATES.iter().find(|(name, _)| *name == named) {
+        Some((_, text)) => Ok((*text).to_owned()),
+        None => read("template", Path::new(named), TEMPLATE_BYTES_MAX),
     }
 }
 

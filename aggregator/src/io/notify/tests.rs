@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio::time::timeout;
 
 use super::*;
-use crate::config::Config;
+use crate::config::{Config, EXAMPLE};
 use crate::core::alerting::fields::sample;
 
 const WAIT: Duration = Duration::from_secs(30);
@@ -259,6 +259,31 @@ fn invalid_receivers_are_rejected_with_their_key_and_without_their_secrets() {
         let error = names_of(text).unwrap_err();
         assert!(error.contains(part), "{text}: {error}");
         assert!(!error.contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
+fn every_shipped_template_is_accepted_by_its_name_and_documented() {
+    const RULES: &str = include_str!("../../../doc/rules.md");
+
+    let dir = tempfile::tempdir().unwrap();
+    let key = dir.path().join("key");
+    std::fs::write(&key, "0123456789").unwrap();
+    let (before, _) = EXAMPLE.split_once("\n#template = ").unwrap();
+    let (_, comment) = before.rsplit_once("_file = ").unwrap();
+    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/templates");
+    for file in std::fs::read_dir(shipped).unwrap() {
+        let file = file.unwrap().path();
+        let name = file.file_stem().unwrap().to_str().unwrap();
+        let settings = format!(
+            "[[webhook]]\nname = 'h'\nurl = 'http://h'\nrouting_key_file = '{}'\n\
+             template = '{name}'",
+            key.display()
+        );
+        assert_eq!(names_of(&settings).unwrap_or_else(|error| panic!("{error}")), ["h"], "{name}");
+        assert!(comment.contains(name), "{name} is not named in aggregator.toml");
+        let row = format!("\n| `{name}` | ");
+        assert!(RULES.contains(&row), "{name} has no row in the table of templates of rules.md");
     }
 }
 

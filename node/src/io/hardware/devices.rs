@@ -22,7 +22,6 @@ pub(super) struct Devices {
 }
 
 impl Devices {
-    /// Readers of devices that are sampled so often.
     /// Waits for each answer as long as a busy machine takes.
     #[cfg(test)]
     pub(super) fn wait_patiently(&mut self) {
@@ -30,6 +29,7 @@ impl Devices {
         self.disks.asker.wait_patiently();
     }
 
+    /// Readers of devices that are sampled so often.
     pub(super) fn new(root: &Root, every: Duration) -> Self {
         Self {
             thermometers: Thermometers::new(root),

@@ -6,7 +6,15 @@
 //! which marks them as [`SensorState::Stale`](plimsoll_schemas::hardware::SensorState::Stale)
 //! once they are old. Each reports its cost.
 //!
-//! Each group of sensors has its file, which reads below one root and parses with pure functions.
+//! Each group of sensors has its reader, which reads below one root and parses with pure functions:
+//!
+//! - on `host`: `machine` (files of one line, as /proc/loadavg), `cpu` (/proc/stat), `memory`
+//!   (meminfo, vmstat), `pressure`, `cgroup`, `network` (/proc/net), `blocks` (/proc/diskstats),
+//!   `timekeeping` (the kernel's clock), `own` (this process);
+//! - on `devices`: `disks` (space of file systems), `hwmon` (temperatures), `frequency`, `throttle`;
+//! - `gpu`: `one` at each poll, `aside` once an interval; `watched`.
+//!
+//! A reader puts its readings into a `gather`. `root` reads files, `table` and `scale` parse them.
 //! Nothing here judges a value, keeps a history or uses the async runtime. A sensor that cannot be
 //! read is reported as absent, never as zero.
 

@@ -86,7 +86,11 @@ fn every_shipped_rule_leads_to_its_section_of_the_runbook() {
         assert_eq!(about.runbook, Some(format!("deploy/RUNBOOK.md#{name}")));
         let heading = format!("\n### `{name}`\n");
         let means = about.summary.as_deref().unwrap_or_default();
-        let section = format!("{heading}\n- **Means:** {means}\n- **Check:**\n- **Do:**\n");
+        let severity = about.severity.as_str();
+        let section = format!(
+            "{heading}\n- **Means:** {means}\n- **Alert:** {severity}, `ALERT`: `PROMQL`.\n- **Ends:**\n\
+             - **Check:**\n- **Do:**\n"
+        );
         assert!(runbook.contains(&heading), "write in deploy/RUNBOOK.md:\n{section}");
     }
     for budget in &rules.budgets {

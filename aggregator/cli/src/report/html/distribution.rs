@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use maud::{Markup, html};
 use plimsoll_compare::svg::{LogAxis, label, line, px};
-use plimsoll_schemas::figure::counted;
+use plimsoll_schemas::figure::{counted, quantile};
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::summary::BucketCount;
 
 use super::super::document::OperationResult;
-use super::super::words::{milliseconds_or_so, quantile_name};
+use super::super::words::milliseconds_or_so;
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 220.0;
@@ -110,7 +110,7 @@ fn quantiles(of: &OperationResult) -> Markup {
                 tbody {
                     @for found in &of.quantiles {
                         tr {
-                            th scope="row" { (quantile_name(found.quantile)) }
+                            th scope="row" { (quantile(found.quantile)) }
                             @for seconds in [found.value, found.lower, found.upper] {
                                 td class="figure" { (milliseconds_or_so(Some(seconds))) }
                             }

@@ -15,6 +15,12 @@ use super::{alertmanager_alert, texts};
 /// `acknowledged`; `action` is the same in PagerDuty's words. `ended` is why an alert ended that
 /// was not shown to be within its limit. `at` and `since` are dates.
 /// `notification` is the whole notification as the bus carries it.
+///
+/// Origin of texts: names (`mesh`, `rule`, `node`, `operation`, and `id` and `title` made of them)
+/// are of letters, digits and `_.:/-`. `summary` and `evidence` hold labels of jobs, so a receiver
+/// that reads markup needs a filter in `template`. `runbook` is the operator's, `acknowledged_by`
+/// any text of a client with the token, `dashboard` a URL with its variables percent-encoded. Only
+/// `notification` is no single line: no text holds a control character.
 pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields {
     let Notification { key, mesh, .. } = notification;
     let (value, limit) = texts::figures(&notification.evidence);

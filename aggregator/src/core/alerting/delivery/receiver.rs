@@ -27,7 +27,12 @@ pub enum ReceiverKind {
         resend_every: Duration,
     },
     /// Of each change once.
-    Webhook { resolved: bool, acknowledged: bool },
+    Webhook {
+        /// Whether it is sent the ends of alerts: `resolved` of its section.
+        resolved: bool,
+        /// Whether it is sent acknowledgements; of the shipped templates only `pagerduty` is.
+        acknowledged: bool,
+    },
 }
 
 /// Something to be posted now.

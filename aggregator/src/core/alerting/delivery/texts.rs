@@ -2,7 +2,7 @@
 
 use crate::limits::notifications::{ALERT_ID_BYTES_MAX, WORST_NAMED_MAX};
 use plimsoll_schemas::alert::{AlertKey, Evidence, Notification, WorstNode};
-use plimsoll_schemas::figure::{count, counted, number, percent, span};
+use plimsoll_schemas::figure::{count, counted, number, percent, quantile, span};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 
@@ -74,8 +74,8 @@ pub(super) fn evidence(notification: &Notification) -> String {
 fn of_figures(evidence: &Evidence) -> String {
     match evidence {
         Evidence::Latency(latency) => format!(
-            "p{} at least {} in {}, {} of {} over the limit",
-            number(latency.quantile * 100.0),
+            "{} at least {} in {}, {} of {} over the limit",
+            quantile(latency.quantile),
             span(latency.lower_seconds),
             latency.window,
             count(latency.over),
