@@ -123,8 +123,8 @@ figures! {
         CrashedRuns "crashed_runs",
         /// Datagrams that its kernel dropped within the last minute.
         KernelDropped "kernel_dropped",
-        /// Samples of ended incarnations that no queue or stream holds, and samples merged beyond
-        /// what the node recorded, detected within the last five minutes.
+        /// Samples missing from ended incarnations for a reason that is not known, and samples
+        /// merged beyond what the node recorded, detected within the last five minutes.
         Unaccounted "unaccounted_samples",
         /// Samples missing before samples that arrived, for longer than a resend takes.
         LedgerGap "ledger_gap_samples",

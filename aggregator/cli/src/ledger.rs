@@ -75,7 +75,10 @@ fn table(page: &LedgerPage, has_sums: bool) -> String {
         line(&mut text, "fleet", &page.fleet);
     }
     if page.behind {
-        text.push_str("\nA stream has unread messages; their samples are counted as held.\n");
+        text.push_str(
+            "\nA stream has unread messages; their samples count as held, or as \
+             unaccounted if their run has ended.\n",
+        );
     }
     text
 }

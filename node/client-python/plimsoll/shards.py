@@ -190,7 +190,7 @@ def end_read(
         send_event("slow shard read", text, "warning", {"operation": OPERATION})
 
 
-def _in_words(seconds):
+def _in_words(seconds: float) -> str:
     """A time with three significant digits, such as 17.9 ms."""
     value, unit = (seconds, "s") if seconds >= 1 else (seconds * 1e3, "ms")
     return f"{value:.0f} {unit}" if value >= 100 else f"{value:.3g} {unit}"

@@ -18,7 +18,8 @@ pub struct Ledger {
     pub merged: u64,
     /// Samples in snapshots that are still to come: in the node's outbox or in the broker.
     pub held: u64,
-    /// Samples missing from an incarnation that has ended: no queue or stream holds them.
+    /// Samples missing from an incarnation that has ended, for a reason that is not known yet: they
+    /// may be unread in a stream, in a spool, or gone.
     pub unaccounted: u64,
     /// Samples in snapshots older than the oldest one that was read: the stream dropped them, or
     /// they were published before the aggregator started.
@@ -82,7 +83,8 @@ pub struct LedgerPage {
     pub at_seconds: f64,
     /// False during the catch-up after a start.
     pub ready: bool,
-    /// True while a stream holds messages that were not read yet; their samples count as held.
+    /// True while a stream holds messages that were not read yet; their samples count as held, or
+    /// as unaccounted if their incarnation has ended.
     pub behind: bool,
     /// All nodes together: those of `nodes`, and `evicted`.
     pub fleet: Ledger,
@@ -127,7 +129,8 @@ pub struct RunLedger {
     pub holes: Vec<(u64, u64)>,
     /// Messages that had been merged before.
     pub duplicates: u64,
-    /// True once a later incarnation has begun, or its final message has arrived.
+    /// True once a later incarnation has started, its final message has arrived, or the aggregator
+    /// has closed it after a crash.
     pub ended: bool,
     /// True when its final message has arrived, from itself or from its successor.
     pub left_in_order: bool,

@@ -183,7 +183,7 @@ async fn bad_input_is_rejected_with_the_key_at_fault() {
             "POST /api/v1/silences",
             r#"{"match":{"rule":"r"},"by":"a\n","for":"1h"}"#,
             400,
-            "by holds a",
+            "by contains a",
         ),
         (
             "POST /api/v1/silences",

@@ -207,7 +207,7 @@ impl OutgoingMessage {
             (State::Ready | State::Waiting, Event::Sent { departure, wait }) => {
                 self.attempts += 1;
                 self.attempts_of_id = self.attempts_of_id.saturating_add(1);
-                // Longer each time, so that a link that is merely slow is not filled with repetitions.
+                // Longer each time, so that a merely slow link is not filled with repetitions.
                 let wait = Backoff::new(wait, ACK_WAIT_MAX).span(self.overdue);
                 let overdue_at = departure.at.plus(wait);
                 Some(State::InFlight(Attempt { sent: departure, overdue_at }))

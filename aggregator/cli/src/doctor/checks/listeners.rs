@@ -127,7 +127,7 @@ mod tests {
         aggregator.http.address = ([10, 0, 0, 7], 9900).into();
         let found = of_aggregator(&aggregator);
         assert_eq!(places(&found), ["http.address of the aggregator, 10.0.0.7:9900"]);
-        assert!(found[0].what.contains("there is no TLS"), "{found:?}");
+        assert!(found[0].what.contains("TLS is off"), "{found:?}");
         aggregator.http.reader_token_file = Some("/t".into());
         let found = of_aggregator(&aggregator);
         assert!(found[0].what.contains("tokens are sent without TLS"), "{found:?}");

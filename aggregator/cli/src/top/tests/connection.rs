@@ -56,7 +56,7 @@ fn a_page_that_is_old_looks_old_until_the_next_answer() {
     let frame = text(&state);
     assert!(frame.contains("10s ago: nodes 2 up, 1 silent"), "{frame}");
     let row = frame.lines().find(|line| line.starts_with("kernel_fetch")).unwrap();
-    assert!(row.ends_with("p99 10.00        -        -        - stale 10s"), "{frame}");
+    assert!(row.ends_with("p99 10 ms        -        -        - stale 10s"), "{frame}");
     assert!(!frame.contains(" within"), "{frame}");
     let page = read(&small()).unwrap();
     state.on_event(Event::Answer(Ok(Box::new(page)), S), S * 21);

@@ -21,6 +21,10 @@ use super::{alertmanager_alert, texts};
 /// that reads markup needs a filter in `template`. `runbook` is the operator's, `acknowledged_by`
 /// any text of a client with the token, `dashboard` a URL with its variables percent-encoded. Only
 /// `notification` is no single line: no text holds a control character.
+///
+/// Lengths in bytes: `runbook` up to 1 024, `dashboard` 4 096. `summary` and `evidence` may hold 16
+/// labels of 192 each, so a service with a limit needs texts cut: it refuses a longer message for
+/// good. A field without a value is an empty text: `runbook` and `dashboard` often are.
 pub fn fields(notification: &Notification, routing_key: Option<&str>) -> Fields {
     let Notification { key, mesh, .. } = notification;
     let (value, limit) = texts::figures(&notification.evidence);

@@ -21,6 +21,9 @@
 //! | `Vanished`, spooled | 0 | outstanding | 0 | 1 | up to the next run |
 //! | `Vanished`, unspooled | 0 | 0 | outstanding | 1 | up to the next run, unless noted |
 //!
+//! A run counts as spooled unless it is known to be unspooled. What moves outstanding samples on:
+//! a message that arrives (merged), or a newer one that states their loss (lost by its reason).
+//!
 //! An open run has ended if it is closed, or not the newest of its node. The crash loses samples
 //! of jobs as `crash` and those that the node took of itself as `own`.
 //!
@@ -341,8 +344,7 @@ impl Run {
         next.map_or(Duration::ZERO, |began| began.since(self.reported_until))
     }
 
-    /// Its ledger entry, by the table above. No process holds what is missing from an incarnation
-    /// that has ended.
+    /// Its ledger entry, by the table above.
     pub(super) fn ledger(&self, ended: bool) -> Ledger {
         let balance = self.balance();
         let crash = self.crash_loss(&balance);
