@@ -70,7 +70,7 @@ async fn each_line_of_the_readme_that_sends_brings_a_sample() {
 
     let outcome = run(command, WAIT).await.unwrap();
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    let seen = "my_operation of fleet, all time: 3 samples";
+    let seen = "my_operation of fleet, total: 3 samples";
     assert!(outcome.stdout.contains(seen), "{outcome:?}");
 }
 
@@ -86,7 +86,7 @@ async fn the_first_steps_end_with_an_acknowledged_alert() {
     let at = |text: &str| printed.find(text).unwrap_or_else(|| panic!("no {text:?}: {outcome:?}"));
     let fired = at("firing   critical epoch_hook (fleet");
     let acknowledged = at("acknowledged at http://127.0.0.1:9900: epoch_hook (fleet");
-    assert!(at("epoch_hook of fleet, all time: ") < fired, "samples, then the alert");
+    assert!(at("epoch_hook of fleet, total: ") < fired, "samples, then the alert");
     assert!(fired < acknowledged && acknowledged < at("[acknowledged by root]"), "{printed}");
     // Of the history, which has the beginning of the alert with its time.
     let firing =

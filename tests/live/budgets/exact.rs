@@ -75,9 +75,9 @@ async fn a_limit_reaches_a_node_which_from_then_on_counts_to_the_nanosecond() {
         assert_eq!(row.completeness, completeness, "{scope:?}");
         assert_eq!(row.verdict, Verdict::Breach, "{scope:?}");
         let (lower, value) = (row.lower_ns.unwrap(), row.value_ns.unwrap());
-        let upper = row.upper_ns.unwrap();
-        assert!(row.limit_ns < lower && lower <= value && value <= upper, "{row:?}");
-        assert_eq!(upper, 30_000_000, "{row:?}");
+        assert!(row.limit_ns < lower && lower <= value && value <= 30_000_000, "{row:?}");
+        // Until clusters are known the samples count for a quarter: 96 have no upper bound of p99.
+        assert_eq!(row.upper_ns, None, "{row:?}");
     }
     let fleet = budget(&summary, "epoch_hook", "").unwrap();
     // One in a hundred may be over it.

@@ -55,7 +55,8 @@ async fn top_shows_a_mesh_follows_keys_and_survives_its_aggregator() {
     let title: Vec<&str> = text.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(title, ["plimsoll", "top", "mesh", "local", &url, "broker", "jetstream"]);
     assert!(text.contains("nodes 3 up, 0 silent, 0 left"), "{text}");
-    for heading in ["BUDGET        SCOPE ", "NODE            STATE  SEEN", "ALERT            STATE"]
+    for heading in
+        ["BUDGET        SCOPE ", "NODE                  STATE  SEEN", "ALERT            STATE"]
     {
         assert!(text.contains(heading), "{heading:?}: {text}");
     }

@@ -13,7 +13,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-const WAIT: Duration = Duration::from_secs(60);
+pub(crate) const WAIT: Duration = Duration::from_secs(60);
 const INBOX: &str = "_INBOX.operator";
 
 /// A message in a stream.
@@ -37,12 +37,20 @@ impl JetStreamAdmin {
     /// # Errors
     /// When no process listens there.
     pub fn connect(url: &str) -> Result<Self> {
+        Self::connect_with(url, WAIT)
+    }
+
+    /// The same; each answer is awaited for that long.
+    ///
+    /// # Errors
+    /// When no process listens there.
+    pub fn connect_with(url: &str, wait: Duration) -> Result<Self> {
         let address = url.strip_prefix("nats://").context("no nats:// address")?;
         let (user, address) = address.rsplit_once('@').unwrap_or(("", address));
         let (user, password) = user.split_once(':').unwrap_or_default();
         let connect = json!({ "verbose": false, "user": user, "pass": password });
         let writer = TcpStream::connect(address).with_context(|| address.to_owned())?;
-        writer.set_read_timeout(Some(WAIT))?;
+        writer.set_read_timeout(Some(wait))?;
         let mut operator = Self { reader: BufReader::new(writer.try_clone()?), writer };
         operator.write(&format!("CONNECT {connect}\r\nSUB {INBOX} 1\r\n"))?;
         Ok(operator)

@@ -210,7 +210,12 @@ fn list(frame: &mut Frame, area: Rect, state: &State, pane: Pane, theme: Theme) 
     let visible = panes.visible(pane, room);
     let (columns, fixed): (&[(&str, u16)], u16) = match pane {
         Pane::Budgets => (&BUDGETS, total(&BUDGETS)),
-        Pane::Nodes => (&NODES, total(&NODES)),
+        Pane::Nodes => {
+            // Names need the room while nothing is unaccounted for.
+            let has_unaccounted = state.page().nodes.iter().any(|row| row.unaccounted > 0);
+            let shown = if has_unaccounted { &NODES[..] } else { &NODES[..NODES.len() - 1] };
+            (shown, total(shown))
+        }
         Pane::Alerts => (&ALERTS, total(&ALERTS)),
     };
     let flexible = area.width.saturating_sub(fixed).max(1);
@@ -268,8 +273,8 @@ const NODES: [(&str, u16); 11] = [
     ("REROUTE", 7),
     ("DROPS", 5),
     ("HELD", 5),
-    ("UNACC", 5),
     ("LOST", 5),
+    ("UNACC", 5),
 ];
 const ALERTS: [(&str, u16); 6] =
     [("ALERT", 0), ("STATE", 10), ("SEVERITY", 8), ("SCOPE", 14), ("FOR", 4), ("SUMMARY", 23)];
@@ -371,8 +376,8 @@ fn node(row: &NodeLine, width: u16, theme: Theme, at: Shown) -> Row<'static> {
         right(count(row.rerouted)),
         above(row.dropped),
         right(count(row.held)),
-        above(row.unaccounted),
         above(row.lost),
+        above(row.unaccounted),
     ])
 }
 

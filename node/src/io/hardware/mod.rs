@@ -11,7 +11,8 @@
 //! - on `host`: `machine` (files of one line, as /proc/loadavg), `cpu` (/proc/stat), `memory`
 //!   (meminfo, vmstat), `pressure`, `cgroup`, `network` (/proc/net), `blocks` (/proc/diskstats),
 //!   `timekeeping` (the kernel's clock), `own` (this process);
-//! - on `devices`: `disks` (space of file systems), `hwmon` (temperatures), `frequency`, `throttle`;
+//! - on `devices`: `disks` (space of file systems), `hwmon` (temperatures), `frequency`,
+//!   `throttle`;
 //! - `gpu`: `one` at each poll, `aside` once an interval; `watched`.
 //!
 //! A reader puts its readings into a `gather`. `root` reads files, `table` and `scale` parse them.

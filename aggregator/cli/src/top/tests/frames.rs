@@ -19,10 +19,10 @@ epoch_hook    node-2             p99 18 ms        -        -   -100 % FIRING
 epoch_hook    fleet              p99 18 ms   410 µs    27 ms    -50 % FIRING
 kernel_fetch  fleet              p99 10 ms   410 µs    27 ms     95 % within
 
-NODE            STATE  SEEN HEADROOM DEPTH   MAX REROUTE DROPS  HELD UNACC  LOST
-node-2          silent   1s   -100 %     7     8       0     0     1     1     0
-node-1          up       1s     50 %     0     1       0     0     1     1     0
-node-3          up       1s        -     1     2       0     0     1     1     0
+NODE            STATE  SEEN HEADROOM DEPTH   MAX REROUTE DROPS  HELD  LOST UNACC
+node-2          silent   1s   -100 %     7     8       0     0     1     0     1
+node-1          up       1s     50 %     0     1       0     0     1     0     1
+node-3          up       1s        -     1     2       0     0     1     0     1
 
 ALERT            STATE      SEVERITY SCOPE           FOR SUMMARY
 epoch_hook       firing     critical fleet           60s p99 is above its limit

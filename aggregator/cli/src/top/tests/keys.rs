@@ -29,7 +29,7 @@ fn nodes_are_sorted_by_each_order_in_turn_and_reversed() {
     }
     press(&mut state, "ssr");
     assert_eq!(nodes(&state), "node-3 node-2 node-1");
-    assert!(text(&state).contains("NODE by name, r…"), "{}", text(&state));
+    assert!(text(&state).contains("NODE by name, …"), "{}", text(&state));
 }
 
 #[test]

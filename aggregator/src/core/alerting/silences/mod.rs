@@ -78,7 +78,7 @@ pub enum CommandError {
     #[error("until must be later than from and than now")]
     Over,
     /// It lasts too long.
-    #[error("the duration must be at most {} days", SILENCE_MAX.as_secs() / 86_400)]
+    #[error("for is more than {} days; set a shorter time", SILENCE_MAX.as_secs() / 86_400)]
     TooLong,
     /// It has no author.
     #[error("by is empty; name the operator")]

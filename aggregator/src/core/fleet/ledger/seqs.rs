@@ -31,7 +31,8 @@ impl Seqs {
     }
 
     /// Past the bound the oldest hole closes: what would still come for it counts as a
-    /// repetition and is not merged, which the ledger shows as held or unaccounted from then on, never as double.
+    /// repetition and is not merged. The ledger shows it as held or unaccounted from then on, never
+    /// as double.
     fn drop_oldest_hole(&mut self) {
         if self.spans.len() <= SEQ_HOLES_MAX {
             return;
