@@ -408,6 +408,7 @@ mod tests {
             if api.url().ends_with('b') { Ok(()) } else { bail!("unreachable") }
         });
         assert_eq!((exit.await.unwrap(), calls.get()), (Exit::Failure, 2));
+
         let args = SilenceArgs {
             list: false,
             end: Some(3),

@@ -110,6 +110,7 @@ mod tests {
         let open = Ledger { recorded: 9, merged: 4, held: 3, lost, ..Ledger::default() };
         let mut fleet = settled.clone();
         fleet.add(&open);
+
         let row = |node: &str, ledger: Ledger| NodeLedger {
             node: node.to_owned(),
             ledger,
@@ -119,6 +120,7 @@ mod tests {
             runs: Vec::new(),
             past: Ledger::default(),
         };
+
         LedgerPage {
             mesh: "m".to_owned(),
             at_seconds: 1.0,

@@ -72,8 +72,10 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
     if nodes.is_empty() && args.leaf.is_empty() {
         bail!("name at least one node, or give --nodes-from FILE");
     }
+
     let made = DirBuilder::new().recursive(true).mode(0o700).create(&args.keys);
     made.with_context(|| format!("--keys {}", args.keys.display()))?;
+
     let mut text = format!(
         "# Users of the mesh {}, each with the permissions it needs, from `plimsoll \
          nats-config`.\nauthorization {{\n  users = [\n",
@@ -83,6 +85,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
         creates_streams: !args.managed_streams,
         partitions: args.partitions.unwrap_or_default(),
     };
+
     let others = [BrokerUser::Aggregator, BrokerUser::Operator];
     for user in others.into_iter().chain(nodes.iter().map(BrokerUser::Node)) {
         let name = match user {
@@ -97,6 +100,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
         }
         write_user(&mut text, &name, &format!("nkey: {key}"), &permissions)?;
     }
+
     if args.partitions.is_some() {
         let mesh = above(&args.mesh).context("the mesh above the partitions")?;
         let name = "aggregator-above";
@@ -105,6 +109,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
         let permissions = Permissions::of(&mesh, BrokerUser::Aggregator, layout);
         write_user(&mut text, name, &format!("nkey: {key}"), &permissions)?;
     }
+
     for (site, path) in &args.leaf {
         let name = format!("leaf-{site}");
         let key = key_pair(&args.keys.join(format!("{name}.nk")))?;
@@ -114,6 +119,7 @@ pub fn nats_config(args: &NatsConfigArgs) -> Result<Exit> {
         let identity = format!("user: {name:?}, password: {password:?}");
         write_user(&mut text, &name, &identity, &permissions)?;
     }
+
     text.push_str("  ]\n}");
     if let Some(partitions) = args.partitions {
         text.push('\n');

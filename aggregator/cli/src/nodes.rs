@@ -90,6 +90,7 @@ fn line(text: &mut String, at_seconds: f64, node: &NodeStatus) {
         let sign = if ahead > 0.0 { "+" } else { "" };
         format!("{sign}{}", span(ahead))
     });
+
     let labels = node.labels.iter().map(|(key, value)| format!("{key}={value}"));
     let words: Vec<String> = node.troubles.iter().cloned().chain(labels).collect();
     let line = format!(
@@ -102,6 +103,7 @@ fn line(text: &mut String, at_seconds: f64, node: &NodeStatus) {
         node.samples.jobs,
         words.join(" ")
     );
+
     // Writing to a string cannot fail.
     let _written = writeln!(text, "{}", line.trim_end());
 }

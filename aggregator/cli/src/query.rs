@@ -77,6 +77,7 @@ pub struct QueryArgs {
 pub async fn query(args: &QueryArgs) -> Result<Exit> {
     let given = args.operation.as_ref().or(args.named.as_ref());
     let Some(operation) = given else { return operations(args).await };
+
     let now = Zoned::now();
     let (from, to) = args.range.seconds(&now)?;
     let mut parameters = vec![
@@ -89,12 +90,14 @@ pub async fn query(args: &QueryArgs) -> Result<Exit> {
         ("rollup", args.rollup.clone()),
         ("distribution", args.distribution.then(|| "true".to_owned())),
     ];
+
     let repeated = [("value", &args.value), ("node", &args.node), ("label", &args.label)];
     for (key, values) in repeated {
         parameters.extend(values.iter().map(|value| (key, Some(value.clone()))));
     }
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
     let path = with_parameters(PATH, &parameters);
+
     for api in args.at.apis()? {
         let text = api.request("GET", &path, None).await?;
         let page: HistoryPage = serde_json::from_str(&text)
@@ -129,9 +132,11 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
         (_, _, Some(nodes)) => counted(nodes.len() as u64, "node"),
         _ => "fleet".to_owned(),
     };
+
     let (from, to) = (shown(page.from_seconds, zone), shown(page.to_seconds, zone));
     let (operation, resolution) = (&page.operation, &page.resolution);
     let mut text = format!("{operation} of {scope}, {from} to {to}, slots of {resolution}\n");
+
     let columns = page.points.iter().find(|point| point.count > 0);
     let _written = write!(text, "{:<25} {:>11} {:>8}", "FROM", "SAMPLES", "COMPLETE");
     for found in columns.iter().flat_map(|point| &point.quantiles) {
@@ -142,6 +147,7 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
         let _written = write!(text, " {:>12}", format!("> {}", span(over.limit)));
     }
     text.push('\n');
+
     for point in &page.points {
         row(&mut text, point, zone, columns.map_or(0, |point| point.quantiles.len()));
     }

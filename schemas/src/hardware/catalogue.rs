@@ -1,7 +1,7 @@
 //! The sensor catalogue: one row for each sensor, from which everything else is derived.
 //!
 //! A sensor is one row here, and a reader in the node: RECIPES.md has the steps. `gauge` is a value
-//! whose greatest reading is the worst, `gauge_low` one whose least reading is the worst, `counter`
+//! whose highest reading is the worst, `gauge_low` one whose lowest reading is the worst, `counter`
 //! a total that only grows within one boot of the machine. The order of rows is free: names are
 //! stored and sent, places never are.
 //!
@@ -53,7 +53,7 @@ const UNITS: [&str; 11] = [
 /// Which of several values of one sensor or metric is the worst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The greatest: of two temperatures the higher one.
+    /// The maximum: of two temperatures the higher one.
     HighIsWorse,
     /// The least: of two amounts of free memory the smaller one.
     LowIsWorse,

@@ -68,6 +68,7 @@ pub(super) fn load(args: &SettingsFlags, report: &mut DoctorReport) -> Local {
         NodeConfig::check,
         report,
     );
+
     let aggregator = one::<AggregatorConfig>(
         ("--aggregator-config", args.aggregator_config.as_deref(), AGGREGATOR),
         "PLIMSOLL_AGGREGATOR_",
@@ -75,6 +76,7 @@ pub(super) fn load(args: &SettingsFlags, report: &mut DoctorReport) -> Local {
         AggregatorConfig::check,
         report,
     );
+
     let defaults = AggregatorConfig::default();
     let url = args.nats.clone().unwrap_or(defaults.bus.url.clone());
     let fallback_mesh = args.mesh.clone().unwrap_or(defaults.mesh);
@@ -93,12 +95,14 @@ fn one<T: DeserializeOwned>(
     let Some(path) = given.map(Path::to_owned).or_else(found) else {
         return Err(format!("no settings file: give {flag}"));
     };
+
     let args = SettingsArgs { config: Some(path.clone()), ..SettingsArgs::default() };
     let loaded = args.load::<T>(prefix, flags).map_err(|error| error.to_string());
     let checked = loaded.and_then(|resolved| {
         check(&resolved.value).map_err(|problem| resolved.located(&problem).to_string())?;
         Ok(resolved.value)
     });
+
     let place = path.display().to_string();
     match checked {
         Ok(config) => {

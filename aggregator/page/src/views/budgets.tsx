@@ -79,7 +79,7 @@ function FleetLine({ summary }: { summary: Summary }) {
           <State of="silent">: {count(silent)}</State>
         </To>
       )}
-      {left > 0 && <span>{counted(left, "node")} left in good order</span>}
+      {left > 0 && <span>{counted(left, "node")} left normally</span>}
       <To view="backpressure">
         <Count of={merged} /> of <Counted of={recorded} noun="sample" /> merged
       </To>

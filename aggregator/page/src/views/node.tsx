@@ -351,7 +351,7 @@ function Connection({ page }: { page: NodePage }) {
 
 function Restarts({ page }: { page: NodePage }) {
   const end = (run: NodePage["entry"]["runs"][number]) =>
-    run.left_in_order ? "left in good order" : run.ended ? "ended" : "running";
+    run.left_in_order ? "left normally" : run.ended ? "ended" : "running";
   return (
     <section>
       <h2>Restarts</h2>

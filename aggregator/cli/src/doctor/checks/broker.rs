@@ -92,12 +92,14 @@ fn known_advisories(url: &str, version: &str) -> Result<Vec<Finding>, String> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
+
     let any: Vec<&str> =
         found.iter().filter(|note| note.needs == "all").map(|note| note.id).collect();
     let mut needs: Vec<&str> =
         found.iter().map(|note| note.needs).filter(|needs| *needs != "all").collect();
     needs.sort_unstable();
     needs.dedup();
+
     let count = counted(found.len() as u64, "published advisory");
     let mut what = format!("nats-server {version} has {count}");
     if !any.is_empty() {
@@ -106,6 +108,7 @@ fn known_advisories(url: &str, version: &str) -> Result<Vec<Finding>, String> {
     if !needs.is_empty() {
         what += &format!("; others matter with {}", needs.join(", "));
     }
+
     let mend = format!("install nats-server {} or newer", advisories::SOUND);
     Ok(vec![Finding::warning(url, what, &mend)])
 }

@@ -80,6 +80,7 @@ fn bus(program: &str, bus: &BusSettings) -> Vec<Finding> {
         if url.starts_with("tls://") || is_loopback(host) {
             return None;
         }
+
         let what = if has_credentials || !secret.is_empty() {
             "messages and credentials cross the network without TLS"
         } else {

@@ -352,12 +352,14 @@ mod tests {
         assert_eq!(found[0].place, "budget checkpoint");
         assert_eq!(found[0].what, "no sample of operation \"chekpoint\" has matched the budget");
         assert!(found[0].mend.contains("[[budget]] \"checkpoint\""), "{}", found[0].mend);
+
         // The aggregator's own list has those of labels; each is named once.
         of.rules.unmatched = vec!["checkpoint".to_owned(), "fetch".to_owned()];
         assert_eq!(rules("u", &of).len(), 2);
         of.rules.rules_error = Some("rules.toml: limit".to_owned());
         of.rules.insufficient = vec!["load".to_owned()];
         assert_eq!(rules("u", &of).len(), 4);
+
         // Without samples of jobs there is no finding.
         let samples = Some(SampleTotals::default());
         let quiet = Summary { samples, budgets: of.budgets.clone(), ..summary() };

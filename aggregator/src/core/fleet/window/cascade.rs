@@ -53,7 +53,7 @@ pub(super) struct RingCounts {
 }
 
 impl Cascade {
-    /// Empty, with so many rings.
+    /// Empty, with this number of rings.
     pub(super) fn new(rings: usize) -> Self {
         let mut cascade = Self { settled: Slot::default(), rings: Vec::new() };
         cascade.keep(rings);
@@ -66,7 +66,7 @@ impl Cascade {
         Self { settled, rings }
     }
 
-    /// Keeps so many rings from now on; a new one is empty at first.
+    /// Changes the number of rings; a new one is empty at first.
     pub(super) fn keep(&mut self, rings: usize) {
         self.rings.resize_with(rings, Arc::default);
     }

@@ -4,7 +4,7 @@
 //! `Bin(n, q)`, whatever the distribution. So the sample of rank `r`
 //!
 //! - lies at or below that quantile with probability `P(Bin(n, q) >= r)`: [`lower_rank`] is the
-//!   greatest `r` where that is at least the confidence;
+//!   largest `r` where that is at least the confidence;
 //! - lies at or above it with probability `P(Bin(n, q) <= r - 1)`: [`upper_rank`] is the smallest
 //!   such `r`.
 //!
@@ -57,7 +57,7 @@ impl Bounds {
 /// The lowest rank whose sample lies at or above the true quantile with at least the given
 /// confidence; `None` if there are too few samples for one.
 pub fn upper_rank(n: u64, quantile: f64, confidence: f64) -> Option<u64> {
-    // Seen from the greatest sample it is the lower bound of the (1 - q)-quantile.
+    // Counted down from the largest sample it is the lower bound of the (1 - q)-quantile.
     match lower_rank(n, 1.0 - quantile, confidence) {
         0 => None,
         from_above => Some(n + 1 - from_above),
@@ -77,7 +77,7 @@ pub fn lower_rank(n: u64, quantile: f64, confidence: f64) -> u64 {
     let (count, above) = (n as f64, 1.0 - quantile);
     let variance = count * quantile * above;
 
-    // The smallest m with P(Bin(n, 1 - q) <= m) >= confidence: so many samples may lie above the
+    // The smallest m with P(Bin(n, 1 - q) <= m) >= confidence: up to m samples may lie above the
     // quantile, and the sample of rank n - m lies at or below it.
     let tail = if variance <= EXACT_VARIANCE_MAX {
         binomial_quantile(n, above.min(quantile), confidence, above > quantile)

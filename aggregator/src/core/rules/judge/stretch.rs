@@ -21,7 +21,7 @@
 //! While the true share is at most `p0`, `L` is a supermartingale from each start on, and so is
 //! `E`, the mean over several `p1`.
 //!
-//! The greatest evidence over all starts is at most their sum, which grows by at most one for each
+//! The maximum evidence over all starts is at most their sum, which grows by at most one for each
 //! start: a Shiryaev-Roberts e-detector. So on average at least A starts pass before it reaches A
 //! by chance, however often one looks (Shin, Ramdas and Rinaldo, "E-detectors", New England Journal
 //! of Statistics in Data Science 2024; Lorden, "Procedures for reacting to a change in
@@ -158,7 +158,7 @@ impl Detector {
 
         // ln L = k ln(p1/p0) + (n - k) ln((1-p1)/(1-p0))
         let ratios = self.weights.map(|weight| over * weight.over + within * weight.within);
-        // ln((L_1 + .. + L_10) / 10), with the greatest L in front so that no power overflows.
+        // ln((L_1 + .. + L_10) / 10), with the largest L in front so that no power overflows.
         let most = ratios.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         let sum: f64 = ratios.iter().map(|ratio| (ratio - most).exp()).sum();
         most + (sum / float(ODDS.len() as u64)).ln()
@@ -254,7 +254,7 @@ impl Detector {
     }
 
     /// Whether newer samples reject the share of older ones in favour of the allowed one. The
-    /// logarithm of their likelihood ratio is divided by `f`, since so many samples count as one.
+    /// logarithm of their likelihood ratio is divided by `f`, since `f` samples count as one.
     fn rejects(&self, newer: Counts, older: Counts, ln_threshold: f64) -> bool {
         // p' = (k + 1/2) / (n + 1), never 0 or 1 (Krichevsky and Trofimov, "The performance of
         // universal encoding", IEEE Transactions on Information Theory 27, 1981).
