@@ -235,13 +235,14 @@ class Killed(unittest.TestCase):
                 self.assertEqual((row["recorded"], row["missing"]), (100, 0))
 
     def test_a_worker_that_is_killed_loses_its_last_moments_at_most(self):
-        # Five times what it is to be, for machines that are busy.
+        # Calls, since a busy machine delays these as it delays flushes, and of all workers together.
+        lost_max = 8 * 15
         for ending in ["sigterm", "sigkill", "exit"]:
-            # Half a second between flushes would put the last one far before the end.
+            # Half a second between flushes would lose 25 calls of each worker on average.
             for row in self.rows("--ending", ending, "--start", "fork", "--calls", "80"):
                 with self.subTest((ending, row)):
                     self.assertGreaterEqual(row["recorded"], 8 * 80)
-                    self.assertLess(row["oldest_missing_ms"], 250)
+                    self.assertLess(row["missing"], lost_max)
 
 
 if __name__ == "__main__":

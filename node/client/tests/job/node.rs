@@ -15,12 +15,16 @@ use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::wire::frame::{Frame, decode, length};
 
+use crate::parts::monotonic_ns;
+
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// All that arrived.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) last: BTreeMap<String, Seq>,
+    /// Of each client, when each of its frames first arrived, in ns of the monotonic clock.
+    pub(crate) arrivals: BTreeMap<String, Vec<u64>>,
     /// Clients whose newest frame is final.
     pub(crate) finals: BTreeSet<String>,
     pub(crate) histograms: BTreeMap<String, Histogram>,
@@ -143,6 +147,7 @@ impl Seen {
             self.repeated += 1;
             return *last;
         }
+        self.arrivals.entry(frame.client.clone()).or_default().push(monotonic_ns());
         match frame.last {
             true => self.finals.insert(frame.client),
             false => self.finals.remove(&frame.client),
