@@ -116,7 +116,9 @@ STEPS = (
     Step(
         "shell scripts", Level.QUICK, "files",
         (("sh", "-ec", "shellcheck -x deploy/up deploy/test deploy/packages.sh deploy/release "
-          "deploy/sbom .ci/run deploy/container/rootfs deploy/k8s/generate deploy/k8s/secrets"),),
+          "deploy/sbom .ci/run deploy/container/rootfs deploy/k8s/generate deploy/k8s/secrets "
+          "deploy/advisories/check deploy/advisories/update drills/planted-bugs/run "
+          "tests/gate/page_build"),),
         "shellcheck finds nothing", tools=("shellcheck",),
     ),
     Step(
