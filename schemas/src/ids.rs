@@ -302,7 +302,8 @@ impl std::str::FromStr for Partition {
     }
 }
 
-/// One run of a node: the wall time of its start in nanoseconds, so a later run sorts later.
+/// One incarnation of a node: the wall time of its start in nanoseconds, so a later incarnation
+/// sorts later.
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, Default,
 )]

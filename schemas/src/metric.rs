@@ -108,7 +108,8 @@ figures! {
         OutboxBytes "outbox_bytes",
         /// Age of the oldest message in its outbox.
         OutboxAgeSeconds "outbox_age_seconds",
-        /// The same, of a node that jobs have sent samples: how late these are. Absent for others.
+        /// The same, of a node that jobs have sent samples: how long these are delayed. Absent for
+        /// others.
         SamplesLateSeconds "samples_late_seconds",
         /// The worst of depth, bytes and age: 0.5 where rerouting begins, 1 where dropping begins.
         OutboxPressure "outbox_pressure",

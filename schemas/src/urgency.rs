@@ -34,7 +34,7 @@ pub enum DeclaredSubject {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Urgency {
-    /// Overtakes a lane that is late.
+    /// Overtakes a lane that is delayed.
     High,
     /// Takes the emergency lane at once.
     #[default]

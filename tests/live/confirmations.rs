@@ -62,10 +62,10 @@ async fn hooks_after(stack: &Stack, had: u64) -> u64 {
 /// That all messages of the node so far are stored.
 fn forgery(admin: &mut JetStreamAdmin) -> Confirmation {
     let (incarnation, newest) = newest(admin);
-    let runs = vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), newest)] }];
+    let incarnations = vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), newest)] }];
     let aggregator = AggregatorName::new("forger").unwrap();
     Confirmation {
-        runs,
+        incarnations,
         issue: Some(Issue { aggregator, at: Wall(u64::MAX) }),
         ..Confirmation::of(NodeName::new("node-1").unwrap())
     }

@@ -125,7 +125,7 @@ async fn whatever_a_killed_node_answered_is_merged_or_lost_by_name() {
     mesh.drain_node().await.unwrap();
     let sent = [answered.bodies, answered.frames].map(|answers| answers * SAMPLES);
     let account = RefCell::new(String::new());
-    // A report of a killed run that was sent again may be read after the final message.
+    // A report of a killed incarnation that was sent again may be read after the final message.
     let accounted = until("every answer is merged or lost by name", WAIT, async || {
         let summary = mesh.stack.api().summary().await.ok()?;
         let merged = [OTLP, FRAMES].map(|operation| fleet_samples(&summary, operation));

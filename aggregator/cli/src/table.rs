@@ -94,13 +94,14 @@ fn ledger_line(summary: &Summary) -> String {
     line + &crashes(&summary.ledger) + "\n"
 }
 
-/// Crashed runs and their unobserved time, to be appended to a ledger's sums; nothing without any.
+/// Crashed incarnations and their unobserved time, to be appended to a ledger's sums; nothing
+/// without any.
 pub fn crashes(ledger: &Ledger) -> String {
-    let (runs, unknown) = (ledger.crashed_runs, span(seconds(ledger.unknown_ns)));
-    match (runs, ledger.unknown_ns) {
+    let (crashed, unknown) = (ledger.crashed_runs, span(seconds(ledger.unknown_ns)));
+    match (crashed, ledger.unknown_ns) {
         (0, _) => String::new(),
-        (_, 0) => format!("; crashed runs: {runs}"),
-        _ => format!("; crashed runs: {runs}, {unknown} unobserved"),
+        (_, 0) => format!("; crashed incarnations: {crashed}"),
+        _ => format!("; crashed incarnations: {crashed}, {unknown} unobserved"),
     }
 }
 
@@ -311,12 +312,12 @@ mod tests {
     }
 
     #[test]
-    fn crashed_runs_are_counted_with_their_unobserved_time() {
+    fn crashed_incarnations_are_counted_with_their_unobserved_time() {
         let of =
             |crashed_runs, unknown_ns| Ledger { crashed_runs, unknown_ns, ..Ledger::default() };
         assert_eq!(crashes(&of(0, 0)), "");
-        assert_eq!(crashes(&of(1, 0)), "; crashed runs: 1");
-        let both = "; crashed runs: 2, 1.5 s unobserved";
+        assert_eq!(crashes(&of(1, 0)), "; crashed incarnations: 1");
+        let both = "; crashed incarnations: 2, 1.5 s unobserved";
         assert_eq!(crashes(&of(2, 1_500_000_000)), both);
     }
 

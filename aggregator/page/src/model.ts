@@ -151,7 +151,7 @@ export interface Backpressure {
   nodes: NodeOutbox[];
 }
 
-export interface Run {
+export interface Incarnation {
   incarnation: number | string;
   newest_seq: number;
   ledger: Ledger;
@@ -179,7 +179,7 @@ export interface NodePage {
   operations: OperationRow[];
   budgets: Budget[];
   outbox: NodeOutbox;
-  entry: { runs: Run[]; past: Ledger; duplicates: number; duplicate_names: number };
+  entry: { runs: Incarnation[]; past: Ledger; duplicates: number; duplicate_names: number };
 }
 
 export interface Point {

@@ -346,8 +346,8 @@ impl Core {
         self.fleet.on_clock_jump(now.wall, jump);
     }
 
-    /// An evaluation of every rule as of `at`, which lies `late` before the present.
-    fn evaluation(&mut self, at: Wall, late: Duration) -> Evaluation {
+    /// An evaluation of every rule as of `at`, which lies `behind` before the present.
+    fn evaluation(&mut self, at: Wall, behind: Duration) -> Evaluation {
         let own = SelfCounts {
             undecodable: self.ingest.undecodable().values().sum(),
             undeliverable: self.alerting.undeliverable_count(),
@@ -357,17 +357,17 @@ impl Core {
         };
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
         let active = self.alerting.active();
-        self.evaluator.begin((at, late), inputs, active, own)
+        self.evaluator.begin((at, behind), inputs, active, own)
     }
 
     /// Evidence is of the fleet as it was judged.
     fn on_findings(&mut self, mut judged: Judged) -> Fleet {
         let is_current = self.evaluator.on_judged(&mut judged);
-        let Judged { at, late, fleet, broker, found, .. } = judged;
+        let Judged { at, behind, fleet, broker, found, .. } = judged;
         if is_current {
             let inputs = Inputs { fleet: &fleet, broker };
             let situation = Situation { evaluator: &self.evaluator, inputs };
-            self.alerting.on_findings((at, late), found, situation);
+            self.alerting.on_findings((at, behind), found, situation);
         }
         fleet
     }

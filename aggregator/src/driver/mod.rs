@@ -657,7 +657,7 @@ fn restore(
             let newest = owned.reports.newest.clone();
             let stored = checkpoint.as_ref().and_then(|of| of.shard().cloned());
             let shard = Shard::resume(owned.identity.clone(), now.wall, newest, stored);
-            standby::note_run(config, shard.incarnation()).map_err(invalid)?;
+            standby::note_incarnation(config, shard.incarnation()).map_err(invalid)?;
             Some(shard)
         }
         None => None,

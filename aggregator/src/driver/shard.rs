@@ -62,8 +62,8 @@ pub(super) enum ShardEvent {
 pub(super) enum Outcome {
     /// The stream has it, under this number.
     Sent { seq: u64, number: u64 },
-    /// The stream has no report of the same run after the one called `newest`, 0 if it has none,
-    /// and this number of the newest message.
+    /// The stream has no report of the same incarnation after the one called `newest`, 0 if it has
+    /// none, and this number of the newest message.
     Unsent { newest: u64, number: u64 },
     /// Another process has reported the partition.
     Overtaken,
@@ -201,10 +201,10 @@ impl Reports {
     fn send(&mut self, next: Option<(u64, Bytes)>) {
         let Some((seq, payload)) = next else { return };
         let identity = &self.identity;
-        let (run, after) = (self.incarnation, self.after);
+        let (incarnation, after) = (self.incarnation, self.after);
         let message = ConditionalMessage {
             subject: identity.subject().to_string(),
-            message_id: format!("{}-{run}-{seq}", identity.name),
+            message_id: format!("{}-{incarnation}-{seq}", identity.name),
             headers: Vec::new(),
             payload,
         };
@@ -214,7 +214,9 @@ impl Reports {
         tokio::spawn(async move {
             let outcome = match messenger.publish_after(message, after).await {
                 Ok(number) => Outcome::Sent { seq, number },
-                Err(ConditionalError::Overtaken) => newest(&messenger, &identity, run, seq).await,
+                Err(ConditionalError::Overtaken) => {
+                    newest(&messenger, &identity, incarnation, seq).await
+                }
                 Err(ConditionalError::Refused(refusal)) => Outcome::Unknown(refusal.explained()),
                 Err(error @ ConditionalError::Silent) => Outcome::Unknown(error.to_string()),
             };

@@ -175,7 +175,7 @@ async fn next_alive(found: &mut mpsc::Receiver<Option<Waited>>) -> Option<Waited
     }
 }
 
-/// The name of a file beside the state of a partition: which run it is of.
+/// The name of a file beside the state of a partition: which incarnation it is of.
 const RUN: &str = "run";
 
 /// Files of a partition that another process has reported since are of no use: they lack what that
@@ -186,7 +186,7 @@ const RUN: &str = "run";
 pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), String> {
     let Some(newest) = &owned.reports.newest else { return Ok(()) };
     let is_former = |folder: &Path| match fs::read_to_string(folder.join(RUN)) {
-        Ok(run) => run.trim() != newest.incarnation.to_string(),
+        Ok(incarnation) => incarnation.trim() != newest.incarnation.to_string(),
         Err(_) => folder.exists(),
     };
     for folder in config.folders().filter(|folder| is_former(folder)) {
@@ -212,11 +212,11 @@ fn former_partition(config: &Config) -> Option<Partition> {
     had.max().map(|(_, partition)| partition)
 }
 
-/// Notes which run the files of a partition are of from now on.
+/// Notes which incarnation the files of a partition are of from now on.
 ///
 /// # Errors
 /// When it cannot be written.
-pub(super) fn note_run(config: &Config, incarnation: Incarnation) -> Result<(), String> {
+pub(super) fn note_incarnation(config: &Config, incarnation: Incarnation) -> Result<(), String> {
     for folder in config.folders() {
         let path = folder.join(RUN);
         let written =

@@ -92,11 +92,11 @@ pub const IDLE_AFTER_MAX: Duration = Duration::from_secs(6 * 3_600);
 pub const NODE_SERIES_MAX: usize = 2_048;
 /// How far ahead of the broker's time an incarnation may have begun, by its node's clock.
 pub const INCARNATION_AHEAD_MAX: Duration = Duration::from_secs(24 * 3_600);
-/// By how much a sequence number may be greater than the newest of its run: an hour of messages of
-/// one lane that overtakes the other,
+/// By how much a sequence number may be greater than the newest of its incarnation: an hour of
+/// messages of one lane that overtakes the other,
 pub const SEQ_AHEAD_MAX: u64 = 4_096;
-/// and this many for each second since the end of the run's newest interval. A node that splits
-/// each interval of a second into messages of 480 KiB sends fewer.
+/// and this many for each second since the end of the incarnation's newest interval. A node that
+/// splits each interval of a second into messages of 480 KiB sends fewer.
 pub const SEQS_PER_SECOND_MAX: u64 = 64;
 /// Messages of an incarnation from which on it keeps its ledger while others come, if it is the one
 /// with most messages
@@ -171,7 +171,7 @@ pub const NODE_RETURNS_NO_MORE: Duration = Duration::from_secs(600);
 /// Time in which nodes of a small mesh reconnect, which rules about silence allow for already.
 pub const NODE_RECONNECTS_SOON: Duration = Duration::from_secs(2);
 /// Time that nodes have beyond the span over which a large mesh reconnects: a connect, a message.
-pub const NODE_RETURN_LATE: Duration = Duration::from_secs(10);
+pub const NODE_RETURN_MARGIN: Duration = Duration::from_secs(10);
 /// Time for which the growth of a loss counter counts as trouble; the Prometheus rules use the
 /// same.
 pub const TROUBLE_LASTS: Duration = Duration::from_secs(300);
@@ -323,7 +323,7 @@ pub const CATCH_UP_STEPS_MAX: u32 = 600;
 pub const BACKLOG_MESSAGES: u64 = 1_000;
 /// Delay of reading above which nodes are no longer requested to resend missing messages: these are
 /// probably in the backlog.
-pub const READ_LATE_MAX: Duration = Duration::from_secs(30);
+pub const READ_BEHIND_MAX: Duration = Duration::from_secs(30);
 /// Minimum time for which samples are missing below a node's newest message, as far as the streams
 /// have been read, before that is an alert: longer than a resend takes.
 pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
@@ -331,9 +331,9 @@ pub const GAP_PATIENCE: Duration = Duration::from_secs(30);
 /// what is missing, a checkpoint takes time, and a confirmation can get lost. With ten thousand
 /// nodes that is a minute and a half.
 pub const GAP_PATIENCE_CHECKPOINTS: u32 = 3;
-/// Time after a later run of a node was first seen, as far as the streams have been read, at which
-/// its former run without a final message is closed. A crash report is among the first messages of
-/// a successor, and lanes overtake each other by less when all has been read.
+/// Time after a later incarnation of a node was first seen, as far as the streams have been read,
+/// at which its former incarnation without a final message is closed. A crash report is among the
+/// first messages of a successor, and lanes overtake each other by less when all has been read.
 pub const CRASH_CLOSED_AFTER: Duration = Duration::from_secs(10);
 /// Time between two warnings that two nodes have one name.
 pub const NAME_CONFLICT_LOG_EVERY: Duration = Duration::from_secs(60);

@@ -60,8 +60,8 @@ pub(crate) struct Report {
     pub(crate) drops_samples: u64,
     /// Samples that it took of itself and drops meanwhile.
     pub(crate) drops_own_samples: u64,
-    /// The node's run; each number is a run of its own, the first is 1.
-    pub(crate) run: u64,
+    /// The node's incarnation; each number is one of its own, the first is 1.
+    pub(crate) incarnation: u64,
     /// By how many seconds its clock is ahead.
     pub(crate) clock_ahead: i64,
     /// Steps that a message waits at its node.

@@ -76,7 +76,7 @@ fn report() -> impl Strategy<Value = Report> {
             every,
             operation: "read".to_owned(),
             samples: vec![samples.to_owned()],
-            run: 1 + first / 40,
+            incarnation: 1 + first / 40,
             late: if late < 9 { 0 } else { late - 8 },
             reversed: reversed && late == 0,
             again,

@@ -14,7 +14,7 @@ use crate::case::{Reading, Report, nanoseconds};
 /// Subject and bytes.
 pub(crate) type Message = (String, Vec<u8>);
 
-/// One run of a node.
+/// One incarnation of a node.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Speaker {
     seq: u64,
@@ -55,7 +55,7 @@ impl Speaker {
         let lost = lost.filter(|(_, n)| *n > 0).map(|(of, n)| (LossReason::new(of).unwrap(), n));
         let header = Header {
             node: NodeName::new(&report.node).unwrap(),
-            incarnation: Incarnation(report.run.max(1)),
+            incarnation: Incarnation(report.incarnation.max(1)),
             seq: Seq(self.seq),
             start,
             length_ns: nanos(length),

@@ -252,7 +252,8 @@ pub(crate) fn play(case: &Case, mut look: impl FnMut(&World, u64)) -> World {
         for (number, report) in
             case.report.iter().enumerate().filter(|(_, report)| report.is_due(step))
         {
-            let speaker = speakers.entry((report.node.clone(), report.run.max(1))).or_default();
+            let speaker =
+                speakers.entry((report.node.clone(), report.incarnation.max(1))).or_default();
             let messages = speaker.report(report, own_clock(report, world.now().wall), case.step);
             let (arrives, behind) = report.arrives(step);
             let copies = if report.vanishes { 0 } else { 1 + report.again };

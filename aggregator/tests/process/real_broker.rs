@@ -167,10 +167,10 @@ async fn a_node_learns_what_is_stored_and_what_is_not() {
         let mut node = Node::connect(broker.url()).await;
         node.send_latency(1, 5).await;
         node.send_latency(2, 5).await;
-        let fits = |stated: &Confirmation| !stated.behind && stated.runs[0].covers(Seq(4));
+        let fits = |stated: &Confirmation| !stated.behind && stated.incarnations[0].covers(Seq(4));
         let stated = node.confirmed(4, fits).await;
-        assert_eq!(stated.runs[0].incarnation, Incarnation(7));
-        assert_eq!(stated.runs[0].spans, [(Seq(1), Seq(2)), (Seq(4), Seq(4))]);
+        assert_eq!(stated.incarnations[0].incarnation, Incarnation(7));
+        assert_eq!(stated.incarnations[0].spans, [(Seq(1), Seq(2)), (Seq(4), Seq(4))]);
         if kept {
             // What it has confirmed is stored, however suddenly it ends.
             aggregator.child.kill();
@@ -183,7 +183,7 @@ async fn a_node_learns_what_is_stored_and_what_is_not() {
         assert_eq!(ledger.fleet.merged, 600, "kept: {kept}");
         let run = &ledger.nodes[0].runs[0];
         assert_eq!((run.holes.as_slice(), run.newest_seq), (&[(3, 3)][..], 4));
-        node.confirmed(3, |stated| stated.runs[0].covers(Seq(3))).await;
+        node.confirmed(3, |stated| stated.incarnations[0].covers(Seq(3))).await;
         assert!(aggregator.ledger().await.nodes[0].runs[0].holes.is_empty());
     }
 }
@@ -215,7 +215,7 @@ async fn events_are_returned_on_request_and_counts_outlive_a_crash() {
     node.send(1, body.clone()).await;
     // The same message once more, as after an acknowledgement that was lost.
     node.send(1, body).await;
-    node.confirmed(2, |stated| stated.runs[0].covers(Seq(2))).await;
+    node.confirmed(2, |stated| stated.incarnations[0].covers(Seq(2))).await;
     let got = aggregator.api.get("/api/v1/events").await.unwrap();
     let page: EventsPage = serde_json::from_str(&got).unwrap();
     let titles: Vec<&str> = page.events.iter().map(|row| row.title.as_str()).collect();
@@ -252,7 +252,7 @@ async fn a_breach_without_an_aggregator_is_reported_as_late() {
     let state = dir.path().join("state.redb");
     let mut aggregator = Aggregator::start(dir.path(), &broker, Some(&state)).await;
     let mut node = Node::connect(broker.url()).await;
-    node.confirmed(1, |stated| stated.runs[0].covers(Seq(1))).await;
+    node.confirmed(1, |stated| stated.incarnations[0].covers(Seq(1))).await;
     aggregator.child.kill();
     let watch = Stopwatch::start();
     let mut seq = 1;

@@ -425,8 +425,8 @@ def _ledger() -> Row:
                 Query("max(rate(plimsoll_samples_own_total[$__rate_interval]))", "mesh"),
             ),
             lines(
-                "Crashed runs",
-                "Runs of nodes that ended without a final message, and the seconds of which no "
+                "Crashed incarnations",
+                "Incarnations of nodes that ended without a final message, and the seconds of which no "
                 "report exists.",
                 "none",
                 Query("max(increase(plimsoll_crashed_runs_total[$__range]))", "runs"),

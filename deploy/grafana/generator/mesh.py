@@ -114,11 +114,11 @@ def _aggregator() -> Row:
             ),
             lines(
                 "Messages not merged",
-                "Messages per second that were read again, came from evicted runs, or from a clock "
+                "Messages per second that were read again, came from evicted incarnations, or from a clock "
                 "ahead.",
                 "cps",
                 _rate("duplicate_snapshots_total", "read again"),
-                _rate("evicted_incarnation_snapshots_total", "of evicted runs"),
+                _rate("evicted_incarnation_snapshots_total", "of evicted incarnations"),
                 _rate("clock_ahead_snapshots_total", "clock ahead"),
             ),
             lines(

@@ -64,8 +64,8 @@ def _now() -> Row:
                 Query("max(plimsoll_node_clock_skew_seconds)", "skew"),
             ),
             number(
-                "Crashed runs",
-                "Runs that ended without a final message, in the chosen time.",
+                "Crashed incarnations",
+                "Incarnations that ended without a final message, in the chosen time.",
                 "none",
                 Query("max(increase(plimsoll_node_crashed_runs_total[$__range]))", "runs"),
                 red_from=1,
@@ -598,7 +598,7 @@ def _ledger() -> Row:
             ),
             lines(
                 "Unknown time and duplicate names",
-                "Seconds of crashed runs of which no report exists, and messages of another node "
+                "Seconds of crashed incarnations of which no report exists, and messages of another node "
                 "with the same name.",
                 "none",
                 Query("max(plimsoll_node_unknown_seconds_total)", "unknown seconds"),

@@ -10,10 +10,10 @@ use plimsoll_schemas::ids::{Incarnation, LossReason};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Totals;
 
-/// One run of a node, from its start to its end.
+/// One incarnation of a node, from its start to its end.
 #[derive(Debug)]
-pub struct NodeRun {
-    pub incarnation: Incarnation,
+pub struct NodeIncarnation {
+    pub name: Incarnation,
     /// The number of its newest message, which is how many it has made.
     pub seq: u64,
     /// Its messages that the broker has acknowledged.
@@ -24,11 +24,11 @@ pub struct NodeRun {
     pub sent_readings: SentReadings,
 }
 
-impl NodeRun {
-    /// A run that begins at this time of the node's clock.
+impl NodeIncarnation {
+    /// An incarnation that begins at this time of the node's clock.
     pub fn begin(at: Wall) -> Self {
         Self {
-            incarnation: Incarnation(at.0.max(1)),
+            name: Incarnation(at.0.max(1)),
             seq: 0,
             acknowledged: 0,
             totals: Totals::default(),
@@ -43,10 +43,10 @@ impl NodeRun {
     }
 }
 
-/// Samples that these runs have lost, by reason.
-pub fn lost<'a>(runs: impl Iterator<Item = &'a NodeRun>) -> BTreeMap<String, u64> {
+/// Samples that these incarnations have lost, by reason.
+pub fn lost<'a>(incarnations: impl Iterator<Item = &'a NodeIncarnation>) -> BTreeMap<String, u64> {
     let mut sum = BTreeMap::new();
-    for (reason, samples) in runs.flat_map(|run| &run.totals.lost) {
+    for (reason, samples) in incarnations.flat_map(|incarnation| &incarnation.totals.lost) {
         *sum.entry(reason.to_string()).or_default() += samples;
     }
     sum

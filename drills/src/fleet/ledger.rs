@@ -52,20 +52,20 @@ pub fn compare(nodes: &[FleetNode], leave: bool, prefix: &str, page: &LedgerPage
 
 fn differs(node: &FleetNode, leave: bool, row: &NodeLedger) -> Option<String> {
     let (own, theirs) = (node.ledger(), &row.ledger);
-    let lost = lost(node.runs());
+    let lost = lost(node.incarnations());
     let figures = [
         ("recorded", own.recorded, theirs.recorded),
         ("merged", own.recorded - own.lost, theirs.merged),
         ("held", 0, theirs.held),
         ("unaccounted", 0, theirs.unaccounted),
         ("unread", 0, theirs.unread),
-        ("runs", node.runs().count() as u64, row.runs.len() as u64),
+        ("incarnations", node.incarnations().count() as u64, row.runs.len() as u64),
         (
             "newest seq",
-            node.runs().map(|run| run.seq).sum(),
-            row.runs.iter().map(|run| run.newest_seq).sum(),
+            node.incarnations().map(|entry| entry.seq).sum(),
+            row.runs.iter().map(|entry| entry.newest_seq).sum(),
         ),
-        ("missing seqs", 0, row.runs.iter().map(|run| run.missing_seqs).sum()),
+        ("missing seqs", 0, row.runs.iter().map(|entry| entry.missing_seqs).sum()),
         (
             "final_messages",
             u64::from(leave),
@@ -84,7 +84,7 @@ fn differs(node: &FleetNode, leave: bool, row: &NodeLedger) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use plimsoll_schemas::ids::MeshName;
-    use plimsoll_schemas::summary::{Ledger, RunLedger};
+    use plimsoll_schemas::summary::{IncarnationLedger, Ledger};
     use plimsoll_schemas::time::Wall;
 
     use super::*;
@@ -119,9 +119,9 @@ mod tests {
     fn page(node: &FleetNode) -> LedgerPage {
         let lost = BTreeMap::from([("outbox_full".to_owned(), 2)]);
         let ledger = Ledger { recorded: 90, merged: 88, lost, ..Ledger::default() };
-        let run = RunLedger {
+        let entry = IncarnationLedger {
             incarnation: 6,
-            newest_seq: node.runs().map(|run| run.seq).sum(),
+            newest_seq: node.incarnations().map(|entry| entry.seq).sum(),
             ledger: ledger.clone(),
             missing_seqs: 0,
             holes: Vec::new(),
@@ -136,7 +136,7 @@ mod tests {
             gap_samples: 0,
             duplicates: 0,
             duplicate_names: 0,
-            runs: vec![run],
+            runs: vec![entry],
             past: Ledger::default(),
         };
         LedgerPage {

@@ -12,7 +12,7 @@ use plimsoll_schemas::wire::{
 };
 
 use super::body::{NodeProfile, Palette};
-use super::incarnation::NodeRun;
+use super::incarnation::NodeIncarnation;
 use super::load::Load;
 use super::queue::{Message, Queue};
 use crate::sim::rng::Rng;
@@ -41,12 +41,12 @@ pub struct FleetNode {
     offset_ns: u64,
     round: u64,
     ledger: NodeLedger,
-    run: NodeRun,
-    /// The run before a restart.
-    former: Option<Box<NodeRun>>,
+    incarnation: NodeIncarnation,
+    /// The incarnation before a restart.
+    former: Option<Box<NodeIncarnation>>,
 }
 
-/// A node's counts of its own samples, in all its runs.
+/// A node's counts of its own samples, in all its incarnations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NodeLedger {
     /// Samples of intervals that have ended.
@@ -89,7 +89,7 @@ impl FleetNode {
             offset_ns,
             round: 0,
             ledger: NodeLedger::default(),
-            run: NodeRun::begin(Wall(started.0.saturating_add(offset_ns))),
+            incarnation: NodeIncarnation::begin(Wall(started.0.saturating_add(offset_ns))),
             former: None,
         })
     }
@@ -102,9 +102,13 @@ impl FleetNode {
         self.ledger
     }
 
-    /// Its runs that have made a message.
-    pub fn runs(&self) -> impl Iterator<Item = &NodeRun> {
-        self.former.as_deref().into_iter().chain([&self.run]).filter(|run| run.seq > 0)
+    /// Its incarnations that have made a message.
+    pub fn incarnations(&self) -> impl Iterator<Item = &NodeIncarnation> {
+        self.former
+            .as_deref()
+            .into_iter()
+            .chain([&self.incarnation])
+            .filter(|incarnation| incarnation.seq > 0)
     }
 
     /// When its next interval ends, from the beginning of the fleet; `None` after its final report.
@@ -147,7 +151,7 @@ impl FleetNode {
             let readings = palette.sensors(&mut self.rng);
             let body = Body::Interval(Interval {
                 latency: Some(latency),
-                hardware: Some(self.run.sent_readings.next(Mono(due_ns), readings)),
+                hardware: Some(self.incarnation.sent_readings.next(Mono(due_ns), readings)),
                 bus: Some(self.bus()),
                 event: None,
             });
@@ -162,12 +166,12 @@ impl FleetNode {
         }
     }
 
-    /// Begins a new run with the interval that begins at `start`. Messages of the former one that
-    /// wait are still sent, as out of a spool.
+    /// Begins a new incarnation with the interval that begins at `start`. Messages of the former
+    /// one that wait are still sent, as out of a spool.
     fn restart_if_due(&mut self, start: Wall, due_ns: u64) {
         let has_begun = self.round > 0;
         if self.load.restart_at_ns.take_if(|at| has_begun && *at < due_ns).is_some() {
-            let former = std::mem::replace(&mut self.run, NodeRun::begin(start));
+            let former = std::mem::replace(&mut self.incarnation, NodeIncarnation::begin(start));
             self.former = Some(Box::new(former));
         }
     }
@@ -187,7 +191,7 @@ impl FleetNode {
 
     /// As a real node reports it, whose numbers are all there after a while.
     fn bus(&self) -> Bus {
-        let (messages, acknowledged) = (self.run.seq, self.run.acknowledged);
+        let (messages, acknowledged) = (self.incarnation.seq, self.incarnation.acknowledged);
         let waiting = messages.saturating_sub(acknowledged);
         Bus {
             attempted: PARTS * messages,
@@ -198,7 +202,7 @@ impl FleetNode {
             outbox_depth_max: waiting,
             round_trip_ns: Some(ROUND_TRIP_NS),
             breaker_state: Some(BreakerState::Closed.as_number()),
-            recorded: self.run.totals.recorded,
+            recorded: self.incarnation.totals.recorded,
             spooled: Some(true),
             spool_durable: Some(true),
             version: env!("CARGO_PKG_VERSION").into(),
@@ -209,41 +213,41 @@ impl FleetNode {
     /// The next message, numbered and accounted for.
     fn message(&mut self, (start, due_ns): (Wall, u64), body: Body, place: usize) -> Message {
         let (kind, samples) = (body.kind(), body.samples());
-        self.run.seq += 1;
+        self.incarnation.seq += 1;
         self.record(samples);
         let header = Header {
             node: self.name.clone(),
-            incarnation: self.run.incarnation,
-            seq: Seq(self.run.seq),
+            incarnation: self.incarnation.name,
+            seq: Seq(self.incarnation.seq),
             start,
             length_ns: self.load.interval_ns,
-            totals: self.run.totals.clone(),
+            totals: self.incarnation.totals.clone(),
             last: self.load.leave && self.round > self.load.rounds,
             successor: None,
             // As a real node does it: labels identify the source of the samples.
             labels: if samples > 0 { self.labels.clone() } else { Labels::default() },
         };
         let payload = Bytes::from(encode(&Snapshot { header, body }));
-        let NodeRun { incarnation, seq, .. } = self.run;
+        let NodeIncarnation { name: incarnation, seq, .. } = self.incarnation;
         Message { node: place, kind, incarnation, seq, samples, due_ns, payload }
     }
 
     fn record(&mut self, samples: u64) {
-        self.run.totals.recorded += samples;
+        self.incarnation.totals.recorded += samples;
         self.ledger.recorded += samples;
     }
 
     /// Counts samples as lost for `reason`.
     pub fn lose(&mut self, reason: &'static str, samples: u64) {
         if samples > 0 {
-            self.run.lose(reason, samples);
+            self.incarnation.lose(reason, samples);
             self.ledger.lost += samples;
         }
     }
 
     /// The broker has acknowledged a message of this incarnation.
     pub fn on_acknowledged(&mut self, incarnation: Incarnation) {
-        self.run.acknowledged += u64::from(incarnation == self.run.incarnation);
+        self.incarnation.acknowledged += u64::from(incarnation == self.incarnation.name);
     }
 }
 
@@ -295,7 +299,7 @@ mod tests {
             *kinds.entry(message.kind.as_str()).or_default() += 1;
             last = header.last;
         }
-        assert_eq!(seqs, (1..=node.run.seq).collect::<Vec<_>>());
+        assert_eq!(seqs, (1..=node.incarnation.seq).collect::<Vec<_>>());
         let expected = BTreeMap::from([("interval", 8), ("bus", 1)]);
         assert_eq!((recorded, kinds, last), (8 * 60, expected, true));
         assert_eq!(node.ledger().recorded, recorded);
@@ -320,10 +324,10 @@ mod tests {
         node.seal((&palette, STARTED), 0, &mut queue);
         let first = queue.pop().unwrap();
         (0..QUEUE_MESSAGES_MAX).for_each(|_| queue.push(first.clone()));
-        let numbers = node.run.seq;
+        let numbers = node.incarnation.seq;
         node.seal((&palette, STARTED), 0, &mut queue);
         let NodeLedger { recorded, lost } = node.ledger();
-        assert_eq!((recorded, lost, node.run.seq), (120, 60, numbers));
+        assert_eq!((recorded, lost, node.incarnation.seq), (120, 60, numbers));
         while queue.pop().is_some() {}
         node.seal((&palette, STARTED), 0, &mut queue);
         let totals = read(&node, &queue.pop().unwrap()).header.totals;
@@ -331,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_node_numbers_and_counts_anew_and_its_ledger_has_both_runs() {
+    fn a_restarted_node_numbers_and_counts_anew_and_its_ledger_has_both_incarnations() {
         let palette = Palette::new().unwrap();
         let load = Load { restart_at_ns: Some(3_000_000_000), ..LOAD };
         let (mut node, mut queue) = (node_with(&load, &palette), Queue::default());
@@ -359,7 +363,10 @@ mod tests {
             };
             assert_eq!((sensors.set, sensors.readings.is_empty()), (1, false), "a full set");
         }
-        assert_eq!(node.runs().map(|run| run.seq).collect::<Vec<_>>(), [2, 7]);
+        assert_eq!(
+            node.incarnations().map(|incarnation| incarnation.seq).collect::<Vec<_>>(),
+            [2, 7]
+        );
         assert_eq!(node.ledger(), NodeLedger { recorded: 480, lost: 0 });
     }
 

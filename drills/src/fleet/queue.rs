@@ -15,7 +15,7 @@ pub struct Message {
     pub node: usize,
     /// What it holds, which decides its subject.
     pub kind: SnapshotKind,
-    /// The run of its node that made it.
+    /// The incarnation of its node that made it.
     pub incarnation: Incarnation,
     pub seq: u64,
     pub samples: u64,

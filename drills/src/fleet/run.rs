@@ -354,7 +354,7 @@ fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetSta
         hostile: args.hostile,
         skewed: args.skewed,
         fast: args.fast,
-        restarted: ended.nodes.iter().filter(|node| node.runs().count() > 1).count() as u64,
+        restarted: ended.nodes.iter().filter(|node| node.incarnations().count() > 1).count() as u64,
         connections: args.connections,
         secured: args.secured,
         interval_seconds: args.interval.as_secs_f64(),

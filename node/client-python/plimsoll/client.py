@@ -151,7 +151,7 @@ class Client:
         if self.registry.is_awake or self._thread is not None:
             self._flush_at_exit()
         if self._ending is Ending.IN_ORDER:
-            self._ending = Ending.LATE
+            self._ending = Ending.OVER
 
     def _flush_at_exit(self) -> None:
         try:
@@ -244,8 +244,8 @@ class Client:
         """Sends what there is, and what the end of the process adds to it."""
         # Once, since the exit handler may change it meanwhile.
         now = self._ending
-        if now is Ending.LATE:
-            return self._sender.flush_late()
+        if now is Ending.OVER:
+            return self._sender.flush_after_end()
         outcome = self._sender.flush()
         if outcome is Outcome.SENT and now is Ending.FAILED:
             return self._sender.tail()

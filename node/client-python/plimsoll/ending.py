@@ -20,7 +20,7 @@ class Ending(enum.Enum):
     """An unhandled exception ends it, or nothing shows how it ends: no final datagram."""
     IN_ORDER = "in_order"
     """It ends in good order: the final datagram follows the last values."""
-    LATE = "late"
+    OVER = "over"
     """The exit handler is done; what is recorded now is sent under numberings of its own."""
 
 

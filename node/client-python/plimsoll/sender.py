@@ -79,7 +79,7 @@ class Sender:
             outcome = self._close(is_last=True)
         return outcome
 
-    def flush_late(self) -> Outcome:
+    def flush_after_end(self) -> Outcome:
         """As `flush` and `end`, with the last lines in the final datagram.
 
         For a process that may be gone before another datagram.

@@ -134,7 +134,7 @@ class Sending(TestCase):
         # Beside its last lines, for a process that may be gone before another datagram.
         self.record([4])
         for _ in range(2):
-            self.assertIs(self.sender.flush_late(), Outcome.SENT)
+            self.assertIs(self.sender.flush_after_end(), Outcome.SENT)
         self.assertEqual(self.listening.read().finals()[1:], [f"_seq|{following}|2|1|1|last"])
         self.assertEqual(self.listening.values_ns("op"), [1, 2, 3, 4])
 
@@ -172,7 +172,7 @@ class Sending(TestCase):
         self.assertEqual(self.listening.clients[self.sender.client].samples, 1)
 
     def test_a_client_without_values_never_sends(self):
-        for send in [self.sender.flush, self.sender.tail, self.sender.end, self.sender.flush_late]:
+        for send in [self.sender.flush, self.sender.tail, self.sender.end, self.sender.flush_after_end]:
             self.assertIs(send(), Outcome.SENT)
         self.sender.move(Link(self.listening.path))
         self.assertEqual(self.listening.read().sizes, [])
@@ -385,7 +385,7 @@ class Sending(TestCase):
 class Conservation(TestCase):
     """Whatever happens in whatever order: recorded = read + held + dropped."""
 
-    RARE = ("die", "live", "fold", "end", "flush_late", "move")
+    RARE = ("die", "live", "fold", "end", "flush_after_end", "move")
 
     def test_every_sample_is_read_held_or_dropped_under_random_outages(self):
         for seed in range(16):
@@ -414,8 +414,8 @@ class Conservation(TestCase):
             elif action == "end":
                 if sender.flush() is Outcome.SENT:
                     sender.end()
-            elif action == "flush_late":
-                sender.flush_late()
+            elif action == "flush_after_end":
+                sender.flush_after_end()
             elif action == "move":
                 sender.move(Link(listening.path))
             elif action == "die" and alive:

@@ -87,7 +87,7 @@ fn record_cold(index: u32, ns: u64) {
         half.map(|half| half.record(ns))
     });
     if known != Ok(Some(())) {
-        registry::record_late(index, ns);
+        registry::record_of_ended(index, ns);
     }
 }
 

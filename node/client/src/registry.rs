@@ -52,7 +52,7 @@ pub(crate) struct State {
     /// recording here.
     forked: u64,
     /// Samples of ended threads, and samples recorded after a thread's own variables were dropped.
-    late: BTreeMap<u32, Samples>,
+    of_ended: BTreeMap<u32, Samples>,
     settings: Option<Settings>,
     is_flusher_running: bool,
     /// The connection to the node, which a child must close.
@@ -92,7 +92,7 @@ impl State {
             threads: BTreeMap::new(),
             threads_started: 0,
             forked: 0,
-            late: BTreeMap::new(),
+            of_ended: BTreeMap::new(),
             settings: None,
             is_flusher_running: false,
             descriptor: None,
@@ -137,7 +137,7 @@ impl State {
         for half in self.halves() {
             half.take();
         }
-        self.late.clear();
+        self.of_ended.clear();
         self.directory.clear_values();
         (self.requests, self.counts) = (FlushRequests::default(), SampleCounts::default());
         (self.delivery, self.is_flusher_running) = (DeliveryCounts::new(), false);
@@ -163,8 +163,8 @@ impl State {
 
     /// Samples recorded in this process, taken by the flush or not.
     pub(crate) fn recorded(&self) -> u64 {
-        let late = self.late.values().map(|late| late.histogram.count());
-        self.halves().map(Half::untaken).chain(late).fold(self.counts.taken, u64::saturating_add)
+        let ended = self.of_ended.values().map(|ended| ended.histogram.count());
+        self.halves().map(Half::untaken).chain(ended).fold(self.counts.taken, u64::saturating_add)
     }
 
     /// Samples that the node has not acknowledged.
@@ -179,16 +179,16 @@ impl State {
     pub(crate) fn take_into(&mut self, unsent: &mut Unsent) -> bool {
         let open = SIDE.load(Relaxed);
         let Some(closed) = 1_usize.checked_sub(open) else { return true };
-        // Threads that were stopped before they wrote to the closed side have written to it late.
-        let is_late_whole = self.take_side(closed, unsent);
+        // Threads that were stopped before they wrote to the closed side have written to it since.
+        let is_closed_whole = self.take_side(closed, unsent);
         SIDE.store(closed, Release);
         let is_whole = self.take_side(open, unsent);
-        for (index, samples) in take(&mut self.late) {
+        for (index, samples) in take(&mut self.of_ended) {
             self.counts.on_taken(&samples);
             unsent.add(index, || self.directory.series(index), &samples);
         }
         unsent.take_numbers(&self.directory);
-        is_whole && is_late_whole
+        is_whole && is_closed_whole
     }
 
     fn take_side(&mut self, side: usize, unsent: &mut Unsent) -> bool {
@@ -290,14 +290,14 @@ pub(crate) fn end_thread() {
     let mut state = lock();
     let Some(recorders) = state.threads.remove(&thread) else { return };
     for (index, recorder) in recorders {
-        let late = state.late.entry(index).or_default();
-        recorder.iter().filter_map(Half::take).for_each(|samples| late.merge(&samples));
+        let ended = state.of_ended.entry(index).or_default();
+        recorder.iter().filter_map(Half::take).for_each(|samples| ended.merge(&samples));
     }
 }
 
 /// Records a sample of a thread whose own variables were dropped.
-pub(crate) fn record_late(index: u32, ns: u64) {
-    lock().late.entry(index).or_default().record(ns);
+pub(crate) fn record_of_ended(index: u32, ns: u64) {
+    lock().of_ended.entry(index).or_default().record(ns);
 }
 
 /// Acquires the lock before a fork.

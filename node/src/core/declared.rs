@@ -89,7 +89,7 @@ impl DeclaredUrgencies {
 }
 
 impl Received {
-    /// The priority of a message that has it. Beyond its share, it overtakes only what is late.
+    /// The priority of a message that has it. Beyond its share, it overtakes only what is delayed.
     fn priority(&mut self, now: Mono, urgency: Urgency) -> Priority {
         match urgency {
             Urgency::High => Priority::High,
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn each_has_a_share_of_its_own_and_overtakes_only_what_is_late_beyond_it() {
+    fn each_has_a_share_of_its_own_and_overtakes_only_what_is_delayed_beyond_it() {
         let mut urgencies = DeclaredUrgencies::default();
         let all = ["a", "b*"].map(|pattern| declared(pattern, Urgency::Critical));
         urgencies.update(second(0), &all);

@@ -48,7 +48,7 @@ use plimsoll_schemas::transport::{BusEvent, Publish, Refusal, Ticket};
 use plimsoll_schemas::wire::confirmation::{self, Confirmation, ConfirmedIncarnation};
 use plimsoll_schemas::wire::frame::Frame;
 use plimsoll_schemas::wire::signature::ConfirmKey;
-use plimsoll_schemas::wire::{Body, Bus, NotedRun};
+use plimsoll_schemas::wire::{Body, Bus, NotedIncarnation};
 
 pub use bounds::Bounds;
 use clock_steps::ClockSteps;
@@ -69,7 +69,9 @@ use outbox::{
 use priority::ReportedStates;
 use seal::Sealer;
 use sent_readings::SentReadings;
-use spool::{Batch, NoteNumber, Notes, RecoveredMessages, RunEnd, RunState, Spool, Wal};
+use spool::{
+    Batch, IncarnationEnd, IncarnationState, NoteNumber, Notes, RecoveredMessages, Spool, Wal,
+};
 pub use status::{ConfirmationStats, Status};
 
 /// Label of a confirmation of a message that was never sent.
@@ -317,7 +319,8 @@ impl Core {
         }
     }
 
-    /// Ends a stall, which needs no new connection; a late answer of a lost connection does not.
+    /// Ends a stall, which needs no new connection; an overdue answer of a lost connection does
+    /// not.
     fn on_round_trip(&mut self, now: Now, span: Duration) {
         if std::mem::take(&mut self.stalled) {
             self.outbox.on_connected();
@@ -394,9 +397,10 @@ impl Core {
     }
 
     fn are_orphans_confirmed(&self, confirmation: &Confirmation) -> bool {
-        let own = |run: &&ConfirmedIncarnation| run.incarnation == self.sealer.incarnation();
-        let run = confirmation.runs.iter().find(own);
-        run.zip(self.orphans_reported).is_some_and(|(run, seq)| run.covers(seq))
+        let own =
+            |confirmed: &&ConfirmedIncarnation| confirmed.incarnation == self.sealer.incarnation();
+        let confirmed = confirmation.incarnations.iter().find(own);
+        confirmed.zip(self.orphans_reported).is_some_and(|(confirmed, seq)| confirmed.covers(seq))
     }
 
     /// The next dead letter to hand to the broker. Its message is given up once it is acknowledged.
@@ -419,9 +423,10 @@ impl Core {
         if now.mono >= self.interval_ends && !self.leaving {
             self.close_interval(now, false);
             let next = self.interval_ends.plus(self.interval_length);
-            // The interval just closed includes those that a late call has missed.
-            let late = next <= now.mono;
-            self.interval_ends = if late { now.mono.plus(self.interval_length) } else { next };
+            // The interval just closed includes those that an overdue call has missed.
+            let is_overdue = next <= now.mono;
+            self.interval_ends =
+                if is_overdue { now.mono.plus(self.interval_length) } else { next };
         }
     }
 
@@ -578,10 +583,10 @@ impl Core {
         self.ledger.record(lost);
         self.ledger.lose(loss::EXPIRED, lost);
         self.outbox.lose_events(loss::EXPIRED, expired.draft_events);
-        for run in recovered.runs {
-            let is_stopped = stopped == Some(run.incarnation);
-            let end = if is_stopped { RunEnd::InOrder } else { RunEnd::Crashed };
-            self.take_over_run(now, run, end);
+        for state in recovered.incarnations {
+            let is_stopped = stopped == Some(state.incarnation);
+            let end = if is_stopped { IncarnationEnd::InOrder } else { IncarnationEnd::Crashed };
+            self.take_over_incarnation(now, state, end);
         }
         self.record_again(&recovered.sealed);
         recovered.sealed.into_iter().for_each(|sealed| self.outbox.adopt(now.mono, sealed));
@@ -593,25 +598,31 @@ impl Core {
         }
     }
 
-    /// A run that was killed may have handed its last messages over and not have written them.
+    /// An incarnation that was killed may have handed its last messages over and not have written
+    /// them.
     fn record_again(&mut self, sealed: &[SealedMessage]) {
         let Some(records) = &mut self.records else { return };
         let newest = sealed.len().saturating_sub(limits::HISTORY_WRITTEN_AGAIN);
         records.extend(sealed[newest..].iter().filter_map(Record::of_sealed));
     }
 
-    fn take_over_run(&mut self, now: Now, mut run: RunState, end: RunEnd) {
-        self.outbox.set_newest_sent(run.incarnation, run.newest);
-        if run.lacks_final_message() {
-            let last = self.sealer.final_message_of(now.wall, &run, end);
-            (run.newest, run.left) = (last.seq, true);
+    fn take_over_incarnation(
+        &mut self,
+        now: Now,
+        mut state: IncarnationState,
+        end: IncarnationEnd,
+    ) {
+        self.outbox.set_newest_sent(state.incarnation, state.newest);
+        if state.lacks_final_message() {
+            let last = self.sealer.final_message_of(now.wall, &state, end);
+            (state.newest, state.left) = (last.seq, true);
             self.outbox.push_sealed(now.mono, last);
         }
-        self.spool.add_former(run);
+        self.spool.add_former(state);
     }
 
-    /// Whether nothing is left that a later run would have to report: the final message and all
-    /// before it are stored, and so is what was noted of former incarnations.
+    /// Whether nothing is left that a later incarnation would have to report: the final message and
+    /// all before it are stored, and so is what was noted of former incarnations.
     pub fn leaves_nothing(&self) -> bool {
         let is_over = self.leaving && self.outbox.is_final_sealed() && self.outbox.is_empty();
         is_over && self.spool.orphans().is_empty()
@@ -619,7 +630,7 @@ impl Core {
 
     /// Former incarnations have left notes and no spool file, as after a full disk. Bus messages
     /// report them until an aggregator has confirmed one.
-    pub fn on_orphans(&mut self, orphans: Vec<NotedRun>) {
+    pub fn on_orphans(&mut self, orphans: Vec<NotedIncarnation>) {
         self.spool.set_orphans(orphans);
     }
 
@@ -641,8 +652,8 @@ impl Core {
 
     /// Whether an answer waits for its note for so long that nothing more that is answered may be
     /// recorded: its client would give up and send it again.
-    pub fn are_answers_late(&self, now: Now) -> bool {
-        self.spool.are_answers_late(now.mono)
+    pub fn are_answers_overdue(&self, now: Now) -> bool {
+        self.spool.are_answers_overdue(now.mono)
     }
 
     /// The next note to write beside the spool; `None` while no answer waits for one and none is
@@ -659,11 +670,11 @@ impl Core {
 
     /// What a note would state now. The node's own samples have no client that relies on them:
     /// those of the open interval are recorded when it is closed.
-    pub fn note(&self) -> NotedRun {
+    pub fn note(&self) -> NotedIncarnation {
         let open = self.intake.open_samples().saturating_sub(self.own_open);
         let open = if self.leaving { 0 } else { open };
         let recorded = self.ledger.totals().recorded.saturating_add(open).min(COUNT_MAX);
-        NotedRun { incarnation: self.sealer.incarnation(), recorded }
+        NotedIncarnation { incarnation: self.sealer.incarnation(), recorded }
     }
 
     /// The note is in its file.
@@ -682,7 +693,7 @@ impl Core {
         if !self.spool.may_write(now.mono) {
             return None;
         }
-        let own = self.run_state();
+        let own = self.incarnation_state();
         let held = (self.outbox.drafts().collect(), self.outbox.sealed().collect());
         let batch = self.spool.next_batch(now.mono, held, own)?;
         // What is sealed from here on is not in this batch and must wait for the next.
@@ -691,8 +702,8 @@ impl Core {
         Some(batch)
     }
 
-    fn run_state(&self) -> RunState {
-        RunState {
+    fn incarnation_state(&self) -> IncarnationState {
+        IncarnationState {
             incarnation: self.sealer.incarnation(),
             newest: self.outbox.newest_sealed(),
             totals: self.ledger.stated(),

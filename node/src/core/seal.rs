@@ -14,7 +14,7 @@ use super::identity::Identity;
 use super::outbox::{
     DeadLetter, DeadLetterReason, Draft, IdOf, MessageNonce, SealedMessage, message_id,
 };
-use super::spool::{RunEnd, RunState};
+use super::spool::{IncarnationEnd, IncarnationState};
 
 /// Seals the messages of one incarnation.
 pub(super) struct Sealer {
@@ -105,10 +105,10 @@ impl Sealer {
     pub(super) fn final_message_of(
         &self,
         now: Wall,
-        former: &RunState,
-        end: RunEnd,
+        former: &IncarnationState,
+        end: IncarnationEnd,
     ) -> SealedMessage {
-        let RunState { incarnation, newest, .. } = *former;
+        let IncarnationState { incarnation, newest, .. } = *former;
         let header = Header {
             node: self.identity.node.clone(),
             incarnation,
@@ -117,7 +117,7 @@ impl Sealer {
             length_ns: 1,
             totals: former.totals.clone(),
             last: true,
-            successor: (end == RunEnd::Crashed).then_some(self.incarnation),
+            successor: (end == IncarnationEnd::Crashed).then_some(self.incarnation),
             labels: Labels::default(),
         };
         let (lane, kind) = (Lane::Normal, SnapshotKind::Bus);

@@ -30,7 +30,7 @@ pub(super) struct Inputs {
     frames: Frames,
     otlp: OtlpServers,
     /// Answers wait for too long, so nothing that is answered is recorded.
-    is_late: bool,
+    are_answers_overdue: bool,
 }
 
 impl Inputs {
@@ -46,7 +46,7 @@ impl Inputs {
             sockets: sockets.map_err(|error| StartError::listen(&error))?,
             frames: frames.map_err(|error| StartError::listen(&error))?,
             otlp: otlp.map_err(|error| StartError::listen(&error))?,
-            is_late: false,
+            are_answers_overdue: false,
         })
     }
 
@@ -64,7 +64,7 @@ impl Inputs {
         .await;
     }
 
-    /// Reads all sockets, up to a bound, and returns what they brought. While answers are late,
+    /// Reads all sockets, up to a bound, and returns what they brought. While answers are overdue,
     /// nothing more that is answered is recorded.
     pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> SocketPoll {
         self.check_answers(core, now);
@@ -94,7 +94,7 @@ impl Inputs {
         });
         self.frames.drain_ended().for_each(|reason| core.on_frame_rejected(reason));
         cost.end(Stage::Frames);
-        let bodies = self.otlp.take(self.is_late, |signal, encoding, body| {
+        let bodies = self.otlp.take(self.are_answers_overdue, |signal, encoding, body| {
             (core.on_otlp(now, signal, encoding, body), core.wait_for_note(now))
         });
         for warning in core.take_otlp_warnings() {
@@ -113,8 +113,8 @@ impl Inputs {
     }
 
     fn check_answers(&mut self, core: &Core, now: Now) {
-        let is_late = core.are_answers_late(now);
-        match (self.is_late, is_late) {
+        let are_answers_overdue = core.are_answers_overdue(now);
+        match (self.are_answers_overdue, are_answers_overdue) {
             (false, true) => tracing::warn!(
                 "the spool needs more than a second to write a note; OTLP is refused and frames \
                  stay unread until it is written: check the disk of spool.path"
@@ -122,8 +122,8 @@ impl Inputs {
             (true, false) => tracing::info!("spool writes notes in time again"),
             (true, true) | (false, false) => {}
         }
-        self.is_late = is_late;
-        self.frames.pause(is_late);
+        self.are_answers_overdue = are_answers_overdue;
+        self.frames.pause(are_answers_overdue);
     }
 
     /// Whether the last [`Self::read`] left nothing behind.

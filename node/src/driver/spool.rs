@@ -6,7 +6,7 @@
 use crate::limits::SPOOL_END_WAIT;
 use plimsoll_clock::Clock;
 use plimsoll_schemas::time::Now;
-use plimsoll_schemas::wire::NotedRun;
+use plimsoll_schemas::wire::NotedIncarnation;
 
 use crate::config::SpoolSettings;
 use crate::core::{Core, Identity, spool::SpoolStats};
@@ -33,7 +33,7 @@ impl SpoolWriter {
         let Opened { spool, journal, recovered, quarantined, orphans } =
             Spool::open(dir, identity, settings.sync, now)?;
         core.open_spool(now, journal, recovered);
-        for NotedRun { incarnation, recorded } in &orphans {
+        for NotedIncarnation { incarnation, recorded } in &orphans {
             let incarnation = incarnation.0;
             tracing::info!(incarnation, recorded, "an earlier run left a note but no spool file");
         }

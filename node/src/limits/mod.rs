@@ -183,7 +183,7 @@ pub const RECOVER_MESSAGES: usize = 1_000;
 pub const BREACH_URGENT_FOR: Duration = Duration::from_secs(60);
 /// How long an urgent message is new: it passes what is urgent and older.
 pub const NEW_FOR: Duration = Duration::from_secs(2);
-/// By how much the normal lane may be late before what is urgent goes by the emergency lane.
+/// By how much the normal lane may be delayed before what is urgent goes by the emergency lane.
 pub const BEHIND_AFTER: Duration = Duration::from_secs(10);
 /// How long an aggregator that was behind counts as behind without another confirmation.
 pub const BEHIND_KEPT: Duration = Duration::from_secs(60);
@@ -235,7 +235,7 @@ pub const WINDOW_BYTES_MAX: usize = IN_FLIGHT_MAX * 512 * 1024;
 /// what is urgent by as much.
 pub const LINK_QUEUE: Duration = Duration::from_millis(300);
 /// An acknowledgement that took this time and twice the link's own delay shrinks the window.
-pub const LINK_LATE: Duration = Duration::from_secs(1);
+pub const LINK_SLOW: Duration = Duration::from_secs(1);
 /// Full rounds for which the highest delivery rate counts, and as many more.
 pub const LINK_RATE_ROUNDS: u32 = 8;
 /// Full rounds in a row without a higher rate after which the link counts as filled.
@@ -243,7 +243,7 @@ pub const LINK_FLAT_ROUNDS: u32 = 2;
 /// Time between two measurements of the delay of a link that is never empty by itself. Each takes
 /// two round trips and up to a second, so a link of 3 s rests for 7 s in 60.
 pub const LINK_MEASURE_EVERY: Duration = Duration::from_secs(60);
-/// Shortest such time, after an acknowledgement that was late.
+/// Shortest such time, after an acknowledgement that was slow.
 pub const LINK_MEASURE_AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Longest rest of the normal lane for such a measurement.
 pub const LINK_MEASURE_MAX: Duration = Duration::from_secs(10);
@@ -397,7 +397,7 @@ pub const SPOOL_BYTES_MAX: usize = 128 * 1024 * 1024;
 /// Drafts in a spool, and sealed messages; twice what an outbox holds by default.
 pub const SPOOL_ENTRIES_MAX: usize = 2 * OUTBOX_MESSAGES_MAX;
 /// Incarnations in a spool of which something is still held; older ones are dropped.
-pub const SPOOL_RUNS_MAX: usize = 64;
+pub const SPOOL_INCARNATIONS_MAX: usize = 64;
 /// Outdated bytes in a spool's file that are not worth writing it anew.
 pub const SPOOL_GARBAGE_BYTES: usize = 1024 * 1024;
 /// Age of what a starting node finds in its spool above which it is dropped and counted: the
@@ -421,7 +421,7 @@ pub const HISTORY_READ_SEGMENTS_MAX: usize = 16;
 pub const HISTORY_SETS_SEARCHED_MAX: usize = 512;
 /// Records that wait for the thread of the history; one more is counted and not kept.
 pub const HISTORY_QUEUE_MAX: usize = 64;
-/// Sealed messages of a killed run that are written again: more than can have waited.
+/// Sealed messages of a killed incarnation that are written again: more than can have waited.
 pub const HISTORY_WRITTEN_AGAIN: usize = HISTORY_QUEUE_MAX / 2;
 /// Requests that wait beside them; one more is counted, and its aggregator gives up.
 pub const HISTORY_REQUESTS_MAX: usize = 8;

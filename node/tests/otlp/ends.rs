@@ -88,7 +88,7 @@ async fn what_is_not_noted_when_a_node_ends_is_asked_to_retry() {
 }
 
 #[tokio::test]
-async fn while_answers_are_late_a_body_is_refused_unrecorded() {
+async fn while_answers_are_overdue_a_body_is_refused_unrecorded() {
     let mut fixture = Fixture::open().await;
     let client = tokio::spawn(send(fixture.http, post("/v1/metrics", JSON, "", b"{}")));
     fixture.until("a body", |fixture| !fixture.servers.is_empty()).await;

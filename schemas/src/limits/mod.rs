@@ -49,7 +49,7 @@ pub mod wire {
     pub const LOSS_REASONS_MAX: usize = 32;
     /// Incarnations in one confirmation: as many as an aggregator keeps of a node, so that a
     /// node that crashed repeatedly still receives confirmations of all that it has adopted.
-    pub const CONFIRMED_RUNS_MAX: usize = 16;
+    pub const CONFIRMED_INCARNATIONS_MAX: usize = 16;
     /// Unbroken spans of seqs of one incarnation in one confirmation.
     pub const CONFIRMED_SPANS_MAX: usize = 64;
     /// Limits in one confirmation: one for each budget of the rule files.
@@ -96,8 +96,8 @@ pub mod wire {
     /// Highest seq and highest running total; an incarnation that counted a million a second
     /// would need 285 years for it, and sums of thousands of them cannot overflow.
     pub const COUNT_MAX: u64 = 1 << 53;
-    /// Runs without a spool file of which a node reports what they had noted.
-    pub const FORMER_RUNS_MAX: usize = 7;
+    /// Incarnations without a spool file of which a node reports what they had noted.
+    pub const FORMER_INCARNATIONS_MAX: usize = 7;
     /// Operations that one bus message reports as ended.
     pub const ENDED_OPERATIONS_MAX: usize = 64;
     /// Bytes of the version of a node's software.

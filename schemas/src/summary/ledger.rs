@@ -29,15 +29,15 @@ pub struct Ledger {
     /// name were merged. 0 of an honest node.
     #[serde(default)]
     pub surplus: u64,
-    /// Samples that the node dropped, by reason. `crash` is what a run that ended without a final
-    /// message had reported and no process holds.
+    /// Samples that the node dropped, by reason. `crash` is what an incarnation that ended without
+    /// a final message had reported and no process holds.
     pub lost: BTreeMap<String, u64>,
-    /// Runs that ended without a final message of their own. Not in the sum.
+    /// Incarnations that ended without a final message of their own. Not in the sum.
     #[serde(default)]
     pub crashed_runs: u64,
     /// Nanoseconds of which nothing is known, so they are in no figure above: from the last report
-    /// of each run that crashed, if no successor found a spool of it, to the start of the node's
-    /// next run.
+    /// of each incarnation that crashed, if no successor found a spool of it, to the start of the
+    /// node's next incarnation.
     #[serde(default)]
     pub unknown_ns: u64,
 }
@@ -109,14 +109,14 @@ pub struct NodeLedger {
     /// Messages that two nodes of this name must have sent.
     pub duplicate_names: u64,
     /// Its latest incarnations, in order of their names.
-    pub runs: Vec<RunLedger>,
+    pub runs: Vec<IncarnationLedger>,
     /// All earlier ones.
     pub past: Ledger,
 }
 
 /// The ledger entry of one incarnation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RunLedger {
+pub struct IncarnationLedger {
     /// Its name.
     pub incarnation: u64,
     /// The greatest seq received.

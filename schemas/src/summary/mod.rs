@@ -24,7 +24,7 @@ pub use history::{
     MESSAGEPACK, NodeHardwareHistory, NodeHistory, OperationsPage, OverLimit, QuantileValue,
     ReadingHistory, ReadingPoint,
 };
-pub use ledger::{Ledger, LedgerPage, NodeLedger, RunLedger};
+pub use ledger::{IncarnationLedger, Ledger, LedgerPage, NodeLedger};
 pub use nodes::{
     HardwarePage, HeadroomPage, HeadroomRow, LeastHeadroom, NodeHardware, NodePage, NodeStatus,
     NodesPage, ReadingRow,

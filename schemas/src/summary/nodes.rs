@@ -46,7 +46,7 @@ pub struct NodeStatus {
     /// How much longer its latest message was under way than its fastest one of some minutes;
     /// `None` while not up.
     pub delay_seconds: Option<f64>,
-    /// Its latest runs, in order of their names: those with a ledger of their own.
+    /// Its latest incarnations, in order of their names: those with a ledger of their own.
     pub incarnations: Vec<u64>,
     /// What is wrong with it, as `plimsoll_nodes_in_trouble` counts it; the worst last.
     pub troubles: Vec<String>,

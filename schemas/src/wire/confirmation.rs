@@ -21,7 +21,7 @@ use crate::histogram::layout::MAX_NS;
 use crate::ids::MeshName;
 use crate::ids::{AggregatorName, Incarnation, NodeName, Operation, Seq};
 use crate::limits::wire::{
-    CONFIRMATION_BYTES_MAX, CONFIRMED_LIMITS_MAX, CONFIRMED_RUNS_MAX, CONFIRMED_SPANS_MAX,
+    CONFIRMATION_BYTES_MAX, CONFIRMED_INCARNATIONS_MAX, CONFIRMED_LIMITS_MAX, CONFIRMED_SPANS_MAX,
     CONFIRMED_URGENT_MAX, COUNT_MAX, LIMITS_MAX, MESH_NODES_MAX, SIGNATURE_BYTES,
 };
 use crate::time::Wall;
@@ -36,14 +36,14 @@ pub struct Confirmation {
     /// here may still be waiting there.
     pub behind: bool,
     /// How far behind the end of the streams the aggregator was when the state was stored that this
-    /// confirms: by so much the normal lane is late.
+    /// confirms: by so much the normal lane is delayed.
     pub backlog: Duration,
     /// How long before the confirmation was sent the aggregator had read everything in the streams.
     /// Example: with an age of 3 s, a message that the broker acknowledged 1 s ago may be missing
     /// here although nothing is lost.
     pub age: Duration,
     /// Its latest incarnations, each once.
-    pub runs: Vec<ConfirmedIncarnation>,
+    pub incarnations: Vec<ConfirmedIncarnation>,
     /// The limits of the operations that the aggregator judges, each once; at most
     /// `limits::wire::LIMITS_MAX` of one operation.
     pub limits: Vec<LatencyLimit>,
@@ -70,7 +70,7 @@ impl Confirmation {
             behind: false,
             backlog: Duration::ZERO,
             age: Duration::ZERO,
-            runs: Vec::new(),
+            incarnations: Vec::new(),
             limits: Vec::new(),
             urgent: Vec::new(),
             mesh_nodes: 0,
@@ -106,7 +106,7 @@ pub struct LatencyLimit {
 pub struct ConfirmedIncarnation {
     /// The incarnation.
     pub incarnation: Incarnation,
-    /// First and last seq of each unbroken run of stored messages, ascending and apart. When
+    /// First and last seq of each unbroken span of stored messages, ascending and apart. When
     /// there are more than `limits::wire::CONFIRMED_SPANS_MAX`, the latest.
     pub spans: Vec<(Seq, Seq)>,
 }
@@ -208,7 +208,7 @@ fn encode_with(
     confirmation: &Confirmation,
     signature: Option<ByteArray<SIGNATURE_BYTES>>,
 ) -> Vec<u8> {
-    let run = |confirmed: &ConfirmedIncarnation| IncarnationSpans {
+    let spans = |confirmed: &ConfirmedIncarnation| IncarnationSpans {
         incarnation: confirmed.incarnation.0,
         spans: confirmed.spans.iter().map(|(first, last)| (first.0, last.0)).collect(),
     };
@@ -220,7 +220,7 @@ fn encode_with(
         backlog_ms: milliseconds(confirmation.backlog),
         // Rounded up: an age too large delays a resend, one too small causes a needless one.
         age_ms: milliseconds(confirmation.age),
-        runs: confirmation.runs.iter().map(run).collect(),
+        runs: confirmation.incarnations.iter().map(spans).collect(),
         limits: confirmation.limits.iter().map(limit).collect(),
         urgent: confirmation.urgent.clone(),
         mesh_nodes: confirmation.mesh_nodes,
@@ -259,9 +259,11 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
         let subject = node.to_string();
         return Err(WireError::Node { payload: envelope.node, subject });
     }
-    let runs = envelope.runs.into_iter().map(check).collect::<Option<Vec<_>>>();
-    let runs = runs.filter(|runs| runs.len() <= CONFIRMED_RUNS_MAX && are_distinct(runs));
-    let runs = runs.ok_or(WireError::Bounds { field: "runs" })?;
+    let incarnations = envelope.runs.into_iter().map(check).collect::<Option<Vec<_>>>();
+    let incarnations = incarnations.filter(|incarnations| {
+        incarnations.len() <= CONFIRMED_INCARNATIONS_MAX && are_distinct(incarnations)
+    });
+    let incarnations = incarnations.ok_or(WireError::Bounds { field: "runs" })?;
     let backlog = Duration::from_millis(envelope.backlog_ms);
     let age = Duration::from_millis(envelope.age_ms);
     let limits = check_limits(envelope.limits)?;
@@ -278,7 +280,7 @@ pub fn decode(node: &NodeName, bytes: &[u8]) -> Result<Confirmation, WireError> 
         behind,
         backlog,
         age,
-        runs,
+        incarnations,
         limits,
         urgent,
         mesh_nodes,
@@ -307,9 +309,10 @@ fn check_limits(limits: Vec<(String, u64, u32)>) -> Result<Vec<LatencyLimit>, Wi
     limits.into_iter().map(checked).collect()
 }
 
-fn are_distinct(runs: &[ConfirmedIncarnation]) -> bool {
-    let names: BTreeSet<Incarnation> = runs.iter().map(|run| run.incarnation).collect();
-    names.len() == runs.len()
+fn are_distinct(incarnations: &[ConfirmedIncarnation]) -> bool {
+    let names: BTreeSet<Incarnation> =
+        incarnations.iter().map(|confirmed| confirmed.incarnation).collect();
+    names.len() == incarnations.len()
 }
 
 fn check(
@@ -342,7 +345,7 @@ mod tests {
 
     fn confirmation(spans: Vec<(u64, u64)>) -> Confirmation {
         let spans = spans.into_iter().map(|(first, last)| (Seq(first), Seq(last))).collect();
-        let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(7), spans }];
+        let incarnations = vec![ConfirmedIncarnation { incarnation: Incarnation(7), spans }];
         let limits = limits(&[("epoch_hook", 18_000_000), ("epoch_hook", 1)]);
         let (backlog, age) = (Duration::from_secs(31), Duration::from_millis(4_321));
         Confirmation {
@@ -350,7 +353,7 @@ mod tests {
             behind: true,
             backlog,
             age,
-            runs,
+            incarnations,
             limits,
             urgent: urgent(3),
             mesh_nodes: 9,
@@ -376,7 +379,7 @@ mod tests {
             assert_eq!(decode(&node(), &bytes), refused, "{spans:?}");
         }
         let mut many = confirmation(vec![(1, 2)]);
-        many.runs = vec![many.runs[0].clone(); CONFIRMED_RUNS_MAX + 1];
+        many.incarnations = vec![many.incarnations[0].clone(); CONFIRMED_INCARNATIONS_MAX + 1];
         let refused = Err(WireError::Bounds { field: "runs" });
         assert_eq!(decode(&node(), &encode(&many)), refused);
     }
@@ -426,11 +429,11 @@ mod tests {
         let spans: Vec<_> =
             (1..=CONFIRMED_SPANS_MAX as u64).map(|n| COUNT_MAX - 2 * n).map(Seq).collect();
         let spans: Vec<_> = spans.into_iter().rev().map(|seq| (seq, seq)).collect();
-        let run = |n| ConfirmedIncarnation {
+        let confirmed = |n| ConfirmedIncarnation {
             incarnation: Incarnation(u64::MAX - n),
             spans: spans.clone(),
         };
-        got.runs = (0..CONFIRMED_RUNS_MAX as u64).map(run).collect();
+        got.incarnations = (0..CONFIRMED_INCARNATIONS_MAX as u64).map(confirmed).collect();
         got.urgent = urgent(CONFIRMED_URGENT_MAX + 1);
         let refused = Err(WireError::Bounds { field: "urgent" });
         assert_eq!(decode(&node(), &encode(&got)), refused);
@@ -490,7 +493,7 @@ mod tests {
             key.verify(Purpose::Confirmation, &mesh, &encode(&got)),
             Err(SignatureError::Unsigned)
         );
-        let more = Confirmation { runs: confirmation(vec![(1, 3)]).runs, ..got };
+        let more = Confirmation { incarnations: confirmation(vec![(1, 3)]).incarnations, ..got };
         let signature = &bytes[bytes.len() - SIGNATURE_BYTES..];
         let mut forged = encode_signed(&more, &mesh, &key);
         let place = forged.len() - SIGNATURE_BYTES;
@@ -514,7 +517,7 @@ mod tests {
             let read = decode(&node(), &encode(&got)).unwrap();
             prop_assert_eq!(&read, &got);
             let covered: BTreeSet<u64> =
-                (1..100).filter(|n| read.runs[0].covers(Seq(*n))).collect();
+                (1..100).filter(|n| read.incarnations[0].covers(Seq(*n))).collect();
             prop_assert_eq!(covered, numbers);
         }
 

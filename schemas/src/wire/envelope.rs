@@ -11,12 +11,12 @@ use super::event::Events;
 use super::latency::LatencyBody;
 use super::messagepack::read;
 use super::shard::ShardBody;
-use super::snapshot::{Body, Bus, Hardware, Header, Interval, NotedRun, Snapshot, Totals};
+use super::snapshot::{Body, Bus, Hardware, Header, Interval, NotedIncarnation, Snapshot, Totals};
 use crate::hardware::SensorState;
 use crate::histogram::{Distribution, Packed};
 use crate::ids::{Incarnation, Labels, LossReason, NodeName, Seq};
 use crate::limits::wire::{
-    COUNT_MAX, ENDED_OPERATIONS_MAX, FORMER_RUNS_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX,
+    COUNT_MAX, ENDED_OPERATIONS_MAX, FORMER_INCARNATIONS_MAX, INTERVAL_NS_MAX, LOSS_REASONS_MAX,
     MESSAGE_BYTES_MAX, SERIES_MAX, SHARD_BYTES_MAX, VERSION_BYTES_MAX,
 };
 use crate::subject::{SnapshotKind, SnapshotSubject};
@@ -346,8 +346,9 @@ fn check_bus(bus: Bus) -> Result<Bus, WireError> {
     if bus.confirmations_refused.len() > LOSS_REASONS_MAX {
         return Err(WireError::Bounds { field: "confirmations_refused" });
     }
-    let is_sound = |former: &NotedRun| former.incarnation.0 > 0 && former.recorded <= COUNT_MAX;
-    if bus.former.len() > FORMER_RUNS_MAX || !bus.former.iter().all(is_sound) {
+    let is_sound =
+        |former: &NotedIncarnation| former.incarnation.0 > 0 && former.recorded <= COUNT_MAX;
+    if bus.former.len() > FORMER_INCARNATIONS_MAX || !bus.former.iter().all(is_sound) {
         return Err(WireError::Bounds { field: "former" });
     }
     if bus.ended_operations.len() > ENDED_OPERATIONS_MAX {

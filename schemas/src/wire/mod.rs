@@ -29,6 +29,6 @@ pub use envelope::{
 pub use error::{SCHEMA, WireError};
 pub use event::{AlertType, Event, EventSource, Events};
 pub use snapshot::{
-    Body, BreakerState, Bus, Hardware, Header, Interval, Latency, NotedRun, ReadPosition,
+    Body, BreakerState, Bus, Hardware, Header, Interval, Latency, NotedIncarnation, ReadPosition,
     SENT_HEADER, ShardReport, ShardSlot, Snapshot, Totals, apply_changes,
 };

@@ -32,7 +32,7 @@ pub struct Snapshot<H = Histogram> {
 pub struct Header {
     /// The node; equal to the one in the subject.
     pub node: NodeName,
-    /// The run of the node.
+    /// The incarnation of the node.
     pub incarnation: Incarnation,
     /// The message's number within the incarnation, without holes.
     pub seq: Seq,
@@ -394,25 +394,25 @@ pub struct Bus {
     #[serde(skip_serializing_if = "is_false")]
     pub conservative: bool,
     /// Samples of all intervals closed so far, whether or not a message carries them yet. If the
-    /// run ends without a final message, what it held is known from this.
+    /// incarnation ends without a final message, what it held is known from this.
     #[serde(skip_serializing_if = "is_zero")]
     pub recorded: u64,
     /// Those of `recorded` that the node took of itself, so that a crash which loses only these is
     /// known as such.
     #[serde(skip_serializing_if = "is_zero")]
     pub recorded_own: u64,
-    /// Whether a spool keeps its messages, so that the next run reports a crash of this one; absent
-    /// when the node does not report it.
+    /// Whether a spool keeps its messages, so that the next incarnation reports a crash of this
+    /// one; absent when the node does not report it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spooled: Option<bool>,
     /// Whether all that it holds would outlive its process: false while its spool, or the notes
     /// beside it, cannot be written. Absent without a spool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spool_durable: Option<bool>,
-    /// What the node found noted of runs before it whose spool is gone, as after a full disk: no
-    /// crash report can be made of them. At most `limits::wire::FORMER_RUNS_MAX`.
+    /// What the node found noted of incarnations before it whose spool is gone, as after a full
+    /// disk: no crash report can be made of them. At most `limits::wire::FORMER_INCARNATIONS_MAX`.
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    pub former: Box<[NotedRun]>,
+    pub former: Box<[NotedIncarnation]>,
     /// True while new messages may go by the emergency lane because the outbox is deep.
     #[serde(skip_serializing_if = "is_false")]
     pub rerouting: bool,
@@ -442,10 +442,10 @@ impl Bus {
     }
 }
 
-/// What a run had noted when it ended: without its spool all that is known of it.
+/// What an incarnation had noted when it ended: without its spool all that is known of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NotedRun {
-    /// The run.
+pub struct NotedIncarnation {
+    /// The incarnation.
     pub incarnation: Incarnation,
     /// Samples recorded in it: those in messages, in drafts and in the open interval, and those
     /// lost before a message could carry them.

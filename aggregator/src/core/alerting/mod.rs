@@ -55,7 +55,7 @@ pub use situation::Situation;
 use super::fleet::{Fleet, shorten};
 use super::rules::AlertFinding;
 
-/// The resolution of a notification's lateness, in nanoseconds.
+/// The resolution of how far behind a notification is, in nanoseconds.
 const MILLISECOND: u64 = 1_000_000;
 
 /// Labels that each rule is about, of series and of nodes; of rules with active alerts.
@@ -185,11 +185,11 @@ impl Alerting {
         self.alerts.alive(&rule)
     }
 
-    /// Moves alerts by the findings of an evaluation as of `at`, which lies `late` before the
+    /// Moves alerts by the findings of an evaluation as of `at`, which lies `behind` before the
     /// present, and notifies of it.
     pub fn on_findings(
         &mut self,
-        (at, late): (Wall, Duration),
+        (at, behind): (Wall, Duration),
         findings: Vec<AlertFinding>,
         situation: Situation<'_>,
     ) {
@@ -197,17 +197,17 @@ impl Alerting {
         let is_of_group =
             |of: &AlertFinding| situation.group_rules().any(|r| r.name == of.key.rule);
         let (of_groups, others) = findings.into_iter().partition(is_of_group);
-        self.move_alerts((at, late), of_groups, situation);
-        self.repeat_changed((at, late), situation);
+        self.move_alerts((at, behind), of_groups, situation);
+        self.repeat_changed((at, behind), situation);
         self.group(at, situation);
-        self.move_alerts((at, late), others, situation);
+        self.move_alerts((at, behind), others, situation);
         self.alerts.evict_calm(at);
         self.changed |= self.alerts.take_changed();
     }
 
     fn move_alerts(
         &mut self,
-        (at, late): (Wall, Duration),
+        (at, behind): (Wall, Duration),
         findings: Vec<AlertFinding>,
         situation: Situation<'_>,
     ) {
@@ -217,13 +217,13 @@ impl Alerting {
             let Some(change) = change else { continue };
             // That a resolved alert is no longer shown as such is no news.
             if (change.from, change.to) != (AlertState::Resolved, AlertState::Inactive) {
-                self.compose((at, late), key, change, situation);
+                self.compose((at, behind), key, change, situation);
             }
         }
     }
 
     /// Notifies again of how many nodes are silent, where that has changed.
-    fn repeat_changed(&mut self, (at, late): (Wall, Duration), situation: Situation<'_>) {
+    fn repeat_changed(&mut self, (at, behind): (Wall, Duration), situation: Situation<'_>) {
         for rule in situation.group_rules() {
             let key = groups::key(rule);
             let Some(entry) = self.alerts.get(&key) else { continue };
@@ -233,7 +233,7 @@ impl Alerting {
             let evidence = situation.evidence(at, &key);
             if last.zip(evidence).is_some_and(|(last, now)| groups::is_news(at, rule, last, &now)) {
                 let change = Change { from: AlertState::Firing, to: AlertState::Firing };
-                self.compose((at, late), key, change, situation);
+                self.compose((at, behind), key, change, situation);
             }
         }
     }
@@ -253,7 +253,7 @@ impl Alerting {
     /// Notifies of a change.
     fn compose(
         &mut self,
-        (at, late): (Wall, Duration),
+        (at, behind): (Wall, Duration),
         key: AlertKey,
         change: Change,
         situation: Situation<'_>,
@@ -265,7 +265,7 @@ impl Alerting {
         let Some(mut notification) = notification else {
             return self.silences.count_suppressed("no_evidence");
         };
-        notification.late_seconds = seconds(nanos(late) / MILLISECOND * MILLISECOND);
+        notification.late_seconds = seconds(nanos(behind) / MILLISECOND * MILLISECOND);
         self.alerts.on_notified(&notification);
         if let Some(event) = latency_high::latency_high(at, &notification, change) {
             self.notifications.push_event(event);

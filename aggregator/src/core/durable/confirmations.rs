@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use crate::limits::READ_LATE_MAX;
+use crate::limits::READ_BEHIND_MAX;
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::urgency::DeclaredUrgency;
@@ -40,7 +40,7 @@ pub struct PendingConfirmation {
     pub behind: bool,
     /// How far behind the end of the streams reading was.
     backlog: Duration,
-    runs: Vec<ConfirmedIncarnation>,
+    incarnations: Vec<ConfirmedIncarnation>,
     /// Whether the node's readings are missing.
     readings_missing: bool,
     /// Whether the aggregator confirms nothing.
@@ -50,26 +50,27 @@ pub struct PendingConfirmation {
 impl PendingConfirmation {
     /// What was merged of a node by `now`, when the streams had been read up to `read`.
     pub fn new(name: &NodeName, now: Mono, read: ReadUpTo, node: &Node) -> Self {
-        let (runs, readings_missing) = (node.account.confirmed(), node.readings.are_missing());
+        let (incarnations, readings_missing) =
+            (node.account.confirmed(), node.readings.are_missing());
         let as_of = read.as_of(now);
-        let behind = as_of.is_none_or(|as_of| now.since(as_of) > READ_LATE_MAX);
-        let backlog = as_of.map_or(READ_LATE_MAX, |as_of| now.since(as_of));
+        let behind = as_of.is_none_or(|as_of| now.since(as_of) > READ_BEHIND_MAX);
+        let backlog = as_of.map_or(READ_BEHIND_MAX, |as_of| now.since(as_of));
         let as_of = as_of.unwrap_or(now);
         let (node, withheld) = (name.clone(), false);
-        Self { node, as_of, behind, backlog, runs, readings_missing, withheld }
+        Self { node, as_of, behind, backlog, incarnations, readings_missing, withheld }
     }
 
     /// The same from an aggregator that keeps no state: it confirms nothing, and reports nothing
     /// missing. To a node of an earlier version it seems far behind, and nothing is removed.
     pub fn withheld(self) -> Self {
-        Self { runs: Vec::new(), behind: true, withheld: true, ..self }
+        Self { incarnations: Vec::new(), behind: true, withheld: true, ..self }
     }
 
     /// What is sent now, with what holds for all nodes now. A node compares what it holds with a
     /// state of some time ago, so it has the age of that state.
     pub fn confirmation(&self, now: Mono, common: &CommonTerms) -> Confirmation {
         let CommonTerms { limits, urgent, mesh_nodes } = common.clone();
-        let (node, runs) = (self.node.clone(), self.runs.clone());
+        let (node, incarnations) = (self.node.clone(), self.incarnations.clone());
         let age = now.since(self.as_of);
         let Self { behind, backlog, readings_missing, withheld, .. } = *self;
         Confirmation {
@@ -77,7 +78,7 @@ impl PendingConfirmation {
             behind,
             backlog,
             age,
-            runs,
+            incarnations,
             limits,
             urgent,
             mesh_nodes,
@@ -98,7 +99,15 @@ impl PendingConfirmation {
     /// That nothing of a node is stored.
     pub(crate) fn of_nothing(node: NodeName) -> Self {
         let backlog = Duration::ZERO;
-        let (runs, readings_missing, withheld) = (Vec::new(), false, false);
-        Self { node, as_of: Mono(0), behind: false, backlog, runs, readings_missing, withheld }
+        let (incarnations, readings_missing, withheld) = (Vec::new(), false, false);
+        Self {
+            node,
+            as_of: Mono(0),
+            behind: false,
+            backlog,
+            incarnations,
+            readings_missing,
+            withheld,
+        }
     }
 }

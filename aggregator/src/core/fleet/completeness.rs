@@ -1,5 +1,5 @@
 //! How complete the windows of one operation are: from how many nodes there are samples in them,
-//! how many are late, and how many there should be. Compares times alone and merges nothing.
+//! how many are overdue, and how many there should be. Compares times alone and merges nothing.
 
 use std::time::Duration;
 
@@ -23,7 +23,7 @@ pub struct Completeness {
     /// Nodes whose newest sample the window shows.
     pub nodes: [u64; WINDOWS],
     /// Expected nodes that were seen within the window's span and whose newest sample is older.
-    pub late: [u64; WINDOWS],
+    pub overdue: [u64; WINDOWS],
 }
 
 /// What counts here of a node, whatever the operation.
@@ -54,7 +54,7 @@ impl Completeness {
                 // A longer window shows all that a shorter one does.
                 return self.nodes[place..].iter_mut().for_each(|nodes| *nodes += 1);
             }
-            self.late[place] += u64::from(node.is_expected() && node.silence <= window.span());
+            self.overdue[place] += u64::from(node.is_expected() && node.silence <= window.span());
         }
     }
 

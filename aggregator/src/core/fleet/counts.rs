@@ -19,7 +19,8 @@ pub struct MergeCounts {
     /// Snapshots that had been merged before.
     pub duplicates: u64,
     /// Snapshots of incarnations too old to be remembered.
-    pub of_evicted_runs: u64,
+    #[serde(rename = "of_evicted_runs")]
+    pub of_evicted_incarnations: u64,
     /// Samples too old for the shortest window.
     pub late_samples: u64,
     /// Snapshots from a clock too far ahead.
@@ -38,7 +39,7 @@ impl MergeCounts {
         match decision {
             Decision::Merge => return false,
             Decision::Duplicate => self.duplicates += 1,
-            Decision::Evicted => self.of_evicted_runs += 1,
+            Decision::Evicted => self.of_evicted_incarnations += 1,
         }
         true
     }

@@ -1,9 +1,9 @@
 //! Fleet: everything that was merged of all nodes.
 //!
 //! Owns every node with its ledger entry and windows, the fleet's own windows, roll-ups, retention,
-//! sequence gaps, crashed runs, duplicate names, recent events and the counts of what was merged.
-//! It decides what is new, what expires and what is evicted. It judges no rule, moves no alert and
-//! decodes nothing.
+//! sequence gaps, crashed incarnations, duplicate names, recent events and the counts of what was
+//! merged. It decides what is new, what expires and what is evicted. It judges no rule, moves no
+//! alert and decodes nothing.
 //!
 //! Interface: [`Fleet::merge`] takes a decoded snapshot with its event time; [`Fleet::expire`],
 //! [`Fleet::on_clock_jump`] and [`Fleet::watch`] advance time; the rest is read access for
@@ -62,7 +62,7 @@ pub use budgets_record::{BudgetsRecord, SpentBudget};
 pub use completeness::{Completeness, ReportingNode};
 pub use counts::MergeCounts;
 pub use events::EventsQuery;
-pub use ledger::{Decision, Gap, LedgerEntry, Run, Seqs};
+pub use ledger::{Decision, Gap, IncarnationEntry, LedgerEntry, Seqs};
 pub use merge::{MergedSamples, MergedSnapshot};
 pub(crate) use node::{CounterIncrease, KnownReading, ReadingTable, SensedFigure, WorstReadings};
 pub use node::{Latest, MessageKey, Node, NodeMetrics, Trouble};
@@ -298,8 +298,8 @@ impl Fleet {
         Arc::make_mut(&mut self.operations).keep(of_fleet, of_budget);
     }
 
-    /// Whether a snapshot's number is so far ahead of its run's newest that the run cannot have
-    /// sent as many messages.
+    /// Whether a snapshot's number is so far ahead of its incarnation's newest that the incarnation
+    /// cannot have sent as many messages.
     pub fn is_far_ahead(&self, header: &Header, arrived: Wall) -> bool {
         self.nodes.get(&header.node).is_some_and(|node| node.account.is_far_ahead(header, arrived))
     }
@@ -354,7 +354,7 @@ impl Fleet {
             self.counts.reject_of(node, "unknown_sensor", unknown);
         }
 
-        // What a successor reports of a crashed run is no news of the way to the broker.
+        // What a successor reports of a crashed incarnation is no news of the way to the broker.
         let bus = bus.filter(|_| header.successor.is_none());
         let reported = bus.as_ref().map(|_| header.length_ns);
         if let Some(bus) = bus {
@@ -602,9 +602,9 @@ impl Fleet {
         }
     }
 
-    /// Closes crashed runs, detects sequence gaps and looks at tables, once a second. `read_up_to`
-    /// is the time up to which all lanes had been read; a history that is kept has this many
-    /// series. Returns the latest round trips to the broker of the nodes that report.
+    /// Closes crashed incarnations, detects sequence gaps and looks at tables, once a second.
+    /// `read_up_to` is the time up to which all lanes had been read; a history that is kept has
+    /// this many series. Returns the latest round trips to the broker of the nodes that report.
     ///
     /// With thousands of nodes each pass waits for memory, so there is one.
     pub fn watch(
@@ -618,7 +618,9 @@ impl Fleet {
 
         let mut seen = Wall::default();
         for (name, node) in &self.nodes {
-            ended.extend(node.account.awaiting_close().map(|run| (name.clone(), run)));
+            ended.extend(
+                node.account.awaiting_close().map(|incarnation| (name.clone(), incarnation)),
+            );
             seen = seen.max(node.last_seen);
             if node.hidden {
                 continue;
@@ -632,8 +634,8 @@ impl Fleet {
         let all = self.nodes.values().map(|node| &**node);
         self.tables = TablesUsed::of(all, &self.operations, &self.rollups, history_series);
 
-        // What was lost with a run that is closed now is no gap.
-        for name in self.close_crashed_runs(now.mono, read_up_to, ended) {
+        // What was lost with an incarnation that is closed now is no gap.
+        for name in self.close_crashed_incarnations(now.mono, read_up_to, ended) {
             let node = self.nodes.get(&name).filter(|node| !node.hidden);
             match node.and_then(|node| node.account.gap()) {
                 Some(gap) => open.insert(name, gap),
@@ -660,9 +662,9 @@ impl Fleet {
         }
     }
 
-    /// Closes runs that ended without a final message, as soon as everything that the streams may
-    /// hold of them was read; `ended` are all that wait for it. Returns their nodes.
-    fn close_crashed_runs(
+    /// Closes incarnations that ended without a final message, as soon as everything that the
+    /// streams may hold of them was read; `ended` are all that wait for it. Returns their nodes.
+    fn close_crashed_incarnations(
         &mut self,
         now: Mono,
         read_up_to: Option<Mono>,

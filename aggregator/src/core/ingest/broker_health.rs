@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::limits::{
-    NODE_RECONNECTS_SOON, NODE_RETURN_LATE, NODE_RETURN_WITHIN, NODE_SILENT_AFTER,
+    NODE_RECONNECTS_SOON, NODE_RETURN_MARGIN, NODE_RETURN_WITHIN, NODE_SILENT_AFTER,
     ROUND_TRIP_STALE_AFTER,
 };
 use plimsoll_schemas::subject::Lane;
@@ -39,7 +39,7 @@ impl BrokerHealth {
     /// Whether a node that was last seen so long ago is silent rather than cut off with the
     /// aggregator.
     pub fn is_silence_certain(&self, silent_seconds: f64) -> bool {
-        let return_within = NODE_RETURN_WITHIN.max(self.reconnects_within + NODE_RETURN_LATE);
+        let return_within = NODE_RETURN_WITHIN.max(self.reconnects_within + NODE_RETURN_MARGIN);
         let certain =
             |reading: Duration| reading >= return_within || reading.as_secs_f64() >= silent_seconds;
         self.reading_for.is_some_and(certain)

@@ -2,8 +2,8 @@
 //!
 //! After a restart from a checkpoint the streams hold what happened meanwhile, and when: the
 //! broker stamps each message. Rules are judged at those times, as a core that never stopped
-//! would have done, so that a breach in the meantime is still notified, with how late that is.
-//! Without a checkpoint the past is read and counted, but not judged.
+//! would have done, so that a breach in the meantime is still notified, with how far behind that
+//! is. Without a checkpoint the past is read and counted, but not judged.
 //!
 //! DESIGN A12.
 

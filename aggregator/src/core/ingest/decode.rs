@@ -23,7 +23,7 @@ pub struct Unreadable {
 }
 
 impl Unreadable {
-    /// A snapshot whose number its run cannot have reached yet.
+    /// A snapshot whose number its incarnation cannot have reached yet.
     pub fn far_ahead(Header { node, seq, .. }: &Header) -> Self {
         let text = format!("node {node} cannot have sent number {} yet: it is forged", seq.0);
         Self { reason: "sequence", text, count: 0 }

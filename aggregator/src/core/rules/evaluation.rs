@@ -23,7 +23,7 @@ use crate::core::ingest::BrokerHealth;
 #[derive(Debug)]
 pub struct Evaluation {
     pub(super) at: Wall,
-    pub(super) late: Duration,
+    pub(super) behind: Duration,
     pub(super) rules: Arc<Rules>,
     pub(super) fleet: Fleet,
     pub(super) broker: BrokerHealth,
@@ -36,7 +36,7 @@ pub struct Evaluation {
 pub struct Judged {
     pub at: Wall,
     /// By how much that lies before the present.
-    pub late: Duration,
+    pub behind: Duration,
     /// The rules that were judged.
     pub rules: Arc<Rules>,
     /// The fleet as it was judged.
@@ -53,11 +53,11 @@ pub struct Judged {
 impl Evaluation {
     /// Judges every rule. With thousands of nodes that takes a tenth of a second.
     pub fn judge(self) -> Judged {
-        let Self { at, late, rules, fleet, broker, active, own } = self;
+        let Self { at, behind, rules, fleet, broker, active, own } = self;
         let inputs = Inputs { fleet: &fleet, broker };
         let active: ActiveAlerts<'_> = active.iter().collect();
         let (found, shares) = judge(at, &rules, inputs, &active, &own);
-        Judged { at, late, rules, fleet, broker, found, shares }
+        Judged { at, behind, rules, fleet, broker, found, shares }
     }
 }
 

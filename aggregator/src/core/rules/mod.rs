@@ -136,11 +136,11 @@ impl Evaluator {
         self.evaluates_at = now.plus(EVALUATE_EVERY);
     }
 
-    /// An evaluation of every rule as of `at`, which lies `late` before the present; `active` are
+    /// An evaluation of every rule as of `at`, which lies `behind` before the present; `active` are
     /// the alerts that are not inactive.
     pub fn begin(
         &mut self,
-        (at, late): (Wall, Duration),
+        (at, behind): (Wall, Duration),
         inputs: Inputs<'_>,
         active: Vec<AlertKey>,
         own: SelfCounts,
@@ -148,7 +148,7 @@ impl Evaluator {
         self.observe(at, inputs, own);
         Evaluation {
             at,
-            late,
+            behind,
             rules: Arc::clone(&self.rules),
             fleet: inputs.fleet.frozen(),
             broker: inputs.broker,

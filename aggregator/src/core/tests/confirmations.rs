@@ -20,7 +20,7 @@ use crate::core::durable::CommonTerms;
 
 type Message = (String, Vec<u8>);
 
-/// Messages of two runs of one node, each under its incarnation and number.
+/// Messages of two incarnations of one node, each under its incarnation and number.
 fn messages() -> Vec<(Incarnation, Seq, Message)> {
     let mut decoded = Vec::new();
     for incarnation in [1, 2] {
@@ -66,9 +66,9 @@ proptest! {
             stored.write(changes);
             let mut restored = after_a_crash(&core, &stored);
             let mut covered = 0;
-            for run in &confirmation.runs {
-                let own = messages.iter().filter(|message| message.0 == run.incarnation);
-                for (_, _, message) in own.filter(|message| run.covers(message.1)) {
+            for confirmed in &confirmation.incarnations {
+                let own = messages.iter().filter(|message| message.0 == confirmed.incarnation);
+                for (_, _, message) in own.filter(|message| confirmed.covers(message.1)) {
                     let before = restored.fleet.counts().duplicates;
                     deliver(&mut restored, start(), message);
                     prop_assert_eq!(restored.fleet.counts().duplicates, before + 1);
@@ -99,7 +99,7 @@ fn a_message_that_comes_again_is_confirmed_again() {
     assert!(decoded(&core.take_changes(start().wall).unwrap()).is_some());
     deliver(&mut core, start(), &message);
     let again = decoded(&core.take_changes(start().wall).unwrap()).unwrap();
-    assert!(again.runs[0].covers(Seq(1)));
+    assert!(again.incarnations[0].covers(Seq(1)));
     assert!(core.take_changes(start().wall).is_none(), "nothing has arrived since");
 }
 

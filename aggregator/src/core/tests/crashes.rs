@@ -7,7 +7,7 @@ use plimsoll_schemas::time::Now;
 
 use super::*;
 
-/// A core, and the runs of its only node.
+/// A core, and the incarnations of its only node.
 struct World {
     core: Core,
     speaker: Speaker,
@@ -123,14 +123,14 @@ fn an_orderly_restart_is_no_crash() {
 }
 
 #[test]
-fn what_a_dead_run_had_published_is_not_lost_while_it_waits_to_be_read() {
+fn what_a_dead_incarnation_had_published_is_not_lost_while_it_waits_to_be_read() {
     let mut world = World::new();
     world.live(5);
     let waiting = world.speaker.send(world.now, MS, 30);
     let recorded = world.speaker.recorded_so_far();
     let bus = Bus { recorded, spooled: Some(false), ..Bus::default() };
     let bus = world.speaker.message(world.now, Body::Bus(bus), false);
-    // The report overtakes the samples, and so does the next run.
+    // The report overtakes the samples, and so does the next incarnation.
     world.deliver(&bus);
     world.crash(1);
     world.pending = 500;

@@ -107,10 +107,10 @@ fn one_gap_after_another_each_soon_closed_is_no_alert() {
     let mut world = World::new();
     for _ in 0..10 {
         world.live(10, 0);
-        let late = world.speaker.send(world.now, MS, 10);
+        let delayed = world.speaker.send(world.now, MS, 10);
         world.live(1, 0);
         world.find();
-        world.lost = Some(late);
+        world.lost = Some(delayed);
     }
     assert_eq!(world.got(), []);
 }
@@ -125,10 +125,10 @@ fn gaps_that_soon_close_are_not_one_long_gap_because_a_hole_without_samples_stay
     world.lost = Some(world.speaker.send(world.now, MS, 10));
     for _ in 0..10 {
         world.live(9, 0);
-        let late = world.speaker.send(world.now, MS, 10);
+        let delayed = world.speaker.send(world.now, MS, 10);
         world.live(1, 0);
         world.find();
-        world.lost = Some(late);
+        world.lost = Some(delayed);
     }
     assert_eq!(world.got(), []);
     world.live(31, 0);

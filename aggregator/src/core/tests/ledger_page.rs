@@ -17,11 +17,11 @@ fn a_statement_names_every_hole_repetition_and_successor() {
     let statement = core.statement(start().wall);
     let node = &statement.nodes[0];
     assert_eq!((node.duplicates, node.runs.len()), (1, 2));
-    let run = &node.runs[0];
-    assert_eq!((run.incarnation, run.newest_seq, run.successor), (7, 7, Some(9)));
-    assert_eq!((run.missing_seqs, run.holes.as_slice()), (3, &[(1, 2), (5, 5)][..]));
-    assert!(run.ended && run.left_in_order && !node.runs[1].ended);
-    let Ledger { recorded, merged, held, unaccounted, unread, .. } = run.ledger;
+    let entry = &node.runs[0];
+    assert_eq!((entry.incarnation, entry.newest_seq, entry.successor), (7, 7, Some(9)));
+    assert_eq!((entry.missing_seqs, entry.holes.as_slice()), (3, &[(1, 2), (5, 5)][..]));
+    assert!(entry.ended && entry.left_in_order && !node.runs[1].ended);
+    let Ledger { recorded, merged, held, unaccounted, unread, .. } = entry.ledger;
     assert_eq!((recorded, merged, held, unaccounted, unread), (60, 30, 0, 10, 20));
     assert_eq!((node.ledger.recorded, statement.fleet.merged), (61, 31));
     assert!(statement.ready && !statement.behind);

@@ -32,13 +32,13 @@ fn losses_of_its_own_alone_alert_nobody_and_one_of_a_job_does() {
 }
 
 #[test]
-fn only_a_node_with_samples_of_jobs_is_late() {
+fn only_a_node_with_samples_of_jobs_is_delayed() {
     let rule = shipped().thresholds.into_iter().find(|of| of.name.as_str() == "samples_late");
     let (mut core, mut speaker) = (core(), Speaker::new("a"));
     let scope = Scope::Node(NodeName::new("a").unwrap());
     let mut one = Histogram::default();
     one.record(MS);
-    for (operation, late) in [("publish", None), ("epoch_hook", Some(90.0))] {
+    for (operation, delayed) in [("publish", None), ("epoch_hook", Some(90.0))] {
         let samples = speaker.send_samples(start(), &[operation], &one);
         let bus = Body::Bus(Bus { outbox_age_ns: 90_000 * MS, ..Bus::default() });
         for message in [samples, speaker.message(start(), bus, false)] {
@@ -46,7 +46,7 @@ fn only_a_node_with_samples_of_jobs_is_late() {
         }
         core.on_deadline(start().after(SECOND));
         let value = value_of(&core, rule.as_ref().unwrap(), &scope);
-        assert_eq!(value.map(|of| of.value), late, "{operation}");
+        assert_eq!(value.map(|of| of.value), delayed, "{operation}");
     }
 }
 

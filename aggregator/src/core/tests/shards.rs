@@ -298,11 +298,11 @@ proptest! {
     }
 }
 
-/// A confirmation of reports 1 to `newest` of a shard's run.
+/// A confirmation of reports 1 to `newest` of a shard's incarnation.
 fn confirmation(shard: &Shard, newest: u64) -> Confirmation {
     let spans = vec![(Seq(1), Seq(newest))];
     Confirmation {
-        runs: vec![ConfirmedIncarnation { incarnation: shard.incarnation(), spans }],
+        incarnations: vec![ConfirmedIncarnation { incarnation: shard.incarnation(), spans }],
         ..Confirmation::of(shard.identity().name.clone())
     }
 }

@@ -101,7 +101,7 @@ impl Speaker {
         self.message(now, Body::Bus(Bus::default()), true)
     }
 
-    /// The final message for this run, sent by its successor.
+    /// The final message for this incarnation, sent by its successor.
     pub(crate) fn crash_report(&mut self, now: Now, successor: u64) -> (String, Vec<u8>) {
         let header = Header { successor: Some(Incarnation(successor)), ..self.header(now, true) };
         self.encode(header, Body::Bus(Bus::default()))

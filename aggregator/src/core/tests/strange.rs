@@ -67,13 +67,13 @@ fn a_clock_that_jumps_back_and_forth_loses_and_doubles_nothing() {
 }
 
 #[test]
-fn a_message_that_comes_late_fills_its_place_in_the_account_and_in_its_windows() {
+fn a_delayed_message_fills_its_place_in_the_account_and_in_its_windows() {
     let mut core = core();
     let mut speaker = Speaker::new("a");
-    let late = speaker.send(start(), 5 * MS, 10);
+    let delayed = speaker.send(start(), 5 * MS, 10);
     let now = live(&mut core, &mut speaker, 5, |_| 0);
     let before = core.view(now.wall, "test").summary.nodes.remove(0);
-    deliver(&mut core, now, &late);
+    deliver(&mut core, now, &delayed);
     let after = core.view(now.wall, "test").summary.nodes.remove(0);
     assert_eq!((before.ledger.unread, after.ledger.unread), (10, 0));
     assert_eq!(counts(&core, now), (210, 110, 210));
@@ -94,9 +94,9 @@ fn messages_in_reverse_order_and_each_twice_are_each_merged_once() {
 }
 
 #[test]
-fn a_node_restarts_under_its_name_and_its_later_run_counts_with_any_clock() {
+fn a_node_restarts_under_its_name_and_its_later_incarnation_counts_with_any_clock() {
     let bus = |outbox_depth| Body::Bus(Bus { outbox_depth, ..Bus::default() });
-    // A clock set back names the later run by a smaller number.
+    // A clock set back names the later incarnation by a smaller number.
     for (first, second, crash_report_first) in
         [(100, 200, false), (200, 100, false), (100, 200, true), (200, 100, true)]
     {
@@ -110,7 +110,7 @@ fn a_node_restarts_under_its_name_and_its_later_run_counts_with_any_clock() {
             deliver(&mut core, start(), &crash_report);
         }
         deliver(&mut core, start(), &after.message(start(), bus(1), false));
-        // What the crashed run had kept comes after messages of the later run.
+        // What the crashed incarnation had kept comes after messages of the later incarnation.
         deliver(&mut core, start(), &kept);
         deliver(&mut core, start(), &crash_report);
         deliver(&mut core, start(), &after.message(start(), bus(2), false));
@@ -124,7 +124,7 @@ fn a_node_restarts_under_its_name_and_its_later_run_counts_with_any_clock() {
 }
 
 #[test]
-fn crash_reports_are_no_news_even_if_the_run_is_new() {
+fn crash_reports_are_no_news_even_if_the_incarnation_is_new() {
     let bus = |outbox_depth| Body::Bus(Bus { outbox_depth, ..Bus::default() });
     let mut core = core();
     let (mut before, mut after) = (Speaker::new("a").of(1), Speaker::new("a").of(2));
@@ -150,7 +150,7 @@ fn forged_incarnations_of_the_far_future_are_refused_and_make_nothing_real_old()
     let mut later = Speaker::new("a").of(start().after(SECOND).wall.0);
     deliver(&mut core, start(), &later.send(start(), 5 * MS, 10));
     let counts = core.fleet.counts();
-    assert_eq!((fleet_row(&core, start()).total.count, counts.of_evicted_runs), (30, 0));
+    assert_eq!((fleet_row(&core, start()).total.count, counts.of_evicted_incarnations), (30, 0));
     assert_eq!(*core.ingest.undecodable(), BTreeMap::from([("incarnation".into(), 300)]));
     // A clock that is a day ahead is borne, to the nanosecond.
     let ahead = start().wall.plus(INCARNATION_AHEAD_MAX).0;
@@ -199,7 +199,7 @@ fn a_forged_sequence_number_far_ahead_does_not_win_over_the_real_ones() {
 }
 
 #[test]
-fn forged_incarnations_of_today_make_no_living_run_and_no_later_one_an_old_one() {
+fn forged_incarnations_of_today_make_no_living_incarnation_and_no_later_one_an_old_one() {
     let mut core = core();
     let mut real = Speaker::new("a").of(start().wall.0);
     (0..80).for_each(|_| deliver(&mut core, start(), &real.send(start(), 5 * MS, 1)));
@@ -214,7 +214,7 @@ fn forged_incarnations_of_today_make_no_living_run_and_no_later_one_an_old_one()
     let mut later = Speaker::new("a").of(start().wall.0 + 7);
     deliver(&mut core, start(), &later.send(start(), 5 * MS, 10));
     assert_eq!(fleet_row(&core, start()).total.count, 110);
-    assert_eq!(core.fleet.counts().of_evicted_runs, 0);
+    assert_eq!(core.fleet.counts().of_evicted_incarnations, 0);
 }
 
 #[test]

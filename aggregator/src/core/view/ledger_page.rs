@@ -37,7 +37,7 @@ pub(super) fn entry(view: &ReadView, name: &NodeName, node: &Node) -> NodeLedger
         gap_samples: view.gap_samples(name),
         duplicates: account.duplicates(),
         duplicate_names: account.conflicts(),
-        runs: account.runs().map(|(name, run, ended)| run.row(name, ended)).collect(),
+        runs: account.incarnations().map(|(name, entry, ended)| entry.row(name, ended)).collect(),
         past: account.past().clone(),
     }
 }

@@ -114,7 +114,7 @@ impl ReadView {
             clock_ahead_seconds: node.clock_ahead_seconds().filter(|_| is_up),
             round_trip_seconds: node.round_trip().filter(|_| is_up).map(|way| way.as_secs_f64()),
             delay_seconds: is_up.then(|| node.delay().as_secs_f64()),
-            incarnations: node.account.runs().map(|(name, ..)| name.0).collect(),
+            incarnations: node.account.incarnations().map(|(name, ..)| name.0).collect(),
             troubles: troubles.map(|trouble| trouble.as_str().to_owned()).collect(),
         }
     }

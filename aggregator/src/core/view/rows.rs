@@ -138,7 +138,7 @@ impl<'s> Rows<'s> {
                 quantiles: quantiles(samples, &mut ranks),
                 nodes: completeness.nodes[window as usize],
                 nodes_expected: completeness.expected,
-                nodes_late: completeness.late[window as usize],
+                nodes_late: completeness.overdue[window as usize],
             };
             rows.insert(window, row);
             for (number, budget) in judging.iter().filter(|(_, of)| of.window == window) {
@@ -227,7 +227,7 @@ fn budget_row(
         overdispersion: judgement.overdispersion.factor,
         learning: judgement.overdispersion.is_learning,
         completeness: (completeness.nodes[window], completeness.expected),
-        nodes_late: completeness.late[window],
+        nodes_late: completeness.overdue[window],
         nodes_reporting: completeness.reporting,
         freshness,
         since_limit: since_limit.map(|(samples, over)| (samples, over.over)),

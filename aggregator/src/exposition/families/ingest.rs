@@ -70,7 +70,7 @@ fn write_counters(writer: &mut Writer, view: &View) {
         (
             "plimsoll_aggregator_evicted_incarnation_snapshots_total",
             "Snapshots of evicted incarnations, which are not merged",
-            counts.of_evicted_runs,
+            counts.of_evicted_incarnations,
         ),
         (
             "plimsoll_aggregator_late_samples_total",

@@ -25,10 +25,10 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     let lost = ledger.lost.iter().map(|(reason, n)| (reason.as_str(), Value::Count(*n)));
     let lost_total = Family::counter("plimsoll_samples_lost_total", help);
     writer.by_label(lost_total, "reason", lost);
-    let help = "Runs of all nodes that ended without a final message of their own";
+    let help = "Incarnations of all nodes that ended without a final message of their own";
     let crashed = Family::counter("plimsoll_crashed_runs_total", help);
     writer.single(crashed, Value::Count(ledger.crashed_runs));
-    let help = "Time between the last report of crashed runs whose spool is gone and the next runs";
+    let help = "Time between the last report of crashed incarnations whose spool is gone and the next ones";
     let unknown = Family::counter("plimsoll_unknown_seconds_total", help);
     writer.single(unknown, Value::nanos(ledger.unknown_ns));
     if let Some(SampleTotals { jobs, own }) = page.view.summary.samples {
@@ -86,13 +86,13 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
             rows.add(&[labels], Value::Count(node.node.account.holes()));
         }
     });
-    let help = "Runs of the node that ended without a final message of their own";
+    let help = "Incarnations of the node that ended without a final message of their own";
     writer.family(Family::counter("plimsoll_node_crashed_runs_total", help), |rows| {
         for (labels, row) in page.node_rows() {
             rows.add(&[labels], Value::Count(row.ledger.crashed_runs));
         }
     });
-    let help = "Time between the last report of crashed runs whose spool is gone and the next runs";
+    let help = "Time between the last report of crashed incarnations whose spool is gone and the next ones";
     writer.family(Family::counter("plimsoll_node_unknown_seconds_total", help), |rows| {
         for (labels, row) in page.node_rows() {
             rows.add(&[labels], Value::nanos(row.ledger.unknown_ns));

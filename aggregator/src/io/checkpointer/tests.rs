@@ -82,7 +82,7 @@ fn without_a_store_nothing_is_confirmed_unless_the_settings_permit_it() {
     checkpointer.write_if_due(&mut core, (Mono(0), start().wall));
     let got = checkpointer.take_confirmations();
     let sent = got[0].confirmation(Mono(0), &core.common_terms());
-    assert!(sent.withheld && sent.behind && sent.runs.is_empty(), "{sent:?}");
+    assert!(sent.withheld && sent.behind && sent.incarnations.is_empty(), "{sent:?}");
     assert!(!sent.limits.is_empty(), "the rest is stated");
 }
 

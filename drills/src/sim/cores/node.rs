@@ -96,7 +96,7 @@ impl NodeCore {
     }
 
     /// Takes over what a spool holds and writes one from now on. `boot` names the machine's present
-    /// run; `syncs`: whether writes are synced.
+    /// incarnation; `syncs`: whether writes are synced.
     pub fn open_spool(
         &mut self,
         node: &NodeName,
@@ -140,8 +140,8 @@ impl NodeCore {
         self.core.next_note(now)
     }
 
-    /// The name of its run, and the samples recorded in it that an answer relies on: taken over,
-    /// and taken in, but for what it took of itself in the open interval.
+    /// The name of its incarnation, and the samples recorded in it that an answer relies on: taken
+    /// over, and taken in, but for what it took of itself in the open interval.
     pub fn recorded(&self) -> (u64, u64) {
         let status = self.core.status();
         let taken_in = status.intake.samples - status.own_open_samples;
@@ -163,8 +163,8 @@ impl NodeCore {
     }
 
     /// Whether frames are to be left unread.
-    pub fn are_answers_late(&self, now: Now) -> bool {
-        self.core.are_answers_late(now)
+    pub fn are_answers_overdue(&self, now: Now) -> bool {
+        self.core.are_answers_overdue(now)
     }
 
     /// A client sends a frame; the number that answers it, and the note that the answer waits for.

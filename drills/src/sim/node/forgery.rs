@@ -15,10 +15,10 @@ pub(super) fn forged(rng: &mut Rng, node: &NodeName, newest: (u64, u64), lie: Li
     let (incarnation, seq) = newest;
     let last = if lie == Lie::Unsent { seq + NEVER_SENT } else { seq };
     let spans = vec![(Seq(1), Seq(last))];
-    let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans }];
+    let incarnations = vec![ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans }];
     let stranger = NodeName::new("stranger").expect("a word of plain letters");
     let node = if lie == Lie::Stranger { stranger } else { node.clone() };
-    let mut bytes = encode(&Confirmation { runs, ..Confirmation::of(node) });
+    let mut bytes = encode(&Confirmation { incarnations, ..Confirmation::of(node) });
     if lie == Lie::Garbage {
         // Half of one, or one with a byte after it.
         let cut = rng.index(bytes.len());

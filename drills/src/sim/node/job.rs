@@ -32,7 +32,7 @@ struct WaitingAnswer {
     seq: Seq,
     note: NoteNumber,
     /// The life's name, and what it had recorded when the frame came.
-    run: u64,
+    incarnation: u64,
     recorded: u64,
 }
 
@@ -73,7 +73,7 @@ impl Job {
         now: Now,
         samples: u64,
     ) -> bool {
-        if core.are_answers_late(now) {
+        if core.are_answers_overdue(now) {
             k.reach("frame left unread");
             return false;
         }
@@ -99,8 +99,8 @@ impl Job {
         let Some(unanswered) = &mut self.unanswered else { return };
         unanswered.is_sent = true;
         let (seq, note) = core.on_frame(now, unanswered.frame.clone());
-        let (run, recorded) = core.recorded();
-        self.waiting.push(WaitingAnswer { seq, note, run, recorded });
+        let (incarnation, recorded) = core.recorded();
+        self.waiting.push(WaitingAnswer { seq, note, incarnation, recorded });
     }
 
     /// Takes the answers that may leave, as the driver sends them before anything else.
@@ -109,7 +109,7 @@ impl Job {
         for answer in self.waiting.extract_if(.., |answer| answer.note <= noted) {
             k.reach_n("frame answered after its note", u64::from(noted != NoteNumber::ALL));
             self.unanswered.take_if(|unanswered| unanswered.frame.seq <= answer.seq);
-            oracle.incarnation_mut().on_answer(answer.run, answer.recorded);
+            oracle.incarnation_mut().on_answer(answer.incarnation, answer.recorded);
         }
     }
 }

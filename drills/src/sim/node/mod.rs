@@ -340,7 +340,7 @@ impl Node {
         self.observe(k, oracle);
         k.trace(|| format!("{who}: gone ({end:?})"));
         if self.core.take().is_some()
-            && let Some(left_holding) = oracle.on_ended(k, end, self.spool.noted_run())
+            && let Some(left_holding) = oracle.on_ended(k, end, self.spool.noted_incarnation())
         {
             self.left_holding = left_holding;
         }

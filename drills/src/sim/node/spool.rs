@@ -72,8 +72,8 @@ impl Spool {
         }
     }
 
-    /// The run whose notes are on the disk: it notes on a full disk too.
-    pub(super) fn noted_run(&self) -> Option<u64> {
+    /// The incarnation whose notes are on the disk: it notes on a full disk too.
+    pub(super) fn noted_incarnation(&self) -> Option<u64> {
         self.disk.read_notes().map(|notes| notes.own.incarnation.0)
     }
 

@@ -22,13 +22,14 @@ pub(super) fn balance(
     if ledger.recorded != known {
         return Err(format!("recorded {} of which known {known}: {ledger:?}", ledger.recorded));
     }
-    // A crash report may be among the evicted copies. Its run then appears to be still running.
+    // A crash report may be among the evicted copies. Its incarnation then appears to be still
+    // running.
     if ledger.held != 0 && history.excuse.is_none() && !history.seems_to_go_on() {
         return Err(format!("{} are held in the ledger and by no node: {ledger:?}", ledger.held));
     }
-    // What a run had reported and what its successor records must not count twice. Since the sums
-    // add up, no more is lost by a crash than is gone. Where the broker lost its crash report, a
-    // run whose spool had failed and was written again seems to have had none.
+    // What an incarnation had reported and what its successor records must not count twice. Since
+    // the sums add up, no more is lost by a crash than is gone. Where the broker lost its crash
+    // report, an incarnation whose spool had failed and was written again seems to have had none.
     if ledger.recorded > history.taken && history.excuse.is_none() {
         return Err(format!("recorded {} of {} taken: {ledger:?}", ledger.recorded, history.taken));
     }

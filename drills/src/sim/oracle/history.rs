@@ -98,7 +98,7 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// Adds those of another node, or run.
+    /// Adds those of another node, or incarnation.
     pub fn add(&mut self, other: &Self) {
         self.recorded += other.recorded;
         self.merged += other.merged;
@@ -179,7 +179,7 @@ impl History {
         }
     }
 
-    /// A message that was given up is sent again, by a run that did not read of that.
+    /// A message that was given up is sent again, by an incarnation that did not read of that.
     fn take_back(&mut self, name: Name) {
         let Some(samples) = self.refused_messages.remove(&name) else { return };
         self.refused_count -= samples;
@@ -188,19 +188,19 @@ impl History {
         }
     }
 
-    /// Whether a run without a final message was followed by one with a smaller name, after the
-    /// clock was set back. An aggregator cannot distinguish that from a running node whose former
-    /// run is read late. It then reports that the node is silent and its samples are held, not that
-    /// it left.
+    /// Whether an incarnation without a final message was followed by one with a smaller name,
+    /// after the clock was set back. An aggregator cannot distinguish that from a running node
+    /// whose former incarnation is delayed. It then reports that the node is silent and its
+    /// samples are held, not that it left.
     pub fn seems_to_go_on(&self) -> bool {
-        let mut runs: BTreeMap<u64, (Time, bool)> = BTreeMap::new();
-        for ((run, _), message) in &self.messages {
-            let (sent_at, ended) = runs.entry(*run).or_default();
+        let mut incarnations: BTreeMap<u64, (Time, bool)> = BTreeMap::new();
+        for ((incarnation, _), message) in &self.messages {
+            let (sent_at, ended) = incarnations.entry(*incarnation).or_default();
             *sent_at = message.at.max(*sent_at);
             *ended |= message.is_last;
         }
-        runs.iter().any(|(name, (sent_at, ended))| {
-            !ended && runs.range(..name).any(|(_, (later, _))| later > sent_at)
+        incarnations.iter().any(|(name, (sent_at, ended))| {
+            !ended && incarnations.range(..name).any(|(_, (later, _))| later > sent_at)
         })
     }
 
@@ -297,9 +297,9 @@ impl History {
     }
 
     /// An incarnation was killed, `recorded` as in [`Self::answered`].
-    pub(super) fn on_killed(&mut self, (run, recorded): (u64, u64)) {
-        self.answered.insert(run, recorded);
-        self.last_killed = Some(run);
+    pub(super) fn on_killed(&mut self, (incarnation, recorded): (u64, u64)) {
+        self.answered.insert(incarnation, recorded);
+        self.last_killed = Some(incarnation);
     }
 
     /// Notes are gone, or the crash reports made from them.
@@ -310,7 +310,7 @@ impl History {
     /// An incarnation took over this many samples in drafts, and states them as its own.
     pub fn on_adopted(&mut self, samples: u64) {
         let killed = self.last_killed.take();
-        if let Some(recorded) = killed.and_then(|run| self.answered.get_mut(&run)) {
+        if let Some(recorded) = killed.and_then(|incarnation| self.answered.get_mut(&incarnation)) {
             *recorded = recorded.saturating_sub(samples);
         }
     }
@@ -321,12 +321,14 @@ impl History {
     /// # Errors
     /// Names the incarnation.
     pub fn check_answered(&self) -> Result<(), String> {
-        for (run, answered) in &self.answered {
-            let sent = self.messages.range((*run, 0)..=(*run, u64::MAX));
-            let noted = self.noted.get(run).copied();
+        for (incarnation, answered) in &self.answered {
+            let sent = self.messages.range((*incarnation, 0)..=(*incarnation, u64::MAX));
+            let noted = self.noted.get(incarnation).copied();
             let stated = sent.map(|(_, sent)| sent.recorded).max().max(noted).unwrap_or(0);
             if stated < *answered {
-                return Err(format!("{run} answered for {answered} samples and stated {stated}"));
+                return Err(format!(
+                    "{incarnation} answered for {answered} samples and stated {stated}"
+                ));
             }
         }
         Ok(())

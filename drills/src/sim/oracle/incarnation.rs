@@ -15,7 +15,7 @@ use crate::sim::plan::Depths;
 
 /// Bytes of a final message, at most.
 const FINAL_MESSAGE_BYTES: usize = 4_096;
-/// Bytes of any message of a run, at most: its samples are few.
+/// Bytes of any message of an incarnation, at most: its samples are few.
 const MESSAGE_BYTES: usize = 8_192;
 
 /// See the module.

@@ -53,7 +53,7 @@ impl NodeOracle {
     }
 
     /// The node's process has ended; returns whether it leaves messages in its spool. `noted`: the
-    /// run whose notes are on the disk.
+    /// incarnation whose notes are on the disk.
     pub fn on_ended(&mut self, k: &mut Kernel, end: End, noted: Option<u64>) -> Option<bool> {
         let spool = k.knobs().spool;
         let has_spool = spool != Spooling::Off;
@@ -86,7 +86,7 @@ impl NodeOracle {
         }
         // Without a place for notes, as on a disk that was full before the first one, a node
         // answers without them and reports that.
-        let has_note = answered.is_some_and(|(run, _)| noted == Some(run));
+        let has_note = answered.is_some_and(|(incarnation, _)| noted == Some(incarnation));
         if let Some(answered) = answered.filter(|_| has_note || status.spool.durable)
             && spool != Spooling::Off
             && !is_cut

@@ -121,11 +121,11 @@ impl ReaderOracle {
                 return k.fail("a confirmation can be read", what);
             }
         };
-        let spans = |run: &ConfirmedIncarnation| {
-            let incarnation = run.incarnation.0;
-            run.spans.clone().into_iter().map(move |(a, b)| (incarnation, a.0, b.0))
+        let spans = |confirmed: &ConfirmedIncarnation| {
+            let incarnation = confirmed.incarnation.0;
+            confirmed.spans.clone().into_iter().map(move |(a, b)| (incarnation, a.0, b.0))
         };
-        let confirmed: Vec<_> = confirmation.runs.iter().flat_map(spans).collect();
+        let confirmed: Vec<_> = confirmation.incarnations.iter().flat_map(spans).collect();
         let behind = if confirmation.behind { ", behind" } else { "" };
         let who = self.who;
         k.trace(|| format!("{who}: confirms to n{number} {confirmed:?}{behind}"));

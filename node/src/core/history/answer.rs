@@ -31,7 +31,8 @@ pub struct Answering {
     slots: BTreeMap<u64, HistoryBin>,
     /// The latest set of readings, to which changes refer.
     set: Option<ReadingSet>,
-    /// Messages added so far: a run that takes over from a killed one writes its last ones again.
+    /// Messages added so far: an incarnation that takes over from a killed one writes its last ones
+    /// again.
     added: BTreeSet<(Incarnation, Seq)>,
     /// Messages that this version cannot read.
     unreadable: u64,

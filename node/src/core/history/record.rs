@@ -31,7 +31,7 @@ pub struct Record<B = Bytes> {
 }
 
 impl Record {
-    /// The record of a message that an earlier run sealed; `None` when it cannot be read.
+    /// The record of a message that an earlier incarnation sealed; `None` when it cannot be read.
     pub fn of_sealed(sealed: &SealedMessage) -> Option<Self> {
         let subject: SnapshotSubject = sealed.subject.parse().ok()?;
         let header = decode_packed(&subject, &sealed.payload).ok()?.header;

@@ -256,8 +256,10 @@ impl InFlight {
     /// Messages that an aggregator has stored although their acknowledgement is missing.
     pub(super) fn covered_by(&self, confirmation: &Confirmation) -> Vec<Ticket> {
         let stored = |message: &SealedMessage| {
-            let mut runs = confirmation.runs.iter();
-            runs.any(|run| run.incarnation == message.incarnation && run.covers(message.seq))
+            let mut incarnations = confirmation.incarnations.iter();
+            incarnations.any(|confirmed| {
+                confirmed.incarnation == message.incarnation && confirmed.covers(message.seq)
+            })
         };
         let covered = self.messages.iter().filter(|(_, sent)| stored(&sent.message));
         covered.map(|(ticket, _)| *ticket).collect()

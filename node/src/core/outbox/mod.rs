@@ -452,7 +452,7 @@ impl Outbox {
     }
 
     /// The normal lane is idle and the emergency lane has no token. Its oldest draft goes by the
-    /// normal one, unless an aggregator reads that one late and a token may come sooner. A node
+    /// normal one, unless an aggregator is behind there and a token may come sooner. A node
     /// that is leaving may have ended by then.
     fn leave_emergency_lane(&mut self, now: Mono) {
         let Some(oldest) = self.drafts.oldest_urgent() else { return };
@@ -503,11 +503,11 @@ impl Outbox {
         }
     }
 
-    /// Whether the normal lane is so late that what is urgent overtakes it: messages have waited
+    /// Whether the normal lane is so delayed that what is urgent overtakes it: messages have waited
     /// here for long, or an aggregator has reported that it reads a backlog.
     pub fn is_behind(&self, now: Mono) -> bool {
-        let is_late = |oldest: Mono| now.since(oldest) > BEHIND_AFTER;
-        self.oldest().is_some_and(is_late) || self.is_aggregator_behind(now)
+        let is_delayed = |oldest: Mono| now.since(oldest) > BEHIND_AFTER;
+        self.oldest().is_some_and(is_delayed) || self.is_aggregator_behind(now)
     }
 
     fn is_aggregator_behind(&self, now: Mono) -> bool {
@@ -741,11 +741,11 @@ impl Outbox {
         now: Mono,
         confirmation: &Confirmation,
     ) -> Result<(), ForgedConfirmation> {
-        let forged = |run: &ConfirmedIncarnation| {
-            let sent = self.newest_sent.get(&run.incarnation);
-            sent.is_some_and(|sent| run.newest() > Some(*sent))
+        let forged = |confirmed: &ConfirmedIncarnation| {
+            let sent = self.newest_sent.get(&confirmed.incarnation);
+            sent.is_some_and(|sent| confirmed.newest() > Some(*sent))
         };
-        if confirmation.runs.iter().any(forged) {
+        if confirmation.incarnations.iter().any(forged) {
             return Err(ForgedConfirmation);
         }
 

@@ -263,7 +263,7 @@ impl OutgoingMessage {
 
     /// After too many of these in a row it rests, so that it does not block the others.
     fn after_no_answer(&mut self, cause: NoAnswer, rests_until: Mono) -> State {
-        // Only a late answer makes the next attempt wait longer: an unreadable one was in time.
+        // Only an overdue answer makes the next attempt wait longer: an unreadable one was in time.
         self.overdue += u32::from(cause == NoAnswer::Overdue);
         self.timeouts_in_a_row += 1;
         if self.timeouts_in_a_row < ATTEMPTS_IN_A_ROW_MAX {

@@ -9,7 +9,7 @@
 use crate::limits::{ANSWER_WAIT_MAX, NOTE_EVERY, SPOOL_RETRY_PAUSE};
 use plimsoll_schemas::time::Mono;
 
-/// Counts the notes of a run. An answer leaves once its number is at most `Spool::noted`.
+/// Counts the notes of an incarnation. An answer leaves once its number is at most `Spool::noted`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NoteNumber(u64);
 
@@ -21,7 +21,7 @@ impl NoteNumber {
 /// See the module.
 #[derive(Default)]
 pub(super) struct Answers {
-    /// The first batch was written, or failed: the file is of this run, or is gone.
+    /// The first batch was written, or failed: the file is of this incarnation, or is gone.
     has_begun: bool,
     /// The last note that was made, and the last one that is in the file.
     made: NoteNumber,
@@ -71,7 +71,7 @@ impl Answers {
     }
 
     /// Whether an answer waits for so long that nothing more that is answered may be recorded.
-    pub(super) fn are_late(&self, now: Mono) -> bool {
+    pub(super) fn are_overdue(&self, now: Mono) -> bool {
         self.waits_since.is_some_and(|since| now.since(since) >= ANSWER_WAIT_MAX)
     }
 
@@ -101,14 +101,14 @@ impl Answers {
         self.retry_at.or_else(|| (brought != self.brought).then_some(self.due))
     }
 
-    /// Whether the notes on the disk may still be those of a former run. Until then none of what
-    /// this one took over may be sent: should its file go, a successor would take those notes for
-    /// all that is known of the former run, and name lost what this one has sent.
+    /// Whether the notes on the disk may still be those of a former incarnation. Until then none of
+    /// what this one took over may be sent: should its file go, a successor would take those notes
+    /// for all that is known of the former incarnation, and name lost what this one has sent.
     pub(super) fn are_anothers(&self) -> bool {
         self.has_begun && !self.has_noted() && !self.has_failed()
     }
 
-    /// Whether a note of this run was written.
+    /// Whether a note of this incarnation was written.
     pub(super) fn has_noted(&self) -> bool {
         self.written != NoteNumber::default()
     }

@@ -13,25 +13,25 @@
 
 mod answers;
 mod frame;
+mod incarnation;
 mod note;
 mod record;
 mod recovery;
-mod run;
 mod stats;
 mod wal;
 
 use crate::limits::{SPOOL_AGE_MAX, SPOOL_RETRY_PAUSE, SPOOL_STUCK_AFTER};
-use plimsoll_schemas::limits::wire::FORMER_RUNS_MAX;
+use plimsoll_schemas::limits::wire::FORMER_INCARNATIONS_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
-use plimsoll_schemas::wire::NotedRun;
+use plimsoll_schemas::wire::NotedIncarnation;
 
 use super::outbox::{Draft, DraftId, SealedMessage};
 use answers::Answers;
 pub use answers::NoteNumber;
+pub use incarnation::{IncarnationEnd, IncarnationState};
 pub use note::{NOTES_BYTES, Notes};
 pub use recovery::{ExpiredMessages, RecoveredMessages, UnusableFile, recover};
-pub use run::{RunEnd, RunState};
 pub use stats::SpoolStats;
 pub use wal::{Batch, HeldMessages, Wal};
 
@@ -47,9 +47,9 @@ pub(super) struct Spool {
     retry_at: Option<Mono>,
     answers: Answers,
     /// States of former incarnations.
-    former: Vec<RunState>,
+    former: Vec<IncarnationState>,
     /// What former incarnations had noted whose file is gone, until that is reported.
-    orphans: Vec<NotedRun>,
+    orphans: Vec<NotedIncarnation>,
     stats: SpoolStats,
 }
 
@@ -88,18 +88,18 @@ impl Spool {
     }
 
     /// Sets what former incarnations had noted whose file is gone; empty once that is reported.
-    pub(super) fn set_orphans(&mut self, orphans: Vec<NotedRun>) {
+    pub(super) fn set_orphans(&mut self, orphans: Vec<NotedIncarnation>) {
         self.orphans = orphans;
     }
 
     /// What former incarnations had noted whose file is gone, until that is reported.
-    pub(super) fn orphans(&self) -> &[NotedRun] {
+    pub(super) fn orphans(&self) -> &[NotedIncarnation] {
         &self.orphans
     }
 
     /// Keeps the state of a former incarnation for as long as a message of it is held.
-    pub(super) fn add_former(&mut self, run: RunState) {
-        self.former.push(run);
+    pub(super) fn add_former(&mut self, state: IncarnationState) {
+        self.former.push(state);
     }
 
     /// Advances time. A disk that does not answer for long is reported; what waits for it
@@ -132,8 +132,8 @@ impl Spool {
     }
 
     /// Whether an answer waits for so long that nothing more that is answered may be recorded.
-    pub(super) fn are_answers_late(&self, now: Mono) -> bool {
-        self.wal.is_some() && self.answers.are_late(now)
+    pub(super) fn are_answers_overdue(&self, now: Mono) -> bool {
+        self.wal.is_some() && self.answers.are_overdue(now)
     }
 
     /// The interval is over.
@@ -143,7 +143,12 @@ impl Spool {
 
     /// The note to write now: `note`, if an answer waits for it or jobs have `brought` more
     /// samples than at the last one and it is due.
-    pub(super) fn next_note(&mut self, now: Mono, note: NotedRun, brought: u64) -> Option<Notes> {
+    pub(super) fn next_note(
+        &mut self,
+        now: Mono,
+        note: NotedIncarnation,
+        brought: u64,
+    ) -> Option<Notes> {
         self.wal.as_ref()?;
         let is_begun = self.answers.begin_note(now, brought);
         is_begun.then(|| Notes { own: note, orphans: self.all_orphans() })
@@ -151,12 +156,13 @@ impl Spool {
 
     /// What a successor is to report should it find no file: what is not reported yet, and the
     /// former incarnations whose messages this one holds.
-    fn all_orphans(&self) -> Vec<NotedRun> {
-        let former = self.former.iter().rev().filter_map(RunState::noted);
-        let is_other =
-            |noted: &&NotedRun| self.former.iter().all(|run| run.incarnation != noted.incarnation);
+    fn all_orphans(&self) -> Vec<NotedIncarnation> {
+        let former = self.former.iter().rev().filter_map(IncarnationState::noted);
+        let is_other = |noted: &&NotedIncarnation| {
+            self.former.iter().all(|state| state.incarnation != noted.incarnation)
+        };
         let orphans = self.orphans.iter().filter(is_other).copied();
-        former.chain(orphans).take(FORMER_RUNS_MAX).collect()
+        former.chain(orphans).take(FORMER_INCARNATIONS_MAX).collect()
     }
 
     /// The note is in the file.
@@ -178,8 +184,8 @@ impl Spool {
         self.wal.is_some() && may_begin && self.answers.permit_batch()
     }
 
-    /// Whether a message may be sent: this run has noted, and a batch holds the message first, or
-    /// there is no file and no answer is owed for samples that it would hold.
+    /// Whether a message may be sent: this incarnation has noted, and a batch holds the message
+    /// first, or there is no file and no answer is owed for samples that it would hold.
     pub(super) fn may_send(&self) -> bool {
         let may = self.outlives_process() || self.answers.permit_batch();
         self.wal.is_none() || may && !self.answers.are_anothers()
@@ -191,19 +197,20 @@ impl Spool {
         &mut self,
         now: Mono,
         (drafts, sealed): (Vec<(DraftId, Lane, &Draft)>, Vec<&SealedMessage>),
-        own: RunState,
+        own: IncarnationState,
     ) -> Option<Batch> {
         if !self.may_write(now) {
             return None;
         }
-        let has_message =
-            |run: &&RunState| sealed.iter().any(|sealed| sealed.incarnation == run.incarnation);
-        // Until this run has noted, the notes are those of the one that it took over: its successor
-        // must find here that their samples are in this file.
+        let has_message = |state: &&IncarnationState| {
+            sealed.iter().any(|sealed| sealed.incarnation == state.incarnation)
+        };
+        // Until this incarnation has noted, the notes are those of the one that it took over: its
+        // successor must find here that their samples are in this file.
         let must_state = !self.answers.has_noted();
-        let former = self.former.iter().filter(|run| must_state || has_message(run));
-        let runs = former.cloned().chain([own]).collect();
-        let held = HeldMessages { drafts, sealed, runs };
+        let former = self.former.iter().filter(|state| must_state || has_message(state));
+        let incarnations = former.cloned().chain([own]).collect();
+        let held = HeldMessages { drafts, sealed, incarnations };
         let wal = self.wal.as_mut()?;
         let batch = wal.next_batch(&held);
         self.stats.bytes = wal.bytes();
@@ -236,8 +243,8 @@ impl Spool {
         }
     }
 
-    /// Whether the next run will find what this one holds: the spool is open, and its last write
-    /// did not fail.
+    /// Whether the next incarnation will find what this one holds: the spool is open, and its last
+    /// write did not fail.
     pub(super) fn outlives_process(&self) -> bool {
         self.wal.is_some() && self.retry_at.is_none()
     }

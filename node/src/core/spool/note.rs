@@ -1,10 +1,10 @@
-//! A note: how many samples a run has recorded so far. It has a file of its own, whose few bytes
-//! are overwritten in place, so that a note neither waits for a batch, nor makes the log grow, nor
-//! needs room on a full disk. Beside it the file keeps the notes of earlier runs that left nothing
-//! else, until an aggregator has them.
+//! A note: how many samples an incarnation has recorded so far. It has a file of its own, whose few
+//! bytes are overwritten in place, so that a note neither waits for a batch, nor makes the log
+//! grow, nor needs room on a full disk. Beside it the file keeps the notes of earlier incarnations
+//! that left nothing else, until an aggregator has them.
 //!
 //! ```text
-//! mark 4  (run 8  samples recorded 8) x 8, the writer's first  CRC-32 of all before 4
+//! mark 4  (incarnation 8  samples recorded 8) x 8, the writer's first  CRC-32 of all before 4
 //! ```
 //!
 //! A process that is killed leaves the old notes or the new ones; what a power cut tears fails its
@@ -13,26 +13,26 @@
 //! DESIGN N43.
 
 use plimsoll_schemas::ids::Incarnation;
-use plimsoll_schemas::limits::wire::{COUNT_MAX, FORMER_RUNS_MAX};
-use plimsoll_schemas::wire::NotedRun;
+use plimsoll_schemas::limits::wire::{COUNT_MAX, FORMER_INCARNATIONS_MAX};
+use plimsoll_schemas::wire::NotedIncarnation;
 
 /// As in `frame`, neither text nor a record starts like this.
 const MARK: [u8; 4] = [0xf5, b'P', b'N', 0xf6];
 const NOTE_BYTES: usize = 16;
 /// Bytes before the checksum.
-const STATED_BYTES: usize = MARK.len() + (1 + FORMER_RUNS_MAX) * NOTE_BYTES;
+const STATED_BYTES: usize = MARK.len() + (1 + FORMER_INCARNATIONS_MAX) * NOTE_BYTES;
 /// Bytes of all notes.
 pub const NOTES_BYTES: usize = STATED_BYTES + 4;
 
 /// What the file holds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notes {
-    /// The note of the run that writes it.
-    pub own: NotedRun,
-    /// What is known of earlier runs should there be no spool file: of those whose messages are
-    /// still held, and of those that left none and are not known to be reported. The latest first;
-    /// at most [`FORMER_RUNS_MAX`].
-    pub orphans: Vec<NotedRun>,
+    /// The note of the incarnation that writes it.
+    pub own: NotedIncarnation,
+    /// What is known of earlier incarnations should there be no spool file: of those whose messages
+    /// are still held, and of those that left none and are not known to be reported. The latest
+    /// first; at most [`FORMER_INCARNATIONS_MAX`].
+    pub orphans: Vec<NotedIncarnation>,
 }
 
 impl Notes {
@@ -62,15 +62,16 @@ impl Notes {
         let read = |note: &[u8]| {
             let (incarnation, recorded) = (Incarnation(number(note)?), number(&note[8..])?);
             let is_one = incarnation.0 > 0 && recorded <= COUNT_MAX;
-            is_one.then_some(NotedRun { incarnation, recorded })
+            is_one.then_some(NotedIncarnation { incarnation, recorded })
         };
         let mut notes = notes.chunks_exact(NOTE_BYTES).map_while(read);
         Some(Self { own: notes.next()?, orphans: notes.collect() })
     }
 
-    /// All of them, as far as there is room, for a run that found no spool file beside them.
-    pub fn into_orphans(self) -> Vec<NotedRun> {
-        [self.own].into_iter().chain(self.orphans).take(FORMER_RUNS_MAX).collect()
+    /// All of them, as far as there is room, for an incarnation that found no spool file beside
+    /// them.
+    pub fn into_orphans(self) -> Vec<NotedIncarnation> {
+        [self.own].into_iter().chain(self.orphans).take(FORMER_INCARNATIONS_MAX).collect()
     }
 }
 
@@ -80,19 +81,20 @@ mod tests {
 
     use super::*;
 
-    fn orphans() -> impl Strategy<Value = Vec<NotedRun>> {
-        let one = (1..u64::MAX, 0..COUNT_MAX)
-            .prop_map(|(run, recorded)| NotedRun { incarnation: Incarnation(run), recorded });
-        prop::collection::vec(one, 0..=FORMER_RUNS_MAX)
+    fn orphans() -> impl Strategy<Value = Vec<NotedIncarnation>> {
+        let one = (1..u64::MAX, 0..COUNT_MAX).prop_map(|(incarnation, recorded)| {
+            NotedIncarnation { incarnation: Incarnation(incarnation), recorded }
+        });
+        prop::collection::vec(one, 0..=FORMER_INCARNATIONS_MAX)
     }
 
     proptest! {
         #[test]
         fn notes_read_back_and_no_byte_of_them_may_change(
-            run in 1..u64::MAX, recorded in 0..COUNT_MAX, orphans in orphans(),
+            incarnation in 1..u64::MAX, recorded in 0..COUNT_MAX, orphans in orphans(),
             at in 0..NOTES_BYTES, mask in 1..=255_u8,
         ) {
-            let own = NotedRun { incarnation: Incarnation(run), recorded };
+            let own = NotedIncarnation { incarnation: Incarnation(incarnation), recorded };
             let notes = Notes { own, orphans };
             let mut bytes = notes.encode();
             prop_assert_eq!(Notes::decode(&bytes), Some(notes.clone()));
@@ -100,7 +102,8 @@ mod tests {
             bytes[at] ^= mask;
             prop_assert_eq!(Notes::decode(&bytes), None);
             let all = notes.into_orphans();
-            prop_assert!(all.len() <= FORMER_RUNS_MAX && all[0].incarnation == Incarnation(run));
+            prop_assert!(all.len() <= FORMER_INCARNATIONS_MAX);
+            prop_assert_eq!(all[0].incarnation, Incarnation(incarnation));
         }
 
         #[test]

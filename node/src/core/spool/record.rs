@@ -15,16 +15,16 @@ use plimsoll_schemas::wire::{self, Header, Snapshot, Totals};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::run::RunState;
+use super::incarnation::IncarnationState;
 use crate::core::identity::Identity;
 use crate::core::outbox::{Draft, DraftId, MessageNonce, SealedMessage};
 
 /// Approximate bytes of names and numbers around one snapshot.
 pub(crate) const ENTRY_BYTES: usize = 48;
-/// Approximate bytes of one run state.
-pub(crate) const RUN_BYTES: usize = 96;
+/// Approximate bytes of the state of one incarnation.
+pub(crate) const INCARNATION_BYTES: usize = 96;
 /// A draft has no incarnation yet, but the wire format requires one.
-const NO_RUN: Incarnation = Incarnation(1);
+const NO_INCARNATION: Incarnation = Incarnation(1);
 
 #[derive(Serialize, Deserialize)]
 pub(crate) struct HeadRecord {
@@ -46,7 +46,7 @@ pub(crate) struct BatchRecord<'a> {
     #[serde(deserialize_with = "bounded", skip_serializing_if = "Vec::is_empty")]
     pub(crate) sealed_gone: Vec<(u64, u64)>,
     #[serde(deserialize_with = "bounded", skip_serializing_if = "Vec::is_empty")]
-    pub(crate) runs: Vec<RunRecord>,
+    pub(crate) runs: Vec<IncarnationRecord>,
     #[serde(deserialize_with = "bounded", skip_serializing_if = "Vec::is_empty")]
     pub(crate) runs_gone: Vec<u64>,
 }
@@ -91,7 +91,7 @@ fn is_one(n: &u64) -> bool {
 }
 
 #[derive(Serialize, Deserialize)]
-pub(crate) struct RunRecord {
+pub(crate) struct IncarnationRecord {
     pub(crate) run: u64,
     newest: u64,
     recorded: u64,
@@ -110,7 +110,7 @@ pub(crate) fn head(identity: &Identity, boot: Option<&str>) -> HeadRecord {
 pub(crate) fn encode(identity: &Identity, id: DraftId, draft: &Draft) -> Vec<u8> {
     let header = Header {
         node: identity.node.clone(),
-        incarnation: NO_RUN,
+        incarnation: NO_INCARNATION,
         seq: Seq(id.0),
         start: draft.start,
         length_ns: draft.length_ns,
@@ -236,26 +236,26 @@ impl<'a> SealedRecord<'a> {
     }
 }
 
-impl RunRecord {
-    pub(crate) fn new(run: &RunState) -> Self {
+impl IncarnationRecord {
+    pub(crate) fn new(state: &IncarnationState) -> Self {
         Self {
-            run: run.incarnation.0,
-            newest: run.newest.0,
-            recorded: run.totals.recorded,
-            lost: run.totals.lost.clone(),
-            left: run.left,
+            run: state.incarnation.0,
+            newest: state.newest.0,
+            recorded: state.totals.recorded,
+            lost: state.totals.lost.clone(),
+            left: state.left,
         }
     }
 
-    /// The run state, unless it is inconsistent.
-    pub(crate) fn read(self) -> Option<RunState> {
+    /// The state, unless it is inconsistent.
+    pub(crate) fn read(self) -> Option<IncarnationState> {
         let totals = Totals { recorded: self.recorded, lost: self.lost };
         let counts = [self.newest, self.recorded];
         let sound = self.run > 0
             && counts.iter().all(|count| *count <= COUNT_MAX)
             && totals.lost.len() <= LOSS_REASONS_MAX
             && totals.lost_sum() <= totals.recorded;
-        sound.then_some(RunState {
+        sound.then_some(IncarnationState {
             incarnation: Incarnation(self.run),
             newest: Seq(self.newest),
             totals,

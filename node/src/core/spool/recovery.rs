@@ -12,18 +12,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::limits::{SPOOL_ENTRIES_MAX, SPOOL_RUNS_MAX};
+use crate::limits::{SPOOL_ENTRIES_MAX, SPOOL_INCARNATIONS_MAX};
 use plimsoll_schemas::ids::{Incarnation, LossReason, MeshName, NodeName, Seq};
 use plimsoll_schemas::limits::wire::COUNT_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Mono, Wall};
-use plimsoll_schemas::wire::NotedRun;
+use plimsoll_schemas::wire::NotedIncarnation;
 use thiserror::Error;
 
 use super::frame::{self, BatchReader, HeadFault, VERSION};
+use super::incarnation::IncarnationState;
 use super::note::Notes;
 use super::record::{BatchRecord, HeadRecord, parse};
-use super::run::RunState;
 use crate::core::identity::Identity;
 use crate::core::loss::CRASH;
 use crate::core::outbox::{Draft, SealedMessage};
@@ -70,9 +70,9 @@ pub struct RecoveredMessages {
     pub sealed: Vec<SealedMessage>,
     /// States as their final messages must state them, once [`Self::take_notes`] has added what a
     /// note counts: it is recorded and lost by [`CRASH`].
-    pub runs: Vec<RunState>,
+    pub incarnations: Vec<IncarnationState>,
     /// Incarnations whose last sealed number is unknown: no crash report can be made of them.
-    pub uncertain_runs: Vec<Incarnation>,
+    pub uncertain_incarnations: Vec<Incarnation>,
     /// Samples lost with the end: recorded, and in no message of the file.
     pub crashed: u64,
     /// Bytes of a last batch that was not completed.
@@ -170,7 +170,7 @@ struct Fold {
     drafts: BTreeMap<u64, (Lane, Draft)>,
     sealed: BTreeMap<(Incarnation, Seq), SealedMessage>,
     /// `None` when the state is uncertain.
-    runs: BTreeMap<Incarnation, Option<RunState>>,
+    incarnations: BTreeMap<Incarnation, Option<IncarnationState>>,
     uncertain: BTreeMap<Entry, u64>,
     torn_bytes: u64,
     damaged: Option<String>,
@@ -204,18 +204,18 @@ impl Fold {
             self.drafts.remove(&id);
             self.uncertain.remove(&Entry::Draft(id));
         }
-        for (run, seq) in batch.sealed_gone {
-            self.sealed.remove(&(Incarnation(run), Seq(seq)));
-            self.uncertain.remove(&Entry::Sealed(run, seq));
+        for (incarnation, seq) in batch.sealed_gone {
+            self.sealed.remove(&(Incarnation(incarnation), Seq(seq)));
+            self.uncertain.remove(&Entry::Sealed(incarnation, seq));
         }
-        for run in batch.runs {
-            self.runs.insert(Incarnation(run.run), run.read());
+        for record in batch.runs {
+            self.incarnations.insert(Incarnation(record.run), record.read());
         }
-        for run in batch.runs_gone {
-            self.runs.remove(&Incarnation(run));
+        for incarnation in batch.runs_gone {
+            self.incarnations.remove(&Incarnation(incarnation));
         }
-        while self.runs.len() > SPOOL_RUNS_MAX {
-            self.runs.pop_first();
+        while self.incarnations.len() > SPOOL_INCARNATIONS_MAX {
+            self.incarnations.pop_first();
         }
         Ok(())
     }
@@ -232,20 +232,22 @@ impl Fold {
         for (id, (_, draft)) in std::mem::take(&mut self.drafts) {
             self.uncertain.insert(Entry::Draft(id), draft.samples());
         }
-        for run in self.runs.values_mut() {
-            run.take_if(|run| !run.left);
+        for state in self.incarnations.values_mut() {
+            state.take_if(|state| !state.left);
         }
     }
 
     fn finish(self) -> RecoveredMessages {
         let mut drafts: Vec<(Lane, Draft)> = self.drafts.into_values().collect();
         drafts.sort_by_key(|(_, draft)| draft.start);
-        let uncertain_runs = self.runs.iter().filter(|(_, run)| run.is_none());
+        let uncertain_incarnations = self.incarnations.iter().filter(|(_, state)| state.is_none());
         RecoveredMessages {
             drafts,
             sealed: self.sealed.into_values().collect(),
-            uncertain_runs: uncertain_runs.map(|(incarnation, _)| *incarnation).collect(),
-            runs: self.runs.into_values().flatten().collect(),
+            uncertain_incarnations: uncertain_incarnations
+                .map(|(incarnation, _)| *incarnation)
+                .collect(),
+            incarnations: self.incarnations.into_values().flatten().collect(),
             crashed: 0,
             torn_bytes: self.torn_bytes,
             uncertain_samples: self.uncertain.values().fold(0, |sum, n| sum.saturating_add(*n)),
@@ -255,17 +257,18 @@ impl Fold {
 }
 
 impl RecoveredMessages {
-    /// The run that stopped in order without having sealed its final message, which is still among
-    /// the drafts: the latest one.
+    /// The incarnation that stopped in order without having sealed its final message, which is
+    /// still among the drafts: the latest one.
     pub(crate) fn stopped(&self) -> Option<Incarnation> {
         let has_final_draft = self.drafts.iter().any(|(_, draft)| draft.last);
-        let latest = self.runs.iter().map(|run| run.incarnation).max();
+        let latest = self.incarnations.iter().map(|state| state.incarnation).max();
         latest.filter(|_| has_final_draft)
     }
 
-    /// Takes what notes beside the file state. Returns the notes of runs of which `recovered` knows
-    /// nothing: their file is gone, or was replaced before it held anything of them.
-    pub fn take_notes(recovered: Option<&mut Self>, notes: Notes) -> Vec<NotedRun> {
+    /// Takes what notes beside the file state. Returns the notes of incarnations of which
+    /// `recovered` knows nothing: their file is gone, or was replaced before it held anything of
+    /// them.
+    pub fn take_notes(recovered: Option<&mut Self>, notes: Notes) -> Vec<NotedIncarnation> {
         let known = recovered.as_ref().map(|found| found.incarnations()).unwrap_or_default();
         let mut orphans = match recovered.filter(|_| known.contains(&notes.own.incarnation)) {
             None => notes.into_orphans(),
@@ -278,24 +281,26 @@ impl RecoveredMessages {
         orphans
     }
 
-    /// Counts as lost what a note has and the file has not, in the state of the run that wrote it.
-    /// Samples that the file had and that cannot be read are uncertain and not counted again.
-    fn count_crash(&mut self, note: NotedRun) {
+    /// Counts as lost what a note has and the file has not, in the state of the incarnation that
+    /// wrote it. Samples that the file had and that cannot be read are uncertain and not counted
+    /// again.
+    fn count_crash(&mut self, note: NotedIncarnation) {
         let drafts = self.drafts.iter().map(|(_, draft)| draft.samples());
         let held = drafts.fold(self.uncertain_samples, u64::saturating_add);
-        let noted = |run: &&mut RunState| run.incarnation == note.incarnation && !run.left;
-        let Some(run) = self.runs.iter_mut().find(noted) else { return };
-        let recorded = run.totals.recorded;
+        let noted =
+            |state: &&mut IncarnationState| state.incarnation == note.incarnation && !state.left;
+        let Some(state) = self.incarnations.iter_mut().find(noted) else { return };
+        let recorded = state.totals.recorded;
         self.crashed =
             note.recorded.saturating_sub(recorded.saturating_add(held)).min(COUNT_MAX - recorded);
-        run.totals.recorded += self.crashed;
+        state.totals.recorded += self.crashed;
         if self.crashed > 0 {
             let reason = LossReason::new(CRASH).expect("a constant of letters");
-            *run.totals.lost.entry(reason).or_default() += self.crashed;
+            *state.totals.lost.entry(reason).or_default() += self.crashed;
         }
     }
 
-    /// Removes what is older than `age_max`. The states of all runs remain.
+    /// Removes what is older than `age_max`. The states of all incarnations remain.
     pub fn expire(&mut self, now: Wall, age_max: Duration) -> ExpiredMessages {
         let mut expired = ExpiredMessages::default();
         // A clock that jumped by years makes nothing old.
@@ -336,8 +341,8 @@ impl RecoveredMessages {
     }
 
     fn incarnations(&self) -> BTreeSet<Incarnation> {
-        let accounts = self.runs.iter().map(|run| run.incarnation);
+        let accounts = self.incarnations.iter().map(|state| state.incarnation);
         let sealed = self.sealed.iter().map(|sealed| sealed.incarnation);
-        accounts.chain(sealed).chain(self.uncertain_runs.iter().copied()).collect()
+        accounts.chain(sealed).chain(self.uncertain_incarnations.iter().copied()).collect()
     }
 }

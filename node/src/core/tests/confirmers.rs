@@ -36,11 +36,11 @@ fn unconfirmed(core: &Core) -> u64 {
 /// That an aggregator has the first message, as of a second.
 fn stored(aggregator: &str, second: u64) -> Confirmation {
     let incarnation = Incarnation(start().wall.0);
-    let runs = vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), Seq(1))] }];
+    let incarnations = vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), Seq(1))] }];
     let aggregator = AggregatorName::new(aggregator).unwrap();
     let at = Wall(start().wall.0 + second * 1_000_000_000);
     Confirmation {
-        runs,
+        incarnations,
         issue: Some(Issue { aggregator, at }),
         ..Confirmation::of(NodeName::new("n").unwrap())
     }
@@ -87,7 +87,7 @@ fn without_a_key_signed_and_unsigned_confirmations_count() {
 fn an_earlier_confirmation_of_the_same_aggregator_is_refused_for_a_while() {
     let mut core = holding_one(1);
     core.set_confirm_key(key("a"));
-    let nothing = |second| Confirmation { runs: Vec::new(), ..stored("a1", second) };
+    let nothing = |second| Confirmation { incarnations: Vec::new(), ..stored("a1", second) };
     let captured = signed(&stored("a1", 5), "m", &key("a"));
     core.on_confirmation(now(), &signed(&nothing(6), "m", &key("a"))).unwrap();
     assert_eq!(core.on_confirmation(now(), &captured), Err("replayed"));
@@ -98,7 +98,7 @@ fn an_earlier_confirmation_of_the_same_aggregator_is_refused_for_a_while() {
     // Another aggregator has another clock.
     core.on_confirmation(
         now(),
-        &signed(&Confirmation { runs: Vec::new(), ..stored("a2", 1) }, "m", &key("a")),
+        &signed(&Confirmation { incarnations: Vec::new(), ..stored("a2", 1) }, "m", &key("a")),
     )
     .unwrap();
     // The first was started anew after its clock was set back.

@@ -50,7 +50,7 @@ fn a_declared_operation_event_or_service_check_goes_by_the_emergency_lane_at_its
         ("_e{5,2}:other|by", &normal),
         ("_sc|disk|0", &both),
         ("_sc|fenced|0", &normal),
-        // Nothing is late.
+        // Nothing is delayed.
         ("audit:3|ms", &normal),
         ("_e{5,2}:other|by|t:error", &normal),
     ];

@@ -310,10 +310,11 @@ fn forged_and_garbled_confirmations_are_counted_by_reason_and_change_nothing() {
     deliver(&mut core, now);
     let incarnation = Incarnation(start().wall.0);
     let confirm = |last| {
-        let runs = vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), Seq(last))] }];
+        let incarnations =
+            vec![ConfirmedIncarnation { incarnation, spans: vec![(Seq(1), Seq(last))] }];
         let node = NodeName::new("n").unwrap();
         confirmation::encode(&Confirmation {
-            runs,
+            incarnations,
             mesh_nodes: u32::try_from(last).unwrap(),
             ..Confirmation::of(node)
         })
@@ -338,9 +339,9 @@ fn a_leaving_node_waits_until_what_it_sent_again_is_confirmed() {
     let incarnation = Incarnation(start().wall.0);
     let confirm = |spans: &[(u64, u64)]| {
         let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
-        let runs = vec![ConfirmedIncarnation { incarnation, spans }];
+        let incarnations = vec![ConfirmedIncarnation { incarnation, spans }];
         confirmation::encode(&Confirmation {
-            runs,
+            incarnations,
             ..Confirmation::of(NodeName::new("n").unwrap())
         })
     };

@@ -123,12 +123,12 @@ fn broker_delay_is_counted_too_and_a_forged_confirmation_sets_no_limit() {
     core.on_bus_event(start(), &connected());
     confirm(&mut core, start(), &[("publish", 25_000_000)]);
     let node = NodeName::new("n").unwrap();
-    let run = ConfirmedIncarnation {
+    let confirmed = ConfirmedIncarnation {
         incarnation: Incarnation(start().wall.0),
         spans: vec![(Seq(1), Seq(99))],
     };
     let limits = vec![p99("publish", 7)];
-    let forged = Confirmation { runs: vec![run], limits, ..Confirmation::of(node) };
+    let forged = Confirmation { incarnations: vec![confirmed], limits, ..Confirmation::of(node) };
     assert_eq!(core.on_confirmation(start(), &confirmation::encode(&forged)), Err("forged"));
     core.on_deadline(start().after(SECOND));
     let late = start().after(SECOND + Duration::from_nanos(25_000_001));

@@ -73,7 +73,7 @@ impl<A: Clone + Send + 'static> Asker<A> {
 
     /// The answer of each path. One that hangs has its latest for a few seconds, then none.
     pub(super) fn ask(&mut self, now: Mono, paths: &[PathBuf]) -> BTreeMap<PathBuf, A> {
-        self.take_late_answers(now);
+        self.take_overdue_answers(now);
         self.latest.retain(|_, (answered, _)| now.since(*answered) <= SENSOR_HANGS_AFTER);
 
         let is_free = |path: &&PathBuf| !self.left_behind.contains_key(*path);
@@ -124,7 +124,7 @@ impl<A: Clone + Send + 'static> Asker<A> {
     }
 
     /// A path that has answered is asked again with the others from now on.
-    fn take_late_answers(&mut self, now: Mono) {
+    fn take_overdue_answers(&mut self, now: Mono) {
         let returned = self.left_behind.extract_if(.., |_, answers| match answers.try_recv() {
             Ok(Answer { path, answer }) => {
                 self.latest.insert(path, (now, answer));
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_late_answer_counts_for_a_while() {
+    fn an_overdue_answer_counts_for_a_while() {
         let (_folder, files) = files();
         let mut asker = Asker::new("file", read);
         asker.ask(Mono(0), &files);

@@ -61,7 +61,7 @@ pub(super) async fn read(
         }
         Ok(())
     };
-    timeout(OTLP_BODY_TIMEOUT, parts).await.unwrap_or(Err(Refusal::Late))
+    timeout(OTLP_BODY_TIMEOUT, parts).await.unwrap_or(Err(Refusal::TimedOut))
 }
 
 /// The part of a body that has come.
@@ -193,6 +193,6 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_body_that_does_not_come_is_not_waited_for_for_ever() {
         // The paused clock advances only to the time that every task waits for.
-        assert_eq!(read(Body::new(Silent), |_| Ok(())).await, Err(Refusal::Late));
+        assert_eq!(read(Body::new(Silent), |_| Ok(())).await, Err(Refusal::TimedOut));
     }
 }

@@ -101,10 +101,10 @@ impl OtlpServers {
 
     /// Passes queued bodies to `record`, up to a bound, and returns their number and size. Each is
     /// answered with what comes back once its note is written; see [`Self::answer`]. While answers
-    /// are late, bodies are refused instead.
+    /// are overdue, bodies are refused instead.
     pub fn take(
         &mut self,
-        is_late: bool,
+        are_answers_overdue: bool,
         mut record: impl FnMut(Signal, Encoding, &[u8]) -> (Result<Outcome, Malformed>, NoteNumber),
     ) -> SocketPoll {
         let mut taken = SocketPoll::default();
@@ -115,7 +115,7 @@ impl OtlpServers {
             let Some(post) = self.first.take().or_else(|| self.posts.try_recv().ok()) else {
                 break;
             };
-            if is_late {
+            if are_answers_overdue {
                 taken.datagrams += 1;
                 post.refuse(Refusal::SlowSpool);
                 continue;

@@ -26,7 +26,7 @@ pub(super) enum Refusal {
     /// The body does not follow gRPC.
     Framing(&'static str),
     /// The body did not come in time.
-    Late,
+    TimedOut,
     /// The client hung up.
     HungUp,
     /// All budget for bodies is taken.
@@ -44,7 +44,7 @@ impl Refusal {
             Self::ContentType | Self::ContentEncoding => "unsupported",
             Self::TooLarge => "too_large",
             Self::Malformed(_) | Self::Framing(_) => "malformed",
-            Self::Late => "late",
+            Self::TimedOut => "late",
             Self::HungUp => "hung_up",
             Self::Busy => "busy",
             Self::Leaving => "leaving",
@@ -64,7 +64,7 @@ impl Refusal {
             Self::ContentType | Self::ContentEncoding => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Malformed(_) | Self::Framing(_) | Self::HungUp => StatusCode::BAD_REQUEST,
-            Self::Late => StatusCode::REQUEST_TIMEOUT,
+            Self::TimedOut => StatusCode::REQUEST_TIMEOUT,
             Self::Busy | Self::Leaving | Self::SlowSpool => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
@@ -74,7 +74,7 @@ impl Refusal {
         match self {
             Self::HungUp => 1,
             Self::Malformed(_) | Self::ContentType => 3,
-            Self::Late => 4,
+            Self::TimedOut => 4,
             Self::TooLarge => 8,
             Self::Unknown | Self::Method | Self::ContentEncoding => 12,
             Self::Framing(_) => 13,
@@ -97,7 +97,7 @@ impl Refusal {
             .into(),
             Self::Malformed(words) => words.clone().into(),
             Self::Framing(words) => (*words).into(),
-            Self::Late => {
+            Self::TimedOut => {
                 format!("the body was not complete within {} s", OTLP_BODY_TIMEOUT.as_secs()).into()
             }
             Self::HungUp => "the body is incomplete".into(),

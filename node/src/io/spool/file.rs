@@ -18,7 +18,7 @@ use crate::core::spool::Batch;
 use crate::core::spool::{RecoveredMessages, UnusableFile, recover};
 use crate::io::private_file::open_to_write;
 
-/// Names the machine's present run.
+/// Names the machine's present boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// A file and what was in it.
@@ -38,7 +38,7 @@ pub(super) struct SpoolFile {
     /// Open for appending once this process has begun the file.
     file: Option<File>,
     sync: bool,
-    /// The machine's present run, when nothing is synced.
+    /// The machine's present boot, when nothing is synced.
     boot: Option<String>,
     /// Locked as long as it is open.
     _lock: File,
@@ -94,7 +94,7 @@ impl SpoolFile {
         &self.path
     }
 
-    /// The machine's present run, when nothing is synced.
+    /// The machine's present boot, when nothing is synced.
     pub(super) fn boot(&self) -> Option<&str> {
         self.boot.as_deref()
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::time::Now;
-use plimsoll_schemas::wire::NotedRun;
+use plimsoll_schemas::wire::NotedIncarnation;
 
 use crate::core::Identity;
 use crate::core::spool::{Batch, NOTES_BYTES, Notes, RecoveredMessages, Wal};
@@ -39,7 +39,7 @@ pub struct Opened {
     /// A file that could not be used, or not all of it.
     pub quarantined: Option<Quarantined>,
     /// Notes of earlier processes that left no file.
-    pub orphans: Vec<NotedRun>,
+    pub orphans: Vec<NotedIncarnation>,
 }
 
 /// Result of one write.
@@ -130,8 +130,9 @@ impl Spool {
         self.notes.begin(notes)
     }
 
-    /// Erases the notes of a run that leaves nothing to be known of it; their room stays taken.
-    /// What cannot be erased is reported once more, which changes no ledger that has this run.
+    /// Erases the notes of an incarnation that leaves nothing to be known of it; their room stays
+    /// taken. What cannot be erased is reported once more, which changes no ledger that has this
+    /// incarnation.
     pub fn erase_notes(&self) {
         let file = open_to_write(&self.notes_path, &mut OpenOptions::new());
         let _erased = file.and_then(|file| file.write_all_at(&[0; NOTES_BYTES], 0));

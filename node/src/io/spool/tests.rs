@@ -18,7 +18,7 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 
 use super::*;
 use crate::core::spool::NOTES_BYTES;
-use crate::core::spool::{HeldMessages, RunState};
+use crate::core::spool::{HeldMessages, IncarnationState};
 use capability::{mount_refusal, skip};
 
 #[expect(dead_code, unreachable_pub, reason = "other tests need the other probes")]
@@ -36,14 +36,19 @@ fn now() -> Now {
     Now { mono: Mono(1), wall: Wall(1_700_000_000_000_000_000) }
 }
 
-fn account(newest: u64) -> RunState {
+fn account(newest: u64) -> IncarnationState {
     let totals = Totals { recorded: 5, ..Totals::default() };
-    RunState { incarnation: Incarnation(9), newest: Seq(newest), totals, left: false }
+    IncarnationState { incarnation: Incarnation(9), newest: Seq(newest), totals, left: false }
 }
 
 fn batch(journal: &mut Wal, newest: u64) -> Batch {
-    let runs = [account(newest)];
-    journal.next_batch(&HeldMessages { runs: runs.to_vec(), ..HeldMessages::default() }).unwrap()
+    let incarnations = [account(newest)];
+    journal
+        .next_batch(&HeldMessages {
+            incarnations: incarnations.to_vec(),
+            ..HeldMessages::default()
+        })
+        .unwrap()
 }
 
 fn open(dir: &Path) -> Opened {
@@ -87,7 +92,7 @@ fn names(dir: &Path) -> Vec<String> {
 }
 
 fn newest(opened: &Opened) -> Option<u64> {
-    opened.recovered.as_ref()?.runs.first().map(|run| run.newest.0)
+    opened.recovered.as_ref()?.incarnations.first().map(|state| state.newest.0)
 }
 
 #[tokio::test]
@@ -189,7 +194,7 @@ async fn a_damaged_file_is_kept_until_another_takes_its_place_and_as_a_copy() {
     // A process that ends before it wrote anything leaves the next one what it found.
     for _ in 0..2 {
         let Opened { spool, recovered, quarantined, .. } = open(dir.path());
-        assert_eq!(recovered.unwrap().runs, [account(3)]);
+        assert_eq!(recovered.unwrap().incarnations, [account(3)]);
         assert_eq!(quarantined.as_ref().unwrap().reason, "damaged");
         assert!(spool.finish(WAIT).await);
     }
@@ -324,7 +329,7 @@ async fn a_disk_that_fills_up_leaves_no_file_and_is_used_again_once_there_is_roo
 }
 
 #[tokio::test]
-async fn without_sync_the_file_names_the_run_of_the_machine() {
+async fn without_sync_the_file_names_the_boot_of_the_machine() {
     let (dir, _) = place();
     let Opened { mut spool, mut journal, .. } =
         Spool::open(dir.path(), &identity(), false, now()).unwrap();
@@ -351,18 +356,18 @@ async fn a_removed_file_is_detected_and_rewritten() {
 }
 
 fn notes(incarnation: Incarnation, recorded: u64) -> Notes {
-    Notes { own: NotedRun { incarnation, recorded }, orphans: Vec::new() }
+    Notes { own: NotedIncarnation { incarnation, recorded }, orphans: Vec::new() }
 }
 
 #[tokio::test]
-async fn without_its_file_a_run_leaves_its_notes() {
+async fn without_its_file_an_incarnation_leaves_its_notes() {
     let (dir, path) = place();
     let Opened { mut spool, mut journal, orphans, .. } = open(dir.path());
     assert_eq!(orphans, []);
     let room = fs::metadata(dir.path().join("n.note")).unwrap().len();
     assert_eq!(room, NOTES_BYTES as u64, "it is reserved before the disk is full");
     assert_eq!(write(&mut spool, batch(&mut journal, 1)).await.failure, None);
-    let former = NotedRun { incarnation: Incarnation(5), recorded: 3 };
+    let former = NotedIncarnation { incarnation: Incarnation(5), recorded: 3 };
     let noted = Notes { orphans: vec![former], ..notes(Incarnation(9), 7) };
     spool.write_note(noted.clone()).unwrap();
     assert_eq!(spool.written().await, Some(Written::Note(Ok(()))));
@@ -448,9 +453,9 @@ fn a_spool_of_the_previous_version_is_read_whole() {
     let identity = Identity { mesh, node, labels: Labels::default() };
     let opened = Spool::open(dir.path(), &identity, true, now()).unwrap();
     assert_eq!(opened.quarantined, None);
-    let RecoveredMessages { drafts, sealed, runs, uncertain_runs, damaged, .. } =
+    let RecoveredMessages { drafts, sealed, incarnations, uncertain_incarnations, damaged, .. } =
         opened.recovered.unwrap();
-    assert_eq!((damaged, uncertain_runs), (None, Vec::new()));
+    assert_eq!((damaged, uncertain_incarnations), (None, Vec::new()));
     assert!(drafts.len() + sealed.len() > 0, "what the broker did not get is in the file");
-    assert!(runs[0].totals.recorded > 100, "{runs:?}");
+    assert!(incarnations[0].totals.recorded > 100, "{incarnations:?}");
 }

@@ -334,8 +334,8 @@ impl Deliveries {
         let (states, undeliverable) = (&mut self.states, &mut self.undeliverable);
         self.reported_alerts.retain(|key, reported| {
             let Some(ended_at) = reported.ended_at else { return true };
-            let late = now.since(reported.known_at.max(ended_at)) > RESOLVED_AGE_MAX;
-            if !late
+            let is_outdated = now.since(reported.known_at.max(ended_at)) > RESOLVED_AGE_MAX;
+            if !is_outdated
                 && names
                     .iter()
                     .any(|name| states.get(*name).is_some_and(|of| !of.resend.is_done_with(key)))

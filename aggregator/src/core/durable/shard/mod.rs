@@ -80,7 +80,7 @@ pub struct StoredShard {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardCounts {
-    /// Reports made in this run.
+    /// Reports made in this incarnation.
     pub made: u64,
     /// Reports that the aggregator above has not confirmed.
     pub unconfirmed: u64,
@@ -149,8 +149,8 @@ impl ShardIdentity {
 }
 
 impl Shard {
-    /// Goes on after the newest report that the broker has: in the run of `stored`, if that is
-    /// its own latest state, else in a new one.
+    /// Goes on after the newest report that the broker has: in the incarnation of `stored`, if that
+    /// is its own latest state, else in a new one.
     pub fn resume(
         identity: ShardIdentity,
         now: Wall,
@@ -325,10 +325,14 @@ impl Shard {
 
     /// The aggregator above has stored reports.
     pub fn on_confirmation(&mut self, confirmation: &Confirmation) {
-        let mut runs = confirmation.runs.iter();
-        let Some(run) = runs.find(|run| run.incarnation == self.incarnation) else { return };
+        let mut incarnations = confirmation.incarnations.iter();
+        let Some(confirmed) =
+            incarnations.find(|confirmed| confirmed.incarnation == self.incarnation)
+        else {
+            return;
+        };
         while let Some(oldest) = self.sealed.front() {
-            if oldest.seq > self.sent || !run.covers(Seq(oldest.seq)) {
+            if oldest.seq > self.sent || !confirmed.covers(Seq(oldest.seq)) {
                 return;
             }
             self.sealed_bytes -= oldest.payload.len();

@@ -95,7 +95,7 @@ impl TryFrom<Vec<(u64, u64)>> for Seqs {
             spans.windows(2).all(|pair| pair[0].1.checked_add(1).is_some_and(|n| n < pair[1].0));
         let bounded = spans.len() <= SEQ_HOLES_MAX && spans.first().is_none_or(|span| span.0 > 0);
         if !(forward && apart && bounded) {
-            return Err("runs of sequence numbers are out of order");
+            return Err("spans of sequence numbers are out of order");
         }
         Ok(Self { spans: spans.into_iter().collect() })
     }
@@ -136,9 +136,9 @@ mod tests {
     }
 
     #[test]
-    fn runs_that_overlap_touch_or_run_backwards_are_refused() {
-        for runs in [vec![(2, 1)], vec![(1, 2), (3, 4)], vec![(1, 5), (4, 9)], vec![(0, 1)]] {
-            assert!(Seqs::try_from(runs.clone()).is_err(), "{runs:?}");
+    fn spans_that_overlap_touch_or_go_backwards_are_refused() {
+        for spans in [vec![(2, 1)], vec![(1, 2), (3, 4)], vec![(1, 5), (4, 9)], vec![(0, 1)]] {
+            assert!(Seqs::try_from(spans.clone()).is_err(), "{spans:?}");
         }
         let good = vec![(1, 2), (4, u64::MAX)];
         assert_eq!(Vec::from(Seqs::try_from(good.clone()).unwrap()), good);

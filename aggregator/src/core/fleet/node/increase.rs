@@ -81,7 +81,8 @@ impl CounterIncrease {
         Self { stood: stand, ..Self::default() }
     }
 
-    /// The counter is at `stand`. One that fell was reset with its run, as Prometheus assumes.
+    /// The counter is at `stand`. One that fell was reset with its incarnation, as Prometheus
+    /// assumes.
     pub(crate) fn count(&mut self, at: Wall, span: Duration, stand: u64) {
         let stood = std::mem::replace(&mut self.stood, stand);
         let grew = if stand < stood { stand } else { stand - stood };

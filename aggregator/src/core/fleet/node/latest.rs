@@ -10,14 +10,14 @@ use crate::core::fleet::ledger::LedgerEntry;
 /// sequence number.
 type Position = (u64, Seq);
 
-/// A value that a newer snapshot replaces and an older one, arriving late, does not.
+/// A value that a newer snapshot replaces and an older one that arrives after it does not.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Latest<T> {
     pub value: T,
     /// When it was received.
     pub at: Wall,
     from: Position,
-    /// Of which run it is; `None` before there is a value.
+    /// Of which incarnation it is; `None` before there is a value.
     of: Option<Incarnation>,
 }
 
@@ -28,8 +28,8 @@ pub struct MessageKey {
     pub seq: Seq,
 }
 
-/// When a message is taken, and the order of its node's runs by then. That order may have changed
-/// since an earlier message was taken.
+/// When a message is taken, and the order of its node's incarnations by then. That order may have
+/// changed since an earlier message was taken.
 #[derive(Clone, Copy)]
 pub(super) struct Reception<'a> {
     pub(super) account: &'a LedgerEntry,
@@ -68,7 +68,7 @@ impl<T> Latest<T> {
 
     /// Whether the value is older than that of a message.
     pub(super) fn is_older(&self, account: &LedgerEntry, than: MessageKey) -> bool {
-        let place = |run: Incarnation| account.order(run);
+        let place = |incarnation: Incarnation| account.order(incarnation);
         let order = self.of.and_then(place).unwrap_or(self.from.0);
         (place(than.incarnation).unwrap_or_default(), than.seq) > (order, self.from.1)
     }

@@ -274,8 +274,8 @@ impl Node {
         self.ended.get(operation).is_some_and(|at| *at >= newest)
     }
 
-    /// Updates what rules watch of counts, after a message of this run was merged.
-    pub fn observe_counts(&mut self, run: Incarnation) {
+    /// Updates what rules watch of counts, after a message of this incarnation was merged.
+    pub fn observe_counts(&mut self, incarnation: Incarnation) {
         let ledger = [
             (Count::DuplicateNames, self.account.conflicts()),
             (Count::SamplesLost, self.account.lost_of_jobs()),
@@ -283,7 +283,7 @@ impl Node {
             (Count::CrashedRuns, self.account.crashes()),
         ];
         let bus = self.bus.is_known().then_some(&*self.bus.value);
-        self.metrics.observe_counts(self.last_seen, run, ledger, bus);
+        self.metrics.observe_counts(self.last_seen, incarnation, ledger, bus);
     }
 
     /// Updates what rules watch of its way to the broker.

@@ -3,8 +3,8 @@
 //!
 //! Owns the newest set of readings with the newest changes of it, and the newest changes of a set
 //! that has not come yet. Changes count from their set, so that those between do not matter. Within
-//! a run sets are in the order of their numbers: a critical one passes by the emergency lane, so a
-//! set before it may be sent later.
+//! an incarnation sets are in the order of their numbers: a critical one passes by the emergency
+//! lane, so a set before it may be sent later.
 //!
 //! DESIGN A68.
 
@@ -18,7 +18,7 @@ use super::reading_table::ReadingTable;
 use crate::core::fleet::ledger::LedgerEntry;
 use crate::core::fleet::shared::Shared;
 
-/// A set of readings: its run and its number there.
+/// A set of readings: its incarnation and its number there.
 type SetId = (Incarnation, u64);
 
 /// The readings of one node.
@@ -121,8 +121,9 @@ impl Readings {
 
     /// Keeps changes until their set comes, unless newer ones or a newer set are here.
     fn keep(&mut self, account: &LedgerEntry, changes: Changes) {
-        let place =
-            |Changes { set: (run, set), seq, .. }: &Changes| (account.order(*run), *set, *seq);
+        let place = |Changes { set: (incarnation, set), seq, .. }: &Changes| {
+            (account.order(*incarnation), *set, *seq)
+        };
         let is_newest = self.waiting.as_ref().is_none_or(|known| place(known) < place(&changes));
         if is_newest && self.is_older(account, changes.set, changes.seq) {
             self.waiting = Some(changes);

@@ -1,4 +1,4 @@
-//! What sensors count, and how often that was of late: faults, errors, kills, periods. Counters of
+//! What sensors count, and how often that was recently: faults, errors, kills, periods. Counters of
 //! machines run for as long as the machine does, so its first reading is no event. Each device is
 //! counted by itself: one that reports nothing for a while and then the same value has counted
 //! nothing.

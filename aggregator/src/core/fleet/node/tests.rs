@@ -9,20 +9,20 @@ use crate::limits::{NODE_HIDE_AFTER, NODE_SERIES_MAX, NODE_SILENT_AFTER, SERVICE
 use super::*;
 use crate::core::tests::events::{check, event};
 
-/// Number `seq` of a run.
-fn key(run: u64, seq: u64) -> MessageKey {
-    MessageKey { incarnation: Incarnation(run), seq: Seq(seq) }
+/// Number `seq` of an incarnation.
+fn key(incarnation: u64, seq: u64) -> MessageKey {
+    MessageKey { incarnation: Incarnation(incarnation), seq: Seq(seq) }
 }
 
-/// A node that has sent one message of each of these runs.
-fn node(runs: &[u64]) -> Node {
+/// A node that has sent one message of each of these incarnations.
+fn node(incarnations: &[u64]) -> Node {
     let mut node = Node::default();
-    for run in runs {
+    for incarnation in incarnations {
         let header = Header {
             node: NodeName::new("n").unwrap(),
-            incarnation: Incarnation(*run),
+            incarnation: Incarnation(*incarnation),
             seq: Seq(1),
-            start: Wall(*run),
+            start: Wall(*incarnation),
             length_ns: 1,
             totals: Totals::default(),
             last: false,
@@ -44,7 +44,7 @@ fn value(node: &Node) -> Option<f64> {
 }
 
 #[test]
-fn a_late_reading_does_not_replace_a_newer_one() {
+fn a_delayed_reading_does_not_replace_a_newer_one() {
     let mut node = node(&[1, 2]);
     node.take_readings(key(1, 5), load(5.0));
     node.take_readings(key(1, 4), load(4.0));
@@ -54,7 +54,7 @@ fn a_late_reading_does_not_replace_a_newer_one() {
 }
 
 #[test]
-fn a_former_run_received_late_masks_nothing_of_the_live_one() {
+fn a_delayed_former_incarnation_masks_nothing_of_the_live_one() {
     let mut node = node(&[9]);
     node.take_readings(key(9, 1), load(9.0));
     node.account = self::node(&[9, 7]).account;
@@ -87,7 +87,7 @@ fn a_node_is_silent_after_a_while_unless_it_left_in_order() {
 }
 
 #[test]
-fn a_late_gauge_does_not_replace_a_newer_one() {
+fn a_delayed_gauge_does_not_replace_a_newer_one() {
     let mut node = Node::default();
     let series = Series::plain(Operation::new("depth").unwrap());
     for (seq, value) in [(5, 5.0), (4, 4.0), (6, 6.0), (3, 3.0)] {

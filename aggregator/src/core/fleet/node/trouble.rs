@@ -13,10 +13,11 @@ pub enum Trouble {
     /// Its kernel dropped datagrams.
     KernelDropped,
     Dropped,
-    /// A run of it ended without a final message.
+    /// An incarnation of it ended without a final message.
     RunCrashed,
     SamplesLost,
-    /// Samples are missing from a run that has ended, or more were merged than it recorded.
+    /// Samples are missing from an incarnation that has ended, or more were merged than it
+    /// recorded.
     Unaccounted,
     /// Samples are missing before ones that arrived, for too long to come by themselves.
     LedgerGap,

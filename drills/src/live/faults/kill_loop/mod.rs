@@ -52,7 +52,8 @@ pub(super) async fn kill_loop(
     kill_loop_with(drill, dir, (&dir.join("spools"), None), (span, seed)).await
 }
 
-/// The same with spools on a disk that is full from the start on: no run leaves a spool file.
+/// The same with spools on a disk that is full from the start on: no incarnation leaves a spool
+/// file.
 pub(super) async fn kill_loop_full(
     mut drill: Drill,
     dir: &Path,
@@ -128,8 +129,8 @@ async fn kill_repeatedly(mesh: &mut Mesh, (span, seed): (Duration, u64)) -> Resu
     Ok(kills)
 }
 
-/// Waits until nothing of any run is open: an aggregator closes a run that left no spool some time
-/// after its end.
+/// Waits until nothing of any incarnation is open: an aggregator closes an incarnation that left no
+/// spool some time after its end.
 async fn settled(drill: &mut Drill, mesh: &Mesh) -> Result<Summary> {
     let words = format!("nothing is held or unaccounted within {} s", CLOSE_WAIT.as_secs());
     let span = Span { since: drill.elapsed(), within: CLOSE_WAIT };

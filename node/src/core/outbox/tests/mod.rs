@@ -88,11 +88,11 @@ fn subjects(messages: &[Publish]) -> Vec<&str> {
 }
 
 fn confirm(first: u64, last: u64) -> Confirmation {
-    let runs = vec![ConfirmedIncarnation {
+    let incarnations = vec![ConfirmedIncarnation {
         incarnation: Incarnation(1),
         spans: vec![(Seq(first), Seq(last))],
     }];
-    Confirmation { runs, ..Confirmation::of(NodeName::new("n").unwrap()) }
+    Confirmation { incarnations, ..Confirmation::of(NodeName::new("n").unwrap()) }
 }
 
 fn at(seconds: u64) -> Mono {
@@ -316,12 +316,12 @@ fn while_rerouting_the_newest_interval_goes_first_and_the_one_before_joins_the_b
 }
 
 #[test]
-fn what_is_critical_overtakes_a_late_lane_and_no_other() {
+fn what_is_critical_overtakes_a_delayed_lane_and_no_other() {
     let mut outbox = filled(bounds(), 3);
     outbox.try_push(at(1), latency_of(at(1), 7).prioritized(Priority::Critical)).unwrap();
     outbox.on_connected();
     outbox.on_deadline(at(9));
-    assert!(outbox.drafts.front(Lane::Emergency).is_none(), "nothing is late yet");
+    assert!(outbox.drafts.front(Lane::Emergency).is_none(), "nothing is delayed yet");
     outbox.try_push(at(12), latency_of(at(12), 1)).unwrap();
     outbox.try_push(at(12), latency_of(at(12), 8).prioritized(Priority::Critical)).unwrap();
     let sent = send_all(&mut outbox, at(12));
@@ -341,7 +341,7 @@ fn what_is_declared_critical_goes_at_once_and_what_is_high_without_reserved_toke
     outbox.on_connected();
     let sent = send_all(&mut outbox, at(1));
     let lanes = [["emergency-false"].as_slice(), &["normal-false"; 5]].concat();
-    assert_eq!(subjects(&sent), lanes, "nothing is late");
+    assert_eq!(subjects(&sent), lanes, "nothing is delayed");
 
     let mut outbox = filled(tokens(), 3);
     outbox.on_deadline(at(12));
@@ -349,7 +349,7 @@ fn what_is_declared_critical_goes_at_once_and_what_is_high_without_reserved_toke
         outbox.try_push(at(12), latency_of(at(12), 5).prioritized(priority)).unwrap();
     }
     let in_lane = outbox.drafts.iter().filter(|(_, lane, _)| *lane == Lane::Emergency);
-    assert_eq!(in_lane.count(), 2, "both overtake what is late");
+    assert_eq!(in_lane.count(), 2, "both overtake what is delayed");
     outbox.on_connected();
     let sent = send_all(&mut outbox, at(12));
     let [first, rest @ ..] = &subjects(&sent)[..] else { panic!("{sent:?}") };
@@ -379,7 +379,7 @@ fn an_aggregator_that_reads_a_backlog_lets_what_is_critical_overtake() {
     outbox.on_connected();
     let confirmation = |seconds| {
         let backlog = Duration::from_secs(seconds);
-        Confirmation { backlog, runs: Vec::new(), ..confirm(1, 1) }
+        Confirmation { backlog, incarnations: Vec::new(), ..confirm(1, 1) }
     };
     for (seconds, is_behind) in [(10, false), (11, true)] {
         outbox.on_confirmation(at(1), &confirmation(seconds)).unwrap();
@@ -517,9 +517,9 @@ fn what_waits_for_a_token_goes_by_an_idle_normal_lane() {
     let lanes = [["emergency-false"; 2].as_slice(), &["normal-false"; 4]].concat();
     assert_eq!(subjects(&sent), lanes);
 
-    // An aggregator that reads the normal lane late: a token may come sooner, for a while.
-    let late = Confirmation { backlog: SECOND * 60, runs: Vec::new(), ..confirm(1, 1) };
-    outbox.on_confirmation(at(12), &late).unwrap();
+    // An aggregator that is behind in the normal lane: a token may come sooner, for a while.
+    let behind = Confirmation { backlog: SECOND * 60, incarnations: Vec::new(), ..confirm(1, 1) };
+    outbox.on_confirmation(at(12), &behind).unwrap();
     (0..3).for_each(|_| outbox.try_push(at(12), critical(12)).unwrap());
     assert_eq!(send_all(&mut outbox, at(12)).len(), 0);
     assert_eq!(subjects(&send_all(&mut outbox, at(12).plus(SECOND / 2))), ["emergency-false"]);
@@ -551,9 +551,9 @@ fn without_a_token_the_final_message_goes_by_the_normal_lane() {
     outbox.try_push(at(61), critical).unwrap();
     assert_eq!(subjects(&send_all(&mut outbox, at(61))), ["emergency-false", "normal-false"]);
 
-    // An aggregator that reads the normal lane late: the final message is for the emergency lane.
-    let late = Confirmation { backlog: SECOND * 60, runs: Vec::new(), ..confirm(1, 1) };
-    outbox.on_confirmation(at(61), &late).unwrap();
+    // An aggregator that is behind in the normal lane: the final message is for the emergency lane.
+    let behind = Confirmation { backlog: SECOND * 60, incarnations: Vec::new(), ..confirm(1, 1) };
+    outbox.on_confirmation(at(61), &behind).unwrap();
     outbox.try_push(at(61), state(false).into_final()).unwrap();
     outbox.on_leave(at(61));
 

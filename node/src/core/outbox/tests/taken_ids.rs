@@ -45,7 +45,7 @@ fn a_duplicate_of_what_may_have_arrived_is_an_acknowledgement() {
 }
 
 #[test]
-fn a_duplicate_of_what_a_former_run_held_is_an_acknowledgement() {
+fn a_duplicate_of_what_a_former_incarnation_held_is_an_acknowledgement() {
     let mut outbox = Outbox::new(Incarnation(2), bounds());
     outbox.adopt(at(0), seal_secretly(Seq(3), Lane::Normal, latency(5)));
     outbox.on_connected();

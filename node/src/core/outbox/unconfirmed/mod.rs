@@ -17,7 +17,7 @@ use crate::limits::{
 };
 use plimsoll_schemas::backoff::Backoff;
 use plimsoll_schemas::limits::delivery::CONFIRMATION_PROBE_AFTER;
-use plimsoll_schemas::limits::wire::CONFIRMED_RUNS_MAX;
+use plimsoll_schemas::limits::wire::CONFIRMED_INCARNATIONS_MAX;
 use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::{Publish, Ticket};
@@ -185,25 +185,31 @@ impl Unconfirmed {
         let name = confirmation.issue.as_ref().map(|issue| &issue.aggregator);
         let (confirmer, replaced) = self.confirmers.place(name, now);
 
-        let run_of = |copy: &UnconfirmedCopy| -> Option<&ConfirmedIncarnation> {
-            confirmation.runs.iter().find(|run| run.incarnation == copy.message.incarnation)
+        let confirmed_of = |copy: &UnconfirmedCopy| -> Option<&ConfirmedIncarnation> {
+            confirmation
+                .incarnations
+                .iter()
+                .find(|confirmed| confirmed.incarnation == copy.message.incarnation)
         };
-        // A list of full length may have been cut: a run that is absent may be stored all the same.
-        let names_all = confirmation.runs.len() < CONFIRMED_RUNS_MAX;
+        // A list of full length may have been cut: an incarnation that is absent may be stored all
+        // the same.
+        let names_all = confirmation.incarnations.len() < CONFIRMED_INCARNATIONS_MAX;
 
         let (mut stored, mut missing) = (Vec::new(), Vec::new());
         for (ticket, copy) in &mut self.copies {
             if replaced {
                 copy.confirmed_by.remove(confirmer);
             }
-            match run_of(copy) {
-                Some(run) if run.covers(copy.message.seq) => {
+            match confirmed_of(copy) {
+                Some(confirmed) if confirmed.covers(copy.message.seq) => {
                     copy.confirmed_by.add(confirmer);
                     if copy.confirmed_by.len() >= self.bounds.required {
                         stored.push(*ticket);
                     }
                 }
-                Some(run) if !confirmation.behind && !run.is_unknown(copy.message.seq) => {
+                Some(confirmed)
+                    if !confirmation.behind && !confirmed.is_unknown(copy.message.seq) =>
+                {
                     missing.push(*ticket);
                 }
                 None if !confirmation.behind && names_all => missing.push(*ticket),
@@ -291,8 +297,8 @@ impl Unconfirmed {
 
     /// Resends whose acknowledgement is overdue after `wait`.
     pub(super) fn overdue(&self, now: Mono, wait: Duration) -> Vec<Ticket> {
-        let late = self.in_flight.iter().filter(|(_, sent)| now.since(**sent) >= wait);
-        late.map(|(ticket, _)| *ticket).collect()
+        let overdue = self.in_flight.iter().filter(|(_, sent)| now.since(**sent) >= wait);
+        overdue.map(|(ticket, _)| *ticket).collect()
     }
 
     /// No answer to what was sent on an earlier connection will arrive.

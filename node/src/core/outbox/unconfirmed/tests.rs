@@ -39,8 +39,8 @@ fn holding(seqs: std::ops::RangeInclusive<u64>) -> Unconfirmed {
 
 fn confirm(behind: bool, spans: &[(u64, u64)]) -> Confirmation {
     let spans = spans.iter().map(|(first, last)| (Seq(*first), Seq(*last))).collect();
-    let runs = vec![ConfirmedIncarnation { incarnation: Incarnation(1), spans }];
-    Confirmation { behind, runs, ..Confirmation::of(NodeName::new("n").unwrap()) }
+    let incarnations = vec![ConfirmedIncarnation { incarnation: Incarnation(1), spans }];
+    Confirmation { behind, incarnations, ..Confirmation::of(NodeName::new("n").unwrap()) }
 }
 
 fn resent(unconfirmed: &mut Unconfirmed, now: Mono) -> Vec<(u64, String)> {
@@ -118,17 +118,17 @@ fn an_aggregator_that_is_behind_is_sent_nothing_again() {
 }
 
 #[test]
-fn what_is_of_a_run_that_an_aggregator_has_nothing_of_goes_again() {
+fn what_is_of_an_incarnation_that_an_aggregator_has_nothing_of_goes_again() {
     let of =
         |incarnation, spans| ConfirmedIncarnation { incarnation: Incarnation(incarnation), spans };
-    let confirm = |behind, runs| Confirmation { runs, ..confirm(behind, &[]) };
+    let confirm = |behind, incarnations| Confirmation { incarnations, ..confirm(behind, &[]) };
     let other = |n| of(n, vec![(Seq(1), Seq(9))]);
     let mut unconfirmed = holding(1..=2);
     unconfirmed.on_confirmation(at(60), &confirm(true, vec![other(2)]));
     assert_eq!(resent(&mut unconfirmed, at(60)), [], "it may still be read");
     unconfirmed.on_confirmation(
         at(60),
-        &confirm(false, (2..2 + CONFIRMED_RUNS_MAX as u64).map(other).collect()),
+        &confirm(false, (2..2 + CONFIRMED_INCARNATIONS_MAX as u64).map(other).collect()),
     );
     assert_eq!(resent(&mut unconfirmed, at(60)), [], "the list may have been cut");
     unconfirmed.on_confirmation(at(60), &confirm(false, vec![other(2)]));

@@ -11,8 +11,8 @@
 use std::time::Duration;
 
 use crate::limits::{
-    LINK_FLAT_ROUNDS, LINK_LATE, LINK_MEASURE_AGAIN_AFTER, LINK_MEASURE_EVERY, LINK_MEASURE_MAX,
-    LINK_QUEUE, LINK_RATE_ROUNDS, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
+    LINK_FLAT_ROUNDS, LINK_MEASURE_AGAIN_AFTER, LINK_MEASURE_EVERY, LINK_MEASURE_MAX, LINK_QUEUE,
+    LINK_RATE_ROUNDS, LINK_SLOW, WINDOW_BYTES_MAX, WINDOW_BYTES_MIN, WINDOW_BYTES_START,
 };
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::limits::wire::MESSAGE_BYTES_MAX;
@@ -130,7 +130,7 @@ impl SendWindow {
         self.delivered += bytes as u64;
         let rate = per_second(self.delivered.saturating_sub(sent.delivered), took);
 
-        if took >= LINK_LATE + 2 * self.delay.get() {
+        if took >= LINK_SLOW + 2 * self.delay.get() {
             self.measure_after(now, LINK_MEASURE_AGAIN_AFTER);
             return self.shrink(now, sent.at, rate);
         }

@@ -61,14 +61,14 @@ fn on_a_filled_link_it_is_what_the_delay_and_the_margin_hold() {
 }
 
 #[test]
-fn late_acknowledgements_shrink_it_once_for_all_that_was_sent_before() {
+fn slow_acknowledgements_shrink_it_once_for_all_that_was_sent_before() {
     let mut window = SendWindow::new();
     let now = fills(&mut window, 0, (20, AMPLE), 9);
     let before = window.bytes();
 
     let sent = [now, now + 10].map(|sent| window.depart(at(sent)));
     window.on_acknowledged(at(now + 1_030), sent[0], BYTES, true);
-    assert_eq!(window.bytes(), before, "not late: a second and two round trips");
+    assert_eq!(window.bytes(), before, "not slow: a second and two round trips");
     window.on_acknowledged(at(now + 1_100), sent[1], BYTES, true);
     assert!(window.bytes() <= before / 2 && window.body_bytes() < MESSAGE_BYTES_MAX);
 
@@ -83,7 +83,7 @@ fn late_acknowledgements_shrink_it_once_for_all_that_was_sent_before() {
 }
 
 #[test]
-fn a_late_acknowledgement_empties_the_link_and_measures_it() {
+fn a_slow_acknowledgement_empties_the_link_and_measures_it() {
     let mut window = SendWindow::new();
     window.on_round_trip(at(20), span(20));
     let sent = window.depart(at(20));

@@ -15,8 +15,8 @@ use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
 
 use super::frame;
-use super::record::{self, BatchRecord, DraftRecord, RunRecord, SealedRecord};
-use super::run::RunState;
+use super::incarnation::IncarnationState;
+use super::record::{self, BatchRecord, DraftRecord, IncarnationRecord, SealedRecord};
 use crate::core::identity::Identity;
 use crate::core::outbox::{Draft, DraftId, SealedMessage};
 
@@ -28,7 +28,7 @@ pub struct HeldMessages<'a> {
     /// What is sealed and not confirmed.
     pub sealed: Vec<&'a SealedMessage>,
     /// The state of this incarnation, and of each former one of which a message is held.
-    pub runs: Vec<RunState>,
+    pub incarnations: Vec<IncarnationState>,
 }
 
 /// Bytes for the file.
@@ -55,7 +55,7 @@ pub struct Wal {
 struct FileContent {
     drafts: Entries<DraftId>,
     sealed: Entries<(Incarnation, Seq)>,
-    runs: Vec<RunState>,
+    incarnations: Vec<IncarnationState>,
     bytes: usize,
 }
 
@@ -116,15 +116,25 @@ impl Wal {
         let new = |sealed: &&&SealedMessage| !file.sealed.contains(sealed.key());
         let sealed: Vec<&SealedMessage> = held.sealed.iter().filter(new).copied().collect();
         sealed.iter().for_each(|s| file.sealed.insert(s.key(), s.payload.len() + s.subject.len()));
-        let changed = |run: &&RunState| !file.runs.contains(run);
-        let gone = |run: &&RunState| held.runs.iter().all(|h| h.incarnation != run.incarnation);
+        let changed = |state: &&IncarnationState| !file.incarnations.contains(state);
+        let gone = |state: &&IncarnationState| {
+            held.incarnations.iter().all(|h| h.incarnation != state.incarnation)
+        };
         let batch = BatchRecord {
             drafts: snapshots.iter().map(DraftRecord::new).collect(),
             drafts_gone: drafts_gone.into_iter().map(|id| id.0).collect(),
             sealed: sealed.into_iter().map(SealedRecord::new).collect(),
-            sealed_gone: sealed_gone.into_iter().map(|(run, seq)| (run.0, seq.0)).collect(),
-            runs: held.runs.iter().filter(changed).map(RunRecord::new).collect(),
-            runs_gone: file.runs.iter().filter(gone).map(|run| run.incarnation.0).collect(),
+            sealed_gone: sealed_gone
+                .into_iter()
+                .map(|(incarnation, seq)| (incarnation.0, seq.0))
+                .collect(),
+            runs: held.incarnations.iter().filter(changed).map(IncarnationRecord::new).collect(),
+            runs_gone: file
+                .incarnations
+                .iter()
+                .filter(gone)
+                .map(|state| state.incarnation.0)
+                .collect(),
         };
         // A lost removal of a sealed message is harmless: the message is sent once more.
         let sync = !(batch.drafts.is_empty()
@@ -134,7 +144,7 @@ impl Wal {
         // The same entries may be held in another order than before.
         let something = sync || batch.has_removals();
         let bytes = if something { frame::frame(&batch) } else { Vec::new() };
-        file.runs.clone_from(&held.runs);
+        file.incarnations.clone_from(&held.incarnations);
         (bytes, sync)
     }
 
@@ -159,13 +169,15 @@ impl fmt::Debug for Wal {
 
 impl FileContent {
     fn equals(&self, held: &HeldMessages<'_>) -> bool {
-        self.runs == held.runs
+        self.incarnations == held.incarnations
             && self.drafts.order.iter().eq(held.drafts.iter().map(|(id, ..)| id))
             && self.sealed.order.iter().copied().eq(held.sealed.iter().map(|sealed| sealed.key()))
     }
 
     fn is_wasteful(&self) -> bool {
-        let live = self.drafts.live() + self.sealed.live() + self.runs.len() * record::RUN_BYTES;
+        let live = self.drafts.live()
+            + self.sealed.live()
+            + self.incarnations.len() * record::INCARNATION_BYTES;
         self.bytes.saturating_sub(live) > live.max(SPOOL_GARBAGE_BYTES)
     }
 }

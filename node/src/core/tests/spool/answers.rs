@@ -96,7 +96,7 @@ fn without_a_spool_answers_leave_at_once() {
     let mut core = Core::new(identity(), bounds(), World::new().now);
     let now = World::new().now;
     assert!(core.wait_for_note(now) <= core.noted());
-    assert!(core.next_note(now).is_none() && !core.are_answers_late(now));
+    assert!(core.next_note(now).is_none() && !core.are_answers_overdue(now));
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn a_note_does_not_wait_for_a_batch_that_is_being_synced() {
 }
 
 #[test]
-fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_run_reports_the_last() {
+fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_incarnation_reports_the_last() {
     let mut world = World::new();
     world.core.on_bus_event(world.now, &connected());
     world.spool(false);
@@ -186,16 +186,17 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_run_reports_the_last
     let noted = world.core.note().recorded;
     assert!(noted >= 5 + 6 + 7);
     world.crash(false);
-    let reported = NotedRun { incarnation: former, recorded: noted };
+    let reported = NotedIncarnation { incarnation: former, recorded: noted };
     assert_eq!(*world.core.status().bus.former, [reported]);
 
-    // The disk stays full, and the next run ends before anything of it was confirmed.
+    // The disk stays full, and the next incarnation ends before anything of it was confirmed.
     world.spool(true);
     world.frame(8);
     world.note();
     let second = world.core.sealer.incarnation();
     world.crash(false);
-    let names: Vec<_> = world.core.status().bus.former.iter().map(|run| run.incarnation).collect();
+    let names: Vec<_> =
+        world.core.status().bus.former.iter().map(|noted| noted.incarnation).collect();
     assert_eq!(names, [second, former], "the latest first");
     world.pass(SECOND);
     world.core.on_bus_event(world.now, &connected());
@@ -209,7 +210,7 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_run_reports_the_last
     assert_eq!(world.core.status().bus.former.len(), 2, "none is confirmed yet");
     let spans = vec![(Seq(1), reported)];
     let confirmation = Confirmation {
-        runs: vec![ConfirmedIncarnation { incarnation: own, spans }],
+        incarnations: vec![ConfirmedIncarnation { incarnation: own, spans }],
         ..Confirmation::of(identity().node)
     };
     world.core.on_confirmation(world.now, &confirmation::encode(&confirmation)).unwrap();
@@ -242,12 +243,12 @@ fn while_a_note_takes_long_nothing_more_that_is_answered_is_recorded() {
     world.frame(5);
     assert!(world.core.next_note(world.now).is_some());
     world.pass(ANSWER_WAIT_MAX - Duration::from_millis(1));
-    assert!(!world.core.are_answers_late(world.now));
+    assert!(!world.core.are_answers_overdue(world.now));
     world.pass(Duration::from_millis(1));
-    assert!(world.core.are_answers_late(world.now));
+    assert!(world.core.are_answers_overdue(world.now));
     world.core.on_noted(world.now);
     world.answer();
-    assert!(world.is_answered() && !world.core.are_answers_late(world.now));
+    assert!(world.is_answered() && !world.core.are_answers_overdue(world.now));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Disks that hang or fill, clocks that leap, and spools that hold more than the next run would.
+//! Disks that hang or fill, clocks that leap, and spools that hold more than the next incarnation
+//! would.
 
 use super::*;
 use crate::core::outbox::Thresholds;
@@ -86,7 +87,7 @@ fn a_disk_that_does_not_answer_is_reported_and_not_durable() {
 }
 
 #[test]
-fn what_a_spool_kept_is_not_dropped_by_the_run_that_takes_it_over() {
+fn what_a_spool_kept_is_not_dropped_by_the_incarnation_that_takes_it_over() {
     let thresholds =
         Thresholds { drop: 100, reroute: 90, recover: 50, ..OutboxBounds::default().thresholds };
     let outbox = OutboxBounds { thresholds, coalesce_messages: 60, ..OutboxBounds::default() };

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_a_former_run_recorded_keeps_the_labels_of_that_run() {
+fn what_a_former_incarnation_recorded_keeps_the_labels_of_that_incarnation() {
     let role = |role| Labels::new([("role", role)]).unwrap();
     let mut world = World::new();
     world.labels = role("trainer");

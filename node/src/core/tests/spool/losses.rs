@@ -1,4 +1,4 @@
-//! What a socket lost, through a crash: it stays in the account of the run that noticed it.
+//! What a socket lost, through a crash: it stays in the account of the incarnation that noticed it.
 
 use super::*;
 
@@ -48,10 +48,10 @@ fn a_loss_in_a_closed_interval_is_reported_by_name_and_recorded_samples_arrive()
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// However a node that loses datagrams crashes: of each run, what arrived is what the run
-    /// reported as recorded and not lost.
+    /// However a node that loses datagrams crashes: of each incarnation, what arrived is what the
+    /// incarnation reported as recorded and not lost.
     #[test]
-    fn with_losses_too_every_run_counts_what_arrived(
+    fn with_losses_too_every_incarnation_counts_what_arrived(
         steps in prop::collection::vec((0..8_u8, 1..20_u64), 0..80),
     ) {
         let mut world = World::new();
@@ -78,12 +78,12 @@ proptest! {
             }
         }
         world.settle();
-        let mut runs: BTreeMap<u64, (u64, &Header)> = BTreeMap::new();
+        let mut incarnations: BTreeMap<u64, (u64, &Header)> = BTreeMap::new();
         for ((incarnation, _), (header, samples)) in &world.arrived {
-            let run = runs.entry(*incarnation).or_insert((0, header));
-            *run = (run.0 + samples, header);
+            let incarnation = incarnations.entry(*incarnation).or_insert((0, header));
+            *incarnation = (incarnation.0 + samples, header);
         }
-        for (carried, header) in runs.values() {
+        for (carried, header) in incarnations.values() {
             prop_assert!(header.last);
             prop_assert_eq!(*carried, header.totals.recorded - header.totals.lost_sum());
         }

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use plimsoll_schemas::ids::{Labels, LossReason, MeshName, NodeName, Seq};
 use plimsoll_schemas::subject::SnapshotSubject;
 use plimsoll_schemas::time::Wall;
-use plimsoll_schemas::wire::{self, Body, Header, NotedRun};
+use plimsoll_schemas::wire::{self, Body, Header, NotedIncarnation};
 use proptest::prelude::*;
 
 use super::*;
@@ -82,7 +82,7 @@ impl World {
         let orphans = notes.map(take).unwrap_or_default();
         (self.client.is_new_node, self.client.waiting) = (true, Vec::new());
         self.core.open_spool(self.now, Wal::new(identity(), None), Some(found));
-        for NotedRun { incarnation, recorded } in &orphans {
+        for NotedIncarnation { incarnation, recorded } in &orphans {
             self.client.orphans.insert(incarnation.0, *recorded);
         }
         self.core.on_orphans(orphans);
@@ -95,7 +95,7 @@ impl World {
             self.file.clone_from(&self.synced);
             self.notes = None;
         }
-        // The start of a run is its name, so no two fall on one nanosecond.
+        // The start of an incarnation is its name, so no two fall on one nanosecond.
         self.now = self.now.after(Duration::from_nanos(1));
         self.start();
     }
@@ -211,7 +211,7 @@ fn after_a_crash_all_but_the_open_interval_arrives_and_is_reported() {
 }
 
 #[test]
-fn a_run_that_stopped_in_order_while_the_broker_was_away_is_not_reported_as_crashed() {
+fn an_incarnation_that_stopped_in_order_while_the_broker_was_away_is_not_reported_as_crashed() {
     let mut world = World::new();
     world.core.on_bus_event(world.now, &connected());
     world.core.on_datagram(world.now, b"a:1:2:3|ms");
@@ -230,7 +230,7 @@ fn a_run_that_stopped_in_order_while_the_broker_was_away_is_not_reported_as_cras
     world.crash(false);
     world.settle();
 
-    let of_former = world.arrived.iter().filter(|((run, _), _)| *run == former);
+    let of_former = world.arrived.iter().filter(|((incarnation, _), _)| *incarnation == former);
     let last = of_former.map(|(_, (header, _))| header).find(|header| header.last).unwrap();
     assert_eq!((last.successor, last.totals.lost_sum()), (None, 0));
     assert_eq!(world.job_arrived, 5);

@@ -1,24 +1,25 @@
-//! Runs that end without a final message, with and without a spool.
+//! Incarnations that end without a final message, with and without a spool.
 
-use plimsoll_schemas::wire::{Bus, NotedRun};
+use plimsoll_schemas::wire::{Bus, NotedIncarnation};
 use proptest::prelude::*;
 
 use super::*;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// A bus message of the run that began in second `began`: up to it messages carry `carried`, and
-/// the run has recorded `recorded`.
+/// A bus message of the incarnation that began in second `began`: up to it messages carry
+/// `carried`, and the incarnation has recorded `recorded`.
 fn report(began: u64, seq: u64, carried: u64, recorded: u64, spooled: bool) -> (Header, Bus) {
     let header = Header { length_ns: SECOND, ..at_second(began, seq, began + seq) };
     let header = Header { totals: Totals { recorded: carried, ..Totals::default() }, ..header };
     (header, Bus { recorded, spooled: Some(spooled), ..Bus::default() })
 }
 
-/// A bus message of a run that found no spool of `former`, and a note of this many samples.
+/// A bus message of an incarnation that found no spool of `former`, and a note of this many
+/// samples.
 fn found(began: u64, seq: u64, former: Incarnation, recorded: u64) -> (Header, Bus) {
     let (header, bus) = report(began, seq, 0, 0, true);
-    (header, Bus { former: [NotedRun { incarnation: former, recorded }].into(), ..bus })
+    (header, Bus { former: [NotedIncarnation { incarnation: former, recorded }].into(), ..bus })
 }
 
 fn take(account: &mut LedgerEntry, (header, bus): &(Header, Bus), samples: u64) {
@@ -35,7 +36,7 @@ fn balances(ledger: &Ledger) -> bool {
 }
 
 #[test]
-fn what_a_run_without_a_spool_had_reported_and_held_is_lost_by_its_crash() {
+fn what_an_incarnation_without_a_spool_had_reported_and_held_is_lost_by_its_crash() {
     let mut account = LedgerEntry::default();
     take(&mut account, &report(1, 1, 541, 1_516, false), 541);
     let ledger = account.ledger();
@@ -51,14 +52,14 @@ fn what_a_run_without_a_spool_had_reported_and_held_is_lost_by_its_crash() {
     let ledger = account.ledger();
     assert_eq!((ledger.recorded, ledger.merged, ledger.lost["crash"]), (1_521, 546, 975));
     assert!(ledger.is_settled() && balances(&ledger), "{ledger:?}");
-    // Its last report is about the second that ended 7 s before the next run began.
+    // Its last report is about the second that ended 7 s before the next incarnation began.
     assert_eq!((ledger.crashed_runs, ledger.unknown_ns), (1, 7 * SECOND));
     assert_eq!((account.lost_of_jobs(), account.unaccounted(), account.crashes()), (975, 0, 1));
 }
 
 /// Of the 1 000 samples that are reported, 30 are the node's own.
 #[test]
-fn what_a_crashed_run_took_of_itself_is_lost_apart_and_no_sample_of_a_job_with_it() {
+fn what_a_crashed_incarnation_took_of_itself_is_lost_apart_and_no_sample_of_a_job_with_it() {
     for (merged_own, unread, own) in [(27, 0, 3), (30, 0, 0), (27, 2, 1), (20, 500, 0), (0, 0, 30)]
     {
         let mut account = LedgerEntry::default();
@@ -77,7 +78,7 @@ fn what_a_crashed_run_took_of_itself_is_lost_apart_and_no_sample_of_a_job_with_i
 }
 
 #[test]
-fn what_arrives_after_all_of_a_crashed_run_is_merged_and_lost_no_more() {
+fn what_arrives_after_all_of_a_crashed_incarnation_is_merged_and_lost_no_more() {
     let mut account = LedgerEntry::default();
     take(&mut account, &report(1, 1, 10, 100, false), 10);
     take(&mut account, &report(10, 1, 0, 0, false), 0);
@@ -85,7 +86,7 @@ fn what_arrives_after_all_of_a_crashed_run_is_merged_and_lost_no_more() {
     take(&mut account, &report(1, 3, 60, 100, false), 20);
     let ledger = account.ledger();
     assert_eq!((ledger.merged, ledger.lost["crash"], ledger.recorded), (30, 70, 100));
-    // What is lost by name is no gap, and its late final message adds nothing else.
+    // What is lost by name is no gap, and its delayed final message adds nothing else.
     assert_eq!(account.gap(), None);
     let (header, bus) = report(1, 4, 60, 60, false);
     take(&mut account, &(Header { last: true, ..header }, bus), 0);
@@ -96,13 +97,13 @@ fn what_arrives_after_all_of_a_crashed_run_is_merged_and_lost_no_more() {
 }
 
 #[test]
-fn what_a_crashed_run_with_a_spool_held_is_its_successors_to_report() {
+fn what_a_crashed_incarnation_with_a_spool_held_is_its_successors_to_report() {
     let mut account = LedgerEntry::default();
     take(&mut account, &report(1, 1, 10, 100, true), 10);
     assert_eq!(account.ledger().recorded, 10, "its successor records the rest");
     take(&mut account, &report(10, 1, 90, 90, true), 90);
     account.close(at_second(1, 1, 1).incarnation);
-    // The spool may be gone with the disk, in which case no run reports the rest.
+    // The spool may be gone with the disk, in which case no incarnation reports the rest.
     let ledger = account.ledger();
     assert_eq!((ledger.recorded, ledger.crashed_runs, ledger.unknown_ns), (100, 1, 7 * SECOND));
     assert!(ledger.is_settled() && ledger.lost.is_empty(), "{ledger:?}");
@@ -114,7 +115,7 @@ fn what_a_crashed_run_with_a_spool_held_is_its_successors_to_report() {
 }
 
 #[test]
-fn what_was_noted_of_a_run_whose_spool_is_gone_is_merged_or_lost_by_name_in_any_order() {
+fn what_was_noted_of_an_incarnation_whose_spool_is_gone_is_merged_or_lost_by_name_in_any_order() {
     let crashed = at_second(1, 1, 1).incarnation;
     let messages = [
         (report(1, 1, 10, 40, true), 10),
@@ -134,7 +135,7 @@ fn what_was_noted_of_a_run_whose_spool_is_gone_is_merged_or_lost_by_name_in_any_
         assert_eq!((ledger.merged, ledger.lost["crash"], ledger.recorded), (30, 70, 100));
         assert_eq!((ledger.crashed_runs, ledger.unknown_ns, account.unaccounted()), (1, 0, 0));
     }
-    // The reporting run has left before its report is read.
+    // The reporting incarnation has left before its report is read.
     let mut account = LedgerEntry::default();
     let (header, bus) = report(10, 3, 0, 0, true);
     take(&mut account, &(Header { last: true, ..header }, bus), 0);
@@ -144,7 +145,7 @@ fn what_was_noted_of_a_run_whose_spool_is_gone_is_merged_or_lost_by_name_in_any_
     account.close(crashed);
     let ledger = account.ledger();
     assert_eq!((ledger.held, ledger.lost["crash"], account.has_left()), (0, 70, true));
-    // A run of which nothing arrived, not even its name.
+    // An incarnation of which nothing arrived, not even its name.
     let mut account = LedgerEntry::default();
     take(&mut account, &found(10, 1, crashed, 100), 0);
     account.close(crashed);
@@ -152,7 +153,7 @@ fn what_was_noted_of_a_run_whose_spool_is_gone_is_merged_or_lost_by_name_in_any_
 }
 
 #[test]
-fn a_note_adds_nothing_to_a_run_that_left_in_order_or_cannot_be_a_former_one() {
+fn a_note_adds_nothing_to_an_incarnation_that_left_in_order_or_cannot_be_a_former_one() {
     let mut account = LedgerEntry::default();
     let (header, bus) = report(1, 1, 40, 40, true);
     let left = header.incarnation;
@@ -163,7 +164,7 @@ fn a_note_adds_nothing_to_a_run_that_left_in_order_or_cannot_be_a_former_one() {
     take(&mut account, &found(10, 2, own, 100), 0);
     take(&mut account, &found(10, 3, Incarnation(own.0 + 1), 100), 0);
     let ledger = account.ledger();
-    assert_eq!((ledger.recorded, ledger.merged, account.runs().count()), (40, 40, 2));
+    assert_eq!((ledger.recorded, ledger.merged, account.incarnations().count()), (40, 40, 2));
     assert!(ledger.is_settled() && ledger.crashed_runs == 0, "{ledger:?}");
 }
 
@@ -194,7 +195,7 @@ fn a_node_that_runs_beside_another_of_its_name_has_not_crashed() {
 }
 
 #[test]
-fn an_expired_run_without_a_spool_has_crashed_until_it_goes_on() {
+fn an_expired_incarnation_without_a_spool_has_crashed_until_it_goes_on() {
     let mut account = LedgerEntry::default();
     take(&mut account, &report(1, 1, 10, 100, false), 10);
     account.on_expired();
@@ -205,11 +206,11 @@ fn an_expired_run_without_a_spool_has_crashed_until_it_goes_on() {
     take(&mut account, &report(1, 2, 20, 120, false), 10);
     let ledger = account.ledger();
     assert_eq!((ledger.held, ledger.crashed_runs, account.lost_of_jobs()), (100, 0, 0));
-    // Another run instead: now it is known for how long nothing was.
+    // Another incarnation instead: now it is known for how long nothing was.
     let mut account = back;
     take(&mut account, &report(86_400, 1, 0, 0, false), 0);
     let waiting: Vec<_> = account.awaiting_close().collect();
-    waiting.into_iter().for_each(|run| account.close(run));
+    waiting.into_iter().for_each(|incarnation| account.close(incarnation));
     let ledger = account.ledger();
     assert_eq!((ledger.lost["crash"], ledger.unknown_ns), (90, 86_397 * SECOND));
     // A node with a spool may come back with all of it.
@@ -220,14 +221,14 @@ fn an_expired_run_without_a_spool_has_crashed_until_it_goes_on() {
 }
 
 #[test]
-fn crashes_are_counted_beyond_the_runs_that_are_kept() {
+fn crashes_are_counted_beyond_the_incarnations_that_are_kept() {
     let mut account = LedgerEntry::default();
     let all = INCARNATIONS_MAX as u64 + 5;
-    for run in 1..=all {
-        take(&mut account, &report(10 * run, 1, 2, 7, false), 2);
+    for incarnation in 1..=all {
+        take(&mut account, &report(10 * incarnation, 1, 2, 7, false), 2);
     }
     let waiting: Vec<_> = account.awaiting_close().collect();
-    waiting.into_iter().for_each(|run| account.close(run));
+    waiting.into_iter().for_each(|incarnation| account.close(incarnation));
     let ledger = account.ledger();
     assert_eq!((ledger.crashed_runs, ledger.lost["crash"]), (all - 1, 5 * (all - 1)));
     assert_eq!((ledger.unknown_ns, ledger.held), (8 * SECOND * (all - 1), 5));
@@ -244,34 +245,34 @@ fn reports_at_their_greatest_balance() {
     assert_eq!((ledger.recorded, ledger.lost["crash"]), (u64::MAX, u64::MAX - 10));
 }
 
-/// What arrives of the runs of a node.
+/// What arrives of the incarnations of a node.
 #[derive(Clone, Debug)]
 enum Arrival {
-    /// The next message of a run, which may have found a note of another.
-    Message { run: u64, samples: u64, spooled: bool, noted: Option<(u64, u64)> },
-    /// What a successor, of which nothing else need arrive, reports of a run that crashed.
-    CrashReport { run: u64, successor: u64, lost: u64 },
+    /// The next message of the `nth` incarnation, which may have found a note of another.
+    Message { nth: u64, samples: u64, spooled: bool, noted: Option<(u64, u64)> },
+    /// What a successor, of which nothing else need arrive, reports of an incarnation that crashed.
+    CrashReport { nth: u64, successor: u64, lost: u64 },
     /// All that the streams held was read.
     Closed,
 }
 
 fn arrivals() -> impl Strategy<Value = Arrival> {
-    const RUNS: std::ops::Range<u64> = 1..7;
-    let noted = prop::option::of((RUNS, 0..50_u64));
+    const NTH: std::ops::Range<u64> = 1..7;
+    let noted = prop::option::of((NTH, 0..50_u64));
     prop_oneof![
-        5 => (RUNS, 0..50_u64, any::<bool>(), noted).prop_map(|(run, samples, spooled, noted)| {
-            Arrival::Message { run, samples, spooled, noted }
+        5 => (NTH, 0..50_u64, any::<bool>(), noted).prop_map(|(nth, samples, spooled, noted)| {
+            Arrival::Message { nth, samples, spooled, noted }
         }),
-        2 => (RUNS, RUNS, 0..50_u64)
-            .prop_map(|(run, successor, lost)| Arrival::CrashReport { run, successor, lost }),
+        2 => (NTH, NTH, 0..50_u64)
+            .prop_map(|(nth, successor, lost)| Arrival::CrashReport { nth, successor, lost }),
         2 => Just(Arrival::Closed),
     ]
 }
 
 proptest! {
-    /// Whatever arrives of a run that died without a spool, in whatever order and how often, before
-    /// and after it is closed: the sums add up at each step, nothing counts twice, and at the end
-    /// all that it had reported is merged or lost.
+    /// Whatever arrives of an incarnation that died without a spool, in whatever order and how
+    /// often, before and after it is closed: the sums add up at each step, nothing counts twice,
+    /// and at the end all that it had reported is merged or lost.
     #[test]
     fn a_crash_without_a_spool_balances_in_any_order(
         samples in prop::collection::vec((0..50_u64, 0..50_u64), 1..20),
@@ -312,28 +313,29 @@ proptest! {
         prop_assert!(ledger.is_settled());
     }
 
-    /// Whichever run is the newest, what it holds is not lost as well.
+    /// Whichever incarnation is the newest, what it holds is not lost as well.
     #[test]
-    fn runs_that_follow_each_other_balance(
+    fn incarnations_that_follow_each_other_balance(
         arrivals in prop::collection::vec(arrivals(), 1..40),
     ) {
-        let name = |run: u64| at_second(10 * run, 1, 0).incarnation;
+        let name = |nth: u64| at_second(10 * nth, 1, 0).incarnation;
         let mut account = LedgerEntry::default();
         let mut sent: BTreeMap<u64, (u64, u64)> = BTreeMap::new();
         for arrival in arrivals {
             match arrival {
-                Arrival::Message { run, samples, spooled, noted } => {
-                    let (seq, carried) = sent.entry(run).or_default();
+                Arrival::Message { nth, samples, spooled, noted } => {
+                    let (seq, carried) = sent.entry(nth).or_default();
                     (*seq, *carried) = (*seq + 1, *carried + samples);
-                    let (header, bus) = report(10 * run, *seq, *carried, *carried, spooled);
-                    let note = |(run, recorded)| NotedRun { incarnation: name(run), recorded };
+                    let (header, bus) = report(10 * nth, *seq, *carried, *carried, spooled);
+                    let note =
+                        |(nth, recorded)| NotedIncarnation { incarnation: name(nth), recorded };
                     let bus = Bus { former: noted.map(note).into_iter().collect(), ..bus };
                     take(&mut account, &(header, bus), samples);
                 }
-                Arrival::CrashReport { run, successor, lost } => {
-                    let (seq, carried) = sent.entry(run).or_default();
+                Arrival::CrashReport { nth, successor, lost } => {
+                    let (seq, carried) = sent.entry(nth).or_default();
                     *seq += 1;
-                    let (header, bus) = report(10 * run, *seq, *carried, *carried + lost, true);
+                    let (header, bus) = report(10 * nth, *seq, *carried, *carried + lost, true);
                     let reason = LossReason::new("crash").unwrap();
                     let lost_by_reason = BTreeMap::from([(reason, lost)]);
                     let totals = Totals { recorded: *carried + lost, lost: lost_by_reason };
@@ -343,7 +345,7 @@ proptest! {
                 }
                 Arrival::Closed => {
                     let waiting: Vec<_> = account.awaiting_close().collect();
-                    waiting.into_iter().for_each(|run| account.close(run));
+                    waiting.into_iter().for_each(|incarnation| account.close(incarnation));
                 }
             }
             let ledger = account.ledger();

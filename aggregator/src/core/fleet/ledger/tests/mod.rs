@@ -76,7 +76,7 @@ fn what_an_ended_incarnation_still_owes_is_unaccounted() {
     let ledger = account.ledger();
     assert_eq!((ledger.held, ledger.unaccounted), (0, 20));
     account.book(&header(1, 2, 30, 0), 20);
-    assert!(account.ledger().is_settled(), "late is not lost");
+    assert!(account.ledger().is_settled(), "delayed is not lost");
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn incarnations_are_bounded_and_their_sums_remain() {
     for incarnation in 1..=INCARNATIONS_MAX as u64 + 5 {
         account.book(&header(incarnation, 1, 10, 0), 10);
     }
-    assert_eq!(account.runs.iter().count(), INCARNATIONS_MAX);
+    assert_eq!(account.incarnations.iter().count(), INCARNATIONS_MAX);
     assert_eq!(account.ledger().recorded, 10 * (INCARNATIONS_MAX as u64 + 5));
     assert_eq!(account.book(&header(5, 1, 10, 0), 10), Decision::Evicted);
     assert!(account.ledger().is_settled());
@@ -116,15 +116,15 @@ fn incarnations_are_bounded_and_their_sums_remain() {
 fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
     let mut account = LedgerEntry::default();
     let all = (INCARNATIONS_MAX + INCARNATIONS_PAST_MAX) as u64 + 10;
-    for run in 7..7 + all {
-        assert!(matches!(account.book(&header(run, 1, 10, 0), 10), Decision::Merge));
+    for incarnation in 7..7 + all {
+        assert!(matches!(account.book(&header(incarnation, 1, 10, 0), 10), Decision::Merge));
     }
-    for run in 7..7 + all {
-        let decision = account.book(&header(run, 1, 10, 0), 10);
-        assert!(!matches!(decision, Decision::Merge), "{run}: {decision:?}");
+    for incarnation in 7..7 + all {
+        let decision = account.book(&header(incarnation, 1, 10, 0), 10);
+        assert!(!matches!(decision, Decision::Merge), "{incarnation}: {decision:?}");
     }
     assert_eq!((account.ledger().merged, account.past_floor), (10 * all, Some(Incarnation(16))));
-    // A run that was not folded goes on sending, whatever became of those below it.
+    // An incarnation that was not folded goes on sending, whatever became of those below it.
     let mut account = LedgerEntry { past_floor: Some(Incarnation(50)), ..LedgerEntry::default() };
     account.book(&header(60, 1, 10, 0), 10);
     account.past_floor = Some(Incarnation(70));
@@ -132,7 +132,8 @@ fn what_a_node_of_many_restarts_sends_again_is_never_merged_twice() {
     assert_eq!(account.book(&header(70, 1, 10, 0), 10), Decision::Evicted);
 }
 
-/// The final message for a crashed run: sent by its successor, under the crashed run's name.
+/// The final message for a crashed incarnation: sent by its successor, under the crashed
+/// incarnation's name.
 fn crash_report(of: u64, seq: u64, successor: u64, recorded: u64, crash: u64) -> Header {
     let lost = BTreeMap::from([(LossReason::new("crash").unwrap(), crash)]);
     Header {
@@ -144,7 +145,7 @@ fn crash_report(of: u64, seq: u64, successor: u64, recorded: u64, crash: u64) ->
 }
 
 #[test]
-fn the_ledger_of_a_crashed_run_with_a_crash_report_balances() {
+fn the_ledger_of_a_crashed_incarnation_with_a_crash_report_balances() {
     let mut account = LedgerEntry::default();
     account.book(&header(1, 1, 10, 0), 10);
     account.book(&header(1, 2, 30, 0), 20);
@@ -156,7 +157,7 @@ fn the_ledger_of_a_crashed_run_with_a_crash_report_balances() {
 }
 
 #[test]
-fn a_crash_report_never_makes_its_run_the_newest_whichever_comes_first() {
+fn a_crash_report_never_makes_its_incarnation_the_newest_whichever_comes_first() {
     let crashed = [header(1, 1, 10, 0), header(1, 2, 30, 0), crash_report(1, 3, 2, 30, 0)];
     let successors = [header(2, 1, 5, 0), header(2, 2, 9, 0)];
     let final_message = Header { last: true, ..header(2, 3, 9, 0) };
@@ -170,14 +171,14 @@ fn a_crash_report_never_makes_its_run_the_newest_whichever_comes_first() {
             let crashed_is_alone = !successor_first && header.incarnation == Incarnation(1);
             assert!(!account.has_left(), "{header:?} {crashed_is_alone}");
         }
-        let newest = account.runs.newest().map(|(_, run)| run.newest);
+        let newest = account.incarnations.newest().map(|(_, entry)| entry.newest);
         assert_eq!(newest, Some(Seq(2)), "successor first: {successor_first}");
-        let ended: Vec<bool> = account.runs().map(|(_, _, ended)| ended).collect();
+        let ended: Vec<bool> = account.incarnations().map(|(_, _, ended)| ended).collect();
         assert_eq!(ended, [true, false], "successor first: {successor_first}");
-        // The successor's next message is newer than every message about the crashed run.
+        // The successor's next message is newer than every message about the crashed incarnation.
         assert_eq!(book(&mut account, &final_message), Decision::Merge);
         let later = account.order(Incarnation(2));
-        assert!(account.runs().all(|(_, run, _)| Some(run.order) <= later));
+        assert!(account.incarnations().all(|(_, entry, _)| Some(entry.order) <= later));
         assert!(account.has_left());
     }
 }
@@ -191,10 +192,10 @@ fn successors_that_name_each_other_end_nothing_but_themselves() {
     }
     assert!(!account.has_left() && account.ledger().is_settled());
     assert_eq!(account.book(&header(9, 1, 5, 0), 5), Decision::Merge);
-    assert_eq!(account.order(Incarnation(9)), Some(account.runs.begun));
+    assert_eq!(account.order(Incarnation(9)), Some(account.incarnations.begun));
 }
 
-/// A message about a second of the node's clock, of the run that began in another.
+/// A message about a second of the node's clock, of the incarnation that began in another.
 fn at_second(began: u64, seq: u64, second: u64) -> Header {
     const SECOND: u64 = 1_000_000_000;
     Header { start: Wall(second * SECOND), ..header(began * SECOND, seq, seq, 0) }
@@ -222,12 +223,13 @@ fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
     for seq in 1..=5 {
         account.book(&at_second(1, seq, seq), 1);
     }
-    // The successor first sends what it inherited unsent, from the middle of the crashed run.
+    // The successor first sends what it inherited unsent, from the middle of the crashed
+    // incarnation.
     account.book(&at_second(20, 1, 3), 1);
     for seq in 2..=5 {
         account.book(&at_second(20, seq, 20 + seq), 1);
     }
-    // What the crashed run had sealed comes only now, and its final message after it.
+    // What the crashed incarnation had sealed comes only now, and its final message after it.
     for seq in 6..=15 {
         account.book(&at_second(1, seq, seq), 1);
     }
@@ -245,17 +247,17 @@ fn a_crash_and_a_restart_under_the_same_name_are_no_conflict_of_names() {
 }
 
 #[test]
-fn what_is_confirmed_is_of_the_latest_runs_and_of_their_latest_numbers() {
+fn what_is_confirmed_is_of_the_latest_incarnations_and_of_their_latest_numbers() {
     let mut account = LedgerEntry::default();
-    for incarnation in 1..=CONFIRMED_RUNS_MAX as u64 + 2 {
+    for incarnation in 1..=CONFIRMED_INCARNATIONS_MAX as u64 + 2 {
         account.book(&header(incarnation, 1, 1, 0), 1);
         account.book(&header(incarnation, 3, 2, 0), 1);
     }
     let confirmed = account.confirmed();
-    let names: Vec<u64> = confirmed.iter().map(|run| run.incarnation.0).collect();
-    assert_eq!(names, (3..=CONFIRMED_RUNS_MAX as u64 + 2).rev().collect::<Vec<_>>());
+    let names: Vec<u64> = confirmed.iter().map(|confirmed| confirmed.incarnation.0).collect();
+    assert_eq!(names, (3..=CONFIRMED_INCARNATIONS_MAX as u64 + 2).rev().collect::<Vec<_>>());
     let spans = vec![(Seq(1), Seq(1)), (Seq(3), Seq(3))];
-    assert!(confirmed.iter().all(|run| run.spans == spans), "{confirmed:?}");
+    assert!(confirmed.iter().all(|confirmed| confirmed.spans == spans), "{confirmed:?}");
 }
 
 #[test]
@@ -267,7 +269,7 @@ fn an_account_stored_before_there_were_successors_is_still_read() {
     let whole = stored.as_object_mut().unwrap();
     let new = ["duplicates", "conflicts", "past_floor"];
     assert!(new.iter().all(|new| whole.remove(*new).is_some()));
-    let run = whole["runs"]["by_name"]["1"].as_object_mut().unwrap();
+    let entry = whole["runs"]["by_name"]["1"].as_object_mut().unwrap();
     let new = [
         "successor",
         "duplicates",
@@ -280,7 +282,7 @@ fn an_account_stored_before_there_were_successors_is_still_read() {
         "next_began",
         "noted",
     ];
-    assert!(new.iter().all(|new| run.remove(*new).is_some()));
+    assert!(new.iter().all(|new| entry.remove(*new).is_some()));
     let read: LedgerEntry = serde_json::from_value(stored).unwrap();
     assert_eq!((read.ledger(), read.gap()), (account.ledger(), account.gap()));
 }

@@ -83,8 +83,8 @@ pub struct NodeMetrics {
     #[serde(default)]
     counted_later: [CounterIncrease; LATER_COUNTS],
     sensor_counters: SensorCounters,
-    /// Whether its ledger entry and its bus were ever counted. If a run is older than a span when
-    /// it is first received, its first values are not an increase within that span.
+    /// Whether its ledger entry and its bus were ever counted. If an incarnation is older than a
+    /// span when it is first received, its first values are not an increase within that span.
     #[serde(default)]
     known: [bool; 2],
     peaks: Peaks,
@@ -216,16 +216,16 @@ impl NodeMetrics {
         self.sensor_counters.labels(figure)
     }
 
-    /// Counts what the node's ledger and its bus report after a message of a run.
+    /// Counts what the node's ledger and its bus report after a message of an incarnation.
     pub(super) fn observe_counts(
         &mut self,
         at: Wall,
-        run: Incarnation,
+        incarnation: Incarnation,
         ledger: [(Count, u64); 4],
         bus: Option<&Bus>,
     ) {
         let Self { counted, counted_later, known: [account_known, bus_known], .. } = self;
-        let is_old = |what: Count| at.since(Wall(run.0)) > what.span();
+        let is_old = |what: Count| at.since(Wall(incarnation.0)) > what.span();
         for (what, stand) in ledger {
             let counted = &mut counted[what as usize];
             match *account_known || !is_old(what) {
@@ -293,7 +293,7 @@ impl NodeMetrics {
         let of = |what: SensedFigure| self.peaks.get(now, what as usize);
         let is_held = |what: SensedFigure| of(what).map(|reasons| reasons > 0.0);
         let senses = self.are_readings_fresh(now);
-        let of_late = |what: NodeMetric| self.sensor_counters.figure(now, what).filter(|_| senses);
+        let recent = |what: NodeMetric| self.sensor_counters.figure(now, what).filter(|_| senses);
 
         HardwareContext {
             cpu_usage_ratio: of(SensedFigure::CpuUsage),
@@ -305,7 +305,7 @@ impl NodeMetrics {
             cpu_throttled: is_held(SensedFigure::CpuThrottled),
             cpu_steal_ratio: of(SensedFigure::CpuSteal),
             cgroup_memory_used_ratio: of(SensedFigure::CgroupMemory),
-            cgroup_cpu_throttled_ratio: of_late(NodeMetric::CgroupCpuThrottledRatio),
+            cgroup_cpu_throttled_ratio: recent(NodeMetric::CgroupCpuThrottledRatio),
             memory_stalled_ratio: of(SensedFigure::MemoryStalled),
         }
     }

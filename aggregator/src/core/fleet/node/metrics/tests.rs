@@ -7,9 +7,9 @@ use plimsoll_schemas::wire::Hardware;
 use super::*;
 use crate::core::fleet::{MessageKey, Node, NodeAt};
 
-/// Number `seq` of a run.
-fn key(run: u64, seq: u64) -> MessageKey {
-    MessageKey { incarnation: Incarnation(run), seq: Seq(seq) }
+/// Number `seq` of an incarnation.
+fn key(incarnation: u64, seq: u64) -> MessageKey {
+    MessageKey { incarnation: Incarnation(incarnation), seq: Seq(seq) }
 }
 
 fn second(n: u64) -> Wall {
@@ -92,7 +92,7 @@ fn what_a_node_never_reported_is_no_figure() {
 }
 
 #[test]
-fn losses_before_a_run_is_first_seen_are_no_growth() {
+fn losses_before_an_incarnation_is_first_seen_are_no_growth() {
     let dropped = |began: u64, received: &[(u64, u64)]| {
         let mut node = Node::default();
         for (at, dropped) in received {

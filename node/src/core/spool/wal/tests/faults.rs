@@ -41,8 +41,11 @@ pub(crate) fn check_flip(world: &World, at: usize, mask: u8) -> Result<(), TestC
     }
     prop_assert!(recovered.damaged.is_some(), "byte {} of {}", at, world.file.len());
     let (_, end) = world.points.last().unwrap();
-    // Every run that recovery returns is written again behind the damage, so it is as at the end.
-    prop_assert!(recovered.runs.iter().all(|run| end.runs[0].newest == run.newest));
+    // Every incarnation that recovery returns is written again behind the damage, so it is as at
+    // the end.
+    prop_assert!(
+        recovered.incarnations.iter().all(|state| end.incarnations[0].newest == state.newest)
+    );
     prop_assert!(found.drafts.iter().all(|draft| end.drafts.contains(draft)));
     prop_assert!(found.sealed.iter().all(|sealed| world.ever.sealed.contains(sealed)));
     let ever: u64 = world.ever.drafts.iter().map(|(_, body, ..)| body.samples()).sum();
@@ -90,24 +93,27 @@ fn behind_damage_a_draft_is_uncertain_until_its_removal_is_read() {
     let read = damaged_at(&world, sealing + 20);
     assert_eq!((read.drafts.len(), read.sealed.len(), read.uncertain_samples), (1, 0, 3));
     assert_eq!(read.damaged, Some(format!("the batch at byte {sealing} is damaged")));
-    assert_eq!((read.runs.len(), read.uncertain_runs), (0, vec![Incarnation(9)]));
+    assert_eq!((read.incarnations.len(), read.uncertain_incarnations), (0, vec![Incarnation(9)]));
     // The second draft is sealed too: recovery finds its state again, and its ledger entry.
     world.step(&Op::Seal(0));
     let read = damaged_at(&world, sealing + 20);
     assert_eq!((read.sealed.len(), read.uncertain_samples), (1, 1));
-    assert_eq!((read.runs, read.uncertain_runs), (world.runs.clone(), vec![]));
+    assert_eq!(
+        (read.incarnations, read.uncertain_incarnations),
+        (world.incarnations.clone(), vec![])
+    );
 }
 
 #[test]
-fn sealed_messages_before_damage_are_kept_and_so_is_the_account_of_a_run_that_has_left() {
+fn sealed_messages_before_damage_are_kept_and_so_is_the_account_of_an_incarnation_that_has_left() {
     let mut world = World::new();
     [Op::Draft(0, vec![1]), Op::FinalMessage, Op::Seal(0)].iter().for_each(|op| world.step(op));
-    world.runs[0].left = true;
+    world.incarnations[0].left = true;
     world.step(&Op::Seal(0));
     let left = world.file.len();
     [Op::Draft(0, vec![2]), Op::Draft(0, vec![3])].iter().for_each(|op| world.step(op));
     let read = damaged_at(&world, left + 20);
-    assert_eq!((&read.sealed, &read.runs), (&world.sealed, &world.runs));
+    assert_eq!((&read.sealed, &read.incarnations), (&world.sealed, &world.incarnations));
     assert!(read.unused_incarnation(Incarnation(9)) != Incarnation(9));
 }
 
@@ -121,7 +127,7 @@ fn an_unreadable_entry_costs_itself_alone() {
     let read = world.recover();
     assert_eq!((read.drafts.len(), read.sealed.len(), read.uncertain_samples), (1, 0, 2));
     assert!(read.damaged.is_some_and(|what| what.contains("not a snapshot")));
-    assert_eq!(read.runs, world.runs, "where the account stands is known");
+    assert_eq!(read.incarnations, world.incarnations, "where the account stands is known");
     world.step(&Op::Release(0));
     assert_eq!(world.recover().uncertain_samples, 0, "it is released, whatever it was");
 }
@@ -177,7 +183,7 @@ fn after_another_start_of_the_machine_a_file_that_was_not_synced_is_doubted() {
     [Op::Draft(0, vec![1]), Op::Draft(0, vec![2]), Op::Seal(0)]
         .iter()
         .for_each(|op| world.step(op));
-    assert_eq!(held(&world).drafts, [], "it is not known which run of the machine this is");
+    assert_eq!(held(&world).drafts, [], "it is not known which boot of the machine this is");
     let same = recover(&world.file, &identity(), Some("boot-1"), NOW).unwrap();
     assert_eq!((Found::from(&same), same.damaged), (world.held(), None));
     let other = recover(&world.file, &identity(), Some("boot-2"), NOW).unwrap();
@@ -262,10 +268,10 @@ fn batches_within_batches_are_not_searched_without_end() {
 #[test]
 fn an_account_that_contradicts_itself_allows_no_crash_report() {
     let mut world = World::new();
-    world.runs[0].totals.recorded = 2;
+    world.incarnations[0].totals.recorded = 2;
     world.write();
     let read = world.recover();
-    assert_eq!((read.runs, read.uncertain_runs), (vec![], vec![Incarnation(9)]));
+    assert_eq!((read.incarnations, read.uncertain_incarnations), (vec![], vec![Incarnation(9)]));
 }
 
 #[test]
@@ -283,7 +289,7 @@ fn expired_messages_are_counted() {
     assert_eq!((expired, read.drafts.len(), read.sealed.len()), (all, 2, 0));
     let later = read.expire(now.plus(std::time::Duration::from_nanos(1)), SPOOL_AGE_MAX);
     assert_eq!((later.drafts, later.draft_samples, read.samples()), (1, 4, 8));
-    assert_eq!(read.runs, world.runs);
+    assert_eq!(read.incarnations, world.incarnations);
     let mut jumped_back = world.recover();
     assert_eq!(jumped_back.expire(Wall(0), SPOOL_AGE_MAX), ExpiredMessages::default());
 }

@@ -3,14 +3,14 @@
 mod faults;
 mod model;
 
-use crate::limits::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES, SPOOL_RUNS_MAX};
+use crate::limits::{SPOOL_BYTES_MAX, SPOOL_GARBAGE_BYTES, SPOOL_INCARNATIONS_MAX};
 use proptest::prelude::*;
 
 use super::*;
 use crate::core::spool::recovery::{UnusableFile, recover};
 use crate::core::spool::{Notes, RecoveredMessages};
 use model::{Found, Op, World, identity, op};
-use plimsoll_schemas::wire::NotedRun;
+use plimsoll_schemas::wire::NotedIncarnation;
 use plimsoll_schemas::wire::Totals;
 
 #[test]
@@ -38,7 +38,7 @@ fn what_stands_in_another_order_is_the_same() {
 #[test]
 fn an_empty_file_has_no_values() {
     let mut world = World::new();
-    world.runs.clear();
+    world.incarnations.clear();
     let batch = world.batch().unwrap();
     assert_eq!((batch.replaces, &batch.bytes), (true, &world.head()));
     assert_eq!(Found::of(&batch.bytes), Found::default());
@@ -75,7 +75,7 @@ fn only_what_is_released_waits_for_no_disk() {
     world.change(&Op::FinalMessage);
     let (lane, final_message) = world.drafts.pop_last().unwrap().1;
     world.step(&Op::Interval);
-    let former = RunState { incarnation: Incarnation(1), ..world.runs[0].clone() };
+    let former = IncarnationState { incarnation: Incarnation(1), ..world.incarnations[0].clone() };
     world.sealed.push(model::sealed(lane, &final_message, &former));
     assert!(world.batch().unwrap().sync);
 }
@@ -101,26 +101,30 @@ fn what_a_note_has_and_the_file_has_not_is_lost_by_a_crash() {
     // Ten of a former time, one sealed and three in a draft.
     let [incarnation, other] = [9, 8].map(Incarnation);
     for (note, crashed) in [
-        (NotedRun { incarnation, recorded: 19 }, 5),
-        (NotedRun { incarnation, recorded: 14 }, 0),
-        (NotedRun { incarnation, recorded: 3 }, 0),
-        (NotedRun { incarnation: other, recorded: 19 }, 0),
+        (NotedIncarnation { incarnation, recorded: 19 }, 5),
+        (NotedIncarnation { incarnation, recorded: 14 }, 0),
+        (NotedIncarnation { incarnation, recorded: 3 }, 0),
+        (NotedIncarnation { incarnation: other, recorded: 19 }, 0),
     ] {
         let mut read = world.recover();
         let notes = Notes { own: note, orphans: Vec::new() };
         let orphans = RecoveredMessages::take_notes(Some(&mut read), notes);
         assert_eq!(orphans.is_empty(), note.incarnation == incarnation);
-        assert_eq!((read.crashed, read.runs[0].totals.recorded), (crashed, 11 + crashed));
-        let lost = read.runs[0].totals.lost.get("crash").copied();
+        assert_eq!((read.crashed, read.incarnations[0].totals.recorded), (crashed, 11 + crashed));
+        let lost = read.incarnations[0].totals.lost.get("crash").copied();
         assert_eq!(lost, (crashed > 0).then_some(crashed), "{note:?}");
     }
-    world.runs[0].left = true;
+    world.incarnations[0].left = true;
     world.step(&Op::Interval);
     let mut left = world.recover();
-    let own = NotedRun { incarnation, recorded: 99 };
+    let own = NotedIncarnation { incarnation, recorded: 99 };
     let notes = Notes { own, orphans: Vec::new() };
     assert_eq!(RecoveredMessages::take_notes(Some(&mut left), notes), []);
-    assert_eq!((left.crashed, &left.runs), (0, &world.runs), "its final message has all");
+    assert_eq!(
+        (left.crashed, &left.incarnations),
+        (0, &world.incarnations),
+        "its final message has all"
+    );
 }
 
 #[test]
@@ -160,12 +164,12 @@ fn the_file_stays_small_over_thousands_of_intervals() {
 #[test]
 fn of_too_many_incarnations_the_latest_are_known() {
     let mut world = World::new();
-    let own = world.runs[0].clone();
-    world.runs = (1..=SPOOL_RUNS_MAX as u64 + 3)
-        .map(|n| RunState { incarnation: Incarnation(n), ..own.clone() })
+    let own = world.incarnations[0].clone();
+    world.incarnations = (1..=SPOOL_INCARNATIONS_MAX as u64 + 3)
+        .map(|n| IncarnationState { incarnation: Incarnation(n), ..own.clone() })
         .collect();
     world.write();
-    assert_eq!(world.recover().runs, world.runs[3..]);
+    assert_eq!(world.recover().incarnations, world.incarnations[3..]);
 }
 
 proptest! {

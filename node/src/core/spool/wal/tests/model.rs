@@ -15,7 +15,7 @@ use crate::core::outbox::event_drafts;
 use crate::core::spool::recovery::{RecoveredMessages, recover};
 
 pub(crate) const NOW: Mono = Mono(77);
-const RUN: Incarnation = Incarnation(9);
+const INCARNATION: Incarnation = Incarnation(9);
 
 /// Something that changes what is held. Numbers choose among what there is.
 #[derive(Clone, Debug)]
@@ -61,7 +61,7 @@ type Essence = (Lane, Body, Wall, u64, bool, Labels);
 pub(crate) struct Found {
     pub(crate) drafts: Vec<Essence>,
     pub(crate) sealed: Vec<SealedMessage>,
-    pub(crate) runs: Vec<RunState>,
+    pub(crate) incarnations: Vec<IncarnationState>,
 }
 
 impl From<&RecoveredMessages> for Found {
@@ -69,7 +69,7 @@ impl From<&RecoveredMessages> for Found {
         Self {
             drafts: recovered.drafts.iter().map(essence).collect(),
             sealed: recovered.sealed.clone(),
-            runs: recovered.runs.clone(),
+            incarnations: recovered.incarnations.clone(),
         }
     }
 }
@@ -91,7 +91,7 @@ pub(crate) struct World {
     pub(crate) wal: Wal,
     pub(crate) drafts: BTreeMap<DraftId, (Lane, Draft)>,
     pub(crate) sealed: Vec<SealedMessage>,
-    pub(crate) runs: Vec<RunState>,
+    pub(crate) incarnations: Vec<IncarnationState>,
     pub(crate) file: Vec<u8>,
     /// Lengths of the present file at which it was whole, and what was held then.
     pub(crate) points: Vec<(usize, Found)>,
@@ -106,12 +106,13 @@ impl World {
             recorded: 10,
             lost: BTreeMap::from([(LossReason::new("outbox_full").unwrap(), 3)]),
         };
-        let own = RunState { incarnation: RUN, newest: Seq(0), totals, left: false };
+        let own =
+            IncarnationState { incarnation: INCARNATION, newest: Seq(0), totals, left: false };
         Self {
             wal: Wal::new(identity(), None),
             drafts: BTreeMap::new(),
             sealed: Vec::new(),
-            runs: vec![own],
+            incarnations: vec![own],
             file: Vec::new(),
             points: Vec::new(),
             ever: Found::default(),
@@ -142,14 +143,17 @@ impl World {
     pub(crate) fn held(&self) -> Found {
         let mut sealed = self.sealed.clone();
         sealed.sort_by_key(SealedMessage::key);
-        let runs = self.runs.clone();
-        Found { drafts: self.drafts.values().map(essence).collect(), sealed, runs }
+        let incarnations = self.incarnations.clone();
+        Found { drafts: self.drafts.values().map(essence).collect(), sealed, incarnations }
     }
 
     pub(crate) fn batch(&mut self) -> Option<Batch> {
         let drafts = self.drafts.iter().map(|(id, (lane, draft))| (*id, *lane, draft)).collect();
-        let held =
-            HeldMessages { drafts, sealed: self.sealed.iter().collect(), runs: self.runs.clone() };
+        let held = HeldMessages {
+            drafts,
+            sealed: self.sealed.iter().collect(),
+            incarnations: self.incarnations.clone(),
+        };
         self.wal.next_batch(&held)
     }
 
@@ -193,7 +197,7 @@ impl World {
             Op::Seal(n) => self.seal(*n),
             Op::Release(n) if self.sealed.is_empty() => assert!(*n < 9),
             Op::Release(n) => drop(self.sealed.remove(n % self.sealed.len())),
-            Op::Interval => self.runs[0].totals.recorded += 1,
+            Op::Interval => self.incarnations[0].totals.recorded += 1,
             Op::Fail => self.wal.on_failed(),
         }
     }
@@ -226,10 +230,10 @@ impl World {
         let ids: Vec<DraftId> = self.drafts.keys().copied().collect();
         let Some(id) = ids.get(n) else { return };
         let (lane, draft) = self.drafts.remove(id).unwrap();
-        let run = &mut self.runs[0];
-        run.newest = Seq(run.newest.0 + 1);
-        run.totals.recorded += draft.samples();
-        self.sealed.push(sealed(lane, &draft, run));
+        let state = &mut self.incarnations[0];
+        state.newest = Seq(state.newest.0 + 1);
+        state.totals.recorded += draft.samples();
+        self.sealed.push(sealed(lane, &draft, state));
     }
 }
 
@@ -260,16 +264,16 @@ fn bus() -> Bus {
     Bus { attempted: 5, breaker_state: Some(1), round_trip_ns: Some(9), rejected, ..Bus::default() }
 }
 
-/// A draft as the next message of a run.
-pub(crate) fn sealed(lane: Lane, draft: &Draft, run: &RunState) -> SealedMessage {
+/// A draft as the next message of an incarnation.
+pub(crate) fn sealed(lane: Lane, draft: &Draft, state: &IncarnationState) -> SealedMessage {
     let Identity { mesh, node, .. } = identity();
     let header = Header {
         node: node.clone(),
-        incarnation: run.incarnation,
-        seq: run.newest,
+        incarnation: state.incarnation,
+        seq: state.newest,
         start: draft.start,
         length_ns: draft.length_ns,
-        totals: run.totals.clone(),
+        totals: state.totals.clone(),
         last: draft.last,
         successor: None,
         labels: draft.labels.clone(),
@@ -277,8 +281,8 @@ pub(crate) fn sealed(lane: Lane, draft: &Draft, run: &RunState) -> SealedMessage
     let subject = SnapshotSubject { mesh, lane, node, kind: draft.kind };
     let (samples, sealed_at) = (draft.samples(), draft.start);
     SealedMessage {
-        incarnation: run.incarnation,
-        seq: run.newest,
+        incarnation: state.incarnation,
+        seq: state.newest,
         lane,
         subject: subject.to_string(),
         payload: Bytes::from(wire::encode_around(&header, draft.kind, &draft.body)),

@@ -1,11 +1,11 @@
 //! One incarnation's part of a node's ledger entry: which of its messages were merged, and what
 //! became of the samples that it reports as recorded. It does not depend on other incarnations.
 //!
-//! Where its samples are follows from three sums of its messages, [`Run::balance`]:
+//! Where its samples are follows from three sums of its messages, [`IncarnationEntry::balance`]:
 //!
 //! - known = merged + lost, open = recorded - known, or surplus = known - recorded;
 //! - unread = min(recorded before the oldest message received, open), missing = open - unread;
-//! - beyond = reported - recorded, only of an unspooled run without a final message;
+//! - beyond = reported - recorded, only of an unspooled incarnation without a final message;
 //! - outstanding = missing + beyond: samples of which nothing is known.
 //!
 //! The same in each [`State`]: `recorded` is recorded + beyond, then `merged`, `unread`, `surplus`.
@@ -17,15 +17,16 @@
 //! | `Open`, has ended | 0 | outstanding | 0 | 0 | 0 |
 //! | `Left` | 0 | outstanding | 0 | 0 | 0 |
 //! | `Reported`, spooled | 0 | outstanding | 0 | 1 | 0 |
-//! | `Reported`, unspooled | 0 | 0 | outstanding | 1 | up to the next run, unless noted |
-//! | `Vanished`, spooled | 0 | outstanding | 0 | 1 | up to the next run |
-//! | `Vanished`, unspooled | 0 | 0 | outstanding | 1 | up to the next run, unless noted |
+//! | `Reported`, unspooled | 0 | 0 | outstanding | 1 | up to the next incarnation, unless noted |
+//! | `Vanished`, spooled | 0 | outstanding | 0 | 1 | up to the next incarnation |
+//! | `Vanished`, unspooled | 0 | 0 | outstanding | 1 | up to the next incarnation, unless noted |
 //!
-//! A run counts as spooled unless it is known to be unspooled. What moves outstanding samples on:
-//! a message that arrives (merged), or a newer one that states their loss (lost by its reason).
+//! An incarnation counts as spooled unless it is known to be unspooled. What moves outstanding
+//! samples on: a message that arrives (merged), or a newer one that states their loss (lost by its
+//! reason).
 //!
-//! An open run has ended if it is closed, or not the newest of its node. The crash loses samples
-//! of jobs as `crash` and those that the node took of itself as `own`.
+//! An open incarnation has ended if it is closed, or not the newest of its node. The crash loses
+//! samples of jobs as `crash` and those that the node took of itself as `own`.
 //!
 //! DESIGN A48, A61, A176.
 
@@ -36,7 +37,7 @@ use crate::limits::{LEDGER_HOLES_MAX, SEQ_AHEAD_MAX, SEQS_PER_SECOND_MAX};
 use plimsoll_schemas::ids::{Incarnation, LossReason, Seq};
 use plimsoll_schemas::limits::wire::CONFIRMED_SPANS_MAX;
 use plimsoll_schemas::own_operations::OWN_LOST;
-use plimsoll_schemas::summary::{Ledger, RunLedger};
+use plimsoll_schemas::summary::{IncarnationLedger, Ledger};
 use plimsoll_schemas::time::{Wall, nanos};
 use plimsoll_schemas::wire::confirmation::ConfirmedIncarnation;
 use plimsoll_schemas::wire::{Bus, Header, Totals};
@@ -48,7 +49,7 @@ use super::seqs::Seqs;
 const CRASH: &str = "crash";
 
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Run {
+pub struct IncarnationEntry {
     /// Its position among the node's incarnations: later ones have greater numbers.
     pub(super) order: u64,
     pub(super) seqs: Seqs,
@@ -92,44 +93,46 @@ pub struct Run {
     /// True when it ended without a final message and everything stored by then was read.
     #[serde(default)]
     pub(super) closed: bool,
-    /// When the next run began, by the node's clock, of a closed run that a later one followed.
+    /// When the next incarnation began, by the node's clock, of a closed incarnation that a later
+    /// one followed.
     #[serde(default)]
     next_began: Option<Wall>,
-    /// True when its spool was gone at its end, and a later run has reported what it had recorded.
+    /// True when its spool was gone at its end, and a later incarnation has reported what it had
+    /// recorded.
     #[serde(default)]
     noted: bool,
 }
 
-/// What is known of a run's end.
+/// What is known of an incarnation's end.
 #[derive(Clone, Copy)]
 enum State {
-    /// Neither a final message nor a crash is known. Also a run that goes on beside a later one:
-    /// another node of the same name sends it.
+    /// Neither a final message nor a crash is known. Also an incarnation that goes on beside a
+    /// later one: another node of the same name sends it.
     Open,
     /// Its final message was merged.
     Left,
-    /// It ended without one; a later run found its spool and sent its final message.
+    /// It ended without one; a later incarnation found its spool and sent its final message.
     Reported,
-    /// It ended without one, and no later run sent one for it.
+    /// It ended without one, and no later incarnation sent one for it.
     Vanished,
 }
 
-/// Where the samples of a run are that are neither merged nor lost, as it reports.
+/// Where the samples of an incarnation are that are neither merged nor lost, as it reports.
 struct Balance {
     /// In messages older than the oldest one received. The broker may have refused some of these
     /// meanwhile; those count as lost.
     unread: u64,
     /// In messages up to the newest one of which nothing is known.
     missing: u64,
-    /// Reported beyond the newest message. The final message names all, and what a run with a spool
-    /// holds is recorded by its successor.
+    /// Reported beyond the newest message. The final message names all, and what an incarnation
+    /// with a spool holds is recorded by its successor.
     beyond: u64,
     /// Merged or lost although it did not record them, and so another sender brought them under its
     /// name: each of its messages has totals with all samples of the messages before it.
     surplus: u64,
 }
 
-/// What a run held when it crashed without a spool.
+/// What an incarnation held when it crashed without a spool.
 struct CrashLoss {
     of_jobs: u64,
     own: u64,
@@ -142,11 +145,11 @@ impl Balance {
     }
 }
 
-/// Messages of a run about a time after a later one had begun that mean nothing yet: the first few
-/// may be of a crash with a clock set back a little.
+/// Messages of an incarnation about a time after a later one had begun that mean nothing yet: the
+/// first few may be of a crash with a clock set back a little.
 pub(super) const OVERLAPS_BORNE: u64 = 3;
 
-impl Run {
+impl IncarnationEntry {
     pub(super) fn new(order: u64) -> Self {
         Self { order, oldest: Seq(u64::MAX), ..Self::default() }
     }
@@ -156,7 +159,7 @@ impl Run {
         self.left_in_order |= header.last;
         self.successor = header.successor.or(self.successor);
 
-        // A crash report is about no interval of the run's own.
+        // A crash report is about no interval of the incarnation's own.
         if header.successor.is_none() {
             let until = header.start.plus(Duration::from_nanos(header.length_ns));
             self.reported_until = self.reported_until.max(until);
@@ -208,7 +211,7 @@ impl Run {
         self.merged_own = self.merged_own.saturating_add(samples);
     }
 
-    /// Takes what its bus message with number `seq` reports of the whole run.
+    /// Takes what its bus message with number `seq` reports of the whole incarnation.
     pub(super) fn on_report(&mut self, seq: Seq, bus: &Bus) {
         self.reported = self.reported.max(bus.recorded);
         self.reported_own = self.reported_own.max(bus.recorded_own);
@@ -217,13 +220,13 @@ impl Run {
         }
     }
 
-    /// Takes what a later run found noted of it, in place of its spool.
+    /// Takes what a later incarnation found noted of it, in place of its spool.
     pub(super) fn on_noted(&mut self, recorded: u64) {
         self.reported = self.reported.max(recorded);
         self.noted = true;
     }
 
-    /// Closes a run that ended without a final message.
+    /// Closes an incarnation that ended without a final message.
     pub(super) fn close(&mut self, next_began: Option<Wall>) {
         self.closed = true;
         self.next_began = next_began.or(self.next_began);
@@ -234,14 +237,14 @@ impl Run {
         (self.closed, self.next_began) = (false, None);
     }
 
-    /// Whether it is to be closed, since a later run began: it has no final message and is no other
-    /// node's of the same name, which would go on beside the later run.
+    /// Whether it is to be closed, since a later incarnation began: it has no final message and is
+    /// no other node's of the same name, which would go on beside the later incarnation.
     pub(super) fn awaits_close(&self) -> bool {
         !self.left_in_order && self.next_began.is_none() && self.overlaps <= OVERLAPS_BORNE
     }
 
-    /// Whether it runs without a spool, as it reports, or its spool was gone at its end: what it
-    /// holds ends with its process.
+    /// Whether it runs without a spool, as it reports, or its spool was gone at its end:
+    /// what it holds ends with its process.
     pub(super) fn is_unspooled(&self) -> bool {
         let is_gone = self.noted && !self.left_in_order;
         is_gone || matches!(self.spooled, Some((_, false)))
@@ -332,8 +335,9 @@ impl Run {
         CrashLoss { of_jobs: balance.outstanding() - own, own }
     }
 
-    /// The time up to the next run of which nothing is known. A successor that found its spool, or
-    /// its note, reports what was recorded then, even if the spool had failed for a while.
+    /// The time up to the next incarnation of which nothing is known. A successor that found its
+    /// spool, or its note, reports what was recorded then, even if the spool had failed for a
+    /// while.
     fn unknown(&self) -> Duration {
         let is_unknown = match self.state() {
             State::Vanished => !self.noted,
@@ -379,9 +383,9 @@ impl Run {
     }
 
     /// Its row on the ledger page.
-    pub fn row(&self, incarnation: Incarnation, ended: bool) -> RunLedger {
+    pub fn row(&self, incarnation: Incarnation, ended: bool) -> IncarnationLedger {
         let (missing_seqs, holes) = holes(&self.seqs);
-        RunLedger {
+        IncarnationLedger {
             incarnation: incarnation.0,
             newest_seq: self.newest.0,
             ledger: self.ledger(ended),

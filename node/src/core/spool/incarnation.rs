@@ -3,11 +3,11 @@
 //! DESIGN N4.
 
 use plimsoll_schemas::ids::{Incarnation, Seq};
-use plimsoll_schemas::wire::{NotedRun, Totals};
+use plimsoll_schemas::wire::{NotedIncarnation, Totals};
 
 /// The state of an incarnation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunState {
+pub struct IncarnationState {
     pub incarnation: Incarnation,
     /// The greatest number that it sealed; 0 before the first.
     pub newest: Seq,
@@ -19,17 +19,18 @@ pub struct RunState {
 
 /// How an incarnation ended that sealed no final message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunEnd {
+pub enum IncarnationEnd {
     /// It was killed, or failed.
     Crashed,
     /// It stopped in order and had no time, or no broker, to seal its final message.
     InOrder,
 }
 
-impl RunState {
+impl IncarnationState {
     /// What is known of it should its messages be gone; `None` if there were none.
-    pub(crate) fn noted(&self) -> Option<NotedRun> {
-        let noted = NotedRun { incarnation: self.incarnation, recorded: self.totals.recorded };
+    pub(crate) fn noted(&self) -> Option<NotedIncarnation> {
+        let noted =
+            NotedIncarnation { incarnation: self.incarnation, recorded: self.totals.recorded };
         self.has_any().then_some(noted)
     }
 
