@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::summary::{NodeRow, OperationRow, RollupRow};
+use plimsoll_schemas::summary::{NodeRow, OperationRow, Quantiles, RollupRow};
 
 use super::external_labels::valid_key;
 use super::writer::{LabelSet, Writer};
-use crate::core::view::{NodeView, Total, View};
+use crate::core::fleet::Node;
+use crate::core::view::{Total, View};
 
 /// A view whose rows are paired with their labels. The label lists have the order of the view's.
 pub(super) struct LabelledView<'v> {
@@ -16,6 +17,7 @@ pub(super) struct LabelledView<'v> {
     operations: Vec<LabelSet>,
     rollups: Vec<LabelSet>,
     windows: BTreeMap<Window, LabelSet>,
+    /// In place of a window.
     total: LabelSet,
 }
 
@@ -38,13 +40,14 @@ impl<'v> LabelledView<'v> {
     }
 
     /// The nodes of the view.
-    pub(super) fn nodes(&self) -> impl Iterator<Item = (&LabelSet, &'v NodeView)> {
-        self.nodes.iter().zip(&self.view.nodes)
+    pub(super) fn nodes(&self) -> impl Iterator<Item = (&LabelSet, &'v Node)> {
+        self.nodes.iter().zip(self.view.nodes.iter().map(|of| &*of.node))
     }
 
     /// Those that are up: the gauges of others are left out, so that Prometheus marks them stale.
-    pub(super) fn up_nodes(&self) -> impl Iterator<Item = (&LabelSet, &'v NodeView)> {
-        self.nodes().filter(|(_, node)| node.is_up)
+    pub(super) fn up_nodes(&self) -> impl Iterator<Item = (&LabelSet, &'v Node)> {
+        let nodes = self.nodes.iter().zip(&self.view.nodes);
+        nodes.filter(|(_, of)| of.is_up).map(|(labels, of)| (labels, &*of.node))
     }
 
     /// The summary rows of the nodes.
@@ -64,6 +67,24 @@ impl<'v> LabelledView<'v> {
         rows.filter(|(_, row)| !row.freshness.stale)
     }
 
+    /// The quantiles of all time, of operations and then of groups, under their labels.
+    pub(super) fn total_quantiles(&self) -> impl Iterator<Item = ([&LabelSet; 2], &'v Quantiles)> {
+        let operations = self.current_operations().map(|(labels, row)| (labels, &row.total));
+        let rollups = self.current_rollups().map(|(labels, row)| (labels, &row.total));
+        operations.chain(rollups).map(|(labels, of)| ([labels, &self.total], of))
+    }
+
+    /// The same of each window.
+    pub(super) fn window_quantiles(&self) -> impl Iterator<Item = ([&LabelSet; 2], &'v Quantiles)> {
+        let operations = self.current_operations().flat_map(|(labels, row)| {
+            row.windows.iter().map(move |(window, of)| (labels, window, &of.quantiles))
+        });
+        let rollups = self.current_rollups().flat_map(|(labels, row)| {
+            row.windows.iter().map(move |(window, of)| (labels, window, of))
+        });
+        operations.chain(rollups).map(|(labels, window, of)| ([labels, self.window(*window)], of))
+    }
+
     /// The totals of all operations, then of all groups of roll-ups.
     pub(super) fn totals(&self) -> impl Iterator<Item = (&LabelSet, &'v Total)> {
         let operations = self.operations.iter().zip(&self.view.totals);
@@ -73,11 +94,6 @@ impl<'v> LabelledView<'v> {
     /// The label of one window.
     pub(super) fn window(&self, window: Window) -> &LabelSet {
         &self.windows[&window]
-    }
-
-    /// The label for all time, in place of a window.
-    pub(super) fn all_time(&self) -> &LabelSet {
-        &self.total
     }
 }
 

@@ -9,7 +9,7 @@ use plimsoll_schemas::alert::{AlertKey, AlertState};
 
 use crate::core::view::AlertView;
 use crate::exposition::labelled_view::LabelledView;
-use crate::exposition::writer::{Family, LabelSet, Value, Writer};
+use crate::exposition::writer::{Family, LabelSet, Writer};
 
 /// The states of active alerts.
 const ACTIVE: [AlertState; 3] = [AlertState::Pending, AlertState::Firing, AlertState::Resolved];
@@ -25,7 +25,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
         for (labels, AlertView { state: current, severity, .. }) in labels.iter().zip(alerts) {
             let severity = rows.labels([("severity", severity.as_str())]);
             for (label, state) in &states {
-                rows.add(&[labels, &severity, label], Value::flag(state == current));
+                rows.add(&[labels, &severity, label], (state == current).into());
             }
         }
     });
@@ -44,13 +44,13 @@ fn write_firing(writer: &mut Writer, page: &LabelledView<'_>, labels: &[LabelSet
                 ("node", node),
                 ("operation", &row.operation),
             ];
-            rows.add(&[&rows.labels(labels)], Value::flag(row.alert == AlertState::Firing));
+            rows.add(&[&rows.labels(labels)], (row.alert == AlertState::Firing).into());
             written.insert((row.budget.as_str(), node, row.operation.as_str()));
         }
         for (labels, AlertView { key, state, .. }) in labels.iter().zip(alerts) {
             let name = (key.rule.as_str(), key.scope.node(), key.operation.as_str());
             if !written.contains(&name) {
-                rows.add(&[labels], Value::flag(*state == AlertState::Firing));
+                rows.add(&[labels], (*state == AlertState::Firing).into());
             }
         }
     });
@@ -60,26 +60,20 @@ fn write_firing(writer: &mut Writer, page: &LabelledView<'_>, labels: &[LabelSet
 pub(super) fn write_counts(writer: &mut Writer, page: &LabelledView<'_>) {
     let counts = &page.view.alert_counts;
     let help = "Active alerts by state, including those not on the page";
-    let by_state = ACTIVE.map(|state| {
-        let n = counts.by_state.get(&state).copied().unwrap_or_default();
-        (state.as_str(), Value::Count(n))
-    });
+    let n = |state| counts.by_state.get(&state).copied().unwrap_or_default();
+    let by_state = ACTIVE.map(|state| (state.as_str(), n(state)));
     writer.by_label(Family::gauge("plimsoll_alerts", help), "state", by_state);
     let help = "Active alerts whose rules currently have no data or too few samples";
-    let family = Family::gauge("plimsoll_alerts_without_data", help);
-    writer.single(family, Value::Count(counts.without_data));
+    writer.gauge("plimsoll_alerts_without_data", help, counts.without_data);
     let help = "Silences that are active or start later";
-    writer.single(Family::gauge("plimsoll_silences", help), Value::Count(counts.silences));
+    writer.gauge("plimsoll_silences", help, counts.silences);
     let help = "Notifications not sent to receivers, by reason";
     let family = Family::counter("plimsoll_notifications_suppressed_total", help);
-    let suppressed = counts.suppressed.iter();
-    let suppressed = suppressed.map(|(reason, n)| (reason.as_ref(), Value::Count(*n)));
-    writer.by_label(family, "reason", suppressed);
+    writer.by_label(family, "reason", counts.suppressed.iter().map(|(why, n)| (&**why, *n)));
     let help =
         "Silences of other aggregators, or reports of them, that were not accepted, by reason";
     let family = Family::counter("plimsoll_shared_silences_refused_total", help);
-    let refused = counts.silences_refused.iter().map(|(reason, n)| (*reason, Value::Count(*n)));
-    writer.by_label(family, "reason", refused);
+    writer.by_label(family, "reason", counts.silences_refused.iter().map(|(why, n)| (*why, *n)));
 }
 
 fn alert_labels(writer: &Writer, key: &AlertKey) -> LabelSet {

@@ -25,71 +25,46 @@ const PROFILER: &str = "profiler";
 /// Operation of shard reads.
 const SHARD_READ: &str = "shard_read";
 /// Aliases of the counters of shard reads.
-const SHARD_COUNTERS: [(&str, &str, &str); 4] = [
-    ("profiler_shard_read_bytes_total", "Alias: shard_read.bytes of the node", "shard_read.bytes"),
-    ("profiler_shard_read_rows_total", "Alias: shard_read.rows of the node", "shard_read.rows"),
-    ("profiler_shard_slow_reads_total", "Alias: shard_read.slow of the node", "shard_read.slow"),
-    (
-        "profiler_shard_read_errors_total",
-        "Alias: shard_read.errors of the node",
-        "shard_read.errors",
-    ),
+const SHARD_COUNTERS: [(&str, &str); 4] = [
+    ("profiler_shard_read_bytes_total", "shard_read.bytes"),
+    ("profiler_shard_read_rows_total", "shard_read.rows"),
+    ("profiler_shard_slow_reads_total", "shard_read.slow"),
+    ("profiler_shard_read_errors_total", "shard_read.errors"),
 ];
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
-    let name = "tolaria_training_latency_ms";
+    let mut quantile = |name, help, operation: &str, of: fn(&Quantiles) -> Option<u64>| {
+        let operations = page.current_operations();
+        let operations = operations.filter(|(_, row)| row.operation == operation);
+        writer.each(Family::gauge(name, help), operations, |row| {
+            let ns = of(&row.windows.get(&WINDOW)?.quantiles)?;
+            Some(Value::Nanos(u128::from(ns) * 1_000))
+        });
+    };
     let help = "Alias: p99 of epoch_hook over the last minute, in milliseconds";
-    quantile(writer, page, (name, help), "epoch_hook", |of| of.p99_ns);
-    let name = "kasmina_kernel_fetch_latency_ms";
+    quantile("tolaria_training_latency_ms", help, "epoch_hook", |of| of.p99_ns);
     let help = "Alias: p50 of kernel_fetch over the last minute, in milliseconds";
-    quantile(writer, page, (name, help), "kernel_fetch", |of| of.p50_ns);
-    let name = "oona_publish_latency_ms";
+    quantile("kasmina_kernel_fetch_latency_ms", help, "kernel_fetch", |of| of.p50_ns);
     let help = "Alias: p99 of publish over the last minute, in milliseconds";
-    quantile(writer, page, (name, help), PUBLISH, |of| of.p99_ns);
-    let unknown = |name, help| Family { name, family_type: FamilyType::Unknown, help };
+    quantile("oona_publish_latency_ms", help, PUBLISH, |of| of.p99_ns);
     let help = "Alias of plimsoll_node_outbox_max_depth";
     for name in ["oona_queue_depth_max", "queue_depth_max"] {
-        writer.family(Family::gauge(name, help), |rows| {
-            for (labels, node) in page.up_nodes() {
-                let of = &node.node.bus.value;
-                rows.add(&[labels], Value::Count(of.outbox_depth_max));
-            }
+        writer.each(Family::gauge(name, help), page.up_nodes(), |node| {
+            Some(node.bus.value.outbox_depth_max)
         });
     }
+    let unknown = |name, help| Family { name, family_type: FamilyType::Unknown, help };
+    let mut messages = |family: Family<'_>, of: fn(&Bus) -> u64| {
+        writer.each(family, page.nodes(), |node| Some(of(&node.bus.value)));
+    };
     let help = "Alias: messages of the node that the broker stored";
-    messages(writer, page, Family::counter("publish_total", help), |bus| bus.published);
+    messages(Family::counter("publish_total", help), |bus| bus.published);
     let help = "Alias: messages of the node sent on the emergency lane instead";
-    messages(writer, page, unknown("publish_rerouted", help), |bus| bus.rerouted);
+    messages(unknown("publish_rerouted", help), |bus| bus.rerouted);
     let help = "Alias: messages that the node dropped";
-    messages(writer, page, unknown("publish_dropped", help), |bus| bus.dropped);
+    messages(unknown("publish_dropped", help), |bus| bus.dropped);
     functions(writer, page);
     errors(writer, page);
-}
-
-fn quantile(
-    writer: &mut Writer,
-    page: &LabelledView<'_>,
-    (name, help): (&str, &str),
-    operation: &str,
-    of: fn(&Quantiles) -> Option<u64>,
-) {
-    writer.family(Family::gauge(name, help), |rows| {
-        let operations = page.current_operations();
-        for (labels, row) in operations.filter(|(_, row)| row.operation == operation) {
-            let quantiles = row.windows.get(&WINDOW).map(|window| &window.quantiles);
-            if let Some(ns) = quantiles.and_then(of) {
-                rows.add(&[labels], Value::Nanos(u128::from(ns) * 1_000));
-            }
-        }
-    });
-}
-
-fn messages(writer: &mut Writer, page: &LabelledView<'_>, family: Family<'_>, of: fn(&Bus) -> u64) {
-    writer.family(family, |rows| {
-        for (labels, node) in page.nodes() {
-            rows.add(&[labels], Value::Count(of(&node.node.bus.value)));
-        }
-    });
 }
 
 /// What a function's aliases show: its name, the value of the series label `profiler`, its samples.
@@ -154,9 +129,8 @@ fn durations(writer: &mut Writer, name: &str, help: &str, of: &[Labelled<'_, '_>
 }
 
 fn counts(writer: &mut Writer, name: &str, help: &str, of: &[Labelled<'_, '_>]) {
-    writer.family(Family::counter(name, help), |rows| {
-        of.iter().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));
-    });
+    let all = of.iter().map(|(labels, of)| (labels, of));
+    writer.each(Family::counter(name, help), all, |of| Some(of.exact.count));
 }
 
 fn errors(writer: &mut Writer, page: &LabelledView<'_>) {
@@ -165,8 +139,9 @@ fn errors(writer: &mut Writer, page: &LabelledView<'_>) {
         let function = series.operation.as_str().strip_suffix(ERRORS)?;
         Some(Some(("function_name", function)))
     });
-    for (name, help, counter) in SHARD_COUNTERS {
-        job_counters(writer, page, (name, help), |series| {
+    for (name, counter) in SHARD_COUNTERS {
+        let help = format!("Alias: {counter} of the node");
+        job_counters(writer, page, (name, &help), |series| {
             (series.operation.as_str() == counter).then_some(None)
         });
     }
@@ -184,10 +159,10 @@ fn job_counters<'v>(
     writer.family(family, |rows| {
         for (labels, node) in page.nodes() {
             let mut sums: BTreeMap<_, f64> = BTreeMap::new();
-            for (series, n) in &node.node.counters {
+            for (series, n) in &node.counters {
                 if let Some(label) = of(series) {
                     let profiler = series.labels.get(PROFILER).unwrap_or_default();
-                    let lowered = node.node.lowered.get(series).copied().unwrap_or_default();
+                    let lowered = node.lowered.get(series).copied().unwrap_or_default();
                     *sums.entry((label, profiler)).or_default() += n - lowered;
                 }
             }

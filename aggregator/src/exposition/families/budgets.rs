@@ -53,76 +53,41 @@ fn write_verdicts(writer: &mut Writer, all: &[LabelledRow<'_>]) {
         let verdicts = BTreeMap::from(verdicts);
         let is_shown = |row: &BudgetRow| row.scope == Scope::Fleet || !row.freshness.stale;
         for ([name, scope], row) in all.iter().filter(|(_, row)| is_shown(row)) {
-            rows.add(&[name, scope, &verdicts[&row.verdict]], Value::flag(true));
+            rows.add(&[name, scope, &verdicts[&row.verdict]], true.into());
         }
     });
 }
 
-/// A gauge of a budget's window: its name, its help and its value, if that is known.
-type WindowGauge = (&'static str, &'static str, fn(&BudgetRow) -> Option<Value>);
-
 /// The figures from which the verdict follows.
-const WINDOW_GAUGES: [WindowGauge; 11] = [
-    ("plimsoll_budget_window_samples", "Samples in the budget's window", |row| {
-        Some(Value::Count(row.samples))
-    }),
-    (
-        "plimsoll_budget_window_over_limit_samples",
-        "Samples over the limit in the budget's window",
-        |row| Some(Value::Count(row.over)),
-    ),
-    (
-        "plimsoll_budget_window_uncertain_samples",
-        "Samples in the budget's window whose bucket contains the limit",
-        |row| Some(Value::Count(row.uncertain)),
-    ),
-    (
-        "plimsoll_budget_overdispersion_ratio",
-        "Variance of the number of samples over the limit, relative to independent samples",
-        |row| Some(Value::Float(row.overdispersion)),
-    ),
-    (
-        "plimsoll_budget_overdispersion_learning",
-        "Whether the overdispersion is still assumed, since too few slow samples were seen",
-        |row| Some(Value::flag(row.learning)),
-    ),
-    (
-        "plimsoll_budget_window_over_limit_ratio",
-        "Share of samples over the limit in the budget's window, 0 to 1",
-        share_over,
-    ),
-    ("plimsoll_budget_value_seconds", "Value of the budget's quantile over its window", |row| {
-        row.value_ns.map(Value::nanos)
-    }),
-    (
-        "plimsoll_budget_value_low_seconds",
-        "Lowest possible value of the quantile, given the producers' bucket bounds",
-        |row| Some(Value::nanos(row.within_ns?.0)),
-    ),
-    (
-        "plimsoll_budget_value_high_seconds",
-        "Highest possible value of the quantile, given the producers' bucket bounds",
-        |row| Some(Value::nanos(row.within_ns?.1)),
-    ),
-    (
-        "plimsoll_budget_lower_bound_seconds",
-        "Lower confidence bound of the quantile; above the limit in a breach",
-        |row| row.lower_ns.map(Value::nanos),
-    ),
-    (
-        "plimsoll_budget_upper_bound_seconds",
-        "Upper confidence bound of the quantile; within the limit when an alert clears",
-        |row| row.upper_ns.map(Value::nanos),
-    ),
-];
-
 fn write_window(writer: &mut Writer, current: &[LabelledRow<'_>]) {
-    for (name, help, of) in WINDOW_GAUGES {
+    let mut gauge = |name: &str, help: &str, of: fn(&BudgetRow) -> Option<Value>| {
         writer.family(Family::gauge(name, help), |rows| {
             let known = current.iter().filter_map(|(labels, row)| Some((labels, of(row)?)));
             known.for_each(|(labels, value)| rows.add(labels, value));
         });
-    }
+    };
+    let help = "Samples in the budget's window";
+    gauge("plimsoll_budget_window_samples", help, |row| Some(row.samples.into()));
+    let help = "Samples over the limit in the budget's window";
+    gauge("plimsoll_budget_window_over_limit_samples", help, |row| Some(row.over.into()));
+    let help = "Samples in the budget's window whose bucket contains the limit";
+    gauge("plimsoll_budget_window_uncertain_samples", help, |row| Some(row.uncertain.into()));
+    let help = "Variance of the number of samples over the limit, relative to independent samples";
+    gauge("plimsoll_budget_overdispersion_ratio", help, |row| Some(row.overdispersion.into()));
+    let help = "Whether the overdispersion is still assumed, since too few slow samples were seen";
+    gauge("plimsoll_budget_overdispersion_learning", help, |row| Some(row.learning.into()));
+    let help = "Share of samples over the limit in the budget's window, 0 to 1";
+    gauge("plimsoll_budget_window_over_limit_ratio", help, share_over);
+    let help = "Value of the budget's quantile over its window";
+    gauge("plimsoll_budget_value_seconds", help, |row| row.value_ns.map(Value::nanos));
+    let help = "Lowest possible value of the quantile, given the producers' bucket bounds";
+    gauge("plimsoll_budget_value_low_seconds", help, |row| Some(Value::nanos(row.within_ns?.0)));
+    let help = "Highest possible value of the quantile, given the producers' bucket bounds";
+    gauge("plimsoll_budget_value_high_seconds", help, |row| Some(Value::nanos(row.within_ns?.1)));
+    let help = "Lower confidence bound of the quantile; above the limit in a breach";
+    gauge("plimsoll_budget_lower_bound_seconds", help, |row| row.lower_ns.map(Value::nanos));
+    let help = "Upper confidence bound of the quantile; within the limit when an alert clears";
+    gauge("plimsoll_budget_upper_bound_seconds", help, |row| row.upper_ns.map(Value::nanos));
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts stay below 2^53")]
@@ -135,7 +100,7 @@ fn write_completeness(writer: &mut Writer, current: &[LabelledRow<'_>]) {
     let mut family = |name, help, of: fn(&BudgetRow) -> u64| {
         writer.family(Family::gauge(name, help), |rows| {
             for (labels, row) in current.iter().filter(|(_, row)| row.scope == Scope::Fleet) {
-                rows.add(labels, Value::Count(of(row)));
+                rows.add(labels, of(row).into());
             }
         });
     };
@@ -156,7 +121,7 @@ fn write_counts_since_limit(writer: &mut Writer, all: &[LabelledRow<'_>]) {
                 if let Some(since) = row.since_limit {
                     let limit = seconds(row.limit_ns).to_string();
                     let limit = rows.labels([("limit_seconds", limit.as_str())]);
-                    rows.add(&[name, scope, &limit], Value::Count(of(since)));
+                    rows.add(&[name, scope, &limit], of(since).into());
                 }
             }
         });

@@ -15,7 +15,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Events and service checks of the node, by source and alert type";
     writer.family(Family::counter("plimsoll_node_events_total", help), |rows| {
         for (labels, node) in page.nodes() {
-            for ((source, alert_type), n) in &node.node.events {
+            for ((source, alert_type), n) in &node.events {
                 let of = [("source", source.as_str()), ("alert_type", alert_type.as_str())];
                 rows.add(&[labels, &rows.labels(of)], Value::Count(*n));
             }
@@ -26,12 +26,12 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
         let statuses =
             STATUSES.map(|status| (rows.labels([("status", status.check_status())]), status));
         for (labels, node) in page.up_nodes() {
-            for (check, latest) in node.node.check_statuses() {
+            for (check, latest) in node.check_statuses() {
                 let (name, tags) = check.split_once("|#").unwrap_or((&check, ""));
                 let tags = (!tags.is_empty()).then_some(("tags", tags));
                 let check = rows.labels([("check", name)].into_iter().chain(tags));
                 for (label, status) in &statuses {
-                    rows.add(&[labels, &check, label], Value::flag(*status == latest));
+                    rows.add(&[labels, &check, label], (*status == latest).into());
                 }
             }
         }

@@ -3,7 +3,7 @@
 //! DESIGN A88.
 
 use crate::core::view::{AskCounts, View};
-use crate::exposition::writer::{Family, Value, Writer};
+use crate::exposition::writer::{Family, Writer};
 
 pub(super) fn write(writer: &mut Writer, view: &View) {
     let AskCounts { answered, refused, invalid, missing, unexpected } = view.own.asks;
@@ -15,9 +15,6 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
         ("unexpected", unexpected),
     ];
     let help = "Requests of nodes' own histories, and responses to none of them, by result";
-    writer.by_label(
-        Family::counter("plimsoll_aggregator_history_requests_total", help),
-        "result",
-        rows.map(|(result, n)| (result, Value::Count(n))),
-    );
+    let family = Family::counter("plimsoll_aggregator_history_requests_total", help);
+    writer.by_label(family, "result", rows);
 }

@@ -31,7 +31,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Sum of the amounts that jobs subtracted from a counter";
     write_counters(writer, page, (lowered_name, help), |node| &node.lowered);
     let gauges = page.up_nodes().enumerate().flat_map(|(index, (node, of))| {
-        of.node.fresh_gauges(page.view.at).map(move |(series, latest)| {
+        of.fresh_gauges(page.view.at).map(move |(series, latest)| {
             (series, JobNumber { index, node, labels: &series.labels, value: latest.value })
         })
     });
@@ -49,7 +49,7 @@ fn write_counters(
     sums: fn(&Node) -> &BTreeMap<Series, f64>,
 ) {
     let counters = page.nodes().enumerate().flat_map(|(index, (node, of))| {
-        sums(&of.node).iter().map(move |(series, n)| {
+        sums(of).iter().map(move |(series, n)| {
             (series, JobNumber { index, node, labels: &series.labels, value: n.max(0.0) })
         })
     });

@@ -9,95 +9,52 @@ use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, FamilyType, Value, Writer};
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
-    let help = "Median latency from merged counts, as the upper end of its bucket";
-    write_quantile(writer, page, "plimsoll_latency_p50_seconds", help, |q| q.p50_ns);
-    let help = "99th percentile of latency from merged counts, as the upper end of its bucket";
-    write_quantile(writer, page, "plimsoll_latency_p99_seconds", help, |q| q.p99_ns);
-    write_bucket_uncertainty(writer, page);
+    write_quantiles(writer, page);
+    let help = "1 for an operation with a window that holds samples from producers' wide buckets";
+    let family = Family::gauge("plimsoll_operation_approximate", help);
+    writer.each(family, page.current_operations(), |row| {
+        let mut windows = row.windows.values();
+        windows.any(|window| window.quantiles.approximate.is_some()).then_some(true)
+    });
     let family = Family::gauge("plimsoll_latency_window_samples", "Samples in the window");
     writer.family(family, |rows| {
-        for (labels, row) in page.current_operations() {
-            for (window, figures) in &row.windows {
-                let value = Value::Count(figures.quantiles.count);
-                rows.add(&[labels, page.window(*window)], value);
-            }
-        }
-        for (labels, row) in page.current_rollups() {
-            for (window, quantiles) in &row.windows {
-                let value = Value::Count(quantiles.count);
-                rows.add(&[labels, page.window(*window)], value);
-            }
-        }
+        page.window_quantiles().for_each(|(labels, of)| rows.add(&labels, of.count.into()));
     });
     write_totals(writer, page);
     write_completeness(writer, page);
 }
 
-/// One quantile, of all time and of every window.
-fn write_quantile(
-    writer: &mut Writer,
-    page: &LabelledView<'_>,
-    name: &str,
-    help: &str,
-    of: fn(&Quantiles) -> Option<u64>,
-) {
-    writer.family(Family::gauge(name, help), |rows| {
-        for (labels, row) in page.current_operations() {
-            if let Some(ns) = of(&row.total) {
-                rows.add(&[labels, page.all_time()], Value::nanos(ns));
-            }
-            for (window, figures) in &row.windows {
-                if let Some(ns) = of(&figures.quantiles) {
-                    rows.add(&[labels, page.window(*window)], Value::nanos(ns));
-                }
-            }
-        }
-        for (labels, row) in page.current_rollups() {
-            if let Some(ns) = of(&row.total) {
-                rows.add(&[labels, page.all_time()], Value::nanos(ns));
-            }
-            for (window, quantiles) in &row.windows {
+/// Each quantile of all time and of every window, and the interval that contains it where wide
+/// buckets of producers leave it open.
+fn write_quantiles(writer: &mut Writer, page: &LabelledView<'_>) {
+    let mut quantile = |name: &str, help: &str, of: fn(&Quantiles) -> Option<u64>| {
+        writer.family(Family::gauge(name, help), |rows| {
+            for (labels, quantiles) in page.total_quantiles().chain(page.window_quantiles()) {
                 if let Some(ns) = of(quantiles) {
-                    rows.add(&[labels, page.window(*window)], Value::nanos(ns));
+                    rows.add(&labels, Value::nanos(ns));
                 }
             }
-        }
-    });
-}
-
-/// The interval that contains a quantile, where wide buckets of producers leave it open.
-fn write_bucket_uncertainty(writer: &mut Writer, page: &LabelledView<'_>) {
+        });
+    };
+    let help = "Median latency from merged counts, as the upper end of its bucket";
+    quantile("plimsoll_latency_p50_seconds", help, |of| of.p50_ns);
+    let help = "99th percentile of latency from merged counts, as the upper end of its bucket";
+    quantile("plimsoll_latency_p99_seconds", help, |of| of.p99_ns);
     let help = "Lowest possible median, given the producers' bucket bounds";
-    let name = "plimsoll_latency_p50_low_seconds";
-    write_quantile(writer, page, name, help, |q| Some(q.approximate?.p50_ns.0));
+    quantile("plimsoll_latency_p50_low_seconds", help, |of| Some(of.approximate?.p50_ns.0));
     let help = "Highest possible median, given the producers' bucket bounds";
-    let name = "plimsoll_latency_p50_high_seconds";
-    write_quantile(writer, page, name, help, |q| Some(q.approximate?.p50_ns.1));
+    quantile("plimsoll_latency_p50_high_seconds", help, |of| Some(of.approximate?.p50_ns.1));
     let help = "Lowest possible 99th percentile, given the producers' bucket bounds";
-    let name = "plimsoll_latency_p99_low_seconds";
-    write_quantile(writer, page, name, help, |q| Some(q.approximate?.p99_ns.0));
+    quantile("plimsoll_latency_p99_low_seconds", help, |of| Some(of.approximate?.p99_ns.0));
     let help = "Highest possible 99th percentile, given the producers' bucket bounds";
-    let name = "plimsoll_latency_p99_high_seconds";
-    write_quantile(writer, page, name, help, |q| Some(q.approximate?.p99_ns.1));
-    let help = "1 for an operation with a window that holds samples from producers' wide buckets";
-    writer.family(Family::gauge("plimsoll_operation_approximate", help), |rows| {
-        for (labels, row) in page.current_operations() {
-            if row.windows.values().any(|window| window.quantiles.approximate.is_some()) {
-                rows.add(&[labels], Value::flag(true));
-            }
-        }
-    });
+    quantile("plimsoll_latency_p99_high_seconds", help, |of| Some(of.approximate?.p99_ns.1));
 }
 
 fn write_totals(writer: &mut Writer, page: &LabelledView<'_>) {
     let family = Family::counter("plimsoll_latency_samples_total", "Samples merged");
-    writer.family(family, |rows| {
-        page.totals().for_each(|(labels, of)| rows.add(&[labels], Value::Count(of.exact.count)));
-    });
+    writer.each(family, page.totals(), |of| Some(of.exact.count));
     let family = Family::counter("plimsoll_latency_sum_seconds_total", "Sum of all latencies");
-    writer.family(family, |rows| {
-        page.totals().for_each(|(labels, of)| rows.add(&[labels], Value::Nanos(of.exact.sum_ns)));
-    });
+    writer.each(family, page.totals(), |of| Some(Value::Nanos(of.exact.sum_ns)));
     let family = Family {
         name: "plimsoll_latency_seconds",
         family_type: FamilyType::Histogram,
@@ -116,8 +73,7 @@ fn write_completeness(writer: &mut Writer, page: &LabelledView<'_>) {
             for (_, row) in operations.filter(|(_, row)| row.scope == Scope::Fleet) {
                 let operation = rows.labels([("operation", row.operation.as_str())]);
                 for (window, figures) in &row.windows {
-                    let value = Value::Count(of(figures));
-                    rows.add(&[&operation, page.window(*window)], value);
+                    rows.add(&[&operation, page.window(*window)], of(figures).into());
                 }
             }
         });

@@ -8,38 +8,33 @@ use crate::exposition::writer::{Family, Value, Writer};
 /// The ledger of all nodes together, whether they are on the page or not.
 pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     let ledger = &page.view.summary.ledger;
-    let mut family = |family: Family<'_>, n: u64| writer.single(family, Value::Count(n));
     let help = "Samples that all nodes have recorded";
-    family(Family::counter("plimsoll_samples_recorded_total", help), ledger.recorded);
+    writer.counter("plimsoll_samples_recorded_total", help, ledger.recorded);
     let help = "Samples of all nodes merged by this aggregator";
-    family(Family::counter("plimsoll_samples_merged_total", help), ledger.merged);
+    writer.counter("plimsoll_samples_merged_total", help, ledger.merged);
     let help = "Samples of all nodes in snapshots that have not arrived yet";
-    family(Family::gauge("plimsoll_samples_held", help), ledger.held);
+    writer.gauge("plimsoll_samples_held", help, ledger.held);
     let help = "Samples of all nodes missing from incarnations that have ended";
-    family(Family::gauge("plimsoll_samples_unaccounted", help), ledger.unaccounted);
+    writer.gauge("plimsoll_samples_unaccounted", help, ledger.unaccounted);
     let help = "Samples of all nodes recorded before the oldest snapshot that was read";
-    family(Family::gauge("plimsoll_samples_unread", help), ledger.unread);
+    writer.gauge("plimsoll_samples_unread", help, ledger.unread);
     let help = "Samples of all nodes merged or lost beyond what they recorded";
-    family(Family::gauge("plimsoll_samples_surplus", help), ledger.surplus);
+    writer.gauge("plimsoll_samples_surplus", help, ledger.surplus);
     let help = "Samples that nodes lost, by reason";
-    let lost = ledger.lost.iter().map(|(reason, n)| (reason.as_str(), Value::Count(*n)));
-    let lost_total = Family::counter("plimsoll_samples_lost_total", help);
-    writer.by_label(lost_total, "reason", lost);
+    let lost = ledger.lost.iter().map(|(reason, n)| (reason.as_str(), *n));
+    writer.by_label(Family::counter("plimsoll_samples_lost_total", help), "reason", lost);
     let help = "Incarnations of all nodes that ended without a final message of their own";
-    let crashed = Family::counter("plimsoll_crashed_runs_total", help);
-    writer.single(crashed, Value::Count(ledger.crashed_runs));
+    writer.counter("plimsoll_crashed_runs_total", help, ledger.crashed_runs);
     let help = "Time between the last report of crashed incarnations whose spool is gone and the next ones";
-    let unknown = Family::counter("plimsoll_unknown_seconds_total", help);
-    writer.single(unknown, Value::nanos(ledger.unknown_ns));
+    writer.counter("plimsoll_unknown_seconds_total", help, Value::nanos(ledger.unknown_ns));
     if let Some(SampleTotals { jobs, own }) = page.view.summary.samples {
         let help = "Samples of jobs merged, of all operations";
-        writer.single(Family::counter("plimsoll_samples_jobs_total", help), Value::Count(jobs));
+        writer.counter("plimsoll_samples_jobs_total", help, jobs);
         let help = "Samples merged of the operations that the system records of itself";
-        writer.single(Family::counter("plimsoll_samples_own_total", help), Value::Count(own));
+        writer.counter("plimsoll_samples_own_total", help, own);
     }
     let help = "Nodes by their worst trouble, including those not on the page";
-    let troubles = page.view.troubles.iter();
-    let troubles = troubles.map(|(trouble, n)| (trouble.as_str(), Value::Count(*n)));
+    let troubles = page.view.troubles.iter().map(|(trouble, n)| (trouble.as_str(), *n));
     writer.by_label(Family::gauge("plimsoll_nodes_in_trouble", help), "trouble", troubles);
 }
 
@@ -47,11 +42,7 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
 pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     write_troubles(writer, page);
     let mut family = |family: Family<'_>, of: fn(&Ledger) -> u64| {
-        writer.family(family, |rows| {
-            for (labels, row) in page.node_rows() {
-                rows.add(&[labels], Value::Count(of(&row.ledger)));
-            }
-        });
+        writer.each(family, page.node_rows(), |row| Some(of(&row.ledger)));
     };
     let help = "Samples that the node has recorded";
     family(Family::counter("plimsoll_node_recorded_samples_total", help), |of| of.recorded);
@@ -66,58 +57,36 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Samples of the node merged or lost beyond what it recorded";
     family(Family::gauge("plimsoll_node_surplus_samples", help), |of| of.surplus);
     let help = "Samples of the node missing below its newest snapshot beyond the time for a resend";
-    writer.family(Family::gauge("plimsoll_node_gap_samples", help), |rows| {
-        for (labels, row) in page.node_rows() {
-            rows.add(&[labels], Value::Count(row.gap_samples));
-        }
-    });
+    let gaps = Family::gauge("plimsoll_node_gap_samples", help);
+    writer.each(gaps, page.node_rows(), |row| Some(row.gap_samples));
     let help = "What a limit rejected of the node's messages";
-    writer.family(Family::counter("plimsoll_node_limited_total", help), |rows| {
-        for (labels, node) in page.nodes() {
-            for (what, n) in &node.node.limited {
-                let what = rows.labels([("what", &**what)]);
-                rows.add(&[labels, &what], Value::Count(*n));
-            }
-        }
+    let limited = Family::counter("plimsoll_node_limited_total", help);
+    writer.each_by(limited, page.nodes(), "what", |node| {
+        node.limited.iter().map(|(what, n)| (&**what, *n))
     });
     let help = "Sequence numbers of the node missing below the highest one that was read";
-    writer.family(Family::gauge("plimsoll_node_sequence_gaps", help), |rows| {
-        for (labels, node) in page.nodes() {
-            rows.add(&[labels], Value::Count(node.node.account.holes()));
-        }
-    });
+    let holes = Family::gauge("plimsoll_node_sequence_gaps", help);
+    writer.each(holes, page.nodes(), |node| Some(node.account.holes()));
     let help = "Incarnations of the node that ended without a final message of their own";
-    writer.family(Family::counter("plimsoll_node_crashed_runs_total", help), |rows| {
-        for (labels, row) in page.node_rows() {
-            rows.add(&[labels], Value::Count(row.ledger.crashed_runs));
-        }
-    });
+    let crashed = Family::counter("plimsoll_node_crashed_runs_total", help);
+    writer.each(crashed, page.node_rows(), |row| Some(row.ledger.crashed_runs));
     let help = "Time between the last report of crashed incarnations whose spool is gone and the next ones";
-    writer.family(Family::counter("plimsoll_node_unknown_seconds_total", help), |rows| {
-        for (labels, row) in page.node_rows() {
-            rows.add(&[labels], Value::nanos(row.ledger.unknown_ns));
-        }
-    });
+    let unknown = Family::counter("plimsoll_node_unknown_seconds_total", help);
+    writer.each(unknown, page.node_rows(), |row| Some(Value::nanos(row.ledger.unknown_ns)));
     let help = "Samples that the node lost, by reason";
-    writer.family(Family::counter("plimsoll_node_lost_samples_total", help), |rows| {
-        for (labels, row) in page.node_rows() {
-            for (reason, n) in &row.ledger.lost {
-                let reason = rows.labels([("reason", reason.as_str())]);
-                rows.add(&[labels, &reason], Value::Count(*n));
-            }
-        }
+    let lost = Family::counter("plimsoll_node_lost_samples_total", help);
+    writer.each_by(lost, page.node_rows(), "reason", |row| {
+        row.ledger.lost.iter().map(|(reason, n)| (reason.as_str(), *n))
     });
 }
 
 /// The conditions that the shipped rules match, of each node.
 fn write_troubles(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "1 for each trouble of the node; a counter that grew counts for five minutes";
-    writer.family(Family::gauge("plimsoll_node_trouble", help), |rows| {
-        for ((labels, row), node) in page.node_rows().zip(&page.view.nodes) {
-            for trouble in node.node.troubles(page.view.at, row.gap_samples) {
-                let trouble = rows.labels([("trouble", trouble.as_str())]);
-                rows.add(&[labels, &trouble], Value::flag(true));
-            }
-        }
+    let nodes = page.node_rows().zip(&page.view.nodes);
+    let nodes = nodes.map(|((labels, row), of)| (labels, (row, &of.node)));
+    let family = Family::gauge("plimsoll_node_trouble", help);
+    writer.each_by(family, nodes, "trouble", |(row, node)| {
+        node.troubles(page.view.at, row.gap_samples).map(|trouble| (trouble.as_str(), 1))
     });
 }

@@ -29,7 +29,7 @@ use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::summary::Presence;
 
 use super::labelled_view::LabelledView;
-use super::writer::{Family, Value, Writer};
+use super::writer::{Family, Writer};
 use crate::core::view::View;
 
 pub use serving::{PageStats, ReadViewStats, RefusedStreams, ServingStats, StreamStats};
@@ -96,23 +96,18 @@ pub(super) fn write_standby(writer: &mut Writer) {
 }
 
 fn write_summary(writer: &mut Writer, view: &View) {
-    let presence = Presence::ALL.map(|presence| {
-        let n = view.summary.presence.get(&presence).copied().unwrap_or_default();
-        (presence.as_str(), Value::Count(n))
-    });
+    let n = |presence| view.summary.presence.get(&presence).copied().unwrap_or_default();
+    let presence = Presence::ALL.map(|presence| (presence.as_str(), n(presence)));
     writer.by_label(Family::gauge("plimsoll_nodes", "Nodes by presence"), "state", presence);
     let freshness = view.summary.freshness;
     let help = "1 while the broker or every node is silent, so that figures are out of date";
-    writer.single(Family::gauge("plimsoll_nodes_stale", help), Value::flag(freshness.stale));
+    writer.gauge("plimsoll_nodes_stale", help, freshness.stale);
     if let Some(at) = freshness.as_of_seconds {
         let help = "Time at which any node was last seen";
-        let name = "plimsoll_nodes_last_seen_timestamp_seconds";
-        writer.single(Family::gauge(name, help), Value::Float(at));
+        writer.gauge("plimsoll_nodes_last_seen_timestamp_seconds", help, at);
     }
     let help = "Nodes with series of their own on this page";
-    let nodes = Value::Count(view.nodes.len() as u64);
-    writer.single(Family::gauge("plimsoll_nodes_exported", help), nodes);
+    writer.gauge("plimsoll_nodes_exported", help, view.nodes.len() as u64);
     let help = "1 once everything that the streams held at the start has been read";
-    writer
-        .single(Family::gauge("plimsoll_aggregator_ready", help), Value::flag(view.summary.ready));
+    writer.gauge("plimsoll_aggregator_ready", help, view.summary.ready);
 }

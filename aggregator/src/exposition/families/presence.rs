@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use plimsoll_schemas::summary::Presence;
 
+use crate::core::fleet::Node;
 use crate::exposition::external_labels::valid_labels;
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
@@ -21,52 +22,39 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
         let beyond = broker.silence(silence.as_secs_f64());
         beyond.is_some_and(|seconds| seconds >= NODE_SILENT_AFTER.as_secs_f64())
     };
-    writer.family(Family::gauge("plimsoll_node_silent", help), |rows| {
-        for ((labels, row), (_, node)) in page.node_rows().zip(page.nodes()) {
-            let silence = page.view.at.since(node.node.last_seen);
-            let is_silent = row.presence == Presence::Silent && is_long(silence);
-            rows.add(&[labels], Value::flag(is_silent));
-        }
+    let nodes = page.nodes().zip(&page.view.summary.nodes);
+    let nodes = nodes.map(|((labels, node), row)| (labels, (node, row)));
+    writer.each(Family::gauge("plimsoll_node_silent", help), nodes, |(node, row)| {
+        let silence = page.view.at.since(node.last_seen);
+        Some(row.presence == Presence::Silent && is_long(silence))
     });
 
     let help = "Time at which the node was last seen";
-    let name = "plimsoll_node_last_seen_timestamp_seconds";
-    writer.family(Family::gauge(name, help), |rows| {
-        for (labels, node) in page.nodes() {
-            rows.add(&[labels], Value::nanos(node.node.last_seen.0));
-        }
-    });
+    let family = Family::gauge("plimsoll_node_last_seen_timestamp_seconds", help);
+    writer.each(family, page.nodes(), |node| Some(Value::nanos(node.last_seen.0)));
 
     let help = "Offset of the node's clock from the broker's; negative when the node's is behind";
-    writer.family(Family::gauge("plimsoll_node_clock_skew_seconds", help), |rows| {
-        for (labels, node) in page.up_nodes() {
-            if let Some(ahead) = node.node.clock_ahead_seconds() {
-                rows.add(&[labels], Value::Float(ahead));
-            }
-        }
-    });
+    let family = Family::gauge("plimsoll_node_clock_skew_seconds", help);
+    writer.each(family, page.up_nodes(), Node::clock_ahead_seconds);
 
     let help = "1 per node, with its software version and its own labels, for joins";
     writer.family(Family::gauge("plimsoll_node_info", help), |rows| {
         for (labels, node) in page.nodes() {
-            let own = valid_labels(&node.node.labels.value);
+            let own = valid_labels(&node.labels.value);
             let mut own: BTreeMap<Cow<'_, str>, &str> = own.into_iter().collect();
             if let Some(of_job) = own.remove("version") {
                 own.insert("label_version".into(), of_job);
             }
-            let version = &*node.node.bus.value.version;
+            let version = &*node.bus.value.version;
             let version = (!version.is_empty()).then_some(("version", version));
             let own = own.iter().map(|(key, value)| (&**key, *value));
             let own = rows.labels(own.chain(version));
-            rows.add(&[labels, &own], Value::flag(true));
+            rows.add(&[labels, &own], true.into());
         }
     });
 
     let help = "Snapshots of an incarnation that continued after a later one had started: two \
                 nodes with the same name";
-    writer.family(Family::counter("plimsoll_node_duplicate_name_snapshots_total", help), |rows| {
-        for (labels, node) in page.nodes() {
-            rows.add(&[labels], Value::Count(node.node.account.conflicts()));
-        }
-    });
+    let family = Family::counter("plimsoll_node_duplicate_name_snapshots_total", help);
+    writer.each(family, page.nodes(), |node| Some(node.account.conflicts()));
 }

@@ -10,7 +10,7 @@ use crate::exposition::writer::{Family, NONE, Value, Writer};
 pub(super) fn write(writer: &mut Writer, view: &View) {
     write_build(writer);
     let help = "Restarts of tasks and threads that ended or panicked, by task";
-    let restarts = view.own.task_restarts.iter().map(|(task, n)| (*task, Value::Count(*n)));
+    let restarts = view.own.task_restarts.iter().map(|(task, n)| (*task, *n));
     let family = Family::counter("plimsoll_aggregator_task_restarts_total", help);
     writer.by_label(family, "task", restarts);
     write_resources(writer);

@@ -59,27 +59,22 @@ pub(super) fn write(writer: &mut Writer, view: &View) {
                 let counted = of(&receiver.tally).iter().map(|(word, n)| (word.as_ref(), *n));
                 for (word, n) in zeros.chain(counted).collect::<BTreeMap<&str, u64>>() {
                     let labels = rows.labels([("receiver", receiver.name.as_str()), (key, word)]);
-                    rows.add(&[&labels], Value::Count(n));
+                    rows.add(&[&labels], n.into());
                 }
             }
         });
     }
-    let mut gauge = |name, help, of: fn(&ReceiverStats, &View) -> Option<Value>| {
-        let all = receivers.iter();
-        let all = all.filter_map(|of_one| Some((of_one.name.as_str(), of(of_one, view)?)));
-        writer.by_label(Family::gauge(name, help), "receiver", all);
-    };
     let help = "Notifications queued for a receiver";
-    gauge("plimsoll_notifications_queued", help, |of, _| {
-        Some(Value::Count(of.waits.notifications))
-    });
+    let queued = receivers.iter().map(|of| (of.name.as_str(), of.waits.notifications));
+    writer.by_label(Family::gauge("plimsoll_notifications_queued", help), "receiver", queued);
     let help = "Age of the oldest notification queued for a receiver; 0 without any";
-    gauge("plimsoll_notification_oldest_age_seconds", help, |of, view| {
-        let age = of.waits.oldest.map(|oldest| view.at.since(oldest).as_nanos());
-        Some(Value::Nanos(age.unwrap_or_default()))
-    });
+    let age = |of: &ReceiverStats| of.waits.oldest.map(|oldest| view.at.since(oldest));
+    let ages = receivers.iter().map(|of| (of.name.as_str(), age(of).unwrap_or_default()));
+    let family = Family::gauge("plimsoll_notification_oldest_age_seconds", help);
+    writer.by_label(family, "receiver", ages);
     let help = "Time of the last successful post to a receiver";
-    gauge("plimsoll_notification_last_success_timestamp_seconds", help, |of, _| {
-        of.tally.last_success.map(|at| Value::nanos(at.0))
-    });
+    let last = |of: &ReceiverStats| of.tally.last_success.map(|at| Value::nanos(at.0));
+    let last = receivers.iter().filter_map(|of| Some((of.name.as_str(), last(of)?)));
+    let family = Family::gauge("plimsoll_notification_last_success_timestamp_seconds", help);
+    writer.by_label(family, "receiver", last);
 }

@@ -24,11 +24,10 @@ pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
         }
     });
     let help = "Quantile that the budget judges, 0 to 1";
-    let of = budgets.iter().map(|of| (of.name.as_str(), Value::Float(of.quantile)));
+    let of = budgets.iter().map(|of| (of.name.as_str(), of.quantile));
     writer.by_label(Family::gauge("plimsoll_budget_quantile_ratio", help), "budget", of);
     let help = "Minimum number of samples that show a breach of the budget";
-    let least = |of: &Budget| Value::Count(Judge::new(of).samples_min());
-    let of = budgets.iter().map(|of| (of.name.as_str(), least(of)));
+    let of = budgets.iter().map(|of| (of.name.as_str(), Judge::new(of).samples_min()));
     writer.by_label(Family::gauge("plimsoll_budget_min_samples", help), "budget", of);
 }
 
@@ -82,6 +81,6 @@ fn write_error_budget(
     of: fn(&ErrorBudget) -> Option<f64>,
 ) {
     let all = page.view.error_budgets.iter();
-    let all = all.filter_map(|budget| Some((budget.budget.as_str(), Value::Float(of(budget)?))));
+    let all = all.filter_map(|budget| Some((budget.budget.as_str(), of(budget)?)));
     writer.by_label(family, "budget", all);
 }

@@ -29,7 +29,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Sensor readings of the node without a current value, by state and reason";
     writer.family(Family::gauge("plimsoll_node_missing_readings", help), |rows| {
         for (labels, node) in page.up_nodes() {
-            write_missing(rows, labels, node.node.readings.get());
+            write_missing(rows, labels, node.readings.get());
         }
     });
 }
@@ -38,7 +38,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
 fn by_sensor<'p>(page: &'p LabelledView<'_>) -> Vec<Vec<LabelledReading<'p>>> {
     let mut by_sensor = vec![Vec::new(); CATALOGUE.len()];
     for (labels, node) in page.up_nodes() {
-        for reading in node.node.readings.get().iter() {
+        for reading in node.readings.get().iter() {
             by_sensor[reading.place].push((labels, reading));
         }
     }

@@ -65,20 +65,16 @@ pub(super) fn write(writer: &mut Writer, serving: &ServingStats) {
     write_views(writer, serving.views);
     write_pages(writer, serving);
     write_connections(writer, &serving.connections);
-    write_protection(writer, &serving.connections);
     write_streams(writer, serving.streams);
 }
 
 fn write_views(writer: &mut Writer, views: ReadViewStats) {
     let help = "Read views of the whole state made for pages";
-    let count = Value::Count(views.count);
-    writer.single(Family::counter("plimsoll_aggregator_views_total", help), count);
+    writer.counter("plimsoll_aggregator_views_total", help, views.count);
     let help = "Time that making read views blocked merging";
-    let total = Value::Nanos(views.total.as_nanos());
-    writer.single(Family::counter("plimsoll_aggregator_view_seconds_total", help), total);
+    writer.counter("plimsoll_aggregator_view_seconds_total", help, views.total);
     let help = "Duration of the longest read view";
-    let longest = Value::Nanos(views.longest.as_nanos());
-    writer.single(Family::gauge("plimsoll_aggregator_view_max_seconds", help), longest);
+    writer.gauge("plimsoll_aggregator_view_max_seconds", help, views.longest);
 }
 
 fn write_pages(writer: &mut Writer, serving: &ServingStats) {
@@ -91,14 +87,11 @@ fn write_pages(writer: &mut Writer, serving: &ServingStats) {
         });
     };
     let help = "Pages rendered, by page and format";
-    let rendered = Family::counter("plimsoll_aggregator_pages_total", help);
-    pages(rendered, |of| Value::Count(of.rendered));
+    pages(Family::counter("plimsoll_aggregator_pages_total", help), |of| of.rendered.into());
     let help = "Duration of rendering pages, by page and format";
-    let total = Family::counter("plimsoll_aggregator_page_seconds_total", help);
-    pages(total, |of| Value::Nanos(of.total.as_nanos()));
+    pages(Family::counter("plimsoll_aggregator_page_seconds_total", help), |of| of.total.into());
     let help = "Bytes of the latest page before compression, by page and format";
-    let bytes = Family::gauge("plimsoll_aggregator_page_bytes", help);
-    pages(bytes, |of| Value::Count(of.bytes));
+    pages(Family::gauge("plimsoll_aggregator_page_bytes", help), |of| of.bytes.into());
     let help = "Responses with a page; several can share one rendered page";
     writer.family(Family::counter("plimsoll_aggregator_responses_total", help), |rows| {
         for ((page, format, encoding), n) in &serving.responses {
@@ -108,36 +101,30 @@ fn write_pages(writer: &mut Writer, serving: &ServingStats) {
     });
 }
 
-fn write_connections(writer: &mut Writer, connections: &ServerStats) {
+fn write_connections(writer: &mut Writer, server: &ServerStats) {
     let help = "Open HTTP connections, by stage";
-    let open = connections.open.map(|(stage, n)| (stage.as_str(), Value::Count(n as u64)));
+    let open = server.open.map(|(stage, n)| (stage.as_str(), n as u64));
     writer.by_label(Family::gauge("plimsoll_aggregator_connections", help), "stage", open);
     let help = "Closed HTTP connections, by reason";
-    let closed = connections.closed().map(|(reason, n)| (reason.as_str(), Value::Count(n)));
+    let closed = server.closed().map(|(reason, n)| (reason.as_str(), n));
     let family = Family::counter("plimsoll_aggregator_connections_closed_total", help);
     writer.by_label(family, "reason", closed);
     let help = "Unsent bytes of HTTP responses";
-    let unsent = Value::Count(connections.unsent_bytes);
-    writer.single(Family::gauge("plimsoll_aggregator_unsent_response_bytes", help), unsent);
-}
-
-fn write_protection(writer: &mut Writer, server: &ServerStats) {
+    writer.gauge("plimsoll_aggregator_unsent_response_bytes", help, server.unsent_bytes);
     let help = "HTTP requests refused before their route, by reason";
-    let refused = server.refused().map(|(reason, n)| (reason.as_str(), Value::Count(n)));
+    let refused = server.refused().map(|(reason, n)| (reason.as_str(), n));
     let family = Family::counter("plimsoll_aggregator_requests_refused_total", help);
     writer.by_label(family, "reason", refused);
     let help = "Protection that HTTP beyond this machine lacks, 1 if it does";
-    let lacks = server.exposure.rows().map(|(what, is)| (what, Value::Count(is.into())));
-    writer.by_label(Family::gauge("plimsoll_aggregator_http_exposed", help), "lacks", lacks);
+    let family = Family::gauge("plimsoll_aggregator_http_exposed", help);
+    writer.by_label(family, "lacks", server.exposure.rows());
 }
 
 fn write_streams(writer: &mut Writer, streams: StreamStats) {
     let help = "Open event streams of the page";
-    let open = Value::Count(streams.open as u64);
-    writer.single(Family::gauge("plimsoll_aggregator_streams", help), open);
+    writer.gauge("plimsoll_aggregator_streams", help, streams.open as u64);
     let help = "Event streams refused because too many were open, of all clients or of one address";
     let RefusedStreams { full, share } = streams.refused;
-    let refused = [("full", Value::Count(full)), ("share", Value::Count(share))];
     let family = Family::counter("plimsoll_aggregator_streams_refused_total", help);
-    writer.by_label(family, "reason", refused);
+    writer.by_label(family, "reason", [("full", full), ("share", share)]);
 }

@@ -76,21 +76,59 @@ impl Writer {
         rows(&mut Rows { writer: self, family, empty: true });
     }
 
-    /// Writes a family of one series without labels.
-    pub fn single(&mut self, family: Family<'_>, value: Value) {
-        self.family(family, |rows| rows.add(&[NONE], value));
+    /// Writes a gauge without labels.
+    pub fn gauge(&mut self, name: &str, help: &str, value: impl Into<Value>) {
+        self.family(Family::gauge(name, help), |rows| rows.add(&[NONE], value.into()));
+    }
+
+    /// Writes a counter without labels.
+    pub fn counter(&mut self, name: &str, help: &str, value: impl Into<Value>) {
+        self.family(Family::counter(name, help), |rows| rows.add(&[NONE], value.into()));
     }
 
     /// Writes a family with one label.
-    pub fn by_label<'a>(
+    pub fn by_label<'a, V: Into<Value>>(
         &mut self,
         family: Family<'_>,
         key: &str,
-        all: impl IntoIterator<Item = (&'a str, Value)>,
+        all: impl IntoIterator<Item = (&'a str, V)>,
     ) {
         self.family(family, |rows| {
             for (label, value) in all {
-                rows.add(&[&rows.labels([(key, label)])], value);
+                rows.add(&[&rows.labels([(key, label)])], value.into());
+            }
+        });
+    }
+
+    /// Writes a family with a series for each of these that has a value.
+    pub fn each<'a, T, V: Into<Value>>(
+        &mut self,
+        family: Family<'_>,
+        all: impl Iterator<Item = (&'a LabelSet, T)>,
+        of: impl Fn(T) -> Option<V>,
+    ) {
+        self.family(family, |rows| {
+            for (labels, of_one) in all {
+                if let Some(value) = of(of_one) {
+                    rows.add(&[labels], value.into());
+                }
+            }
+        });
+    }
+
+    /// Writes a family with series for each of these, by a further label.
+    pub fn each_by<'a, 't, T, I: IntoIterator<Item = (&'t str, u64)>>(
+        &mut self,
+        family: Family<'_>,
+        all: impl Iterator<Item = (&'a LabelSet, T)>,
+        key: &str,
+        of: impl Fn(T) -> I,
+    ) {
+        self.family(family, |rows| {
+            for (labels, of_one) in all {
+                for (label, n) in of(of_one) {
+                    rows.add(&[labels, &rows.labels([(key, label)])], Value::Count(n));
+                }
             }
         });
     }

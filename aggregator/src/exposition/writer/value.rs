@@ -1,6 +1,8 @@
 //! The value of a series, and how text formats write it: counts and times without a detour over
 //! floats.
 
+use std::time::Duration;
+
 const SECOND: u64 = 1_000_000_000;
 /// Integers up to here are exact in a float.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
@@ -15,14 +17,34 @@ pub enum Value {
 }
 
 impl Value {
-    /// 1 or 0.
-    pub fn flag(is_so: bool) -> Self {
-        Self::Count(u64::from(is_so))
-    }
-
     /// A time in nanoseconds, written in seconds.
     pub fn nanos(ns: u64) -> Self {
         Self::Nanos(u128::from(ns))
+    }
+}
+
+impl From<u64> for Value {
+    fn from(n: u64) -> Self {
+        Self::Count(n)
+    }
+}
+
+/// 1 or 0.
+impl From<bool> for Value {
+    fn from(is_so: bool) -> Self {
+        Self::Count(u64::from(is_so))
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Float(value)
+    }
+}
+
+impl From<Duration> for Value {
+    fn from(span: Duration) -> Self {
+        Self::Nanos(span.as_nanos())
     }
 }
 
