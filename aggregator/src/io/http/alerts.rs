@@ -10,13 +10,14 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{delete, get, post};
 use axum::{Json, Router};
 use plimsoll_clock::Clock;
-use plimsoll_runtime::http::ending;
-
-use super::orders::{self, BadRequest};
-use super::query::{Query, QuerySender};
-use crate::core::alerting::CommandError;
-use crate::core::alerting::{AlertCommand, CommandResult};
 use plimsoll_runtime::token::Token;
+use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
+
+use super::orders;
+use super::parameters::Pairs;
+use super::query::{Query, QuerySender};
+use super::refusal::{Answer, Refusal};
+use crate::core::alerting::{AlertCommand, CommandError, CommandResult};
 
 #[derive(Clone)]
 struct AlertHandler {
@@ -36,101 +37,88 @@ pub(super) fn routes(queries: QuerySender, token: Option<Token>) -> Router {
         .with_state(handler)
 }
 
-type Pairs = Parameters<Vec<(String, String)>>;
-
-async fn show_alerts(State(handler): State<AlertHandler>, Parameters(pairs): Pairs) -> Response {
-    let wanted = match orders::wanted(&pairs) {
-        Ok(wanted) => wanted,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
-    };
-    let page = handler.queries.send(|answer| Query::Alerts(wanted, answer)).await;
-    page.map_or_else(ending, |page| Json(page).into_response())
+async fn show_alerts(
+    State(handler): State<AlertHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<Box<AlertsPage>> {
+    let wanted = orders::wanted(&pairs)?;
+    handler.queries.page(|answer| Query::Alerts(wanted, answer)).await
 }
 
-async fn show_silences(State(handler): State<AlertHandler>) -> Response {
-    let page = handler.queries.send(Query::Silences).await;
-    page.map_or_else(ending, |page| Json(page).into_response())
+async fn show_silences(State(handler): State<AlertHandler>) -> Answer<SilencesPage> {
+    handler.queries.page(Query::Silences).await
 }
 
-async fn silence(State(handler): State<AlertHandler>, headers: HeaderMap, body: Bytes) -> Response {
-    let order = || orders::silence(Clock::start().now().wall, &body).map(AlertCommand::Silence);
-    handler.order(&headers, order).await
+async fn silence(
+    State(handler): State<AlertHandler>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<Response, Refusal> {
+    may_change(handler.token.as_deref(), &headers)?;
+    let silence = orders::silence(Clock::start().now().wall, &body)?;
+    handler.order(AlertCommand::Silence(silence)).await
 }
 
 async fn end_silence(
     State(handler): State<AlertHandler>,
     headers: HeaderMap,
     Path(id): Path<String>,
-) -> Response {
-    handler.order(&headers, || orders::id(&id).map(AlertCommand::EndSilence)).await
+) -> Result<Response, Refusal> {
+    may_change(handler.token.as_deref(), &headers)?;
+    handler.order(AlertCommand::EndSilence(orders::id(&id)?)).await
 }
 
 async fn acknowledge(
     State(handler): State<AlertHandler>,
     headers: HeaderMap,
     body: Bytes,
-) -> Response {
-    let order = || {
-        let (key, of) = orders::acknowledgement(Clock::start().now().wall, &body)?;
-        Ok(AlertCommand::Acknowledge(key, of))
-    };
-    handler.order(&headers, order).await
+) -> Result<Response, Refusal> {
+    may_change(handler.token.as_deref(), &headers)?;
+    let (key, of) = orders::acknowledgement(Clock::start().now().wall, &body)?;
+    handler.order(AlertCommand::Acknowledge(key, of)).await
 }
 
 async fn unacknowledge(
     State(handler): State<AlertHandler>,
     headers: HeaderMap,
     Parameters(pairs): Pairs,
-) -> Response {
-    handler.order(&headers, || orders::key(&pairs).map(AlertCommand::Unacknowledge)).await
+) -> Result<Response, Refusal> {
+    may_change(handler.token.as_deref(), &headers)?;
+    handler.order(AlertCommand::Unacknowledge(orders::key(&pairs)?)).await
 }
 
 impl AlertHandler {
-    /// Carries out a change if the client shows the token.
-    async fn order(
-        &self,
-        headers: &HeaderMap,
-        order: impl FnOnce() -> Result<AlertCommand, BadRequest>,
-    ) -> Response {
-        if let Err(response) = may_change(self.token.as_deref(), headers) {
-            return *response;
-        }
-        let order = match order() {
-            Ok(order) => order,
-            Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
-        };
-        match self.queries.send(|answer| Query::Order(order, answer)).await {
-            None => ending(),
-            Some(Ok(CommandResult::Silence(row))) => {
-                (StatusCode::CREATED, Json(row)).into_response()
-            }
-            Some(Ok(CommandResult::Acknowledged(of))) => {
-                (StatusCode::CREATED, Json(of)).into_response()
-            }
-            Some(Ok(CommandResult::Ended)) => StatusCode::NO_CONTENT.into_response(),
-            Some(Err(refused)) => refuse(status(&refused), &refused),
-        }
+    async fn order(&self, order: AlertCommand) -> Result<Response, Refusal> {
+        let result = self.queries.send(|answer| Query::Order(order, answer)).await?;
+        Ok(match result? {
+            CommandResult::Silence(row) => (StatusCode::CREATED, Json(row)).into_response(),
+            CommandResult::Acknowledged(of) => (StatusCode::CREATED, Json(of)).into_response(),
+            CommandResult::Ended => StatusCode::NO_CONTENT.into_response(),
+        })
     }
 }
 
-fn status(refused: &CommandError) -> StatusCode {
-    match refused {
-        CommandError::NoSilence(_) | CommandError::NotAcknowledged(_) => StatusCode::NOT_FOUND,
-        CommandError::NotActive { .. } | CommandError::Full { .. } => StatusCode::CONFLICT,
-        CommandError::Everything
-        | CommandError::Control(_)
-        | CommandError::Over
-        | CommandError::TooLong
-        | CommandError::NoOperator
-        | CommandError::Text { .. } => StatusCode::BAD_REQUEST,
+impl From<CommandError> for Refusal {
+    fn from(error: CommandError) -> Self {
+        let status = match error {
+            CommandError::NoSilence(_) | CommandError::NotAcknowledged(_) => StatusCode::NOT_FOUND,
+            CommandError::NotActive { .. } | CommandError::Full { .. } => StatusCode::CONFLICT,
+            CommandError::Everything
+            | CommandError::Control(_)
+            | CommandError::Over
+            | CommandError::TooLong
+            | CommandError::NoOperator
+            | CommandError::Text { .. } => StatusCode::BAD_REQUEST,
+        };
+        Self(status, error.to_string())
     }
 }
 
 /// Checks that the client shows the token.
-pub(super) fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(), Box<Response>> {
+pub(super) fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(token) = token else {
         let why = "changes over HTTP need a token, and none is configured; set http.token_file";
-        return Err(Box::new(refuse(StatusCode::FORBIDDEN, why)));
+        return Err(Refusal(StatusCode::FORBIDDEN, why.to_owned()));
     };
     let shown = headers.get(header::AUTHORIZATION).map(header::HeaderValue::as_bytes);
     let shown = shown.and_then(|value| {
@@ -140,16 +128,7 @@ pub(super) fn may_change(token: Option<&Token>, headers: &HeaderMap) -> Result<(
     if shown.is_some_and(|shown| token.matches(shown)) {
         return Ok(());
     }
-    let mut response = refuse(
-        StatusCode::UNAUTHORIZED,
-        "the header `Authorization: Bearer <token>` is missing or wrong; send the token of http.token_file \
-         (plimsoll --token-file; of packages /etc/plimsoll/aggregator.token)",
-    );
-    let scheme = header::HeaderValue::from_static("Bearer realm=\"plimsoll\"");
-    response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
-    Err(Box::new(response))
-}
-
-fn refuse(status: StatusCode, why: &(impl ToString + ?Sized)) -> Response {
-    (status, why.to_string() + "\n").into_response()
+    let why = "the header `Authorization: Bearer <token>` is missing or wrong; send the token of \
+               http.token_file (plimsoll --token-file; of packages /etc/plimsoll/aggregator.token)";
+    Err(Refusal(StatusCode::UNAUTHORIZED, why.to_owned()))
 }

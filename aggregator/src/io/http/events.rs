@@ -1,78 +1,27 @@
-//! The parameters of `/api/v1/events`. An unknown or invalid parameter is rejected with the allowed
-//! values.
+//! The parameters of `/api/v1/events`.
 
-use crate::limits::EVENTS_KEPT_MAX;
-use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::wire::{AlertType, EventSource};
-use thiserror::Error;
 
+use super::parameters::{BadRequest, count, one_of, optional_name, pick};
 use crate::core::fleet::EventsQuery;
+use crate::limits::EVENTS_KEPT_MAX;
 
-/// Why a request was rejected.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub(super) enum BadParameter {
-    #[error("unknown parameter {0:?}; use limit, node, source or alert_type")]
-    Unknown(String),
-    #[error("{0} is given twice; give it once")]
-    Twice(&'static str),
-    #[error("{key}={value:?} is not allowed; it must be {allowed}")]
-    Value { key: &'static str, value: String, allowed: String },
-}
-
-pub(super) fn parse(parameters: &[(String, String)]) -> Result<EventsQuery, BadParameter> {
-    let (mut limit, mut node, mut source, mut alert_type) = (None, None, None, None);
-    for (key, value) in parameters {
-        match key.as_str() {
-            "limit" => put("limit", &mut limit, parse_limit(value)?)?,
-            "node" => put("node", &mut node, parse_node(value)?)?,
-            "source" => {
-                let parsed = one_of("source", value, EventSource::ALL, EventSource::as_str)?;
-                put("source", &mut source, parsed)?;
-            }
-            "alert_type" => {
-                let parsed = one_of("alert_type", value, AlertType::ALL, AlertType::as_str)?;
-                put("alert_type", &mut alert_type, parsed)?;
-            }
-            _ => return Err(BadParameter::Unknown(key.clone())),
-        }
-    }
-    Ok(EventsQuery { limit: limit.unwrap_or(EVENTS_KEPT_MAX), node, source, alert_type })
-}
-
-fn put<T>(key: &'static str, slot: &mut Option<T>, value: T) -> Result<(), BadParameter> {
-    match slot.replace(value) {
-        None => Ok(()),
-        Some(_) => Err(BadParameter::Twice(key)),
-    }
-}
-
-fn parse_limit(value: &str) -> Result<usize, BadParameter> {
-    let limit = value.parse().ok().filter(|limit| (1..=EVENTS_KEPT_MAX).contains(limit));
-    let allowed = || format!("a whole number from 1 to {EVENTS_KEPT_MAX}");
-    limit.ok_or_else(|| refuse("limit", value, allowed()))
-}
-
-fn parse_node(value: &str) -> Result<NodeName, BadParameter> {
-    NodeName::new(value).map_err(|error| refuse("node", value, format!("a node's name: {error}")))
-}
-
-fn one_of<T: Copy, const N: usize>(
-    key: &'static str,
-    value: &str,
-    all: [T; N],
-    name: fn(T) -> &'static str,
-) -> Result<T, BadParameter> {
-    let found = all.into_iter().find(|one| name(*one) == value);
-    let allowed = || format!("one of {}", all.map(name).join(", "));
-    found.ok_or_else(|| refuse(key, value, allowed()))
-}
-
-fn refuse(key: &'static str, value: &str, allowed: String) -> BadParameter {
-    BadParameter::Value { key, value: value.to_owned(), allowed }
+pub(super) fn parse(pairs: &[(String, String)]) -> Result<EventsQuery, BadRequest> {
+    const KNOWN: [&str; 4] = ["limit", "node", "source", "alert_type"];
+    let [limit, node, source, alert_type] =
+        pick(pairs, KNOWN, "limit, node, source and alert_type")?;
+    Ok(EventsQuery {
+        limit: count("limit", limit, EVENTS_KEPT_MAX, EVENTS_KEPT_MAX)?,
+        node: optional_name("node", node)?,
+        source: one_of("source", source, EventSource::ALL, EventSource::as_str)?,
+        alert_type: one_of("alert_type", alert_type, AlertType::ALL, AlertType::as_str)?,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::ids::NodeName;
+
     use super::*;
 
     fn query(parameters: &[(&str, &str)]) -> Result<EventsQuery, String> {
@@ -99,27 +48,22 @@ mod tests {
     fn a_bad_parameter_is_named_with_what_is_allowed() {
         let limit = "a whole number from 1 to 256";
         let table: [(&[(&str, &str)], &str); 8] = [
-            (&[("limit", "0")], &format!("limit=\"0\" is not allowed; it must be {limit}")),
-            (&[("limit", "257")], &format!("limit=\"257\" is not allowed; it must be {limit}")),
-            (&[("limit", "-1")], &format!("limit=\"-1\" is not allowed; it must be {limit}")),
+            (&[("limit", "0")], &format!("limit is \"0\"; it must be {limit}")),
+            (&[("limit", "257")], &format!("limit is \"257\"; it must be {limit}")),
+            (&[("limit", "-1")], &format!("limit is \"-1\"; it must be {limit}")),
             (
                 &[("node", "a b")],
-                "node=\"a b\" is not allowed; it must be a node's name: node name \
-                                 contains a space; allowed: letters, digits and '_.-'",
+                "node is \"a b\"; it must be a name: node name contains a space; allowed: letters, \
+                 digits and '_.-'",
             ),
-            (
-                &[("source", "")],
-                "source=\"\" is not allowed; it must be one of event, service_check",
-            ),
+            (&[("source", "")], "source is \"\"; it must be one of event, service_check"),
             (
                 &[("alert_type", "bad")],
-                "alert_type=\"bad\" is not allowed; it must be one of info, \
-                                       success, warning, error",
+                "alert_type is \"bad\"; it must be one of info, success, warning, error",
             ),
             (
                 &[("nodes", "a")],
-                "unknown parameter \"nodes\"; use limit, node, source or \
-                                alert_type",
+                "unknown parameter \"nodes\"; the parameters are limit, node, source and alert_type",
             ),
             (&[("limit", "3"), ("limit", "4")], "limit is given twice; give it once"),
         ];

@@ -11,14 +11,15 @@ mod alerts;
 mod events;
 mod history;
 mod index;
-mod near;
 mod nodes;
 mod openapi;
 mod orders;
 mod page;
 mod pages;
+mod parameters;
 mod parts;
 mod query;
+mod refusal;
 mod routes;
 mod runs;
 mod standby;
@@ -27,22 +28,26 @@ mod stream;
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::{Query as Parameters, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
-use axum::{Json, Router};
-use plimsoll_runtime::http::{ending, readiness as answer};
+use plimsoll_runtime::http::readiness as answer;
 use plimsoll_runtime::limits::QUERIES_MAX;
 use plimsoll_runtime::token::Token;
 use plimsoll_schemas::figure::counted;
+use plimsoll_schemas::summary::EventsPage;
 use tokio::sync::mpsc;
 
 use self::pages::{Page, Pages};
+use self::parameters::{Pairs, pick, value};
 use self::query::QuerySender;
+use self::refusal::{Answer, Refusal};
 use self::routes::liveness;
 use self::stream::Streams;
 use crate::config::Metrics;
+use crate::core::alerting::Undeliverable;
 
 pub use query::{PageSource, Query, Readiness};
 pub use routes::Routes;
@@ -91,10 +96,9 @@ pub fn routes(settings: &Metrics, token: Option<Token>) -> (Routes, mpsc::Receiv
 }
 
 impl Handler {
-    async fn page(&self, page: Page, headers: &HeaderMap) -> Response {
+    async fn page(&self, page: Page, headers: &HeaderMap) -> Result<Response, Refusal> {
         let gzip = accept::takes_gzip(headers);
-        let body = self.pages.get(page, gzip, self.queries.send(Query::ReadView)).await;
-        let Some(body) = body else { return ending() };
+        let body = self.pages.get(page, gzip, self.queries.send(Query::ReadView)).await?;
         let mut response = ([(header::CONTENT_TYPE, page.content_type())], body).into_response();
         let varies = HeaderValue::from_static("accept, accept-encoding");
         response.headers_mut().insert(header::VARY, varies);
@@ -102,62 +106,59 @@ impl Handler {
             let encoding = HeaderValue::from_static("gzip");
             response.headers_mut().insert(header::CONTENT_ENCODING, encoding);
         }
-        response
+        Ok(response)
     }
 }
 
-async fn show_metrics(State(handler): State<Handler>, headers: HeaderMap) -> Response {
+async fn show_metrics(
+    State(handler): State<Handler>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     handler.page(Page::Metrics(accept::format(&headers)), &headers).await
 }
 
-async fn show_nodes(State(handler): State<Handler>, headers: HeaderMap) -> Response {
+async fn show_nodes(
+    State(handler): State<Handler>,
+    headers: HeaderMap,
+) -> Result<Response, Refusal> {
     handler.page(Page::Nodes(accept::format(&headers)), &headers).await
 }
 
 async fn show_summary(
     State(handler): State<Handler>,
-    Parameters(pairs): Parameters<Vec<(String, String)>>,
+    Parameters(pairs): Pairs,
     headers: HeaderMap,
-) -> Response {
-    let page = match orders::pick(&pairs, ["nodes"], "nodes") {
-        Ok([None]) => Ok(Page::Summary),
-        Ok([Some("0")]) => Ok(Page::FleetSummary),
-        Ok([Some(given)]) => Err(orders::value("nodes", given, "0, for no node, or left out")),
-        Err(error) => Err(error),
+) -> Result<Response, Refusal> {
+    let page = match pick(&pairs, ["nodes"], "nodes")? {
+        [None] => Page::Summary,
+        [Some("0")] => Page::FleetSummary,
+        [Some(given)] => return Err(value("nodes", given, "0, for no node, or left out").into()),
     };
-    match page {
-        Ok(page) => handler.page(page, &headers).await,
-        Err(error) => (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
-    }
+    handler.page(page, &headers).await
 }
 
 fn show(page: Page) -> MethodRouter<Handler> {
-    get(move |State(handler): State<Handler>, headers: HeaderMap| async move {
+    get(async move |State(handler): State<Handler>, headers: HeaderMap| {
         handler.page(page, &headers).await
     })
 }
 
 async fn show_events(
     State(handler): State<Handler>,
-    Parameters(parameters): Parameters<Vec<(String, String)>>,
-) -> Response {
-    let wanted = match events::parse(&parameters) {
-        Ok(wanted) => wanted,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")).into_response(),
-    };
-    let page = handler.queries.send(|answer| Query::Events(wanted, answer)).await;
-    page.map_or_else(ending, |page| Json(page).into_response())
+    Parameters(pairs): Pairs,
+) -> Answer<Box<EventsPage>> {
+    let wanted = events::parse(&pairs)?;
+    handler.queries.page(|answer| Query::Events(wanted, answer)).await
 }
 
-async fn show_undeliverable(State(handler): State<Handler>) -> Response {
-    let undeliverable = handler.queries.send(Query::Undeliverable).await;
-    undeliverable.map_or_else(ending, |undeliverable| Json(undeliverable).into_response())
+async fn show_undeliverable(State(handler): State<Handler>) -> Answer<Vec<Undeliverable>> {
+    handler.queries.page(Query::Undeliverable).await
 }
 
-async fn show_readiness(State(queries): State<QuerySender>) -> Response {
-    let Some(readiness) = queries.send(Query::Readiness).await else { return ending() };
+async fn show_readiness(State(queries): State<QuerySender>) -> Result<Response, Refusal> {
+    let readiness = queries.send(Query::Readiness).await?;
     let (is_ready, state) = state(&readiness);
-    answer(is_ready, state, readiness.warnings)
+    Ok(answer(is_ready, state, readiness.warnings))
 }
 
 fn state(of: &Readiness) -> (bool, String) {

@@ -4,96 +4,64 @@
 //!
 //! DESIGN A84.
 
-use std::sync::Arc;
-
-use axum::extract::{Path, Query as Parameters, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::Router;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
 use axum::routing::get;
-use axum::{Json, Router};
-use plimsoll_runtime::http::ending;
 use plimsoll_schemas::hardware::{Sensor, sensor};
 use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::summary::Presence;
-use tokio::sync::Mutex as Turn;
-use tokio::task::spawn_blocking;
 
-use super::orders::{BadRequest, bad, pick, value};
-use super::query::{Query, QuerySender};
-use crate::core::view::{HardwareQuery, NodesQuery, ReadView, UnknownNode};
+use super::parameters::{BadRequest, Pairs, count, name, one_of, optional_name, pick, value};
+use super::query::{QuerySender, ViewHandler};
+use super::refusal::Refusal;
+use crate::core::view::{HardwareQuery, NodesQuery};
 use crate::limits::{HARDWARE_PAGE_MAX, NODES_PAGE_MAX};
 
 const NEWEST: &str =
     "left out: these are the newest readings; /api/v1/hardware/history has the past";
 
-#[derive(Clone)]
-struct NodesHandler {
-    queries: QuerySender,
-    turn: Arc<Turn<()>>,
-}
-
 /// The routes about nodes.
 pub(super) fn routes(queries: QuerySender) -> Router {
-    let handler = NodesHandler { queries, turn: Arc::default() };
     Router::new()
         .route("/api/v1/nodes", get(show_nodes))
         .route("/api/v1/nodes/{node}", get(show_node))
         .route("/api/v1/hardware", get(show_hardware))
-        .with_state(handler)
+        .with_state(ViewHandler::new(queries))
 }
 
-type Pairs = Parameters<Vec<(String, String)>>;
-
-async fn show_nodes(State(handler): State<NodesHandler>, Parameters(pairs): Pairs) -> Response {
-    match parse_nodes(&pairs) {
-        Ok(query) => handler.page(move |view| view.nodes_page(&query)).await,
-        Err(error) => refuse(StatusCode::BAD_REQUEST, &error),
-    }
+async fn show_nodes(
+    State(handler): State<ViewHandler>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let query = parse_nodes(&pairs)?;
+    handler.page(move |view| view.nodes_page(&query)).await
 }
 
-async fn show_node(State(handler): State<NodesHandler>, Path(text): Path<String>) -> Response {
-    match name("node", Some(&text)) {
-        Ok(Some(name)) => handler.page(move |view| view.node_page(&name)).await,
-        Ok(None) => refuse(StatusCode::NOT_FOUND, "no such page"),
-        Err(error) => refuse(StatusCode::BAD_REQUEST, &error),
-    }
+async fn show_node(
+    State(handler): State<ViewHandler>,
+    Path(text): Path<String>,
+) -> Result<Response, Refusal> {
+    let node: NodeName = name("node", &text)?;
+    handler.page(move |view| view.node_page(&node)).await
 }
 
-async fn show_hardware(State(handler): State<NodesHandler>, Parameters(pairs): Pairs) -> Response {
-    match parse_hardware(&pairs) {
-        Ok(query) => handler.page(move |view| view.hardware_page(&query)).await,
-        Err(error) => refuse(StatusCode::BAD_REQUEST, &error),
-    }
-}
-
-impl NodesHandler {
-    async fn page<P: serde::Serialize + Send + 'static>(
-        &self,
-        page: impl FnOnce(&ReadView) -> Result<P, UnknownNode> + Send + 'static,
-    ) -> Response {
-        let turn = Arc::clone(&self.turn).lock_owned().await;
-        let Some(source) = self.queries.send(Query::ReadView).await else { return ending() };
-        let computed = spawn_blocking(move || {
-            // A client that leaves does not begin another one's turn.
-            let _turn = turn;
-            page(&source.view).map(|page| Json(page).into_response())
-        });
-        match computed.await {
-            Ok(Ok(response)) => response,
-            Ok(Err(error)) => refuse(StatusCode::NOT_FOUND, &error),
-            Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the page cannot be computed"),
-        }
-    }
+async fn show_hardware(
+    State(handler): State<ViewHandler>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let query = parse_hardware(&pairs)?;
+    handler.page(move |view| view.hardware_page(&query)).await
 }
 
 fn parse_nodes(pairs: &[(String, String)]) -> Result<NodesQuery, BadRequest> {
     const KNOWN: [&str; 4] = ["node", "presence", "after", "limit"];
     let [node, presence, after, limit] = pick(pairs, KNOWN, "node, presence, after and limit")?;
     Ok(NodesQuery {
-        node: name("node", node)?,
-        presence: presence.map(parse_presence).transpose()?,
-        after: name("after", after)?,
-        limit: parse_limit(limit, NODES_PAGE_MAX)?,
+        node: optional_name("node", node)?,
+        presence: one_of("presence", presence, Presence::ALL, Presence::as_str)?,
+        after: optional_name("after", after)?,
+        limit: count("limit", limit, NODES_PAGE_MAX, NODES_PAGE_MAX)?,
     })
 }
 
@@ -107,36 +75,17 @@ fn parse_hardware(pairs: &[(String, String)]) -> Result<HardwareQuery, BadReques
         }
     }
     let nodes = NodesQuery {
-        node: name("node", node)?,
+        node: optional_name("node", node)?,
         presence: None,
-        after: name("after", after)?,
-        limit: parse_limit(limit, HARDWARE_PAGE_MAX)?,
+        after: optional_name("after", after)?,
+        limit: count("limit", limit, HARDWARE_PAGE_MAX, HARDWARE_PAGE_MAX)?,
     };
     Ok(HardwareQuery { nodes, sensor: sensor.map(parse_sensor).transpose()? })
-}
-
-fn name(key: &'static str, text: Option<&str>) -> Result<Option<NodeName>, BadRequest> {
-    text.map(|text| NodeName::new(text).map_err(|error| bad(key, text, &error))).transpose()
-}
-
-fn parse_presence(text: &str) -> Result<Presence, BadRequest> {
-    let found = Presence::ALL.into_iter().find(|presence| presence.as_str() == text);
-    found.ok_or_else(|| value("presence", text, "up, silent or left"))
 }
 
 fn parse_sensor(text: &str) -> Result<&'static Sensor, BadRequest> {
     let allowed = "a sensor, whose metric is plimsoll_node_<sensor>";
     sensor(text).ok_or_else(|| value("sensor", text, allowed))
-}
-
-fn parse_limit(text: Option<&str>, most: usize) -> Result<usize, BadRequest> {
-    let Some(text) = text else { return Ok(most) };
-    let found = text.parse().ok().filter(|limit| (1..=most).contains(limit));
-    found.ok_or_else(|| value("limit", text, &format!("a whole number from 1 to {most}")))
-}
-
-fn refuse(status: StatusCode, why: &(impl ToString + ?Sized)) -> Response {
-    (status, why.to_string() + "\n").into_response()
 }
 
 #[cfg(test)]
@@ -187,7 +136,7 @@ mod tests {
             assert!(error.starts_with(text), "{error}");
         }
         let error = parse_nodes(&owned(&[("presence", "gone")])).unwrap_err().to_string();
-        assert_eq!(error, "presence is \"gone\"; it must be up, silent or left");
+        assert_eq!(error, "presence is \"gone\"; it must be one of up, silent, left");
     }
 
     proptest! {

@@ -6,30 +6,14 @@ use std::time::Duration;
 use plimsoll_schemas::alert::{
     Acknowledgement, AlertKey, AlertState, NamePattern, Scope, Silence, SilenceMatch,
 };
-use plimsoll_schemas::ids::{IdError, NodeName, Operation, RuleName};
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::Wall;
 use serde::Deserialize;
-use thiserror::Error;
 
+use super::parameters::{
+    BadRequest, bad, name, one_of, optional_name, pick, read, required, value,
+};
 use crate::core::alerting::AlertsQuery;
-
-/// Why a request was rejected: the key and the allowed values.
-#[derive(Debug, Error, PartialEq, Eq)]
-pub(super) enum BadRequest {
-    #[error("the body is invalid: {0}")]
-    Body(String),
-    #[error("unknown parameter {key:?}; the parameters are {known}")]
-    Unknown { key: String, known: &'static str },
-    #[error("{0} is given twice; give it once")]
-    Twice(String),
-    #[error("{0} is missing")]
-    Missing(&'static str),
-    #[error("{key} is {value:?}; it must be {allowed}")]
-    Value { key: &'static str, value: String, allowed: String },
-    #[error("give either for or until_seconds")]
-    Until,
-}
 
 /// The body of a request for a silence.
 #[derive(Debug, Deserialize)]
@@ -102,21 +86,17 @@ pub(super) fn acknowledgement(
 pub(super) fn key(parameters: &[(String, String)]) -> Result<AlertKey, BadRequest> {
     const KNOWN: [&str; 3] = ["rule", "node", "operation"];
     let [rule, node, operation] = pick(parameters, KNOWN, "rule, node and operation")?;
-    let rule = rule.ok_or(BadRequest::Missing("rule"))?;
-    alert_key(rule, node, operation.ok_or(BadRequest::Missing("operation"))?)
+    alert_key(required("rule", rule)?, node, required("operation", operation)?)
 }
 
 /// The filter that the parameters of a request describe.
 pub(super) fn wanted(parameters: &[(String, String)]) -> Result<AlertsQuery, BadRequest> {
     let [state, rule, node] = pick(parameters, ["state", "rule", "node"], "state, rule and node")?;
+    let states = [AlertState::Firing, AlertState::Pending, AlertState::Resolved];
     Ok(AlertsQuery {
-        state: state.map(alert_state).transpose()?,
-        rule: rule
-            .map(|text| RuleName::new(text).map_err(|e| bad("rule", text, &e)))
-            .transpose()?,
-        node: node
-            .map(|text| NodeName::new(text).map_err(|e| bad("node", text, &e)))
-            .transpose()?,
+        state: one_of("state", state, states, AlertState::as_str)?,
+        rule: optional_name("rule", rule)?,
+        node: optional_name("node", node)?,
     })
 }
 
@@ -124,42 +104,12 @@ pub(super) fn id(text: &str) -> Result<u64, BadRequest> {
     text.parse().map_err(|_| value("id", text, "the number of a silence"))
 }
 
-fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, BadRequest> {
-    serde_json::from_slice(body).map_err(|error| BadRequest::Body(error.to_string()))
-}
-
-pub(super) fn pick<'a, const N: usize>(
-    parameters: &'a [(String, String)],
-    keys: [&str; N],
-    known: &'static str,
-) -> Result<[Option<&'a str>; N], BadRequest> {
-    let mut picked = [None; N];
-    for (key, value) in parameters {
-        let index = keys.iter().position(|wanted| wanted == key);
-        let index = index.ok_or_else(|| BadRequest::Unknown { key: key.clone(), known })?;
-        if picked[index].replace(value.as_str()).is_some() {
-            return Err(BadRequest::Twice(key.clone()));
-        }
-    }
-    Ok(picked)
-}
-
-fn alert_state(text: &str) -> Result<AlertState, BadRequest> {
-    let states = [AlertState::Firing, AlertState::Pending, AlertState::Resolved];
-    let found = states.into_iter().find(|state| state.as_str() == text);
-    found.ok_or_else(|| value("state", text, "firing, pending or resolved"))
-}
-
 fn alert_key(rule: &str, node: Option<&str>, operation: &str) -> Result<AlertKey, BadRequest> {
     let scope = match node {
         None | Some("") => Scope::Fleet,
-        Some(name) => Scope::Node(NodeName::new(name).map_err(|e| bad("node", name, &e))?),
+        Some(node) => Scope::Node(name("node", node)?),
     };
-    Ok(AlertKey {
-        rule: RuleName::new(rule).map_err(|error| bad("rule", rule, &error))?,
-        scope,
-        operation: Operation::new(operation).map_err(|e| bad("operation", operation, &e))?,
-    })
+    Ok(AlertKey { rule: name("rule", rule)?, scope, operation: name("operation", operation)? })
 }
 
 fn until(from: Wall, lasts: Option<&str>, until: Option<f64>) -> Result<Wall, BadRequest> {
@@ -180,14 +130,6 @@ fn wall(key: &'static str, seconds: f64) -> Result<Wall, BadRequest> {
     let nanos = Duration::try_from_secs_f64(seconds).ok();
     let nanos = nanos.and_then(|since| u64::try_from(since.as_nanos()).ok());
     nanos.map(Wall).ok_or_else(|| value(key, &seconds.to_string(), "seconds since 1970"))
-}
-
-pub(super) fn bad(key: &'static str, given: &str, error: &IdError) -> BadRequest {
-    value(key, given, &format!("a name: {error}"))
-}
-
-pub(super) fn value(key: &'static str, given: &str, allowed: &str) -> BadRequest {
-    BadRequest::Value { key, value: given.to_owned(), allowed: allowed.to_owned() }
 }
 
 #[cfg(test)]
@@ -256,7 +198,7 @@ mod tests {
             pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
         };
         let table: [(&[(&str, &str)], &str); 3] = [
-            (&[("state", "inactive")], "it must be firing, pending or resolved"),
+            (&[("state", "inactive")], "it must be one of firing, pending, resolved"),
             (
                 &[("nodes", "a")],
                 "unknown parameter \"nodes\"; the parameters are state, rule and node",

@@ -3,7 +3,6 @@
 //!
 //! DESIGN A100.
 
-use std::io::Write;
 use std::sync::LazyLock;
 
 use axum::Router;
@@ -12,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use bytes::Bytes;
 use flate2::Compression;
-use flate2::write::GzEncoder;
 
 use super::accept;
 use super::index::INDEX;
+use super::pages::compressed;
 
 /// A file of the page. Browsers ask again each time, and get 304 until the program has changed.
 struct File {
@@ -28,10 +27,7 @@ struct File {
 impl File {
     fn new(content_type: &'static str, plain: &'static str) -> Self {
         let plain = plain.as_bytes();
-        // A writer into memory does not fail.
-        let mut gzip = GzEncoder::new(Vec::new(), Compression::best());
-        let written = gzip.write_all(plain).and_then(|()| gzip.finish());
-        let gzip = written.unwrap_or_default().into();
+        let gzip = compressed(plain, Compression::best());
         let etag = format!("\"{:08x}\"", crc32fast::hash(plain));
         // Cannot fail: a number in hexadecimal, in quotes.
         let etag = HeaderValue::from_str(&etag).expect("plain ASCII");

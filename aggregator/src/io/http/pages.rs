@@ -22,6 +22,7 @@ use tokio::task::spawn_blocking;
 
 use super::parts;
 use super::query::PageSource;
+use super::refusal::{Refusal, computed};
 use super::stream::Streams;
 use crate::config::Metrics;
 use crate::core::view::{Nodes, ViewQuery};
@@ -72,11 +73,7 @@ impl Page {
     pub(super) const fn content_type(self) -> &'static str {
         match self {
             Self::Metrics(format) | Self::Nodes(format) => format.content_type(),
-            Self::Summary
-            | Self::FleetSummary
-            | Self::Ledger
-            | Self::Headroom
-            | Self::Backpressure => "application/json",
+            _ => "application/json",
         }
     }
 }
@@ -116,14 +113,14 @@ impl Pages {
         }
     }
 
-    /// A page; `read_view` is polled when it has to be rendered. `None` when the process is ending.
+    /// A page; `read_view` is polled when it has to be rendered.
     pub(super) async fn get(
         self: &Arc<Self>,
         page: Page,
         gzip: bool,
-        read_view: impl Future<Output = Option<Arc<PageSource>>>,
-    ) -> Option<Bytes> {
-        let mut turn = self.rendered.get(&page)?.lock().await;
+        read_view: impl Future<Output = Result<Arc<PageSource>, Refusal>>,
+    ) -> Result<Bytes, Refusal> {
+        let mut turn = self.rendered[&page].lock().await;
         let now = self.clock.now().mono;
         if turn.as_ref().is_none_or(|rendered| rendered.is_stale(now)) {
             *turn = None;
@@ -133,21 +130,24 @@ impl Pages {
             let ready = source.view.ready;
             let begun = self.clock.now().mono;
             let pages = Arc::clone(self);
-            let plain = spawn_blocking(move || pages.render(page, source)).await.ok()?;
+            let plain = computed(move || pages.render(page, source)).await?;
             let at = self.clock.now().mono;
             let took = if ready { at.since(begun) } else { Duration::ZERO };
             *turn = Some(Rendered { at, took, plain, gzip: None });
         }
-        let rendered = turn.as_mut()?;
+        let rendered = turn.as_mut().ok_or_else(Refusal::ending)?;
         self.count(page, if gzip { "gzip" } else { "identity" });
         if !gzip {
-            return Some(rendered.plain.clone());
+            return Ok(rendered.plain.clone());
         }
-        if rendered.gzip.is_none() {
-            let plain = rendered.plain.clone();
-            rendered.gzip = Some(spawn_blocking(move || compressed(&plain)).await.ok()?);
+        if let Some(gzip) = &rendered.gzip {
+            return Ok(gzip.clone());
         }
-        rendered.gzip.clone()
+        let plain = rendered.plain.clone();
+        // At the fastest level, since pages mostly travel within a site.
+        let gzip = computed(move || compressed(&plain, Compression::fast())).await?;
+        rendered.gzip = Some(gzip.clone());
+        Ok(gzip)
     }
 
     /// Frees stale pages, but for those that are being rendered.
@@ -166,20 +166,15 @@ impl Pages {
         let begun = self.clock.now().mono;
         let options = PageOptions { budgets: &state.rules.budgets, aliases: self.settings.aliases };
         let nodes = Nodes::Worst(self.settings.nodes_max);
-        let native = |format| format == Format::Protobuf;
+        let view = |nodes, native| state.view(ViewQuery { fleet: true, nodes, native });
         let body = match kind {
             Page::Metrics(format) => {
-                let view = state.view(ViewQuery { fleet: true, nodes, native: native(format) });
+                let view = view(nodes, format == Format::Protobuf);
                 page(&view, options, &self.serving(&source), format)
             }
             Page::Nodes(format) => parts::render(state, options, format, parts::threads()),
-            Page::Summary => {
-                json(&state.view(ViewQuery { fleet: true, nodes, native: false }).summary)
-            }
-            Page::FleetSummary => {
-                let nodes = Nodes::Worst(0);
-                json(&state.view(ViewQuery { fleet: true, nodes, native: false }).summary)
-            }
+            Page::Summary => json(&view(nodes, false).summary),
+            Page::FleetSummary => json(&view(Nodes::Worst(0), false).summary),
             Page::Ledger => json(&state.ledger_page()),
             Page::Headroom => json(&state.headroom_page()),
             Page::Backpressure => json(&state.backpressure_page()),
@@ -215,9 +210,8 @@ fn json(page: &impl serde::Serialize) -> Vec<u8> {
     })
 }
 
-/// At the fastest level, since pages mostly travel within a site.
-fn compressed(plain: &[u8]) -> Bytes {
-    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 8), Compression::fast());
+pub(super) fn compressed(plain: &[u8], level: Compression) -> Bytes {
+    let mut encoder = GzEncoder::new(Vec::with_capacity(plain.len() / 8), level);
     // Writing to memory cannot fail.
     let written = encoder.write_all(plain).and_then(|()| encoder.finish());
     written.unwrap_or_default().into()

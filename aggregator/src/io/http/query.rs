@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use axum::Json;
+use axum::response::{IntoResponse, Response};
 use plimsoll_runtime::http::ServerStats;
 use plimsoll_schemas::alert::{AlertsPage, SilencesPage};
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::summary::{EventsPage, Pulse, RunRow, RunsPage};
-use tokio::sync::{mpsc, oneshot};
+use serde::Serialize;
+use tokio::sync::{Mutex as Turn, mpsc, oneshot};
 
-use crate::core::alerting::CommandError;
-use crate::core::alerting::Undeliverable;
-use crate::core::alerting::{AlertCommand, AlertsQuery, CommandResult};
+use super::refusal::{Answer, Refusal, computed};
+use crate::core::alerting::{
+    AlertCommand, AlertsQuery, CommandError, CommandResult, Undeliverable,
+};
 use crate::core::fleet::{EventsQuery, Pool};
 use crate::core::history::{BatchId, Unstored};
 use crate::core::runs::{RunCommand, RunError, RunsQuery};
@@ -89,13 +93,49 @@ impl QuerySender {
         Self(queries)
     }
 
-    /// The driver's answer; `None` when the process is ending.
+    /// The driver's answer.
     pub(super) async fn send<T>(
         &self,
         query: impl FnOnce(oneshot::Sender<T>) -> Query,
-    ) -> Option<T> {
+    ) -> Result<T, Refusal> {
         let (answer, answered) = oneshot::channel();
-        self.0.send(query(answer)).await.ok()?;
-        answered.await.ok()
+        self.0.send(query(answer)).await.map_err(|_| Refusal::ending())?;
+        answered.await.map_err(|_| Refusal::ending())
+    }
+
+    /// The same as a page.
+    pub(super) async fn page<P>(
+        &self,
+        query: impl FnOnce(oneshot::Sender<P>) -> Query,
+    ) -> Answer<P> {
+        self.send(query).await.map(Json)
+    }
+}
+
+/// Computes pages from the read view on a thread of their own, one request at a time, so that any
+/// number of clients keeps at most one core busy.
+#[derive(Clone)]
+pub(super) struct ViewHandler {
+    queries: QuerySender,
+    turn: Arc<Turn<()>>,
+}
+
+impl ViewHandler {
+    pub(super) fn new(queries: QuerySender) -> Self {
+        Self { queries, turn: Arc::default() }
+    }
+
+    pub(super) async fn page<P: Serialize, E: Into<Refusal>>(
+        &self,
+        page: impl FnOnce(&ReadView) -> Result<P, E> + Send + 'static,
+    ) -> Result<Response, Refusal> {
+        let turn = Arc::clone(&self.turn).lock_owned().await;
+        let source = self.queries.send(Query::ReadView).await?;
+        let response = computed(move || {
+            // A client that leaves does not begin another one's turn.
+            let _turn = turn;
+            page(&source.view).map(|page| Json(page).into_response()).map_err(Into::into)
+        });
+        response.await?
     }
 }

@@ -3,73 +3,40 @@
 //!
 //! DESIGN A63.
 
-use std::sync::Arc;
-
-use axum::extract::{Query as Parameters, State};
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::response::Response;
 use axum::routing::get;
-use axum::{Json, Router};
-use plimsoll_runtime::http::ending;
 use plimsoll_schemas::budget::Window;
-use plimsoll_schemas::ids::{NodeName, Operation};
-use tokio::sync::Mutex as Turn;
-use tokio::task::spawn_blocking;
 
-use super::orders::{BadRequest, bad, pick, value};
-use super::query::{Query, QuerySender};
-use crate::core::view::{NoStatistics, StatisticsQuery};
+use super::parameters::{BadRequest, Pairs, name, optional_name, pick, required, value};
+use super::query::{QuerySender, ViewHandler};
+use super::refusal::Refusal;
+use crate::core::view::StatisticsQuery;
 
 /// The value of `window` for all samples ever merged, which it also is without the parameter.
 const TOTAL: &str = "total";
 
-#[derive(Clone)]
-struct StatisticsHandler {
-    queries: QuerySender,
-    turn: Arc<Turn<()>>,
-}
-
 /// The route of the statistics.
 pub(super) fn routes(queries: QuerySender) -> Router {
-    let handler = StatisticsHandler { queries, turn: Arc::default() };
-    Router::new().route("/api/v1/statistics", get(show_statistics)).with_state(handler)
+    let show = get(show_statistics);
+    Router::new().route("/api/v1/statistics", show).with_state(ViewHandler::new(queries))
 }
 
 async fn show_statistics(
-    State(handler): State<StatisticsHandler>,
-    Parameters(pairs): Parameters<Vec<(String, String)>>,
-) -> Response {
-    let query = match parse(&pairs) {
-        Ok(query) => query,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error),
-    };
-    let _turn = handler.turn.lock().await;
-    let Some(source) = handler.queries.send(Query::ReadView).await else { return ending() };
-    // The last reference to the read view may end here, off the driver's thread.
-    let computed = spawn_blocking(move || source.view.statistics(&query)).await;
-    match computed {
-        Ok(Ok(page)) => Json(page).into_response(),
-        Ok(Err(error)) => refuse(status(&error), &error),
-        Err(_) => refuse(StatusCode::INTERNAL_SERVER_ERROR, "the statistics cannot be computed"),
-    }
-}
-
-fn status(error: &NoStatistics) -> StatusCode {
-    match error {
-        NoStatistics::Node(_) | NoStatistics::Operation { .. } => StatusCode::NOT_FOUND,
-        NoStatistics::Window(_) => StatusCode::BAD_REQUEST,
-    }
+    State(handler): State<ViewHandler>,
+    Query(pairs): Pairs,
+) -> Result<Response, Refusal> {
+    let query = parse(&pairs)?;
+    handler.page(move |view| view.statistics(&query)).await
 }
 
 fn parse(pairs: &[(String, String)]) -> Result<StatisticsQuery, BadRequest> {
     const KNOWN: [&str; 3] = ["operation", "node", "window"];
     let [operation, node, window] = pick(pairs, KNOWN, "operation, node and window")?;
-    let operation = operation.ok_or(BadRequest::Missing("operation"))?;
     Ok(StatisticsQuery {
-        operation: Operation::new(operation).map_err(|e| bad("operation", operation, &e))?,
-        node: node
-            .map(|text| NodeName::new(text).map_err(|e| bad("node", text, &e)))
-            .transpose()?,
+        operation: name("operation", required("operation", operation)?)?,
+        node: optional_name("node", node)?,
         window: window.filter(|text| *text != TOTAL).map(parse_window).transpose()?,
     })
 }
@@ -80,12 +47,9 @@ fn parse_window(text: &str) -> Result<Window, BadRequest> {
     found.ok_or_else(|| value("window", text, &format!("one of {}, {TOTAL}", all())))
 }
 
-fn refuse(status: StatusCode, why: &(impl ToString + ?Sized)) -> Response {
-    (status, why.to_string() + "\n").into_response()
-}
-
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::ids::{NodeName, Operation};
     use proptest::prelude::*;
 
     use super::*;

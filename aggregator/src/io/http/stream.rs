@@ -144,7 +144,7 @@ type Pulses = (QuerySender, Interval, Permit);
 /// Ends with the process.
 async fn next_event(mut pulses: Pulses) -> Option<(Result<Event, Infallible>, Pulses)> {
     pulses.1.tick().await;
-    let pulse = pulses.0.send(Query::Pulse).await?;
+    let pulse = pulses.0.send(Query::Pulse).await.ok()?;
     let event = Event::default().event("pulse").json_data(&pulse).ok()?;
     Some((Ok(event), pulses))
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::body::Body;
-use axum::http::{Method, Request};
+use axum::http::{Method, Request, StatusCode};
 use hyper::service::Service;
 use hyper_util::service::TowerToHyperService;
 use plimsoll_schemas::alert::{AlertState, DataStatus};

@@ -2,50 +2,41 @@
 //!
 //! DESIGN A89.
 
-use std::io::{Error, Result, Write};
+use std::io::{self, Write};
 
-use axum::http::{StatusCode, header};
+use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
 use plimsoll_schemas::summary::{HistoryPage, MESSAGEPACK};
 
-use super::Refusal;
 use crate::io::http::accept::Encoding;
+use crate::io::http::refusal::Refusal;
 
 /// The response with a page.
-pub(super) fn response(page: &HistoryPage, encoding: Encoding) -> Response {
-    match encoded(page, encoding, HISTORY_ANSWER_BYTES_MAX) {
-        Ok(bytes) => {
-            let media_type = match encoding {
-                Encoding::Json => "application/json",
-                Encoding::MessagePack => MESSAGEPACK,
-            };
-            ([(header::CONTENT_TYPE, media_type), (header::VARY, "accept")], bytes).into_response()
-        }
-        Err(refusal) => refusal.into_response(),
-    }
+pub(super) fn response(page: &HistoryPage, encoding: Encoding) -> Result<Response, Refusal> {
+    let bytes = encoded(page, encoding, HISTORY_ANSWER_BYTES_MAX)?;
+    let media_type = match encoding {
+        Encoding::Json => "application/json",
+        Encoding::MessagePack => MESSAGEPACK,
+    };
+    let headers = [(header::CONTENT_TYPE, media_type), (header::VARY, "accept")];
+    Ok((headers, bytes).into_response())
 }
 
-fn encoded(
-    page: &HistoryPage,
-    encoding: Encoding,
-    bytes_max: usize,
-) -> std::result::Result<Vec<u8>, Refusal> {
+fn encoded(page: &HistoryPage, encoding: Encoding, bytes_max: usize) -> Result<Vec<u8>, Refusal> {
     let mut body = Body { bytes: Vec::new(), bytes_max };
     let is_written = match encoding {
         Encoding::Json => serde_json::to_writer(&mut body, page).is_ok(),
         Encoding::MessagePack => page.write_messagepack(&mut body).is_ok(),
     };
     // Nothing else can fail: both express all that a page has.
-    if is_written { Ok(body.bytes) } else { Err(too_long(bytes_max)) }
-}
-
-fn too_long(bytes_max: usize) -> Refusal {
-    let error = format!(
+    if is_written {
+        return Ok(body.bytes);
+    }
+    Err(Refusal::bad(format!(
         "the answer is longer than {bytes_max} bytes: use a longer step or a shorter range, or \
          accept {MESSAGEPACK}, which takes a twentieth of JSON"
-    );
-    Refusal(StatusCode::BAD_REQUEST, error)
+    )))
 }
 
 /// Takes this many bytes and no more.
@@ -55,21 +46,22 @@ struct Body {
 }
 
 impl Write for Body {
-    fn write(&mut self, part: &[u8]) -> Result<usize> {
+    fn write(&mut self, part: &[u8]) -> io::Result<usize> {
         if part.len() > self.bytes_max - self.bytes.len() {
-            return Err(Error::other("too long"));
+            return Err(io::Error::other("too long"));
         }
         self.bytes.extend_from_slice(part);
         Ok(part.len())
     }
 
-    fn flush(&mut self) -> Result<()> {
+    fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
     use plimsoll_compare::history::measured;
     use plimsoll_schemas::histogram::{Histogram, PackedCounts};
     use plimsoll_schemas::summary::{HistoryPoint, OverLimit, QuantileValue};

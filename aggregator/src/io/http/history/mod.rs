@@ -8,27 +8,29 @@ mod encoded;
 mod nodes;
 mod parameters;
 
+pub(super) use nodes::latencies;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use axum::extract::{Query as Parameters, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use axum::routing::get;
 use axum::{Json, Router};
 use plimsoll_clock::Clock;
-use plimsoll_runtime::http::ending;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::summary::{
-    HeatmapPage, HistoryGroup, HistoryPage, HistoryTier, OperationsPage, STATISTICS_UNIT,
+    HardwareHistoryPage, HeatmapPage, HistoryGroup, HistoryPage, HistoryTier, OperationsPage,
+    STATISTICS_UNIT,
 };
 use plimsoll_schemas::time::{Wall, seconds};
 use tokio::sync::Mutex as Turn;
-use tokio::task::spawn_blocking;
 
-use super::accept::{self, Encoding};
-use super::near::near;
+use super::accept;
+use super::parameters::Pairs;
 use super::query::{Query, QuerySender};
+use super::refusal::{Answer, Refusal, computed, near};
 use crate::core::fleet::{OVERFLOW, Pool};
 use crate::core::history::{Accumulator, HistoryQuery, Layout, Resolution, Unstored};
 use crate::io::history::{HistoryReader, ReadError, Reading};
@@ -48,9 +50,6 @@ pub(super) struct HistoryHandler {
     clock: Clock,
 }
 
-/// A response that is not the requested page.
-pub(super) struct Refusal(pub(super) StatusCode, pub(super) String);
-
 /// The routes of the past.
 pub(super) fn routes(handler: HistoryHandler) -> Router {
     Router::new()
@@ -63,69 +62,50 @@ pub(super) fn routes(handler: HistoryHandler) -> Router {
 
 async fn show_query(
     State(handler): State<HistoryHandler>,
-    Parameters(pairs): Parameters<Vec<(String, String)>>,
+    Parameters(pairs): Pairs,
     headers: HeaderMap,
-) -> Response {
+) -> Result<Response, Refusal> {
     let (now, encoding) = (handler.clock.now().wall, accept::encoding(&headers));
-    let query = match parameters::parse(&pairs, now) {
-        Ok(query) => query,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
-    };
-    let response = if query.nodes.is_some() {
-        handler.response_of_nodes(query, now, encoding).await
-    } else {
-        let response = move |answered: &Answered| encoded::response(&page(answered), encoding);
-        handler.answer(query, now, response).await
-    };
-    response.unwrap_or_else(Refusal::into_response)
+    let query = parameters::parse(&pairs, now)?;
+    if query.nodes.is_some() {
+        let page = latencies(&handler.queries, query, now).await?;
+        return computed(move || encoded::response(&page, encoding)).await?;
+    }
+    let response = move |answered: &Answered| encoded::response(&page(answered), encoding);
+    handler.answer(query, now, response).await?
 }
 
 async fn show_heatmap(
     State(handler): State<HistoryHandler>,
-    Parameters(pairs): Parameters<Vec<(String, String)>>,
-) -> Response {
+    Parameters(pairs): Pairs,
+) -> Answer<HeatmapPage> {
     let now = handler.clock.now().wall;
-    let (query, bands) = match parameters::parse_heatmap(&pairs, now) {
-        Ok(parsed) => parsed,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
-    };
+    let (query, bands) = parameters::parse_heatmap(&pairs, now)?;
     if query.nodes.is_some() {
-        let error = "node is given; a heatmap is of the fleet's history, so leave it out";
-        return refuse(StatusCode::BAD_REQUEST, error);
+        let why = "node is given; a heatmap is of the fleet's history, so leave it out";
+        return Err(Refusal::bad(why));
     }
-    match handler.answer(query, now, move |answered| heatmap(answered, bands)).await {
-        Ok(page) => Json(page).into_response(),
-        Err(refusal) => refusal.into_response(),
-    }
+    handler.answer(query, now, move |answered| heatmap(answered, bands)).await.map(Json)
 }
 
 async fn show_hardware(
     State(handler): State<HistoryHandler>,
-    Parameters(pairs): Parameters<Vec<(String, String)>>,
-) -> Response {
+    Parameters(pairs): Pairs,
+) -> Answer<HardwareHistoryPage> {
     let now = handler.clock.now().wall;
-    let query = match parameters::parse_hardware(&pairs, now) {
-        Ok(query) => query,
-        Err(error) => return refuse(StatusCode::BAD_REQUEST, &error.to_string()),
-    };
-    match nodes::hardware(&handler.queries, query, now).await {
-        Ok(page) => Json(page).into_response(),
-        Err(refusal) => refusal.into_response(),
-    }
+    let query = parameters::parse_hardware(&pairs, now)?;
+    nodes::hardware(&handler.queries, query, now).await.map(Json)
 }
 
 async fn show_operations(
     State(handler): State<HistoryHandler>,
-    Parameters(pairs): Parameters<Vec<(String, String)>>,
-) -> Response {
+    Parameters(pairs): Pairs,
+) -> Answer<OperationsPage> {
     if let Some((key, _)) = pairs.first() {
-        let error = format!("unknown parameter {key:?}; this page has no parameters");
-        return refuse(StatusCode::BAD_REQUEST, &error);
+        let why = format!("unknown parameter {key:?}; this page has no parameters");
+        return Err(Refusal::bad(why));
     }
-    match handler.operations().await {
-        Ok(page) => Json(page).into_response(),
-        Err(refusal) => refusal.into_response(),
-    }
+    handler.operations().await.map(Json)
 }
 
 impl HistoryHandler {
@@ -133,33 +113,10 @@ impl HistoryHandler {
         Self { queries, turn: Arc::default(), clock: Clock::start() }
     }
 
-    /// The page of latencies that nodes answer from their own histories.
-    pub(super) async fn latencies_of_nodes(
-        &self,
-        query: HistoryQuery,
-        now: Wall,
-    ) -> Result<HistoryPage, Refusal> {
-        nodes::latencies(&self.queries, query, now).await
-    }
-
-    /// The same as a response, made off the runtime's thread.
-    async fn response_of_nodes(
-        &self,
-        query: HistoryQuery,
-        now: Wall,
-        encoding: Encoding,
-    ) -> Result<Response, Refusal> {
-        let page = self.latencies_of_nodes(query, now).await?;
-        let response = spawn_blocking(move || encoded::response(&page, encoding));
-        response.await.map_err(|_| Refusal::failed("the answer cannot be written"))
-    }
-
     /// The mesh and the file's reader, if a history is kept.
     async fn reader(&self) -> Result<(MeshName, HistoryReader), Refusal> {
-        let source = self.queries.send(Query::History).await.ok_or_else(Refusal::ending)?;
-        let (mesh, reader) = source;
-        let reader = reader.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, NOT_KEPT.to_owned()))?;
-        Ok((mesh, reader))
+        let (mesh, reader) = self.queries.send(Query::History).await?;
+        Ok((mesh, reader.ok_or_else(|| Refusal::not_found(NOT_KEPT))?))
     }
 
     /// Computes a page from the samples of a query, on a thread of its own.
@@ -173,20 +130,19 @@ impl HistoryHandler {
         let (mesh, reader) = self.reader().await?;
         let (reading, unstored) = self.read(&reader, &query.pool).await?;
         let layout = Layout::of(&query, now, &reading.kept_from())
-            .map_err(|error| Refusal(StatusCode::BAD_REQUEST, error.to_string()))?;
-        let computed = spawn_blocking(move || {
+            .map_err(|error| Refusal::bad(error.to_string()))?;
+        let pool = query.pool.clone();
+        let page = computed(move || {
             // A client that leaves does not begin another one's turn.
             let _turn = turn;
-            Ok(match accumulate(&query.pool, layout, &reading, &unstored)? {
-                Some(answer) => Ok(page(&Answered { mesh, query, reading, answer })),
-                None => Err(query.pool),
-            })
+            let answer = accumulate(&query.pool, layout, &reading, &unstored)?;
+            Ok::<_, ReadError>(
+                answer.map(|answer| page(&Answered { mesh, query, reading, answer })),
+            )
         });
-        let computed: Result<_, Refusal> =
-            computed.await.map_err(|_| Refusal::failed("the query cannot be computed"))?;
-        match computed? {
-            Ok(page) => Ok(page),
-            Err(pool) => {
+        match page.await?? {
+            Some(page) => Ok(page),
+            None => {
                 let (_, _, known) = self.pools().await?;
                 Err(unknown(&pool, &known))
             }
@@ -201,11 +157,10 @@ impl HistoryHandler {
     ) -> Result<(Reading, Unstored), Refusal> {
         for _ in 0..HISTORY_READINGS_MAX {
             let reader = reader.clone();
-            let reading = spawn_blocking(move || reader.read()).await;
-            let reading = reading.map_err(|_| Refusal::failed("the history is damaged"))??;
+            let reading = computed(move || reader.read()).await??;
             let (pool, held) = (pool.clone(), reading.batch());
-            let unstored = self.queries.send(|answer| Query::Unstored(pool, held, answer)).await;
-            if let Some(unstored) = unstored.ok_or_else(Refusal::ending)? {
+            let unstored = self.queries.send(|answer| Query::Unstored(pool, held, answer)).await?;
+            if let Some(unstored) = unstored {
                 return Ok((reading, unstored));
             }
         }
@@ -222,9 +177,8 @@ impl HistoryHandler {
     pub(super) async fn pools(&self) -> Result<(MeshName, Reading, Vec<Pool>), Refusal> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let (mesh, reader) = self.reader().await?;
-        let mut pools =
-            self.queries.send(Query::UnstoredPools).await.ok_or_else(Refusal::ending)?;
-        let listed = spawn_blocking(move || {
+        let mut pools = self.queries.send(Query::UnstoredPools).await?;
+        let listed = computed(move || {
             let _turn = turn;
             let reading = reader.read()?;
             pools.extend(reading.pools()?);
@@ -232,7 +186,7 @@ impl HistoryHandler {
             pools.dedup();
             Ok((mesh, reading, pools))
         });
-        listed.await.map_err(|_| Refusal::failed("the history is damaged"))?
+        listed.await?
     }
 }
 
@@ -274,7 +228,7 @@ fn accumulate(
     layout: Layout,
     reading: &Reading,
     unstored: &Unstored,
-) -> Result<Option<Accumulator>, Refusal> {
+) -> Result<Option<Accumulator>, ReadError> {
     let mut answer = Accumulator::new(layout);
     let is_known = reading.add_to(&mut answer, pool)?;
     if !is_known && unstored.samples.pools.is_empty() {
@@ -366,7 +320,7 @@ fn unknown(pool: &Pool, known: &[Pool]) -> Refusal {
     let hint = if similar.is_empty() { known_values(pool, known) } else { similar };
     let others = others(pool, known).unwrap_or_default();
     let error = format!("no samples of {wanted}{hint}{others}. /api/v1/operations lists all names");
-    Refusal(StatusCode::NOT_FOUND, error)
+    Refusal::not_found(error)
 }
 
 fn in_words(pool: &Pool) -> String {
@@ -408,31 +362,4 @@ fn others(pool: &Pool, known: &[Pool]) -> Option<String> {
     let text =
         || format!("; {most} {what} are kept by name, samples of all others are in {OVERFLOW:?}");
     known.iter().any(is_folded).then(text)
-}
-
-impl Refusal {
-    pub(super) fn failed(why: &str) -> Self {
-        Self(StatusCode::INTERNAL_SERVER_ERROR, why.to_owned())
-    }
-
-    /// The process is ending.
-    pub(super) fn ending() -> Self {
-        Self(StatusCode::SERVICE_UNAVAILABLE, String::new())
-    }
-}
-
-impl From<ReadError> for Refusal {
-    fn from(error: ReadError) -> Self {
-        Self::failed(&error.to_string())
-    }
-}
-
-impl IntoResponse for Refusal {
-    fn into_response(self) -> Response {
-        if self.1.is_empty() { ending() } else { refuse(self.0, &self.1) }
-    }
-}
-
-fn refuse(status: StatusCode, why: &str) -> Response {
-    (status, format!("{why}\n")).into_response()
 }

@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use axum::http::StatusCode;
 use futures_util::{StreamExt, stream};
 use plimsoll_clock::Stopwatch;
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
@@ -18,13 +17,12 @@ use plimsoll_schemas::time::{Wall, nanos, seconds};
 use plimsoll_schemas::wire::history::{HistoryOf, HistoryRequest, HistorySlot, ReadingRange};
 use tokio::time::timeout;
 
-use super::Refusal;
 use super::parameters::HardwareQuery;
 use crate::core::fleet::Pool;
 use crate::core::history::{Accumulator, AskedNodes, HistoryQuery, Layout};
 use crate::io::asker::{AskError, AskHandle};
-use crate::io::http::near::near;
 use crate::io::http::query::{Query, QuerySender};
+use crate::io::http::refusal::{Refusal, near};
 use crate::limits::{ASK_ALL_WAIT, ASK_NODES_AT_ONCE, HISTORY_NODES_MAX, READING_POINTS_MAX};
 
 /// The requests of one query.
@@ -43,15 +41,16 @@ struct Asked {
 }
 
 /// The page of latencies of a query that nodes answer.
-pub(super) async fn latencies(
+pub(in crate::io::http) async fn latencies(
     queries: &QuerySender,
     query: HistoryQuery,
     now: Wall,
 ) -> Result<HistoryPage, Refusal> {
     let (Pool::Fleet(operation), Some(asked)) = (&query.pool, &query.nodes) else {
-        return Err(bad("node is given with a group; name labels instead"));
+        return Err(Refusal::bad("node is given with a group; name labels instead"));
     };
-    let layout = Layout::of_nodes(&query.range, query.step, now).map_err(|error| bad(&error))?;
+    let layout = Layout::of_nodes(&query.range, query.step, now)
+        .map_err(|error| Refusal::bad(error.to_string()))?;
     let AskedNodes { names, labels } = asked;
     let Asked { mesh, names, handle } = asked_nodes(queries, names.as_deref()).await?;
     let mut answer = Accumulator::new(layout.clone());
@@ -95,7 +94,8 @@ pub(super) async fn hardware(
     now: Wall,
 ) -> Result<HardwareHistoryPage, Refusal> {
     let step = query.step.or_else(|| Some(query.range.end.since(query.range.start)));
-    let layout = Layout::of_nodes(&query.range, step, now).map_err(|error| bad(&error))?;
+    let layout = Layout::of_nodes(&query.range, step, now)
+        .map_err(|error| Refusal::bad(error.to_string()))?;
     let names = query.nodes.names.as_deref();
     let Asked { mesh, names, handle } = asked_nodes(queries, names).await?;
     let of = HistoryOf::Hardware { sensor: query.sensor };
@@ -178,27 +178,22 @@ impl Values {
     }
 }
 
-fn bad(text: &(impl ToString + ?Sized)) -> Refusal {
-    Refusal(StatusCode::BAD_REQUEST, text.to_string())
-}
-
 fn text_of(labels: &Labels) -> BTreeMap<String, String> {
     labels.iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
 async fn asked_nodes(queries: &QuerySender, names: Option<&[NodeName]>) -> Result<Asked, Refusal> {
-    let source = queries.send(Query::Asker).await.ok_or_else(Refusal::ending)?;
-    let (mesh, known, handle) = source;
+    let (mesh, known, handle) = queries.send(Query::Asker).await?;
     if let Some(unknown) = names.into_iter().flatten().find(|name| !known.contains(name)) {
         let known = known.iter().map(ToString::to_string);
         let error =
             format!("no node {:?} is known{}", unknown.as_str(), near(unknown.as_str(), known));
-        return Err(Refusal(StatusCode::NOT_FOUND, error));
+        return Err(Refusal::not_found(error));
     }
     let names = names.map_or(known, <[_]>::to_vec);
     if names.len() > HISTORY_NODES_MAX {
         let (nodes, most) = (names.len(), HISTORY_NODES_MAX);
-        return Err(bad(&format!(
+        return Err(Refusal::bad(format!(
             "node is \"*\", and there are {nodes} nodes; at most {most} are asked at once: name some, \
              or leave node out for the history of the fleet"
         )));

@@ -3,13 +3,13 @@
 use std::ops::Range;
 use std::time::{Duration, UNIX_EPOCH};
 
-use plimsoll_schemas::ids::{Labels, NodeName, Operation};
+use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 use plimsoll_schemas::time::Wall;
 
 use crate::core::fleet::{Group, Pool};
 use crate::core::history::{AskedNodes, HistoryQuery};
-use crate::io::http::orders::{BadRequest, bad, pick, value};
+use crate::io::http::parameters::{BadRequest, bad, count, name, pick, required, take_all, value};
 use crate::limits::{
     HEATMAP_BANDS_MAX, HISTORY_LIMITS_MAX, HISTORY_NODES_MAX, HISTORY_QUANTILES_MAX,
 };
@@ -34,8 +34,7 @@ pub(super) fn parse(pairs: &[(String, String)], now: Wall) -> Result<HistoryQuer
     let nodes = asked_nodes(&nodes, &labels)?;
     let picked = pick(&pairs, KNOWN, NAMES)?;
     let [operation, rollup, from, to, last, step, quantiles, over, distribution] = picked;
-    let operation = operation.ok_or(BadRequest::Missing("operation"))?;
-    let operation = Operation::new(operation).map_err(|e| bad("operation", operation, &e))?;
+    let operation = name("operation", required("operation", operation)?)?;
     let pool = match rollup {
         Some(rollup) if nodes.is_some() => {
             return Err(value("rollup", rollup, "left out where node is given; name labels"));
@@ -120,13 +119,6 @@ fn range(
     Ok(start..end)
 }
 
-/// The values of a parameter that may be repeated, and all others.
-fn take_all(pairs: &[(String, String)], wanted: &str) -> (Vec<String>, Vec<(String, String)>) {
-    let (found, others): (Vec<_>, Vec<_>) =
-        pairs.iter().cloned().partition(|(key, _)| key == wanted);
-    (found.into_iter().map(|(_, value)| value).collect(), others)
-}
-
 /// The nodes that are to be asked for their own histories, if any are.
 fn asked_nodes(nodes: &[String], labels: &[String]) -> Result<Option<AskedNodes>, BadRequest> {
     if nodes.is_empty() {
@@ -145,8 +137,8 @@ fn asked_nodes(nodes: &[String], labels: &[String]) -> Result<Option<AskedNodes>
             return Err(value("node", &format!("given {} times", nodes.len()), &bound));
         }
         named => {
-            let name = |name: &String| NodeName::new(name).map_err(|e| bad("node", name, &e));
-            let mut names = named.iter().map(name).collect::<Result<Vec<_>, _>>()?;
+            let names = named.iter().map(|text| name("node", text));
+            let mut names = names.collect::<Result<Vec<_>, _>>()?;
             names.sort_unstable();
             names.dedup();
             Some(names)
@@ -167,14 +159,10 @@ pub(super) fn parse_heatmap(
     pairs: &[(String, String)],
     now: Wall,
 ) -> Result<(HistoryQuery, usize), BadRequest> {
-    let (bands, pairs): (Vec<_>, Vec<_>) =
-        pairs.iter().cloned().partition(|(key, _)| key == "bands");
+    let (bands, pairs) = take_all(pairs, "bands");
     let bands = match bands.as_slice() {
         [] => BANDS,
-        [(_, text)] => {
-            let found = text.parse().ok().filter(|n| (1..=HEATMAP_BANDS_MAX).contains(n));
-            found.ok_or_else(|| value("bands", text, &format!("1 to {HEATMAP_BANDS_MAX}")))?
-        }
+        [text] => count("bands", Some(text), BANDS, HEATMAP_BANDS_MAX)?,
         _ => return Err(BadRequest::Twice("bands".to_owned())),
     };
     let query = parse(&pairs, now)?;
@@ -230,6 +218,7 @@ fn time(key: &'static str, text: &str, now: Wall) -> Result<Wall, BadRequest> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::ids::{NodeName, Operation};
     use proptest::prelude::*;
 
     use super::*;
@@ -264,7 +253,7 @@ mod tests {
         let (query, bands) = read(&given).unwrap();
         assert_eq!((query.step, bands), (Some(Duration::from_secs(60)), 7));
         let error = read(&[("operation", "o"), ("bands", "0")]).unwrap_err();
-        assert_eq!(error, "bands is \"0\"; it must be 1 to 256");
+        assert_eq!(error, "bands is \"0\"; it must be a whole number from 1 to 256");
     }
 
     #[test]

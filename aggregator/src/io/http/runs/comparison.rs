@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::http::StatusCode;
 use plimsoll_compare::history::{
     HistoryRequest, HistorySide, NoSide, Others, SideReader, is_whole,
 };
@@ -13,14 +12,13 @@ use plimsoll_schemas::ids::{Labels, Operation, RunName};
 use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::summary::{HistoryPoint, OperationsPage};
 use plimsoll_schemas::time::{Wall, seconds};
-use tokio::task::spawn_blocking;
 
 use super::RunHandler;
 use super::requests::ComparedRuns;
 use crate::core::fleet::{Group, Pool};
 use crate::core::history::{AskedNodes, HistoryQuery};
-use crate::io::http::history::{Refusal, page};
-use crate::io::http::near::near;
+use crate::io::http::history::{latencies, page};
+use crate::io::http::refusal::{Refusal, computed, near};
 use crate::limits::runs::RUN_OPERATIONS_MAX;
 
 /// The default of `plimsoll compare --tolerance`.
@@ -39,12 +37,12 @@ impl RunHandler {
         let a = self.side("a", a, (&known, &operations), now).await?;
         let b = self.side("b", b, (&known, &operations), now).await?;
         let options = Options { operations, tolerance: TOLERANCE, ..Options::default() };
-        let compared = spawn_blocking(move || {
+        let compared = computed(move || {
             // A client that leaves does not begin another one's turn.
             let _turn = turn;
             compare(&a, &b, &options)
         });
-        compared.await.map_err(|_| Refusal::failed("the runs cannot be compared"))
+        compared.await
     }
 
     /// The samples of a run: those with its label, or the fleet's from its begin to its end. A run
@@ -60,7 +58,7 @@ impl RunHandler {
         let row = self.find(&run).await?;
         let is_asked = |of: &Operation| operations.is_empty() || operations.contains(of);
         if let Some(why) = row.as_ref().and_then(|row| row.not_kept(is_asked)) {
-            return Err(Refusal(StatusCode::NOT_FOUND, format!("{key}: {why}")));
+            return Err(Refusal::not_found(format!("{key}: {why}")));
         }
         let by_label = HistorySide::Run(run.to_string());
         let mut reader = match SideReader::new(by_label, known, now_seconds) {
@@ -79,7 +77,7 @@ impl RunHandler {
                  some with operation=NAME",
                 reader.operations_left()
             );
-            return Err(Refusal(StatusCode::BAD_REQUEST, error));
+            return Err(Refusal::bad(error));
         }
         while let Some(request) = reader.next_request() {
             let of_fleet = self.ask(&request, now).await?;
@@ -103,7 +101,7 @@ impl RunHandler {
         let labels = Labels::new(label).ok()?;
         let to_all = query(&HistoryRequest { run: None, ..request.clone() }).ok()?;
         let nodes = Some(AskedNodes { names: None, labels });
-        let page = self.history.latencies_of_nodes(HistoryQuery { nodes, ..to_all }, now).await;
+        let page = latencies(&self.queries, HistoryQuery { nodes, ..to_all }, now).await;
         page.ok().filter(|page| is_whole(page, of_fleet)).map(|page| page.points)
     }
 
@@ -116,7 +114,7 @@ impl RunHandler {
 fn query(request: &HistoryRequest) -> Result<HistoryQuery, Refusal> {
     let HistoryRequest { operation, run, from, to, step, with_distribution } = request;
     let operation = Operation::new(operation);
-    let operation = operation.map_err(|error| Refusal::failed(&error.to_string()))?;
+    let operation = operation.map_err(|error| Refusal::failed(error.to_string()))?;
     let pool = match run {
         None => Pool::Fleet(operation),
         Some(run) => {
@@ -143,11 +141,11 @@ fn unknown(key: &str, run: &RunName, error: &NoSide) -> Refusal {
         }
         NoSide::Others | NoSide::Empty => (String::new(), Others::None),
     };
-    let error =
-        format!("{key}: run {:?} is unknown{hint}{others}. /api/v1/runs lists runs", run.as_str());
-    Refusal(StatusCode::NOT_FOUND, error)
+    let run = run.as_str();
+    let why = format!("{key}: run {run:?} is unknown{hint}{others}. /api/v1/runs lists runs");
+    Refusal::not_found(why)
 }
 
 fn refused(key: &str, run: &RunName, error: &NoSide) -> Refusal {
-    Refusal(StatusCode::NOT_FOUND, format!("{key}: run {:?}: {error}", run.as_str()))
+    Refusal::not_found(format!("{key}: run {:?}: {error}", run.as_str()))
 }

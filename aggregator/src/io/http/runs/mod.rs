@@ -13,23 +13,21 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::{Path, Query as Parameters, State};
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use plimsoll_clock::Clock;
+use plimsoll_compare::Comparison;
+use plimsoll_runtime::token::Token;
 use plimsoll_schemas::ids::RunName;
-use plimsoll_schemas::summary::{RunRow, RunsPage};
+use plimsoll_schemas::summary::{RunPage, RunRow, RunsPage};
 use tokio::sync::Mutex as Turn;
 
 use super::alerts::may_change;
-use super::history::{HistoryHandler, Refusal};
-use super::near::near;
-use super::orders::BadRequest;
+use super::history::HistoryHandler;
+use super::parameters::Pairs;
 use super::query::{Query, QuerySender};
+use super::refusal::{Answer, Refusal, near};
 use crate::core::runs::{RunCommand, RunError, RunsQuery};
-use plimsoll_runtime::token::Token;
-
-type Pairs = Parameters<Vec<(String, String)>>;
 
 #[derive(Clone)]
 struct RunHandler {
@@ -59,13 +57,21 @@ pub(super) fn routes(
         .with_state(handler)
 }
 
-async fn list(State(handler): State<RunHandler>, Parameters(pairs): Pairs) -> Response {
-    let page = async { handler.runs(requests::list(&pairs)?).await };
-    answer(page.await.map(Json))
+async fn list(
+    State(handler): State<RunHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<Box<RunsPage>> {
+    handler.runs(requests::list(&pairs)?).await.map(Json)
 }
 
-async fn begin(State(handler): State<RunHandler>, headers: HeaderMap, body: Bytes) -> Response {
-    handler.order(&headers, StatusCode::CREATED, || requests::begin(&body)).await
+async fn begin(
+    State(handler): State<RunHandler>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<(StatusCode, Json<RunRow>), Refusal> {
+    may_change(handler.token.as_deref(), &headers)?;
+    let run = handler.order(requests::begin(&body)?).await?;
+    Ok((StatusCode::CREATED, Json(run)))
 }
 
 async fn stop(
@@ -73,47 +79,39 @@ async fn stop(
     headers: HeaderMap,
     Path(name): Path<String>,
     body: Bytes,
-) -> Response {
-    handler.order(&headers, StatusCode::OK, || requests::stop(&name, &body)).await
+) -> Answer<RunRow> {
+    may_change(handler.token.as_deref(), &headers)?;
+    handler.order(requests::stop(&name, &body)?).await.map(Json)
 }
 
 async fn show(
     State(handler): State<RunHandler>,
     Path(name): Path<String>,
     Parameters(pairs): Pairs,
-) -> Response {
-    let page = async {
-        requests::none(&pairs)?;
-        handler.status(handler.run(requests::name("name", &name)?).await?).await
-    };
-    answer(page.await.map(Json))
+) -> Answer<RunPage> {
+    requests::none(&pairs)?;
+    let run = handler.run(requests::name("name", &name)?).await?;
+    handler.status(run).await.map(Json)
 }
 
-async fn show_last(State(handler): State<RunHandler>, Parameters(pairs): Pairs) -> Response {
-    let page = async {
-        requests::none(&pairs)?;
-        let newest = handler.runs(RunsQuery { limit: 1, ..RunsQuery::default() }).await?;
-        let run = newest.runs.into_iter().next();
-        let none = "no runs yet; POST /api/v1/runs or `plimsoll run` starts one";
-        let run = run.ok_or_else(|| Refusal(StatusCode::NOT_FOUND, none.to_owned()))?;
-        handler.status(run).await
-    };
-    answer(page.await.map(Json))
+async fn show_last(State(handler): State<RunHandler>, Parameters(pairs): Pairs) -> Answer<RunPage> {
+    requests::none(&pairs)?;
+    let newest = handler.runs(RunsQuery { limit: 1, ..RunsQuery::default() }).await?;
+    let none = "no runs yet; POST /api/v1/runs or `plimsoll run` starts one";
+    let run = newest.runs.into_iter().next().ok_or_else(|| Refusal::not_found(none))?;
+    handler.status(run).await.map(Json)
 }
 
-async fn compare(State(handler): State<RunHandler>, Parameters(pairs): Pairs) -> Response {
-    let comparison = async { handler.comparison(requests::comparison(&pairs)?).await };
-    answer(comparison.await.map(Json))
-}
-
-fn answer(result: Result<impl IntoResponse, Refusal>) -> Response {
-    result.map_or_else(IntoResponse::into_response, IntoResponse::into_response)
+async fn compare(
+    State(handler): State<RunHandler>,
+    Parameters(pairs): Pairs,
+) -> Answer<Comparison> {
+    handler.comparison(requests::comparison(&pairs)?).await.map(Json)
 }
 
 impl RunHandler {
     async fn runs(&self, query: RunsQuery) -> Result<Box<RunsPage>, Refusal> {
-        let page = self.queries.send(|answer| Query::Runs(query, answer)).await;
-        page.ok_or_else(Refusal::ending)
+        self.queries.send(|answer| Query::Runs(query, answer)).await
     }
 
     /// The run of this name, if there is one.
@@ -133,42 +131,15 @@ impl RunHandler {
     async fn unknown(&self, name: RunName) -> Result<Refusal, Refusal> {
         let all = self.runs(RunsQuery::default()).await?.runs;
         let hint = near(name.as_str(), all.iter().map(|run| run.name.to_string()));
-        let error = format!("{}{hint}", RunError::Unknown(name));
-        Ok(Refusal(StatusCode::NOT_FOUND, error))
+        Ok(Refusal::not_found(format!("{}{hint}", RunError::Unknown(name))))
     }
 
-    /// Carries out a change if the client shows the token.
-    async fn order(
-        &self,
-        headers: &HeaderMap,
-        done: StatusCode,
-        order: impl FnOnce() -> Result<RunCommand, BadRequest>,
-    ) -> Response {
-        if let Err(response) = may_change(self.token.as_deref(), headers) {
-            return *response;
-        }
-        answer(self.carry_out(order).await.map(|run| (done, Json(run))))
-    }
-
-    async fn carry_out(
-        &self,
-        order: impl FnOnce() -> Result<RunCommand, BadRequest>,
-    ) -> Result<RunRow, Refusal> {
-        let order = order()?;
-        let carried_out = self.queries.send(|answer| Query::RunOrder(order, answer)).await;
-        match carried_out.ok_or_else(Refusal::ending)? {
+    async fn order(&self, order: RunCommand) -> Result<RunRow, Refusal> {
+        match self.queries.send(|answer| Query::RunOrder(order, answer)).await? {
             Ok(run) => Ok(run),
             Err(RunError::Unknown(name)) => Err(self.unknown(name).await?),
-            Err(error @ RunError::Operator(_)) => {
-                Err(Refusal(StatusCode::BAD_REQUEST, error.to_string()))
-            }
+            Err(error @ RunError::Operator(_)) => Err(Refusal::bad(error.to_string())),
             Err(error) => Err(Refusal(StatusCode::CONFLICT, error.to_string())),
         }
-    }
-}
-
-impl From<BadRequest> for Refusal {
-    fn from(error: BadRequest) -> Self {
-        Self(StatusCode::BAD_REQUEST, error.to_string())
     }
 }

@@ -8,7 +8,9 @@ use plimsoll_schemas::summary::RunState;
 use serde::Deserialize;
 
 use crate::core::runs::{RunCommand, RunsQuery};
-use crate::io::http::orders::{BadRequest, bad, pick, value};
+use crate::io::http::parameters::{
+    self, BadRequest, count, one_of, pick, read, required, take_all, value,
+};
 use crate::limits::runs::{RUN_OPERATIONS_MAX, RUNS_MAX};
 
 /// The runs of a listing without `limit`.
@@ -53,8 +55,8 @@ pub(super) fn list(pairs: &[(String, String)]) -> Result<RunsQuery, BadRequest> 
     let [state, limit] = pick(pairs, ["state", "limit"], "state and limit")?;
     Ok(RunsQuery {
         name: None,
-        state: state.map(run_state).transpose()?,
-        limit: limit.map_or(Ok(LISTED), run_limit)?,
+        state: one_of("state", state, RunState::ALL, RunState::as_str)?,
+        limit: count("limit", limit, LISTED, RUNS_MAX)?,
     })
 }
 
@@ -67,39 +69,21 @@ pub(super) fn none(pairs: &[(String, String)]) -> Result<(), BadRequest> {
 }
 
 pub(super) fn comparison(pairs: &[(String, String)]) -> Result<ComparedRuns, BadRequest> {
-    let (operations, pairs): (Vec<_>, Vec<_>) =
-        pairs.iter().cloned().partition(|(key, _)| key == "operation");
+    let (operations, pairs) = take_all(pairs, "operation");
     let [a, b] = pick(&pairs, ["a", "b"], "a, b and operation")?;
-    let (a, b) = (a.ok_or(BadRequest::Missing("a"))?, b.ok_or(BadRequest::Missing("b"))?);
+    let (a, b) = (required("a", a)?, required("b", b)?);
     if operations.len() > RUN_OPERATIONS_MAX {
         let given = operations.len().to_string();
         let allowed = format!("given at most {RUN_OPERATIONS_MAX} times");
         return Err(value("operation", &given, &allowed));
     }
-    let operations = operations
-        .iter()
-        .map(|(_, text)| Operation::new(text).map_err(|error| bad("operation", text, &error)))
-        .collect::<Result<_, _>>()?;
+    let operations = operations.iter().map(|text| parameters::name("operation", text));
+    let operations = operations.collect::<Result<_, _>>()?;
     Ok(ComparedRuns { a: name("a", a)?, b: name("b", b)?, operations })
 }
 
 pub(super) fn name(key: &'static str, text: &str) -> Result<RunName, BadRequest> {
     run_name(text).map_err(|error| value(key, text, &format!("the name of a run: {error}")))
-}
-
-fn read<'de, T: Deserialize<'de>>(body: &'de [u8]) -> Result<T, BadRequest> {
-    serde_json::from_slice(body).map_err(|error| BadRequest::Body(error.to_string()))
-}
-
-fn run_state(text: &str) -> Result<RunState, BadRequest> {
-    let found = RunState::ALL.into_iter().find(|state| state.as_str() == text);
-    let all = || RunState::ALL.map(RunState::as_str).join(", ");
-    found.ok_or_else(|| value("state", text, &format!("one of {}", all())))
-}
-
-fn run_limit(text: &str) -> Result<usize, BadRequest> {
-    let found = text.parse().ok().filter(|limit| (1..=RUNS_MAX).contains(limit));
-    found.ok_or_else(|| value("limit", text, &format!("a number from 1 to {RUNS_MAX}")))
 }
 
 #[cfg(test)]
@@ -150,7 +134,7 @@ mod tests {
             (stopped("v", r#"{"exit_code":256}"#), "expected u8"),
             (stopped("v", r#"{"code":1}"#), "unknown field `code`"),
             (listed(&[("state", "over")]), "one of running, ended, no_end"),
-            (listed(&[("limit", "0")]), "a number from 1 to 1000"),
+            (listed(&[("limit", "0")]), "a whole number from 1 to 1000"),
             (listed(&[("from", "1")]), "the parameters are state and limit"),
             (compared(&[("a", "v")]), "b is missing"),
             (compared(&[("a", "v"), ("b", "a b")]), "b is \"a b\"; it must be the name of a run"),

@@ -17,8 +17,9 @@ use tokio::task::spawn_blocking;
 use super::RunHandler;
 use crate::core::fleet::Pool;
 use crate::core::history::HistoryQuery;
-use crate::io::http::history::{Refusal, page};
+use crate::io::http::history::page;
 use crate::io::http::query::Query;
+use crate::io::http::refusal::Refusal;
 use crate::limits::runs::{RUN_MARGIN, RUN_OPERATIONS_MAX};
 
 const QUANTILES: [f64; 4] = [0.5, 0.9, 0.99, 0.999];
@@ -33,7 +34,7 @@ impl RunHandler {
     pub(super) async fn status(&self, run: RunRow) -> Result<RunPage, Refusal> {
         let _turn = self.turn.lock().await;
         let now = self.clock.now().wall;
-        let source = self.queries.send(Query::ReadView).await.ok_or_else(Refusal::ending)?;
+        let source = self.queries.send(Query::ReadView).await?;
         let mesh = source.view.mesh.to_string();
         let mut limits = Limits::new();
         let budgets = source.view.rules.budgets.iter();
