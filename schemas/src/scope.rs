@@ -1,6 +1,4 @@
 //! What a rule, an alert or a window is about: the fleet or one node, and the key of one alert.
-//!
-//! DESIGN S21.
 
 use std::fmt;
 

@@ -8,7 +8,7 @@
 //! of a partition reports to one above, and [`view`] freezes all of them for pages. The state is a
 //! fold over the stream: the same messages in any order lead to the same answer.
 //!
-//! DESIGN A31, A47.
+//! DESIGN A31.
 
 pub mod alerting;
 pub mod durable;

@@ -1,9 +1,9 @@
 //! Where rules come from: the settings and the rule files.
 //!
-//! [`Sources`] reads and checks them as one; [`Watch`] notifications changes on a thread of its
+//! [`Sources`] reads and checks them as one; [`Watch`] reports changes on a thread of its
 //! own. What becomes of new rules is the driver's decision.
 //!
-//! DESIGN A34, A46.
+//! DESIGN A34.
 
 mod sources;
 mod watch;
