@@ -16,8 +16,6 @@ mod manifests;
 mod modules;
 #[path = "tidy/outside.rs"]
 mod outside;
-#[path = "tidy/report.rs"]
-mod report;
 #[path = "tidy/shape.rs"]
 mod shape;
 #[path = "tidy/source.rs"]
@@ -27,7 +25,7 @@ mod tree;
 #[path = "tidy/words.rs"]
 mod words;
 
-use tree::{last_tag, none, obeys, paths, read, root, stdout, texts, texts_at};
+use tree::{none, obeys, paths, read, root, stdout, texts};
 
 /// The imports of every crate, by its source folder.
 fn graphs() -> Vec<(String, modules::Graph)> {
@@ -41,17 +39,12 @@ fn cargo(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn lines_are_narrow() {
-    obeys(shape::line_width);
+fn comments_are_narrow() {
+    obeys(shape::comment_width);
 }
 
 #[test]
-fn nothing_is_left_unfinished() {
-    obeys(words::unfinished);
-}
-
-#[test]
-fn no_lint_is_silenced_and_no_test_skipped_without_a_reason() {
+fn no_file_allows_lints_and_no_test_is_skipped() {
     obeys(words::silenced);
 }
 
@@ -83,11 +76,6 @@ fn every_rust_file_begins_with_what_it_is_for() {
 #[test]
 fn select_stands_in_drivers_once() {
     obeys(shape::stray_select);
-}
-
-#[test]
-fn node_and_aggregator_have_one_driver_each() {
-    none(&shape::second_driver(&paths()));
 }
 
 #[test]
@@ -128,24 +116,6 @@ fn the_tree_in_architecture_is_the_tree() {
     none(&documents::wrong_tree(&read("ARCHITECTURE.md"), &paths()));
 }
 
-/// Fails only when it is empty; `cargo test --test tidy report -- --nocapture` prints it.
-#[test]
-fn report_of_outliers() {
-    let files = |texts: Vec<(String, String)>| -> Vec<report::File> {
-        texts.into_iter().map(|(path, text)| report::File { path, text }).collect()
-    };
-    let now = files(texts());
-    let before = last_tag().map(|tag| (report::sums(&files(texts_at(&tag))), tag));
-    let text = report::report(&now, before.as_ref().map(|(sums, tag)| (tag.as_str(), sums)));
-    println!("{text}");
-    assert!(text.contains("lines of production code"), "{text}");
-}
-
-#[test]
-fn only_the_bus_crate_names_the_nats_client() {
-    obeys(shape::stray_bus_client);
-}
-
 #[test]
 fn versions_are_stated_at_the_root_alone() {
     obeys(manifests::stray_version);
@@ -153,7 +123,7 @@ fn versions_are_stated_at_the_root_alone() {
 
 #[test]
 fn members_have_the_lints_of_the_workspace() {
-    let workspace = std::fs::read_to_string(root().join("Cargo.toml")).expect("this is its root");
+    let workspace = read("Cargo.toml").parse().expect("cargo reads it too");
     obeys(|path, text| manifests::own_lints(&workspace, path, text));
 }
 
@@ -180,11 +150,6 @@ fn no_file_names_a_path_of_one_machine() {
 #[test]
 fn no_file_names_a_package_registry() {
     obeys(documents::registry_host);
-}
-
-#[test]
-fn headings_are_sentences() {
-    obeys(documents::heading_case);
 }
 
 #[test]

@@ -9,4 +9,6 @@
 pub mod fleet;
 pub mod live;
 pub mod load;
+pub mod processes;
 pub mod sim;
+pub mod spread;

@@ -92,10 +92,22 @@ fn check(
     }
 }
 
+/// What fits as a regular expression: letters, digits and some of the marks that names have.
+#[cfg(feature = "openapi")]
+fn pattern(fits: impl Fn(char) -> bool) -> String {
+    let marks: String = "_.:/-".chars().filter(|mark| fits(*mark)).collect();
+    format!("^[A-Za-z0-9{marks}]+$")
+}
+
 macro_rules! checked_name {
     ($(#[$doc:meta])* $name:ident, $what:literal, $max:expr, $allowed:literal, $fits:expr) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[cfg_attr(
+            feature = "openapi",
+            derive(schemars::JsonSchema),
+            schemars(extend("pattern" = pattern($fits), "maxLength" = $max))
+        )]
         #[serde(try_from = "String", into = "String")]
         pub struct $name(Arc<str>);
 
@@ -131,6 +143,12 @@ macro_rules! checked_name {
             }
         }
 
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+
         impl Borrow<str> for $name {
             fn borrow(&self) -> &str {
                 &self.0
@@ -157,6 +175,13 @@ macro_rules! checked_name {
             }
         }
     };
+}
+
+impl Default for MeshName {
+    /// The mesh of settings that name none.
+    fn default() -> Self {
+        Self("default".into())
+    }
 }
 
 const TOKEN_ALLOWED: &str = "letters, digits, '_' and '-'";
@@ -331,7 +356,11 @@ impl fmt::Display for Incarnation {
 
 /// Labels of a series, sorted by key, each key once.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Labels(Arc<[(Box<str>, Box<str>)]>);
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
+pub struct Labels(
+    #[cfg_attr(feature = "openapi", schemars(with = "std::collections::BTreeMap<String, String>"))]
+    Arc<[(Box<str>, Box<str>)]>,
+);
 
 impl Labels {
     /// Checks, sorts and keeps pairs of key and value.

@@ -16,6 +16,7 @@ use crate::settings::suggestion::suggest;
 
 /// A metric that a threshold rule can compare.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(try_from = "String", into = "String")]
 pub enum Metric {
     /// A metric of each node, which the aggregator derives from the node's messages.
@@ -36,6 +37,11 @@ pub enum Metric {
 
 /// How a value is compared with its threshold; strictly, but for [`Self::Equal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ThresholdComparison")
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Comparison {
     /// Above it.

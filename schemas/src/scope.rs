@@ -8,6 +8,7 @@ use crate::ids::{NodeName, Operation, RuleName};
 
 /// The fleet or one node: what an alert, a window or a quantile covers.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
     /// All nodes together.
@@ -47,6 +48,7 @@ impl fmt::Display for Scope {
 
 /// The identity of one alert; each key has its own alert state.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct AlertKey {
     /// The rule.
     pub rule: RuleName,

@@ -1,5 +1,5 @@
-//! A broker that runs and misbehaves: streams that vanish, are full or missing, and missing
-//! permissions. Each fault is logged, loses no sample that the node can hold, and ends with its
+//! A broker that runs and misbehaves: a stream that vanishes or is full, and a missing permission.
+//! Each fault is logged, loses no sample that the node can hold, and ends with its
 //! cause.
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use plimsoll_schemas::summary::{LedgerPage, Summary};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::MetricsPage;
 use plimsoll_tests::oracle::check_drained;
-use plimsoll_tests::process::{await_summary, fleet_samples};
+use plimsoll_tests::process::{await_held, await_summary, fleet_samples};
 
 const WAIT: Duration = Duration::from_secs(40);
 const NORMAL: &str = "PLIMSOLL_local_normal";
@@ -24,7 +24,7 @@ const DEPTH: &str = "plimsoll_agent_outbox_depth";
 /// What the aggregator and every node have logged.
 fn logs(stack: &Stack) -> String {
     let nodes = stack.stations().iter().map(Station::node_log);
-    std::iter::once(stack.aggregator_log()).chain(nodes).collect::<Vec<_>>().join("\n")
+    std::iter::once(stack.aggregator().log()).chain(nodes).collect::<Vec<_>>().join("\n")
 }
 
 async fn started(options: StackOptions) -> Stack {
@@ -39,20 +39,6 @@ async fn hooks_after(stack: &Stack, had: u64) -> Summary {
     let grown = |summary: &Summary| fleet_samples(summary, "epoch_hook") >= had + 60;
     let grown = await_summary(stack.api(), "sixty more hooks are merged", grown).await;
     grown.unwrap_or_else(|error| panic!("{error:#}\n{}", logs(stack)))
-}
-
-/// Waits until every node, or the one at `place`, holds this many messages.
-async fn poll_held(stack: &Stack, place: Option<usize>, messages: f64) {
-    for (number, station) in stack.stations().iter().enumerate() {
-        if place.is_some_and(|place| place != number) {
-            continue;
-        }
-        let what = format!("{} holds {messages} messages", station.name);
-        let held = until(&what, WAIT, async || {
-            station.api.metric(DEPTH).await.ok().flatten().filter(|depth| *depth >= messages)
-        });
-        held.await.unwrap();
-    }
 }
 
 async fn await_logged(what: &str, log: impl Fn() -> String, words: &[&str]) {
@@ -108,24 +94,8 @@ async fn a_stream_recreated_by_an_operator_is_noticed_and_costs_no_sample() {
     let dir = tempfile::tempdir().unwrap();
     let mut stack = started(with_jobs(dir.path())).await;
     JetStreamAdmin::connect(&stack.broker().url()).unwrap().recreate(NORMAL).unwrap();
-    await_logged("the aggregator logs it", || stack.aggregator_log(), &["stream was recreated"])
+    await_logged("the aggregator logs it", || stack.aggregator().log(), &["stream was recreated"])
         .await;
-    recovers_and_is_exact(stack).await;
-}
-
-#[tokio::test]
-async fn a_broker_that_only_later_has_streams_is_used_with_them_from_then_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let options = StackOptions { jetstream: false, ..with_jobs(dir.path()) };
-    let mut stack = started(options).await;
-    let summary = stack.api().summary().await.unwrap();
-    assert_eq!(summary.broker, "core");
-    // Not killed: messages that it has read and not forwarded would be lost without a trace.
-    stack.broker().terminate().await.unwrap();
-    stack.broker().set_jetstream(true);
-    stack.broker().restart().await.unwrap();
-    let kept = |summary: &Summary| summary.broker == "jetstream";
-    await_summary(stack.api(), "the aggregator reads streams", kept).await.unwrap();
     recovers_and_is_exact(stack).await;
 }
 
@@ -136,7 +106,7 @@ async fn a_full_stream_is_logged_and_costs_no_sample() {
     let mut admin = JetStreamAdmin::connect(&stack.broker().url()).unwrap();
     let room = admin.bytes(NORMAL).unwrap() + 200;
     admin.set_limit(NORMAL, room, "new").unwrap();
-    poll_held(&stack, None, 12.0).await;
+    await_held(stack.stations(), 12.0).await.unwrap();
     for station in stack.stations() {
         let words = ["broker rejected a message", "maximum bytes exceeded"];
         await_logged(&station.name, || station.node_log(), &words).await;
@@ -153,32 +123,7 @@ async fn a_full_stream_is_logged_and_costs_no_sample() {
     recovers_and_is_exact(stack).await;
 }
 
-/// Anonymous clients are this user, who may not publish as the second node.
-const DENYING: &str = "authorization: { users: [ { user: mesh, password: x, permissions: {
-    publish: { deny: \"plimsoll.v1.local.*.node-2.>\" } } } ] }
-no_auth_user: mesh
-";
-const ALLOWING: &str = "authorization: { users: [ { user: mesh, password: x } ] }
-no_auth_user: mesh
-";
-
-#[tokio::test]
-async fn a_refused_permission_is_logged_and_its_messages_are_held() {
-    let dir = tempfile::tempdir().unwrap();
-    let broker_settings = ALLOWING.to_owned();
-    let mut stack = started(StackOptions { broker_settings, ..with_jobs(dir.path()) }).await;
-    stack.broker().reload(DENYING).unwrap();
-    poll_held(&stack, Some(1), 12.0).await;
-    let denied = ["broker denies", "Permissions Violation", "plimsoll.v1.local.normal.node-2."];
-    let log = || stack.stations()[1].node_log();
-    await_logged("the node logs it", log, &denied).await;
-    poll_open(&stack.stations()[1].api).await;
-    assert!(!stack.stations()[0].node_log().contains("broker denies"), "it concerns node-2 alone");
-    stack.broker().reload(ALLOWING).unwrap();
-    recovers_and_is_exact(stack).await;
-}
-
-/// The same user, whose nodes may not subscribe to confirmations.
+/// Anonymous clients are this user, whose nodes may not subscribe to confirmations.
 const DENYING_CONFIRMATIONS: &str =
     "authorization: { users: [ { user: mesh, password: x, permissions: {
     subscribe: { deny: \"plimsoll.v1.local.confirm.>\" } } } ] }
@@ -194,24 +139,5 @@ async fn nodes_without_permission_for_confirmations_log_it_and_deliver() {
         let words = ["broker denies", "Subscription", "plimsoll.v1.local.confirm."];
         await_logged(&station.name, || station.node_log(), &words).await;
     }
-    recovers_and_is_exact(stack).await;
-}
-
-#[tokio::test]
-async fn streams_disabled_for_a_while_are_logged_and_cost_no_sample() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut stack = started(with_jobs(dir.path())).await;
-    stack.broker().set_jetstream(false);
-    stack.broker().reload("").unwrap();
-    poll_held(&stack, None, 12.0).await;
-    for station in stack.stations() {
-        let words = ["broker rejected a message", "no stream keeps this subject"];
-        await_logged(&station.name, || station.node_log(), &words).await;
-        poll_open(&station.api).await;
-    }
-    let aggregator = ["streams not created", "jetstream did not answer"];
-    await_logged("the aggregator", || stack.aggregator_log(), &aggregator).await;
-    stack.broker().set_jetstream(true);
-    stack.broker().reload("").unwrap();
     recovers_and_is_exact(stack).await;
 }

@@ -65,7 +65,7 @@ async fn an_aggregator_killed_again_and_again_under_load_ends_with_exact_counts(
         let now = merged(&stack.api().summary().await.unwrap(), "", "epoch_hook");
         assert!(now >= had, "{now} after {had}");
     }
-    assert!(stack.aggregator_log().contains("state restored"), "{}", stack.aggregator_log());
+    assert!(stack.aggregator().log().contains("state restored"), "{}", stack.aggregator().log());
     let drained = stack.drain().await.unwrap();
     check_drained(&drained, stack.stations()).unwrap();
 }
@@ -98,7 +98,7 @@ async fn counts_and_alerts_outlive_the_aggregator_and_the_streams_together() {
         merged(summary, "", "epoch_hook") == totals[0] + 50
     })
     .await;
-    let log = stack.aggregator_log();
+    let log = stack.aggregator().log();
     assert!(log.contains("stream was recreated"), "the new stream is not logged:\n{log}");
 }
 

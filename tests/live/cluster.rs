@@ -20,7 +20,7 @@ use plimsoll_schemas::ids::MeshName;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::metrics_page::get_any_status;
 use plimsoll_tests::oracle::check_drained;
-use plimsoll_tests::process::{MeshProcess, fleet_samples};
+use plimsoll_tests::process::{MeshProcess, await_held, fleet_samples};
 use plimsoll_tests::statsd::StatsdSender;
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ fn logs(stack: &mut Stack) -> String {
     let servers = cluster(stack).servers().iter().map(Broker::log);
     let mut logs: Vec<String> = servers.collect();
     logs.extend(nodes);
-    logs.push(stack.aggregator_log());
+    logs.push(stack.aggregator().log());
     logs.join("\n--\n")
 }
 
@@ -80,17 +80,6 @@ async fn flows(stack: &mut Stack) {
     });
     if let Err(error) = grown.await {
         panic!("{error:#}\n{}", logs(stack));
-    }
-}
-
-/// Waits until every node holds this many messages.
-async fn poll_held(stack: &Stack, messages: f64) {
-    for station in stack.stations() {
-        let what = format!("{} holds {messages} messages", station.name);
-        let held = until(&what, WAIT, async || {
-            station.api.metric(DEPTH).await.ok().flatten().filter(|depth| *depth >= messages)
-        });
-        held.await.unwrap();
     }
 }
 
@@ -203,7 +192,7 @@ async fn two_of_three_servers_restart_and_cost_no_sample() {
         cluster(&mut stack).server(number).kill();
     }
     // One server alone takes no message.
-    poll_held(&stack, 6.0).await;
+    await_held(stack.stations(), 6.0).await.unwrap();
     for number in two {
         cluster(&mut stack).server(number).restart().await.unwrap();
     }
@@ -258,7 +247,7 @@ async fn a_wiped_store_beside_an_outdated_one_costs_no_sample() {
     }
     stack.launch_aggregator().unwrap();
     // Time for the two to elect one, if they do.
-    poll_held(&stack, 3.0).await;
+    await_held(stack.stations(), 3.0).await.unwrap();
     let elected = info(cluster(&mut stack), NORMAL);
     eprintln!("message {before} was acknowledged; the other two have {elected:?}");
     cluster(&mut stack).server(leader).restart().await.unwrap();

@@ -18,7 +18,7 @@ async fn without_streams_live_samples_are_merged_and_the_summary_reports_core() 
     assert_eq!((status, body.as_str()), (200, "ready, broker is core\n"));
     let warning = "broker has no JetStream for this account: what is published while no aggregator";
     let logs = stack.stations().iter().map(Station::node_log);
-    for log in logs.chain([stack.aggregator_log()]) {
+    for log in logs.chain([stack.aggregator().log()]) {
         assert_eq!(log.matches(warning).count(), 1, "{log}");
     }
     let drained = stack.drain().await.unwrap();

@@ -211,17 +211,6 @@ async fn planted_faults_are_found_each_with_its_mend() {
 }
 
 #[tokio::test]
-async fn a_broker_without_jetstream_is_an_error_and_permissions_are_named() {
-    let mesh = Mesh::start(|options| StackOptions { jetstream: false, ..options }).await;
-    let (code, report) = mesh.doctor().await;
-    let jetstream = found(&report, "jetstream");
-    assert_eq!((code, jetstream.len()), (10, 1), "{report:#}");
-    assert_eq!(jetstream[0][0], "error");
-    assert!(jetstream[0][3].contains("--jetstream"), "{jetstream:?}");
-    assert!(names(&report, "skipped").contains(&"streams".to_owned()), "{report:#}");
-}
-
-#[tokio::test]
 async fn without_any_mesh_every_absence_is_named() {
     let absent = format!("127.0.0.1:{}", free_port().unwrap());
     let mut command = program("plimsoll").unwrap();

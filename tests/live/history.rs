@@ -1,6 +1,5 @@
 //! The past over HTTP and in the command, through kills of the aggregator and a lost state file.
 
-use std::os::unix::net::UnixDatagram;
 use std::process::Command;
 use std::time::Duration;
 
@@ -90,64 +89,6 @@ async fn the_past_is_exact_although_the_aggregator_is_killed_and_loses_its_state
     let text = String::from_utf8(output.stdout).unwrap();
     let row: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
     assert_eq!(row[2], raw.count("epoch_hook").to_string(), "{text}");
-}
-
-#[tokio::test]
-async fn a_run_has_its_label_its_events_and_its_exit_code() {
-    let dir = tempfile::tempdir().unwrap();
-    let stack = Stack::start(with_jobs(dir.path())).await.unwrap();
-    let seen = dir.path().join("seen");
-    let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
-    let script = "echo $PLIMSOLL_LABELS $PLIMSOLL_ENABLE $PLIMSOLL_SOCKET";
-    let script = format!("{script} > {}; exit 3", seen.display());
-    command.args(["run", "--name", "v42", "--label", "rank=1", "--socket"]);
-    command.arg(&stack.stations()[0].socket).args(["--", "sh", "-c", &script]);
-    command.env_remove("PLIMSOLL_ENABLE").env("PLIMSOLL_LABELS", "role=train");
-    let output = command.output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
-    let socket = stack.stations()[0].socket.display().to_string();
-    let expected = format!("run=v42,rank=1,role=train 1 {socket}\n");
-    assert_eq!(std::fs::read_to_string(seen).unwrap(), expected);
-    let both = async || {
-        let page = stack.api().get("/api/v1/events").await.ok()?;
-        let words = ["run v42 started", "run v42 ended", "exit code 3"];
-        words.iter().all(|part| page.contains(part)).then_some(())
-    };
-    until("both events of the run", WAIT, both).await.unwrap();
-}
-
-/// Runs of a few seconds have too few slots to be judged, which has an exit code of its own.
-#[tokio::test]
-async fn two_runs_are_compared_by_their_names() {
-    let dir = tempfile::tempdir().unwrap();
-    let stack = Stack::start(with_jobs(dir.path())).await.unwrap();
-    let socket = UnixDatagram::unbound().unwrap();
-    socket.connect(&stack.stations()[0].socket).unwrap();
-    for n in 0..200 {
-        for run in ["v41", "v42"] {
-            socket.send(format!("fetch:{}|ms|#run:{run}", 5 + n % 7).as_bytes()).unwrap();
-        }
-    }
-    let both = async || {
-        let page: OperationsPage =
-            from_str(&stack.api().get("/api/v1/operations").await.ok()?).ok()?;
-        let of_runs = page.groups.iter().filter(|group| group.rollup == "run");
-        (of_runs.count() >= 2).then_some(())
-    };
-    until("both runs are in the history", WAIT, both).await.unwrap();
-    let compare = |a: &str, b: &str| {
-        let mut command = Command::new(bin_dir().unwrap().join("plimsoll"));
-        command.args(["compare", a, b, "--operation", "fetch", "--url", stack.api().url()]);
-        let output = command.output().unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.code(), String::from_utf8(text).unwrap())
-    };
-    let (code, text) = compare("run:v41", "run:v42");
-    assert_eq!(code, Some(9), "{text}");
-    assert!(text.contains("not enough data") && text.contains("200 samples"), "{text}");
-    let (code, text) = compare("run:v41", "run:v43");
-    assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("run \"v43\" is not in the history; it has v41, v42"), "{text}");
 }
 
 /// Nodes are killed too: what they had sent is in their histories, what was lost with them is not.

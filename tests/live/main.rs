@@ -17,7 +17,6 @@ mod exact;
 mod faults;
 mod first_steps;
 mod fleet;
-mod flood;
 mod full_disk;
 mod history;
 mod hostile;

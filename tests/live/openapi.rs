@@ -13,7 +13,7 @@ use plimsoll_schemas::summary::{HardwarePage, NodesPage, OperationsPage};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::program::run;
 use plimsoll_tests::statsd::StatsdSender;
-use serde_json::from_str;
+use serde_json::{from_str, json};
 
 use crate::clients::python;
 
@@ -35,7 +35,7 @@ severity = "info"
 summary = "It has memory."
 "#;
 
-/// One node with jobs, an event, alerts of both kinds, readings, and a history.
+/// One node with jobs, a run, an event, alerts of both kinds, readings, and a history.
 async fn start(dir: &std::path::Path) -> Stack {
     let token_file = dir.join("token");
     write_secret(&token_file, TOKEN).unwrap();
@@ -43,6 +43,8 @@ async fn start(dir: &std::path::Path) -> Stack {
     let aggregator_settings = format!("[http]\ntoken_file = {token_file:?}\n{RULES}");
     let options = StackOptions { nodes: 1, aggregator_settings, ..with_jobs(dir) };
     let stack = Stack::start(options).await.unwrap();
+    let api = stack.api().clone().with_token(Some(TOKEN.to_owned()));
+    api.request("POST", "/api/v1/runs", Some(&json!({"name": "v42"}))).await.unwrap();
     let sender = StatsdSender::unix(&stack.stations()[0].socket).unwrap();
     sender.send("_e{5,4}:title|text|t:warning|#run:v42").unwrap();
     sender.send("epoch_hook:5|ms|#run:v42").unwrap();

@@ -1,23 +1,19 @@
-//! What pages someone and what does not: a broker's restart, and a node without a spool that dies.
+//! What pages nobody: a broker's restart.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use nix::sys::signal::Signal;
-use plimsoll_clock::{Deadline, Stopwatch};
+use plimsoll_clock::Deadline;
 use plimsoll_mesh::stack::{Stack, StackOptions};
 use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::rule::Severity;
-use plimsoll_schemas::summary::{LedgerPage, Summary};
+use plimsoll_schemas::summary::Summary;
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::oracle::check_drained;
-use plimsoll_tests::process::{MeshProcess, await_summary, fleet_samples, node_row};
-use plimsoll_tests::single_node::{NODE, SingleNodeMesh};
-use plimsoll_tests::statsd::StatsdSender;
+use plimsoll_tests::process::{await_summary, fleet_samples};
 
 /// How long the broker is away: a planned restart with a slow disk.
 const AWAY: Duration = Duration::from_secs(20);
-const END_WAIT: Duration = Duration::from_secs(60);
 /// Evaluations after it that show whether a rule fires late.
 const WATCHED_FOR: Duration = Duration::from_secs(60);
 /// Half of the restart: the messages that waited for the broker would breach the limit of
@@ -80,35 +76,4 @@ async fn a_broker_that_restarts_within_half_a_minute_under_load_pages_nobody() {
     let drained = stack.drain().await.unwrap();
     check_drained(&drained, stack.stations()).unwrap();
     stack.end().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_node_without_a_spool_that_is_killed_is_named_and_its_silence_measured() {
-    let dir = tempfile::tempdir().unwrap();
-    let mut mesh = SingleNodeMesh::start(dir.path()).await.unwrap();
-    let sender = StatsdSender::unix(mesh.node.socket()).unwrap();
-    // The last report before the crash comes after the first sample.
-    let watch = Stopwatch::start();
-    (0..100).for_each(|_| sender.send("epoch_hook:1|ms").unwrap());
-    let merged = |summary: &Summary| fleet_samples(summary, "epoch_hook") == 100;
-    await_summary(mesh.stack.api(), "all samples are merged", merged).await.unwrap();
-    mesh.node.signal(Signal::SIGKILL);
-    mesh.node.end(END_WAIT).await.unwrap();
-    let broker = mesh.stack.broker().url();
-    mesh.node = MeshProcess::node(NODE, dir.path(), &broker).await.unwrap();
-    let named = |summary: &Summary| {
-        let closed = node_row(summary, NODE).is_ok_and(|row| row.ledger.crashed_runs == 1);
-        closed && paged(summary).contains("run_crashed")
-    };
-    await_summary(mesh.stack.api(), "the crash is named and fires", named).await.unwrap();
-    let page = mesh.stack.api().get("/api/v1/ledger").await.unwrap();
-    let page: LedgerPage = serde_json::from_str(&page).unwrap();
-    let [crashed, living] = &page.nodes[0].runs[..] else { panic!("{page:#?}") };
-    assert!(crashed.ended && !crashed.left_in_order && !living.ended, "{page:#?}");
-    let unknown = Duration::from_nanos(crashed.ledger.unknown_ns);
-    let all = watch.elapsed();
-    assert!((Duration::from_millis(1)..all).contains(&unknown), "{unknown:?} of {all:?}");
-    let lost: u64 = crashed.ledger.lost.values().sum();
-    assert_eq!(crashed.ledger.recorded, crashed.ledger.merged + lost, "{page:#?}");
-    assert_eq!((living.ledger.crashed_runs, living.ledger.unknown_ns), (0, 0));
 }

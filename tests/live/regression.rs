@@ -82,7 +82,9 @@ async fn await_alert(stack: &Stack, state: AlertState) -> AlertRow {
         rows.find(|row| row.key.rule.as_str() == "fetch_regressed" && row.state == state)
     };
     let what = format!("the regression is {state:?}");
-    until(&what, WAIT, found).await.unwrap_or_else(|e| panic!("{e:#}\n{}", stack.aggregator_log()))
+    until(&what, WAIT, found)
+        .await
+        .unwrap_or_else(|e| panic!("{e:#}\n{}", stack.aggregator().log()))
 }
 
 #[tokio::test]

@@ -98,14 +98,26 @@ async fn a_command_begins_and_ends_its_run_and_both_comparisons_agree() {
     let dir = tempfile::tempdir().unwrap();
     let stack = mesh(dir.path()).await;
     let plimsoll = || Command::new(bin_dir().unwrap().join("plimsoll"));
+    let socket = stack.stations()[0].socket.display().to_string();
+    let environment = "echo $PLIMSOLL_LABELS $PLIMSOLL_ENABLE $PLIMSOLL_SOCKET";
     for (run, code) in [("train-v1", 0), ("train-v2", 7)] {
         let mut command = plimsoll();
-        command.args(["run", "--name", run, "--label", "rank=1", "--socket"]);
-        command.arg(&stack.stations()[0].socket).args(["--", "sh", "-c"]);
-        let output = command.arg(format!("exit {code}")).output().unwrap();
+        command.args(["run", "--name", run, "--label", "rank=1", "--socket", &socket]);
+        command.env_remove("PLIMSOLL_ENABLE").env("PLIMSOLL_LABELS", "role=train");
+        command.args(["--", "sh", "-c", &format!("{environment}; exit {code}")]);
+        let output = command.output().unwrap();
         assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let expected = format!("run={run},rank=1,role=train 1 {socket}\n");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), expected);
         send(&stack, run, 1..201);
     }
+
+    let events = async || {
+        let page = stack.api().get("/api/v1/events").await.ok()?;
+        let words = ["run train-v2 started", "run train-v2 ended", "exit code 7"];
+        words.iter().all(|part| page.contains(part)).then_some(())
+    };
+    until("both events of the run", WAIT, events).await.unwrap();
     for (run, code) in [("train-v1", 0), ("train-v2", 7)] {
         let ended = async || {
             let page = page(&stack, run).await?;

@@ -1,6 +1,6 @@
 //! A real Alertmanager that posts its notifications to a [`WebhookReceiver`].
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
@@ -16,7 +16,6 @@ const WAIT: Duration = Duration::from_secs(30);
 /// A running Alertmanager; killed when dropped.
 pub struct Alertmanager {
     api: Api,
-    dir: PathBuf,
     child: Child,
 }
 
@@ -28,8 +27,16 @@ impl Alertmanager {
     pub async fn start(dir: &Path, webhook: &WebhookReceiver) -> Result<Self> {
         std::fs::write(dir.join("alertmanager.yml"), configuration(&webhook.url()))?;
         let api = Api::at(&format!("127.0.0.1:{}", free_port()?))?;
-        let child = spawn(dir, &api)?;
-        let alertmanager = Self { api, dir: dir.to_owned(), child };
+        let mut command = Command::new("prometheus-alertmanager");
+        command
+            .arg(format!("--config.file={}", dir.join("alertmanager.yml").display()))
+            .arg(format!("--storage.path={}", dir.join("alertmanager").display()))
+            .arg(format!("--web.listen-address={}", api.url().trim_start_matches("http://")))
+            .arg("--cluster.listen-address=");
+        let started = Child::start("alertmanager", dir, command);
+        let child =
+            started.context("on Debian or Ubuntu: apt-get install prometheus-alertmanager")?;
+        let alertmanager = Self { api, child };
         alertmanager.await_readiness().await?;
         Ok(alertmanager)
     }
@@ -49,7 +56,7 @@ impl Alertmanager {
     /// # Errors
     /// When it does not become ready.
     pub async fn restart(&mut self) -> Result<()> {
-        self.child = spawn(&self.dir, &self.api)?;
+        self.child.restart()?;
         self.await_readiness().await
     }
 
@@ -84,17 +91,6 @@ impl Alertmanager {
             Err(error) => Err(error.context(format!("there is {:?}", self.alerts(rule).await))),
         }
     }
-}
-
-fn spawn(dir: &Path, api: &Api) -> Result<Child> {
-    let mut command = Command::new("prometheus-alertmanager");
-    command
-        .arg(format!("--config.file={}", dir.join("alertmanager.yml").display()))
-        .arg(format!("--storage.path={}", dir.join("alertmanager").display()))
-        .arg(format!("--web.listen-address={}", api.url().trim_start_matches("http://")))
-        .arg("--cluster.listen-address=");
-    let started = Child::start("alertmanager", dir, command);
-    started.context("on Debian or Ubuntu: apt-get install prometheus-alertmanager")
 }
 
 fn configuration(webhook: &str) -> String {

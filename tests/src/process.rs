@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use nix::sys::signal::Signal;
 use plimsoll_mesh::child::{Child, log_field, until};
+use plimsoll_mesh::stack::Station;
 use plimsoll_runtime::client::Api;
 use plimsoll_schemas::alert::{AlertState, AlertsPage};
 use plimsoll_schemas::summary::{NodeRow, OperationRow, Summary};
@@ -165,6 +166,22 @@ pub fn operation_row<'a>(
 /// Samples of an operation over the fleet.
 pub fn fleet_samples(summary: &Summary, name: &str) -> u64 {
     operation_row(summary, "", name).map_or(0, |row| row.total.count)
+}
+
+/// Waits until every node holds this many messages.
+///
+/// # Errors
+/// When one does not in time.
+pub async fn await_held(stations: &[Station], messages: f64) -> Result<()> {
+    for station in stations {
+        let what = format!("{} holds {messages} messages", station.name);
+        let held = async || {
+            let depth = station.api.metric("plimsoll_agent_outbox_depth").await;
+            depth.ok().flatten().filter(|depth| *depth >= messages)
+        };
+        until(&what, START_WAIT, held).await?;
+    }
+    Ok(())
 }
 
 /// Waits until a checkpoint is written that started after this call.

@@ -76,15 +76,8 @@ impl Prometheus {
     /// # Errors
     /// When it has not in time; the text holds the last value.
     pub async fn await_value(&self, query: &str, wanted: f64) -> Result<()> {
-        let what = format!("{query} is {wanted}");
-        let reached = until(&what, START_WAIT, async || {
-            self.value(query).await.ok().flatten().filter(|value| *value == wanted)
-        });
-        let reached = reached.await.map(drop);
-        match reached {
-            Ok(()) => Ok(()),
-            Err(error) => Err(error.context(format!("it is {:?}", self.value(query).await))),
-        }
+        let reached = self.await_value_that(query, |value| value == wanted).await;
+        reached.map(drop).with_context(|| format!("it is to be {wanted}"))
     }
 
     /// Waits until an instant query has a value that fits, and returns it.

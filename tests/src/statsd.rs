@@ -1,65 +1,18 @@
 //! Sends DogStatsD datagrams to a node, as a job does, and loses none on the way.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::unix::net::UnixDatagram;
-use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use plimsoll_mesh::child::until;
 use plimsoll_runtime::client::Api;
+
+pub use plimsoll_mesh::statsd::StatsdSender;
 
 /// Longest wait for a node that reads continuously.
 const WAIT: Duration = Duration::from_secs(60);
 
-/// A socket connected to a node.
-#[derive(Debug)]
-pub enum StatsdSender {
-    /// Waits while the node's socket is full.
-    Unix(UnixDatagram),
-    /// The kernel drops what exceeds the buffer: many datagrams require [`await_datagrams`].
-    Udp(UdpSocket),
-}
-
-impl StatsdSender {
-    /// To a node's Unix socket.
-    ///
-    /// # Errors
-    /// When no process reads there.
-    pub fn unix(path: &Path) -> Result<Self> {
-        let socket = UnixDatagram::unbound()?;
-        socket
-            .connect(path)
-            .with_context(|| format!("{} is read by no process", path.display()))?;
-        socket.set_write_timeout(Some(WAIT))?;
-        Ok(Self::Unix(socket))
-    }
-
-    /// To a node's UDP port.
-    ///
-    /// # Errors
-    /// When the socket cannot be opened.
-    pub fn udp(address: SocketAddr) -> Result<Self> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        socket.connect(address)?;
-        Ok(Self::Udp(socket))
-    }
-
-    /// Sends one datagram.
-    ///
-    /// # Errors
-    /// When the kernel does not accept it in time.
-    pub fn send(&self, datagram: impl AsRef<[u8]>) -> Result<()> {
-        let datagram = datagram.as_ref();
-        let sent = match self {
-            Self::Unix(socket) => socket.send(datagram),
-            Self::Udp(socket) => socket.send(datagram),
-        };
-        sent.map(drop).with_context(|| format!("{} bytes were not accepted", datagram.len()))
-    }
-}
-
-/// Waits until a node has read this number of datagrams since its start.
+/// Waits until a node has read this number of datagrams since its start. Many over UDP need it: the
+/// kernel drops what exceeds the buffer.
 ///
 /// # Errors
 /// When it has not in time, since some were lost.

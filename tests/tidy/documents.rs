@@ -1,4 +1,4 @@
-//! What must not leak into any file, and how headings are written.
+//! What must not leak into any file, and what documents name that must be there.
 
 use std::collections::BTreeSet;
 
@@ -9,22 +9,6 @@ const REGISTRY_MARKS: [&str; 4] = ["registry", "mirror", "artifactory", "nexus"]
 const PUBLIC_REGISTRIES: [&str; 3] = ["registry.npmjs.org", "registry.k8s.io", "docs.rs"];
 const REGISTRY_KEYS: [&str; 3] =
     [concat!("replace", "-with"), concat!("index", "-url ="), concat!("--index", "-url")];
-
-/// Names that keep their capital inside a sentence.
-const NAMES: [&str; 12] = [
-    "Plimsoll",
-    "Prometheus",
-    "Grafana",
-    "Alertmanager",
-    "Kubernetes",
-    "Docker",
-    "Debian",
-    "Linux",
-    "Python",
-    "Rust",
-    "DogStatsD",
-    "JetStream",
-];
 
 /// No file knows on which machine it was written.
 pub(crate) fn machine_path(path: &str, text: &str) -> Vec<Violation> {
@@ -48,25 +32,6 @@ pub(crate) fn registry_host(path: &str, text: &str) -> Vec<Violation> {
         .filter(|(_, line)| by_key(line) || hosts(line).any(is_private_registry))
         .map(|(line, _)| Violation::new(path, line, "a registry's address: leave it to the user"))
         .collect()
-}
-
-/// Headings are sentences: one capital at the start, others only where a name has one.
-pub(crate) fn heading_case(path: &str, text: &str) -> Vec<Violation> {
-    if !path.ends_with(".md") {
-        return Vec::new();
-    }
-    let mut broken = Vec::new();
-    for (line, heading) in headings(text) {
-        let fix = if starts_small(heading) {
-            "begin the heading with a capital"
-        } else if is_title_case(heading) {
-            "write the heading as a sentence, not As A Title"
-        } else {
-            continue;
-        };
-        broken.push(Violation::new(path, line, fix));
-    }
-    broken
 }
 
 /// Tests that the sections of `path` under these headings name and no source has; without headings
@@ -199,40 +164,6 @@ fn is_private_registry(host: &str) -> bool {
     host.contains('.') && marked && !PUBLIC_REGISTRIES.contains(&host)
 }
 
-/// Line and text of every heading outside fenced blocks.
-fn headings(text: &str) -> Vec<(usize, &str)> {
-    let mut fenced = false;
-    let mut found = Vec::new();
-    for (line, content) in (1..).zip(text.lines()) {
-        fenced ^= content.trim_start().starts_with("```");
-        let heading = content.trim_start_matches('#');
-        if !fenced && content.starts_with('#') && heading.starts_with(' ') {
-            found.push((line, heading.trim()));
-        }
-    }
-    found
-}
-
-fn starts_small(heading: &str) -> bool {
-    let first = heading.split(' ').find(|word| !is_numbering(word)).unwrap_or_default();
-    first.starts_with(char::is_lowercase)
-}
-
-fn is_numbering(word: &str) -> bool {
-    word.chars().all(|c| c.is_ascii_digit() || ".)".contains(c))
-}
-
-/// Every longer word has a capital. Names, code and abbreviations are no evidence.
-fn is_title_case(heading: &str) -> bool {
-    let words: Vec<&str> = heading.split(' ').filter(|word| !is_numbering(word)).collect();
-    let bare = words.iter().map(|word| word.trim_matches([',', ':', '?', '(', ')']));
-    let plain = |word: &&str| word.chars().all(char::is_alphabetic) && !NAMES.contains(word);
-    let is_word = |word: &&str| word.len() > 3 && word.chars().any(char::is_lowercase);
-    let long: Vec<&str> = bare.filter(plain).filter(is_word).collect();
-    let capitals = long.iter().filter(|word| word.starts_with(char::is_uppercase)).count();
-    words.len() >= 4 && capitals >= 2 && capitals == long.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,23 +226,5 @@ mod tests {
 
     fn lines_of(violations: &[Violation]) -> Vec<usize> {
         violations.iter().map(|violation| violation.line).collect()
-    }
-
-    #[test]
-    fn title_case_headings_are_found_and_sentences_are_not() {
-        let table = [
-            ("# How To Read The Ledger", vec![1]),
-            ("text\n\n## 3. Running The Whole Mesh Locally", vec![3]),
-            ("## how it works", vec![1]),
-            ("## How to read the ledger", vec![]),
-            ("## 1. What the set costs", vec![]),
-            ("# Plimsoll", vec![]),
-            ("## `plimsoll compare` and its exit codes", vec![]),
-            ("## Running Prometheus, Grafana and Alertmanager", vec![]),
-            ("```sh\n# run Every Single Test Here\n```", vec![]),
-        ];
-        for (text, expected) in table {
-            assert_eq!(lines(heading_case, "a.md", text), expected, "{text}");
-        }
     }
 }

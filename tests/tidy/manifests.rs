@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
+use toml::{Table, Value};
 
 use crate::tree::Violation;
 
@@ -22,8 +23,10 @@ const RUNTIMES: [&str; 10] = [
     "tracing",
 ];
 /// What would make an agent beside every job heavy.
-const TOO_HEAVY_FOR_A_NODE: [&str; 6] =
-    ["reqwest", "redb", "rusqlite", "aws-lc-rs", "openssl-sys", "plimsoll-aggregator"];
+const TOO_HEAVY_FOR_A_NODE: [&str; 4] = ["reqwest", "redb", "rusqlite", "plimsoll-aggregator"];
+
+/// The NATS client, and the one crate that uses it.
+const BUS_CLIENT: (&str, &str) = ("async-nats", "plimsoll-bus");
 
 /// The crate that starts a mesh of real processes, and the crates whose code may use it. Tests of
 /// any crate may; it uses the vocabulary and the HTTP client alone.
@@ -87,9 +90,15 @@ pub(crate) fn wrong_direction(workspace: &Workspace) -> Vec<Violation> {
         };
         let uses_mesh = package.dependencies.iter().any(|d| d.kind.is_none() && d.name == MESH);
         let starts_processes = uses_mesh && !MESH_USERS.contains(&&*package.name);
+        let (client, bus) = BUS_CLIENT;
+        let uses_client = package.dependencies.iter().any(|d| d.name == client);
+        let bypasses_bus = uses_client && package.name != bus;
+
         let top = ["plimsoll-drills", "plimsoll-tests"];
         let on_top = top.into_iter().filter(|name| reached.contains(name));
-        for name in forbidden.into_iter().chain(on_top).chain(starts_processes.then_some(MESH)) {
+        let single = [(starts_processes, MESH), (bypasses_bus, client)];
+        let single = single.into_iter().filter(|(is_wrong, _)| *is_wrong).map(|(_, name)| name);
+        for name in forbidden.into_iter().chain(on_top).chain(single) {
             let fix = format!("must not depend on {name}, not even through another crate");
             broken.push(Violation::new(&package.manifest_path, 1, fix));
         }
@@ -114,93 +123,72 @@ fn first(text: &str) -> Option<&str> {
     text.split_whitespace().next()
 }
 
+/// The manifest of a member; `None` of any other file.
+fn member(path: &str, text: &str) -> Option<Table> {
+    path.ends_with("/Cargo.toml").then(|| text.parse().expect("cargo reads it too"))
+}
+
 /// Versions stand at the root alone; members say `workspace = true`.
 pub(crate) fn stray_version(path: &str, text: &str) -> Vec<Violation> {
-    if !path.ends_with("/Cargo.toml") {
-        return Vec::new();
-    }
-    let mut section = "";
-    let mut broken = Vec::new();
-    for (line, content) in (1..).zip(text.lines()) {
-        if let Some(header) = content.strip_prefix('[') {
-            section = header.trim_end().trim_end_matches(']');
-        }
-        if is_stray(section, content) {
-            let fix = "state it in the root's table and write `.workspace = true` here";
-            broken.push(Violation::new(path, line, fix));
-        }
-    }
-    broken
+    let Some(manifest) = member(path, text) else { return Vec::new() };
+    let of_targets = manifest.get("target").and_then(Value::as_table).into_iter().flatten();
+    let of_targets = of_targets.filter_map(|(_, target)| target.as_table());
+    let tables = of_targets.chain([&manifest]).flat_map(|table| {
+        let kinds = ["dependencies", "dev-dependencies", "build-dependencies"].into_iter();
+        kinds.filter_map(|kind| table.get(kind)?.as_table()).flatten()
+    });
+
+    let is_shared = |value: &Value| value.get("workspace") == Some(&Value::Boolean(true));
+    let own_version = manifest.get("package").and_then(|package| package.get("version"));
+    let versions = own_version.filter(|version| !is_shared(version)).map(|_| "version");
+    let stray = tables.filter(|(_, value)| !is_shared(value)).map(|(name, _)| name.as_str());
+    stray
+        .chain(versions)
+        .map(|name| {
+            let fix = format!("{name}: state it in the root's table, `workspace = true` here");
+            Violation::new(path, 1, fix)
+        })
+        .collect()
 }
 
 /// Crates that may have unsafe code where they say why, and only for that have their own lints.
 const DENY_UNSAFE: [&str; 2] = ["node/Cargo.toml", "node/client/Cargo.toml"];
 
 /// Members take the workspace's lints; those that cannot repeat them, but for unsafe code.
-pub(crate) fn own_lints(root: &str, path: &str, text: &str) -> Vec<Violation> {
-    if !path.ends_with("/Cargo.toml") {
-        return Vec::new();
-    }
-    let (own, shared) = (lints(text, "[lints"), lints(root, "[workspace.lints"));
+pub(crate) fn own_lints(root: &Table, path: &str, text: &str) -> Vec<Violation> {
+    let Some(manifest) = member(path, text) else { return Vec::new() };
     let agrees = if DENY_UNSAFE.contains(&path) {
-        own == shared.replace("unsafe_code = \"forbid\"", "unsafe_code = \"deny\"")
+        let mut shared = root["workspace"]["lints"].clone();
+        shared["rust"]["unsafe_code"] = "deny".into();
+        manifest.get("lints") == Some(&shared)
     } else {
-        own == "]\nworkspace = true\n"
+        manifest.get("lints")
+            == Some(&Table::from_iter([("workspace".to_owned(), true.into())]).into())
     };
     let fix = "write `[lints] workspace = true`; two crates repeat the root's tables";
     if agrees { Vec::new() } else { vec![Violation::new(path, 1, fix)] }
 }
 
-/// All tables whose header begins so, without that beginning and without blank lines.
-fn lints(text: &str, header: &str) -> String {
-    let mut inside = false;
-    let mut found = String::new();
-    for line in text.lines().filter(|line| !line.is_empty() && !line.starts_with('#')) {
-        let begun = line.strip_prefix(header);
-        inside = if line.starts_with('[') { begun.is_some() } else { inside };
-        if inside {
-            found.push_str(begun.unwrap_or(line));
-            found.push('\n');
-        }
-    }
-    found
-}
-
-fn is_stray(section: &str, content: &str) -> bool {
-    let Some((key, value)) = content.split_once('=') else { return false };
-    let shared = key.trim().ends_with(".workspace") || value.contains("workspace = true");
-    let own = key.trim() == "workspace" && value.trim() == "true";
-    let is_table = |name: &str| section == name || section.ends_with(&format!(".{name}"));
-    let listed = ["dependencies", "dev-dependencies", "build-dependencies"];
-    if listed.into_iter().any(is_table) {
-        let opens_entry = !content.starts_with([' ', '\t', '#']);
-        return opens_entry && !shared;
-    }
-    let alone = listed.iter().any(|name| section.contains(&format!("{name}.")));
-    let pins = ["version", "path", "git"].contains(&key.trim());
-    (alone && !own && pins) || (section == "package" && key.trim() == "version")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::{NOWHERE, lines};
+    use crate::tree::lines;
 
     const NONE: [&str; 0] = [];
 
     #[test]
     fn lints_of_ones_own_are_found_and_those_for_unsafe_code_held_equal() {
         let root = "[workspace.lints.rust]\nunsafe_code = \"forbid\"\nmissing_docs = \"warn\"\n";
-        let faults = |path: &str, text: &str| own_lints(root, path, text).len();
-        let shared = "[package]\n[lints]\nworkspace = true\n\n[dependencies]\n";
-        let repeated = "[lints.rust]\nunsafe_code = \"deny\"\nmissing_docs = \"warn\"\n\n[a]\n";
-        let weaker = "[lints.rust]\nunsafe_code = \"deny\"\n";
+        let root: Table = root.parse().unwrap();
+        let faults = |path: &str, text: &str| own_lints(&root, path, text).len();
+        let shared = "[lints]\nworkspace = true\n";
+        let repeated = "[lints.rust]\nmissing_docs = \"warn\"\nunsafe_code = \"deny\"\n";
         assert_eq!(faults("schemas/Cargo.toml", shared), 0);
         assert_eq!(faults(DENY_UNSAFE[0], repeated), 0);
         for (path, text) in [
             ("schemas/Cargo.toml", repeated),
             ("schemas/Cargo.toml", "[package]\n"),
-            (DENY_UNSAFE[0], weaker),
+            (DENY_UNSAFE[0], "[lints.rust]\nunsafe_code = \"deny\"\n"),
             (DENY_UNSAFE[1], shared),
         ] {
             assert_eq!(faults(path, text), 1, "{path}: {text}");
@@ -261,6 +249,13 @@ mod tests {
     }
 
     #[test]
+    fn one_crate_alone_may_need_the_nats_client() {
+        assert_eq!(accused(&[("plimsoll-bus", &["async-nats"])]), NONE);
+        assert_eq!(accused(&[("plimsoll-cli", &["async-nats"])]), ["plimsoll-cli"]);
+        assert_eq!(accused(&[("plimsoll-schemas", &["async-nats"])]).len(), 2);
+    }
+
+    #[test]
     fn nothing_may_need_drills_or_tests() {
         let drills: (&str, &[&str]) = ("plimsoll-drills", &["plimsoll-node"]);
         let tests: (&str, &[&str]) = ("plimsoll-tests", &["plimsoll-drills"]);
@@ -280,11 +275,13 @@ mod tests {
                    [dependencies]\na = \"1\"\nb = { path = \"b\" }\n\
                    [target.'cfg(unix)'.dev-dependencies]\nc = \"2\"\n\
                    [dependencies.d]\nversion = \"1\"\n";
-        assert_eq!(lines(stray_version, "node/Cargo.toml", bad), [2, 4, 5, 7, 9]);
-        assert_eq!(lines(stray_version, "Cargo.toml", bad), NOWHERE);
+        let found = stray_version("node/Cargo.toml", bad).into_iter();
+        let names = found.map(|of| of.fix.split(':').next().unwrap_or_default().to_owned());
+        assert_eq!(names.collect::<Vec<_>>(), ["c", "a", "b", "d", "version"]);
+        assert_eq!(stray_version("Cargo.toml", bad), []);
         let good = "[package]\nversion.workspace = true\n\
-                    [dependencies]\na.workspace = true\n# why = b\n\
+                    [dependencies]\na.workspace = true\n\
                     b = { workspace = true, features = [\n  \"c=d\",\n] }\n[lints]\nx = 1\n";
-        assert_eq!(lines(stray_version, "node/Cargo.toml", good), NOWHERE);
+        assert_eq!(stray_version("node/Cargo.toml", good), []);
     }
 }

@@ -6,10 +6,8 @@
 use std::ops::RangeInclusive;
 
 /// Rust source, ready to be searched for words and brackets. Lines count from 1.
-pub(crate) struct Source<'a> {
-    raw: Vec<&'a str>,
+pub(crate) struct Source {
     code: Vec<String>,
-    inside_literal: Vec<usize>,
 }
 
 /// One `fn` with a body or without.
@@ -19,48 +17,35 @@ pub(crate) struct Function<'a> {
     pub(crate) lines: RangeInclusive<usize>,
 }
 
-impl<'a> Source<'a> {
+impl Source {
     /// Reads `text`; unbalanced source is read to its end without complaint.
-    pub(crate) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &str) -> Self {
         let mut code = String::with_capacity(text.len());
-        let mut inside_literal = Vec::new();
         let mut rest = text;
-        let mut line = 1;
         while let Some(next) = rest.chars().next() {
             if !matches!(next, '/' | '"' | 'r' | '\'') {
-                line += usize::from(next == '\n');
                 code.push(next);
                 rest = &rest[next.len_utf8()..];
                 continue;
             }
             let skipped = comment(rest).or_else(|| literal(rest, code.chars().last()));
             let (taken, rest_of_text) = rest.split_at(skipped.unwrap_or(next.len_utf8()));
-            let ends = line + newlines(taken).count();
             match skipped {
                 None => code.push(next),
                 Some(_) if comment(rest).is_some() => code.extend(newlines(taken)),
                 Some(_) => {
-                    inside_literal.extend(line + 1..ends);
                     code.push_str("\"\"");
                     code.extend(newlines(taken));
                 }
             }
-            line = ends;
             rest = rest_of_text;
         }
-        let code = code.split('\n').map(str::to_owned).collect();
-        Self { raw: text.split('\n').collect(), code, inside_literal }
+        Self { code: code.split('\n').map(str::to_owned).collect() }
     }
 
     /// Line number and code of every line.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.code.iter().enumerate().map(|(index, line)| (index + 1, line.as_str()))
-    }
-
-    /// Line number and original text of every line that does not lie wholly inside a literal.
-    pub(crate) fn raw(&self) -> impl Iterator<Item = (usize, &'a str)> {
-        let lines = self.raw.iter().enumerate().map(|(index, line)| (index + 1, *line));
-        lines.filter(|(line, _)| self.inside_literal.binary_search(line).is_err())
     }
 
     /// Every function, nested ones too.
@@ -78,29 +63,17 @@ impl<'a> Source<'a> {
         starts.map(|(line, _)| line..=self.item_end(line)).collect()
     }
 
-    /// First line and code of every attribute, however many lines it takes.
-    pub(crate) fn attributes(&self) -> Vec<(usize, String)> {
-        let opens = |code: &str| code.contains("#[") || code.contains("#![");
-        let balanced = |text: &str| text.matches('[').count() <= text.matches(']').count();
-        let starts = self.code().filter(|(_, code)| opens(code));
-        starts.map(|(line, _)| (line, self.joined(line, balanced))).collect()
-    }
-
     /// First line and code of every import, however many lines it takes.
     pub(crate) fn imports(&self) -> Vec<(usize, String)> {
         let starts = self.code().filter(|(_, code)| opens_import(code));
-        starts.map(|(line, _)| (line, self.joined(line, |text| text.contains(';')))).collect()
+        starts.map(|(line, _)| (line, self.statement(line))).collect()
     }
 
-    fn joined(&self, first: usize, complete: impl Fn(&str) -> bool) -> String {
-        let mut text = String::new();
-        for code in &self.code[first - 1..] {
-            text.push_str(code);
-            if complete(&text) {
-                break;
-            }
-        }
-        text
+    /// From the start of a line to the end of the line with a semicolon.
+    fn statement(&self, first: usize) -> String {
+        let lines = &self.code[first - 1..];
+        let ends = lines.iter().position(|code| code.contains(';'));
+        lines[..ends.map_or(lines.len(), |at| at + 1)].concat()
     }
 
     /// The line on which the item that starts on line `first` ends: at its closing brace, or at
@@ -251,13 +224,6 @@ mod tests {
     }
 
     #[test]
-    fn attributes_are_joined_over_lines() {
-        let text = "#[expect(\n    lint,\n    reason = \"x\"\n)]\nfn a() {}\n";
-        let joined = "#[expect(    lint,    reason = \"\")]".to_owned();
-        assert_eq!(Source::new(text).attributes(), [(1, joined)]);
-    }
-
-    #[test]
     fn imports_are_joined_over_lines() {
         let text = "pub(crate) use a::b;\nuse c::{\n    d,\n    e,\n};\nuse_it();\n";
         let found = Source::new(text).imports();
@@ -278,7 +244,7 @@ mod tests {
         #[test]
         fn no_text_loses_or_gains_a_line(text in "[a-z'\"#/*\\\\r\n{}é ]{0,60}") {
             let source = Source::new(&text);
-            prop_assert_eq!(source.code.len(), source.raw.len());
+            prop_assert_eq!(source.code.len(), text.split('\n').count());
         }
     }
 }

@@ -67,26 +67,6 @@ pub(crate) fn texts() -> Vec<(String, String)> {
     texts.collect()
 }
 
-/// The newest tag before this commit, if there is one.
-pub(crate) fn last_tag() -> Option<String> {
-    let mut git = Command::new("git");
-    let output = git.args(["describe", "--tags", "--abbrev=0"]).current_dir(root()).output();
-    let output = output.ok().filter(|output| output.status.success())?;
-    Some(String::from_utf8(output.stdout).ok()?.trim().to_owned())
-}
-
-/// Path and text of every text file of the commit that `tag` names.
-pub(crate) fn texts_at(tag: &str) -> Vec<(String, String)> {
-    let listed = stdout("git", &["ls-tree", "-r", "--name-only", "-z", tag]);
-    let texts = listed.split_terminator('\0').filter_map(|path| {
-        let mut git = Command::new("git");
-        let shown = git.args(["show", &format!("{tag}:{path}")]).current_dir(root());
-        let shown = shown.output().ok()?;
-        Some((path.to_owned(), String::from_utf8(shown.stdout).ok()?))
-    });
-    texts.collect()
-}
-
 /// Standard output of a command that must succeed, run at the root.
 pub(crate) fn stdout(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).current_dir(root()).output();

@@ -1,10 +1,9 @@
 //! `plimsoll alerts`, `silence` and `acknowledge`: requests to running aggregators. The two
 //! aggregators of a pair do not share silences: pass `--url` for each.
 
-use std::fmt::Write;
 use std::time::{Duration, UNIX_EPOCH};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use clap::Args;
 use jiff::tz::TimeZone;
 use plimsoll_runtime::client::Api;
@@ -15,7 +14,7 @@ use plimsoll_schemas::summary::Summary;
 use plimsoll_schemas::time::Wall;
 use serde_json::{Map, Value, json};
 
-use crate::targets::{Targets, with_parameters};
+use crate::targets::{Targets, page, with_parameters};
 use crate::time_range::shown;
 
 /// The summary of the fleet without its nodes: it has the latest changes of all alerts.
@@ -143,20 +142,12 @@ pub async fn alerts(args: &AlertsArgs) -> Result<Exit> {
     }
     let filters = [("state", &args.state), ("rule", &args.rule), ("node", &args.node)];
     let path = with_parameters("/api/v1/alerts", &filters);
-    for api in args.at.apis()? {
-        let text = api.request("GET", &path, None).await?;
-        let page: AlertsPage =
-            serde_json::from_str(&text).context("/api/v1/alerts has an unexpected form")?;
-        args.at.print(&text, || page.alerts.iter().map(line).collect());
-    }
-    Ok(Exit::Success)
+    args.at.show(&path, |page: &AlertsPage| page.alerts.iter().map(line).collect()).await
 }
 
 async fn history(args: &AlertsArgs) -> Result<Exit> {
     for api in args.at.apis()? {
-        let text = api.request("GET", FLEET_SUMMARY, None).await?;
-        let mut summary: Summary = serde_json::from_str(&text)
-            .with_context(|| format!("{FLEET_SUMMARY} has an unexpected form"))?;
+        let mut summary: Summary = page(&api, FLEET_SUMMARY).await?;
         summary.changes.retain(|change| is_wanted(args, change));
         summary.changes.reverse();
         let text = json!({"changes": summary.changes}).to_string();
@@ -226,7 +217,7 @@ pub async fn acknowledge(args: &AcknowledgeArgs) -> Result<Exit> {
 async fn acknowledge_at(args: &AcknowledgeArgs, api: &Api) -> Result<()> {
     let rule = Some(args.rule.clone());
     let path = with_parameters("/api/v1/alerts", &[("rule", &rule), ("node", &args.node)]);
-    let page: AlertsPage = serde_json::from_str(&api.request("GET", &path, None).await?)?;
+    let page: AlertsPage = page(api, &path).await?;
     let named: Vec<&AlertRow> = page.alerts.iter().filter(|row| is_match(args, row)).collect();
     if named.is_empty() {
         bail!("no such alert is firing or pending; `plimsoll alerts` lists all");
@@ -264,20 +255,19 @@ fn is_match(args: &AcknowledgeArgs, row: &AlertRow) -> bool {
 
 /// One alert as a line.
 fn line(row: &AlertRow) -> String {
-    let mut text = format!("{:<8} {:<8} {}", row.state.as_str(), row.severity.as_str(), row.key);
-    // Writing to a string cannot fail.
-    let _written = write!(text, ": {}", row.summary);
+    let (state, severity) = (row.state.as_str(), row.severity.as_str());
+    let mut text = format!("{state:<8} {severity:<8} {}: {}", row.key, row.summary);
     if row.data != plimsoll_schemas::alert::DataStatus::Enough {
-        let _written = write!(text, " [data: {}]", row.data.as_str());
+        text += &format!(" [data: {}]", row.data.as_str());
     }
     if row.flaps > 0 {
-        let _written = write!(text, " [flaps: {}]", row.flaps);
+        text += &format!(" [flaps: {}]", row.flaps);
     }
     if let Some(of) = &row.acknowledged {
-        let _written = write!(text, " [acknowledged by {}]", of.by);
+        text += &format!(" [acknowledged by {}]", of.by);
     }
     if !row.silenced_by.is_empty() {
-        let _written = write!(text, " [silenced by {:?}]", row.silenced_by);
+        text += &format!(" [silenced by {:?}]", row.silenced_by);
     }
     text + "\n"
 }
@@ -287,15 +277,14 @@ fn change(row: &Notification, zone: &TimeZone) -> String {
     let Notification { key, state, severity, summary, .. } = row;
     let (at, state) = (shown(row.at_seconds, zone), state.as_str());
     let mut text = format!("{at} {state:<8} {:<8} {key}: {summary}", severity.as_str());
-    // Writing to a string cannot fail.
     if row.late_seconds >= 1.0 {
-        let _written = write!(text, " [found {} late]", span(row.late_seconds.round()));
+        text += &format!(" [found {} late]", span(row.late_seconds.round()));
     }
     if let Some(reason) = row.ended {
-        let _written = write!(text, " [ended: {}]", reason.in_words());
+        text += &format!(" [ended: {}]", reason.in_words());
     }
     if let Some(by) = &row.acknowledged_by {
-        let _written = write!(text, " [acknowledged by {by}]");
+        text += &format!(" [acknowledged by {by}]");
     }
     if row.silenced {
         text.push_str(" [receivers not notified]");
@@ -313,12 +302,8 @@ fn silences(page: &SilencesPage) -> String {
             humantime::format_rfc3339_seconds(UNIX_EPOCH + since)
         };
         let (from, until) = (date(of.from), date(of.until));
-        // Writing to a string cannot fail.
-        let _written = writeln!(
-            text,
-            "{} {matches} from {from} until {until} by {}: {}",
-            row.id, of.by, of.comment
-        );
+        let (id, by, comment) = (row.id, &of.by, &of.comment);
+        text += &format!("{id} {matches} from {from} until {until} by {by}: {comment}\n");
     }
     text
 }

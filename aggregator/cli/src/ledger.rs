@@ -1,13 +1,11 @@
 //! `plimsoll ledger`: where every sample is, by node.
 
-use std::fmt::Write;
-
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use clap::Args;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::summary::{Ledger, LedgerPage};
 
-use crate::targets::Targets;
+use crate::targets::{Targets, page};
 
 const PATH: &str = "/api/v1/ledger";
 
@@ -39,12 +37,10 @@ pub struct LedgerArgs {
 /// When an aggregator does not respond, or the node is unknown.
 pub async fn ledger(args: &LedgerArgs) -> Result<Exit> {
     for api in args.at.apis()? {
-        let text = api.request("GET", PATH, None).await?;
-        let mut page: LedgerPage = serde_json::from_str(&text)
-            .with_context(|| format!("{PATH} has an unexpected form"))?;
+        let mut page: LedgerPage = page(&api, PATH).await?;
         if let Some(node) = &args.node {
             let known = page.nodes.iter().any(|row| row.node == *node);
-            anyhow::ensure!(known, "node {node:?} is unknown; plimsoll ledger lists all nodes");
+            ensure!(known, "node {node:?} is unknown; plimsoll ledger lists all nodes");
         }
         select(&mut page, args.node.as_deref(), args.open);
         args.at.print(&serde_json::to_string(&page)?, || table(&page, args.node.is_none()));
@@ -65,14 +61,12 @@ fn table(page: &LedgerPage, has_sums: bool) -> String {
         "{:<24} {:>13} {:>13} {:>9} {:>11} {:>9} {:>9}  LOST BY REASON\n",
         "NODE", "RECORDED", "MERGED", "HELD", "UNACCOUNTED", "UNREAD", "LOST"
     );
-    for row in &page.nodes {
-        line(&mut text, &row.node, &row.ledger);
-    }
+    text.extend(page.nodes.iter().map(|row| line(&row.node, &row.ledger)));
     if has_sums {
         if page.evicted != Ledger::default() {
-            line(&mut text, "(evicted nodes)", &page.evicted);
+            text += &line("(evicted nodes)", &page.evicted);
         }
-        line(&mut text, "fleet", &page.fleet);
+        text += &line("fleet", &page.fleet);
     }
     if page.behind {
         text.push_str(
@@ -83,7 +77,7 @@ fn table(page: &LedgerPage, has_sums: bool) -> String {
     text
 }
 
-fn line(text: &mut String, name: &str, ledger: &Ledger) {
+fn line(name: &str, ledger: &Ledger) -> String {
     let lost: u64 = ledger.lost.values().sum();
     let reasons: Vec<String> =
         ledger.lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
@@ -94,8 +88,7 @@ fn line(text: &mut String, name: &str, ledger: &Ledger) {
         "{name:<24} {recorded:>13} {merged:>13} {held:>9} {unaccounted:>11} {unread:>9} {lost:>9}  \
          {reasons}"
     );
-    // Writing to a string cannot fail.
-    let _written = writeln!(text, "{}", row.trim_end());
+    format!("{}\n", row.trim_end())
 }
 
 #[cfg(test)]
@@ -165,8 +158,7 @@ mod tests {
     #[test]
     fn samples_merged_beyond_those_recorded_are_shown() {
         let surplus = Ledger { recorded: 7, merged: 9, surplus: 2, ..Ledger::default() };
-        let mut text = String::new();
-        line(&mut text, "a", &surplus);
+        let text = line("a", &surplus);
         let words: Vec<&str> = text.split_whitespace().collect();
         assert_eq!(words, ["a", "7", "9", "0", "0", "0", "0", "surplus", "2"]);
     }

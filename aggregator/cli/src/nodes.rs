@@ -1,15 +1,13 @@
 //! `plimsoll nodes`: the state of each node.
 
-use std::fmt::Write;
-
-use anyhow::{Context, Result};
+use anyhow::{Result, ensure};
 use clap::Args;
 use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::figure::span;
 use plimsoll_schemas::summary::{NodeStatus, NodesPage};
 
-use crate::targets::{Targets, with_parameters};
+use crate::targets::{Targets, page, with_parameters};
 
 const PATH: &str = "/api/v1/nodes";
 
@@ -56,10 +54,8 @@ pub(crate) async fn all_pages(
     loop {
         let after = whole.as_ref().and_then(|page| page.next.clone());
         let parameters = [("node", node), ("presence", presence), ("after", &after)];
-        let text = api.request("GET", &with_parameters(PATH, &parameters), None).await?;
-        let mut page: NodesPage = serde_json::from_str(&text)
-            .with_context(|| format!("{PATH} has an unexpected form"))?;
-        anyhow::ensure!(page.next.is_none() || page.next > after, "{PATH} repeats a page");
+        let mut page: NodesPage = page(api, &with_parameters(PATH, &parameters)).await?;
+        ensure!(page.next.is_none() || page.next > after, "{PATH} repeats a page");
         if let Some(before) = whole.take() {
             page.nodes.splice(0..0, before.nodes);
         }
@@ -75,14 +71,14 @@ fn table(page: &NodesPage) -> String {
         "{:<24} {:<6} {:>9} {:<10} {:>10} {:>7} {:>13} {:>9}  TROUBLES, LABELS\n",
         "NODE", "STATE", "SEEN", "VERSION", "CLOCK", "OUTBOX", "SAMPLES", "LOST"
     );
-    page.nodes.iter().for_each(|node| line(&mut text, page.at_seconds, node));
+    text.extend(page.nodes.iter().map(|node| line(page.at_seconds, node)));
     if !page.ready {
         text.push_str("\nThe aggregator still reads the streams' backlog.\n");
     }
     text
 }
 
-fn line(text: &mut String, at_seconds: f64, node: &NodeStatus) {
+fn line(at_seconds: f64, node: &NodeStatus) -> String {
     let row = &node.row;
     let lost: u64 = row.ledger.lost.values().sum();
     let seen = span((at_seconds - row.last_seen_seconds).max(0.0));
@@ -103,9 +99,7 @@ fn line(text: &mut String, at_seconds: f64, node: &NodeStatus) {
         node.samples.jobs,
         words.join(" ")
     );
-
-    // Writing to a string cannot fail.
-    let _written = writeln!(text, "{}", line.trim_end());
+    format!("{}\n", line.trim_end())
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! `plimsoll query`: the past of one operation, from exact counts.
 
-use std::fmt::Write;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use jiff::Zoned;
 use jiff::tz::TimeZone;
@@ -76,7 +74,9 @@ pub struct QueryArgs {
 /// When a time is not understood, or an aggregator does not respond or rejects the request.
 pub async fn query(args: &QueryArgs) -> Result<Exit> {
     let given = args.operation.as_ref().or(args.named.as_ref());
-    let Some(operation) = given else { return operations(args).await };
+    let Some(operation) = given else {
+        return args.at.show(OPERATIONS, |page| list(page, &TimeZone::system())).await;
+    };
 
     let now = Zoned::now();
     let (from, to) = args.range.seconds(&now)?;
@@ -98,13 +98,7 @@ pub async fn query(args: &QueryArgs) -> Result<Exit> {
     let parameters: Vec<_> = parameters.iter().map(|(key, value)| (*key, value)).collect();
     let path = with_parameters(PATH, &parameters);
 
-    for api in args.at.apis()? {
-        let text = api.request("GET", &path, None).await?;
-        let page: HistoryPage = serde_json::from_str(&text)
-            .with_context(|| format!("{PATH} has an unexpected form"))?;
-        args.at.print(&text, || table(&page, now.time_zone()));
-    }
-    Ok(Exit::Success)
+    args.at.show(&path, |page| table(page, now.time_zone())).await
 }
 
 #[cfg(test)]
@@ -113,16 +107,6 @@ impl QueryArgs {
     pub(crate) fn operations_given(self) -> (Option<String>, Option<String>) {
         (self.operation, self.named)
     }
-}
-
-async fn operations(args: &QueryArgs) -> Result<Exit> {
-    for api in args.at.apis()? {
-        let text = api.request("GET", OPERATIONS, None).await?;
-        let page: OperationsPage = serde_json::from_str(&text)
-            .with_context(|| format!("{OPERATIONS} has an unexpected form"))?;
-        args.at.print(&text, || list(&page, &TimeZone::system()));
-    }
-    Ok(Exit::Success)
 }
 
 fn table(page: &HistoryPage, zone: &TimeZone) -> String {
@@ -138,62 +122,59 @@ fn table(page: &HistoryPage, zone: &TimeZone) -> String {
     let mut text = format!("{operation} of {scope}, {from} to {to}, slots of {resolution}\n");
 
     let columns = page.points.iter().find(|point| point.count > 0);
-    let _written = write!(text, "{:<25} {:>11} {:>8}", "FROM", "SAMPLES", "COMPLETE");
-    for found in columns.iter().flat_map(|point| &point.quantiles) {
-        let _written = write!(text, " {:>10}", quantile(found.quantile).to_uppercase());
+    let quantiles = columns.map_or(&[][..], |point| &point.quantiles);
+    text += &format!("{:<25} {:>11} {:>8}", "FROM", "SAMPLES", "COMPLETE");
+    for found in quantiles {
+        text += &format!(" {:>10}", quantile(found.quantile).to_uppercase());
     }
-    let _written = write!(text, " {:>10}", "MAX");
+    text += &format!(" {:>10}", "MAX");
     for over in page.points.first().iter().flat_map(|point| &point.over) {
-        let _written = write!(text, " {:>12}", format!("> {}", span(over.limit)));
+        text += &format!(" {:>12}", format!("> {}", span(over.limit)));
     }
     text.push('\n');
 
-    for point in &page.points {
-        row(&mut text, point, zone, columns.map_or(0, |point| point.quantiles.len()));
-    }
-    for node in page.nodes.iter().flatten() {
-        missing(&mut text, node, (page.from_seconds, page.to_seconds), zone);
+    text.extend(page.points.iter().map(|point| row(point, zone, quantiles.len())));
+    let range = (page.from_seconds, page.to_seconds);
+    text.extend(page.nodes.iter().flatten().map(|node| missing(node, range, zone)));
+    text
+}
+
+/// What a node's own history lacks of the range, if anything, a line for each reason.
+fn missing(node: &NodeHistory, (from, to): (f64, f64), zone: &TimeZone) -> String {
+    let name = &node.node;
+    let mut text = match (&node.error, node.kept_from_seconds) {
+        (Some(error), _) if node.answered_from_seconds < to => {
+            let until = shown(node.answered_from_seconds, zone);
+            format!("{name}: nothing before {until}: {error}\n")
+        }
+        (Some(error), _) => format!("{name}: {error}\n"),
+        (None, None) => format!("{name}: its history is empty\n"),
+        (None, Some(kept)) if kept > from + 1.0 => {
+            format!("{name}: its history starts at {}\n", shown(kept, zone))
+        }
+        (None, Some(_)) => String::new(),
+    };
+    if node.missing > 0 {
+        text += &format!("{name}: its history lacks {}\n", counted(node.missing, "message"));
     }
     text
 }
 
-/// A line on what a node's own history lacks of the range, if anything.
-fn missing(text: &mut String, node: &NodeHistory, (from, to): (f64, f64), zone: &TimeZone) {
-    let name = &node.node;
-    let _written = match (&node.error, node.kept_from_seconds) {
-        (Some(error), _) if node.answered_from_seconds < to => {
-            let until = shown(node.answered_from_seconds, zone);
-            writeln!(text, "{name}: nothing before {until}: {error}")
-        }
-        (Some(error), _) => writeln!(text, "{name}: {error}"),
-        (None, None) => writeln!(text, "{name}: its history is empty"),
-        (None, Some(kept)) if kept > from + 1.0 => {
-            writeln!(text, "{name}: its history starts at {}", shown(kept, zone))
-        }
-        (None, Some(_)) => Ok(()),
-    };
-    if node.missing > 0 {
-        let _written =
-            writeln!(text, "{name}: its history lacks {}", counted(node.missing, "message"));
-    }
-}
-
-fn row(text: &mut String, point: &HistoryPoint, zone: &TimeZone, quantiles: usize) {
+fn row(point: &HistoryPoint, zone: &TimeZone, quantiles: usize) -> String {
     let from = shown(point.from_seconds, zone);
     let complete = point.completeness.map_or("?".to_owned(), percent);
-    // Writing to a string cannot fail.
-    let _written = write!(text, "{from:<25} {:>11} {complete:>8}", point.count);
+    let mut text = format!("{from:<25} {:>11} {complete:>8}", point.count);
     for place in 0..quantiles {
         let found = point.quantiles.get(place).map(|found| found.value);
-        let _written = write!(text, " {:>10}", latency(found));
+        text += &format!(" {:>10}", latency(found));
     }
-    let _written = write!(text, " {:>10}", latency(point.max));
+    text += &format!(" {:>10}", latency(point.max));
     for over in &point.over {
         let uncertain =
             if over.uncertain > 0 { format!("+{}", over.uncertain) } else { String::new() };
-        let _written = write!(text, " {:>12}", format!("{}{uncertain}", over.over));
+        text += &format!(" {:>12}", format!("{}{uncertain}", over.over));
     }
-    text.push('\n');
+    text + "\n"
 }
 
 fn latency(seconds: Option<f64>) -> String {
@@ -203,23 +184,14 @@ fn latency(seconds: Option<f64>) -> String {
 fn list(page: &OperationsPage, zone: &TimeZone) -> String {
     let mut text = format!("history since {}\n", shown(page.kept_from_seconds, zone));
     for tier in &page.tiers {
-        let from = shown(tier.kept_from_seconds, zone);
-        let _written = writeln!(
-            text,
-            "{:>4} slots since {from}, {}",
-            tier.resolution,
-            bytes(tier.bytes as f64)
-        );
+        let (from, bytes) = (shown(tier.kept_from_seconds, zone), bytes(tier.bytes as f64));
+        text += &format!("{:>4} slots since {from}, {bytes}\n", tier.resolution);
     }
     text.push_str("\nOPERATION\n");
-    page.operations.iter().for_each(|operation| {
-        let _written = writeln!(text, "{operation}");
-    });
+    text.extend(page.operations.iter().map(|operation| format!("{operation}\n")));
     for group in &page.groups {
-        let values: Vec<String> =
-            group.values.iter().map(|value| format!("--value {value}")).collect();
-        let (operation, rollup) = (&group.operation, &group.rollup);
-        let _written = writeln!(text, "{operation} --rollup {rollup} {}", values.join(" "));
+        let values: String = group.values.iter().map(|value| format!(" --value {value}")).collect();
+        text += &format!("{} --rollup {}{values}\n", group.operation, group.rollup);
     }
     text
 }

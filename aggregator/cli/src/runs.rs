@@ -1,16 +1,15 @@
 //! `plimsoll runs`: the runs that an aggregator keeps, newest first.
 
-use std::fmt::Write;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use jiff::tz::TimeZone;
 use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::summary::{RunRow, RunsPage};
 
-use crate::targets::{Targets, with_parameters};
+use crate::targets::{Targets, page, with_parameters};
 use crate::time_range::shown;
 
 const PATH: &str = "/api/v1/runs";
@@ -40,9 +39,8 @@ pub struct RunsArgs {
 
 /// What an aggregator states of a run; `None` if it does not know it, or keeps no runs.
 pub(crate) async fn find(api: &Api, name: &str) -> Option<RunRow> {
-    let text = api.request("GET", &format!("{PATH}?limit={RUNS_MAX}"), None).await.ok()?;
-    let page: RunsPage = serde_json::from_str(&text).ok()?;
-    page.runs.into_iter().find(|run| run.name.as_str() == name)
+    let found: Result<RunsPage> = page(api, &format!("{PATH}?limit={RUNS_MAX}")).await;
+    found.ok()?.runs.into_iter().find(|run| run.name.as_str() == name)
 }
 
 /// Shows the runs of each aggregator.
@@ -51,13 +49,7 @@ pub(crate) async fn find(api: &Api, name: &str) -> Option<RunRow> {
 /// When an aggregator does not respond, or rejects the request.
 pub async fn runs(args: &RunsArgs) -> Result<Exit> {
     let path = with_parameters(PATH, &[("state", &args.state), ("limit", &args.limit)]);
-    for api in args.at.apis()? {
-        let text = api.request("GET", &path, None).await?;
-        let page: RunsPage = serde_json::from_str(&text)
-            .with_context(|| format!("{PATH} has an unexpected form"))?;
-        args.at.print(&text, || table(&page, &TimeZone::system()));
-    }
-    Ok(Exit::Success)
+    args.at.show(&path, |page| table(page, &TimeZone::system())).await
 }
 
 fn table(page: &RunsPage, zone: &TimeZone) -> String {
@@ -65,18 +57,16 @@ fn table(page: &RunsPage, zone: &TimeZone) -> String {
         "{:<24} {:<8} {:<25} {:>12} {:>4} {:>5}  LABELS\n",
         "RUN", "STATE", "STARTED", "DURATION", "EXIT", "NODES"
     );
-    page.runs.iter().for_each(|run| line(&mut text, run, page.at_seconds, zone));
-    for why in page.runs.iter().filter_map(|run| run.not_kept(|_| true)) {
-        // Writing to a string cannot fail.
-        let _written = writeln!(text, "\n{why}");
-    }
+    text.extend(page.runs.iter().map(|run| line(run, page.at_seconds, zone)));
+    let not_kept = page.runs.iter().filter_map(|run| run.not_kept(|_| true));
+    text.extend(not_kept.map(|why| format!("\n{why}\n")));
     if !page.ready {
         text.push_str("\nThe aggregator still reads the streams' backlog.\n");
     }
     text
 }
 
-fn line(text: &mut String, run: &RunRow, now: f64, zone: &TimeZone) {
+fn line(run: &RunRow, now: f64, zone: &TimeZone) -> String {
     let RunRow { name, state, begun_seconds, ended_seconds, exit_code, .. } = run;
     let (name, state) = (name.as_str(), state.as_str());
     let duration = (ended_seconds.unwrap_or(now) - begun_seconds).round();
@@ -92,8 +82,7 @@ fn line(text: &mut String, run: &RunRow, now: f64, zone: &TimeZone) {
     let row = format!(
         "{name:<24} {state:<8} {started:<25} {duration:>12} {exit:>4} {nodes:>5}  {labels}"
     );
-    // Writing to a string cannot fail.
-    let _written = writeln!(text, "{}", row.trim_end());
+    format!("{}\n", row.trim_end())
 }
 
 #[cfg(test)]

@@ -1,8 +1,6 @@
 //! `plimsoll statistics`: summary statistics of one operation at running aggregators.
 
-use std::fmt::Write;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::Args;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::figure::{counted, span};
@@ -43,13 +41,7 @@ pub async fn statistics(args: &StatisticsArgs) -> Result<Exit> {
     let operation = if args.operation.is_some() { &args.operation } else { &args.named };
     let query = [("operation", operation), ("node", &args.node), ("window", &args.window)];
     let path = with_parameters(PATH, &query);
-    for api in args.at.apis()? {
-        let text = api.request("GET", &path, None).await?;
-        let page: StatisticsPage = serde_json::from_str(&text)
-            .with_context(|| format!("{PATH} has an unexpected form"))?;
-        args.at.print(&text, || lines(&page));
-    }
-    Ok(Exit::Success)
+    args.at.show(&path, lines).await
 }
 
 fn lines(page: &StatisticsPage) -> String {
@@ -73,8 +65,7 @@ fn lines(page: &StatisticsPage) -> String {
         ("max", stats.max),
     ] {
         let shown = seconds.map_or("-".to_owned(), span);
-        // Writing to a string cannot fail.
-        let _written = writeln!(text, "{name:<4} {shown:>12}");
+        text += &format!("{name:<4} {shown:>12}\n");
     }
     text
 }

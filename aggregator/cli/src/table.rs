@@ -1,7 +1,5 @@
 //! A summary as a table for the terminal: operations and budgets, nodes, and the ledger.
 
-use std::fmt::Write;
-
 use plimsoll_schemas::alert::{AlertState, Notification, Scope};
 use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::figure::{number, percent, quantile, span};
@@ -15,10 +13,8 @@ const SHOWN: Window = Window::TenSeconds;
 
 /// One line for each budget and node. Rates are those since `before`, an earlier summary.
 pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
-    let mut text = format!(
-        "{:<14} {:<8} {:>9} {:>9} {:>16} {:>9} {:>10}  STATE\n",
-        "OPERATION", "SCOPE", "P50", "P99", "BUDGET", "HEADROOM", "SAMPLES/s"
-    );
+    let heading = ["OPERATION", "SCOPE", "P50", "P99", "BUDGET", "HEADROOM", "SAMPLES/s", "STATE"];
+    let mut text = budget_line(heading);
     let own = |row: &OperationRow| {
         let of_row =
             |budget: &&BudgetRow| budget.operation == row.operation && budget.scope == row.scope;
@@ -29,17 +25,18 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
     // The system's own operations come after all that jobs send.
     let of_jobs = summary.operations.iter().filter(|row| !row.own);
     for row in of_jobs.chain(summary.operations.iter().filter(|row| row.own)) {
-        operation_line(&mut text, row, own(row), summary, rate(summary, before, row));
+        let rate = rate(summary, before, row);
+        text.extend(operation_line(row, own(row), summary, rate));
     }
     let shown: Vec<_> = summary.operations.iter().filter_map(own).collect();
     let is_shown = |budget: &BudgetRow| shown.iter().any(|other| std::ptr::eq(*other, budget));
     for budget in summary.budgets.iter().filter(|budget| !is_shown(budget)) {
-        budget_line(&mut text, budget, summary);
+        let (limit, headroom, state) = budget_cells(budget, summary);
+        let (name, scope) = (budget.budget.as_str(), scope(&budget.scope));
+        text += &budget_line([name, scope, "-", "-", &limit, &headroom, "-", &state]);
     }
-    // Writing to a string cannot fail.
-    let _written = writeln!(
-        text,
-        "\n{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>11} {:>7}",
+    text += &format!(
+        "\n{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>11} {:>7}\n",
         "NODE",
         "STATE",
         "OUTBOX",
@@ -52,9 +49,8 @@ pub fn table(summary: &Summary, before: Option<&Summary>) -> String {
         "GAP"
     );
     for node in &summary.nodes {
-        let _written = writeln!(
-            text,
-            "{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>11} {:>7}",
+        text += &format!(
+            "{:<14} {:>8} {:>8} {:>8} {:>8} {:>11} {:>11} {:>7} {:>11} {:>7}\n",
             node.node,
             node.presence.as_str(),
             node.outbox_depth_max,
@@ -85,11 +81,11 @@ fn ledger_line(summary: &Summary) -> String {
          unaccounted {unaccounted} + unread {unread}"
     );
     if *surplus > 0 {
-        let _written = write!(line, " - surplus {surplus}");
+        line += &format!(" - surplus {surplus}");
     }
     if !lost.is_empty() {
         let reasons: Vec<String> = lost.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
-        let _written = write!(line, "; lost: {}", reasons.join(", "));
+        line += &format!("; lost: {}", reasons.join(", "));
     }
     line + &crashes(&summary.ledger) + "\n"
 }
@@ -126,45 +122,30 @@ fn rate(summary: &Summary, before: Option<&Summary>, row: &OperationRow) -> Opti
     (seconds > 0.0).then_some(grown / seconds)
 }
 
+/// The line of an operation; none without figures of the window.
 fn operation_line(
-    text: &mut String,
     row: &OperationRow,
     budget: Option<&BudgetRow>,
     summary: &Summary,
     rate: Option<f64>,
-) {
-    let Some(shown) = row.windows.get(&SHOWN).map(|window| &window.quantiles) else { return };
+) -> Option<String> {
+    let shown = row.windows.get(&SHOWN).map(|window| &window.quantiles)?;
     let cells = budget.map(|budget| budget_cells(budget, summary));
     let (limit, headroom, state) = cells.unwrap_or_default();
     let rate = rate.map_or_else(|| "-".to_owned(), number);
+
     // A stale figure is not the current latency.
-    let current = |ns: Option<u64>| ns.filter(|_| !row.freshness.stale);
-    let _written = writeln!(
-        text,
-        "{:<14} {:<8} {:>9} {:>9} {:>16} {:>9} {:>10}  {}",
-        row.operation,
-        scope(&row.scope),
-        approximately(shown, current(shown.p50_ns)),
-        approximately(shown, current(shown.p99_ns)),
-        limit,
-        headroom,
-        rate,
-        state
-    );
+    let current = |ns: Option<u64>| approximately(shown, ns.filter(|_| !row.freshness.stale));
+    let (p50, p99) = (current(shown.p50_ns), current(shown.p99_ns));
+    let (name, scope) = (row.operation.as_str(), scope(&row.scope));
+    Some(budget_line([name, scope, &p50, &p99, &limit, &headroom, &rate, &state]))
 }
 
-/// The line of a budget that no operation's line shows.
-fn budget_line(text: &mut String, budget: &BudgetRow, summary: &Summary) {
-    let (limit, headroom, state) = budget_cells(budget, summary);
-    let _written = writeln!(
-        text,
-        "{:<14} {:<8} {:>9} {:>9} {limit:>16} {headroom:>9} {:>10}  {state}",
-        budget.budget,
-        scope(&budget.scope),
-        "-",
-        "-",
-        "-"
-    );
+/// The columns of operations and budgets.
+fn budget_line([name, scope, p50, p99, limit, headroom, rate, state]: [&str; 8]) -> String {
+    format!(
+        "{name:<14} {scope:<8} {p50:>9} {p99:>9} {limit:>16} {headroom:>9} {rate:>10}  {state}\n"
+    )
 }
 
 fn scope(scope: &Scope) -> &str {

@@ -1,7 +1,6 @@
 //! The aggregators that a subcommand sends its requests to, and how a request is written.
 
 use plimsoll_runtime::stdout::{print, print_line};
-use std::fmt::Write;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,9 @@ use anyhow::{Context, Error, Result};
 use clap::Args;
 use plimsoll_bus::read_secret;
 use plimsoll_runtime::client::Api;
+use plimsoll_runtime::exit::Exit;
 use plimsoll_runtime::trust::trust;
+use serde::de::DeserializeOwned;
 
 /// Where the packages put the token of the aggregator on this machine: root and the members of the
 /// aggregator's group may read it.
@@ -17,7 +18,7 @@ const TOKEN_OF_THIS_MACHINE: &str = "/etc/plimsoll/aggregator.token";
 
 /// How aggregators are reached.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Access {
+struct Access {
     /// File with a token of the aggregator: that of http.token_file for changes, that of
     /// http.reader_token_file or http.token_file for the rest [default: $PLIMSOLL_TOKEN; for an
     /// aggregator on this machine /etc/plimsoll/aggregator.token, if it may be read]
@@ -27,6 +28,21 @@ pub struct Access {
     /// [default: $PLIMSOLL_CA_FILE, or those of the system]
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
+}
+
+/// The aggregator that has the history.
+#[derive(Args, Clone, Debug)]
+pub struct Target {
+    /// The aggregator that has the history
+    #[arg(
+        long,
+        value_name = "URL",
+        default_value = "http://127.0.0.1:9900",
+        value_parser = Api::check_url
+    )]
+    url: String,
+    #[command(flatten)]
+    access: Access,
 }
 
 /// The aggregators, and the token for them.
@@ -52,7 +68,7 @@ impl Access {
     ///
     /// # Errors
     /// Names the file that cannot be used.
-    pub(crate) fn api(&self, url: &str) -> Result<Api> {
+    fn api(&self, url: &str) -> Result<Api> {
         let api = Api::of_url(url)?;
         let token = self.token(api.is_on_this_machine())?;
         let api = api.with_token(token);
@@ -89,10 +105,36 @@ fn token_at(path: &Path) -> Result<Option<String>> {
     }
 }
 
+impl Target {
+    /// A client of it.
+    ///
+    /// # Errors
+    /// Names the file that cannot be used.
+    pub(crate) fn api(&self) -> Result<Api> {
+        self.access.api(&self.url)
+    }
+}
+
 impl Targets {
     /// A client of each.
     pub(crate) fn apis(&self) -> Result<Vec<Api>> {
         self.url.iter().map(|url| self.access.api(url)).collect()
+    }
+
+    /// Shows a page of each aggregator: as it came, or in words for people.
+    ///
+    /// # Errors
+    /// When an aggregator does not respond, or rejects the request.
+    pub(crate) async fn show<P: DeserializeOwned>(
+        &self,
+        path: &str,
+        words: impl Fn(&P) -> String,
+    ) -> Result<Exit> {
+        for api in self.apis()? {
+            let (page, text) = page_and_text(&api, path).await?;
+            self.print(&text, || words(&page));
+        }
+        Ok(Exit::Success)
     }
 
     /// Prints the answer as JSON, or these words for people.
@@ -121,6 +163,21 @@ impl Targets {
     }
 }
 
+/// A page of an aggregator.
+///
+/// # Errors
+/// When it does not respond, rejects the request or sends something else.
+pub(crate) async fn page<P: DeserializeOwned>(api: &Api, path: &str) -> Result<P> {
+    page_and_text(api, path).await.map(|(page, _)| page)
+}
+
+async fn page_and_text<P: DeserializeOwned>(api: &Api, path: &str) -> Result<(P, String)> {
+    let text = api.get(path).await?;
+    let name = path.split('?').next().unwrap_or(path);
+    let page = serde_json::from_str(&text);
+    Ok((page.with_context(|| format!("{name} has an unexpected form"))?, text))
+}
+
 /// A path with query parameters. Valid names need no escaping; others are escaped, so that the
 /// aggregator rejects them and names the character.
 pub(crate) fn with_parameters(path: &str, parameters: &[(&str, &Option<String>)]) -> String {
@@ -131,8 +188,7 @@ pub(crate) fn with_parameters(path: &str, parameters: &[(&str, &Option<String>)]
             if byte.is_ascii_alphanumeric() || b"-_.".contains(&byte) {
                 text.push(char::from(byte));
             } else {
-                // Writing to a string cannot fail.
-                let _written = write!(text, "%{byte:02X}");
+                text += &format!("%{byte:02X}");
             }
         }
         text

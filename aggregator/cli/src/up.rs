@@ -2,7 +2,6 @@
 //! the ledger.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -148,13 +147,11 @@ fn listeners(stack: &Stack, token: &Path) -> Result<String> {
          broker  {}\n",
         stack.broker_url()
     );
-    // Writing to a string cannot fail.
     for station in stack.stations() {
         let (name, udp, socket) = (&station.name, station.udp()?, station.socket.display());
-        let _written = writeln!(text, "  {name}  UDP {udp}, socket {socket}");
+        text += &format!("  {name}  UDP {udp}, socket {socket}\n");
     }
-    let _written = write!(
-        text,
+    text += &format!(
         "  off     UDP 127.0.0.1:8125, OTLP, stream sockets of Rust clients\n\
          {SAMPLE}{}\n\
          acknowledge an alert: {} acknowledge --rule NAME --url {url} --token-file {token}\n",

@@ -1,7 +1,6 @@
 //! The report of a local mesh: quantiles, budgets, and the ledger compared with the raw samples.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use plimsoll_schemas::alert::{Notification, Scope};
 use plimsoll_schemas::figure::{counted, span};
@@ -81,23 +80,21 @@ impl Report {
             let Ledger { recorded, merged, held, unaccounted, unread, lost, .. } = &node.ledger;
             let lost: u64 = lost.values().sum();
             let raw: u64 = node.raw.values().sum();
-            // Writing to a string cannot fail.
-            let _written = writeln!(
-                text,
+            text += &format!(
                 "{name}: recorded {recorded} = merged {merged} + held {held} + lost {lost} + \
                  unaccounted {unaccounted} + unread {unread}; its job sent {raw}, the rest are \
-                 samples of the node itself{}",
+                 samples of the node itself{}\n",
                 crashes(&node.ledger)
             );
             if node.elsewhere > 0 {
                 let others = counted(node.elsewhere, "sample");
-                let _written = writeln!(text, "{name}: {others} came from other programs");
+                text += &format!("{name}: {others} came from other programs\n");
             }
         }
         for Notification { key, state, late_seconds, .. } in &self.late {
             let state = state.as_str();
             let late = span(late_seconds.round());
-            let _written = writeln!(text, "{key} {state}, reported {late} late");
+            text += &format!("{key} {state}, reported {late} late\n");
         }
         let verdict = if self.accounted {
             "every sample is accounted for"

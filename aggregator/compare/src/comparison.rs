@@ -29,7 +29,9 @@ pub struct Options {
     pub tolerance: f64,
 }
 
+/// Whether side B is worse than side A.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Comparison {
     /// Of all operations together.
     pub verdict: Verdict,
@@ -39,11 +41,15 @@ pub struct Comparison {
     pub floor_confidence: f64,
     /// Shifts up to this share are no change.
     pub tolerance: f64,
+    /// Each operation that one of the sides has.
     pub operations: BTreeMap<Operation, Compared>,
 }
 
+/// One operation of both sides.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Compared {
+    /// What was found.
     pub verdict: Verdict,
     /// Why there is no other verdict.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,8 +67,11 @@ pub struct Compared {
 
 /// How much of an operation a side has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "ComparedExtent"))]
 pub struct Extent {
+    /// Its samples.
     pub samples: u64,
+    /// Slots with samples.
     pub slots: usize,
     /// Blocks that are resampled; 0 if there are none.
     pub blocks: usize,
@@ -72,6 +81,7 @@ pub struct Extent {
 
 /// The shift of one quantile from A to B.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Shift {
     /// Which quantile, 0 to 1.
     pub quantile: f64,
@@ -85,6 +95,7 @@ pub struct Shift {
 
 /// The change of the share over a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ShareShift {
     /// The limit in nanoseconds.
     pub limit_ns: u64,
@@ -98,14 +109,17 @@ pub struct ShareShift {
 
 /// A change with its interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Change {
+    /// How large it is: 0.01 for 1 %.
     pub estimate: f64,
     /// The lower end of its interval.
     pub low: f64,
+    /// The upper end of its interval.
     pub high: f64,
     /// The noise floor: smaller changes are not judged.
     pub floor: f64,
-    /// `Same`, `Better` or `Worse`.
+    /// `same`, `better` or `worse`.
     pub verdict: Verdict,
 }
 

@@ -218,7 +218,7 @@ pub fn measured(points: &[HistoryPoint]) -> Measured {
 }
 
 /// From when until when points have samples.
-fn extent(points: &[HistoryPoint]) -> Option<(f64, f64)> {
+pub fn extent(points: &[HistoryPoint]) -> Option<(f64, f64)> {
     let mut used = points.iter().filter(|point| point.count > 0);
     let first = used.next()?;
     let last = used.next_back().unwrap_or(first);

@@ -7,6 +7,11 @@ use serde::{Deserialize, Serialize};
 /// What a comparison found. The order is that of a gate: a regression that was shown outweighs
 /// what could not be judged, and what cannot be compared outweighs what more samples would settle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(schemars::JsonSchema),
+    schemars(rename = "ComparisonVerdict")
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No shift above the noise floor.

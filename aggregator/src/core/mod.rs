@@ -39,7 +39,7 @@ use alerting::{
     Notifications, Post, Receiver, RunbookPage, Situation, Undeliverable,
 };
 use durable::shard::Shard;
-use durable::{Changes, Checkpoint, Durable, Parts};
+use durable::{Changes, Checkpoint, Durable, Rest};
 use fleet::{BudgetsRecord, Definition, Fleet};
 use history::{History, Known, StoredHistory};
 use ingest::{Decoded, Ingest, MeshLinks, Unreadable};
@@ -60,7 +60,6 @@ pub struct Core {
     shard: Option<Shard>,
     /// True while an evaluation is carried out elsewhere.
     is_evaluating: bool,
-    /// Restarts of the process's tasks and threads.
     task_restarts: u64,
 }
 
@@ -222,10 +221,6 @@ impl Core {
         }
     }
 
-    /// Decodes and takes one message.
-    ///
-    /// # Errors
-    /// As [`Self::on_decoded`].
     pub fn on_message(&mut self, now: Now, message: &Delivered) -> Result<(), Unreadable> {
         self.on_decoded(now, Decoded::of(message.clone()))
     }
@@ -261,7 +256,7 @@ impl Core {
         let Some(merged) = self.fleet.merge(&time, snapshot) else { return Ok(()) };
         self.runs.on_merged(now.wall, &merged, self.fleet.rollups());
         for samples in &merged.samples {
-            self.evaluator.on_samples(self.ingest.ticked_at().mono, samples);
+            self.evaluator.on_samples(self.ingest.ticked_at.mono, samples);
         }
         if self.history.is_new(lane, stream_seq, || self.ingest.position(lane)) {
             let (operations, rollups) = (self.fleet.operations(), self.fleet.rollups());
@@ -284,7 +279,6 @@ impl Core {
         }
     }
 
-    /// Judges the past before `before`.
     fn catch_up(&mut self, now: Now, before: Wall) {
         while let Some(due) = self.ingest.next_catch_up(now.wall, before) {
             self.fleet.expire_windows(due);
@@ -323,7 +317,7 @@ impl Core {
             let nodes = self.mesh_nodes();
             self.ingest.watch_broker(now.mono, MeshLinks { nodes, round_trips });
             self.fleet.record_deliveries(now.wall);
-            self.history.on_tick(now, self.fleet.present());
+            self.history.on_tick(now, self.fleet.present);
             self.is_evaluating = true;
             return Some(self.evaluation(now.wall, Duration::ZERO));
         }
@@ -349,7 +343,7 @@ impl Core {
     /// An evaluation of every rule as of `at`, which lies `behind` before the present.
     fn evaluation(&mut self, at: Wall, behind: Duration) -> Evaluation {
         let own = SelfCounts {
-            undecodable: self.ingest.undecodable().values().sum(),
+            undecodable: self.ingest.undecodable.values().sum(),
             undeliverable: self.alerting.undeliverable_count(),
             task_restarts: self.task_restarts,
             has_unsaved: self.has_unsaved(),
@@ -400,7 +394,7 @@ impl Core {
 
     /// By how much operations have regressed, by rule; `None` of one that could not be judged.
     pub fn on_regressions(&mut self, now: Wall, found: BTreeMap<RuleName, Option<Value>>) {
-        self.evaluator.on_regressions(now, found);
+        self.evaluator.self_monitoring.on_regressions(now, found);
     }
 
     /// This many tasks and threads of this process had to be started again.
@@ -409,8 +403,6 @@ impl Core {
     }
 
     /// Executes a client's command about alerts.
-    ///
-    /// # Errors When the command is invalid now, or its subject does not exist.
     pub fn on_order(
         &mut self,
         now: Wall,
@@ -422,12 +414,13 @@ impl Core {
 
     /// From now on silences are shared with other aggregators, as those of `own`.
     pub fn share_silences(&mut self, own: AggregatorName) {
-        self.alerting.share_silences(own);
+        self.alerting.silences.share_as(own);
     }
 
     /// What other aggregators should know of silences, and a number that changes with it.
     pub fn shared_silences(&self) -> (u64, Option<SharedSilences>) {
-        self.alerting.shared_silences()
+        let silences = &self.alerting.silences;
+        (silences.revision, silences.report())
     }
 
     /// Takes over what another aggregator knows of silences.
@@ -437,35 +430,32 @@ impl Core {
 
     /// Counts a report of another aggregator that is not one.
     pub fn on_shared_silences_refused(&mut self, reason: &'static str) {
-        self.alerting.on_shared_silences_refused(reason);
+        self.alerting.silences.count_refused(reason);
     }
 
     /// Begins or stops a run for a client.
-    ///
-    /// # Errors
-    /// When that is not possible now.
     pub fn on_run_command(&mut self, now: Wall, command: RunCommand) -> Result<RunRow, RunError> {
         self.runs.on_command(now, command)
     }
 
     /// Notifications on their way to the bus.
     pub fn notifications(&mut self) -> &mut Notifications {
-        self.alerting.notifications_mut()
+        &mut self.alerting.notifications
     }
 
     /// The next post to a receiver, if one is to be made now.
     pub fn next_post(&mut self, now: Now) -> Option<Post> {
-        self.alerting.next_post(now)
+        self.alerting.deliveries.next_post(now)
     }
 
     /// Why the post was not taken that [`Self::on_answer`] is about to end, in one line.
     pub fn on_cause(&mut self, receiver: &str, cause: String) {
-        self.alerting.on_cause(receiver, cause);
+        self.alerting.deliveries.on_cause(receiver, cause);
     }
 
     /// Receivers whose latest post was not taken, with the reason.
     pub fn failing_receivers(&self) -> Vec<(String, String)> {
-        let stats = self.alerting.receiver_stats().into_iter();
+        let stats = self.alerting.deliveries.stats().into_iter();
         stats.filter_map(|of| Some((of.name, of.failure?))).collect()
     }
 
@@ -477,33 +467,33 @@ impl Core {
 
     /// The next undeliverable notification that is to be sent to the bus.
     pub fn next_unreported(&mut self) -> Option<Undeliverable> {
-        self.alerting.next_unreported()
+        self.alerting.deliveries.next_unreported()
     }
 
     /// A name that two nodes share and that is to be warned of, and not too often.
     pub fn next_conflict(&mut self, now: Mono) -> Option<NodeName> {
-        self.fleet.next_duplicate_name(now)
+        self.fleet.duplicate_names.next(now)
     }
 
     /// Budgets that no sample has matched though samples have come for minutes, each once.
     pub fn next_unmatched(&mut self) -> Vec<RuleName> {
-        self.evaluator.next_unmatched()
+        self.evaluator.unmatched.next()
     }
 
     /// Budgets that for minutes have had too few samples to judge, some of them over the limit;
     /// each once.
     pub fn next_insufficient(&mut self) -> Vec<RuleName> {
-        self.evaluator.next_insufficient()
+        self.evaluator.insufficient.next()
     }
 
     /// Whether anything has changed since the last checkpoint.
     fn has_unsaved(&self) -> bool {
-        self.durable.needs_everything()
-            || self.ingest.has_changed()
+        self.durable.everything
+            || self.ingest.has_changed
             || self.fleet.has_changed()
             || self.alerting.has_changed()
             || self.history.has_changed()
-            || self.runs.has_changed()
+            || self.runs.has_changed
     }
 
     /// What has changed since this was last called; `None` when nothing has.
@@ -511,7 +501,7 @@ impl Core {
         if !self.has_unsaved() {
             return None;
         }
-        self.evaluator.on_checkpoint_taken(now);
+        self.evaluator.self_monitoring.on_taken(now);
         let positions = Lane::ALL.map(|lane| (lane, self.ingest.position(lane))).into();
         let history = self.history.take(now, positions);
         let is_owed = self.durable.needs_alerts_record() || self.alerting.has_changed();
@@ -520,20 +510,30 @@ impl Core {
             let (budgets, operations) = (&self.evaluator.rules().budgets, self.fleet.operations());
             BudgetsRecord::of(self.mesh.clone(), now, budgets, operations)
         });
-        let parts = Parts {
+        let fleet = self.fleet.checkpoint(self.durable.everything);
+
+        let rest = Rest {
+            mesh: self.mesh.clone(),
             at: now,
-            read_up_to: self.ingest.read_up_to(),
             evaluator: self.evaluator.checkpoint(),
             ingest: self.ingest.checkpoint(),
-            fleet: self.fleet.checkpoint(self.durable.needs_everything()),
+            fleet: fleet.rest,
             alerting: self.alerting.checkpoint(self.evaluator.rules()),
-            alerts,
-            budgets,
-            history: (history, self.history.generation()),
+            history_generation: self.history.generation(),
             runs: self.runs.checkpoint(),
             shard: self.shard.as_mut().map(|shard| shard.stored(now)),
         };
-        Some(self.durable.checkpoint(self.mesh.clone(), parts))
+        Some(self.durable.on_taken(Changes {
+            everything: fleet.everything,
+            read_up_to: self.ingest.read_up_to(),
+            nodes: fleet.nodes,
+            pools: Arc::new(fleet.pools),
+            pools_before: None,
+            rest,
+            history,
+            alerts,
+            budgets,
+        }))
     }
 
     /// The nodes that have changed since this or [`Self::take_changes`] was last called.
@@ -541,7 +541,7 @@ impl Core {
         self.ingest.checkpoint();
         self.alerting.clear_changes();
         self.runs.clear_changes();
-        let changed = self.fleet.take_changed().filter(|_| !self.durable.needs_everything());
+        let changed = self.fleet.take_changed().filter(|_| !self.durable.everything);
         self.durable.clear();
         changed.unwrap_or_else(|| self.fleet.nodes().keys().cloned().collect())
     }
@@ -549,14 +549,13 @@ impl Core {
     /// A checkpoint that was taken then was stored, with its part of the history or without; the
     /// next one begins so long after it began.
     pub fn on_stored(&mut self, taken_at: Wall, next_after: Duration, with_history: bool) {
-        self.evaluator.on_checkpoint_stored(taken_at);
-        self.fleet.on_checkpoint_interval(next_after);
+        self.evaluator.self_monitoring.on_stored(taken_at);
+        self.fleet.gaps.checkpoints_every = next_after;
         if with_history {
             self.history.on_stored();
         }
     }
 
-    /// This many series the history has slots of.
     pub fn on_history_series(&mut self, series: usize) {
         self.history.on_series(series);
     }

@@ -55,24 +55,23 @@ impl Core {
         self.ingest.position(lane)
     }
 
-    /// The names of all nodes that are known.
     pub fn node_names(&self) -> Vec<NodeName> {
         self.fleet.nodes().keys().cloned().collect()
     }
 
     /// When [`Self::on_deadline`] next has something to do without an event.
     pub fn next_deadline(&self) -> Mono {
-        if self.is_evaluating { Mono(u64::MAX) } else { self.evaluator.next_deadline() }
+        if self.is_evaluating { Mono(u64::MAX) } else { self.evaluator.evaluates_at }
     }
 
     /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
     pub fn next_post_at(&self) -> Option<Mono> {
-        self.alerting.next_post_at()
+        self.alerting.deliveries.next_deadline()
     }
 
     /// Whether every receiver that answers has been notified of everything.
     pub fn has_sent_all(&self) -> bool {
-        self.alerting.is_settled()
+        self.alerting.deliveries.is_settled()
     }
 
     /// What of the past is not stored yet.
@@ -93,8 +92,7 @@ impl Core {
 
     /// Nodes that may reconnect at once: those that have neither left nor expired.
     pub(super) fn mesh_nodes(&self) -> u32 {
-        u32::try_from(self.fleet.present())
-            .map_or(MESH_NODES_MAX, |nodes| nodes.min(MESH_NODES_MAX))
+        u32::try_from(self.fleet.present).map_or(MESH_NODES_MAX, |nodes| nodes.min(MESH_NODES_MAX))
     }
 
     /// The confirmation for a node where what is in memory counts as stored.
@@ -107,7 +105,6 @@ impl Core {
         Some(PendingConfirmation::new(name, now, self.ingest.read_up_to(), node))
     }
 
-    /// What is known of one node.
     pub fn node(&self, name: &NodeName) -> Option<&Node> {
         self.fleet.nodes().get(name).map(AsRef::as_ref)
     }
@@ -116,26 +113,24 @@ impl Core {
         self.fleet.rollups()
     }
 
-    /// The state of the alert about gaps in a node's ledger entry.
     pub fn gap_alert(&self, name: &NodeName) -> AlertState {
         let is_it =
             |key: &AlertKey| key.rule.as_str() == LEDGER_GAP && key.scope.node() == name.as_str();
-        let mut alerts = self.alerting.alerts().active();
+        let mut alerts = self.alerting.alerts.active();
         alerts.find(|(key, _)| is_it(key)).map_or(AlertState::Inactive, |(_, state)| state)
     }
 
     /// The newest undeliverable notifications, oldest first.
     pub fn undeliverable(&self) -> Vec<Undeliverable> {
-        self.alerting.undeliverable()
+        self.alerting.deliveries.undeliverable().cloned().collect()
     }
 
-    /// The newest events that a query matches, newest first.
     pub fn events(&self, now: Wall, query: &EventsQuery) -> EventsPage {
         EventsPage {
             mesh: self.mesh.to_string(),
             at_seconds: seconds(now.0),
             ready: self.is_ready(),
-            events: self.fleet.events(query),
+            events: self.fleet.events.rows(query),
         }
     }
 
@@ -143,7 +138,7 @@ impl Core {
     /// connection.
     pub fn pulse(&self, now: Wall, broker: &str) -> Pulse {
         let of = |wanted| {
-            let active = self.alerting.alerts().active();
+            let active = self.alerting.alerts.active();
             active.filter(move |(_, state)| *state == wanted).map(|(key, _)| key)
         };
 
@@ -159,7 +154,6 @@ impl Core {
         }
     }
 
-    /// All active alerts that a query matches.
     pub fn alerts_page(&self, now: Wall, query: &AlertsQuery) -> AlertsPage {
         let inputs = Inputs { fleet: &self.fleet, broker: self.ingest.broker_health() };
         let situation = Situation { evaluator: &self.evaluator, inputs };
@@ -171,7 +165,6 @@ impl Core {
         }
     }
 
-    /// The runs that a query matches, newest first.
     pub fn runs_page(&self, now: Wall, query: &RunsQuery) -> RunsPage {
         RunsPage {
             mesh: self.mesh.to_string(),
@@ -183,7 +176,7 @@ impl Core {
 
     /// All silences that hold or are yet to begin.
     pub fn silences_page(&self) -> SilencesPage {
-        SilencesPage { silences: self.alerting.silence_rows() }
+        SilencesPage { silences: self.alerting.silences.rows() }
     }
 
     /// What is known now, to be shown. `broker` is the state of the connection.
@@ -191,7 +184,7 @@ impl Core {
         let of = (&self.mesh, now, broker);
         let (evaluator, alerting) = (&self.evaluator, &self.alerting);
         let mut view = ReadView::of(of, &self.ingest, &self.fleet, evaluator, alerting);
-        let limited = self.runs.limited();
+        let limited = self.runs.stored.limited;
         if limited > 0 {
             view.own.merged.limited.insert("run".into(), limited);
         }

@@ -8,7 +8,8 @@ use plimsoll_runtime::broker_faults::BrokerFaults;
 use plimsoll_schemas::time::Mono;
 
 pub(super) struct Broker {
-    bus: Bus,
+    /// Whether it is connected or not.
+    pub(super) bus: Bus,
     events: BusEvents,
     /// How messages travel; `None` while there is no connection.
     delivery: Option<Delivery>,
@@ -16,15 +17,13 @@ pub(super) struct Broker {
     unresponsive: bool,
     /// The broker's address without secrets, for the log.
     url: String,
-    faults: BrokerFaults,
+    /// What was wrong with the connection.
+    pub(super) faults: BrokerFaults,
     absence: Absence,
 }
 
 impl Broker {
     /// Connects in the background.
-    ///
-    /// # Errors
-    /// When the configuration is invalid.
     pub(super) fn connect(config: BusConfig, now: Mono) -> Result<Self, String> {
         let url = config.url_without_secrets();
         let (bus, events) = Bus::connect(config).map_err(|error| format!("bus: {error}"))?;
@@ -44,11 +43,6 @@ impl Broker {
         self.events.next().await
     }
 
-    /// The connection, whether it is up or not.
-    pub(super) fn bus(&self) -> &Bus {
-        &self.bus
-    }
-
     pub(super) fn is_connected(&self) -> bool {
         self.delivery.is_some()
     }
@@ -62,12 +56,6 @@ impl Broker {
         }
     }
 
-    /// What was wrong with the connection.
-    pub(super) fn faults(&self) -> &BrokerFaults {
-        &self.faults
-    }
-
-    /// Logs an event and passes it to the core.
     pub(super) fn on_event(&mut self, core: &mut Core, now: Mono, event: &BusEvent) {
         match event {
             BusEvent::Connected { delivery, server_version, .. } => {

@@ -15,17 +15,16 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::time::{Mono, Now};
 
 use super::issuer::Issuer;
-use crate::core::durable::{CommonTerms, ConfirmationStats, PendingConfirmation};
+use crate::core::durable::{CommonTerms, PendingConfirmation};
+use crate::core::view::ConfirmationStats;
 
 /// Pending confirmations; no more than there are nodes.
 #[derive(Debug)]
 pub(super) struct Confirmations {
     pending: BTreeMap<NodeName, PendingConfirmation>,
-    /// The node that was served last.
     last: Option<NodeName>,
-    /// When the next batch may be sent.
     next_at: Mono,
-    stats: ConfirmationStats,
+    pub(super) stats: ConfirmationStats,
 }
 
 impl Default for Confirmations {
@@ -100,10 +99,6 @@ impl Confirmations {
     pub(super) fn deadline(&self, more_soon: bool) -> Option<Mono> {
         (more_soon || !self.pending.is_empty()).then_some(self.next_at)
     }
-
-    pub(super) fn stats(&self) -> ConfirmationStats {
-        self.stats
-    }
 }
 
 #[cfg(test)]
@@ -151,7 +146,7 @@ mod tests {
             sent.extend(send(&mut confirmations, 2).into_iter().map(|(node, _)| node));
         }
         assert_eq!(sent, ["a", "b", "c", "a", "b", "c", "a", "b"]);
-        assert_eq!(confirmations.stats(), ConfirmationStats { sent: 8, unsent: 3 });
+        assert_eq!(confirmations.stats, ConfirmationStats { sent: 8, unsent: 3 });
     }
 
     #[test]
@@ -162,6 +157,6 @@ mod tests {
         assert_eq!(send(&mut confirmations, 1), [("a".to_owned(), 8)]);
         confirmations.discard();
         assert_eq!(confirmations.deadline(false), None);
-        assert_eq!(confirmations.stats(), ConfirmationStats { sent: 1, unsent: 2 });
+        assert_eq!(confirmations.stats, ConfirmationStats { sent: 1, unsent: 2 });
     }
 }

@@ -13,9 +13,9 @@ use crate::config::Config;
 #[derive(Debug)]
 pub(super) struct Issuer {
     mesh: MeshName,
-    name: AggregatorName,
-    key: Option<ConfirmKeyFile>,
-    /// When the latest one was issued.
+    /// Of this aggregator.
+    pub(super) name: AggregatorName,
+    pub(super) key: Option<ConfirmKeyFile>,
     latest: Wall,
 }
 
@@ -25,16 +25,6 @@ impl Issuer {
     pub(super) fn of(config: &Config) -> Result<Self, String> {
         let (mesh, latest) = (config.mesh.clone(), Wall(0));
         Ok(Self { mesh, name: config.confirm.name()?, key: config.confirm.key()?, latest })
-    }
-
-    /// The name of this aggregator.
-    pub(super) fn name(&self) -> &AggregatorName {
-        &self.name
-    }
-
-    /// The key, if there is one.
-    pub(super) fn key(&self) -> Option<&ConfirmKeyFile> {
-        self.key.as_ref()
     }
 
     /// Reads the key again if its file has changed.

@@ -20,7 +20,7 @@ mod rule_reload;
 mod shard;
 mod shared_silences;
 mod standby;
-mod start_error;
+mod start;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,7 +30,7 @@ use bytes::Bytes;
 use plimsoll_bus::{Bus, BusConfig, BusEvent, Cursor, CursorEvent, UnacknowledgedMessage};
 use plimsoll_clock::{Clock, Stopwatch};
 use plimsoll_runtime::exit::Exit;
-use plimsoll_runtime::http::{ListenError, Server};
+use plimsoll_runtime::http::Server;
 use plimsoll_runtime::service_manager::ServiceManager;
 use plimsoll_runtime::settings::is_identified;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
@@ -44,8 +44,7 @@ use tokio::sync::mpsc;
 
 use crate::config::{Config, View};
 use crate::core::Core;
-use crate::core::alerting::{AlertCommand, Answer, CommandResult};
-use crate::core::alerting::{CommandError, RunbookPage};
+use crate::core::alerting::{AlertCommand, Answer, CommandError, CommandResult, RunbookPage};
 use crate::core::durable::shard::Shard;
 use crate::core::ingest::{Decoded, Position};
 use crate::core::rules::Judged;
@@ -67,7 +66,7 @@ use rule_reload::RuleReload;
 use shard::{ShardEvent, ShardLink};
 use shared_silences::SharedSilences;
 use standby::Owned;
-pub use start_error::StartError;
+pub use start::StartError;
 
 /// Wait at the end for notifications that are not acknowledged yet.
 const NOTIFICATION_WAIT: Duration = Duration::from_secs(2);
@@ -124,10 +123,9 @@ pub async fn run(
     supervisor: Supervisor,
 ) -> Result<Exit, StartError> {
     rule_reload::log_advice(&config.advice(&rules));
-    let invalid = |message| StartError { exit: Exit::Configuration, message };
     let (config, owned) = match config.shards.view() {
         View::Whole => (config.clone(), None),
-        View::Above => (config.of_above().map_err(invalid)?, None),
+        View::Above => (config.of_above()?, None),
         View::Shard => match standby::own_partition(config, &rules, &supervisor).await? {
             Some(owned) => (config.of_partition(owned.partition), Some(owned)),
             None => return Ok(Exit::Success),
@@ -149,43 +147,34 @@ impl Driver {
         watch: Watch,
         (supervisor, owned): (Supervisor, Option<Owned>),
     ) -> Result<Self, StartError> {
-        let fail = |exit| move |message: String| StartError { exit, message };
-        let bus_config = config
-            .bus
-            .to_config(&config.mesh, "plimsoll-aggregator", BrokerUser::Aggregator)
-            .map_err(fail(Exit::Configuration))?;
         let partition = owned.as_ref().map(|owned| owned.partition);
+        let user = BrokerUser::Aggregator;
+        let bus_config = config.bus.to_config(&config.mesh, "plimsoll-aggregator", user)?;
         let bus_config = BusConfig { partition, ..bus_config };
         let scopes = config.shards.view().scopes();
         let rules = rules.within(scopes);
-        let signals = Signals::listen().map_err(|error| fail(Exit::Failure)(error.to_string()))?;
-        let token = config.http.token().map_err(fail(Exit::Configuration))?;
-        let protection = config.http.protection().map_err(fail(Exit::Configuration))?;
-        let (routes, queries) = http::routes(&config.metrics, token);
-        let (key, address) = ("http.address", config.http.address);
-        let cannot_listen = |error: ListenError| fail(Exit::Listen)(error.to_string());
-        let server = Server::start(key, address, &protection, routes.pages, &supervisor).await;
-        let server = server.map_err(cannot_listen)?;
-        let address = config.http.health_address;
-        let health = Server::start_for_probes(address, routes.probes, &supervisor).await;
-        let health = health.map_err(cannot_listen)?;
+
+        let signals = Signals::listen()?;
+        let protection = config.http.protection()?;
+        let (routes, queries) = http::routes(&config.metrics, config.http.token()?);
+        let (server, health) = start::servers(config, &protection, routes, &supervisor).await?;
         protection.warn_if_exposed(server.address());
+
         let clock = Clock::start();
-        let endpoints = Endpoint::of_config(config).map_err(fail(Exit::Configuration))?;
-        let issuer = Issuer::of(config).map_err(fail(Exit::Configuration))?;
+        let endpoints = Endpoint::of_config(config)?;
+        let issuer = Issuer::of(config)?;
         let (checkpointer, core) = restore(config, rules, clock.now(), owned.as_ref())?;
-        let page_url = config.http.page_url(server.address()).map_err(fail(Exit::Configuration))?;
-        let dashboard = config.notifications.dashboard(&page_url);
-        let dashboard = dashboard.map_err(fail(Exit::Configuration))?;
+        let page_url = config.http.page_url(server.address())?;
+        let dashboard = config.notifications.dashboard(&page_url)?;
         let core = core.linking(dashboard, RunbookPage::at(&page_url));
         let receivers = endpoints.iter().map(|endpoint| endpoint.receiver.clone()).collect();
-        let are_silences_shared = issuer.key().is_some() || is_identified(&bus_config);
+        let are_silences_shared = issuer.key.is_some() || is_identified(&bus_config);
         let mut core = core.with_receivers(clock.now(), receivers, clock.now().wall.0);
-        let broker =
-            Broker::connect(bus_config, clock.now().mono).map_err(fail(Exit::Configuration))?;
+
+        let broker = Broker::connect(bus_config, clock.now().mono)?;
         let shared_silences = are_silences_shared.then(|| {
-            core.share_silences(issuer.name().clone());
-            SharedSilences::new(config.mesh.clone(), broker.bus().messenger())
+            core.share_silences(issuer.name.clone());
+            SharedSilences::new(config.mesh.clone(), broker.bus.messenger())
         });
         let shard = owned.zip(core.shard()).map(|(owned, shard)| {
             ShardLink::new(owned.bus, owned.lease, shard, owned.reports.number)
@@ -194,7 +183,7 @@ impl Driver {
         Ok(Self {
             mesh: config.mesh.clone(),
             lanes: Lanes::open(
-                |lane| cursor(broker.bus(), &core, lane),
+                |lane| cursor(&broker.bus, &core, lane),
                 &Decoders::new(config.decode_threads),
             ),
             rules: RuleReload::new(watch, clock.now().wall, scopes),
@@ -210,7 +199,7 @@ impl Driver {
             shard,
             report_in_writing: 0,
             report_stored: 0,
-            asker: Asker::new(config.mesh.clone(), broker.bus().messenger()),
+            asker: Asker::new(config.mesh.clone(), broker.bus.messenger()),
             broker,
             checkpointer,
             queries,
@@ -264,7 +253,7 @@ impl Driver {
         if let Some(evaluation) = self.core.begin_evaluation(now) {
             self.evaluations.start(evaluation);
         }
-        let reader = || self.checkpointer.history().cloned();
+        let reader = || self.checkpointer.history.clone();
         self.regressions.start_if_due(now, self.core.rules(), reader);
         self.write_checkpoint(now);
         self.confirm(now);
@@ -274,7 +263,7 @@ impl Driver {
         if let Some(shared) = &mut self.shared_silences
             && self.broker.is_connected()
         {
-            shared.send(&self.core, now, self.issuer.key());
+            shared.send(&self.core, now, self.issuer.key.as_ref());
         }
         self.notifications.send(&mut self.core, &self.broker, now);
         self.on_ready();
@@ -315,7 +304,7 @@ impl Driver {
             self.rules.deadline(),
             self.views.deadline(),
             self.core.next_post_at(),
-            self.shared_silences.as_ref().map(SharedSilences::deadline),
+            self.shared_silences.as_ref().map(|shared| shared.next_at),
             self.service_manager.next_deadline(),
             self.ends_at,
             shard,
@@ -332,7 +321,7 @@ impl Driver {
 
     fn on_signal(&mut self, signal: SignalEvent) {
         match signal {
-            SignalEvent::Reload => self.rules.request(),
+            SignalEvent::Reload => self.rules.watch.request(),
             SignalEvent::Shutdown => {
                 self.service_manager.stopping();
                 let now = self.clock.now().wall;
@@ -356,7 +345,7 @@ impl Driver {
     fn on_silences(&mut self, report: &[u8]) {
         if let Some(shared) = &self.shared_silences {
             let now = self.clock.now();
-            shared.on_report(&mut self.core, now, self.issuer.key(), report);
+            shared.on_report(&mut self.core, now, self.issuer.key.as_ref(), report);
         }
     }
 
@@ -371,7 +360,7 @@ impl Driver {
             }
             ShardEvent::Confirmation(bytes) => {
                 self.issuer.refresh(now.mono);
-                link.on_confirmation(shard, self.issuer.key(), &bytes);
+                link.on_confirmation(shard, self.issuer.key.as_ref(), &bytes);
             }
             ShardEvent::LeaseLost(why) => {
                 tracing::warn!(why, "partition given up");
@@ -381,10 +370,10 @@ impl Driver {
     }
 
     fn write_checkpoint(&mut self, now: Now) {
-        let was_writing = self.checkpointer.is_writing();
+        let was_writing = self.checkpointer.is_writing;
         self.checkpointer.write_if_due(&mut self.core, (now.mono, now.wall));
         if let Some(shard) = self.core.shard().filter(|_| !was_writing) {
-            self.report_in_writing = shard.latest();
+            self.report_in_writing = shard.seq;
         }
     }
 
@@ -425,13 +414,12 @@ impl Driver {
         }
     }
 
-    /// Confirms to nodes what is stored.
     fn confirm(&mut self, now: Now) {
         let mut stored = self.checkpointer.take_confirmations();
         if let Some((link, shard)) = self.shard.as_mut().zip(self.core.shard()) {
-            let is_kept = self.checkpointer.stats().kept;
+            let is_kept = self.checkpointer.stats.kept;
             // In memory, the samples may be in the report that is still open.
-            let report = if is_kept { self.report_stored } else { shard.latest() + 1 };
+            let report = if is_kept { self.report_stored } else { shard.seq + 1 };
             link.hold(report, stored);
             stored = link.release(shard);
         }
@@ -439,7 +427,7 @@ impl Driver {
         if !self.broker.is_connected() {
             return self.confirmations.discard();
         }
-        let (bus, mesh) = (self.broker.bus(), &self.mesh);
+        let (bus, mesh) = (&self.broker.bus, &self.mesh);
         let common = self.core.common_terms();
         self.confirmations.send_batch(now, &common, &mut self.issuer, |node, payload| {
             let subject = confirm_subject(mesh, node);
@@ -511,7 +499,7 @@ impl Driver {
             }
             Query::Undeliverable(answer) => drop(answer.send(self.core.undeliverable())),
             Query::History(answer) => {
-                let reader = self.checkpointer.history().cloned();
+                let reader = self.checkpointer.history.clone();
                 drop(answer.send((self.mesh.clone(), reader)));
             }
             Query::Unstored(pool, held, answer) => {
@@ -528,9 +516,9 @@ impl Driver {
             Query::UnstoredPools(answer) => drop(answer.send(self.core.history().pools())),
             Query::Readiness(answer) => drop(answer.send(Readiness {
                 broker: self.broker.state(),
-                connect_error: self.broker.faults().connect_error().map(str::to_owned),
-                denied: self.broker.faults().denied().map(str::to_owned),
-                streams: self.broker.faults().streams().map(str::to_owned),
+                connect_error: self.broker.faults.connect_error().map(str::to_owned),
+                denied: self.broker.faults.denied().map(str::to_owned),
+                streams: self.broker.faults.streams().map(str::to_owned),
                 warnings: self.warnings(),
                 past_is_read: self.core.is_ready(),
                 pending: self.core.pending().iter().map(|(_, pending)| pending).sum(),
@@ -540,7 +528,7 @@ impl Driver {
 
     /// What should be changed although the aggregator works, in the words of the log.
     fn warnings(&self) -> Vec<String> {
-        let faults = self.broker.faults();
+        let faults = &self.broker.faults;
         // Of an aggregator that is not ready it is the state.
         let rejection = faults.rejection().filter(|_| self.core.is_ready());
         let broker = faults.payload().into_iter().chain(rejection).map(str::to_owned);
@@ -564,16 +552,16 @@ impl Driver {
             return view;
         }
         let mut view = self.core.read_view(began.wall, self.broker.state());
-        view.own.checkpoints = self.checkpointer.stats().clone();
-        let unkept = self.checkpointer.stats().history_dropped;
+        view.own.checkpoints = self.checkpointer.stats.clone();
+        let unkept = self.checkpointer.stats.history_dropped;
         view.own.history_dropped = self.core.history().dropped().map(|pending| pending + unkept);
         view.own.asks = self.asker.counts();
         view.own.shard = self.core.shard().map(Shard::counts);
-        view.own.rule_files = self.rules.stats().clone();
-        view.own.confirmations = self.confirmations.stats();
+        view.own.rule_files = self.rules.stats.clone();
+        view.own.confirmations = self.confirmations.stats;
         view.own.task_restarts = self.supervisor.restarts();
-        view.own.broker_faults = self.broker.faults().counts().collect();
-        view.own.broker_advisories = self.broker.faults().advisories();
+        view.own.broker_faults = self.broker.faults.counts().collect();
+        view.own.broker_advisories = self.broker.faults.advisories();
         let ended = self.clock.now().mono;
         let connections = self.server.stats();
         let source = |views| PageSource { view, views, connections };
@@ -645,44 +633,34 @@ fn restore(
         history: history.map(|path| (path, config.history.bounds())),
         confirms_memory: config.confirm.without_state,
     };
-    let invalid = |message| StartError { exit: Exit::Configuration, message };
     if let Some(owned) = owned {
-        standby::set_aside_former(config, owned).map_err(invalid)?;
+        standby::set_aside_former(config, owned)?;
     }
-    let opened = Checkpointer::open(&files, &mesh, now.wall);
-    let OpenedState { checkpointer, checkpoint, alerts, budgets, history } =
-        opened.map_err(|error| invalid(error.to_string()))?;
-    let shard = match owned {
-        Some(owned) => {
-            let newest = owned.reports.newest.clone();
-            let stored = checkpoint.as_ref().and_then(|of| of.shard().cloned());
-            let shard = Shard::resume(owned.identity.clone(), now.wall, newest, stored);
-            standby::note_incarnation(config, shard.incarnation()).map_err(invalid)?;
-            Some(shard)
-        }
-        None => None,
-    };
-    let core = match checkpoint {
+
+    let opened = Checkpointer::open(&files, &mesh, now.wall).map_err(|error| error.to_string())?;
+    let OpenedState { checkpointer, checkpoint, alerts, budgets, history } = opened;
+    let stored_shard = checkpoint.as_ref().and_then(|of| of.shard().cloned());
+    let mut core = match checkpoint {
         Some(checkpoint) => Core::restore(mesh, rules, now, checkpoint),
         None => Core::new(mesh, rules, now),
     };
-    let core = match alerts {
-        Some(record) => core.with_alerts(record),
-        None => core,
-    };
-    let core = match history {
-        Some(stored) => core.with_history(stored),
-        None => core,
-    };
-    let core = core.measuring(config.windows.nodes_up_to, &config.rollups());
-    let core = match budgets {
-        Some(record) => core.with_budgets(record),
-        None => core,
-    };
-    let core = match shard {
-        Some(shard) => core.reporting(shard),
-        None => core,
-    };
+    if let Some(record) = alerts {
+        core = core.with_alerts(record);
+    }
+    if let Some(stored) = history {
+        core = core.with_history(stored);
+    }
+    core = core.measuring(config.windows.nodes_up_to, &config.rollups());
+    if let Some(record) = budgets {
+        core = core.with_budgets(record);
+    }
+
+    if let Some(owned) = owned {
+        let newest = owned.reports.newest.clone();
+        let shard = Shard::resume(owned.identity.clone(), now.wall, newest, stored_shard);
+        standby::note_incarnation(config, shard.incarnation)?;
+        core = core.reporting(shard);
+    }
     Ok((checkpointer, core))
 }
 

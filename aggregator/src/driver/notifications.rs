@@ -51,10 +51,10 @@ impl Notifications {
 
     /// Hands out everything that is due.
     pub(super) fn send(&mut self, core: &mut Core, broker: &Broker, now: Now) {
-        publish_changes(core, broker.bus(), now.mono, &mut self.log);
+        publish_changes(core, &broker.bus, now.mono, &mut self.log);
         self.post(core, now);
         if broker.is_connected() {
-            self.publish_undeliverable(core, broker.bus());
+            self.publish_undeliverable(core, &broker.bus);
         }
     }
 

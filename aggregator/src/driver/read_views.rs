@@ -18,7 +18,6 @@ pub(super) struct ReadViews {
 }
 
 impl ReadViews {
-    /// The latest view, unless it is stale.
     pub(super) fn latest(&mut self, now: Mono) -> Option<Arc<PageSource>> {
         self.drop_stale(now);
         self.latest.as_ref().map(|(_, view)| Arc::clone(view))

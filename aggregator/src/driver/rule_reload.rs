@@ -3,7 +3,7 @@
 
 use crate::core::Core;
 use crate::core::durable::shard::KeptLabels;
-use crate::core::rules::RuleFileStats;
+use crate::core::view::RuleFileStats;
 use crate::io::rules::{Found, Watch};
 use crate::limits::REMOVAL_ANNOUNCED;
 use plimsoll_schemas::ids::RuleName;
@@ -12,8 +12,8 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 
 /// The watch on the rule files, and what came of reloads so far.
 pub(super) struct RuleReload {
-    watch: Watch,
-    stats: RuleFileStats,
+    pub(super) watch: Watch,
+    pub(super) stats: RuleFileStats,
     /// Sections of the settings that need a restart, as last logged.
     restart_sections: Vec<&'static str>,
     /// Those in which budgets are judged.
@@ -50,11 +50,6 @@ impl RuleReload {
         if let Some(Held { found, .. }) = self.held.take_if(|held| held.until <= now.mono) {
             self.apply(core, now, found);
         }
-    }
-
-    /// Requests a reload now.
-    pub(super) fn request(&self) {
-        self.watch.request();
     }
 
     /// Applies what was read from the files, in place of what is held.
@@ -142,10 +137,6 @@ impl RuleReload {
             tracing::warn!(sections, "settings changed that take effect only after a restart");
         }
         self.restart_sections = sections;
-    }
-
-    pub(super) fn stats(&self) -> &RuleFileStats {
-        &self.stats
     }
 
     pub(super) async fn end(self) {

@@ -27,7 +27,6 @@ use crate::limits::{SHARD_EVENTS_MAX, SHARD_RETRY_PAUSE};
 /// What the stream of the aggregator above has of a partition.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ReportsAbove {
-    /// The newest report.
     pub(super) newest: Option<NewestReport>,
     /// Number in the stream of the newest message of the partition's subject; 0 if there is none.
     pub(super) number: u64,
@@ -46,7 +45,6 @@ pub(super) struct ShardLink {
     _bus: Bus,
 }
 
-/// Something that happened to a shard.
 #[derive(Debug)]
 pub(super) enum ShardEvent {
     /// An attempt to send a report has ended.
@@ -103,7 +101,7 @@ struct Batch {
 impl ShardLink {
     /// The link of `shard`, whose newest report has this number in the stream.
     pub(super) fn new(bus: Bus, lease: LeaseWatch, shard: &Shard, after: u64) -> Self {
-        let identity = shard.identity().clone();
+        let identity = shard.identity.clone();
         let (events, events_in) = mpsc::channel(SHARD_EVENTS_MAX);
         let mut listener = bus.listen(confirm_subject(&identity.above, &identity.name));
         let passed_on = events.clone();
@@ -121,7 +119,7 @@ impl ShardLink {
         });
         let reports = Reports {
             messenger: bus.messenger(),
-            incarnation: shard.incarnation(),
+            incarnation: shard.incarnation,
             identity,
             after,
             events,
@@ -281,9 +279,6 @@ async fn newest(
 
 /// What the stream above has of a partition. Messages that are no report are skipped: one
 /// of them would otherwise stand for the newest report, and end the partition.
-///
-/// # Errors
-/// Why it is not known.
 pub(super) async fn reports_above(
     messenger: &Messenger,
     identity: &ShardIdentity,

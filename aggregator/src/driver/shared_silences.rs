@@ -25,7 +25,7 @@ pub(super) struct SharedSilences {
     messenger: Messenger,
     listener: Listener,
     /// When they are reported again.
-    next_at: Mono,
+    pub(super) next_at: Mono,
     /// What was reported last.
     revision: u64,
 }
@@ -78,10 +78,5 @@ impl SharedSilences {
         let message = UnacknowledgedMessage { subject, headers: Vec::new(), payload };
         // One that finds no room is sent again with the next.
         let _queued = self.messenger.publish(message);
-    }
-
-    /// When they are reported next without a change.
-    pub(super) fn deadline(&self) -> Mono {
-        self.next_at
     }
 }

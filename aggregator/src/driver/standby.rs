@@ -8,8 +8,6 @@ use std::path::Path;
 
 use plimsoll_bus::{Bus, BusConfig, Leases, Messenger, StreamOwner};
 use plimsoll_clock::Clock;
-use plimsoll_runtime::exit::Exit;
-use plimsoll_runtime::http::{ListenError, Server};
 use plimsoll_runtime::service_manager::ServiceManager;
 use plimsoll_runtime::signals::{SignalEvent, Signals};
 use plimsoll_runtime::supervision::Supervisor;
@@ -20,10 +18,10 @@ use plimsoll_schemas::subject::{above, shard_name};
 use tokio::sync::mpsc;
 
 use super::shard::{ReportsAbove, reports_above};
-use super::start_error::StartError;
+use super::start::{self, StartError};
 use crate::config::Config;
 use crate::core::durable::shard::{KeptLabels, ShardIdentity};
-use crate::io::http::{self, Routes};
+use crate::io::http;
 use crate::io::lease::{Lease, LeaseWatch};
 use crate::limits::LEASE_POLL;
 
@@ -45,23 +43,20 @@ pub(super) async fn own_partition(
     rules: &Rules,
     supervisor: &Supervisor,
 ) -> Result<Option<Owned>, StartError> {
-    let invalid = |message| StartError { exit: Exit::Configuration, message };
-    let failed =
-        |error: std::io::Error| StartError { exit: Exit::Failure, message: error.to_string() };
-    let signals = Signals::listen().map_err(failed)?;
-    let bus_config = config
-        .bus
-        .to_config(&config.mesh, "plimsoll-aggregator-shard", BrokerUser::Aggregator)
-        .map_err(invalid)?;
+    let signals = Signals::listen()?;
+    let user = BrokerUser::Aggregator;
+    let bus_config = config.bus.to_config(&config.mesh, "plimsoll-aggregator-shard", user)?;
     // It reads no lane, so it creates no stream of one.
     let bus_config = BusConfig { streams: StreamOwner::Operator, ..bus_config };
-    let (bus, mut events) =
-        Bus::connect(bus_config).map_err(|error| invalid(format!("bus: {error}")))?;
+    let (bus, mut events) = Bus::connect(bus_config).map_err(|error| format!("bus: {error}"))?;
     tokio::spawn(async move { while events.next().await.is_some() {} });
-    let owner = config.confirm.name().map_err(invalid)?.to_string();
-    let above = above(&config.mesh).map_err(|error| invalid(error.to_string()))?;
+    let owner = config.confirm.name()?.to_string();
+    let above = above(&config.mesh).map_err(|error| error.to_string())?;
 
-    let servers = start_servers(config, supervisor).await?;
+    let protection = config.http.protection()?;
+    let routes = http::standby_routes();
+    let (pages, probes) = start::servers(config, &protection, routes, supervisor).await?;
+    tracing::info!(pages = %pages.address(), "waiting for a partition");
     let (events, mut found) = mpsc::channel(1);
     let kept = KeptLabels::of(rules, &config.rollups());
     let waiting = wait(config.clone(), owner, (above, kept), bus.messenger());
@@ -76,7 +71,7 @@ pub(super) async fn own_partition(
     for task in tasks {
         task.abort();
     }
-    for server in servers {
+    for server in [Some(pages), probes].into_iter().flatten() {
         server.end().await;
     }
     match owned {
@@ -89,25 +84,6 @@ pub(super) async fn own_partition(
             Ok(None)
         }
     }
-}
-
-/// Starts the servers of the pages that a process has while it waits.
-async fn start_servers(
-    config: &Config,
-    supervisor: &Supervisor,
-) -> Result<Vec<Server>, StartError> {
-    let invalid = |message| StartError { exit: Exit::Configuration, message };
-    let cannot_listen =
-        |error: ListenError| StartError { exit: Exit::Listen, message: error.to_string() };
-    let Routes { pages, probes } = http::standby_routes();
-    let protection = config.http.protection().map_err(invalid)?;
-    let (key, address) = ("http.address", config.http.address);
-    let pages = Server::start(key, address, &protection, pages, supervisor).await;
-    let pages = pages.map_err(cannot_listen)?;
-    tracing::info!(pages = %pages.address(), "waiting for a partition");
-    let address = config.http.health_address;
-    let probes = Server::start_for_probes(address, probes, supervisor).await;
-    Ok([Some(pages), probes.map_err(cannot_listen)?].into_iter().flatten().collect())
 }
 
 /// A partition that was waited for.
@@ -128,7 +104,7 @@ async fn wait(
         let (owner, ttl) = (owner.clone(), config.shards.lease());
         let leases = Leases::new(messenger.clone(), &config.mesh, owner, ttl);
         let lease = Lease::acquire(leases, config.shards.count, former_partition(&config)).await;
-        let partition = lease.partition();
+        let partition = lease.partition;
         let (above, kept) = (above.clone(), kept.clone());
         let identity = ShardIdentity { above, name: shard_name(partition), kept };
         let lease = lease.spawn();
@@ -144,7 +120,7 @@ async fn reports_while_owned(
     identity: &ShardIdentity,
     lease: &LeaseWatch,
 ) -> Option<ReportsAbove> {
-    let partition = lease.partition();
+    let partition = lease.partition;
     let mut fault = None;
     while !lease.is_lost() {
         match reports_above(messenger, identity).await {
@@ -180,9 +156,6 @@ const RUN: &str = "run";
 
 /// Files of a partition that another process has reported since are of no use: they lack what that
 /// one has merged. Moves them aside.
-///
-/// # Errors
-/// When they cannot be moved.
 pub(super) fn set_aside_former(config: &Config, owned: &Owned) -> Result<(), String> {
     let Some(newest) = &owned.reports.newest else { return Ok(()) };
     let is_former = |folder: &Path| match fs::read_to_string(folder.join(RUN)) {
@@ -213,9 +186,6 @@ fn former_partition(config: &Config) -> Option<Partition> {
 }
 
 /// Notes which incarnation the files of a partition are of from now on.
-///
-/// # Errors
-/// When it cannot be written.
 pub(super) fn note_incarnation(config: &Config, incarnation: Incarnation) -> Result<(), String> {
     for folder in config.folders() {
         let path = folder.join(RUN);

@@ -39,7 +39,6 @@ impl<'v> LabelledView<'v> {
         }
     }
 
-    /// The nodes of the view.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (&LabelSet, &'v Node)> {
         self.nodes.iter().zip(self.view.nodes.iter().map(|of| &*of.node))
     }
@@ -50,7 +49,6 @@ impl<'v> LabelledView<'v> {
         nodes.filter(|(_, of)| of.is_up).map(|(labels, of)| (labels, &*of.node))
     }
 
-    /// The summary rows of the nodes.
     pub(super) fn node_rows(&self) -> impl Iterator<Item = (&LabelSet, &'v NodeRow)> {
         self.nodes.iter().zip(&self.view.summary.nodes)
     }
@@ -91,7 +89,6 @@ impl<'v> LabelledView<'v> {
         operations.chain(self.rollups.iter().zip(&self.view.rollups))
     }
 
-    /// The label of one window.
     pub(super) fn window(&self, window: Window) -> &LabelSet {
         &self.windows[&window]
     }

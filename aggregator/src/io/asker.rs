@@ -45,7 +45,6 @@ pub enum AskError {
         "out of time: one query may take {ASK_ALL_WAIT:?}; name fewer nodes, or a shorter range"
     )]
     OutOfTime,
-    /// More than an answer has room for.
     #[error(
         "the answer has more than {points} points of readings: name a sensor, fewer nodes, a \
          longer step or a shorter range"
@@ -54,13 +53,10 @@ pub enum AskError {
         /// What one node may add.
         points: usize,
     },
-    /// Too many requests are under way.
     #[error("too many requests are in progress; retry")]
     Busy,
-    /// The process is ending.
     #[error("the aggregator is shutting down")]
     Ending,
-    /// The response is none.
     #[error("the answer is invalid: {0}")]
     Invalid(WireError),
     #[error("the node refuses: {0}")]
@@ -231,9 +227,6 @@ impl Numbered {
 
 impl AskHandle {
     /// A node's response to a request, whose number and asker are filled in here.
-    ///
-    /// # Errors
-    /// When there is none that can be used.
     pub async fn ask(
         &self,
         node: &NodeName,

@@ -20,12 +20,11 @@ use crate::limits::{LEASE_POLL, LEASE_RELEASE_WAIT, LEASE_RENEWALS};
 #[derive(Debug)]
 pub struct Lease {
     leases: Leases,
-    partition: Partition,
+    pub partition: Partition,
     /// Since the last answered request was sent.
     renewed: Stopwatch,
 }
 
-/// Why a lease is lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LeaseLost {
     /// The broker dropped it, and another process may have it.
@@ -37,7 +36,7 @@ pub enum LeaseLost {
 /// A lease that a task renews. Dropping it ends the task; the lease then ends with its ttl.
 #[derive(Debug)]
 pub struct LeaseWatch {
-    partition: Partition,
+    pub partition: Partition,
     lost: watch::Receiver<Option<LeaseLost>>,
     release: Option<oneshot::Sender<()>>,
     task: JoinHandle<()>,
@@ -90,10 +89,6 @@ impl Lease {
             }
             sleep(LEASE_POLL).await;
         }
-    }
-
-    pub fn partition(&self) -> Partition {
-        self.partition
     }
 
     /// Renews it from now on, until it is lost or released.
@@ -162,10 +157,6 @@ impl Lease {
 }
 
 impl LeaseWatch {
-    pub fn partition(&self) -> Partition {
-        self.partition
-    }
-
     /// Whether another process may have the partition.
     pub fn is_lost(&self) -> bool {
         self.lost.borrow().is_some()

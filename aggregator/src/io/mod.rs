@@ -5,6 +5,7 @@
 pub mod asker;
 pub mod baselines;
 pub mod checkpointer;
+mod database;
 pub mod decoders;
 pub mod history;
 pub mod http;

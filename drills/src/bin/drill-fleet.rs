@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use plimsoll_drills::fleet::{FleetArgs, fleet};
-use plimsoll_drills::live::frame::{FrameArgs, run};
-use plimsoll_runtime::build::version;
-use plimsoll_runtime::exit::TABLE;
+use plimsoll_drills::fleet::fleet;
+use plimsoll_drills::live::frame::Program;
 
-const EXAMPLES: &str = "Examples:
+const PROGRAM: Program = Program {
+    name: "drill-fleet",
+    about: "Send from simulated nodes to a real mesh: every sample must arrive, and no lag may grow",
+    examples: "Examples:
   drill-fleet                                      100 nodes for 30 s on a mesh of its own
   drill-fleet --nodes 10000 --seconds 600 --json   the whole fleet, ten minutes
   drill-fleet --nodes 2000 --connections 2000 --restart-broker 10s
@@ -18,23 +18,9 @@ const EXAMPLES: &str = "Examples:
   drill-fleet --largest 10s --restart-nodes 20s    large messages at once, half of the fleet restarts
   drill-fleet --nodes 500 --connections 500 --secured --pair --faults-every 60s --seconds 600
                                                    a pair of aggregators, and faults
-  drill-fleet --url nats://127.0.0.1:4222 --aggregator 127.0.0.1:9900 --mesh default";
-
-/// Send from simulated nodes to a real mesh: every sample must arrive, and no lag may grow
-#[derive(Debug, Parser)]
-#[command(
-    name = "drill-fleet",
-    version = version(),
-    after_help = format!("{EXAMPLES}\n\n{TABLE}")
-)]
-struct Cli {
-    #[command(flatten)]
-    fleet: FleetArgs,
-    #[command(flatten)]
-    frame: FrameArgs,
-}
+  drill-fleet --url nats://127.0.0.1:4222 --aggregator 127.0.0.1:9900 --mesh default",
+};
 
 fn main() -> ExitCode {
-    let Cli { fleet: args, frame } = Cli::parse();
-    run("drill-fleet", &frame, async |dir| fleet(args, &dir).await)
+    PROGRAM.main(fleet)
 }

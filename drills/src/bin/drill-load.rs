@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use plimsoll_drills::live::frame::{FrameArgs, run};
-use plimsoll_drills::load::{LoadArgs, load};
-use plimsoll_runtime::build::version;
-use plimsoll_runtime::exit::TABLE;
+use plimsoll_drills::live::frame::Program;
+use plimsoll_drills::load::load;
 
-const EXAMPLES: &str = "Examples:
+const PROGRAM: Program = Program {
+    name: "drill-load",
+    about: "Send samples through real nodes: prints samples sent, merged and lost, and delivery times",
+    examples: "Examples:
   drill-load                                            60 samples as fast as possible
   drill-load --count 100000 --rate 5000 --nodes 4       20 s of load on four nodes
   drill-load --count 103000 --rate 1000 --burst-after 1 --nodes 2 --udp
@@ -24,23 +24,9 @@ Datagrams are accounted for exactly: each is read, or counted by its node as dro
 That count does not state how many samples a datagram had, so the samples that a node did not accept
 must be as many as its dropped datagrams can have held: exact with --per-datagram 1 or when nothing
 was dropped, else between the counts of the smallest and the largest datagrams. Samples that a node
-accepted and the aggregator did not merge are reported exactly by the ledger.";
-
-/// Send samples through real nodes: prints samples sent, merged and lost, and delivery times
-#[derive(Debug, Parser)]
-#[command(
-    name = "drill-load",
-    version = version(),
-    after_help = format!("{EXAMPLES}\n\n{TABLE}")
-)]
-struct Cli {
-    #[command(flatten)]
-    load: LoadArgs,
-    #[command(flatten)]
-    frame: FrameArgs,
-}
+accepted and the aggregator did not merge are reported exactly by the ledger.",
+};
 
 fn main() -> ExitCode {
-    let Cli { load: args, frame } = Cli::parse();
-    run("drill-load", &frame, async |dir| load(args, &dir).await)
+    PROGRAM.main(load)
 }

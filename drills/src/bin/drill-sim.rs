@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 }
 
 fn trace(seed: u64, steps: usize) -> Exit {
-    let outcome = run(&Plan::draw(seed, steps), true);
+    let (outcome, _) = run(&Plan::draw(seed, steps), true);
     let mut out = std::io::stdout().lock();
     for line in &outcome.trace {
         if writeln!(out, "{line}").is_err() {

@@ -18,7 +18,7 @@ use super::faults;
 use super::limits::{OPENED_PER_SECOND, OPENING_MAX};
 use super::load::Load;
 use super::node::FleetNode;
-use super::sender::{Ended, SendCounts, SendPlan, Sender, Shared, SharedTimes, lock, look};
+use super::sender::{Ended, SendCounts, SendPlan, Sender, Shared, SharedTimes, lock};
 use crate::sim::rng::Rng;
 
 /// How far a wrong clock is ahead. Messages of incarnations more than a day ahead are refused.
@@ -96,7 +96,7 @@ impl Connections {
 
     /// All connections together. What is behind is the one that is furthest behind.
     pub fn counts(&self) -> SendCounts {
-        total(self.shared.iter().map(look))
+        total(self.shared.iter().map(|one| *lock(one)))
     }
 
     /// True once every connection has ended.

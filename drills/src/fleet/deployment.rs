@@ -19,9 +19,9 @@ use super::figures::Processes;
 use super::load::Load;
 use super::pages;
 use super::pair::Pair;
-use super::processes::{Usage, thread_cpu_seconds, usage};
 use super::scrapers;
 use crate::live::mesh_name::MESH;
+use crate::processes::{Usage, thread_cpu_seconds, usage};
 
 /// A broker and an aggregator.
 pub struct Deployment {
@@ -111,15 +111,8 @@ impl Deployment {
         Ok(Bus::connect_at(config, clock)?)
     }
 
-    /// A connection of the drill itself.
-    ///
-    /// # Errors
-    /// When the address is none.
-    pub fn observe(&self) -> Result<(Bus, BusEvents)> {
-        Ok(Bus::connect(self.bus_config())?)
-    }
-
-    fn bus_config(&self) -> BusConfig {
+    /// For a connection of the drill itself.
+    pub fn bus_config(&self) -> BusConfig {
         BusConfig::new(self.url.clone(), "plimsoll-fleet".to_owned(), self.mesh.clone())
     }
 
@@ -127,38 +120,27 @@ impl Deployment {
     pub fn usage(&mut self) -> Option<Processes<Usage>> {
         let stack = self.stack.as_mut()?;
         // Between its end and a restart a process uses nothing.
-        let mut aggregator = usage(stack.aggregator_id()).unwrap_or_default();
-        let mut broker = usage(stack.broker().id()).unwrap_or_default();
-        broker.cpu_seconds += self.former.0;
-        aggregator.cpu_seconds += self.former.1;
-        let second_aggregator = stack.second().map(|(_, id)| usage(id).unwrap_or_default());
+        let since_start = |id, former: f64| {
+            let used = usage(id).unwrap_or_default();
+            Usage { cpu_seconds: used.cpu_seconds + former, ..used }
+        };
         let own = usage(std::process::id())?;
         let polling = thread_cpu_seconds(pages::THREAD) + thread_cpu_seconds(scrapers::THREAD);
-        let pages = Usage { cpu_seconds: polling, ..Usage::default() };
-        let generator = Usage { cpu_seconds: own.cpu_seconds - polling, ..own };
-        Some(Processes { broker, aggregator, second_aggregator, generator, pages })
+        let mut used = Processes::from([
+            ("broker", since_start(stack.broker().id(), self.former.0)),
+            ("aggregator", since_start(stack.aggregator().id(), self.former.1)),
+            ("generator", Usage { cpu_seconds: own.cpu_seconds - polling, ..own }),
+            ("pages", Usage { cpu_seconds: polling, ..Usage::default() }),
+        ]);
+        used.extend(
+            stack.second().map(|(_, child)| ("second_aggregator", since_start(child.id(), 0.0))),
+        );
+        Some(used)
     }
 
     /// The broker's own pages; none of a broker that was started elsewhere.
     pub fn monitor(&self) -> Option<BrokerMonitor> {
         self.monitor.clone()
-    }
-
-    pub fn kill_broker(&mut self) {
-        if let Some(stack) = &mut self.stack {
-            stack.broker().kill();
-        }
-    }
-
-    /// Starts the broker again.
-    ///
-    /// # Errors
-    /// When it does not start.
-    pub async fn restart_broker(&mut self) -> Result<()> {
-        match &mut self.stack {
-            Some(stack) => stack.broker().restart().await,
-            None => Ok(()),
-        }
     }
 
     /// Both aggregators of a pair.
@@ -177,15 +159,15 @@ impl Deployment {
             }
             FaultKind::BrokerStalled => stack.broker().pause(),
             FaultKind::AggregatorKilled => {
-                self.former.1 += used(stack.aggregator_id());
+                self.former.1 += used(stack.aggregator().id());
                 stack.kill_aggregator();
             }
             FaultKind::AggregatorEnded => {
-                self.former.1 += used(stack.aggregator_id());
-                stack.terminate_aggregator();
+                self.former.1 += used(stack.aggregator().id());
+                stack.aggregator().request_end();
             }
-            FaultKind::AggregatorStalled => stack.pause_aggregator(),
-            FaultKind::SecondStalled => stack.pause_second(),
+            FaultKind::AggregatorStalled => stack.aggregator().pause(),
+            FaultKind::SecondStalled => stack.second().into_iter().for_each(|(_, it)| it.pause()),
         }
     }
 
@@ -202,8 +184,8 @@ impl Deployment {
             FaultKind::AggregatorKilled | FaultKind::AggregatorEnded => {
                 stack.launch_aggregator()?;
             }
-            FaultKind::AggregatorStalled => stack.resume_aggregator(),
-            FaultKind::SecondStalled => stack.resume_second(),
+            FaultKind::AggregatorStalled => stack.aggregator().resume(),
+            FaultKind::SecondStalled => stack.second().into_iter().for_each(|(_, it)| it.resume()),
         }
         Ok(true)
     }

@@ -1,17 +1,18 @@
 //! The measurements of a fleet run, as JSON and as a table.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::time::seconds;
 use serde::Serialize;
 
 use super::pair::PairStats;
-use super::processes::Usage;
 use super::recovery::Recovery;
 use super::restart::RestartStats;
+use super::sender::SendCounts;
 use super::slope::Slope;
 use super::watched::LedgerSums;
+use crate::processes::Usage;
+use crate::spread::Spread;
 
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -35,7 +36,8 @@ pub struct FleetStats {
     pub seed: u64,
     /// How long the nodes published.
     pub seconds: f64,
-    pub messages: u64,
+    #[serde(flatten)]
+    pub counts: SendCounts,
     /// Messages acknowledged a second in the steady part of the run.
     pub messages_per_second: f64,
     /// Their bytes, each without its headers, on average.
@@ -43,16 +45,6 @@ pub struct FleetStats {
     pub samples: u64,
     /// Of those, samples lost.
     pub lost: u64,
-    /// Messages acknowledged by the broker.
-    pub acknowledged: u64,
-    /// Messages sent once more.
-    pub resent: u64,
-    /// Messages that the broker recognised as duplicates.
-    pub duplicates: u64,
-    /// Refusals after which a message was tried again.
-    pub refused: u64,
-    /// Confirmations that the aggregator sent to the nodes and that arrived.
-    pub confirmations: u64,
     /// From a message's due time to its handing over.
     pub late: Spread,
     /// From a message's due time to its acknowledgement.
@@ -86,29 +78,6 @@ pub struct FleetStats {
     pub timeline: Vec<Second>,
 }
 
-/// A distribution of times, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Spread {
-    pub count: u64,
-    pub p50: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
-}
-
-impl From<&Histogram> for Spread {
-    fn from(histogram: &Histogram) -> Self {
-        let at = |quantile| histogram.quantile(quantile).map_or(0, |found| found.value_ns);
-        Self {
-            count: histogram.count(),
-            p50: seconds(at(0.5)),
-            p99: seconds(at(0.99)),
-            max: seconds(histogram.max_ns()),
-        }
-    }
-}
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Page {
     /// How long they took.
@@ -119,48 +88,15 @@ pub struct Page {
     pub failed: u64,
 }
 
-/// One value for each process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Processes<T = Cost> {
-    pub broker: T,
-    pub aggregator: T,
-    /// The second one of a pair.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub second_aggregator: Option<T>,
-    /// This process, without the next one.
-    pub generator: T,
-    /// The threads of this process that request and parse pages.
-    pub pages: T,
-}
+/// One value for each process: `broker`, `aggregator`, `second_aggregator` of a pair, `generator`
+/// (this process), and `pages` (its threads that request and parse pages, which are not in the
+/// former).
+pub type Processes<T = Cost> = BTreeMap<&'static str, T>;
 
-impl<T> Processes<T> {
-    /// Each that there is, by name.
-    pub fn rows(self) -> impl Iterator<Item = (&'static str, T)> {
-        let Self { broker, aggregator, second_aggregator, generator, pages } = self;
-        [
-            ("broker", Some(broker)),
-            ("aggregator", Some(aggregator)),
-            ("second aggregator", second_aggregator),
-            ("generator", Some(generator)),
-            ("page polling", Some(pages)),
-        ]
-        .into_iter()
-        .filter_map(|(name, one)| Some((name, one?)))
-    }
-}
-
-impl Processes<Usage> {
-    /// The same, with the floors since `before` was read.
-    pub fn since(self, before: &Self) -> Self {
-        let second = self.second_aggregator.zip(before.second_aggregator);
-        Self {
-            broker: self.broker.since(&before.broker),
-            aggregator: self.aggregator.since(&before.aggregator),
-            second_aggregator: second.map(|(now, before)| now.since(&before)),
-            generator: self.generator.since(&before.generator),
-            pages: self.pages,
-        }
-    }
+/// What the processes have used, with the floors since `before` was read.
+pub fn since(now: Processes<Usage>, before: &Processes<Usage>) -> Processes<Usage> {
+    let one = |(name, now): (_, Usage)| (name, before.get(name).map_or(now, |was| now.since(was)));
+    now.into_iter().map(one).collect()
 }
 
 /// What one process cost in the steady part of a run.
@@ -175,7 +111,7 @@ pub struct Cost {
 }
 
 /// The fleet at the end of one second.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct Second {
     /// Seconds since its beginning.
     pub at: f64,
@@ -211,29 +147,21 @@ pub fn steady(timeline: &[Second], (from, until): (f64, f64)) -> (f64, Option<Pr
     let Some((first, last)) = part.next().zip(part.next_back()) else { return (0.0, None) };
     let span = last.at - first.at;
     let messages = last.acknowledged.saturating_sub(first.acknowledged) as f64;
-    let Some((before, after)) = first.usage.zip(last.usage) else {
+    let Some((before, after)) = first.usage.as_ref().zip(last.usage.as_ref()) else {
         return (messages / span, None);
     };
-    let cost = |of: fn(&Processes<Usage>) -> Usage| {
-        let cpu = of(&after).cpu_seconds - of(&before).cpu_seconds;
-        let resident =
-            timeline.iter().filter_map(|second| Some(of(second.usage.as_ref()?).resident_bytes));
-        Cost {
+    let cost = |(name, before): (&&'static str, &Usage)| {
+        let used = |of: &Processes<Usage>| of.get(name).copied();
+        let cpu = used(after).unwrap_or_default().cpu_seconds - before.cpu_seconds;
+        let usage = timeline.iter().filter_map(|second| used(second.usage.as_ref()?));
+        let cost = Cost {
             cores: cpu / span,
             us_per_message: cpu * 1e6 / messages.max(1.0),
-            resident_bytes_max: resident.max().unwrap_or(0),
-        }
+            resident_bytes_max: usage.map(|usage| usage.resident_bytes).max().unwrap_or(0),
+        };
+        (*name, cost)
     };
-    let costs = Processes {
-        broker: cost(|usage| usage.broker),
-        aggregator: cost(|usage| usage.aggregator),
-        second_aggregator: before
-            .second_aggregator
-            .map(|_| cost(|usage| usage.second_aggregator.unwrap_or_default())),
-        generator: cost(|usage| usage.generator),
-        pages: cost(|usage| usage.pages),
-    };
-    (messages / span, Some(costs))
+    (messages / span, Some(before.iter().map(cost).collect()))
 }
 
 impl FleetStats {
@@ -256,19 +184,20 @@ impl FleetStats {
             "{:<28} {:>9} {:>9} {:>9} {:>9} {:>9}",
             "TIME", "COUNT", "P50 ms", "P99 ms", "MAX ms", "KIB"
         );
-        for (name, Spread { count, p50, p99, max }, bytes) in rows {
+        for (name, Spread { count, p50, p99, max, .. }, bytes) in rows {
             let [p50, p99, max] = [p50, p99, max].map(ms);
             let kib = bytes / 1024;
             let _written =
                 writeln!(text, "{name:<28} {count:>9} {p50:>9} {p99:>9} {max:>9} {kib:>9}");
         }
-        if let Some(processes) = self.processes {
+        if let Some(processes) = &self.processes {
             let _written = writeln!(
                 text,
                 "\n{:<28} {:>9} {:>9} {:>9}",
                 "PROCESS", "CORES", "us/MSG", "RSS MIB"
             );
-            for (name, cost) in processes.rows() {
+            for (name, cost) in processes {
+                let name = name.replace('_', " ");
                 let mib = cost.resident_bytes_max as f64 / 1_048_576.0;
                 let _written = writeln!(
                     text,
@@ -283,13 +212,13 @@ impl FleetStats {
              {} known already, {} confirmations received, {} of {} samples lost",
             self.nodes,
             self.connections,
-            self.messages,
+            self.counts.made,
             self.bytes_per_message,
             self.seconds,
             self.messages_per_second,
-            self.resent,
-            self.duplicates,
-            self.confirmations,
+            self.counts.resent,
+            self.counts.duplicates,
+            self.counts.confirmations,
             self.lost,
             self.samples
         );
@@ -309,13 +238,7 @@ mod tests {
 
     fn second(at: f64, acknowledged: u64, cpu_seconds: f64) -> Second {
         let usage = Usage { cpu_seconds, resident_bytes: 1_000 + acknowledged, ..Usage::default() };
-        let usage = Some(Processes {
-            broker: usage,
-            aggregator: usage,
-            second_aggregator: None,
-            generator: usage,
-            pages: usage,
-        });
+        let usage = Some(Processes::from([("broker", usage)]));
         Second { at, acknowledged, usage, ..Second::default() }
     }
 
@@ -328,7 +251,7 @@ mod tests {
             second(7.0, 1_200, 99.0),
         ];
         let (rate, costs) = steady(&timeline, (2.0, 6.0));
-        let cost = costs.unwrap().broker;
+        let cost = costs.unwrap()["broker"];
         assert_eq!((rate, cost.cores, cost.us_per_message), (250.0, 0.25, 1_000.0));
         assert_eq!(cost.resident_bytes_max, 2_200);
         assert_eq!(steady(&timeline, (3.0, 6.0)), (0.0, None));
@@ -338,9 +261,10 @@ mod tests {
 
     #[test]
     fn the_table_names_every_time_and_every_process() {
-        let figures = FleetStats { processes: Some(Processes::default()), ..FleetStats::default() };
+        let processes = ["broker", "second_aggregator"].map(|name| (name, Cost::default()));
+        let figures = FleetStats { processes: Some(processes.into()), ..FleetStats::default() };
         let table = figures.table();
-        for part in ["GET /metrics/nodes", "shown by /metrics", "broker", "aggregator"] {
+        for part in ["GET /metrics/nodes", "shown by /metrics", "broker", "second aggregator"] {
             assert!(table.contains(part), "{part} is not in {table}");
         }
     }

@@ -90,18 +90,10 @@ mod tests {
     use super::*;
     use crate::fleet::body::{NodeProfile, Palette};
     use crate::fleet::load::Load;
+    use crate::fleet::load::tests::LOAD;
     use crate::fleet::queue::Queue;
 
-    const REGIME: Load = Load {
-        seed: 1,
-        samples: 10,
-        first_samples: 10,
-        interval_ns: 1_000_000_000,
-        rounds: 3,
-        leave: false,
-        largest_at_ns: None,
-        restart_at_ns: None,
-    };
+    const REGIME: Load = Load { samples: 10, first_samples: 10, rounds: 3, leave: false, ..LOAD };
 
     /// A node that has sent its final message, and lost two samples.
     fn seen_node() -> FleetNode {
@@ -119,35 +111,15 @@ mod tests {
     fn page(node: &FleetNode) -> LedgerPage {
         let lost = BTreeMap::from([("outbox_full".to_owned(), 2)]);
         let ledger = Ledger { recorded: 90, merged: 88, lost, ..Ledger::default() };
+        let newest_seq = node.incarnations().map(|entry| entry.seq).sum();
         let entry = IncarnationLedger {
-            incarnation: 6,
-            newest_seq: node.incarnations().map(|entry| entry.seq).sum(),
+            newest_seq,
             ledger: ledger.clone(),
-            missing_seqs: 0,
-            holes: Vec::new(),
-            duplicates: 0,
-            ended: false,
-            left_in_order: false,
-            successor: None,
+            ..IncarnationLedger::default()
         };
-        let row = NodeLedger {
-            node: node.name().to_string(),
-            ledger,
-            gap_samples: 0,
-            duplicates: 0,
-            duplicate_names: 0,
-            runs: vec![entry],
-            past: Ledger::default(),
-        };
-        LedgerPage {
-            mesh: "m".to_owned(),
-            at_seconds: 1.0,
-            ready: true,
-            behind: false,
-            fleet: Ledger::default(),
-            nodes: vec![row],
-            evicted: Ledger::default(),
-        }
+        let name = node.name().to_string();
+        let row = NodeLedger { node: name, ledger, runs: vec![entry], ..NodeLedger::default() };
+        LedgerPage { ready: true, nodes: vec![row], ..LedgerPage::default() }
     }
 
     #[test]
@@ -156,7 +128,7 @@ mod tests {
         let mut page = page(&node);
         let stranger = NodeLedger { node: "gpu7".to_owned(), ..page.nodes[0].clone() };
         page.nodes.push(stranger);
-        let look = compare(std::slice::from_ref(&node), false, "fleet-1", &page);
+        let look = compare(std::slice::from_ref(&node), false, "fleet-3", &page);
         let seen = "90 samples of 1 nodes: 88 merged, 2 lost, each node equal";
         assert_eq!((look.met, look.seen.as_str()), (true, seen));
     }
@@ -172,17 +144,17 @@ mod tests {
             (|page| page.nodes[0].runs[0].missing_seqs = 1, "missing seqs 1 instead of 0"),
             (|page| page.nodes[0].runs[0].newest_seq -= 1, "newest seq"),
             (|page| page.nodes[0].runs[0].left_in_order = true, "final_messages 1 instead of 0"),
-            (|page| page.nodes.clear(), "fleet-1-00007 is not in the ledger"),
-            (|page| page.nodes[0].node.push('0'), "fleet-1-000070 is unknown to the fleet"),
+            (|page| page.nodes.clear(), "fleet-3-00007 is not in the ledger"),
+            (|page| page.nodes[0].node.push('0'), "fleet-3-000070 is unknown to the fleet"),
             (|page| page.behind = true, "has not read everything"),
         ];
         let node = seen_node();
         for (change, described) in changes {
             let mut page = page(&node);
             change(&mut page);
-            let look = compare(std::slice::from_ref(&node), false, "fleet-1", &page);
+            let look = compare(std::slice::from_ref(&node), false, "fleet-3", &page);
             assert!(!look.met && look.seen.contains(described), "{described}: {}", look.seen);
         }
-        assert!(!compare(&[], false, "fleet-1", &page(&node)).met, "no nodes prove nothing");
+        assert!(!compare(&[], false, "fleet-3", &page(&node)).met, "no nodes prove nothing");
     }
 }

@@ -15,9 +15,9 @@
 //! [`faults`] and their [`disturbance`] make a long run hard, and a [`pair`] of aggregators must
 //! answer the same after it.
 //!
-//! Read [`sender`] first, then [`load`], [`node`] and [`body`]; [`pages`], [`processes`],
-//! [`watched`] and [`restart`] measure, [`scrapers`] only ask, [`ledger`], [`growth`], [`recovery`]
-//! and [`soak`] judge.
+//! Read [`sender`] first, then [`load`], [`node`] and [`body`]; [`pages`], [`watched`] and
+//! [`restart`] measure, [`scrapers`] only ask, [`ledger`], [`growth`], [`recovery`] and [`soak`]
+//! judge.
 
 pub mod args;
 pub mod body;
@@ -36,7 +36,6 @@ pub mod node;
 pub mod open_files;
 pub mod pages;
 pub mod pair;
-pub mod processes;
 pub mod queue;
 pub mod recovery;
 pub mod restart;

@@ -274,6 +274,15 @@ mod tests {
         FleetNode::new(&mesh, load, 7, profile, (250_000_000, STARTED)).unwrap()
     }
 
+    /// Node 7 with this load after its final report, and what it has sent.
+    fn sent(load: &Load, palette: &Palette) -> (FleetNode, Vec<Message>) {
+        let (mut node, mut queue) = (node_with(load, palette), Queue::default());
+        while node.due_ns().is_some() {
+            node.seal((palette, STARTED), 5, &mut queue);
+        }
+        (node, std::iter::from_fn(|| queue.pop()).collect())
+    }
+
     fn read(node: &FleetNode, message: &Message) -> Snapshot {
         let subject = node.subject(message.kind).parse().unwrap();
         decode(&subject, &message.payload).unwrap()
@@ -281,15 +290,11 @@ mod tests {
 
     #[test]
     fn every_message_is_one_that_an_aggregator_reads_and_the_totals_add_up() {
-        let palette = Palette::new().unwrap();
-        let (mut node, mut queue) = (node(&palette), Queue::default());
-        while node.due_ns().is_some() {
-            node.seal((&palette, STARTED), 5, &mut queue);
-        }
+        let (node, sent) = sent(&LOAD, &Palette::new().unwrap());
         let (mut recorded, mut kinds, mut seqs) = (0, BTreeMap::new(), Vec::new());
         let mut last = false;
-        while let Some(message) = queue.pop() {
-            let Snapshot { header, body } = read(&node, &message);
+        for message in &sent {
+            let Snapshot { header, body } = read(&node, message);
             recorded += body.samples();
             assert_eq!((header.totals.recorded, message.samples), (recorded, body.samples()));
             assert_eq!(header.start.0 + header.length_ns, STARTED.0 + message.due_ns);
@@ -336,13 +341,8 @@ mod tests {
 
     #[test]
     fn a_restarted_node_numbers_and_counts_anew_and_its_ledger_has_both_incarnations() {
-        let palette = Palette::new().unwrap();
         let load = Load { restart_at_ns: Some(3_000_000_000), ..LOAD };
-        let (mut node, mut queue) = (node_with(&load, &palette), Queue::default());
-        while node.due_ns().is_some() {
-            node.seal((&palette, STARTED), 0, &mut queue);
-        }
-        let sent: Vec<Message> = std::iter::from_fn(|| queue.pop()).collect();
+        let (node, sent) = sent(&load, &Palette::new().unwrap());
         let headers: Vec<Header> = sent.iter().map(|one| read(&node, one).header).collect();
         let seqs: Vec<u64> = headers.iter().map(|header| header.seq.0).collect();
         assert_eq!(seqs, [1, 2, 1, 2, 3, 4, 5, 6, 7], "the third interval has 3 s in it");
@@ -372,26 +372,18 @@ mod tests {
 
     #[test]
     fn the_first_interval_may_hold_the_samples_of_hours() {
-        let palette = Palette::new().unwrap();
         let load = Load { first_samples: 5_000, ..LOAD };
-        let (mut node, mut queue) = (node_with(&load, &palette), Queue::default());
-        while node.due_ns().is_some() {
-            node.seal((&palette, STARTED), 0, &mut queue);
-        }
-        let sent: Vec<u64> = std::iter::from_fn(|| queue.pop()).map(|one| one.samples).collect();
-        assert_eq!(sent[..3], [15_000, 60, 60]);
-        assert_eq!(node.ledger().recorded, sent.iter().sum::<u64>());
+        let (node, sent) = sent(&load, &Palette::new().unwrap());
+        let samples: Vec<u64> = sent.iter().map(|one| one.samples).collect();
+        assert_eq!(samples[..3], [15_000, 60, 60]);
+        assert_eq!(node.ledger().recorded, samples.iter().sum::<u64>());
     }
 
     #[test]
     fn one_interval_is_a_message_of_the_largest_size() {
         let palette = Palette::new().unwrap();
         let load = Load { largest_at_ns: Some(3_000_000_000), ..LOAD };
-        let (mut node, mut queue) = (node_with(&load, &palette), Queue::default());
-        while node.due_ns().is_some() {
-            node.seal((&palette, STARTED), 0, &mut queue);
-        }
-        let sent: Vec<Message> = std::iter::from_fn(|| queue.pop()).collect();
+        let (node, sent) = sent(&load, &palette);
         let large = |one: &&Message| one.payload.len() > MESSAGE_BYTES_MAX * 9 / 10;
         assert_eq!(sent.iter().filter(large).map(|one| one.seq).collect::<Vec<_>>(), [3]);
         assert!(sent[2].payload.len() <= MESSAGE_BYTES_MAX, "{}", sent[2].payload.len());

@@ -42,8 +42,6 @@ pub struct Glance {
     pub at: Duration,
     /// Messages that its cursors have still to read.
     pub pending: f64,
-    /// Snapshots that it has merged.
-    pub merged: f64,
     /// Samples of the probe that it shows.
     pub probes: u64,
     /// What limits of the aggregator have rejected.
@@ -237,11 +235,6 @@ impl Run {
     }
 }
 
-/// Messages that an aggregator with this `/metrics` has still to read.
-pub fn pending(text: &str) -> f64 {
-    read(text).pending
-}
-
 /// Reads what matters here from Prometheus text.
 fn read(text: &str) -> Glance {
     let mut glance = Glance::default();
@@ -253,7 +246,6 @@ fn read(text: &str) -> Glance {
         match family {
             "plimsoll_aggregator_pending_messages" => glance.pending += value(),
             "plimsoll_aggregator_limited_total" => glance.limited += value(),
-            "plimsoll_aggregator_merged_snapshots_total" => glance.merged += value(),
             "plimsoll_latency_samples_total"
                 if series.contains("scope=\"fleet\"") && series.contains(&probe) =>
             {
@@ -283,11 +275,9 @@ mod tests {
             plimsoll_latency_samples_total{scope=\"fleet\",node=\"\",operation=\"publish\"} 5\n\
             plimsoll_aggregator_pending_messages{lane=\"normal\"} 12\n\
             plimsoll_aggregator_pending_messages{lane=\"emergency\"} 1\n\
-            plimsoll_aggregator_merged_snapshots_total{kind=\"latency\"} 100\n\
-            plimsoll_aggregator_merged_snapshots_total{kind=\"bus\"} 10\n\
             plimsoll_aggregator_limited_total{what=\"nodes\"} 3\n";
-        let (pending, merged, probes, limited) = (13.0, 110.0, 7, 3.0);
-        assert_eq!(read(page), Glance { pending, merged, probes, limited, ..Glance::default() });
+        let expected = Glance { pending: 13.0, probes: 7, limited: 3.0, ..Glance::default() };
+        assert_eq!(read(page), expected);
         assert_eq!(read("garbage\nmore garbage 1\n"), Glance::default());
     }
 

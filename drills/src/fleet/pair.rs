@@ -416,40 +416,16 @@ fn totals(summary: &Summary) -> BTreeMap<String, Quantiles> {
 
 #[cfg(test)]
 mod tests {
+    use plimsoll_schemas::summary::NodeLedger;
+
     use super::*;
 
     fn point(count: u64, completeness: Option<f64>) -> HistoryPoint {
-        HistoryPoint {
-            from_seconds: 0.0,
-            to_seconds: 10.0,
-            count,
-            mean: Some(0.5),
-            min: Some(0.1),
-            max: Some(0.9),
-            approximate: false,
-            quantiles: Vec::new(),
-            over: Vec::new(),
-            completeness,
-            distribution: None,
-        }
+        HistoryPoint { count, max: Some(0.9), completeness, ..HistoryPoint::default() }
     }
 
     fn page(points: Vec<HistoryPoint>) -> HistoryPage {
-        HistoryPage {
-            mesh: "m".to_owned(),
-            operation: "x".to_owned(),
-            rollup: None,
-            values: None,
-            unit: "seconds".to_owned(),
-            from_seconds: 0.0,
-            to_seconds: 10.0,
-            resolution: "10s".to_owned(),
-            step_seconds: 10.0,
-            kept_from_seconds: 0.0,
-            nodes: None,
-            labels: BTreeMap::new(),
-            points,
-        }
+        HistoryPage { points, ..HistoryPage::default() }
     }
 
     #[test]
@@ -478,24 +454,11 @@ mod tests {
     #[test]
     fn a_doctored_ledger_is_named_with_its_node() {
         let ledger = Ledger { recorded: 9, merged: 9, ..Ledger::default() };
-        let node = |name: &str, ledger: &Ledger| plimsoll_schemas::summary::NodeLedger {
-            node: name.to_owned(),
-            ledger: ledger.clone(),
-            gap_samples: 0,
-            duplicates: 0,
-            duplicate_names: 0,
-            runs: Vec::new(),
-            past: Ledger::default(),
+        let node = |name: &str, ledger: &Ledger| {
+            let (node, ledger) = (name.to_owned(), ledger.clone());
+            NodeLedger { node, ledger, ..NodeLedger::default() }
         };
-        let page = |nodes| LedgerPage {
-            mesh: "m".to_owned(),
-            at_seconds: 1.0,
-            ready: true,
-            behind: false,
-            fleet: Ledger::default(),
-            nodes,
-            evicted: Ledger::default(),
-        };
+        let page = |nodes| LedgerPage { nodes, ..LedgerPage::default() };
         let first = page(vec![node("a", &ledger), node("b", &ledger)]);
         assert!(ledger_differences(&first, &first.clone()).is_empty());
         let less = Ledger { merged: 8, unaccounted: 1, ..ledger.clone() };

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use plimsoll_clock::Stopwatch;
 use serde::Serialize;
 use tokio::time::{MissedTickBehavior, interval};
@@ -124,31 +124,6 @@ impl RestartStats {
             self.jetstream_requests,
             self.jetstream_requests_before
         )
-    }
-}
-
-/// A restart that is still under way.
-pub struct Restarting {
-    task: tokio::task::JoinHandle<RestartStats>,
-}
-
-impl Restarting {
-    /// Watches the connections return.
-    pub fn watch(before: RestartStats, monitor: BrokerMonitor) -> Self {
-        Self { task: tokio::spawn(before.watch(monitor)) }
-    }
-
-    /// Whether the watch is over.
-    pub fn is_over(&self) -> bool {
-        self.task.is_finished()
-    }
-
-    /// What was seen.
-    ///
-    /// # Errors
-    /// When the task failed.
-    pub async fn end(self) -> Result<RestartStats> {
-        self.task.await.context("the watch of the restart failed")
     }
 }
 

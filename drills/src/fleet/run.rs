@@ -20,22 +20,24 @@ use super::connections::Connections;
 use super::deployment::Deployment;
 use super::disturbance::Faults;
 use super::faults::Fault;
-use super::figures::{FleetStats, Page, Processes, Second, Spread, steady};
+use super::figures::{FleetStats, Page, Processes, Second, since, steady};
 use super::growth::{Halves, LEVEL_WITHIN};
 use super::ledger::compare;
 use super::load::Load;
 use super::open_files;
-use super::pages::{Glance, Pages, Requests, Seen, pending};
+use super::pages::{Glance, Pages, Requests, Seen};
 use super::pair::{self, LONG, Looks, PairStats};
-use super::processes::Usage;
 use super::recovery::{Recovery, judge_recovery};
-use super::restart::{RestartStats, Restarting};
+use super::restart::RestartStats;
 use super::scrapers::Scrapers;
 use super::sender::{Ended, SendCounts};
 use super::soak::{judge_slopes, slopes};
-use super::watched::Watched;
+use super::watched::{LedgerSums, Watched};
 use crate::live::expectation::{Drill, Expectation, Look, Span};
+use crate::live::notifications::observe;
 use crate::live::report::Report;
+use crate::processes::Usage;
+use crate::spread::Spread;
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Wait for the aggregator to have merged everything.
@@ -59,7 +61,7 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     let mut deployment = Deployment::open(&args, load, dir).await?;
     let confirmations = match args.has_own_connections() {
         true => None,
-        false => Some(ConfirmationCounter::open(&deployment)?),
+        false => Some(ConfirmationCounter::open(&deployment).await?),
     };
     eprintln!("{} connections are opened", args.connections);
     let (connections, watch) = Connections::start(&deployment, &args, load).await?;
@@ -86,18 +88,15 @@ pub async fn fleet(args: FleetArgs, dir: &Path) -> Result<Report> {
     let steady_span = (steady_from(&args).as_secs_f64(), f64::from(args.seconds));
     (figures.messages_per_second, figures.processes) = steady(&figures.timeline, steady_span);
     figures.settled_seconds = settled.map(|took| took.as_secs_f64());
-    figures.confirmations = match &confirmations {
-        Some(counter) => counter.received.load(Ordering::Relaxed),
-        None => ended.counts.confirmations,
-    };
+    if let Some(counter) = &confirmations {
+        figures.counts.confirmations = counter.received.load(Ordering::Relaxed);
+    }
     figures.restart = driven.restart;
     judge(&mut drill, &args, load, &figures, &seen);
     let mesh = deployment.mesh.to_string();
-    let (since, end) = (drill.elapsed(), deployment.end().await);
-    let seen_text = end.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".to_owned());
-    let expectation = Expectation::new("ended", "aggregator and broker end on a signal");
-    drill.judge(expectation, since, Look::new(end.is_ok(), seen_text));
-    Ok(Report { mesh, fleet: Some(figures), ..Report::new(&drill, Vec::new(), Vec::new()) })
+    let (since, ended) = (drill.elapsed(), deployment.end().await);
+    drill.judge_end("aggregator and broker end on a signal", since, &ended);
+    Ok(Report { mesh, fleet: Some(figures), ..Report::new(&drill) })
 }
 
 fn load(args: &FleetArgs) -> Result<Load> {
@@ -135,9 +134,8 @@ struct ConfirmationCounter {
 }
 
 impl ConfirmationCounter {
-    fn open(deployment: &Deployment) -> Result<Self> {
-        let (bus, mut events) = deployment.observe()?;
-        tokio::spawn(async move { while events.next().await.is_some() {} });
+    async fn open(deployment: &Deployment) -> Result<Self> {
+        let bus = observe(deployment.bus_config()).await?;
         let mut listener = bus.listen(format!("{PREFIX}.{}.confirm.*", deployment.mesh));
         let received = Arc::new(AtomicU64::new(0));
         let counted = received.clone();
@@ -180,24 +178,10 @@ async fn drive(
     let looks = pair.map(|pair| Looks::start(pair, faults.clock.clone(), began, args.length()));
     let (mut driven, mut held) = (Driven::default(), None::<Processes<Usage>>);
     let (mut next_second, mut next_row, mut next_line) = (Duration::ZERO, Duration::ZERO, 1);
-    let mut kill_at = args.restart_broker;
-    let (mut start_at, mut restarting) = (None, None);
     while !connections.is_over() || faults.is_on() {
         ticks.tick().await;
         let now = watch.elapsed();
-        faults.step(now, deployment).await?;
-        if kill_at.take_if(|at| *at <= now).is_some() {
-            let monitor = deployment.monitor().context("the broker has no monitoring pages")?;
-            let before = RestartStats::before(&monitor).await?;
-            eprintln!("the broker is killed");
-            deployment.kill_broker();
-            start_at = Some((watch.elapsed() + args.broker_down, before, monitor));
-        }
-        if let Some((_, before, monitor)) = start_at.take_if(|(at, ..)| *at <= now) {
-            deployment.restart_broker().await.context("the broker does not restart")?;
-            eprintln!("the broker is back");
-            restarting = Some(Restarting::watch(before, monitor));
-        }
+        faults.step(watch, deployment).await?;
         if now < next_second {
             continue;
         }
@@ -205,7 +189,10 @@ async fn drive(
         let counts = connections.counts();
         driven.behind.push((now.as_secs_f64(), seconds(counts.behind_ns)));
         let used = deployment.usage();
-        held = used.map(|used| held.map_or(used, |before| used.since(&before)));
+        held = used.map(|used| match held.take() {
+            Some(before) => since(used, &before),
+            None => used,
+        });
         if now >= next_row {
             next_row += row;
             let ledger = |of: &Option<Watched>| of.as_ref().and_then(|one| one.now(now));
@@ -226,14 +213,10 @@ async fn drive(
             print_progress(now, args, &counts);
         }
     }
-    // Connections that have ended do not return any more.
-    if let Some(restarting) = restarting.filter(Restarting::is_over) {
-        driven.restart = Some(restarting.end().await?);
-    }
     if let Some(looks) = looks {
         driven.looks = Some(looks.end().await?);
     }
-    driven.faults = faults.done();
+    (driven.faults, driven.restart) = faults.end().await?;
     Ok(driven)
 }
 
@@ -259,11 +242,8 @@ async fn judge_pair(
          slot more than 20 s from the other's",
     );
     let since = drill.elapsed();
-    let look = match stats.compare(&pair, began).await {
-        Ok(()) => stats.look(),
-        Err(error) => Look::from(error),
-    };
-    drill.judge(expectation, since, look);
+    let compared = stats.compare(&pair, began).await;
+    drill.judge(expectation, since, compared.map(|()| stats.look()));
     Some(stats)
 }
 
@@ -302,33 +282,27 @@ async fn settle(
     );
     let span = Span { since: drill.elapsed(), within: SETTLE_WAIT };
     let prefix = load.prefix();
-    let one = async |api: &Api| match ledger(api).await {
-        Ok(Ok(page)) => compare(&ended.nodes, args.leave, &prefix, &page),
-        Ok(Err(waiting)) => Look::new(false, waiting),
-        Err(error) => Look::from(error),
+    let one = async |api: &Api| -> Result<Look> {
+        // The whole ledger is requested only when nothing is pending: it is large, and rendering it
+        // costs the aggregator time that it may need.
+        let pending = LedgerSums::read(&api.get("/metrics").await?).pending;
+        if pending > 0.0 {
+            return Ok(Look::new(false, format!("{pending} messages still to be read")));
+        }
+        let text = api.get("/api/v1/ledger").await?;
+        let page: LedgerPage = serde_json::from_str(&text).context("the ledger cannot be read")?;
+        Ok(compare(&ended.nodes, args.leave, &prefix, &page))
     };
     let pair = deployment.pair();
-    let look = async || match (one(&deployment.api).await, &pair) {
-        (first, Some(pair)) if first.met => {
-            let second = one(&pair.second).await;
-            let seen = format!("{}; the second aggregator: {}", first.seen, second.seen);
-            Look::new(second.met, seen)
-        }
-        (first, _) => first,
+    let look = async || -> Result<Look> {
+        let first = one(&deployment.api).await?;
+        let Some(pair) = pair.as_ref().filter(|_| first.met) else { return Ok(first) };
+        let second = one(&pair.second).await?;
+        let seen = format!("{}; the second aggregator: {}", first.seen, second.seen);
+        Ok(Look::new(second.met, seen))
     };
     let met = drill.expect(expectation, span, look).await;
     met.then(|| drill.elapsed().saturating_sub(span.since))
-}
-
-/// The whole ledger, requested only when nothing is pending: it is large, and rendering it costs
-/// the aggregator time that it may need.
-async fn ledger(api: &Api) -> Result<Result<LedgerPage, String>> {
-    let pending = pending(&api.get("/metrics").await?);
-    if pending > 0.0 {
-        return Ok(Err(format!("{pending} messages still to be read")));
-    }
-    let text = api.get("/api/v1/ledger").await?;
-    Ok(Ok(serde_json::from_str(&text).context("the ledger cannot be read")?))
 }
 
 /// Start of the steady part of a run: after a fifth of it for warm-up, a quarter if it has faults,
@@ -360,14 +334,10 @@ fn figures(args: &FleetArgs, load: Load, ended: &Ended, seen: &Seen) -> FleetSta
         interval_seconds: args.interval.as_secs_f64(),
         seed: args.seed,
         seconds: f64::from(args.seconds),
-        messages: counts.made,
+        counts,
         bytes_per_message: counts.bytes / counts.made.max(1),
         samples: ended.nodes.iter().map(|node| node.ledger().recorded).sum(),
         lost: ended.nodes.iter().map(|node| node.ledger().lost).sum(),
-        acknowledged: counts.acknowledged,
-        resent: counts.resent,
-        duplicates: counts.duplicates,
-        refused: counts.refused,
         late: Spread::from(&ended.times.late),
         acknowledgement: Spread::from(&ended.times.answered),
         freshness: Spread::from(&freshness),

@@ -21,6 +21,7 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::subject::confirm_subject;
 use plimsoll_schemas::time::{Wall, nanos};
 use plimsoll_schemas::wire::confirmation;
+use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
 use super::body::Palette;
@@ -35,10 +36,12 @@ const END_CHECK_EVERY: Duration = Duration::from_millis(100);
 const CONNECT_WAIT: Duration = Duration::from_secs(20);
 
 /// What a connection has done so far.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct SendCounts {
+    #[serde(rename = "messages")]
     pub made: u64,
     /// Bytes of those, without headers.
+    #[serde(skip)]
     pub bytes: u64,
     /// Messages acknowledged by the broker.
     pub acknowledged: u64,
@@ -48,11 +51,13 @@ pub struct SendCounts {
     pub duplicates: u64,
     /// Refusals after which a message was tried again.
     pub refused: u64,
-    /// Confirmations received by nodes with a connection of their own.
+    /// Confirmations of the aggregator that nodes have received.
     pub confirmations: u64,
     /// Messages that wait or are under way.
+    #[serde(skip)]
     pub waiting: u64,
     /// How long the oldest of those has been due.
+    #[serde(skip)]
     pub behind_ns: u64,
 }
 
@@ -86,10 +91,6 @@ pub fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Counts that other tasks read.
 pub type Shared = Arc<Mutex<SendCounts>>;
-
-pub fn look(shared: &Shared) -> SendCounts {
-    *lock(shared)
-}
 
 /// A message under way.
 struct Flying {

@@ -5,11 +5,11 @@
 use std::time::Duration;
 
 use super::faults::FaultKind;
-use super::figures::{Processes, Second};
-use super::processes::Usage;
+use super::figures::Second;
 use super::recovery::Recovery;
 use super::slope::Slope;
 use crate::live::expectation::{Drill, Expectation, Look};
+use crate::processes::Usage;
 
 /// Growth of memory in an hour, in percent of its median.
 const GROWTH_MAX: f64 = 1.0;
@@ -22,15 +22,17 @@ const JUDGED_FROM: Duration = Duration::from_secs(1_800);
 pub fn slopes(timeline: &[Second], length: Duration) -> Vec<Slope> {
     let (from, until) = (length.as_secs_f64() / 4.0, length.as_secs_f64());
     let after = || timeline.iter().filter(|one| (from..=until).contains(&one.at));
-    let names = timeline.iter().find_map(|one| one.usage).map(Processes::rows);
+    let used = timeline.iter().find_map(|one| one.usage.as_ref());
+    let names = used.into_iter().flatten().map(|(name, _)| *name).filter(|name| *name != PAGES);
     let mut slopes = Vec::new();
-    for name in names.into_iter().flatten().map(|(name, _)| name).filter(|name| *name != PAGES) {
+    for process in names {
+        let name = process.replace('_', " ");
         let value = |of: fn(&Usage) -> u64| {
             after().filter_map(move |one| {
-                let (_, usage) = one.usage?.rows().find(|(row, _)| *row == name)?;
+                let usage = one.usage.as_ref()?.get(process)?;
                 // One that is down holds nothing.
                 #[expect(clippy::cast_precision_loss, reason = "bytes and counts, below 2^53")]
-                (usage.resident_bytes > 0).then_some((one.at, of(&usage) as f64))
+                (usage.resident_bytes > 0).then_some((one.at, of(usage) as f64))
             })
         };
         let memory = value(|usage| usage.resident_floor_bytes);
@@ -41,7 +43,7 @@ pub fn slopes(timeline: &[Second], length: Duration) -> Vec<Slope> {
     slopes
 }
 
-const PAGES: &str = "page polling";
+const PAGES: &str = "pages";
 const MEMORY: &str = "resident bytes between bursts";
 const HANDLES: &str = "handles";
 

@@ -13,16 +13,20 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use plimsoll_mesh::stack::Station;
-use plimsoll_runtime::client::Api;
-use plimsoll_schemas::alert::{AlertKey, AlertState};
+use plimsoll_mesh::stack::{Stack, StackOptions, Station};
 
+use super::account::Terms;
+use super::alerts::ProvokedAlert;
 use super::expectation::{Drill, Expectation, Look, Span};
-use super::mesh::{Mesh, wide_limits};
-use super::notifications::built_in_alert;
 use super::report::Report;
-use super::tally::{DEPTH, LATE, MeshCounters, STARTED, metric, of_nodes};
+use super::rig::Rig;
+use super::settings::{options, soon, wide_limits};
+use super::tally::{DEPTH, metric, of_nodes};
 
+/// Samples that reached the aggregator too late for its shortest window.
+const LATE: &str = "plimsoll_aggregator_late_samples_total";
+/// Identifies a process; seconds since 1970.
+const STARTED: &str = "process_start_time_seconds";
 const BUDGET: &str = "publish";
 const SAMPLES_MIN: u64 = 8;
 /// Ten times the built-in limit. While the broker falters, a third of the messages takes longer.
@@ -49,9 +53,6 @@ const FIRE_WAIT: Duration = Duration::from_secs(30);
 /// A breach ends by as much evidence as it took: 27 samples in time end one in which 4 of 10 were
 /// late, 64 one in which 2 of 10 were, at one sample a second. So few samples vary that much.
 const CLEAR_WAIT: Duration = Duration::from_secs(120);
-/// Interval of progress lines.
-const PROGRESS_EVERY: Duration = Duration::from_secs(3);
-
 /// Options of the backpressure drill.
 #[derive(Args, Clone, Copy, Debug)]
 pub struct BackpressureArgs {
@@ -61,156 +62,149 @@ pub struct BackpressureArgs {
     pub pause_seconds: u16,
 }
 
+/// The counters at one time; a value for each node, in the order of the mesh's nodes.
+#[derive(Clone, Debug, PartialEq)]
+struct MeshCounters {
+    taken: Vec<f64>,
+    /// Of those, samples put into snapshots.
+    recorded: Vec<f64>,
+    /// Messages in the outbox.
+    depths: Vec<f64>,
+    /// When the aggregator's process was started.
+    aggregator_started: f64,
+    /// Samples that came late.
+    late: f64,
+}
+
+impl MeshCounters {
+    async fn take(stack: &Stack) -> Result<Self> {
+        let aggregator = stack.api();
+        Ok(Self {
+            taken: of_nodes(stack, "plimsoll_agent_samples_total").await?,
+            recorded: of_nodes(stack, "plimsoll_agent_recorded_samples_total").await?,
+            depths: of_nodes(stack, DEPTH).await?,
+            aggregator_started: metric(aggregator, STARTED).await?,
+            late: metric(aggregator, LATE).await?,
+        })
+    }
+}
+
 /// Runs the drill.
 ///
 /// # Errors
 /// When the mesh does not start.
 pub async fn backpressure(args: BackpressureArgs, dir: &Path) -> Result<Report> {
-    let mut drill = Drill::begin("drill-backpressure");
-    let mut mesh = Mesh::start(&drill, dir, &settings()).await?;
+    let drill = Drill::begin("drill-backpressure");
+    let options = StackOptions { aggregator_settings: settings(), ..options(dir)? };
     let pause = Duration::from_secs(args.pause_seconds.into());
-    let disturbed = disturb(&mut drill, &mut mesh, pause).await;
-    // After every outcome: a mesh cannot be drained into a broker that is stopped.
-    mesh.stack.broker().resume();
-    Ok(mesh.settle(drill, disturbed).await)
+    Rig::run(drill, options, Terms::NOTHING, async |rig: &mut Rig| disturb(rig, pause).await).await
 }
 
 fn settings() -> String {
-    format!(
-        "{}[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {SAMPLES_MIN}\n\
-         limit = \"{}ms\"\n",
-        wide_limits(BUDGET),
-        LIMIT.as_millis()
-    )
+    let (limits, budget) = (wide_limits(BUDGET), soon(BUDGET, SAMPLES_MIN, true));
+    format!("{limits}{budget}limit = \"{}ms\"\n", LIMIT.as_millis())
 }
 
-async fn disturb(drill: &mut Drill, mesh: &mut Mesh, pause: Duration) -> Result<()> {
-    mesh.expect_steady(drill, BUDGET, SAMPLES_MIN).await;
-    let before = MeshCounters::take(mesh).await?;
+async fn disturb(rig: &mut Rig, pause: Duration) -> Result<()> {
+    rig.expect_steady(BUDGET, SAMPLES_MIN).await;
+    let before = MeshCounters::take(&rig.stack).await?;
 
-    eprintln!("the broker is stopped");
-    mesh.stack.broker().pause();
-    let paused = drill.elapsed();
-    expect_unready(drill, mesh, paused).await;
-    pass(drill, paused, pause).await;
-    let during = MeshCounters::take(mesh).await?;
-    judge_growth(drill, mesh, (&before, &during), paused);
+    rig.stack.broker().pause();
+    let paused = rig.drill.elapsed();
+    expect_unready(rig, paused).await;
+    let left = pause.saturating_sub(rig.drill.elapsed().saturating_sub(paused));
+    rig.pass("the broker is stopped", left).await;
+    let during = MeshCounters::take(&rig.stack).await?;
+    judge_growth(rig, (&before, &during), paused);
 
     eprintln!("the broker goes on");
-    mesh.stack.broker().resume();
-    let resumed = drill.elapsed();
-    listen_again(drill, mesh, resumed).await;
-    expect_recovery(drill, mesh, &during, resumed).await;
-    judge_late(drill, mesh, &before, (paused, resumed)).await;
-    let alerts: Vec<AlertKey> =
-        mesh.scopes().into_iter().map(|scope| built_in_alert(BUDGET, scope)).collect();
-    expect_alerts(drill, mesh, &alerts).await;
-    judge_drops(drill, mesh, resumed).await;
-    mesh.judge_alerts(drill, paused, &alerts);
+    rig.stack.broker().resume();
+    let resumed = rig.drill.elapsed();
+    let connected = rig.listen_again().await;
+    let expectation = Expectation::new("broker answers", "a new connection within 10 s");
+    rig.drill.judge(expectation, resumed, Look::of(&connected, "connected"));
+    expect_recovery(rig, &during, resumed).await;
+    judge_late(rig, &before, (paused, resumed)).await;
+
+    let alert = |scope| ProvokedAlert::of_budget(BUDGET, scope, SAMPLES_MIN);
+    let mut alerts: Vec<ProvokedAlert> = rig.scopes().into_iter().map(alert).collect();
+    expect_alerts(rig, &mut alerts).await;
+    let expectation = Expectation::new("nothing dropped", "no message dropped or refused anywhere");
+    rig.drill.judge(expectation, resumed, drops(&rig.stack).await);
+    rig.judge_alerts(paused, &alerts);
     Ok(())
 }
 
-async fn expect_unready(drill: &mut Drill, mesh: &Mesh, paused: Duration) {
-    for Station { name, api, .. } in mesh.stack.stations() {
+async fn expect_unready(rig: &mut Rig, paused: Duration) {
+    for Station { name, api, .. } in rig.stack.stations() {
         let expectation = Expectation::new(
             format!("{name} is not ready"),
             format!("/readyz fails within {} s, /healthz does not", UNREADY_WAIT.as_secs()),
         );
-        let look = async || {
+        let look = async || -> Result<Look> {
             let (ready, alive) = (api.is_ready().await, api.get("/healthz").await.is_ok());
-            Look::new(!ready && alive, format!("ready {ready}, alive {alive}"))
+            Ok(Look::new(!ready && alive, format!("ready {ready}, alive {alive}")))
         };
         let span = Span { since: paused, within: UNREADY_WAIT };
-        drill.expect(expectation, span, look).await;
+        rig.drill.expect(expectation, span, look).await;
     }
 }
 
-/// Lets the fault last.
-async fn pass(drill: &Drill, paused: Duration, pause: Duration) {
-    loop {
-        let passed = drill.elapsed().saturating_sub(paused);
-        let left = pause.saturating_sub(passed);
-        if left.is_zero() {
-            return;
-        }
-        eprintln!("the broker is stopped: {} s of {} s", passed.as_secs(), pause.as_secs());
-        tokio::time::sleep(left.min(PROGRESS_EVERY)).await;
-    }
-}
-
-fn judge_growth(
-    drill: &mut Drill,
-    mesh: &Mesh,
-    tallies: (&MeshCounters, &MeshCounters),
-    paused: Duration,
-) {
+fn judge_growth(rig: &mut Rig, tallies: (&MeshCounters, &MeshCounters), paused: Duration) {
     let (before, during) = tallies;
-    let seconds = drill.elapsed().saturating_sub(paused).as_secs_f64();
+    let seconds = rig.drill.elapsed().saturating_sub(paused).as_secs_f64();
     let depth_min = (MESSAGES_PER_SECOND * (seconds - DEPTH_SLACK_SECONDS)).floor();
     let taken_min = (SAMPLES_PER_SECOND_MIN * seconds).floor();
-    for (place, station) in mesh.stack.stations().iter().enumerate() {
-        let name = &station.name;
+    for (place, Station { name, .. }) in rig.stack.stations().iter().enumerate() {
         let depth = during.depths[place];
         let expectation = Expectation::new(
             format!("{name} queues"),
             format!("outbox depth of at least {depth_min} messages after {seconds:.0} s"),
         );
-        drill.judge(
-            expectation,
-            paused,
-            Look::new(depth >= depth_min, format!("{depth} messages")),
-        );
+        let look = Look::new(depth >= depth_min, format!("{depth} messages"));
+        rig.drill.judge(expectation, paused, look);
+
         let taken = during.taken[place] - before.taken[place];
         let expectation = Expectation::new(
             format!("{name} keeps taking samples"),
             format!("at least {taken_min} more meanwhile"),
         );
-        drill.judge(expectation, paused, Look::new(taken >= taken_min, format!("{taken} more")));
+        let look = Look::new(taken >= taken_min, format!("{taken} more"));
+        rig.drill.judge(expectation, paused, look);
     }
 }
 
-async fn listen_again(drill: &mut Drill, mesh: &mut Mesh, resumed: Duration) {
-    let connected = mesh.listen_again(drill).await;
-    let seen = connected.as_ref().map_or_else(|e| format!("{e:#}"), |()| "connected".into());
-    let expectation = Expectation::new("broker answers", "a new connection within 10 s");
-    drill.judge(expectation, resumed, Look::new(connected.is_ok(), seen));
-}
-
-async fn expect_recovery(drill: &mut Drill, mesh: &Mesh, during: &MeshCounters, resumed: Duration) {
+async fn expect_recovery(rig: &mut Rig, during: &MeshCounters, resumed: Duration) {
     let span = Span { since: resumed, within: RECOVER_WAIT };
     let within = RECOVER_WAIT.as_secs();
-    for Station { name, api, .. } in mesh.stack.stations() {
+    for Station { name, api, .. } in rig.stack.stations() {
         let expectation = Expectation::new(
             format!("{name} recovers"),
             format!("ready, depth of at most {DEPTH_CALM_MAX}, within {within} s"),
         );
-        let look = async || calm(api).await.unwrap_or_else(Look::from);
-        drill.expect(expectation, span, look).await;
+        let look = async || -> Result<Look> {
+            let (depth, ready) = (metric(api, DEPTH).await?, api.is_ready().await);
+            let calm = ready && depth <= DEPTH_CALM_MAX;
+            Ok(Look::new(calm, format!("ready {ready}, depth {depth}")))
+        };
+        rig.drill.expect(expectation, span, look).await;
     }
     let expectation = Expectation::new(
         "aggregator catches up",
         format!("all recorded before is merged within {within} s, by the same process"),
     );
-    let look = async || {
-        caught_up(mesh, during).await.unwrap_or_else(|error| Look::new(false, format!("{error:#}")))
-    };
-    drill.expect(expectation, span, look).await;
+    rig.drill.expect(expectation, span, async || caught_up(&rig.stack, during).await).await;
 }
 
-async fn calm(api: &Api) -> Result<Look> {
-    let (depth, ready) = (metric(api, DEPTH).await?, api.is_ready().await);
-    Ok(Look::new(ready && depth <= DEPTH_CALM_MAX, format!("ready {ready}, depth {depth}")))
-}
-
-async fn caught_up(mesh: &Mesh, during: &MeshCounters) -> Result<Look> {
-    let started = metric(mesh.stack.api(), STARTED).await?;
+async fn caught_up(stack: &Stack, during: &MeshCounters) -> Result<Look> {
+    let started = metric(stack.api(), STARTED).await?;
     let same = (started - during.aggregator_started).abs() < f64::EPSILON;
     let mut behind = Vec::new();
-    for (node, recorded) in mesh.nodes().iter().zip(&during.recorded) {
-        let series = format!("plimsoll_node_merged_samples_total{{node=\"{node}\"}}");
-        let merged = metric(mesh.stack.api(), &series).await?;
+    for (Station { name, .. }, recorded) in stack.stations().iter().zip(&during.recorded) {
+        let series = format!("plimsoll_node_merged_samples_total{{node=\"{name}\"}}");
+        let merged = metric(stack.api(), &series).await?;
         if merged < *recorded {
-            behind.push(format!("{node} {merged} of {recorded}"));
+            behind.push(format!("{name} {merged} of {recorded}"));
         }
     }
     let seen = match (behind.is_empty(), same) {
@@ -222,50 +216,34 @@ async fn caught_up(mesh: &Mesh, during: &MeshCounters) -> Result<Look> {
 }
 
 /// The broker falters until every alert fires.
-async fn expect_alerts(drill: &mut Drill, mesh: &mut Mesh, alerts: &[AlertKey]) {
+async fn expect_alerts(rig: &mut Rig, alerts: &mut [ProvokedAlert]) {
     eprintln!("the broker falters");
-    let faltering = mesh.stack.broker().falter(FALTERS, ANSWERS);
-    let span = Span { since: drill.elapsed(), within: FIRE_WAIT };
-    let mut fired = Vec::new();
-    for alert in alerts {
-        let state = AlertState::Firing;
-        fired.push(mesh.expect_notification(drill, alert, state, SAMPLES_MIN, span).await);
-    }
+    let faltering = rig.stack.broker().falter(FALTERS, ANSWERS);
+    let span = Span { since: rig.drill.elapsed(), within: FIRE_WAIT };
+    rig.expect_fired(alerts, span).await;
     faltering.abort();
     let _aborted = faltering.await;
-    mesh.stack.broker().resume();
+    rig.stack.broker().resume();
     eprintln!("the broker answers in time");
-    let span = Span { since: drill.elapsed(), within: CLEAR_WAIT };
-    for (alert, fired) in alerts.iter().zip(fired) {
-        mesh.expect_clear(drill, (alert, fired), SAMPLES_MIN, span).await;
-    }
+    let span = Span { since: rig.drill.elapsed(), within: CLEAR_WAIT };
+    rig.expect_cleared(alerts, span).await;
 }
 
-async fn judge_drops(drill: &mut Drill, mesh: &Mesh, resumed: Duration) {
-    let expectation = Expectation::new("nothing dropped", "no message dropped or refused anywhere");
-    drill.judge(expectation, resumed, drops(mesh).await.unwrap_or_else(Look::from));
-}
-
-async fn drops(mesh: &Mesh) -> Result<Look> {
+async fn drops(stack: &Stack) -> Result<Look> {
     let mut sum = 0.0;
     for outcome in ["dropped", "refused"] {
         let series = format!("plimsoll_agent_messages_total{{outcome=\"{outcome}\"}}");
-        sum += of_nodes(mesh, &series).await?.iter().sum::<f64>();
+        sum += of_nodes(stack, &series).await?.iter().sum::<f64>();
     }
     Ok(Look::new(sum == 0.0, format!("{sum} messages")))
 }
 
 /// Samples taken in the pause at least ten seconds before the broker continued are always late.
-async fn judge_late(
-    drill: &mut Drill,
-    mesh: &Mesh,
-    before: &MeshCounters,
-    (paused, resumed): (Duration, Duration),
-) {
+async fn judge_late(rig: &mut Rig, before: &MeshCounters, (paused, resumed): (Duration, Duration)) {
     let late_seconds = resumed.saturating_sub(paused).as_secs_f64() - LATE_AFTER_SECONDS;
-    let nodes: f64 = mesh.nodes().iter().map(|_| 1.0).sum();
+    let nodes: f64 = rig.nodes().iter().map(|_| 1.0).sum();
     let late_min = (nodes * SAMPLES_PER_SECOND_MIN * late_seconds).floor();
-    let look = metric(mesh.stack.api(), LATE).await.map_or_else(Look::from, |late| {
+    let look = metric(rig.stack.api(), LATE).await.map(|late| {
         let more = late - before.late;
         Look::new(more >= late_min, format!("{more} samples"))
     });
@@ -273,5 +251,5 @@ async fn judge_late(
         "late samples are counted",
         format!("at least {late_min} came {LATE_AFTER_SECONDS} s late or more, and are counted"),
     );
-    drill.judge(expectation, resumed, look);
+    rig.drill.judge(expectation, resumed, look);
 }

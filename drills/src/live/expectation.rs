@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use anyhow::Result;
 use plimsoll_clock::{Deadline, Stopwatch};
 use serde::{Serialize, Serializer};
 
@@ -85,12 +86,18 @@ impl Look {
     pub fn new(met: bool, seen: impl Into<String>) -> Self {
         Self { met, seen: seen.into(), at: None }
     }
+
+    /// Whether a step succeeded: `done` in words, or its error.
+    pub fn of<T>(step: &Result<T>, done: &str) -> Self {
+        let seen = step.as_ref().map_or_else(|error| format!("{error:#}"), |_| done.to_owned());
+        Self::new(step.is_ok(), seen)
+    }
 }
 
-impl From<anyhow::Error> for Look {
-    /// An unreachable process does not meet the expectation.
-    fn from(error: anyhow::Error) -> Self {
-        Self::new(false, format!("{error:#}"))
+impl From<Result<Self>> for Look {
+    /// A process that does not answer does not meet the expectation.
+    fn from(look: Result<Self>) -> Self {
+        look.unwrap_or_else(|error| Self::new(false, format!("{error:#}")))
     }
 }
 
@@ -98,7 +105,7 @@ impl From<anyhow::Error> for Look {
 #[derive(Debug)]
 pub struct Drill {
     /// What the drill is called.
-    pub name: &'static str,
+    pub name: String,
     /// Whether it is to miss an expectation, to be seen failing.
     plants_miss: bool,
     watch: Stopwatch,
@@ -107,9 +114,9 @@ pub struct Drill {
 
 impl Drill {
     /// Starts the drill's clock.
-    pub fn begin(name: &'static str) -> Self {
+    pub fn begin(name: impl Into<String>) -> Self {
         let (plants_miss, watch) = (false, Stopwatch::start());
-        Self { name, plants_miss, watch, outcomes: Vec::new() }
+        Self { name: name.into(), plants_miss, watch, outcomes: Vec::new() }
     }
 
     /// The same, made to miss an expectation if `plants_miss`.
@@ -142,13 +149,13 @@ impl Drill {
         &mut self,
         expectation: Expectation,
         Span { since, within }: Span,
-        mut look: impl AsyncFnMut() -> Look,
+        mut look: impl AsyncFnMut() -> Result<Look>,
     ) -> bool {
         let deadline = Deadline::within((since + within).saturating_sub(self.elapsed()));
         let mut log_at = self.elapsed() + PROGRESS_EVERY;
         loop {
             let last = deadline.has_passed();
-            let seen = look().await;
+            let seen = Look::from(look().await);
             if seen.met || last {
                 let at = seen.at.unwrap_or_else(|| self.elapsed()).saturating_sub(since);
                 return self.close(expectation, seen.seen, at, seen.met && at <= within);
@@ -163,9 +170,20 @@ impl Drill {
     }
 
     /// Judges an observation that was already made.
-    pub fn judge(&mut self, expectation: Expectation, since: Duration, look: Look) -> bool {
+    pub fn judge(
+        &mut self,
+        expectation: Expectation,
+        since: Duration,
+        look: impl Into<Look>,
+    ) -> bool {
+        let look = look.into();
         let took = look.at.unwrap_or_else(|| self.elapsed()).saturating_sub(since);
         self.close(expectation, look.seen, took, look.met)
+    }
+
+    /// Judges how what the drill has started ended.
+    pub fn judge_end(&mut self, expected: &str, since: Duration, ended: &Result<()>) {
+        self.judge(Expectation::new("ended", expected), since, Look::of(ended, "ended"));
     }
 
     /// Skips an expectation that no longer applies.
@@ -210,7 +228,7 @@ mod tests {
         Span { since: Duration::ZERO, within: Duration::from_millis(within_ms) }
     }
 
-    fn verdict_of(within_ms: u64, look: impl AsyncFnMut() -> Look) -> Outcome {
+    fn verdict_of(within_ms: u64, look: impl AsyncFnMut() -> Result<Look>) -> Outcome {
         let mut drill = Drill::begin("test");
         plimsoll_runtime::block_on(drill.expect(expectation(), span(within_ms), look));
         drill.outcomes()[0].clone()
@@ -221,14 +239,14 @@ mod tests {
         let mut polls = 0;
         let outcome = verdict_of(60_000, async || {
             polls += 1;
-            Look::new(polls == 3, format!("look {polls}"))
+            Ok(Look::new(polls == 3, format!("look {polls}")))
         });
         assert_eq!((outcome.verdict, outcome.seen.as_str()), (Verdict::Met, "look 3"));
     }
 
     #[test]
     fn what_never_comes_is_missed_with_what_was_seen_last() {
-        let outcome = verdict_of(1, async || Look::new(false, "nothing"));
+        let outcome = verdict_of(1, async || Ok(Look::new(false, "nothing")));
         assert_eq!((outcome.verdict, outcome.seen.as_str()), (Verdict::Missed, "nothing"));
         assert!(outcome.took >= Duration::from_millis(1));
     }
@@ -237,7 +255,7 @@ mod tests {
     fn what_came_in_time_is_met_even_if_polled_later() {
         for (at_ms, verdict) in [(0, Verdict::Met), (5, Verdict::Missed)] {
             let at = Duration::from_millis(at_ms);
-            let outcome = verdict_of(0, async || Look { at: Some(at), ..Look::new(true, "") });
+            let outcome = verdict_of(0, async || Ok(Look { at: Some(at), ..Look::new(true, "") }));
             assert_eq!((outcome.verdict, outcome.took), (verdict, at));
         }
     }

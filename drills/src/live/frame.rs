@@ -1,15 +1,16 @@
 //! What all live drills share: flags, a directory, signals, the report's outputs, an exit code. It
 //! ends the mesh in every case except when it is killed.
 
-use plimsoll_runtime::stdout::print_line;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use clap::Args;
+use clap::{Args, Command, FromArgMatches};
 use plimsoll_runtime::block_on;
-use plimsoll_runtime::exit::{Exit, fail};
+use plimsoll_runtime::build::version;
+use plimsoll_runtime::exit::{Exit, TABLE, fail};
 use plimsoll_runtime::signals::Signals;
+use plimsoll_runtime::stdout::print_line;
 use tempfile::TempDir;
 
 use super::junit;
@@ -36,20 +37,47 @@ struct DrillDir {
     temporary: Option<TempDir>,
 }
 
-/// Runs a drill to its end, reports, and returns the exit code.
-pub fn run<D: Future<Output = Result<Report>>>(
-    name: &str,
-    args: &FrameArgs,
-    drill: impl FnOnce(PathBuf) -> D,
-) -> ExitCode {
-    let drill_dir = match DrillDir::prepare(args.dir.as_deref()) {
-        Ok(drill_dir) => drill_dir,
-        Err(error) => return fail(name, Exit::Usage, &format!("{error:#}")),
-    };
-    let ended = block_on(until_signal(drill(drill_dir.path.clone())));
-    match ended.and_then(|report| publish(args, drill_dir, &report)) {
-        Ok(exit) => exit.into(),
-        Err(error) => fail(name, Exit::Failure, &format!("{error:#}")),
+/// A live drill as a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Program {
+    pub name: &'static str,
+    pub about: &'static str,
+    /// What `--help` ends with.
+    pub examples: &'static str,
+}
+
+impl Program {
+    /// Reads the flags and runs the drill.
+    pub fn main<A: Args>(&self, drill: impl AsyncFnOnce(A, &Path) -> Result<Report>) -> ExitCode {
+        let (args, frame) = self.flags();
+        self.run(&frame, async |dir| drill(args, dir).await)
+    }
+
+    /// The drill's own flags, and those of every drill.
+    pub fn flags<A: Args>(&self) -> (A, FrameArgs) {
+        let help = format!("{}\n\n{TABLE}", self.examples);
+        let command = Command::new(self.name).version(version()).about(self.about).after_help(help);
+        let matches = FrameArgs::augment_args(A::augment_args(command)).get_matches();
+        let args = A::from_arg_matches(&matches);
+        let read = args.and_then(|args| Ok((args, FrameArgs::from_arg_matches(&matches)?)));
+        read.unwrap_or_else(|error| error.exit())
+    }
+
+    /// Runs a drill to its end, reports, and returns the exit code.
+    pub fn run(
+        &self,
+        args: &FrameArgs,
+        drill: impl AsyncFnOnce(&Path) -> Result<Report>,
+    ) -> ExitCode {
+        let drill_dir = match DrillDir::prepare(args.dir.as_deref()) {
+            Ok(drill_dir) => drill_dir,
+            Err(error) => return fail(self.name, Exit::Usage, &format!("{error:#}")),
+        };
+        let ended = block_on(until_signal(drill(&drill_dir.path)));
+        match ended.and_then(|report| publish(args, drill_dir, &report)) {
+            Ok(exit) => exit.into(),
+            Err(error) => fail(self.name, Exit::Failure, &format!("{error:#}")),
+        }
     }
 }
 
@@ -109,12 +137,14 @@ mod tests {
     use super::super::expectation::{Drill, Expectation, Look};
     use super::*;
 
+    const PROGRAM: Program = Program { name: "drill-test", about: "", examples: "" };
+
     fn ended(met: bool, args: &FrameArgs) -> ExitCode {
-        run("drill-test", args, async |_| {
+        PROGRAM.run(args, async |_| {
             let mut drill = Drill::begin("drill-test");
             let since = drill.elapsed();
             drill.judge(Expectation::new("x", "y"), since, Look::new(met, "z"));
-            Ok(Report::new(&drill, Vec::new(), Vec::new()))
+            Ok(Report::new(&drill))
         })
     }
 
@@ -142,13 +172,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("earlier.log"), "x").unwrap();
         let args = FrameArgs { dir: Some(dir.path().to_owned()), ..FrameArgs::default() };
-        let exit = run("drill-test", &args, async |_| panic!("it ran"));
+        let exit = PROGRAM.run(&args, async |_| panic!("it ran"));
         assert_eq!(code(exit), code(Exit::Usage.into()));
     }
 
     #[test]
     fn a_drill_that_cannot_run_has_failed() {
-        let exit = run("drill-test", &FrameArgs::default(), async |_| bail!("no broker"));
+        let exit = PROGRAM.run(&FrameArgs::default(), async |_| bail!("no broker"));
         assert_eq!(code(exit), code(Exit::Failure.into()));
     }
 }

@@ -73,7 +73,7 @@ mod tests {
         drill.judge(Expectation::new("one", "a"), since, Look::new(true, "a"));
         drill.judge(Expectation::new("two", "p99 > 18 ms"), since, Look::new(false, seen));
         drill.skip(Expectation::new("three", "c"), "it never fired");
-        Report::new(&drill, Vec::new(), Vec::new())
+        Report::new(&drill)
     }
 
     #[test]

@@ -8,14 +8,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
-use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
+use plimsoll_mesh::stack::StackOptions;
+use plimsoll_schemas::alert::{AlertKey, Scope};
 
+use super::account::Terms;
+use super::alerts::ProvokedAlert;
 use super::expectation::{Drill, Expectation, Look, Span};
-use super::mesh::{Mesh, wide_limits};
-use super::notifications::built_in_alert;
 use super::report::Report;
+use super::rig::Rig;
+use super::settings::{options, soon, wide_limits};
 
 const BUDGET: &str = "epoch_hook";
 /// Of 200 in ten seconds at 20 epochs a second.
@@ -45,91 +48,73 @@ pub struct LatencyArgs {
 /// # Errors
 /// When the mesh does not start.
 pub async fn latency(args: LatencyArgs, dir: &Path) -> Result<Report> {
-    let mut drill = Drill::begin("drill-latency");
-    let mut mesh = Mesh::start(&drill, dir, &settings(args)).await?;
-    let disturbed = disturb(&mut drill, &mut mesh).await;
-    Ok(mesh.settle(drill, disturbed).await)
+    let options = StackOptions { aggregator_settings: settings(args), ..options(dir)? };
+    Rig::run(Drill::begin("drill-latency"), options, Terms::NOTHING, disturb).await
 }
 
-async fn disturb(drill: &mut Drill, mesh: &mut Mesh) -> Result<()> {
-    mesh.expect_steady(drill, BUDGET, SAMPLES_MIN).await;
-    let target = Scope::Node(mesh.nodes()[TARGET].clone());
-    let alerts = [target, Scope::Fleet].map(|scope| built_in_alert(BUDGET, scope));
+async fn disturb(rig: &mut Rig) -> Result<()> {
+    rig.expect_steady(BUDGET, SAMPLES_MIN).await;
+    let target = Scope::Node(rig.nodes()[TARGET].clone());
+    let mut alerts = [target, Scope::Fleet].map(alert);
 
-    let injected = drill.elapsed();
-    command(mesh, EXTRA_WORK)?;
-    let mut fired = Vec::new();
-    for alert in &alerts {
-        let span = Span { since: injected, within: FIRE_WAIT };
-        let state = AlertState::Firing;
-        fired.push(mesh.expect_notification(drill, alert, state, SAMPLES_MIN, span).await);
-    }
-    expect_page(drill, mesh, "metrics show the alerts", &alerts).await;
+    let since = rig.drill.elapsed();
+    command(rig, EXTRA_WORK)?;
+    rig.expect_fired(&mut alerts, Span { since, within: FIRE_WAIT }).await;
+    let firing = alerts.each_ref().map(|alert| alert.key.clone());
+    expect_page(rig, "metrics show the alerts", &firing).await;
 
-    let calmed = drill.elapsed();
-    command(mesh, NO_EXTRA_WORK)?;
-    for (alert, fired) in alerts.iter().zip(&fired) {
-        let span = Span { since: calmed, within: CLEAR_WAIT };
-        mesh.expect_clear(drill, (alert, *fired), SAMPLES_MIN, span).await;
+    let calmed = rig.drill.elapsed();
+    command(rig, NO_EXTRA_WORK)?;
+    rig.expect_cleared(&alerts, Span { since: calmed, within: CLEAR_WAIT }).await;
+    if alerts.iter().any(|alert| alert.has_fired) {
+        expect_page(rig, "metrics show no alert", &[]).await;
     }
-    if fired.contains(&true) {
-        expect_page(drill, mesh, "metrics show no alert", &[]).await;
-    }
-    mesh.judge_alerts(drill, injected, &alerts);
+    rig.judge_alerts(since, &alerts);
     Ok(())
 }
 
 /// The shortest window, so that firing and clearing take seconds, and the built-in limit.
 fn settings(args: LatencyArgs) -> String {
-    format!(
-        "{}[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {SAMPLES_MIN}\n\
-         enabled = {}\n",
-        wide_limits(BUDGET),
-        !args.without_rule
-    )
+    wide_limits(BUDGET) + &soon(BUDGET, SAMPLES_MIN, !args.without_rule)
 }
 
-fn command(mesh: &Mesh, command: &str) -> Result<()> {
-    let station = &mesh.stack.stations()[TARGET];
+fn alert(scope: Scope) -> ProvokedAlert {
+    ProvokedAlert::of_budget(BUDGET, scope, SAMPLES_MIN)
+}
+
+fn command(rig: &Rig, command: &str) -> Result<()> {
+    let station = &rig.stack.stations()[TARGET];
     eprintln!("{}: {command}", station.name);
     station.command(command)
 }
 
 /// The metrics page must agree with the bus for every scope.
-async fn expect_page(drill: &mut Drill, mesh: &Mesh, name: &str, firing: &[AlertKey]) {
+async fn expect_page(rig: &mut Rig, name: &str, firing: &[AlertKey]) {
     let scopes: Vec<String> = firing.iter().map(|alert| alert.scope.to_string()).collect();
     let scopes = if scopes.is_empty() { "no scope".to_owned() } else { scopes.join(" and ") };
     let expected = format!("plimsoll_alert_firing of {BUDGET} is 1 for {scopes}, else 0");
-    let span = Span { since: drill.elapsed(), within: PAGE_WAIT };
-    let alerts: Vec<AlertKey> =
-        mesh.scopes().into_iter().map(|scope| built_in_alert(BUDGET, scope)).collect();
-    let look = async || match page(mesh, &alerts).await {
-        Ok(values) => {
-            let wanted =
-                alerts.iter().map(|alert| Some(f64::from(u8::from(firing.contains(alert)))));
-            let met = wanted.eq(values.iter().map(|(_, value)| *value));
-            let show = |(scope, value): &(String, Option<f64>)| {
-                format!("{scope} {}", value.map_or_else(|| "absent".into(), |v| v.to_string()))
-            };
-            Look::new(met, values.iter().map(show).collect::<Vec<_>>().join(", "))
+    let span = Span { since: rig.drill.elapsed(), within: PAGE_WAIT };
+    let alerts: Vec<AlertKey> = rig.scopes().into_iter().map(|scope| alert(scope).key).collect();
+    let look = async || -> Result<Look> {
+        let (mut met, mut seen) = (true, Vec::new());
+        for alert in &alerts {
+            let value = rig.stack.api().metric(&series(alert)).await.context("no metrics")?;
+            met &= value == Some(f64::from(u8::from(firing.contains(alert))));
+            let shown = value.map_or_else(|| "absent".into(), |value| value.to_string());
+            seen.push(format!("{} {shown}", alert.scope));
         }
-        Err(error) => Look::from(error.context("no metrics")),
+        Ok(Look::new(met, seen.join(", ")))
     };
-    drill.expect(Expectation::new(name, expected), span, look).await;
+    rig.drill.expect(Expectation::new(name, expected), span, look).await;
 }
 
-async fn page(mesh: &Mesh, alerts: &[AlertKey]) -> Result<Vec<(String, Option<f64>)>> {
-    let mut values = Vec::new();
-    for AlertKey { rule, scope, operation } in alerts {
-        let series = format!(
-            "plimsoll_alert_firing{{rule=\"{rule}\",scope=\"{}\",node=\"{}\",\
-             operation=\"{operation}\"}}",
-            scope.as_str(),
-            scope.node()
-        );
-        values.push((scope.to_string(), mesh.stack.api().metric(&series).await?));
-    }
-    Ok(values)
+fn series(AlertKey { rule, scope, operation }: &AlertKey) -> String {
+    format!(
+        "plimsoll_alert_firing{{rule=\"{rule}\",scope=\"{}\",node=\"{}\",\
+         operation=\"{operation}\"}}",
+        scope.as_str(),
+        scope.node()
+    )
 }
 
 #[cfg(test)]

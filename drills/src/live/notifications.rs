@@ -3,23 +3,43 @@
 //! An ordinary subscriber: it receives only what the aggregator published, not what the aggregator
 //! reports about itself.
 
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use plimsoll_aggregator::limits::NOTIFICATIONS_MAX;
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Listener};
+use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents};
 use plimsoll_clock::Stopwatch;
-use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notification, Scope};
-use plimsoll_schemas::ids::{MeshName, Operation, RuleName};
+use plimsoll_schemas::alert::{AlertKey, AlertState, LatencyHigh, Notification};
+use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::alert_filter;
 use serde::Serialize;
-use tokio::sync::mpsc;
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::expectation::in_seconds;
 
 const CONNECT_WAIT: Duration = Duration::from_secs(10);
+
+/// A connection of the drill itself, established. Its events are read and dropped: nothing here
+/// depends on them.
+///
+/// # Errors
+/// When there is no connection in time.
+pub async fn observe(config: BusConfig) -> Result<Bus> {
+    let (bus, mut events) = Bus::connect(config)?;
+    timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
+    tokio::spawn(async move { while events.next().await.is_some() {} });
+    Ok(bus)
+}
+
+async fn connected(events: &mut BusEvents) -> Result<()> {
+    while let Some(event) = events.next().await {
+        if matches!(event, BusEvent::Connected { .. }) {
+            return Ok(());
+        }
+    }
+    bail!("the connection was closed")
+}
 
 /// A notification and when it came.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -33,22 +53,32 @@ pub struct Arrival {
 /// The notifications received so far, and a subscription for further ones.
 #[derive(Debug, Default)]
 pub struct Notifications {
+    inbox: Arc<Mutex<Inbox>>,
+    subscription: Option<(Bus, JoinSet<()>)>,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
     received: Vec<Arrival>,
     /// Payloads that were no notification.
     unreadable: u64,
-    subscription: Option<Subscription>,
 }
 
-#[derive(Debug)]
-struct Subscription {
-    _bus: Bus,
-    task: JoinHandle<()>,
-    payloads: mpsc::Receiver<(Duration, Vec<u8>)>,
-}
+impl Inbox {
+    fn take(&mut self, at: Duration, payload: &[u8]) {
+        match serde_json::from_slice(payload) {
+            Ok(notification) => self.book(Arrival { at, notification }),
+            // The subscription delivers events too.
+            Err(_) if serde_json::from_slice::<LatencyHigh>(payload).is_ok() => {}
+            Err(_) => self.unreadable += 1,
+        }
+    }
 
-impl Drop for Subscription {
-    fn drop(&mut self) {
-        self.task.abort();
+    /// An aggregator that receives no acknowledgement sends the same notification again.
+    fn book(&mut self, arrival: Arrival) {
+        if self.received.iter().all(|known| known.notification != arrival.notification) {
+            self.received.push(arrival);
+        }
     }
 }
 
@@ -60,63 +90,50 @@ impl Notifications {
     /// # Errors
     /// When there is no connection in time.
     pub async fn listen(&mut self, url: &str, mesh: &MeshName, watch: Stopwatch) -> Result<()> {
-        self.take_in();
-        let config = BusConfig::new(url.to_owned(), "plimsoll-drill".to_owned(), mesh.clone());
-        let (bus, mut events) = Bus::connect(config)?;
-        timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
-        let listener = bus.listen(alert_filter(mesh));
-        let (out, payloads) = mpsc::channel(NOTIFICATIONS_MAX);
-        let task = tokio::spawn(collect(events, listener, watch, out));
-        self.subscription = Some(Subscription { _bus: bus, task, payloads });
+        let name = "plimsoll-drill".to_owned();
+        let bus = observe(BusConfig::new(url.to_owned(), name, mesh.clone())).await?;
+        let (mut listener, inbox) = (bus.listen(alert_filter(mesh)), self.inbox.clone());
+        let mut task = JoinSet::new();
+        task.spawn(async move {
+            while let Some(received) = listener.next().await {
+                lock(&inbox).take(watch.elapsed(), &received.payload);
+            }
+        });
+        self.subscription = Some((bus, task));
         Ok(())
     }
 
-    fn take_in(&mut self) {
-        let Some(subscription) = &mut self.subscription else { return };
-        while let Ok((at, payload)) = subscription.payloads.try_recv() {
-            match serde_json::from_slice(&payload) {
-                Ok(notification) => book(&mut self.received, Arrival { at, notification }),
-                // The subscription delivers events too.
-                Err(_) if serde_json::from_slice::<LatencyHigh>(&payload).is_ok() => {}
-                Err(_) => self.unreadable += 1,
-            }
-        }
-    }
-
     /// The notifications received so far, oldest first; one that was sent twice is here once.
-    pub fn received(&mut self) -> &[Arrival] {
-        self.take_in();
-        &self.received
+    pub fn received(&self) -> Vec<Arrival> {
+        lock(&self.inbox).received.clone()
     }
 
     /// The first notification since then that the alert moved into `state`.
-    pub fn find(&mut self, since: Duration, key: &AlertKey, state: AlertState) -> Option<&Arrival> {
+    pub fn find(&self, since: Duration, key: &AlertKey, state: AlertState) -> Option<Arrival> {
         let wanted = |arrival: &&Arrival| {
             let Arrival { at, notification } = arrival;
             *at >= since && notification.key == *key && notification.state == state
         };
-        self.received().iter().find(wanted)
+        lock(&self.inbox).received.iter().find(wanted).cloned()
     }
 
     /// What should not have been published since then: alerts that fired beside the expected ones,
     /// expected ones that fired more than once, and unreadable payloads.
-    pub fn unexpected(&mut self, since: Duration, expected: &[AlertKey]) -> Vec<String> {
-        let fired = self.received().iter().filter(|arrival| {
+    pub fn unexpected(&self, since: Duration, expected: &[AlertKey]) -> Vec<String> {
+        let inbox = lock(&self.inbox);
+        let fired = inbox.received.iter().filter(|arrival| {
             arrival.at >= since && arrival.notification.state == AlertState::Firing
         });
         let mut found = surplus(fired.map(|arrival| &arrival.notification.key), expected);
-        if self.unreadable > 0 {
-            found.push(format!("{} payloads that are not notifications", self.unreadable));
+        if inbox.unreadable > 0 {
+            found.push(format!("{} payloads that are not notifications", inbox.unreadable));
         }
         found
     }
 }
 
-/// An aggregator that receives no acknowledgement sends the same notification again.
-fn book(received: &mut Vec<Arrival>, arrival: Arrival) {
-    if received.iter().all(|known| known.notification != arrival.notification) {
-        received.push(arrival);
-    }
+fn lock(inbox: &Mutex<Inbox>) -> MutexGuard<'_, Inbox> {
+    inbox.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn surplus<'a>(fired: impl Iterator<Item = &'a AlertKey>, expected: &[AlertKey]) -> Vec<String> {
@@ -132,62 +149,32 @@ fn surplus<'a>(fired: impl Iterator<Item = &'a AlertKey>, expected: &[AlertKey])
     found
 }
 
-async fn connected(events: &mut BusEvents) -> Result<()> {
-    while let Some(event) = events.next().await {
-        if matches!(event, BusEvent::Connected { .. }) {
-            return Ok(());
-        }
-    }
-    bail!("the connection was closed")
-}
-
-/// Runs until the connection ends. Events must be read, though nothing here depends on them.
-async fn collect(
-    mut events: BusEvents,
-    mut listener: Listener,
-    watch: Stopwatch,
-    out: mpsc::Sender<(Duration, Vec<u8>)>,
-) {
-    let pass_on = async {
-        while let Some(received) = listener.next().await {
-            if out.send((watch.elapsed(), received.payload.to_vec())).await.is_err() {
-                return;
-            }
-        }
-    };
-    let pass_over = async { while events.next().await.is_some() {} };
-    tokio::join!(pass_on, pass_over);
-}
-
-/// The alert of a built-in budget, whose rule and operation share their name.
-pub fn built_in_alert(name: &'static str, scope: Scope) -> AlertKey {
-    AlertKey {
-        rule: RuleName::new(name).expect("built-in budgets have plain names"),
-        scope,
-        operation: Operation::new(name).expect("built-in budgets have plain names"),
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use plimsoll_schemas::alert::{Evidence, LatencyEvidence};
+pub(super) mod tests {
+    use plimsoll_schemas::alert::{Evidence, LatencyEvidence, Scope};
     use plimsoll_schemas::budget::Window;
-    use plimsoll_schemas::ids::NodeName;
+    use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 
     use super::*;
 
+    /// The alert of a budget, whose rule and operation share their name, for a node.
     fn key(node: &str) -> AlertKey {
-        built_in_alert("epoch_hook", Scope::Node(NodeName::new(node).unwrap()))
+        AlertKey {
+            rule: RuleName::new("epoch_hook").unwrap(),
+            scope: Scope::Node(NodeName::new(node).unwrap()),
+            operation: Operation::new("epoch_hook").unwrap(),
+        }
     }
 
-    fn arrival(at: u64, node: &str, state: AlertState) -> Arrival {
-        let evidence = Evidence::Latency(LatencyEvidence {
+    /// Evidence of a latency with a limit of 18 ms.
+    pub(in crate::live) fn latency(lower_seconds: f64, samples: u64) -> Evidence {
+        Evidence::Latency(LatencyEvidence {
             quantile: 0.99,
             value_seconds: 0.03,
-            lower_seconds: 0.03,
+            lower_seconds,
             limit_seconds: 0.018,
             window: Window::TenSeconds,
-            samples: 200,
+            samples,
             upper_seconds: None,
             over: 0,
             uncertain: 0,
@@ -195,21 +182,25 @@ mod tests {
             within_seconds: None,
             overdispersion: 1.0,
             learning: false,
-        });
-        let notification = Notification::new(
-            MeshName::new("drill").unwrap(),
-            key(node),
-            (AlertState::Pending, state),
-            f64::from(u32::try_from(at).unwrap()),
-            evidence,
-        );
-        Arrival { at: Duration::from_secs(at), notification }
+        })
     }
 
-    fn received(arrivals: &[(u64, &str, AlertState)]) -> Notifications {
-        let mut notifications = Notifications::default();
+    /// A notification that came `at` these seconds.
+    pub(in crate::live) fn arrival(
+        at: u32,
+        key: AlertKey,
+        state: AlertState,
+        evidence: Evidence,
+    ) -> Arrival {
+        let (mesh, change) = (MeshName::new("drill").unwrap(), (AlertState::Pending, state));
+        let notification = Notification::new(mesh, key, change, at.into(), evidence);
+        Arrival { at: Duration::from_secs(at.into()), notification }
+    }
+
+    fn received(arrivals: &[(u32, &str, AlertState)]) -> Notifications {
+        let notifications = Notifications::default();
         for (at, node, state) in arrivals {
-            book(&mut notifications.received, arrival(*at, node, *state));
+            lock(&notifications.inbox).book(arrival(*at, key(node), *state, latency(0.03, 200)));
         }
         notifications
     }
@@ -217,8 +208,8 @@ mod tests {
     #[test]
     fn a_notification_is_found_by_key_state_and_time() {
         use AlertState::{Firing, Resolved};
-        let mut notifications = received(&[(1, "a", Firing), (2, "a", Resolved), (3, "a", Firing)]);
-        let mut at = |since, node, state| {
+        let notifications = received(&[(1, "a", Firing), (2, "a", Resolved), (3, "a", Firing)]);
+        let at = |since, node, state| {
             let since = Duration::from_secs(since);
             notifications.find(since, &key(node), state).map(|arrival| arrival.at.as_secs())
         };
@@ -230,18 +221,17 @@ mod tests {
 
     #[test]
     fn a_notification_sent_twice_is_received_once() {
-        let mut notifications = received(&[(1, "a", AlertState::Firing)]);
-        let again = Arrival { at: Duration::from_secs(6), ..notifications.received[0].clone() };
-        book(&mut notifications.received, again);
+        let notifications = received(&[(1, "a", AlertState::Firing)]);
+        let first = notifications.received().remove(0);
+        lock(&notifications.inbox).book(Arrival { at: Duration::from_secs(6), ..first });
         assert_eq!(notifications.received().len(), 1);
     }
 
     #[test]
     fn foreign_and_repeated_alerts_are_unexpected_and_pending_ones_are_not() {
         use AlertState::{Firing, Pending};
-        let mut notifications =
-            received(&[(1, "c", Firing), (2, "a", Firing), (3, "b", Firing), (4, "a", Firing)]);
-        book(&mut notifications.received, arrival(5, "c", Pending));
+        let fired = [(1, "c", Firing), (2, "a", Firing), (3, "b", Firing), (4, "a", Firing)];
+        let notifications = received(&[&fired[..], &[(5, "c", Pending)]].concat());
         let found = notifications.unexpected(Duration::from_secs(2), &[key("a")]);
         assert_eq!(
             found,
@@ -250,10 +240,10 @@ mod tests {
                 "epoch_hook (node a, epoch_hook) fired again"
             ]
         );
-        notifications.unreadable = 2;
+        lock(&notifications.inbox).take(Duration::ZERO, b"hello");
         assert_eq!(
             notifications.unexpected(Duration::from_secs(5), &[]),
-            ["2 payloads that are not notifications"]
+            ["1 payloads that are not notifications"]
         );
     }
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::account::{self, Account};
 use super::expectation::{Drill, Outcome, Verdict, in_seconds};
-use super::faults::account::{self, Account};
 use super::ledger::Comparison;
 use super::mesh_name::MESH;
 use super::notifications::Arrival;
@@ -31,7 +31,7 @@ pub struct Report {
     pub notifications: Vec<Arrival>,
     /// The jobs' raw samples beside what was merged.
     pub comparisons: Vec<Comparison>,
-    /// Where the samples of each node went, in drills that end processes.
+    /// Where the samples of each node went, in drills with jobs.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub accounts: Vec<Account>,
     /// What a fleet of simulated nodes cost, in the drill that has one.
@@ -43,18 +43,19 @@ pub struct Report {
 }
 
 impl Report {
-    pub fn new(drill: &Drill, notifications: Vec<Arrival>, comparisons: Vec<Comparison>) -> Self {
+    /// What became of the expectations of a drill, and nothing beside them.
+    pub fn new(drill: &Drill) -> Self {
         let expectations = drill.outcomes().to_vec();
         let any = |verdict| expectations.iter().any(|outcome| outcome.verdict == verdict);
         Self {
-            drill: drill.name.to_owned(),
+            drill: drill.name.clone(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             mesh: MESH.to_owned(),
             passed: any(Verdict::Met) && !any(Verdict::Missed),
             took: drill.elapsed(),
             expectations,
-            notifications,
-            comparisons,
+            notifications: Vec::new(),
+            comparisons: Vec::new(),
             accounts: Vec::new(),
             fleet: None,
             load: None,
@@ -63,7 +64,7 @@ impl Report {
 
     /// Several drills' reports as one. Each drill's name precedes its expectations.
     pub fn joined(drill: &Drill, parts: Vec<Self>) -> Self {
-        let mut whole = Self::new(drill, Vec::new(), Vec::new());
+        let mut whole = Self::new(drill);
         // One that proved nothing, because it cannot run here, does not fail the others.
         whole.passed = parts.iter().any(|part| part.passed)
             && parts.iter().all(|part| part.count(Verdict::Missed) == 0);
@@ -129,7 +130,7 @@ mod tests {
                 drill.judge(expectation, drill.elapsed(), look);
             }
         }
-        Report::new(&drill, Vec::new(), Vec::new())
+        Report::new(&drill)
     }
 
     #[test]

@@ -66,9 +66,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use plimsoll_schemas::ids::NodeName;
-    use plimsoll_schemas::summary::{
-        BudgetRow, Freshness, Ledger, OperationRow, Quantiles, RulesState, WindowRow,
-    };
+    use plimsoll_schemas::summary::{BudgetRow, Freshness, OperationRow, Quantiles, WindowRow};
 
     use super::*;
 
@@ -116,23 +114,8 @@ mod tests {
             budget_remaining: None,
             burns: Vec::new(),
         };
-        Summary {
-            mesh: "drill".into(),
-            version: "0".into(),
-            at_seconds: 0.0,
-            ready: true,
-            broker: "jetstream".into(),
-            freshness: Freshness::default(),
-            nodes: Vec::new(),
-            operations: operations.collect(),
-            budgets: vec![budget],
-            changes: Vec::new(),
-            rules: RulesState::default(),
-            rollups: Vec::new(),
-            ledger: Ledger::default(),
-            samples: None,
-            presence: BTreeMap::new(),
-        }
+        let (operations, budgets) = (operations.collect(), vec![budget]);
+        Summary { operations, budgets, ..Summary::default() }
     }
 
     #[test]

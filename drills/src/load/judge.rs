@@ -29,11 +29,16 @@ fn share_of(stats: &LoadStats, schedule: Schedule) -> u64 {
 }
 
 /// Judges a load that has ended.
-pub(super) fn judge(drill: &mut Drill, stats: &LoadStats, schedule: Schedule, drained: Result<()>) {
+pub(super) fn judge(
+    drill: &mut Drill,
+    stats: &LoadStats,
+    schedule: Schedule,
+    drained: &Result<()>,
+) {
     let lost: u64 = stats.lost.values().sum();
-    let seen = drained.map_or_else(|error| format!("{error:#}"), |()| "drained".to_owned());
+    let drained = Look::of(drained, "drained");
     let rows = [
-        ("drained", "every node ends with code 0", seen == "drained", seen),
+        ("drained", "every node ends with code 0", drained.met, drained.seen),
         (
             "sent",
             "every sample of the schedule is handed to a node",
@@ -93,7 +98,7 @@ mod tests {
 
     fn missed(stats: &LoadStats) -> Vec<String> {
         let mut drill = Drill::begin("test");
-        judge(&mut drill, stats, SCHEDULE, Ok(()));
+        judge(&mut drill, stats, SCHEDULE, &Ok(()));
         let outcomes = drill.outcomes().iter();
         let missed = outcomes.filter(|outcome| outcome.verdict == Verdict::Missed);
         missed.map(|outcome| outcome.name.clone()).collect()

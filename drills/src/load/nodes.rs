@@ -5,12 +5,12 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail};
 use plimsoll_mesh::stack::{JoinedNodes, Stack, StackOptions, Station};
+use plimsoll_mesh::statsd::StatsdSender;
 use plimsoll_runtime::client::Api;
 use plimsoll_schemas::figure::counted;
 use plimsoll_schemas::ids::MeshName;
 
 use super::args::LoadArgs;
-use super::sender::Target;
 use crate::live::mesh_name::MESH;
 
 /// The limit of the operations' budgets in a mesh of their own.
@@ -18,14 +18,11 @@ const LIMIT_MS: u64 = 50;
 
 /// Nodes with the aggregator that merges their samples.
 pub(super) struct LoadNodes {
-    parts: Parts,
+    nodes: JoinedNodes,
+    /// The broker and the aggregator, if they were started for the load.
+    stack: Option<Stack>,
     pub(super) api: Api,
     pub(super) mesh: MeshName,
-}
-
-enum Parts {
-    Own(Box<Stack>),
-    Joined(JoinedNodes),
 }
 
 impl LoadNodes {
@@ -35,63 +32,58 @@ impl LoadNodes {
     /// When a process does not start or a named address does not answer.
     pub(super) async fn start(args: &LoadArgs, dir: &Path) -> Result<Self> {
         let mesh = MeshName::new(args.mesh.as_deref().unwrap_or(MESH))?;
-        let options = StackOptions {
+        let mut options = StackOptions {
             mesh: mesh.clone(),
-            nodes: args.nodes as usize,
+            nodes: 0,
             spools: None,
             udp: args.udp,
             aggregator_settings: budgets(args.operations),
             ..StackOptions::new(dir)
         };
-        let Some(url) = &args.broker else {
-            eprintln!(
-                "starting a broker, an aggregator and {}",
-                counted(args.nodes.into(), "node")
-            );
-            let stack = Box::new(Stack::start(options).await?);
-            let api = stack.api().clone();
-            return Ok(Self { parts: Parts::Own(stack), api, mesh });
+        let nodes = counted(args.nodes.into(), "node");
+        let (stack, api, url) = match &args.broker {
+            None => {
+                eprintln!("starting a broker, an aggregator and {nodes}");
+                let stack = Stack::start(options.clone()).await?;
+                let (api, url) = (stack.api().clone(), stack.broker_url());
+                (Some(stack), api, url)
+            }
+            Some(url) => {
+                let address = args.aggregator.as_deref().context("--broker needs --aggregator")?;
+                let api = Api::at(address.trim_start_matches("http://"))?;
+                if !api.is_ready().await {
+                    bail!("the aggregator at {address} is not ready");
+                }
+                eprintln!("starting {nodes} at {url}");
+                // Names that no earlier run has used.
+                options.node_prefix = format!("load-{}-", std::process::id());
+                (None, api, url.clone())
+            }
         };
-        let address = args.aggregator.as_deref().context("--broker needs --aggregator")?;
-        let api = Api::at(address.trim_start_matches("http://"))?;
-        if !api.is_ready().await {
-            bail!("the aggregator at {address} is not ready");
-        }
-        eprintln!("starting {} at {url}", counted(args.nodes.into(), "node"));
-        // Names that no earlier run has used.
-        let node_prefix = format!("load-{}-", std::process::id());
-        let options = StackOptions { node_prefix, ..options };
-        let nodes = JoinedNodes::start(&options, url).await?;
-        Ok(Self { parts: Parts::Joined(nodes), api, mesh })
+        options.nodes = args.nodes as usize;
+        Ok(Self { nodes: JoinedNodes::start(&options, &url).await?, stack, api, mesh })
     }
 
     /// The names of the nodes.
     pub(super) fn names(&self) -> Vec<String> {
-        self.stations().iter().map(|station| station.name.clone()).collect()
+        self.nodes.stations().iter().map(|station| station.name.clone()).collect()
     }
 
     /// The nodes' own pages.
     pub(super) fn pages(&self) -> Vec<Api> {
-        self.stations().iter().map(|station| station.api.clone()).collect()
+        self.nodes.stations().iter().map(|station| station.api.clone()).collect()
     }
 
-    /// Where the nodes receive samples, over UDP or through Unix sockets.
+    /// A socket to each node, over UDP or through its Unix socket.
     ///
     /// # Errors
     /// When one does not listen there.
-    pub(super) fn targets(&self, udp: bool) -> Result<Vec<Target>> {
-        let target = |station: &Station| match udp {
-            true => station.udp().map(Target::Udp),
-            false => Ok(Target::Unix(station.socket.clone())),
+    pub(super) fn links(&self, udp: bool) -> Result<Vec<StatsdSender>> {
+        let link = |station: &Station| match udp {
+            true => StatsdSender::udp(station.udp()?),
+            false => StatsdSender::unix(&station.socket),
         };
-        self.stations().iter().map(target).collect()
-    }
-
-    fn stations(&self) -> &[Station] {
-        match &self.parts {
-            Parts::Own(stack) => stack.stations(),
-            Parts::Joined(nodes) => nodes.stations(),
-        }
+        self.nodes.stations().iter().map(link).collect()
     }
 
     /// Ends the nodes, which send what they hold.
@@ -99,10 +91,7 @@ impl LoadNodes {
     /// # Errors
     /// When one does not end in order, or its final message is missing.
     pub(super) async fn drain(&mut self) -> Result<()> {
-        match &mut self.parts {
-            Parts::Own(stack) => stack.drain().await.map(drop),
-            Parts::Joined(nodes) => nodes.drain(&self.api).await.map(drop),
-        }
+        self.nodes.drain(&self.api).await.map(drop)
     }
 
     /// Ends the aggregator and the broker, if they were started.
@@ -110,9 +99,9 @@ impl LoadNodes {
     /// # Errors
     /// When one does not end.
     pub(super) async fn end(self) -> Result<()> {
-        match self.parts {
-            Parts::Own(stack) => stack.end().await,
-            Parts::Joined(_) => Ok(()),
+        match self.stack {
+            Some(stack) => stack.end().await,
+            None => Ok(()),
         }
     }
 }

@@ -8,7 +8,6 @@ use std::time::Duration;
 use anyhow::Result;
 use plimsoll_clock::{Deadline, Stopwatch};
 use plimsoll_runtime::client::Api;
-use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::summary::Summary;
 
 use super::args::LoadArgs;
@@ -19,7 +18,7 @@ use super::nodes::LoadNodes;
 use super::schedule::Schedule;
 use super::sender::{self, Sender, Sent, Task};
 use super::stats::LoadStats;
-use crate::live::expectation::{Drill, Expectation, Look};
+use crate::live::expectation::Drill;
 use crate::live::report::Report;
 
 /// Time between two pages: the resolution of deliveries, beside the aggregator's own read view.
@@ -71,13 +70,10 @@ pub async fn load(args: LoadArgs, dir: &Path) -> Result<Report> {
     let named: u64 = stats.lost.values().sum();
     stats.unnamed = stats.sent.saturating_sub(stats.merged + named);
     stats.lost_percent = lost_percent(&stats, schedule);
-    judge(&mut drill, &stats, schedule, drained);
+    judge(&mut drill, &stats, schedule, &drained);
     let mesh = nodes.mesh.to_string();
-    let (since, ended) = (drill.elapsed(), nodes.end().await);
-    let seen = ended.as_ref().map_or_else(|error| format!("{error:#}"), |()| "ended".to_owned());
-    let expectation = Expectation::new("ended", "what was started ends on a signal");
-    drill.judge(expectation, since, Look::new(ended.is_ok(), seen));
-    Ok(Report { mesh, load: Some(stats), ..Report::new(&drill, Vec::new(), Vec::new()) })
+    drill.judge_end("what was started ends on a signal", drill.elapsed(), &nodes.end().await);
+    Ok(Report { mesh, load: Some(stats), ..Report::new(&drill) })
 }
 
 /// Starts a sender for each node.
@@ -88,8 +84,8 @@ fn start(
     watch: Stopwatch,
 ) -> Result<Vec<Sender>> {
     let (ms, per_datagram) = (args.priority.ms(), args.per_datagram.map_or(u64::MAX, u64::from));
-    let targets = (0..).zip(nodes.targets(args.udp)?);
-    let tasks = targets.map(|(node, target)| Task { schedule, node, ms, target, per_datagram });
+    let links = (0..).zip(nodes.links(args.udp)?);
+    let tasks = links.map(|(node, link)| Task { schedule, node, ms, link, per_datagram });
     tasks.map(|task| sender::start(task, watch)).collect()
 }
 
@@ -185,7 +181,6 @@ fn add_kernel_drops(stats: &mut LoadStats) {
 
 fn stats(args: &LoadArgs, sent: &Sent, delivery: &Delivery) -> LoadStats {
     let took = sent.took.as_secs_f64();
-    let percentiles = |histogram: &Histogram| histogram.into();
     LoadStats {
         nodes: args.nodes,
         operations: args.operations,
@@ -196,8 +191,8 @@ fn stats(args: &LoadArgs, sent: &Sent, delivery: &Delivery) -> LoadStats {
         merged: delivery.merged(),
         duration_seconds: took,
         rate: sent.samples as f64 / took.max(1e-9),
-        late: percentiles(&sent.late),
-        delivery: percentiles(delivery.took()),
+        late: (&sent.late).into(),
+        delivery: delivery.took().into(),
         ..LoadStats::default()
     }
 }

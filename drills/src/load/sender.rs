@@ -3,15 +3,12 @@
 //! wait; over UDP the kernel drops what finds no room.
 
 use std::fmt::Write;
-use std::io;
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
-use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use plimsoll_clock::{Deadline, Stopwatch};
+use plimsoll_mesh::statsd::StatsdSender;
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::time::nanos;
 
@@ -22,8 +19,6 @@ use super::schedule::Schedule;
 const DATAGRAM_BYTES: usize = 4_096;
 /// Bytes of one datagram over UDP: what fits into an Ethernet frame on any path, as in clients.
 const UDP_DATAGRAM_BYTES: usize = 1_432;
-/// How long a full socket is waited for.
-const SEND_WAIT: Duration = Duration::from_secs(30);
 
 /// What a sender has done.
 #[derive(Default)]
@@ -38,62 +33,14 @@ pub(super) struct Sent {
 }
 
 /// What a sender sends.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Task {
     pub(super) schedule: Schedule,
     pub(super) node: u32,
     pub(super) ms: u64,
-    pub(super) target: Target,
+    pub(super) link: StatsdSender,
     /// Most samples in one datagram.
     pub(super) per_datagram: u64,
-}
-
-/// Where a node receives samples.
-#[derive(Clone, Debug)]
-pub(super) enum Target {
-    Unix(PathBuf),
-    Udp(SocketAddr),
-}
-
-impl Target {
-    /// Bytes of one datagram.
-    const fn datagram_bytes(&self) -> usize {
-        match self {
-            Self::Unix(_) => DATAGRAM_BYTES,
-            Self::Udp(_) => UDP_DATAGRAM_BYTES,
-        }
-    }
-}
-
-enum DatagramSocket {
-    Unix(UnixDatagram),
-    Udp(UdpSocket),
-}
-
-impl DatagramSocket {
-    fn to(target: &Target) -> Result<Self> {
-        match target {
-            Target::Unix(path) => {
-                let link = UnixDatagram::unbound()?;
-                link.connect(path).with_context(|| format!("{} is not read", path.display()))?;
-                link.set_write_timeout(Some(SEND_WAIT))?;
-                Ok(Self::Unix(link))
-            }
-            Target::Udp(address) => {
-                let link = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-                link.connect(address)?;
-                link.set_write_timeout(Some(SEND_WAIT))?;
-                Ok(Self::Udp(link))
-            }
-        }
-    }
-
-    fn send(&self, datagram: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Unix(link) => link.send(datagram),
-            Self::Udp(link) => link.send(datagram),
-        }
-    }
 }
 
 /// A sender that was started.
@@ -111,7 +58,10 @@ pub(super) fn end(sender: Sender) -> Result<Sent> {
 }
 
 fn send(task: &Task, watch: Stopwatch) -> Result<Sent> {
-    let link = DatagramSocket::to(&task.target)?;
+    let datagram_bytes = match task.link {
+        StatsdSender::Unix(_) => DATAGRAM_BYTES,
+        StatsdSender::Udp(_) => UDP_DATAGRAM_BYTES,
+    };
     let (mut sent, mut lines, mut dues) = (Sent::default(), String::new(), Vec::new());
     let mut numbers = task.schedule.of_node(task.node).peekable();
     while let Some(n) = numbers.next() {
@@ -122,11 +72,11 @@ fn send(task: &Task, watch: Stopwatch) -> Result<Sent> {
         dues.push(task.schedule.due(n));
         let next = numbers.peek().map(|next| task.schedule.due(*next));
         let more = next.is_some_and(|due| due <= watch.elapsed());
-        let has_room = lines.len() + 2 * line.len() <= task.target.datagram_bytes();
+        let has_room = lines.len() + 2 * line.len() <= datagram_bytes;
         if more && has_room && (dues.len() as u64) < task.per_datagram {
             continue;
         }
-        link.send(lines.as_bytes()).context("the node's socket does not take more")?;
+        task.link.send(&lines)?;
         sent.samples += dues.len() as u64;
         sent.sizes.add(dues.len() as u64);
         sent.took = watch.elapsed();
@@ -147,18 +97,23 @@ fn wait_until(watch: Stopwatch, due: Duration) {
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, UdpSocket};
+    use std::os::unix::net::UnixDatagram;
+
     use super::*;
+
+    const READ_WAIT: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_socket_that_is_read_late_makes_samples_late_and_never_fewer() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sock");
         let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(SEND_WAIT)).unwrap();
+        socket.set_read_timeout(Some(READ_WAIT)).unwrap();
         let schedule =
             Schedule { count: 5_000, rate: 1_000_000, nodes: 2, operations: 2, burst_after: None };
-        let target = Target::Unix(path);
-        let task = Task { schedule, node: 1, ms: 5, target, per_datagram: 64 };
+        let link = StatsdSender::unix(&path).unwrap();
+        let task = Task { schedule, node: 1, ms: 5, link, per_datagram: 64 };
         let stall = Duration::from_millis(300);
         let sender = start(task, Stopwatch::start()).unwrap();
         let held = Deadline::within(stall);
@@ -187,9 +142,9 @@ mod tests {
             .chain([(1_000, vec![58, 58, 58, 26])])
         {
             let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-            socket.set_read_timeout(Some(SEND_WAIT)).unwrap();
-            let target = Target::Udp(socket.local_addr().unwrap());
-            let task = Task { schedule, node: 0, ms: 5, target, per_datagram };
+            socket.set_read_timeout(Some(READ_WAIT)).unwrap();
+            let link = StatsdSender::udp(socket.local_addr().unwrap()).unwrap();
+            let task = Task { schedule, node: 0, ms: 5, link, per_datagram };
             let sent = end(start(task, Stopwatch::start()).unwrap()).unwrap();
             let mut buffer = vec![0; 2 * UDP_DATAGRAM_BYTES];
             let mut lines = || {

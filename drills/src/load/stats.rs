@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use plimsoll_schemas::histogram::Histogram;
-use plimsoll_schemas::time::seconds;
 use serde::Serialize;
 
 use super::datagrams::Datagrams;
+use crate::spread::Spread;
 
 /// Everything measured in one run. Times are seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -42,29 +41,9 @@ pub struct LoadStats {
     /// From the start until the last sample was seen merged.
     pub merged_seconds: f64,
     /// From when a sample was due until the socket had it.
-    pub late: Percentiles,
+    pub late: Spread,
     /// From when a sample was due until the aggregator's page showed it.
-    pub delivery: Percentiles,
-}
-
-/// A distribution of times, in seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Percentiles {
-    pub p50: f64,
-    /// 95th percentile.
-    pub p95: f64,
-    /// 99th percentile.
-    pub p99: f64,
-    /// The longest.
-    pub max: f64,
-}
-
-impl From<&Histogram> for Percentiles {
-    fn from(histogram: &Histogram) -> Self {
-        let at = |quantile| histogram.quantile(quantile).map_or(0, |found| found.value_ns);
-        let [p50, p95, p99] = [0.5, 0.95, 0.99].map(|quantile| seconds(at(quantile)));
-        Self { p50, p95, p99, max: seconds(histogram.max_ns()) }
-    }
+    pub delivery: Spread,
 }
 
 impl LoadStats {
@@ -118,8 +97,8 @@ fn datagrams(of: &Datagrams) -> String {
     format!("{sent} sent, {read} read, {dropped} dropped by the kernel, unnamed {unnamed}")
 }
 
-fn times(of: &Percentiles) -> String {
-    let Percentiles { p50, p95, p99, max } = of;
+fn times(of: &Spread) -> String {
+    let Spread { p50, p95, p99, max, .. } = of;
     format!("p50 {p50:.3} s, p95 {p95:.3} s, p99 {p99:.3} s, max {max:.3} s")
 }
 
@@ -136,7 +115,7 @@ mod tests {
             unnamed: 1,
             lost_percent: 5.0,
             rate: 20.4,
-            delivery: Percentiles { p50: 0.5, p95: 0.9, p99: 1.25, max: 2.0 },
+            delivery: Spread { count: 57, p50: 0.5, p95: 0.9, p99: 1.25, max: 2.0 },
             ..LoadStats::default()
         };
         let table = stats.table();

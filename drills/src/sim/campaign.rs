@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
 
-use super::kernel::Broken;
+use super::kernel::{Broken, Outcome};
 use super::oracle::Sets;
 use super::plan::Plan;
 use super::reached::Reached;
-use super::schedule::{SECOND, Time};
+use super::schedule::SECOND;
 use super::shrink::shrink;
 use super::world::World;
 
@@ -56,47 +56,16 @@ pub struct Findings {
     pub failure: Option<Failure>,
 }
 
-/// How one run ended.
-#[derive(Clone, Debug)]
-pub struct Outcome {
-    pub reached: Reached,
-    pub events: u64,
-    /// Virtual time of the end.
-    pub ended_at: Time,
-    /// Samples of all nodes as sets.
-    pub sets: Sets,
-    /// The first broken invariant.
-    pub broken: Option<Broken>,
-    /// The trace; empty unless requested.
-    pub trace: Vec<String>,
-}
-
-/// One run. A panic breaks it, too.
-pub fn run(plan: &Plan, traces: bool) -> Outcome {
+/// One run: how it ended, and the samples of all nodes as sets. A panic breaks it, too.
+pub fn run(plan: &Plan, traces: bool) -> (Outcome, Sets) {
     let ran = catch_unwind(AssertUnwindSafe(|| World::new(plan, traces).run()));
-    match ran {
-        Ok((found, sets)) => Outcome {
-            reached: found.reached,
-            events: found.events,
-            ended_at: found.ended_at,
-            sets,
-            broken: found.broken,
-            trace: found.trace,
-        },
-        Err(panic) => {
-            let text = panic.downcast_ref::<String>().cloned();
-            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
-            let what = text.unwrap_or_default();
-            Outcome {
-                reached: Reached::default(),
-                events: 0,
-                ended_at: 0,
-                sets: Sets::default(),
-                broken: Some(Broken { invariant: "no core panics", what, at: 0 }),
-                trace: Vec::new(),
-            }
-        }
-    }
+    ran.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().cloned();
+        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        let what = text.unwrap_or_default();
+        let broken = Some(Broken { invariant: "no core panics", what, at: 0 });
+        (Outcome { broken, ..Outcome::default() }, Sets::default())
+    })
 }
 
 impl Campaign {
@@ -112,10 +81,10 @@ impl Campaign {
                 if seed >= self.from.saturating_add(self.seeds) {
                     return;
                 }
-                let outcome = run(&Plan::draw(seed, self.steps), false);
+                let (outcome, sets) = run(&Plan::draw(seed, self.steps), false);
                 let Ok(mut shared) = shared.lock() else { return };
                 let (findings, broken) = &mut *shared;
-                findings.add(&outcome);
+                findings.add(&outcome, &sets);
                 findings.took = watch.elapsed();
                 if let Some(what) = outcome.broken {
                     broken.insert(seed, what);
@@ -138,23 +107,23 @@ impl Campaign {
     fn explain(&self, seed: u64, broken: Broken) -> Failure {
         let plan = Plan::draw(seed, self.steps);
         let breaks = |plan: &Plan| {
-            let outcome = run(plan, false);
+            let (outcome, _) = run(plan, false);
             let same = outcome.broken.is_some_and(|found| found.invariant == broken.invariant);
             (same, outcome.events.max(1_000))
         };
         let shortest = shrink(&plan, breaks);
-        let trace = run(&shortest, true).trace;
+        let trace = run(&shortest, true).0.trace;
         Failure { seed, broken, shortest, trace }
     }
 }
 
 impl Findings {
-    fn add(&mut self, outcome: &Outcome) {
+    fn add(&mut self, outcome: &Outcome, sets: &Sets) {
         self.runs += 1;
         self.events += outcome.events;
         self.virtual_seconds += outcome.ended_at / SECOND;
         self.reached.add(&outcome.reached);
-        self.sets.add(&outcome.sets);
+        self.sets.add(sets);
     }
 
     pub fn runs_per_second(&self) -> u64 {

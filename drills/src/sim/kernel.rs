@@ -38,8 +38,9 @@ pub struct Kernel {
     trace: Option<Vec<String>>,
 }
 
-/// What a kernel has found when its run is over.
-pub struct Findings {
+/// How a run ended.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
     pub reached: Reached,
     pub events: u64,
     /// Virtual time of the last event.
@@ -153,8 +154,8 @@ impl Kernel {
         self.is_healed
     }
 
-    pub fn finish(self) -> Findings {
-        Findings {
+    pub fn finish(self) -> Outcome {
+        Outcome {
             reached: self.reached,
             events: self.events,
             ended_at: self.schedule.now(),

@@ -25,6 +25,7 @@ pub mod reached;
 pub mod reader;
 pub mod report;
 pub mod rng;
+pub mod rooms;
 pub mod schedule;
 pub mod shrink;
 pub mod world;

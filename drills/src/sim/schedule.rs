@@ -1,7 +1,6 @@
 //! What is to happen, in order of virtual time and then of being planned.
 
-use std::cmp::{Ordering, Reverse};
-use std::collections::BinaryHeap;
+use std::collections::BTreeMap;
 
 /// Nanoseconds since a run began.
 pub type Time = u64;
@@ -16,19 +15,13 @@ pub const SECOND: Time = 1_000_000_000;
 pub struct Schedule<E> {
     now: Time,
     planned: u64,
-    heap: BinaryHeap<Reverse<Entry<E>>>,
-}
-
-#[derive(Debug)]
-struct Entry<E> {
-    at: Time,
-    number: u64,
-    event: E,
+    /// By time and by the order of being planned.
+    events: BTreeMap<(Time, u64), E>,
 }
 
 impl<E> Default for Schedule<E> {
     fn default() -> Self {
-        Self { now: 0, planned: 0, heap: BinaryHeap::new() }
+        Self { now: 0, planned: 0, events: BTreeMap::new() }
     }
 }
 
@@ -41,8 +34,7 @@ impl<E> Schedule<E> {
     /// Plans an event; the past is taken as now.
     pub fn plan(&mut self, at: Time, event: E) {
         self.planned += 1;
-        let entry = Entry { at: at.max(self.now), number: self.planned, event };
-        self.heap.push(Reverse(entry));
+        self.events.insert((at.max(self.now), self.planned), event);
     }
 
     /// Nothing more happens until then.
@@ -52,40 +44,14 @@ impl<E> Schedule<E> {
 
     /// When the next event happens.
     pub fn next_at(&self) -> Option<Time> {
-        self.heap.peek().map(|Reverse(entry)| entry.at)
+        self.events.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// Lets the next event happen.
     pub fn take(&mut self) -> Option<E> {
-        let Reverse(entry) = self.heap.pop()?;
-        self.now = entry.at;
-        Some(entry.event)
-    }
-}
-
-impl<E> Entry<E> {
-    fn key(&self) -> (Time, u64) {
-        (self.at, self.number)
-    }
-}
-
-impl<E> PartialEq for Entry<E> {
-    fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
-    }
-}
-
-impl<E> Eq for Entry<E> {}
-
-impl<E> PartialOrd for Entry<E> {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl<E> Ord for Entry<E> {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.key().cmp(&other.key())
+        let ((at, _), event) = self.events.pop_first()?;
+        self.now = at;
+        Some(event)
     }
 }
 

@@ -6,7 +6,6 @@
 //! DESIGN D11.
 
 pub mod args;
-pub mod artefact;
 pub mod commands;
 pub mod complaints;
 pub mod job;

@@ -15,7 +15,7 @@ pub const RAW_FLUSH_EVERY: Duration = Duration::from_secs(1);
 pub const KERNELS: usize = 8;
 /// Bytes of one kernel.
 pub const KERNEL_BYTES: usize = 256 * 1024;
-/// Kernels in memory; half of all, so that hits and misses both occur.
+/// Places for kernels in memory; half as many as kernels, so that hits and misses both occur.
 pub const KERNELS_CACHED_MAX: usize = 4;
 /// Bytes of the commands file that one hook reads; a longer line is no command.
 pub const COMMANDS_BYTES_MAX: usize = 64 * 1024;

@@ -3,7 +3,7 @@
 
 use std::f32::consts::TAU;
 
-use crate::artefact::Kernel;
+use crate::kernels::Kernel;
 use crate::rng::Generator;
 
 /// Points to train on, and points held back to judge the model.

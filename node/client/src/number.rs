@@ -10,40 +10,50 @@ use plimsoll_schemas::ids::IdError;
 use crate::directory::{NO_LABELS, Number, series};
 use crate::{incidents, process, recording};
 
+/// What makes a handle of a counter or a gauge.
+macro_rules! constructors {
+    ($handle:ident, $what:literal, $find:ident) => {
+        impl $handle {
+            #[doc = concat!("The ", $what, " of this name; an invalid name folds into `other`.")]
+            #[must_use]
+            pub fn new(name: &str) -> Self {
+                Self::with_labels(name, NO_LABELS)
+            }
+
+            #[doc = concat!("A ", $what, " with labels; what is not valid folds into `other`.")]
+            #[must_use]
+            pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
+                name: &str,
+                labels: impl IntoIterator<Item = (K, V)>,
+            ) -> Self {
+                let wanted = series(name, labels).ok();
+                Self(process::state().directory.$find(wanted))
+            }
+
+            /// As `with_labels`, for names from outside.
+            ///
+            /// # Errors
+            /// When the name or a label is not valid.
+            pub fn try_new<K: AsRef<str>, V: AsRef<str>>(
+                name: &str,
+                labels: impl IntoIterator<Item = (K, V)>,
+            ) -> Result<Self, IdError> {
+                let wanted = series(name, labels)?;
+                Ok(Self(process::state().directory.$find(Some(wanted))))
+            }
+        }
+    };
+}
+
+constructors!(Counter, "counter", counter);
+constructors!(Gauge, "gauge", gauge);
+
 /// A number that only grows: tokens, retries, cache hits. Names and labels as for
 /// [`Operation`](crate::Operation).
 #[derive(Clone, Copy, Debug)]
 pub struct Counter(Number);
 
 impl Counter {
-    /// The counter of this name; an invalid name or label folds into `other`.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self::with_labels(name, NO_LABELS)
-    }
-
-    /// A counter with labels; an invalid name or label folds into `other`.
-    #[must_use]
-    pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
-        name: &str,
-        labels: impl IntoIterator<Item = (K, V)>,
-    ) -> Self {
-        let wanted = series(name, labels).ok();
-        Self(process::state().directory.counter(wanted))
-    }
-
-    /// As [`Counter::with_labels`], for names from outside.
-    ///
-    /// # Errors
-    /// When the name or a label is not valid.
-    pub fn try_new<K: AsRef<str>, V: AsRef<str>>(
-        name: &str,
-        labels: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Self, IdError> {
-        let wanted = series(name, labels)?;
-        Ok(Self(process::state().directory.counter(Some(wanted))))
-    }
-
     /// Counts `n` more.
     #[inline]
     pub fn add(&self, n: u64) {
@@ -92,34 +102,6 @@ impl HitCounter {
 pub struct Gauge(Number);
 
 impl Gauge {
-    /// The gauge of this name; an invalid name or label folds into `other`.
-    #[must_use]
-    pub fn new(name: &str) -> Self {
-        Self::with_labels(name, NO_LABELS)
-    }
-
-    /// A gauge with labels; an invalid name or label folds into `other`.
-    #[must_use]
-    pub fn with_labels<K: AsRef<str>, V: AsRef<str>>(
-        name: &str,
-        labels: impl IntoIterator<Item = (K, V)>,
-    ) -> Self {
-        let wanted = series(name, labels).ok();
-        Self(process::state().directory.gauge(wanted))
-    }
-
-    /// As [`Gauge::with_labels`], for names from outside.
-    ///
-    /// # Errors
-    /// When the name or a label is not valid.
-    pub fn try_new<K: AsRef<str>, V: AsRef<str>>(
-        name: &str,
-        labels: impl IntoIterator<Item = (K, V)>,
-    ) -> Result<Self, IdError> {
-        let wanted = series(name, labels)?;
-        Ok(Self(process::state().directory.gauge(Some(wanted))))
-    }
-
     /// Sets it. A value that is not finite is ignored and counts as
     /// [`Stats::not_finite`](crate::Stats::not_finite).
     #[inline]

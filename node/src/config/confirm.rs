@@ -3,21 +3,14 @@
 use std::path::PathBuf;
 
 use plimsoll_runtime::confirm_key::ConfirmKeyFile;
-use serde::Deserialize;
 
+use super::section::section;
 use crate::limits::CONFIRMATIONS_REQUIRED;
 
-/// The `[confirm]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct ConfirmSettings {
-    pub key_file: Option<PathBuf>,
-    pub required: u32,
-}
-
-impl Default for ConfirmSettings {
-    fn default() -> Self {
-        Self { key_file: None, required: *CONFIRMATIONS_REQUIRED.start() }
+section! {
+    pub struct ConfirmSettings {
+        pub key_file: Option<PathBuf> = None,
+        pub required: u32 = *CONFIRMATIONS_REQUIRED.start(),
     }
 }
 
@@ -31,10 +24,6 @@ impl ConfirmSettings {
         self.key().map(drop)
     }
 
-    /// The key, if there is to be one.
-    ///
-    /// # Errors
-    /// Names the key of the settings and the fix.
     pub fn key(&self) -> Result<Option<ConfirmKeyFile>, String> {
         self.key_file.as_deref().map(ConfirmKeyFile::open).transpose()
     }

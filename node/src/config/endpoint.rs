@@ -14,7 +14,6 @@ pub struct Endpoint {
     pub(crate) address: Address,
     /// Path and query of the request.
     pub(crate) path: String,
-    /// Time between two scrapes.
     pub(crate) every: Duration,
     /// Time for one scrape.
     pub(crate) timeout: Duration,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use plimsoll_runtime::directory;
-use serde::Deserialize;
 
+use super::section::section;
 use crate::core::history::HistoryBounds;
 use crate::limits::{HISTORY_DAYS, HISTORY_MIB};
 
@@ -15,18 +15,11 @@ const MIB_MAX: u64 = 1024 * 1024;
 const MIB: u64 = 1024 * 1024;
 const DAY: Duration = Duration::from_secs(24 * 3_600);
 
-/// The `[history]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct HistorySettings {
-    pub path: Option<PathBuf>,
-    pub days: u32,
-    pub mib_max: u64,
-}
-
-impl Default for HistorySettings {
-    fn default() -> Self {
-        Self { path: None, days: HISTORY_DAYS, mib_max: HISTORY_MIB }
+section! {
+    pub struct HistorySettings {
+        pub path: Option<PathBuf> = None,
+        pub days: u32 = HISTORY_DAYS,
+        pub mib_max: u64 = HISTORY_MIB,
     }
 }
 
@@ -43,7 +36,6 @@ impl HistorySettings {
         path.as_deref().map_or(Ok(()), |path| directory::check("history.path", path))
     }
 
-    /// How much it may hold.
     pub fn bounds(&self) -> HistoryBounds {
         HistoryBounds { age_max: DAY * self.days, bytes_max: self.mib_max * MIB }
     }

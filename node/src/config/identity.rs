@@ -4,10 +4,11 @@ use crate::limits::IDENTITY_LABELS_MAX;
 use plimsoll_schemas::ids::Labels;
 use serde::Deserialize;
 
+use super::section::few;
+
 /// The reserved key: metrics contain the name of the node under it.
 const NAME: &str = "node";
 
-/// The `[identity]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct IdentitySettings {
@@ -15,14 +16,8 @@ pub struct IdentitySettings {
 }
 
 impl IdentitySettings {
-    /// The labels.
-    ///
-    /// # Errors
-    /// Names the key and its valid values.
     pub fn labels(&self) -> Result<Labels, String> {
-        if self.labels.len() > IDENTITY_LABELS_MAX {
-            return Err(format!("identity.labels must have at most {IDENTITY_LABELS_MAX} labels"));
-        }
+        few("identity.labels", self.labels.len(), IDENTITY_LABELS_MAX, "labels")?;
         let mut pairs = Vec::new();
         for text in &self.labels {
             let pair = label(text).map_err(|wrong| format!("identity.labels: {text:?}{wrong}"))?;

@@ -6,13 +6,13 @@ use crate::limits::{LABEL_RULES_MAX, UNIT_PATTERNS_MAX, UNIT_SUFFIXES_MAX};
 use plimsoll_schemas::ids::Labels;
 use serde::{Deserialize, Deserializer};
 
+use super::section::{few, section};
 use crate::core::intake::Rules;
 use crate::core::intake::glob::Glob;
 use crate::core::intake::lines::{DEFAULT_SUFFIXES, Unit, Units, pattern, suffix};
 use crate::core::intake::otlp::OtlpRules;
 use crate::core::intake::series::LabelRules;
 
-/// The `[labels]` section.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct LabelSettings {
@@ -21,30 +21,16 @@ pub struct LabelSettings {
     pub container: bool,
 }
 
-/// The `[units]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct UnitSettings {
-    #[serde(deserialize_with = "unit")]
-    pub ms: Unit,
-    #[serde(deserialize_with = "unit")]
-    pub h: Unit,
-    #[serde(deserialize_with = "unit")]
-    pub d: Unit,
-    pub suffixes: Vec<String>,
-    pub patterns: Vec<String>,
-}
-
-impl Default for UnitSettings {
-    fn default() -> Self {
-        let Units { ms, h, d, .. } = Units::default();
-        Self {
-            ms,
-            h,
-            d,
-            suffixes: DEFAULT_SUFFIXES.map(str::to_owned).into(),
-            patterns: Vec::new(),
-        }
+section! {
+    pub struct UnitSettings {
+        #[serde(deserialize_with = "unit")]
+        pub ms: Unit = Units::default().ms,
+        #[serde(deserialize_with = "unit")]
+        pub h: Unit = Units::default().h,
+        #[serde(deserialize_with = "unit")]
+        pub d: Unit = Units::default().d,
+        pub suffixes: Vec<String> = DEFAULT_SUFFIXES.map(str::to_owned).into(),
+        pub patterns: Vec<String> = Vec::new(),
     }
 }
 
@@ -53,9 +39,6 @@ pub(super) fn unit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Unit, D
 }
 
 /// The rules that both sections make, with those of OTLP.
-///
-/// # Errors
-/// Names the key and its valid values.
 pub(super) fn rules(
     labels: &LabelSettings,
     units: &UnitSettings,
@@ -78,9 +61,7 @@ pub(super) fn rules(
 }
 
 fn keys(setting: &str, keys: &[String]) -> Result<BTreeSet<String>, String> {
-    if keys.len() > LABEL_RULES_MAX {
-        return Err(format!("{setting} must have at most {LABEL_RULES_MAX} keys"));
-    }
+    few(setting, keys.len(), LABEL_RULES_MAX, "keys")?;
     for key in keys {
         Labels::new([(key, "")]).map_err(|error| format!("{setting}: {key:?}: {error}"))?;
     }
@@ -88,9 +69,7 @@ fn keys(setting: &str, keys: &[String]) -> Result<BTreeSet<String>, String> {
 }
 
 fn suffixes(texts: &[String]) -> Result<BTreeMap<String, Unit>, String> {
-    if texts.len() > UNIT_SUFFIXES_MAX {
-        return Err(format!("units.suffixes must have at most {UNIT_SUFFIXES_MAX} suffixes"));
-    }
+    few("units.suffixes", texts.len(), UNIT_SUFFIXES_MAX, "suffixes")?;
     let mut suffixes = BTreeMap::new();
     for text in texts {
         let (part, unit) = suffix(text).map_err(|error| format!("units.suffixes: {error}"))?;
@@ -102,9 +81,7 @@ fn suffixes(texts: &[String]) -> Result<BTreeMap<String, Unit>, String> {
 }
 
 fn patterns(texts: &[String]) -> Result<Vec<(Glob, Unit)>, String> {
-    if texts.len() > UNIT_PATTERNS_MAX {
-        return Err(format!("units.patterns must have at most {UNIT_PATTERNS_MAX} patterns"));
-    }
+    few("units.patterns", texts.len(), UNIT_PATTERNS_MAX, "patterns")?;
     let mut patterns: Vec<(Glob, Unit)> = Vec::new();
     for text in texts {
         let (name, unit) = pattern(text).map_err(|error| format!("units.patterns: {error}"))?;

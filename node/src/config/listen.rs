@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-use nix::unistd::{Gid, Group, Uid, User};
+use nix::unistd::{Group, User};
 use serde::{Deserialize, Deserializer};
 
+use super::section::{few, section};
 use crate::limits::{LISTEN_USERS_MAX, SOCKET_PATH_BYTES_MAX};
 use plimsoll_runtime::directory;
 use plimsoll_runtime::optional::{address_or_none, path_or_none};
@@ -18,20 +19,19 @@ use plimsoll_runtime::optional::{address_or_none, path_or_none};
 /// Owner and group may send.
 const DEFAULT_MODE: u32 = 0o660;
 
-/// The `[listen]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Listen {
-    #[serde(deserialize_with = "address_or_none")]
-    pub udp: Option<SocketAddr>,
-    #[serde(deserialize_with = "path_or_none")]
-    pub unix: Option<PathBuf>,
-    #[serde(deserialize_with = "path_or_none")]
-    pub stream: Option<PathBuf>,
-    #[serde(deserialize_with = "mode")]
-    pub mode: u32,
-    pub group: String,
-    pub users: Vec<String>,
+section! {
+    pub struct Listen {
+        #[serde(deserialize_with = "address_or_none")]
+        pub udp: Option<SocketAddr> = Some(SocketAddr::from(([127, 0, 0, 1], 8125))),
+        #[serde(deserialize_with = "path_or_none")]
+        pub unix: Option<PathBuf> = None,
+        #[serde(deserialize_with = "path_or_none")]
+        pub stream: Option<PathBuf> = None,
+        #[serde(deserialize_with = "mode")]
+        pub mode: u32 = DEFAULT_MODE,
+        pub group: String = String::new(),
+        pub users: Vec<String> = Vec::new(),
+    }
 }
 
 /// Who may send over Unix sockets.
@@ -45,19 +45,6 @@ pub struct SocketAccess {
     pub users: Option<BTreeSet<u32>>,
 }
 
-impl Default for Listen {
-    fn default() -> Self {
-        Self {
-            udp: Some(SocketAddr::from(([127, 0, 0, 1], 8125))),
-            unix: None,
-            stream: None,
-            mode: DEFAULT_MODE,
-            group: String::new(),
-            users: Vec::new(),
-        }
-    }
-}
-
 impl Default for SocketAccess {
     fn default() -> Self {
         Self { mode: DEFAULT_MODE, group: None, users: None }
@@ -65,22 +52,15 @@ impl Default for SocketAccess {
 }
 
 impl SocketAccess {
-    /// Whether this user may send.
     pub fn admits(&self, user: u32) -> bool {
         self.users.as_ref().is_none_or(|users| users.contains(&user))
     }
 }
 
 impl Listen {
-    /// Who may send over the Unix sockets.
-    ///
-    /// # Errors
-    /// Names the key and what to write instead.
     pub fn access(&self) -> Result<SocketAccess, String> {
         let group = (!self.group.is_empty()).then(|| group(&self.group)).transpose()?;
-        if self.users.len() > LISTEN_USERS_MAX {
-            return Err(format!("listen.users must have at most {LISTEN_USERS_MAX} users"));
-        }
+        few("listen.users", self.users.len(), LISTEN_USERS_MAX, "users")?;
         let users = self.users.iter().map(|name| user(name)).collect::<Result<BTreeSet<_>, _>>()?;
         let users = (!users.is_empty()).then_some(users);
         Ok(SocketAccess { mode: self.mode, group, users })
@@ -125,18 +105,18 @@ fn check_socket(key: &str, path: &Path) -> Result<(), String> {
 }
 
 fn group(text: &str) -> Result<u32, String> {
-    let named = Group::from_name(text).ok().flatten().map(|group| group.gid);
-    let found = named.map(Gid::as_raw).or_else(|| text.parse().ok());
-    found.ok_or_else(|| {
-        format!("listen.group: this machine has no group {text:?}; create it, or write its number")
-    })
+    let named = Group::from_name(text).ok().flatten();
+    number("listen.group", "group", text, named.map(|group| group.gid.as_raw()))
 }
 
 fn user(text: &str) -> Result<u32, String> {
-    let named = User::from_name(text).ok().flatten().map(|user| user.uid);
-    let found = named.map(Uid::as_raw).or_else(|| text.parse().ok());
-    found.ok_or_else(|| {
-        format!("listen.users: this machine has no user {text:?}; create it, or write its number")
+    let named = User::from_name(text).ok().flatten();
+    number("listen.users", "user", text, named.map(|user| user.uid.as_raw()))
+}
+
+fn number(key: &str, kind: &str, text: &str, named: Option<u32>) -> Result<u32, String> {
+    named.or_else(|| text.parse().ok()).ok_or_else(|| {
+        format!("{key}: this machine has no {kind} {text:?}; create it, or write its number")
     })
 }
 

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::core::Bounds;
 use crate::core::intake::Rules;
+use crate::core::outbox::{OutboxBounds, Thresholds, UnconfirmedBounds};
 
 mod confirm;
 mod delivery;
@@ -26,6 +27,7 @@ mod intake;
 mod listen;
 mod otlp;
 mod scrape;
+mod section;
 mod watch;
 
 pub use confirm::ConfirmSettings;
@@ -41,13 +43,13 @@ pub use listen::{Listen, SocketAccess};
 pub use otlp::{OtlpSettings, SpanSettings};
 use plimsoll_runtime::optional::address_or_none;
 pub use scrape::ScrapeSettings;
+use section::section;
 pub use watch::{By, Watch};
 
 /// A settings file with every key at its default; what `--print-config` prints.
 pub const EXAMPLE: &str = include_str!("../../node.toml");
 
-/// A node's configuration; the keys of its TOML file.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Config {
     pub name: Option<NodeName>,
@@ -72,73 +74,28 @@ pub struct Config {
     pub log: LogSettings,
 }
 
-/// The `[http]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Http {
-    #[serde(deserialize_with = "address_or_none")]
-    pub address: Option<SocketAddr>,
-    #[serde(deserialize_with = "address_or_none")]
-    pub health_address: Option<SocketAddr>,
-    pub hosts: Vec<String>,
-    pub reader_token_file: Option<PathBuf>,
-    pub certificate_file: Option<PathBuf>,
-    pub key_file: Option<PathBuf>,
-}
-
-/// The `[interval]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct Interval {
-    pub length_ms: u64,
-    pub series_max: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            name: None,
-            mesh: MeshName::new("default").expect("a constant name of plain letters"),
-            identity: IdentitySettings::default(),
-            bus: BusSettings::default(),
-            listen: Listen::default(),
-            http: Http::default(),
-            interval: Interval::default(),
-            labels: LabelSettings::default(),
-            units: UnitSettings::default(),
-            otlp: OtlpSettings::default(),
-            scrape: Vec::new(),
-            outbox: OutboxSettings::default(),
-            emergency: EmergencySettings::default(),
-            breaker: BreakerSettings::default(),
-            dead_letter: DeadLetterSettings::default(),
-            confirm: ConfirmSettings::default(),
-            spool: SpoolSettings::default(),
-            history: HistorySettings::default(),
-            hardware: HardwareSettings::default(),
-            log: LogSettings::default(),
-        }
+section! {
+    pub struct Http {
+        #[serde(deserialize_with = "address_or_none")]
+        pub address: Option<SocketAddr> = Some(SocketAddr::from(([127, 0, 0, 1], 9901))),
+        #[serde(deserialize_with = "address_or_none")]
+        pub health_address: Option<SocketAddr> = None,
+        pub hosts: Vec<String> = Vec::new(),
+        pub reader_token_file: Option<PathBuf> = None,
+        pub certificate_file: Option<PathBuf> = None,
+        pub key_file: Option<PathBuf> = None,
     }
 }
 
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            address: Some(SocketAddr::from(([127, 0, 0, 1], 9901))),
-            health_address: None,
-            hosts: Vec::new(),
-            reader_token_file: None,
-            certificate_file: None,
-            key_file: None,
-        }
+section! {
+    pub struct Interval {
+        pub length_ms: u64 = limits::INTERVAL.as_secs() * 1_000,
+        pub series_max: usize = limits::SERIES_MAX,
     }
 }
 
 impl Http {
     /// Who may read the pages, and over what.
-    ///
-    /// # Errors
-    /// Names the key and the fix, without the secret.
     pub fn protection(&self) -> Result<Protection, String> {
         Protection::check_hosts(&self.hosts)?;
         Protection::of_hosts(self.hosts.clone()).with_files(ProtectionFiles {
@@ -149,19 +106,9 @@ impl Http {
     }
 }
 
-impl Default for Interval {
-    fn default() -> Self {
-        let length_ms = limits::INTERVAL.as_secs() * 1_000;
-        Self { length_ms, series_max: limits::SERIES_MAX }
-    }
-}
-
 impl Config {
     /// Checks everything that can be checked before the start: `--check-config` and every start run
     /// this.
-    ///
-    /// # Errors
-    /// Names the key and its valid values.
     pub fn check(&self) -> Result<(), String> {
         self.check_ranges()?;
         self.listen.check()?;
@@ -193,14 +140,49 @@ impl Config {
             ),
             ("hardware.root must be an absolute path such as /", self.hardware.root.is_absolute()),
         ];
-        let delivery =
-            delivery::checks(&self.outbox, &self.emergency, &self.breaker, &self.dead_letter);
-        let spool = delivery::spool_checks(&self.outbox, &self.spool);
-        let mut rules = ranges.into_iter().chain(delivery).chain(spool);
+        let mut rules = ranges.into_iter().chain(self.delivery_checks());
         match rules.find(|(_, right)| !right) {
             Some((problem, _)) => Err(problem.to_owned()),
             None => Ok(()),
         }
+    }
+
+    /// Each rule about delivery, and whether it holds.
+    fn delivery_checks(&self) -> [(&'static str, bool); 8] {
+        let Self { outbox, emergency, breaker, dead_letter, spool, .. } = self;
+        let seconds = 1..=3_600;
+        let messages = outbox.messages_max.saturating_add(outbox.unconfirmed_messages);
+        let bytes = outbox.bytes_max.saturating_add(outbox.unconfirmed_bytes);
+        [
+            ("outbox.messages_max must be at least 1", outbox.messages_max >= 1),
+            (
+                "outbox.bytes_max must be at least 1048576, so that any message fits",
+                outbox.bytes_max >= 1_048_576,
+            ),
+            (
+                "outbox.unconfirmed_messages and outbox.unconfirmed_bytes must be at least 1",
+                outbox.unconfirmed_messages >= 1 && outbox.unconfirmed_bytes >= 1,
+            ),
+            ("emergency.per_minute must be at least 1", emergency.per_minute >= 1),
+            (
+                "breaker.open_seconds must lie between 1 and 3600",
+                seconds.contains(&breaker.open_seconds),
+            ),
+            (
+                "dead_letter.every_seconds must lie between 1 and 3600",
+                seconds.contains(&dead_letter.every_seconds),
+            ),
+            (
+                "outbox.messages_max and outbox.unconfirmed_messages must add up to at most 16000, \
+                 which is what spool.path can hold",
+                spool.path.is_none() || messages <= limits::SPOOL_ENTRIES_MAX,
+            ),
+            (
+                "outbox.bytes_max and outbox.unconfirmed_bytes must add up to at most 128 MiB, \
+                 which is what spool.path can hold",
+                spool.path.is_none() || bytes <= limits::SPOOL_BYTES_MAX,
+            ),
+        ]
     }
 
     fn rules(&self) -> Result<Rules, String> {
@@ -209,9 +191,6 @@ impl Config {
     }
 
     /// The node's name, taken from the host when none was given.
-    ///
-    /// # Errors
-    /// When there is neither.
     pub fn node_name(&self) -> Result<NodeName, String> {
         let host = || sysinfo::System::host_name().ok().and_then(|host| NodeName::from_host(&host));
         self.name
@@ -231,13 +210,25 @@ impl Config {
             interval: Duration::from_millis(self.interval.length_ms),
             series_max: self.interval.series_max,
             rules: self.rules().unwrap_or_default(),
-            outbox: delivery::bounds(
-                &self.outbox,
-                &self.confirm,
-                &self.emergency,
-                &self.breaker,
-                &self.dead_letter,
-            ),
+            outbox: self.outbox_bounds(),
+        }
+    }
+
+    fn outbox_bounds(&self) -> OutboxBounds {
+        let Self { outbox, confirm, emergency, breaker, dead_letter, .. } = self;
+        OutboxBounds {
+            thresholds: Thresholds::of(outbox.messages_max as u64, outbox.bytes_max),
+            coalesce_bytes: outbox.coalesce_bytes,
+            emergency_per_minute: emergency.per_minute,
+            breaker_open: Duration::from_secs(breaker.open_seconds),
+            refusal_every: Duration::from_secs(dead_letter.every_seconds),
+            unconfirmed: UnconfirmedBounds {
+                messages: outbox.unconfirmed_messages,
+                bytes: outbox.unconfirmed_bytes,
+                required: confirm.required,
+            },
+            ttl: (outbox.ttl_seconds > 0).then(|| Duration::from_secs(outbox.ttl_seconds)),
+            ..OutboxBounds::default()
         }
     }
 }
@@ -247,7 +238,6 @@ mod tests {
     use plimsoll_schemas::settings::{Layer, RETIRED, keys_of, resolve};
 
     use super::*;
-    use crate::core::outbox::Thresholds;
 
     fn read(text: &str) -> Result<Config, String> {
         let layer = Layer::from_toml("file n.toml", text).map_err(|error| error.to_string())?;
@@ -388,7 +378,7 @@ mod tests {
         let outbox = Bounds::default().outbox;
         let constants = [
             ("breaker.failures", u64::from(outbox.breaker_failures)),
-            ("dead_letter.refusals", u64::from(outbox.refusals_max)),
+            ("dead_letter.refusals", u64::from(limits::REFUSALS_MAX)),
             ("emergency.burst", u64::from(outbox.emergency_burst)),
             ("emergency.reserved", u64::from(outbox.emergency_reserved)),
             ("outbox.coalesce_messages", outbox.coalesce_messages as u64),

@@ -6,66 +6,41 @@ use std::net::SocketAddr;
 use crate::limits::{OTLP_OPERATIONS_MAX, OTLP_SPAN_ATTRIBUTES_MAX, OTLP_SPAN_RULES_MAX};
 use plimsoll_schemas::ids::Operation;
 use plimsoll_schemas::limits::wire::LABELS_MAX;
-use serde::Deserialize;
 
 use super::intake::unit;
+use super::section::{few, section};
 use crate::core::intake::glob::Glob;
 use crate::core::intake::lines::Unit;
 use crate::core::intake::otlp::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};
 use plimsoll_runtime::optional::address_or_none;
 
-/// The `[otlp]` section.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct OtlpSettings {
-    #[serde(deserialize_with = "address_or_none")]
-    pub http: Option<SocketAddr>,
-    #[serde(deserialize_with = "address_or_none")]
-    pub grpc: Option<SocketAddr>,
-    #[serde(deserialize_with = "unit")]
-    pub unit: Unit,
-    pub resource_labels: Vec<String>,
-    pub operations: Vec<String>,
-    pub span: Vec<SpanSettings>,
-}
-
-/// An `[[otlp.span]]` section: spans to record as latencies, and their series.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct SpanSettings {
-    pub name: String,
-    pub attributes: Vec<String>,
-    pub operation: Option<Operation>,
-    pub labels: Vec<String>,
-}
-
-impl Default for OtlpSettings {
-    fn default() -> Self {
-        Self {
-            http: None,
-            grpc: None,
-            unit: Unit(None),
-            resource_labels: RESOURCE_LABELS.map(str::to_owned).into(),
-            operations: Vec::new(),
-            span: Vec::new(),
-        }
+section! {
+    pub struct OtlpSettings {
+        #[serde(deserialize_with = "address_or_none")]
+        pub http: Option<SocketAddr> = None,
+        #[serde(deserialize_with = "address_or_none")]
+        pub grpc: Option<SocketAddr> = None,
+        #[serde(deserialize_with = "unit")]
+        pub unit: Unit = Unit(None),
+        pub resource_labels: Vec<String> = RESOURCE_LABELS.map(str::to_owned).into(),
+        pub operations: Vec<String> = Vec::new(),
+        pub span: Vec<SpanSettings> = Vec::new(),
     }
 }
 
-impl Default for SpanSettings {
-    fn default() -> Self {
-        let (attributes, labels) = (Vec::new(), Vec::new());
-        Self { name: "*".to_owned(), attributes, operation: None, labels }
+section! {
+    /// An `[[otlp.span]]` section: spans to record as latencies, and their series.
+    pub struct SpanSettings {
+        pub name: String = "*".to_owned(),
+        pub attributes: Vec<String> = Vec::new(),
+        pub operation: Option<Operation> = None,
+        pub labels: Vec<String> = Vec::new(),
     }
 }
 
-/// The rules that the section makes.
-///
-/// # Errors
-/// Names the key and its valid values.
 pub(super) fn rules(otlp: &OtlpSettings) -> Result<OtlpRules, String> {
-    few("otlp.operations", otlp.operations.len(), OTLP_OPERATIONS_MAX)?;
-    few("otlp.span", otlp.span.len(), OTLP_SPAN_RULES_MAX)?;
+    few("otlp.operations", otlp.operations.len(), OTLP_OPERATIONS_MAX, "entries")?;
+    few("otlp.span", otlp.span.len(), OTLP_SPAN_RULES_MAX, "entries")?;
     let mut operations = BTreeMap::new();
     for text in &otlp.operations {
         let (metric, operation) = operation(text)?;
@@ -81,13 +56,6 @@ pub(super) fn rules(otlp: &OtlpSettings) -> Result<OtlpRules, String> {
     })
 }
 
-fn few(key: &str, len: usize, max: usize) -> Result<(), String> {
-    if len > max {
-        return Err(format!("{key} must have at most {max} entries"));
-    }
-    Ok(())
-}
-
 fn operation(text: &str) -> Result<(String, Operation), String> {
     let (metric, name) = text.split_once('=').unwrap_or((text, ""));
     let operation = Operation::new(name)
@@ -99,7 +67,7 @@ fn operation(text: &str) -> Result<(String, Operation), String> {
 }
 
 fn labels(key: &str, texts: &[String]) -> Result<Vec<LabelOf>, String> {
-    few(key, texts.len(), LABELS_MAX)?;
+    few(key, texts.len(), LABELS_MAX, "entries")?;
     let mut named = BTreeSet::new();
     let mut labels = Vec::new();
     for text in texts {
@@ -114,7 +82,7 @@ fn labels(key: &str, texts: &[String]) -> Result<Vec<LabelOf>, String> {
 
 fn span(settings: &SpanSettings) -> Result<SpanRule, String> {
     let SpanSettings { name, attributes, operation, labels: texts } = settings;
-    few("otlp.span.attributes", attributes.len(), OTLP_SPAN_ATTRIBUTES_MAX)?;
+    few("otlp.span.attributes", attributes.len(), OTLP_SPAN_ATTRIBUTES_MAX, "entries")?;
     let attribute = |text: &String| match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
         _ => Err(format!("otlp.span.attributes: {text:?} must be attribute=value")),

@@ -4,48 +4,31 @@ use std::time::Duration;
 
 use crate::limits::scrape as limits;
 use plimsoll_schemas::ids::Labels;
-use serde::Deserialize;
 
 use super::endpoint::Endpoint;
 use super::intake::unit;
+use super::section::{few, section};
 use crate::core::intake::glob::Glob;
 use crate::core::intake::lines::Unit;
 use crate::core::intake::promtext::Target;
 
-/// A `[[scrape]]` section: an application to scrape periodically.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(default)]
-pub struct ScrapeSettings {
-    pub url: String,
-    pub every_seconds: u64,
-    pub timeout_seconds: Option<u64>,
-    pub labels: Vec<String>,
-    #[serde(deserialize_with = "unit")]
-    pub unit: Unit,
-    pub allow: Vec<String>,
-    pub series_max: usize,
-}
-
-impl Default for ScrapeSettings {
-    fn default() -> Self {
-        Self {
-            url: String::new(),
-            every_seconds: limits::EVERY.as_secs(),
-            timeout_seconds: None,
-            labels: Vec::new(),
-            unit: Unit(None),
-            allow: Vec::new(),
-            series_max: limits::SERIES_MAX,
-        }
+section! {
+    /// A `[[scrape]]` section: an application to scrape periodically.
+    pub struct ScrapeSettings {
+        pub url: String = String::new(),
+        pub every_seconds: u64 = limits::EVERY.as_secs(),
+        pub timeout_seconds: Option<u64> = None,
+        pub labels: Vec<String> = Vec::new(),
+        #[serde(deserialize_with = "unit")]
+        pub unit: Unit = Unit(None),
+        pub allow: Vec<String> = Vec::new(),
+        pub series_max: usize = limits::SERIES_MAX,
     }
 }
 
 /// The targets as the core uses them.
-///
-/// # Errors
-/// Names the target, the key and what it may be.
 pub(super) fn targets(scrape: &[ScrapeSettings]) -> Result<Vec<Target>, String> {
-    few("scrape", scrape.len(), limits::TARGETS_MAX)?;
+    few("scrape", scrape.len(), limits::TARGETS_MAX, "entries")?;
     for (place, one) in scrape.iter().enumerate() {
         if scrape[..place].iter().any(|other| other.url == one.url) {
             return Err(format!("scrape.url: {:?} is given twice; remove one", one.url));
@@ -55,8 +38,8 @@ pub(super) fn targets(scrape: &[ScrapeSettings]) -> Result<Vec<Target>, String> 
 }
 
 fn target(one: &ScrapeSettings) -> Result<Target, String> {
-    few("scrape.allow", one.allow.len(), limits::ALLOW_MAX)?;
-    few("scrape.labels", one.labels.len(), limits::TARGET_LABELS_MAX)?;
+    few("scrape.allow", one.allow.len(), limits::ALLOW_MAX, "entries")?;
+    few("scrape.labels", one.labels.len(), limits::TARGET_LABELS_MAX, "entries")?;
     if one.allow.iter().any(String::is_empty) {
         return Err("scrape.allow: an empty name fits nothing; \"*\" fits all".to_owned());
     }
@@ -80,10 +63,6 @@ fn target(one: &ScrapeSettings) -> Result<Target, String> {
     })
 }
 
-/// The ways to all targets.
-///
-/// # Errors
-/// Names the key and what it may be.
 pub(super) fn endpoints(scrape: &[ScrapeSettings]) -> Result<Vec<Endpoint>, String> {
     scrape.iter().map(endpoint).collect()
 }
@@ -99,13 +78,6 @@ fn endpoint(one: &ScrapeSettings) -> Result<Endpoint, String> {
     }
     Endpoint::new(&one.url, every, timeout)
         .map_err(|error| format!("scrape.url: {:?} {error}", one.url))
-}
-
-fn few(key: &str, len: usize, max: usize) -> Result<(), String> {
-    if len > max {
-        return Err(format!("{key} must have at most {max} entries"));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -80,10 +80,6 @@ fn below_root(cgroup: &Path) -> Result<PathBuf, String> {
     Ok(path.to_owned())
 }
 
-/// A list of watches.
-///
-/// # Errors
-/// When there are too many, or two of one name.
 pub(crate) fn watches<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Watch>, D::Error> {
     let watches = Vec::<Watch>::deserialize(deserializer)?;
     if watches.len() > WATCHES_MAX {

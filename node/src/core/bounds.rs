@@ -7,12 +7,9 @@ use crate::limits;
 use super::intake::Rules;
 use super::outbox::OutboxBounds;
 
-/// The bounds of a core.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bounds {
-    /// Length of an interval.
     pub interval: Duration,
-    /// Series in one interval.
     pub series_max: usize,
     /// How input is read.
     pub rules: Rules,

@@ -24,20 +24,14 @@ const REPLAYED: &str = "replayed";
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Confirmers {
-    key: Option<ConfirmKey>,
+    /// Without one every confirmation counts.
+    pub(super) key: Option<ConfirmKey>,
     /// When each aggregator issued its newest confirmation, and when that came.
     newest: BTreeMap<AggregatorName, (Wall, Mono)>,
 }
 
 impl Confirmers {
-    pub(super) fn set_key(&mut self, key: ConfirmKey) {
-        self.key = Some(key);
-    }
-
     /// Checks who has sent a confirmation.
-    ///
-    /// # Errors
-    /// Why it is not believed, as a label.
     pub(super) fn check(
         &mut self,
         now: Mono,

@@ -13,7 +13,6 @@ use plimsoll_schemas::time::Mono;
 /// A step of the shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Step {
-    /// No shutdown was requested.
     Running,
     /// Reads what jobs sent before; the sockets are still open.
     Emptying,
@@ -99,7 +98,6 @@ impl Departure {
         }
     }
 
-    /// The connection is closed.
     pub fn on_closed(&mut self) {
         self.step = Step::Ended;
     }

@@ -2,7 +2,6 @@
 
 use plimsoll_schemas::ids::{Labels, MeshName, NodeName};
 
-/// The identity of a node.
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// The mesh that it publishes to.

@@ -27,14 +27,12 @@ pub(super) struct SampleCount {
 }
 
 impl SampleCount {
-    /// Samples that jobs have sent.
     pub(super) fn of_jobs(samples: u64) -> Self {
         Self { all: samples, own: 0 }
     }
 }
 
 impl Ledger {
-    /// Counts samples as recorded.
     pub(super) fn record(&mut self, samples: SampleCount) {
         self.totals.recorded = self.totals.recorded.saturating_add(samples.all);
         self.recorded_own = self.recorded_own.saturating_add(samples.own);
@@ -84,12 +82,10 @@ impl Ledger {
         &self.totals
     }
 
-    /// Samples lost that no message ever carried.
     pub(super) fn never_sent(&self) -> u64 {
         self.never_sent
     }
 
-    /// Those recorded that the node took of itself.
     pub(super) fn recorded_own(&self) -> u64 {
         self.recorded_own
     }

@@ -59,7 +59,7 @@ pub use identity::Identity;
 use intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use intake::points::Point;
 use intake::promtext::Scrape;
-use intake::{ClosedInterval, Intake, Reject, RejectedInput};
+use intake::{ClosedInterval, Intake, Reject, RejectedInput, SocketEvent};
 use ledger::{Ledger, SampleCount};
 use open_readings::OpenReadings;
 use outbox::{
@@ -77,7 +77,6 @@ pub use status::{ConfirmationStats, Status};
 /// Label of a confirmation of a message that was never sent.
 const FORGED: &str = "forged";
 
-/// A node's whole state.
 pub struct Core {
     intake: Intake,
     outbox: Outbox,
@@ -160,7 +159,7 @@ impl Core {
     /// Sets what makes the ids of this incarnation's messages unpredictable, before anything of it
     /// is sealed. Without it they are not.
     pub fn with_nonce(mut self, nonce: MessageNonce) -> Self {
-        self.sealer.set_nonce(nonce);
+        self.sealer.nonce = nonce;
         self
     }
 
@@ -193,7 +192,6 @@ impl Core {
         self.intake.on_point(now, point)
     }
 
-    /// Records a scraped page, and returns warnings for the operator.
     pub fn on_scrape(&mut self, now: Now, scrape: &Scrape) -> Vec<String> {
         if self.leaving { Vec::new() } else { self.intake.on_scrape(now, scrape) }
     }
@@ -230,19 +228,9 @@ impl Core {
         self.intake.take_unit_warnings()
     }
 
-    /// A datagram came from a user who may not send any.
-    pub fn on_datagram_refused(&mut self) {
-        self.intake.on_datagram_refused();
-    }
-
-    /// A socket could not be read, which may have cost a datagram.
-    pub fn on_read_error(&mut self) {
-        self.intake.on_read_error();
-    }
-
-    /// The kernel dropped this many more datagrams because a socket was full.
-    pub fn on_kernel_dropped(&mut self, datagrams: u64) {
-        self.intake.on_kernel_dropped(datagrams);
+    /// Records what a read of a datagram socket brought, or counts what it did not.
+    pub fn on_socket_event(&mut self, now: Now, event: SocketEvent<'_>) {
+        self.intake.on_socket_event(now.wall, event);
     }
 
     /// Folds a hardware sample into the open interval.
@@ -255,7 +243,6 @@ impl Core {
         self.task_restarts = restarts;
     }
 
-    /// Handles an event of the connection to the broker.
     pub fn on_bus_event(&mut self, now: Now, event: &BusEvent) {
         match event {
             BusEvent::Connected { payload_bytes_max, .. } => {
@@ -313,7 +300,7 @@ impl Core {
     /// A message of a former incarnation is not in this incarnation's ledger.
     fn on_given_up(&mut self, letter: Option<DeadLetter>) {
         let Some(DeadLetter { message, reason }) = letter else { return };
-        if message.incarnation == self.sealer.incarnation() {
+        if message.incarnation == self.sealer.incarnation {
             let samples = SampleCount { all: message.samples, own: message.own_samples };
             self.ledger.lose(reason.loss(), samples);
         }
@@ -351,14 +338,11 @@ impl Core {
 
     /// From here on only confirmations with this key count.
     pub fn set_confirm_key(&mut self, key: ConfirmKey) {
-        self.confirmers.set_key(key);
+        self.confirmers.key = Some(key);
     }
 
     /// Applies a confirmation of an aggregator: what is stored, and over which limits samples are
     /// counted. One that cannot be true is counted and not applied.
-    ///
-    /// # Errors
-    /// Why it was rejected, as a label.
     pub fn on_confirmation(&mut self, now: Now, payload: &[u8]) -> Result<(), &'static str> {
         let decoded = confirmation::decode(self.sealer.node(), payload);
         let applied = decoded.map_err(|error| error.reason()).and_then(|confirmation| {
@@ -398,7 +382,7 @@ impl Core {
 
     fn are_orphans_confirmed(&self, confirmation: &Confirmation) -> bool {
         let own =
-            |confirmed: &&ConfirmedIncarnation| confirmed.incarnation == self.sealer.incarnation();
+            |confirmed: &&ConfirmedIncarnation| confirmed.incarnation == self.sealer.incarnation;
         let confirmed = confirmation.incarnations.iter().find(own);
         confirmed.zip(self.orphans_reported).is_some_and(|(confirmed, seq)| confirmed.covers(seq))
     }
@@ -552,12 +536,10 @@ impl Core {
         self.records = Some(VecDeque::new());
     }
 
-    /// The next message for the history.
     pub fn next_record(&mut self) -> Option<Record> {
         self.records.as_mut()?.pop_front()
     }
 
-    /// The message could not be handed to the connection.
     pub fn on_handover_failed(&mut self, now: Now, ticket: Ticket) {
         self.outbox.on_handover_failed(now.mono, ticket);
     }
@@ -574,8 +556,8 @@ impl Core {
     }
 
     fn take_over(&mut self, now: Now, mut recovered: RecoveredMessages) {
-        let own = recovered.unused_incarnation(self.sealer.incarnation());
-        self.sealer.set_incarnation(own);
+        let own = recovered.unused_incarnation(self.sealer.incarnation);
+        self.sealer.incarnation = own;
         self.outbox.set_incarnation(own);
         let stopped = recovered.stopped();
         let expired = self.spool.on_recovered(now.wall, &mut recovered);
@@ -634,7 +616,6 @@ impl Core {
         self.spool.set_orphans(orphans);
     }
 
-    /// A spool file that could not be used, or only in part, was quarantined.
     pub fn on_spool_quarantined(&mut self, reason: &'static str) {
         self.spool.on_quarantined(reason);
     }
@@ -645,7 +626,6 @@ impl Core {
         self.spool.wait_for_note(now.mono)
     }
 
-    /// Answers up to this number may leave; all of them without a spool.
     pub fn noted(&self) -> NoteNumber {
         self.spool.noted()
     }
@@ -674,10 +654,9 @@ impl Core {
         let open = self.intake.open_samples().saturating_sub(self.own_open);
         let open = if self.leaving { 0 } else { open };
         let recorded = self.ledger.totals().recorded.saturating_add(open).min(COUNT_MAX);
-        NotedIncarnation { incarnation: self.sealer.incarnation(), recorded }
+        NotedIncarnation { incarnation: self.sealer.incarnation, recorded }
     }
 
-    /// The note is in its file.
     pub fn on_noted(&mut self, now: Now) {
         self.spool.on_noted(now.mono);
     }
@@ -704,7 +683,7 @@ impl Core {
 
     fn incarnation_state(&self) -> IncarnationState {
         IncarnationState {
-            incarnation: self.sealer.incarnation(),
+            incarnation: self.sealer.incarnation,
             newest: self.outbox.newest_sealed(),
             totals: self.ledger.stated(),
             left: self.leaving && self.outbox.is_final_sealed(),
@@ -749,7 +728,6 @@ impl Core {
         self.leaving
     }
 
-    /// Times that the id of a message was found to be taken.
     pub fn taken_ids(&self) -> u64 {
         self.outbox.taken_ids()
     }
@@ -764,12 +742,10 @@ impl Core {
         self.outbox.is_connected()
     }
 
-    /// Whether there is a connection on which the broker does not answer.
     pub fn is_stalled(&self) -> bool {
         self.stalled
     }
 
-    /// Statistics for the node's own metrics.
     pub fn status(&self) -> Status {
         Status {
             intake: self.intake.stats(),
@@ -790,23 +766,20 @@ impl Core {
             limits: self.intake.limits(),
             connected: self.outbox.is_connected(),
             breaker: self.outbox.breaker(),
-            critical_rerouted: self.outbox.critical_rerouted(),
-            sent_at_once: self.outbox.sent_at_once(),
-            rerouting: self.outbox.pressure().is_rerouting(),
-            dropping: self.outbox.pressure().is_dropping(),
-            conservative: self.outbox.pressure().is_conservative(),
+            critical_rerouted: self.outbox.critical_rerouted,
+            sent_at_once: self.outbox.sent_at_once,
             bus: self.bus_stats(),
         }
     }
 
     fn bus_stats(&self) -> Bus {
-        let reason = |reject: &Reject| reject.reason();
+        let intake = self.intake.stats();
         Bus {
             reconnects: self.connections.saturating_sub(1),
             round_trip_ns: self.round_trip.map(nanos),
             task_restarts: self.task_restarts,
-            kernel_dropped: self.intake.kernel_dropped(),
-            rejected: self.intake.rejected().iter().map(|(r, n)| (reason(r), *n)).collect(),
+            kernel_dropped: intake.kernel_dropped,
+            rejected: intake.rejected.into_iter().map(|(why, n)| (why.reason(), n)).collect(),
             recorded: self.ledger.totals().recorded,
             recorded_own: self.ledger.recorded_own(),
             confirmations_refused: self.confirmations.by_reason(),
@@ -814,7 +787,7 @@ impl Core {
             spool_durable: self.spool.durable(),
             former: self.spool.orphans().into(),
             ended_operations: self.intake.ended_operations(),
-            suspect_units: self.intake.suspect_units().len() as u64,
+            suspect_units: intake.suspect_units.len() as u64,
             version: env!("CARGO_PKG_VERSION").into(),
             ..self.outbox.stats()
         }

@@ -19,18 +19,15 @@ use super::spool::{IncarnationEnd, IncarnationState};
 /// Seals the messages of one incarnation.
 pub(super) struct Sealer {
     identity: Identity,
-    incarnation: Incarnation,
-    nonce: MessageNonce,
+    /// Changes only before anything of it was sealed.
+    pub(super) incarnation: Incarnation,
+    /// What makes the ids of its messages unpredictable.
+    pub(super) nonce: MessageNonce,
 }
 
 impl Sealer {
     pub(super) fn new(identity: Identity, incarnation: Incarnation) -> Self {
         Self { identity, incarnation, nonce: MessageNonce::default() }
-    }
-
-    /// The incarnation that it seals for.
-    pub(super) fn incarnation(&self) -> Incarnation {
-        self.incarnation
     }
 
     pub(super) fn mesh(&self) -> &MeshName {
@@ -51,16 +48,6 @@ impl Sealer {
             | SnapshotKind::Event
             | SnapshotKind::Shard => Labels::default(),
         }
-    }
-
-    /// Changes the incarnation before anything of it was sealed.
-    pub(super) fn set_incarnation(&mut self, incarnation: Incarnation) {
-        self.incarnation = incarnation;
-    }
-
-    /// Sets what makes the ids of its messages unpredictable.
-    pub(super) fn set_nonce(&mut self, nonce: MessageNonce) {
-        self.nonce = nonce;
     }
 
     /// The message with number `seq`; the caller uses each number once and in order.
@@ -137,7 +124,6 @@ impl Sealer {
         }
     }
 
-    /// The subject of this node's dead letters.
     pub(super) fn dead_subject(&self) -> String {
         dead_subject(&self.identity.mesh, &self.identity.node)
     }

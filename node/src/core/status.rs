@@ -13,7 +13,6 @@ use super::spool::SpoolStats;
 /// Confirmations received from aggregators.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfirmationStats {
-    /// Confirmations that were applied.
     pub accepted: u64,
     /// Confirmations that could not be read or cannot be true, by reason.
     pub rejected: BTreeMap<&'static str, u64>,
@@ -27,7 +26,6 @@ impl ConfirmationStats {
     }
 }
 
-/// A node's statistics at one time.
 #[derive(Clone, Debug)]
 pub struct Status {
     pub intake: IntakeStats,
@@ -49,7 +47,6 @@ pub struct Status {
     pub confirmations: ConfirmationStats,
     /// Operations that the broker did not permit.
     pub denials: u64,
-    /// What became of dead letters.
     pub dead_letters: DeadLetterStats,
     /// The spool; all zero without one.
     pub spool: SpoolStats,
@@ -61,18 +58,11 @@ pub struct Status {
     pub limits: Vec<(Operation, u64)>,
     /// Whether messages can be sent.
     pub connected: bool,
-    /// The state of the breaker.
     pub breaker: BreakerState,
     /// Critical messages that overtook others by the emergency lane.
     pub critical_rerouted: u64,
     /// Messages sent by the emergency lane because the rules declare what is in them critical.
     pub sent_at_once: u64,
-    /// True while the newest messages may go by the emergency lane.
-    pub rerouting: bool,
-    /// True while readings are dropped, and samples for which there is no room.
-    pub dropping: bool,
-    /// True while only the emergency lane is sent.
-    pub conservative: bool,
     /// Message counters as the node reports them to the aggregator.
     pub bus: Bus,
 }

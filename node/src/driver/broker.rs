@@ -31,7 +31,7 @@ pub(super) struct Broker {
     /// Address of the broker without secrets, for logs.
     url: String,
     absence: Absence,
-    faults: BrokerFaults,
+    pub(super) faults: BrokerFaults,
     /// Dead letters sent, repetitions included.
     letters: u64,
     /// Nodes of the mesh, as an aggregator has stated; 0 while it is unknown. Outlives the link.
@@ -128,11 +128,6 @@ impl Broker {
         log_taken_id(taken, core.taken_ids());
     }
 
-    /// What was wrong with the connection.
-    pub(super) fn faults(&self) -> &BrokerFaults {
-        &self.faults
-    }
-
     /// Passes a confirmation to the core; the number of nodes in it spreads later reconnects.
     pub(super) fn on_confirmation(&mut self, core: &mut Core, now: Now, payload: &[u8]) {
         let Err(reason) = core.on_confirmation(now, payload) else {
@@ -149,7 +144,6 @@ impl Broker {
         }
     }
 
-    /// Sends what the core has ready.
     pub(super) fn publish(&mut self, core: &mut Core, now: Now) {
         if !self.link.is_open() {
             return;

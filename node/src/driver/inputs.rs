@@ -21,7 +21,7 @@ use crate::core::departure::SocketPoll;
 use crate::core::intake::RejectedInput;
 use crate::io::cost::{Cost, Stage};
 use crate::io::frames::Frames;
-use crate::io::listen::{SocketEvent, Sockets};
+use crate::io::listen::Sockets;
 use crate::io::otlp::OtlpServers;
 use crate::io::otlp::stats::OtlpStats;
 
@@ -34,7 +34,6 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    /// Opens the configured sockets.
     pub(super) async fn open(config: &Config, supervisor: &Supervisor) -> Result<Self, StartError> {
         let listen = &config.listen;
         let access = listen.access().map_err(|error| StartError::configuration(&error))?;
@@ -68,12 +67,7 @@ impl Inputs {
     /// nothing more that is answered is recorded.
     pub(super) fn read(&mut self, core: &mut Core, cost: &mut Cost, now: Now) -> SocketPoll {
         self.check_answers(core, now);
-        let datagrams = self.sockets.take(cost, |event| match event {
-            SocketEvent::Datagram(datagram) => core.on_datagram(now, datagram),
-            SocketEvent::Refused => core.on_datagram_refused(),
-            SocketEvent::Failed => core.on_read_error(),
-            SocketEvent::Dropped(datagrams) => core.on_kernel_dropped(datagrams),
-        });
+        let datagrams = self.sockets.take(cost, |event| core.on_socket_event(now, event));
         for RejectedInput { reason, count, example } in core.take_line_warnings() {
             tracing::warn!(
                 reason,
@@ -157,12 +151,10 @@ impl Inputs {
         self.sockets.dropped()
     }
 
-    /// Connections to the stream socket.
     pub(super) fn connections(&self) -> usize {
         self.frames.clients()
     }
 
-    /// OTLP requests and connections, when a port is open.
     pub(super) fn otlp_stats(&self) -> Option<OtlpStats> {
         self.otlp.stats()
     }

@@ -9,7 +9,6 @@
 //! DESIGN N39.
 
 mod broker;
-mod history;
 mod inputs;
 mod spool;
 mod start;
@@ -28,7 +27,6 @@ use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
 use self::broker::Broker;
-use self::history::HistoryKeeper;
 use self::inputs::Inputs;
 use self::spool::SpoolWriter;
 pub use self::start::StartError;
@@ -39,8 +37,10 @@ use crate::core::{Core, Identity};
 use crate::io::broker_connection::LinkEvent;
 use crate::io::cost::{Cost, Stage};
 use crate::io::hardware::Sampler;
+use crate::io::history::History;
 use crate::io::http::{AgentStats, Pages};
 use crate::io::scrape::{Scraped, Scraper};
+use crate::limits::HISTORY_END_WAIT;
 
 struct Driver {
     clock: Clock,
@@ -49,7 +49,7 @@ struct Driver {
     confirm_key: Option<ConfirmKeyFile>,
     broker: Broker,
     spool: SpoolWriter,
-    history: HistoryKeeper,
+    history: History,
     inputs: Inputs,
     pages: Pages,
     sampler: Sampler,
@@ -109,8 +109,11 @@ impl Driver {
         let mut core = core.with_nonce(message_nonce()?);
         let confirm_key = config.confirm.key().map_err(invalid)?;
         confirm_key.iter().for_each(|file| core.set_confirm_key(file.key().clone()));
-        let history = HistoryKeeper::open(&config.history, &identity, &mut core, clock)
+        let history = History::open(&config.history, &identity, clock)
             .map_err(|error| StartError::configuration(&error))?;
+        if history.is_kept() {
+            core.keep_records();
+        }
         let spool = SpoolWriter::open(&config.spool, &identity, &mut core, clock.now())
             .map_err(|error| StartError::configuration(&error))?;
         let (departure, cost) = (Departure::default(), Cost::default());
@@ -187,7 +190,9 @@ impl Driver {
         self.core.on_deadline(now);
         self.cost.end(Stage::Decide);
         self.broker.publish(&mut self.core, now);
-        self.history.write(&mut self.core, now);
+        while let Some(record) = self.core.next_record() {
+            self.history.write(record, now.wall);
+        }
         self.cost.end(Stage::Publish);
         self.spool.write(&mut self.core, now);
         self.cost.end(Stage::Spool);
@@ -210,14 +215,14 @@ impl Driver {
     fn stats(&self) -> AgentStats {
         AgentStats {
             status: self.core.status(),
-            broker_faults: self.broker.faults().clone(),
+            broker_faults: self.broker.faults.clone(),
             dropped: self.inputs.dropped(),
             connections: self.inputs.connections(),
             http: self.pages.stats(),
             otlp: self.inputs.otlp_stats(),
             by_stage: self.cost.by_stage(),
             task_restarts: self.supervisor.restarts(),
-            history: self.history.stats(),
+            history: self.history.is_kept().then(|| self.history.stats()),
         }
     }
 
@@ -285,7 +290,7 @@ impl Driver {
         drop(self.sampler);
         self.pages.end().await;
         self.inputs.end().await;
-        self.history.end().await;
+        self.history.end(HISTORY_END_WAIT).await;
         let status = self.core.status();
         let (recorded, lost) = (status.totals.recorded, status.totals.lost_sum());
         if status.bus.outbox_messages == 0 && self.core.is_leaving() {

@@ -20,9 +20,6 @@ pub(super) struct SpoolWriter(Option<Spool>);
 
 impl SpoolWriter {
     /// Opens the configured spool and passes its content to the core.
-    ///
-    /// # Errors
-    /// When the spool cannot be used as configured.
     pub(super) fn open(
         settings: &SpoolSettings,
         identity: &Identity,

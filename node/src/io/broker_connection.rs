@@ -15,11 +15,8 @@ use tokio::task::JoinHandle;
 /// Something that happened on the bus.
 #[derive(Debug)]
 pub enum LinkEvent {
-    /// An event of the connection.
     Bus(BusEvent),
-    /// A confirmation of an aggregator.
     Confirmation(Bytes),
-    /// A request of the node's history.
     HistoryRequest(Bytes),
     /// The connection, or its subscription, ended; no more answers will arrive.
     CutOff,
@@ -42,9 +39,6 @@ pub struct BrokerConnection {
 
 impl BrokerConnection {
     /// Starts to connect; with a history, requests of it are received.
-    ///
-    /// # Errors
-    /// When the configuration cannot hold.
     pub fn open(
         config: BusConfig,
         (mesh, node): (&MeshName, &NodeName),
@@ -85,9 +79,6 @@ impl BrokerConnection {
     }
 
     /// Hands a message over.
-    ///
-    /// # Errors
-    /// Names the message when it was not taken.
     pub fn try_publish(&self, publish: Publish) -> Result<(), Ticket> {
         let ticket = publish.ticket;
         let bus = self.bus.as_ref().ok_or(ticket)?;
@@ -120,7 +111,6 @@ impl BrokerConnection {
     }
 }
 
-/// Waits for the connection to have closed.
 async fn closed(closing: &mut Option<JoinHandle<()>>) {
     match closing {
         // That it ended is all that matters.

@@ -7,52 +7,28 @@
 use std::time::Duration;
 
 use plimsoll_clock::Stopwatch;
+use plimsoll_schemas::labelled;
 
-/// A part of a driver's turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stage {
-    /// Taking datagrams from the kernel.
-    Receive,
-    /// Reading them and recording their samples.
-    Intake,
-    /// Taking frames and recording them.
-    Frames,
-    /// Recording bodies of OTLP.
-    Otlp,
-    /// Sealing intervals and whatever else is due.
-    Decide,
-    /// Handing messages to the connection.
-    Publish,
-    /// Handing changes to the spool's thread.
-    Spool,
-}
-
-impl Stage {
-    /// All of them, in the order of a turn.
-    pub const ALL: [Self; 7] = [
-        Self::Receive,
-        Self::Intake,
-        Self::Frames,
-        Self::Otlp,
-        Self::Decide,
-        Self::Publish,
-        Self::Spool,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Receive => "receive",
-            Self::Intake => "intake",
-            Self::Frames => "frames",
-            Self::Otlp => "otlp",
-            Self::Decide => "decide",
-            Self::Publish => "publish",
-            Self::Spool => "spool",
-        }
+labelled! {
+    /// A part of a driver's turn.
+    pub enum Stage {
+        /// Taking datagrams from the kernel.
+        Receive = "receive",
+        /// Reading them and recording their samples.
+        Intake = "intake",
+        /// Taking frames and recording them.
+        Frames = "frames",
+        /// Recording bodies of OTLP.
+        Otlp = "otlp",
+        /// Sealing intervals and whatever else is due.
+        Decide = "decide",
+        /// Handing messages to the connection.
+        Publish = "publish",
+        /// Handing changes to the spool's thread.
+        Spool = "spool",
     }
 }
 
-/// Time spent by stage.
 #[derive(Debug)]
 pub struct Cost {
     watch: Stopwatch,
@@ -76,7 +52,6 @@ impl Cost {
         self.spent[stage as usize] += self.watch.lap();
     }
 
-    /// Time spent in each stage so far.
     pub fn by_stage(&self) -> [(Stage, Duration); Stage::ALL.len()] {
         Stage::ALL.map(|stage| (stage, self.spent[stage as usize]))
     }

@@ -1,5 +1,6 @@
 //! I/O of the node: sockets, sensors, HTTP, spool, broker. Decides nothing.
 
+mod answers;
 pub mod broker_connection;
 pub mod cost;
 pub mod frames;
@@ -9,6 +10,7 @@ pub mod http;
 pub mod listen;
 pub mod otlp;
 mod private_file;
+mod readiness;
 pub mod scrape;
 pub mod spool;
 mod unix_path;

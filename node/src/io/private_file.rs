@@ -3,7 +3,7 @@
 //!
 //! DESIGN N73.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -11,9 +11,6 @@ use std::path::Path;
 use nix::errno::Errno;
 
 /// Opens a file to write; `options` state whether it is created or cut.
-///
-/// # Errors
-/// When it cannot be opened, or is a symbolic link.
 pub(super) fn open_to_write(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let options = options.write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
     options.open(path).map_err(|error| match error.raw_os_error().map(Errno::from_raw) {
@@ -23,6 +20,19 @@ pub(super) fn open_to_write(path: &Path, options: &mut OpenOptions) -> io::Resul
         }
         _ => error,
     })
+}
+
+/// A file that is locked for this process; `ResourceBusy` when another one has it.
+pub(super) fn lock(path: &Path) -> io::Result<File> {
+    let file = open_to_write(path, OpenOptions::new().create(true).truncate(false))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => {
+            let text = format!("{} is used by another process", path.display());
+            Err(io::Error::new(io::ErrorKind::ResourceBusy, text))
+        }
+        Err(TryLockError::Error(error)) => Err(error),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
 //! Binding of a Unix socket to a path: replaces the file of a dead process, never of a live one,
-//! and admits those whom the settings admit.
+//! and admits those whom the settings admit. The file goes with its socket.
 //!
 //! DESIGN N71.
 
@@ -7,7 +7,7 @@ use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, chown};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use nix::sys::socket::sockopt::PassCred;
 use nix::sys::socket::{
@@ -23,13 +23,26 @@ use crate::config::SocketAccess;
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
+/// A socket that listens at a path.
+pub(super) struct BoundSocket {
+    pub(super) socket: OwnedFd,
+    pub(super) file: SocketFile,
+}
+
+/// The file of a socket, which is removed when this is dropped; one that a killed process leaves
+/// is replaced by a later start.
+pub(super) struct SocketFile(PathBuf);
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        let _gone = fs::remove_file(&self.0);
+    }
+}
+
 /// A socket of this type that listens at `path`, for those whom `access` admits: the file has its
 /// mode and group, and datagrams carry their senders if `access` lists users. Its directory is made
 /// if it is missing. Replaces a socket file that a dead process left behind.
-///
-/// # Errors
-/// When the path is in use, is something other than a socket, or cannot be made so.
-pub(super) fn bind(path: &Path, kind: SockType, access: &SocketAccess) -> io::Result<OwnedFd> {
+pub(super) fn bind(path: &Path, kind: SockType, access: &SocketAccess) -> io::Result<BoundSocket> {
     directory::make_parent(path, directory::SHARED)?;
     remove_stale(path, kind)?;
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
@@ -40,13 +53,12 @@ pub(super) fn bind(path: &Path, kind: SockType, access: &SocketAccess) -> io::Re
     // The file gets the mode of the socket, so that no other user connects before all is set.
     fchmod(&socket, Mode::S_IRUSR | Mode::S_IWUSR)?;
     sys_bind(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
-    restrict(path, access).inspect_err(|_| {
-        let _gone = fs::remove_file(path);
-    })?;
+    let file = SocketFile(path.to_owned());
+    restrict(path, access)?;
     if kind == SockType::Stream {
         listen(&socket, Backlog::new(BACKLOG)?)?;
     }
-    Ok(socket)
+    Ok(BoundSocket { socket, file })
 }
 
 fn restrict(path: &Path, access: &SocketAccess) -> io::Result<()> {
@@ -62,15 +74,38 @@ fn restrict(path: &Path, access: &SocketAccess) -> io::Result<()> {
     fs::set_permissions(path, Permissions::from_mode(access.mode))
 }
 
-/// Any user may be refused again and again.
-pub(super) fn log_refused(socket: &str, user: Option<u32>, refused: u64) {
-    if refused.is_power_of_two() {
-        tracing::warn!(
-            socket,
-            user,
-            refused,
-            "sender refused because listen.users lacks its user; logged at doubling counts"
-        );
+/// Who may send over a socket, and how many others have tried.
+pub(super) struct Admission {
+    /// The setting of the socket, for the log.
+    key: &'static str,
+    access: SocketAccess,
+    refused: u64,
+}
+
+impl Admission {
+    pub(super) fn new(key: &'static str, access: &SocketAccess) -> Self {
+        Self { key, access: access.clone(), refused: 0 }
+    }
+
+    /// Whether senders need not be known.
+    pub(super) fn is_open_to_all(&self) -> bool {
+        self.access.users.is_none()
+    }
+
+    /// Whether a user may send; one whom the kernel does not state may not. Any user may be refused
+    /// again and again, which is logged at doubling counts.
+    pub(super) fn admits(&mut self, user: Option<u32>) -> bool {
+        let is_admitted = user.is_some_and(|user| self.access.admits(user));
+        self.refused += u64::from(!is_admitted);
+        if !is_admitted && self.refused.is_power_of_two() {
+            tracing::warn!(
+                socket = self.key,
+                user,
+                refused = self.refused,
+                "sender refused because listen.users lacks its user; logged at doubling counts"
+            );
+        }
+        is_admitted
     }
 }
 

@@ -29,7 +29,6 @@ use crate::link::{self, Link, Signal, Supervisor};
 use crate::listener::Listener;
 use crate::liveness::Liveness;
 use crate::messenger::Messenger;
-use crate::optimistic::{self, ConditionalError, ConditionalMessage, StreamMessage};
 use crate::publish::Writer;
 use crate::reconnects::Reconnects;
 use crate::replies::Replies;
@@ -213,31 +212,6 @@ impl Bus {
     pub fn messenger(&self) -> Messenger {
         let (client, link) = (self.client.clone(), self.link.clone());
         Messenger::new(client, link, self.asides.clone(), self.clock, self.replicas)
-    }
-
-    /// As [`Messenger::publish_after`].
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn publish_after(
-        &self,
-        message: ConditionalMessage,
-        after: u64,
-    ) -> Result<u64, ConditionalError> {
-        optimistic::publish_after(&self.client, &self.link, self.clock, message, after).await
-    }
-
-    /// As [`Messenger::newest`].
-    ///
-    /// # Errors
-    /// As there.
-    pub async fn newest(
-        &self,
-        stream: &str,
-        subject: &str,
-    ) -> Result<Option<StreamMessage>, String> {
-        let found = optimistic::newest(&self.client, stream, subject).await;
-        found.map_err(|error| error.to_string())
     }
 
     /// Takes no more messages, hands over what is queued, waits until the broker has read it,

@@ -13,6 +13,7 @@ use crate::time::Wall;
 
 /// All alerts that are not inactive and that the request selects.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct AlertsPage {
     /// The mesh.
     pub mesh: String,
@@ -26,6 +27,7 @@ pub struct AlertsPage {
 
 /// One alert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Alert"))]
 pub struct AlertRow {
     /// Its key.
     #[serde(flatten)]
@@ -59,6 +61,7 @@ pub struct AlertRow {
 /// An operator has acknowledged an alert: until it expires, receivers are notified of the alert's
 /// end only.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Acknowledgement {
     /// The operator.
     pub by: String,
@@ -67,5 +70,6 @@ pub struct Acknowledgement {
     pub comment: String,
     /// When it expires.
     #[serde(rename = "until_seconds", with = "timestamp")]
+    #[cfg_attr(feature = "openapi", schemars(with = "f64"))]
     pub until: Wall,
 }

@@ -7,6 +7,7 @@ use crate::ids::{Labels, NodeName};
 
 /// What an engineer would look up next, with its state when the alert fired.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct AlertContext {
     /// Nodes with the greatest shares of the samples over the limit, the worst first; for an alert
@@ -29,6 +30,7 @@ pub struct AlertContext {
 /// A bar of a small histogram. One of its ends is the limit and exact; at the others a sample may
 /// be counted in the neighbouring bar if it differs from the end by less than a thousandth.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Bar"))]
 pub struct BarSeconds {
     /// Samples up to this, and above the bar before; the last bar ends at the greatest sample.
     pub up_to: f64,
@@ -38,6 +40,7 @@ pub struct BarSeconds {
 
 /// A node, and its part in an alert.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WorstNode {
     /// Its name.
     pub node: NodeName,
@@ -56,10 +59,10 @@ pub struct WorstNode {
     /// The share of its own samples that are over the limit, 0 to 1.
     #[serde(default)]
     pub over_ratio: f64,
-    /// Its machine.
+    /// The worst readings of its machine within the last minute or two.
     #[serde(default)]
     pub hardware: HardwareContext,
-    /// Its way to the broker.
+    /// Its outbox and its way to the broker.
     #[serde(default)]
     pub bus: BusContext,
 }
@@ -67,6 +70,7 @@ pub struct WorstNode {
 /// The worst readings of a machine's sensors within the last minute or two; `None` without a
 /// reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct HardwareContext {
     /// Used share of its processors.
@@ -95,6 +99,7 @@ pub struct HardwareContext {
 
 /// A node's outbox and connection to the broker, as last reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct BusContext {
     /// Messages in its outbox.

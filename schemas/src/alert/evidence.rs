@@ -8,6 +8,7 @@ use crate::metric::{Comparison, Metric};
 
 /// The values that changed an alert's state, by type of rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(untagged)]
 pub enum Evidence {
     /// A budget.
@@ -49,6 +50,7 @@ impl Evidence {
 
 /// Samples that are missing below a node's newest message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct GapEvidence {
     /// How many; 0 once none is missing any more.
     pub gap_samples: u64,
@@ -56,6 +58,7 @@ pub struct GapEvidence {
 
 /// The burn rate of an error budget.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BurnEvidence {
     /// The share of samples that must stay within the limit.
     pub objective: f64,
@@ -77,6 +80,7 @@ pub struct BurnEvidence {
 
 /// A value and its threshold.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ValueEvidence {
     /// What was compared.
     pub metric: Metric,
@@ -93,6 +97,7 @@ pub struct ValueEvidence {
 
 /// A quantile and its limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LatencyEvidence {
     /// The quantile that was judged.
     pub quantile: f64,
@@ -127,7 +132,7 @@ pub struct LatencyEvidence {
     /// samples would; 1 or more.
     #[serde(default = "independent")]
     pub overdispersion: f64,
-    /// Whether that is still taken for granted, since too few were seen to know it.
+    /// Whether the overdispersion is still assumed, since too few samples were seen to know it.
     #[serde(default)]
     pub learning: bool,
 }
@@ -139,6 +144,7 @@ const fn independent() -> f64 {
 
 /// The samples up to now that show a breach.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct StretchEvidence {
     /// How long ago the first of them may have been taken.
     pub seconds: f64,

@@ -12,8 +12,9 @@ use crate::annotations::Severity;
 use crate::ids::MeshName;
 use crate::scope::AlertKey;
 
-/// What is sent when an alert changes its state.
+/// A change of an alert, as receivers get it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Notification {
     /// The mesh it happened in.
     pub mesh: MeshName,
@@ -74,6 +75,7 @@ pub struct Notification {
 
 /// Why an alert ended that was not shown to be within its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AlertEndReason {
     /// Its rule is no longer in the files.
@@ -107,7 +109,7 @@ impl AlertEndReason {
             Self::RuleRemoved => "its rule was removed",
             Self::NodeForgotten => "its node was silent for too long",
             Self::NodeLeft => "its node left in good order",
-            Self::JobEnded => "its job ended in good order",
+            Self::JobEnded => "its job ended normally",
         }
     }
 }
@@ -218,7 +220,7 @@ mod tests {
         notification.state = AlertState::Resolved;
         assert_eq!(end(&notification).as_deref(), Some("resolved"));
         notification.ended = Some(AlertEndReason::JobEnded);
-        assert_eq!(end(&notification).as_deref(), Some("ended: its job ended in good order"));
+        assert_eq!(end(&notification).as_deref(), Some("ended: its job ended normally"));
         for why in [AlertEndReason::RuleRemoved, AlertEndReason::NodeForgotten] {
             assert_eq!(serde_json::json!(why), why.as_str());
         }

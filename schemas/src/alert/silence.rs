@@ -12,6 +12,7 @@ use crate::time::Wall;
 
 /// Which alerts a silence matches: those that match every pattern that is set; at least one is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct SilenceMatch {
     /// Pattern of the rule's name.
@@ -28,13 +29,23 @@ pub struct SilenceMatch {
     pub severity: Option<Severity>,
 }
 
+/// What a [`NamePattern`] may be, as a regular expression.
+#[cfg(feature = "openapi")]
+const PATTERN: &str = r"^[^*\u0000-\u001f\u007f-\u009f]*[^\u0000-\u001f\u007f-\u009f]$";
+
 /// A name, or a prefix of names with a `*` at its end.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(schemars::JsonSchema),
+    schemars(rename = "Pattern", extend("pattern" = PATTERN, "maxLength" = PATTERN_BYTES_MAX))
+)]
 #[serde(try_from = "String", into = "String")]
 pub struct NamePattern(String);
 
 /// A span of time in which receivers are not notified of the alerts that match.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Silence {
     /// The alerts.
     #[serde(rename = "match")]
@@ -46,9 +57,11 @@ pub struct Silence {
     pub comment: String,
     /// Begin.
     #[serde(rename = "from_seconds", with = "timestamp")]
+    #[cfg_attr(feature = "openapi", schemars(with = "f64"))]
     pub from: Wall,
     /// End, excluded.
     #[serde(rename = "until_seconds", with = "timestamp")]
+    #[cfg_attr(feature = "openapi", schemars(with = "f64"))]
     pub until: Wall,
 }
 
@@ -66,6 +79,7 @@ pub struct SilenceOrigin {
 
 /// A silence and its number, which is this aggregator's own.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Silence"))]
 pub struct SilenceRow {
     /// Its number.
     pub id: u64,
@@ -76,6 +90,7 @@ pub struct SilenceRow {
 
 /// All active and future silences.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SilencesPage {
     /// By number.
     pub silences: Vec<SilenceRow>,

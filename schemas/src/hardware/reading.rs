@@ -8,6 +8,7 @@ use crate::ids::Labels;
 
 /// Whether a reading has a value, and if not, why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum SensorState {
     /// The value is current.
@@ -64,6 +65,7 @@ impl MissingReading {
 
 /// One sensor at one point in time. `value` is present exactly when `state` is [`SensorState::Ok`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Reading {
     /// A [`Sensor::name`].
     pub sensor: String,

@@ -1,8 +1,8 @@
 //! Rules key by key, while the layers of files are laid over each other.
 
-use super::fault::{LocatedValue, RuleError};
+use super::fault::{LocatedValue, RuleError, TextPosition};
 use super::rules::{Baseline, Threshold};
-use super::table::{AnnotationsDraft, Table, keys_with_about, overlay_key, titled, value};
+use super::table::{AnnotationsDraft, Entry, Table, keys_with_about, overlay_keys, titled, value};
 use super::values;
 use crate::budget::{Budget, Selector, Window};
 use crate::ids::{Labels, Operation, RuleName};
@@ -44,39 +44,81 @@ pub const RULE_KEYS: &[&str] = keys_with_about![
 const EVALUATIONS: u32 = 3;
 
 /// A rule whose keys are collected from several files.
-pub(super) trait Draft: Sized {
-    /// What it becomes.
+#[derive(Clone, Debug)]
+pub(super) struct Draft<K> {
+    pub(super) name: LocatedValue<RuleName>,
+    pub(super) keys: K,
+    pub(super) about: AnnotationsDraft,
+}
+
+/// The keys that rules of one kind have beside those that all have, as far as they are set.
+pub(super) trait Keys: Default {
+    /// What the rule becomes.
     type Rule;
     /// How an error calls it.
     const KIND: &'static str;
+    /// All keys of its table.
+    const KNOWN: &'static [&'static str];
 
-    fn read(table: &Table<'_>) -> Result<Self, RuleError>;
-    fn name(&self) -> &LocatedValue<RuleName>;
-    fn about(&self) -> &AnnotationsDraft;
-    /// Lays another of the same name over it.
+    /// Takes one key; false when it is none of these.
+    fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError>;
+    /// Lays others over these.
     fn overlay(&mut self, above: Self);
-    fn build(&self) -> Result<Self::Rule, RuleError>;
+    fn build(draft: &Draft<Self>) -> Result<Self::Rule, RuleError>;
+}
+
+impl<K: Keys> Draft<K> {
+    pub(super) fn read(table: &Table<'_>) -> Result<Self, RuleError> {
+        let (name, about) = (table.name.clone(), AnnotationsDraft::default());
+        let mut draft = Self { name, keys: K::default(), about };
+        for entry in table.entries() {
+            let is_known = K::KNOWN.contains(&entry.key)
+                && (draft.keys.read_key(&entry)? || draft.about.read_key(&entry)?);
+            if !is_known {
+                return Err(entry.unknown(K::KNOWN));
+            }
+        }
+        Ok(draft)
+    }
+
+    /// Lays another of the same name over it.
+    pub(super) fn overlay(&mut self, above: Self) {
+        self.name = above.name;
+        self.keys.overlay(above.keys);
+        self.about.overlay(above.about);
+    }
 
     /// What is wrong where it is named.
-    fn fault(&self, key: Option<&str>, problem: impl Into<String>) -> RuleError {
-        let name = self.name();
-        name.position.fault(titled(Self::KIND, name.value.as_str()), key, problem)
+    pub(super) fn fault(&self, key: Option<&str>, problem: impl Into<String>) -> RuleError {
+        self.fault_at(&self.name.position, key, problem)
+    }
+
+    fn fault_at(
+        &self,
+        position: &TextPosition,
+        key: Option<&str>,
+        problem: impl Into<String>,
+    ) -> RuleError {
+        position.fault(titled(K::KIND, self.name.value.as_str()), key, problem)
     }
 
     /// A value that there must be.
-    fn needed<T: Clone>(&self, given: &Option<LocatedValue<T>>, key: &str) -> Result<T, RuleError> {
+    pub(super) fn needed<T: Clone>(
+        &self,
+        given: &Option<LocatedValue<T>>,
+        key: &str,
+    ) -> Result<T, RuleError> {
         let missing = || {
-            let problem = format!("{key} is missing, and no {} of this name is known", Self::KIND);
+            let problem = format!("{key} is missing, and no {} of this name is known", K::KIND);
             self.fault(None, problem)
         };
         value(given).ok_or_else(missing)
     }
 }
 
-/// A budget.
-#[derive(Clone, Debug)]
-pub(super) struct BudgetDraft {
-    name: LocatedValue<RuleName>,
+/// Those of a budget.
+#[derive(Clone, Debug, Default)]
+pub(super) struct BudgetKeys {
     operation: Option<LocatedValue<Operation>>,
     labels: Option<LocatedValue<Labels>>,
     node_labels: Option<LocatedValue<Labels>>,
@@ -90,104 +132,63 @@ pub(super) struct BudgetDraft {
     /// Outer option: whether the key is set; inner option: whether there is an objective.
     objective: Option<LocatedValue<Option<f64>>>,
     scopes: Option<LocatedValue<Scopes>>,
-    about: AnnotationsDraft,
 }
 
-impl Draft for BudgetDraft {
+impl Keys for BudgetKeys {
     type Rule = Budget;
     const KIND: &'static str = "budget";
+    const KNOWN: &'static [&'static str] = BUDGET_KEYS;
 
-    fn read(table: &Table<'_>) -> Result<Self, RuleError> {
-        let mut draft = Self::named(table.name.clone());
-        for entry in table.entries() {
-            match entry.key {
-                "operation" => draft.operation = entry.read(values::operation)?,
-                "labels" => draft.labels = entry.read(values::labels)?,
-                "node_labels" => draft.node_labels = entry.read(values::labels)?,
-                "quantile" => draft.quantile = entry.read(values::quantile)?,
-                "limit" => draft.limit = entry.read(values::limit)?,
-                "window" => draft.window = entry.read(values::window)?,
-                "min_samples" => draft.min_samples = entry.read(values::samples)?,
-                "confidence" => draft.confidence = entry.read(values::confidence)?,
-                "fire_after" => draft.fire_after = entry.read(values::evaluations)?,
-                "clear_after" => draft.clear_after = entry.read(values::evaluations)?,
-                "objective" => draft.objective = entry.read(values::objective)?,
-                "scopes" => draft.scopes = entry.read(values::scopes)?,
-                _ if draft.about.read_key(&entry)? => {}
-                _ => return Err(entry.unknown(BUDGET_KEYS)),
-            }
+    fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {
+        match entry.key {
+            "operation" => self.operation = entry.read(values::operation)?,
+            "labels" => self.labels = entry.read(values::labels)?,
+            "node_labels" => self.node_labels = entry.read(values::labels)?,
+            "quantile" => self.quantile = entry.read(values::quantile)?,
+            "limit" => self.limit = entry.read(values::limit)?,
+            "window" => self.window = entry.read(values::window)?,
+            "min_samples" => self.min_samples = entry.read(values::samples)?,
+            "confidence" => self.confidence = entry.read(values::confidence)?,
+            "fire_after" => self.fire_after = entry.read(values::evaluations)?,
+            "clear_after" => self.clear_after = entry.read(values::evaluations)?,
+            "objective" => self.objective = entry.read(values::objective)?,
+            "scopes" => self.scopes = entry.read(values::scopes)?,
+            _ => return Ok(false),
         }
-        Ok(draft)
-    }
-
-    fn name(&self) -> &LocatedValue<RuleName> {
-        &self.name
-    }
-
-    fn about(&self) -> &AnnotationsDraft {
-        &self.about
+        Ok(true)
     }
 
     fn overlay(&mut self, above: Self) {
-        self.name = above.name;
-        overlay_key(&mut self.operation, above.operation);
-        overlay_key(&mut self.labels, above.labels);
-        overlay_key(&mut self.node_labels, above.node_labels);
-        overlay_key(&mut self.quantile, above.quantile);
-        overlay_key(&mut self.limit, above.limit);
-        overlay_key(&mut self.window, above.window);
-        overlay_key(&mut self.min_samples, above.min_samples);
-        overlay_key(&mut self.confidence, above.confidence);
-        overlay_key(&mut self.fire_after, above.fire_after);
-        overlay_key(&mut self.clear_after, above.clear_after);
-        overlay_key(&mut self.objective, above.objective);
-        overlay_key(&mut self.scopes, above.scopes);
-        self.about.overlay(above.about);
+        overlay_keys!(self, above: operation, labels, node_labels, quantile, limit, window);
+        overlay_keys!(self, above: min_samples, confidence, fire_after, clear_after);
+        overlay_keys!(self, above: objective, scopes);
     }
 
-    fn build(&self) -> Result<Budget, RuleError> {
+    fn build(draft: &Draft<Self>) -> Result<Budget, RuleError> {
+        let keys = &draft.keys;
         let labels = |given: &Option<LocatedValue<Labels>>| value(given).unwrap_or_default();
         let budget = Budget {
-            name: self.name.value.clone(),
-            operation: self.needed(&self.operation, "operation")?,
-            selector: Selector { series: labels(&self.labels), nodes: labels(&self.node_labels) },
-            quantile: self.needed(&self.quantile, "quantile")?,
-            limit_ns: self.needed(&self.limit, "limit")?,
-            window: value(&self.window).unwrap_or(Window::OneMinute),
-            min_samples: value(&self.min_samples).unwrap_or(3),
-            confidence: value(&self.confidence).unwrap_or(0.95),
-            fire_after: value(&self.fire_after).unwrap_or(EVALUATIONS),
-            clear_after: value(&self.clear_after).unwrap_or(EVALUATIONS),
-            objective: value(&self.objective).flatten(),
-            scopes: value(&self.scopes).unwrap_or(Scopes::ALL),
-            is_built_in: self.name.position.is_shipped(),
-            about: self.about.build(),
+            name: draft.name.value.clone(),
+            operation: draft.needed(&keys.operation, "operation")?,
+            selector: Selector { series: labels(&keys.labels), nodes: labels(&keys.node_labels) },
+            quantile: draft.needed(&keys.quantile, "quantile")?,
+            limit_ns: draft.needed(&keys.limit, "limit")?,
+            window: value(&keys.window).unwrap_or(Window::OneMinute),
+            min_samples: value(&keys.min_samples).unwrap_or(3),
+            confidence: value(&keys.confidence).unwrap_or(0.95),
+            fire_after: value(&keys.fire_after).unwrap_or(EVALUATIONS),
+            clear_after: value(&keys.clear_after).unwrap_or(EVALUATIONS),
+            objective: value(&keys.objective).flatten(),
+            scopes: value(&keys.scopes).unwrap_or(Scopes::ALL),
+            is_built_in: draft.name.position.is_shipped(),
+            about: draft.about.build(),
         };
-        self.check_objective(&budget)?;
+        draft.check_objective(&budget)?;
         Ok(budget)
     }
 }
 
-impl BudgetDraft {
-    fn named(name: LocatedValue<RuleName>) -> Self {
-        Self {
-            name,
-            operation: None,
-            labels: None,
-            node_labels: None,
-            quantile: None,
-            limit: None,
-            window: None,
-            min_samples: None,
-            confidence: None,
-            fire_after: None,
-            clear_after: None,
-            objective: None,
-            scopes: None,
-            about: AnnotationsDraft::default(),
-        }
-    }
-
+impl Draft<BudgetKeys> {
     fn check_objective(&self, budget: &Budget) -> Result<(), RuleError> {
         let Some(objective) = budget.objective else { return Ok(()) };
         let quantile = budget.quantile;
@@ -197,12 +198,12 @@ impl BudgetDraft {
                  more samples be over the limit; write `objective = {quantile:?}` or less, \
                  `objective = false` for no error budget, or raise the quantile"
             );
-            return Err(self.against_objective("quantile", &self.quantile, problem));
+            return Err(self.against_objective("quantile", &self.keys.quantile, problem));
         }
         if !budget.scopes.fleet {
             let problem = "an error budget is the fleet's, which scopes leave out; write \
                            `scopes = [\"fleet\", \"nodes\"]`, or `objective = false` for none";
-            return Err(self.against_objective("scopes", &self.scopes, problem.to_owned()));
+            return Err(self.against_objective("scopes", &self.keys.scopes, problem.to_owned()));
         }
         let bytes_max = TOKEN_BYTES_MAX - BURN_SUFFIX_BYTES;
         if budget.name.as_str().len() > bytes_max {
@@ -227,19 +228,18 @@ impl BudgetDraft {
         other: &Option<LocatedValue<T>>,
         problem: String,
     ) -> RuleError {
-        let own = self.objective.as_ref().map(|given| &given.position);
+        let own = self.keys.objective.as_ref().map(|given| &given.position);
         let (key, position) = match (own.filter(|position| !position.is_shipped()), other) {
             (None, Some(given)) => (key, &given.position),
             (position, _) => ("objective", position.unwrap_or(&self.name.position)),
         };
-        position.fault(titled(Self::KIND, self.name.value.as_str()), Some(key), problem)
+        self.fault_at(position, Some(key), problem)
     }
 }
 
-/// A threshold.
-#[derive(Clone, Debug)]
-pub(super) struct ThresholdDraft {
-    name: LocatedValue<RuleName>,
+/// Those of a threshold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ThresholdKeys {
     metric: Option<LocatedValue<Metric>>,
     labels: Option<LocatedValue<Labels>>,
     compared: Option<LocatedValue<(Comparison, f64)>>,
@@ -247,120 +247,77 @@ pub(super) struct ThresholdDraft {
     window: Option<LocatedValue<Window>>,
     fire_after: Option<LocatedValue<u32>>,
     clear_after: Option<LocatedValue<u32>>,
-    about: AnnotationsDraft,
 }
 
-impl Draft for ThresholdDraft {
+impl Keys for ThresholdKeys {
     type Rule = Threshold;
     const KIND: &'static str = "rule";
+    const KNOWN: &'static [&'static str] = RULE_KEYS;
 
-    fn read(table: &Table<'_>) -> Result<Self, RuleError> {
-        let mut draft = Self {
-            name: table.name.clone(),
-            metric: None,
-            labels: None,
-            compared: None,
-            baseline: None,
-            window: None,
-            fire_after: None,
-            clear_after: None,
-            about: AnnotationsDraft::default(),
-        };
-        for entry in table.entries() {
-            let comparison = match entry.key {
-                "greater" => Some(Comparison::Greater),
-                "less" => Some(Comparison::Less),
-                "equal" => Some(Comparison::Equal),
-                _ => None,
-            };
-            if let Some(comparison) = comparison {
-                if draft.compared.is_some() {
-                    return Err(
-                        entry.fault("a second comparison; write one of greater, less, equal")
-                    );
-                }
-                let given = entry.read(values::threshold)?;
-                draft.compared = given.map(|LocatedValue { value, position }| LocatedValue {
-                    value: (comparison, value),
-                    position,
-                });
-                continue;
+    fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {
+        match entry.key {
+            "greater" | "less" | "equal" if self.compared.is_some() => {
+                let problem = "a second comparison; write one of greater, less, equal";
+                return Err(entry.fault(problem));
             }
-            match entry.key {
-                "metric" => draft.metric = entry.read(values::metric)?,
-                "labels" => draft.labels = entry.read(values::labels)?,
-                "baseline" => draft.baseline = entry.read(values::path)?,
-                "window" => draft.window = entry.read(values::regression_window)?,
-                "for" => draft.fire_after = entry.read(values::evaluations)?,
-                "clear_for" => draft.clear_after = entry.read(values::evaluations)?,
-                _ if draft.about.read_key(&entry)? => {}
-                _ => return Err(entry.unknown(RULE_KEYS)),
-            }
+            "greater" => self.compared = entry.read(values::greater)?,
+            "less" => self.compared = entry.read(values::less)?,
+            "equal" => self.compared = entry.read(values::equal)?,
+            "metric" => self.metric = entry.read(values::metric)?,
+            "labels" => self.labels = entry.read(values::labels)?,
+            "baseline" => self.baseline = entry.read(values::path)?,
+            "window" => self.window = entry.read(values::regression_window)?,
+            "for" => self.fire_after = entry.read(values::evaluations)?,
+            "clear_for" => self.clear_after = entry.read(values::evaluations)?,
+            _ => return Ok(false),
         }
-        Ok(draft)
-    }
-
-    fn name(&self) -> &LocatedValue<RuleName> {
-        &self.name
-    }
-
-    fn about(&self) -> &AnnotationsDraft {
-        &self.about
+        Ok(true)
     }
 
     fn overlay(&mut self, above: Self) {
-        self.name = above.name;
-        overlay_key(&mut self.metric, above.metric);
-        overlay_key(&mut self.labels, above.labels);
-        overlay_key(&mut self.compared, above.compared);
-        overlay_key(&mut self.baseline, above.baseline);
-        overlay_key(&mut self.window, above.window);
-        overlay_key(&mut self.fire_after, above.fire_after);
-        overlay_key(&mut self.clear_after, above.clear_after);
-        self.about.overlay(above.about);
+        overlay_keys!(self, above: metric, labels, compared, baseline, window);
+        overlay_keys!(self, above: fire_after, clear_after);
     }
 
-    fn build(&self) -> Result<Threshold, RuleError> {
-        let metric = self.needed(&self.metric, "metric")?;
-        let (comparison, threshold) = self.needed(&self.compared, "greater, less or equal")?;
-        let fire_after = value(&self.fire_after).unwrap_or(EVALUATIONS);
-        let baseline = self.baseline(&metric, comparison)?;
+    fn build(draft: &Draft<Self>) -> Result<Threshold, RuleError> {
+        let keys = &draft.keys;
+        let metric = draft.needed(&keys.metric, "metric")?;
+        let (comparison, threshold) = draft.needed(&keys.compared, "greater, less or equal")?;
+        let fire_after = value(&keys.fire_after).unwrap_or(EVALUATIONS);
+        let baseline = draft.baseline(&metric, comparison)?;
         Ok(Threshold {
-            name: self.name.value.clone(),
+            name: draft.name.value.clone(),
             metric,
-            labels: value(&self.labels).unwrap_or_default(),
+            labels: value(&keys.labels).unwrap_or_default(),
             comparison,
             value: threshold,
             baseline,
             fire_after,
-            clear_after: value(&self.clear_after).unwrap_or(fire_after),
-            about: self.about.build(),
+            clear_after: value(&keys.clear_after).unwrap_or(fire_after),
+            about: draft.about.build(),
         })
     }
 }
 
-impl ThresholdDraft {
+impl Draft<ThresholdKeys> {
     /// What a regression is measured against, which no other metric is.
     fn baseline(
         &self,
         metric: &Metric,
         comparison: Comparison,
     ) -> Result<Option<Baseline>, RuleError> {
+        let keys = &self.keys;
         if !matches!(metric, Metric::Regression(_)) {
             let given = [
-                ("baseline", self.baseline.as_ref().map(|given| &given.position)),
-                ("window", self.window.as_ref().map(|given| &given.position)),
+                ("baseline", keys.baseline.as_ref().map(|given| &given.position)),
+                ("window", keys.window.as_ref().map(|given| &given.position)),
             ];
             let given = given.into_iter().find_map(|(key, at)| Some((key, at?)));
             let Some((key, position)) = given else { return Ok(None) };
             let problem = "belongs to the metric regression:<operation> only; remove it";
-            return Err(position.fault(
-                titled(Self::KIND, self.name.value.as_str()),
-                Some(key),
-                problem,
-            ));
+            return Err(self.fault_at(position, Some(key), problem));
         }
-        let Some(path) = value(&self.baseline) else {
+        let Some(path) = value(&keys.baseline) else {
             let problem = "baseline is missing: name a file that `plimsoll compare --baseline \
                            save` wrote";
             return Err(self.fault(None, problem));
@@ -369,11 +326,11 @@ impl ThresholdDraft {
             let problem = "a regression is a shift upwards; write `greater`, such as 0.05 for 5 %";
             return Err(self.fault(Some(comparison.as_str()), problem));
         }
-        if value(&self.labels).is_some_and(|labels| !labels.is_empty()) {
+        if value(&keys.labels).is_some_and(|labels| !labels.is_empty()) {
             let problem = "a regression covers all samples of an operation; remove labels";
             return Err(self.fault(Some("labels"), problem));
         }
-        let window = value(&self.window).unwrap_or(Window::HalfHour);
+        let window = value(&keys.window).unwrap_or(Window::HalfHour);
         Ok(Some(Baseline { path, window }))
     }
 }

@@ -11,13 +11,14 @@ use std::sync::{Arc, LazyLock};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::drafts::{BudgetDraft, Draft, ThresholdDraft};
+use super::drafts::{BudgetKeys, Draft, Keys, ThresholdKeys};
 use super::fault::{LocatedValue, RuleError, RuleTables, RuleText, SHIPPED, TextPosition};
-use super::priorities::PriorityDraft;
+use super::priorities::PriorityKeys;
 use super::rules::Rules;
 use super::table::{Table, titled, unknown_key};
 use super::values;
 use crate::budget::{BUILT_IN, Budget};
+use crate::ids::RuleName;
 use crate::limits::rules::{BUDGETS_MAX, FILES_MAX, INCLUDE_DEPTH_MAX, RULES_MAX};
 use crate::limits::wire::CONFIRMED_URGENT_MAX;
 use crate::subject::RESERVED_RULE_NAMES;
@@ -156,9 +157,9 @@ impl Includer<'_, '_> {
 /// One parsed file.
 struct File {
     includes: Vec<LocatedValue<String>>,
-    budgets: Vec<BudgetDraft>,
-    thresholds: Vec<ThresholdDraft>,
-    priorities: Vec<PriorityDraft>,
+    budgets: Vec<Draft<BudgetKeys>>,
+    thresholds: Vec<Draft<ThresholdKeys>>,
+    priorities: Vec<Draft<PriorityKeys>>,
 }
 
 impl File {
@@ -218,35 +219,35 @@ impl File {
     }
 }
 
-fn names<D: Draft>(
-    drafts: &[D],
-) -> impl Iterator<Item = (&'static str, &LocatedValue<crate::ids::RuleName>)> {
-    drafts.iter().map(|draft| (D::KIND, draft.name()))
+fn names<K: Keys>(
+    drafts: &[Draft<K>],
+) -> impl Iterator<Item = (&'static str, &LocatedValue<RuleName>)> {
+    drafts.iter().map(|draft| (K::KIND, &draft.name))
 }
 
-fn drafts<D: Draft>(
+fn drafts<K: Keys>(
     text: &Arc<RuleText>,
     tables: Option<&Spanned<DeValue<'_>>>,
     max: usize,
-) -> Result<Vec<D>, RuleError> {
+) -> Result<Vec<Draft<K>>, RuleError> {
     let Some(tables) = tables else { return Ok(Vec::new()) };
     let position = TextPosition { text: Arc::clone(text), offset: tables.span().start };
-    let wrong = |problem| position.fault(None, Some(D::KIND), problem);
+    let wrong = |problem| position.fault(None, Some(K::KIND), problem);
     let Some(tables) = tables.get_ref().as_array() else {
-        return Err(wrong(format!("must be a list of tables; write [[{}]]", D::KIND)));
+        return Err(wrong(format!("must be a list of tables; write [[{}]]", K::KIND)));
     };
     if tables.len() > max {
         return Err(wrong(format!("{} of them, more than {max}", tables.len())));
     }
-    tables.iter().map(|table| D::read(&Table::open(text, D::KIND, table)?)).collect()
+    tables.iter().map(|table| Draft::read(&Table::open(text, K::KIND, table)?)).collect()
 }
 
 /// All files so far, laid over each other.
 #[derive(Default)]
 struct Layers {
-    budgets: Vec<BudgetDraft>,
-    thresholds: Vec<ThresholdDraft>,
-    priorities: Vec<PriorityDraft>,
+    budgets: Vec<Draft<BudgetKeys>>,
+    thresholds: Vec<Draft<ThresholdKeys>>,
+    priorities: Vec<Draft<PriorityKeys>>,
 }
 
 impl Layers {
@@ -273,7 +274,7 @@ impl Layers {
     /// Budgets, the rules of their error budgets and thresholds share one namespace.
     fn check_names(&self, rules: &Rules) -> Result<(), RuleError> {
         let mut used = BTreeMap::new();
-        let budgets: Vec<&BudgetDraft> = enabled(&self.budgets).collect();
+        let budgets: Vec<&Draft<BudgetKeys>> = enabled(&self.budgets).collect();
         for (budget, draft) in rules.budgets.iter().zip(&budgets) {
             for burn in budget.burn_rates(rules.time_scale) {
                 let what = format!("a rule of the error budget of {:?}", budget.name.as_str());
@@ -281,16 +282,16 @@ impl Layers {
             }
         }
         for draft in &budgets {
-            if let Some((what, of)) = used.get(&draft.name().value) {
+            if let Some((what, of)) = used.get(&draft.name.value) {
                 return Err(collision(*draft, of, what));
             }
         }
         used.extend(budgets.into_iter().map(|draft| {
             let what = "a budget".to_owned();
-            (draft.name().value.clone(), (what, draft))
+            (draft.name.value.clone(), (what, draft))
         }));
         for draft in enabled(&self.thresholds) {
-            if let Some((what, of)) = used.get(&draft.name().value) {
+            if let Some((what, of)) = used.get(&draft.name.value) {
                 return Err(collision(draft, of, what));
             }
         }
@@ -299,24 +300,24 @@ impl Layers {
 }
 
 /// The enabled ones.
-fn enabled<D: Draft>(drafts: &[D]) -> impl Iterator<Item = &D> {
-    drafts.iter().filter(|draft| draft.about().is_enabled())
+fn enabled<K: Keys>(drafts: &[Draft<K>]) -> impl Iterator<Item = &Draft<K>> {
+    drafts.iter().filter(|draft| draft.about.is_enabled())
 }
 
 /// A rule has the name that `what` of a budget has. The error points at the one that is not built
 /// in.
-fn collision<D: Draft>(draft: &D, budget: &BudgetDraft, what: &str) -> RuleError {
-    let of = if D::KIND == BudgetDraft::KIND { "of a budget" } else { "of a threshold" };
+fn collision<K: Keys>(draft: &Draft<K>, budget: &Draft<BudgetKeys>, what: &str) -> RuleError {
+    let of = if K::KIND == BudgetKeys::KIND { "of a budget" } else { "of a threshold" };
     let problem = format!("is the name of {what} as well as {of}; rename one");
-    match draft.name().position.is_shipped() {
+    match draft.name.position.is_shipped() {
         true => budget.fault(Some("name"), problem),
         false => draft.fault(Some("name"), problem),
     }
 }
 
-fn overlay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
+fn overlay_all<K: Keys>(below: &mut Vec<Draft<K>>, above: Vec<Draft<K>>) {
     for draft in above {
-        let same = |known: &&mut D| known.name().value == draft.name().value;
+        let same = |known: &&mut Draft<K>| known.name.value == draft.name.value;
         match below.iter_mut().find(same) {
             Some(known) => known.overlay(draft),
             None => below.push(draft),
@@ -325,11 +326,11 @@ fn overlay_all<D: Draft>(below: &mut Vec<D>, above: Vec<D>) {
 }
 
 /// The enabled ones, built; disabled ones must be valid as well.
-fn build<D: Draft>(drafts: &[D], max: usize) -> Result<Vec<D::Rule>, RuleError> {
+fn build<K: Keys>(drafts: &[Draft<K>], max: usize) -> Result<Vec<K::Rule>, RuleError> {
     let mut rules = Vec::new();
     for draft in drafts {
-        let rule = draft.build()?;
-        if !draft.about().is_enabled() {
+        let rule = K::build(draft)?;
+        if !draft.about.is_enabled() {
             continue;
         }
         if rules.len() == max {

@@ -1,69 +1,51 @@
 //! What rules declare urgent, key by key, while the layers of files are laid over each other.
 
-use super::drafts::Draft;
+use super::drafts::{Draft, Keys};
 use super::fault::{LocatedValue, RuleError};
-use super::table::{AnnotationsDraft, Table, overlay_key, value};
+use super::table::{Entry, overlay_keys, value};
 use super::values;
-use crate::ids::RuleName;
 use crate::urgency::{DeclaredSubject, DeclaredUrgency, Urgency};
 
-/// Keys of a `[[priority]]`.
+/// Keys of a `[[priority]]`. Of those that rules share it has `enabled` alone: nothing is alerted
+/// on.
 pub const PRIORITY_KEYS: &[&str] =
     &["name", "operation", "event", "service_check", "level", "enabled"];
 
-/// A declared urgency.
-#[derive(Clone, Debug)]
-pub(super) struct PriorityDraft {
-    name: LocatedValue<RuleName>,
+/// Those of a declared urgency.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PriorityKeys {
     subject: Option<LocatedValue<DeclaredSubject>>,
     level: Option<LocatedValue<Urgency>>,
-    /// Only `enabled` of it: nothing is alerted on.
-    about: AnnotationsDraft,
 }
 
-impl Draft for PriorityDraft {
+impl Keys for PriorityKeys {
     type Rule = DeclaredUrgency;
     const KIND: &'static str = "priority";
+    const KNOWN: &'static [&'static str] = PRIORITY_KEYS;
 
-    fn read(table: &Table<'_>) -> Result<Self, RuleError> {
-        let (name, about) = (table.name.clone(), AnnotationsDraft::default());
-        let mut draft = Self { name, subject: None, level: None, about };
-
-        for entry in table.entries() {
-            match entry.key {
-                "operation" | "event" | "service_check" if draft.subject.is_some() => {
-                    let problem = "a priority is of one operation, event or service check; write \
-                                   one [[priority]] for each";
-                    return Err(entry.fault(problem));
-                }
-                "operation" => draft.subject = entry.read(values::declared_operation)?,
-                "event" => draft.subject = entry.read(values::declared_event)?,
-                "service_check" => draft.subject = entry.read(values::declared_check)?,
-                "level" => draft.level = entry.read(values::urgency)?,
-                "enabled" => drop(draft.about.read_key(&entry)?),
-                _ => return Err(entry.unknown(PRIORITY_KEYS)),
+    fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {
+        match entry.key {
+            "operation" | "event" | "service_check" if self.subject.is_some() => {
+                let problem = "a priority is of one operation, event or service check; write \
+                               one [[priority]] for each";
+                return Err(entry.fault(problem));
             }
+            "operation" => self.subject = entry.read(values::declared_operation)?,
+            "event" => self.subject = entry.read(values::declared_event)?,
+            "service_check" => self.subject = entry.read(values::declared_check)?,
+            "level" => self.level = entry.read(values::urgency)?,
+            _ => return Ok(false),
         }
-        Ok(draft)
-    }
-
-    fn name(&self) -> &LocatedValue<RuleName> {
-        &self.name
-    }
-
-    fn about(&self) -> &AnnotationsDraft {
-        &self.about
+        Ok(true)
     }
 
     fn overlay(&mut self, above: Self) {
-        self.name = above.name;
-        overlay_key(&mut self.subject, above.subject);
-        overlay_key(&mut self.level, above.level);
-        self.about.overlay(above.about);
+        overlay_keys!(self, above: subject, level);
     }
 
-    fn build(&self) -> Result<DeclaredUrgency, RuleError> {
-        let subject = self.needed(&self.subject, "operation, event or service_check")?;
-        Ok(DeclaredUrgency { subject, urgency: value(&self.level).unwrap_or_default() })
+    fn build(draft: &Draft<Self>) -> Result<DeclaredUrgency, RuleError> {
+        let keys = &draft.keys;
+        let subject = draft.needed(&keys.subject, "operation, event or service_check")?;
+        Ok(DeclaredUrgency { subject, urgency: value(&keys.level).unwrap_or_default() })
     }
 }

@@ -124,6 +124,16 @@ macro_rules! keys_with_about {
 }
 pub(super) use keys_with_about;
 
+/// Replaces each of these keys of the lower layer that the upper layer sets.
+macro_rules! overlay_keys {
+    ($below:ident, $above:ident: $($key:ident),*) => {
+        $(if $above.$key.is_some() {
+            $below.$key = $above.$key;
+        })*
+    };
+}
+pub(super) use overlay_keys;
+
 impl AnnotationsDraft {
     /// Takes one key; false when it is none of these.
     pub(super) fn read_key(&mut self, entry: &Entry<'_>) -> Result<bool, RuleError> {
@@ -140,11 +150,7 @@ impl AnnotationsDraft {
 
     /// Lays another over it.
     pub(super) fn overlay(&mut self, above: Self) {
-        overlay_key(&mut self.severity, above.severity);
-        overlay_key(&mut self.routes, above.routes);
-        overlay_key(&mut self.runbook, above.runbook);
-        overlay_key(&mut self.summary, above.summary);
-        overlay_key(&mut self.enabled, above.enabled);
+        overlay_keys!(self, above: severity, routes, runbook, summary, enabled);
     }
 
     pub(super) fn is_enabled(&self) -> bool {
@@ -158,13 +164,6 @@ impl AnnotationsDraft {
             runbook: value(&self.runbook),
             summary: value(&self.summary),
         }
-    }
-}
-
-/// Replaces the lower layer's value with the upper layer's, if the upper layer sets one.
-pub(super) fn overlay_key<T>(below: &mut Option<LocatedValue<T>>, above: Option<LocatedValue<T>>) {
-    if above.is_some() {
-        *below = above;
     }
 }
 

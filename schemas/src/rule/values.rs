@@ -10,7 +10,7 @@ use crate::budget::Window;
 use crate::ids::{Labels, Operation, check_token};
 use crate::limits::rules::{EVALUATIONS_MAX, ROUTES_MAX, RUNBOOK_BYTES_MAX, SUMMARY_BYTES_MAX};
 use crate::limits::wire::COUNT_MAX;
-use crate::metric::Metric;
+use crate::metric::{Comparison, Metric};
 use crate::scope::Scopes;
 use crate::settings::suggestion::suggest;
 use crate::time::nanos;
@@ -203,12 +203,24 @@ pub(super) fn evaluations(value: &DeValue<'_>) -> Read<u32> {
     n.ok_or_else(|| format!("must be a whole number of evaluations, one a second, {range}"))
 }
 
-pub(super) fn threshold(value: &DeValue<'_>) -> Read<f64> {
+fn threshold(value: &DeValue<'_>, comparison: Comparison) -> Read<(Comparison, f64)> {
     match number(value) {
-        Some(number) if number.is_finite() => Ok(number),
+        Some(number) if number.is_finite() => Ok((comparison, number)),
         Some(number) => Err(format!("{number} cannot be compared; write a finite number")),
         None => Err(format!("must be a number in the metric's unit, not {}", kind(value))),
     }
+}
+
+pub(super) fn greater(value: &DeValue<'_>) -> Read<(Comparison, f64)> {
+    threshold(value, Comparison::Greater)
+}
+
+pub(super) fn less(value: &DeValue<'_>) -> Read<(Comparison, f64)> {
+    threshold(value, Comparison::Less)
+}
+
+pub(super) fn equal(value: &DeValue<'_>) -> Read<(Comparison, f64)> {
+    threshold(value, Comparison::Equal)
 }
 
 pub(super) fn labels(value: &DeValue<'_>) -> Read<Labels> {

@@ -9,6 +9,7 @@ use super::page::Presence;
 
 /// What waits, and what became of every sample and message.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BackpressurePage {
     /// The mesh.
     pub mesh: String,
@@ -24,9 +25,9 @@ pub struct BackpressurePage {
     pub ledger: Ledger,
     /// The outboxes of all nodes that report, added up; maxima are the greatest.
     pub outboxes: OutboxRow,
-    /// Of these, nodes by the state of their circuit breaker.
+    /// Nodes that report, by the state of their circuit breaker.
     pub breakers: BTreeMap<String, u64>,
-    /// Of these, nodes that send the emergency lane alone.
+    /// Nodes that report and send the emergency lane alone.
     pub conservative: u64,
     /// Nodes with the fullest outboxes, or with messages rerouted or dropped, the worst first.
     pub nodes: Vec<NodeOutbox>,
@@ -34,6 +35,7 @@ pub struct BackpressurePage {
 
 /// The outbox of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodeOutbox {
     /// Its name.
     pub node: String,
@@ -50,14 +52,15 @@ pub struct NodeOutbox {
 /// An outbox as last reported. `attempted = published + dropped + refused + coalesced + combined +
 /// outbox_messages` on the node itself.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Outbox"))]
 pub struct OutboxRow {
     /// Messages made.
     pub attempted: u64,
     /// Messages that the broker has acknowledged.
     pub published: u64,
-    /// Of these, those that an aggregator has confirmed as stored.
+    /// Published messages that an aggregator has confirmed as stored.
     pub confirmed: u64,
-    /// Of these, those whose copy is kept until an aggregator confirms them.
+    /// Published messages whose copy is kept until an aggregator confirms them.
     pub unconfirmed: u64,
     /// Messages sent in the emergency lane.
     pub rerouted: u64,

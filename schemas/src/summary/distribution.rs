@@ -14,6 +14,7 @@ use crate::time::{nanos, seconds};
 
 /// Samples of one bucket: over `lower` less one nanosecond and up to `upper`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BucketCount {
     /// The smallest value of the bucket.
     pub lower: f64,

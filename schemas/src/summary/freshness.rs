@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Up to when figures are known. Everything that a person reads shows stale figures as stale, with
 /// this time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct Freshness {
     /// When the newest sample was taken or, of the whole mesh, when a node was last seen; seconds

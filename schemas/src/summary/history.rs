@@ -15,7 +15,8 @@ use crate::wire::messagepack;
 pub const MESSAGEPACK: &str = "application/vnd.msgpack";
 
 /// What a query is about, and how it was answered. Times are seconds since 1970.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HistoryPage {
     /// The mesh.
     pub mesh: String,
@@ -34,7 +35,7 @@ pub struct HistoryPage {
     /// End of the last point, widened likewise.
     pub to_seconds: f64,
     /// Length of the slots to which the range was widened: that of the finest tier which still
-    /// keeps its beginning.
+    /// keeps its beginning, or `1s` where nodes were asked.
     pub resolution: String,
     /// Length of a point.
     pub step_seconds: f64,
@@ -75,6 +76,7 @@ impl HistoryPage {
 
 /// What one node contributed to an answer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodeHistory {
     /// Its name.
     pub node: String,
@@ -94,6 +96,7 @@ pub struct NodeHistory {
 /// Hardware readings of nodes by time, from their own histories. Values are in the unit that a
 /// sensor's name ends with; times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HardwareHistoryPage {
     /// The mesh.
     pub mesh: String,
@@ -109,6 +112,7 @@ pub struct HardwareHistoryPage {
 
 /// The readings of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodeHardwareHistory {
     /// The node, and what is missing of it; its samples are values.
     #[serde(flatten)]
@@ -119,6 +123,7 @@ pub struct NodeHardwareHistory {
 
 /// One reading by time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ReadingHistory {
     /// The sensor's name.
     pub sensor: String,
@@ -131,6 +136,7 @@ pub struct ReadingHistory {
 
 /// The values of a reading in one point; one an interval.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct ReadingPoint {
     /// Its begin.
     pub from_seconds: f64,
@@ -145,7 +151,8 @@ pub struct ReadingPoint {
 }
 
 /// One stretch of time: the samples of intervals that ended in it.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HistoryPoint {
     /// Its begin.
     pub from_seconds: f64,
@@ -164,7 +171,7 @@ pub struct HistoryPoint {
     pub approximate: bool,
     /// The requested quantiles; none without samples.
     pub quantiles: Vec<QuantileValue>,
-    /// Samples over each requested limit.
+    /// Samples over each requested limit: at least `over`, at most `uncertain` more.
     pub over: Vec<OverLimit>,
     /// The share of the nodes' time that was received; `None` when nothing is known of what was
     /// expected, as while no aggregator ran.
@@ -174,11 +181,13 @@ pub struct HistoryPoint {
     ///
     /// [`BucketCount`]: super::BucketCount
     #[serde(default, skip_serializing_if = "Option::is_none", with = "distribution")]
+    #[cfg_attr(feature = "openapi", schemars(with = "Option<Vec<distribution::BucketCount>>"))]
     pub distribution: Option<PackedCounts>,
 }
 
 /// One quantile with the bounds between which it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct QuantileValue {
     /// The quantile, 0 to 1.
     pub quantile: f64,
@@ -192,6 +201,7 @@ pub struct QuantileValue {
 
 /// Samples over a limit: at least `over` and at most `over + uncertain`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct OverLimit {
     /// The limit.
     pub limit: f64,
@@ -204,6 +214,7 @@ pub struct OverLimit {
 /// Samples of one operation by time and by latency, from exact counts: the answer of
 /// `/api/v1/heatmap`. Latencies are in `unit`, times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HeatmapPage {
     /// The mesh.
     pub mesh: String,
@@ -233,6 +244,7 @@ pub struct HeatmapPage {
 
 /// A band of latencies: whole buckets, so that counts in it are exact.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Band {
     /// The smallest value in it.
     pub lower: f64,
@@ -242,6 +254,7 @@ pub struct Band {
 
 /// What the history holds: the answer of `/api/v1/operations`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct OperationsPage {
     /// The mesh.
     pub mesh: String,
@@ -257,6 +270,7 @@ pub struct OperationsPage {
 
 /// One tier of the history.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HistoryTier {
     /// Length of its slots.
     pub resolution: String,
@@ -268,6 +282,7 @@ pub struct HistoryTier {
 
 /// One group of a roll-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HistoryGroup {
     /// The roll-up.
     pub rollup: String,

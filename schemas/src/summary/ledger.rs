@@ -11,10 +11,11 @@ use crate::limits::delivery::LOSS_REASONS_MAX;
 ///
 /// `recorded + surplus = merged + held + unaccounted + unread + sum(lost)`, always.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Ledger {
     /// Samples that the node put into snapshots.
     pub recorded: u64,
-    /// Of those, samples merged here.
+    /// Samples merged here.
     pub merged: u64,
     /// Samples in snapshots that are still to come: in the node's outbox or in the broker.
     pub held: u64,
@@ -75,7 +76,8 @@ impl Ledger {
 }
 
 /// The ledger page of the API: every ledger entry in full.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LedgerPage {
     /// The mesh.
     pub mesh: String,
@@ -96,7 +98,8 @@ pub struct LedgerPage {
 }
 
 /// The ledger entry of one node.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodeLedger {
     /// Its name.
     pub node: String,
@@ -115,9 +118,10 @@ pub struct NodeLedger {
 }
 
 /// The ledger entry of one incarnation.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct IncarnationLedger {
-    /// Its name.
+    /// Its name: when it started, in nanoseconds since 1970.
     pub incarnation: u64,
     /// The greatest seq received.
     pub newest_seq: u64,
@@ -125,7 +129,7 @@ pub struct IncarnationLedger {
     pub ledger: Ledger,
     /// Numbers missing below the greatest one.
     pub missing_seqs: u64,
-    /// First and last of each span of them: the latest `limits::aggregator::LEDGER_HOLES_MAX`.
+    /// First and last of each span of missing numbers, the latest spans.
     pub holes: Vec<(u64, u64)>,
     /// Messages that had been merged before.
     pub duplicates: u64,

@@ -13,6 +13,7 @@ use crate::rule::Severity;
 
 /// Nodes of the mesh that have sent a message and have not expired.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodesPage {
     /// The mesh.
     pub mesh: String,
@@ -28,6 +29,7 @@ pub struct NodesPage {
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodeStatus {
     /// Its row of the summary.
     #[serde(flatten)]
@@ -46,7 +48,8 @@ pub struct NodeStatus {
     /// How much longer its latest message was under way than its fastest one of some minutes;
     /// `None` while not up.
     pub delay_seconds: Option<f64>,
-    /// Its latest incarnations, in order of their names: those with a ledger of their own.
+    /// Its latest incarnations, those with a ledger of their own: when they started, in
+    /// nanoseconds since 1970.
     pub incarnations: Vec<u64>,
     /// What is wrong with it, as `plimsoll_nodes_in_trouble` counts it; the worst last.
     pub troubles: Vec<String>,
@@ -54,6 +57,7 @@ pub struct NodeStatus {
 
 /// The newest sensor readings of nodes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HardwarePage {
     /// The mesh.
     pub mesh: String,
@@ -69,6 +73,7 @@ pub struct HardwarePage {
 
 /// The newest readings of one node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodeHardware {
     /// Its name.
     pub node: String,
@@ -85,6 +90,7 @@ pub struct NodeHardware {
 
 /// One reading of one sensor.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Reading"))]
 pub struct ReadingRow {
     /// The sensor; its metric is `plimsoll_node_<sensor>`.
     pub sensor: String,
@@ -102,6 +108,7 @@ pub struct ReadingRow {
 
 /// One node: its state, its latencies, its budgets and its ledger entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodePage {
     /// The mesh.
     pub mesh: String,
@@ -123,6 +130,7 @@ pub struct NodePage {
 
 /// How much room each node has below its limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HeadroomPage {
     /// The mesh.
     pub mesh: String,
@@ -136,6 +144,7 @@ pub struct HeadroomPage {
 
 /// One node among all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct HeadroomRow {
     /// Its name.
     pub node: String,
@@ -165,6 +174,7 @@ pub struct HeadroomRow {
 
 /// The budget of a node that is nearest to its limit, or farthest above it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct LeastHeadroom {
     /// The budget.
     pub budget: String,

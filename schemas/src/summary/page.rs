@@ -14,7 +14,8 @@ use crate::rule::Severity;
 use crate::wire::{AlertType, EventSource};
 
 /// The state of the mesh at one time.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Summary {
     /// The mesh.
     pub mesh: String,
@@ -56,15 +57,17 @@ pub struct Summary {
 
 /// Samples ever merged, of all operations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SampleTotals {
-    /// Of jobs.
+    /// Samples of jobs.
     pub jobs: u64,
-    /// Of the system's own operations.
+    /// Samples of the system's own operations.
     pub own: u64,
 }
 
 /// One node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct NodeRow {
     /// Its name.
     pub node: String,
@@ -96,6 +99,7 @@ pub struct NodeRow {
 
 /// Whether a node sends messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Presence {
     /// Its messages arrive.
@@ -123,6 +127,7 @@ impl Presence {
 
 /// The events page of the API, `/api/v1/events`: the newest events of the fleet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct EventsPage {
     /// The mesh.
     pub mesh: String,
@@ -136,6 +141,7 @@ pub struct EventsPage {
 
 /// One event or service check.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Event"))]
 pub struct EventRow {
     /// The node that sent it.
     pub node: String,
@@ -165,6 +171,7 @@ pub struct EventRow {
 
 /// One operation in one scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct OperationRow {
     /// The fleet or a node.
     pub scope: Scope,
@@ -184,6 +191,7 @@ pub struct OperationRow {
 
 /// One operation in one group of a roll-up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RollupRow {
     /// The roll-up.
     pub rollup: String,
@@ -202,6 +210,7 @@ pub struct RollupRow {
 
 /// One operation in one window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct WindowRow {
     /// Its figures.
     #[serde(flatten)]
@@ -210,13 +219,14 @@ pub struct WindowRow {
     pub nodes: u64,
     /// Nodes that have not left and ever had a sample of the operation.
     pub nodes_expected: u64,
-    /// Of these, nodes last seen within the window's span whose newest sample is older than it.
+    /// Expected nodes last seen within the window's span whose newest sample is older than it.
     #[serde(default)]
     pub nodes_late: u64,
 }
 
-/// Figures of one distribution; absent quantiles mean no samples.
+/// Figures of one distribution, in nanoseconds; quantiles are `None` without samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Quantiles {
     /// Number of samples, exact.
     pub count: u64,
@@ -238,6 +248,7 @@ pub struct Quantiles {
 
 /// Certain bounds of approximate figures: the least and the greatest value of each, in nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct QuantileBounds {
     /// The median.
     pub p50_ns: (u64, u64),
@@ -247,6 +258,7 @@ pub struct QuantileBounds {
 
 /// The burn rate of an error budget over one window.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BurnRow {
     /// The window.
     pub window: Window,
@@ -256,6 +268,7 @@ pub struct BurnRow {
 
 /// One budget judged in one scope.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct BudgetRow {
     /// The budget.
     pub budget: String,
@@ -293,7 +306,7 @@ pub struct BudgetRow {
     /// samples would; 1 or more.
     #[serde(default)]
     pub overdispersion: f64,
-    /// Whether that is still taken for granted, since too few were seen to know it.
+    /// Whether the overdispersion is still assumed, since too few samples were seen to know it.
     #[serde(default)]
     pub learning: bool,
     /// Nodes whose samples are in the window, and nodes expected there.
@@ -313,11 +326,11 @@ pub struct BudgetRow {
     /// beyond the first limits of one operation, which are not summed.
     #[serde(default)]
     pub since_limit: Option<(u64, u64)>,
-    /// The share of samples that must stay within the limit over thirty days, where there is an
-    /// error budget,
+    /// The share of samples that must stay within the limit over thirty days; `None` without an
+    /// error budget.
     #[serde(default)]
     pub objective: Option<f64>,
-    /// and what is left of that, 1 being all and below 0 overdrawn; of the fleet alone.
+    /// What is left of the error budget, 1 being all and below 0 overdrawn; of the fleet alone.
     #[serde(default)]
     pub budget_remaining: Option<f64>,
     /// How many times as fast as it may be the error budget is spent, over each window that an
@@ -332,6 +345,7 @@ pub struct BudgetRow {
 
 /// The verdict of one window's samples on one budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// No sample, or none of its nodes sends messages and no breach was shown before; never read as
@@ -367,6 +381,7 @@ impl Verdict {
 
 /// What pages that stay open need to know once a second: whether to request more.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct Pulse {
     /// Time of the aggregator, in seconds since 1970.
     pub at_seconds: f64,

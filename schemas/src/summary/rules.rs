@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Whether the active rules are those of the files, and whether budgets match samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(default)]
 pub struct RulesState {
     /// Error in the files on disk; the previous rules stay active.

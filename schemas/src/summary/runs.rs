@@ -13,6 +13,7 @@ const NAMED_MAX: usize = 5;
 
 /// Runs, newest first. Times are seconds since 1970.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RunsPage {
     /// The mesh.
     pub mesh: String,
@@ -26,6 +27,7 @@ pub struct RunsPage {
 
 /// One run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema), schemars(rename = "Run"))]
 pub struct RunRow {
     /// Its name, which its samples have as label `run`.
     pub name: RunName,
@@ -51,13 +53,14 @@ pub struct RunRow {
     /// Whether there are further nodes, for which there was no room.
     pub has_more_nodes: bool,
     /// Samples with its label that are not kept by its name, by operation: they are in the group
-    /// [`OVERFLOW`] of the roll-up `run`, with those of other runs.
+    /// `other` of the roll-up `run`, with those of other runs.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub folded: BTreeMap<Operation, u64>,
 }
 
 /// Whether a run has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunState {
     /// It has begun, and not all of it has ended.
@@ -70,6 +73,7 @@ pub enum RunState {
 
 /// Who began a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RunOrigin {
     /// A client of the API.
@@ -80,6 +84,7 @@ pub enum RunOrigin {
 
 /// A run with the latencies of its own window.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RunPage {
     /// The mesh.
     pub mesh: String,
@@ -109,6 +114,7 @@ pub struct RunPage {
 
 /// The latencies of one operation, in `unit`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct RunOperation {
     /// The operation.
     pub operation: String,
@@ -138,6 +144,7 @@ pub struct RunOperation {
 
 /// Samples over a budget's limit.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct OverBudget {
     /// The budget.
     pub budget: RuleName,

@@ -11,6 +11,7 @@ pub const STATISTICS_UNIT: &str = "seconds";
 
 /// The statistics page of the API.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct StatisticsPage {
     /// The mesh.
     pub mesh: String,
@@ -24,7 +25,7 @@ pub struct StatisticsPage {
     pub scope: Scope,
     /// The window that ends at this time; `None` for all samples ever merged.
     pub window: Option<Window>,
-    /// [`STATISTICS_UNIT`].
+    /// Unit of every statistic but the count.
     pub unit: String,
     /// True if only the producers' wide buckets are known for some samples: then all but `count`
     /// and `mean` are approximate.
@@ -41,6 +42,7 @@ pub struct StatisticsPage {
 /// Python client has. All but `count` are `None` without samples. `std` and the percentiles are
 /// `None` too if there was no room for the buckets of some samples, rather than those of a part.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(schemars::JsonSchema))]
 pub struct SummaryStats {
     /// Number of samples, exact.
     pub count: u64,

@@ -97,7 +97,7 @@ async fn failing_receivers_are_counted_by_reason_and_delay_no_other() {
     assert_eq!(summary.ledger.merged, summary.nodes[0].ledger.merged);
     let metrics = api.get("/metrics").await.unwrap();
     assert_eq!(promtool_findings(&metrics).unwrap(), "");
-    for text in [mesh.stack.aggregator_log(), metrics] {
+    for text in [mesh.stack.aggregator().log(), metrics] {
         assert!(!text.contains(SECRET), "{text}");
     }
     mesh.stack.end().await.unwrap();

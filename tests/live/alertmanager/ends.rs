@@ -62,7 +62,7 @@ async fn a_job_that_ends_ends_its_alerts_at_every_receiver_and_one_that_is_kille
     resolved.await.unwrap();
     let sent = notifications(&webhook, "resolved", "node");
     let annotations = &sent[0]["alerts"][0]["annotations"];
-    assert_eq!(annotations["ended"], "its job ended in good order", "{sent:?}");
+    assert_eq!(annotations["ended"], "its job ended normally", "{sent:?}");
     assert_eq!(alertmanager.alerts(RULE).await.unwrap(), Vec::<Value>::new());
     let reasons: Vec<String> = changes(&mesh)
         .await

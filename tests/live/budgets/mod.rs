@@ -1,11 +1,9 @@
-//! Budgets on real processes: nodes receive limits and count exactly over them, rule files are
-//! reloaded at run time, and operators silence receivers with the command-line tool.
+//! Budgets on real processes: nodes receive limits and count exactly over them, and operators
+//! silence receivers with the command-line tool.
 
 mod exact;
 mod people;
 mod priority;
-mod reload;
-mod selector;
 
 use std::path::Path;
 

@@ -209,6 +209,6 @@ async fn a_node_that_answers_with_what_is_no_answer_is_named_and_changes_nothing
     let counted: BTreeMap<String, f64> = until("all is counted", WAIT, counted).await.unwrap();
     assert_eq!(counted["invalid"], 19.0, "{counted:?}");
     stack.check_alive().unwrap();
-    assert!(!stack.aggregator_log().contains("panicked"), "{}", stack.aggregator_log());
+    assert!(!stack.aggregator().log().contains("panicked"), "{}", stack.aggregator().log());
     serving.abort();
 }

@@ -10,4 +10,3 @@ pub(crate) mod message_ids;
 mod names;
 mod open_broker;
 mod senders;
-mod traffic;

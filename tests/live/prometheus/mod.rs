@@ -3,8 +3,6 @@
 mod formats;
 mod grafana;
 mod native;
-mod restart;
-mod silence;
 
 use plimsoll_mesh::child::until;
 use plimsoll_mesh::stack::{Stack, StackOptions};

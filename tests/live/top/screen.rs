@@ -5,7 +5,7 @@ use std::path::Path;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use plimsoll_mesh::certificates::write_secret;
-use plimsoll_mesh::child::{free_port, until};
+use plimsoll_mesh::child::free_port;
 use plimsoll_mesh::stack::{Stack, bin_dir};
 use plimsoll_tests::jobs::with_jobs;
 use plimsoll_tests::process::{await_summary, fleet_samples};
@@ -147,22 +147,5 @@ async fn up_in_a_terminal_shows_top_and_drains_when_the_operator_quits() {
         words.contains("draining") && words.contains("every sample is accounted for"),
         "{text}"
     );
-    await_no_processes(&mesh).await.unwrap();
-}
-
-#[tokio::test]
-async fn up_without_top_draws_its_table_in_the_terminal() {
-    let scratch = ScratchDir::new().unwrap();
-    let mesh = scratch.path().join("mesh");
-    let port = free_port().unwrap();
-    let dir = mesh.display();
-    let arguments = format!("up --no-top --nodes 1 --http 127.0.0.1:{port} --dir {dir}");
-    let Some(tmux) = Tmux::run(&scratch.path(), &plimsoll(&arguments)) else { return };
-    // Its lines are wider than the terminal, so that its heading has left the screen.
-    let shown = |text: &str| text.contains("ledger: recorded") && text.contains("OUTBOX  REROUTE");
-    tmux.await_text("the table", shown).await.unwrap();
-    tmux.press(&["C-c"]);
-    let ended = async || tmux.text().contains("accounted for").then_some(());
-    until("the report", std::time::Duration::from_secs(30), ended).await.unwrap();
     await_no_processes(&mesh).await.unwrap();
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use plimsoll_aggregator::core::alerting::{Receiver, ReceiverKind};
-use plimsoll_aggregator::core::durable::CheckpointStats;
+use plimsoll_aggregator::core::view::CheckpointStats;
 use plimsoll_aggregator::exposition::{fleet, own};
 use plimsoll_node::core::Bounds;
 use plimsoll_node::core::Core as Node;

@@ -12,10 +12,10 @@ use super::mesh::{
 fn conservative_mode_ends_by_itself_although_the_queue_stays_deep() {
     let mut node = node("a", tight());
     close_intervals(&mut node, 1..=10);
-    assert!(node.status().conservative);
+    assert!(node.status().bus.conservative);
     // No message is acknowledged, so the depth alone would never end it.
     node.on_deadline(start().after(70 * SECOND));
-    assert!(!node.status().conservative);
+    assert!(!node.status().bus.conservative);
     assert!(node.status().bus.outbox_messages > 8);
 }
 

@@ -46,7 +46,10 @@ impl Broker {
     /// start.
     pub async fn start_with(dir: &Path, jetstream: bool, settings: String) -> Result<Self> {
         let port = free_port()?;
-        let child = spawn(dir, port, jetstream, &settings)?;
+        let config = configure(dir, jetstream, &settings)?;
+        let mut command = Command::new(server()?);
+        command.args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--config"]).arg(config);
+        let child = Child::start("nats-server", dir, command)?;
         let broker = Self { child, dir: dir.to_owned(), port, jetstream, settings };
         broker.await_port().await?;
         Ok(broker)
@@ -75,12 +78,12 @@ impl Broker {
 
     /// Stops the process (SIGSTOP): connections stay open and get no response.
     pub fn pause(&self) {
-        self.child.signal(Signal::SIGSTOP);
+        self.child.pause();
     }
 
     /// Resumes the process (SIGCONT).
     pub fn resume(&self) {
-        self.child.signal(Signal::SIGCONT);
+        self.child.resume();
     }
 
     /// Stops and resumes the process in turn until the task is aborted. Then resume it.
@@ -105,7 +108,8 @@ impl Broker {
     /// # Errors
     /// When it does not start.
     pub async fn restart(&mut self) -> Result<()> {
-        self.child = spawn(&self.dir, self.port, self.jetstream, &self.settings)?;
+        configure(&self.dir, self.jetstream, &self.settings)?;
+        self.child.restart()?;
         self.await_port().await
     }
 
@@ -140,11 +144,6 @@ impl Broker {
         Ok(())
     }
 
-    /// Whether the server has JetStream after its next start.
-    pub fn set_jetstream(&mut self, jetstream: bool) {
-        self.jetstream = jetstream;
-    }
-
     /// The server's log, across restarts.
     pub fn log(&self) -> String {
         self.child.log()
@@ -168,13 +167,6 @@ pub fn installed_version() -> Result<String> {
     let text = String::from_utf8_lossy(&printed.stdout).into_owned();
     let version = text.split_whitespace().last().map(|word| word.trim_start_matches('v'));
     version.map(str::to_owned).context("nats-server --version prints nothing")
-}
-
-fn spawn(dir: &Path, port: u16, jetstream: bool, settings: &str) -> Result<Child> {
-    let config = configure(dir, jetstream, settings)?;
-    let mut command = Command::new(server()?);
-    command.args(["--addr", "127.0.0.1", "--port", &port.to_string(), "--config"]).arg(config);
-    Child::start("nats-server", dir, command)
 }
 
 /// JetStream is enabled in the file: enabled by a flag, it would end with the first reload. Streams

@@ -26,6 +26,7 @@ pub(crate) fn signal(id: u32, signal: Signal) {
 /// A running process, killed when dropped.
 pub struct Child {
     name: String,
+    command: Command,
     process: Process,
     log: PathBuf,
 }
@@ -45,15 +46,19 @@ impl Child {
             .append(true)
             .open(&log)
             .with_context(|| format!("cannot write {}", log.display()))?;
-        let program = command.get_program().to_string_lossy().into_owned();
-        let process = command
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output)
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("cannot start {name}: {program}"))?;
-        Ok(Self { name: name.to_owned(), process, log })
+        command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output).process_group(0);
+        let process = spawn(name, &mut command)?;
+        Ok(Self { name: name.to_owned(), command, process, log })
+    }
+
+    /// Starts the same command again, with the same log; kills the process first if it still runs.
+    ///
+    /// # Errors
+    /// When the program cannot be run.
+    pub fn restart(&mut self) -> Result<()> {
+        self.kill();
+        self.process = spawn(&self.name, &mut self.command)?;
+        Ok(())
     }
 
     pub fn id(&self) -> u32 {
@@ -63,6 +68,21 @@ impl Child {
     /// Sends a signal; has no effect on a process that has ended.
     pub fn signal(&self, signal: Signal) {
         self::signal(self.process.id(), signal);
+    }
+
+    /// Stops the process (SIGSTOP): connections stay open and get no response.
+    pub fn pause(&self) {
+        self.signal(Signal::SIGSTOP);
+    }
+
+    /// Resumes the process (SIGCONT).
+    pub fn resume(&self) {
+        self.signal(Signal::SIGCONT);
+    }
+
+    /// Asks the process to end (SIGTERM), and does not wait for it.
+    pub fn request_end(&self) {
+        self.signal(Signal::SIGTERM);
     }
 
     /// The exit status, if the process has ended.
@@ -106,14 +126,14 @@ impl Child {
     /// # Errors
     /// When it runs longer than `wait`.
     pub async fn terminate(&mut self, wait: Duration) -> Result<ExitStatus> {
-        self.signal(Signal::SIGTERM);
+        self.request_end();
         self.wait(wait).await
     }
 
     /// Kills the process (SIGKILL) and reaps it.
     pub fn kill(&mut self) {
         // A stopped process would take SIGKILL only after it resumes.
-        self.signal(Signal::SIGCONT);
+        self.resume();
         let _ended_before = self.process.kill();
         let _reaped = self.process.wait();
     }
@@ -136,6 +156,10 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+fn spawn(name: &str, command: &mut Command) -> Result<Process> {
+    command.spawn().with_context(|| format!("cannot start {name}: {:?}", command.get_program()))
 }
 
 /// The value of a field of a log line, without its quotes: the last one in the log.

@@ -105,6 +105,19 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// A server that has no others beside it.
+    pub(crate) fn of(server: Broker) -> Self {
+        Self { servers: vec![server] }
+    }
+
+    /// Checks that every server runs.
+    ///
+    /// # Errors
+    /// When one has ended; names it, with the end of its log.
+    pub(crate) fn check_alive(&mut self) -> Result<()> {
+        self.servers.iter_mut().try_for_each(|server| server.child().check_alive())
+    }
+
     /// The URLs of all servers, separated by commas.
     pub fn url(&self) -> String {
         self.servers.iter().map(Broker::url).collect::<Vec<_>>().join(",")

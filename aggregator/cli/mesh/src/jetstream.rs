@@ -74,8 +74,16 @@ impl JetStreamAdmin {
     /// # Errors
     /// When there is none.
     pub fn message_count(&mut self, stream: &str) -> Result<u64> {
-        let info = self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
-        info["state"]["messages"].as_u64().context("no messages")
+        self.state(stream, "messages")
+    }
+
+    fn info(&mut self, stream: &str) -> Result<Value> {
+        self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)
+    }
+
+    /// A number of a stream's state.
+    fn state(&mut self, stream: &str, key: &str) -> Result<u64> {
+        self.info(stream)?["state"][key].as_u64().with_context(|| format!("no {key}"))
     }
 
     /// Sends a request to `$JS.API.<subject>` and reads the response.
@@ -119,7 +127,7 @@ impl JetStreamAdmin {
     /// # Errors
     /// When there is none.
     pub fn config(&mut self, stream: &str) -> Result<Value> {
-        Ok(self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)?["config"].take())
+        Ok(self.info(stream)?["config"].take())
     }
 
     /// Bytes that a stream stores.
@@ -127,8 +135,7 @@ impl JetStreamAdmin {
     /// # Errors
     /// When there is none.
     pub fn bytes(&mut self, stream: &str) -> Result<u64> {
-        let info = self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
-        info["state"]["bytes"].as_u64().context("no bytes")
+        self.state(stream, "bytes")
     }
 
     /// Deletes a stream and creates it again, empty.
@@ -167,9 +174,7 @@ impl JetStreamAdmin {
     /// # Errors
     /// When the stream cannot be read.
     pub fn messages(&mut self, stream: &str) -> Result<Vec<StoredMessage>> {
-        let info = self.request(&format!("STREAM.INFO.{stream}"), &Value::Null)?;
-        let bound = |key: &str| info["state"][key].as_u64().context("no bound");
-        let (first, last) = (bound("first_seq")?, bound("last_seq")?);
+        let (first, last) = (self.state(stream, "first_seq")?, self.state(stream, "last_seq")?);
         (first.max(1)..=last).map(|seq| self.message(stream, seq)).collect()
     }
 

@@ -11,7 +11,7 @@ use plimsoll_schemas::run::RUN_LABEL;
 use plimsoll_schemas::summary::{HistoryPage, HistoryPoint, MESSAGEPACK, OperationsPage};
 
 use crate::runs;
-use crate::targets::with_parameters;
+use crate::targets::{page, with_parameters};
 use crate::time_range;
 
 /// What a side's name stands for: `run:NAME` or `range:FROM/TO`; `None` for a file.
@@ -43,8 +43,7 @@ pub(super) async fn load(api: &Api, stored: HistorySide, operations: &[Operation
     {
         bail!("{why}; --operation names others");
     }
-    let text = api.request("GET", "/api/v1/operations", None).await?;
-    let known: OperationsPage = serde_json::from_str(&text).context("/api/v1/operations")?;
+    let known: OperationsPage = page(api, "/api/v1/operations").await?;
     let now = Zoned::now().timestamp().as_millisecond() as f64 / 1e3;
     let mut reader = SideReader::new(stored, &known, now)?;
     while let Some(request) = reader.next_request() {

@@ -13,12 +13,11 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use jiff::Zoned;
 use plimsoll_compare::{Comparison, Options, Side, Verdict, compare as compared, plot, table};
-use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 
 use crate::interval_log::Unit;
-use crate::targets::Access;
+use crate::targets::Target;
 use baselines::{Baselines, Request};
 pub(crate) use source::load;
 
@@ -45,16 +44,8 @@ pub struct CompareArgs {
     a: String,
     /// B: the side that is judged
     b: Option<String>,
-    /// The aggregator that has runs and ranges
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "http://127.0.0.1:9900",
-        value_parser = Api::check_url
-    )]
-    url: String,
     #[command(flatten)]
-    access: Access,
+    at: Target,
     /// Save A as the baseline NAME, or judge A by it
     #[arg(long, num_args = 2, value_names = ["save|check", "NAME"])]
     baseline: Option<Vec<String>>,
@@ -133,7 +124,7 @@ pub async fn compare(args: &CompareArgs) -> Result<Exit> {
 async fn side(args: &CompareArgs, name: &str) -> Result<Side> {
     match aggregator::named(name, &Zoned::now())? {
         Some(stored) => {
-            let api = args.access.api(&args.url)?;
+            let api = args.at.api()?;
             aggregator::load(&api, stored, &args.operation).await.with_context(|| name.to_owned())
         }
         None => load(name.as_ref(), args.unit),

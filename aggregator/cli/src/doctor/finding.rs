@@ -1,7 +1,5 @@
 //! What checks return, and how it is printed.
 
-use std::fmt::Write;
-
 use serde::Serialize;
 
 use crate::terminal_text::safe;
@@ -109,27 +107,24 @@ impl DoctorReport {
                 Severity::Warning => "warning",
             };
             let (what, place, mend) = (safe(what), safe(place), safe(mend));
-            // Writing to a string cannot fail.
-            let _written = writeln!(text, "{severity:<8} {check:<12} {place}: {what}");
-            let _written = writeln!(text, "{:<8} {:<12} fix: {mend}", "", "");
+            text += &format!("{severity:<8} {check:<12} {place}: {what}\n");
+            text += &format!("{:<8} {:<12} fix: {mend}\n", "", "");
         }
 
         for Skipped { check, reason } in &self.skipped {
-            let _written = writeln!(text, "{:<8} {check:<12} {}", "skipped", safe(reason));
+            text += &format!("{:<8} {check:<12} {}\n", "skipped", safe(reason));
         }
         if !self.passed.is_empty() {
-            let _written = writeln!(text, "{:<8} {}", "ok", self.passed.join(", "));
+            text += &format!("{:<8} {}\n", "ok", self.passed.join(", "));
         }
 
         let of = |severity| self.findings.iter().filter(|found| found.severity == severity).count();
         let (errors, warnings) = (of(Severity::Error), of(Severity::Warning));
         let (skipped, newest) = (self.skipped.len(), advisories::NEWEST);
-        let _written = writeln!(
-            text,
+        text + &format!(
             "\nerrors: {errors}, warnings: {warnings}, skipped: {skipped}; advisories about \
-             nats-server as of {newest}"
-        );
-        text
+             nats-server as of {newest}\n"
+        )
     }
 
     #[cfg(test)]

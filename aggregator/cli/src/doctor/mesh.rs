@@ -1,6 +1,6 @@
 //! Facts from aggregators, the node on this machine, and brokers.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use plimsoll_bus::{BrokerReport, ProbePlan, probe};
 use plimsoll_runtime::client::Api;
 use plimsoll_runtime::http::WARNING;
@@ -11,6 +11,7 @@ use plimsoll_schemas::summary::{NodeStatus, Summary};
 
 use super::settings::{Identity, Local};
 use crate::nodes::all_pages;
+use crate::targets::page;
 
 /// A node that no node is named after: what is sent to it is received by none.
 const NONE: &str = "plimsoll_doctor";
@@ -87,8 +88,7 @@ fn cause(error: &anyhow::Error) -> String {
 }
 
 async fn pages(api: &Api) -> Result<Pages> {
-    let text = api.request("GET", "/metrics/summary", None).await?;
-    let summary = serde_json::from_str(&text).context("/metrics/summary has an unexpected form")?;
+    let summary = page(api, "/metrics/summary").await?;
     let nodes = all_pages(api, &None, &None).await?.nodes;
     Ok(Pages { summary, nodes, readiness: readiness(api).await? })
 }

@@ -5,6 +5,7 @@ use std::io::IsTerminal;
 
 use anyhow::{Context, Result, bail, ensure};
 use jiff::Zoned;
+use plimsoll_compare::history::extent;
 use plimsoll_runtime::client::Api;
 use plimsoll_schemas::histogram::PackedCounts;
 use plimsoll_schemas::ids::Operation;
@@ -20,9 +21,9 @@ use super::limits::{
 };
 use super::machines::HardwarePage;
 use super::material::{Material, NodePoint, OperationPages};
-use super::wanted::{RunTimes, SLOT_MIN, Wanted, extent};
+use super::wanted::{RunTimes, SLOT_MIN, Wanted};
 use crate::runs;
-use crate::targets::with_parameters;
+use crate::targets::{page, with_parameters};
 
 /// The quantiles of every operation; those of budgets are added.
 const QUANTILES: [f64; 10] = [0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999];
@@ -86,9 +87,7 @@ impl Request<'_> {
     }
 
     async fn get<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        let text = self.api.request("GET", path, None).await?;
-        let page = path.split('?').next().unwrap_or(path);
-        serde_json::from_str(&text).with_context(|| format!("{page} has an unexpected form"))
+        page(self.api, path).await
     }
 
     /// When a run was; `None` if the aggregator does not know it, although its history may.
@@ -173,7 +172,9 @@ impl Request<'_> {
         for _ in 0..NARROWINGS_MAX {
             let step = format!("{}s", ((range.1 - range.0) / SLOTS_MAX).max(SLOT_MIN).ceil());
             let more = [("step", step), ("quantiles", "0.5".to_owned())];
-            let found = extent(&self.ask("query", name, range, &more).await?)?;
+            let page: HistoryPage = self.ask("query", name, range, &more).await?;
+            let found = extent(&page.points);
+            let found = found.with_context(|| format!("{name}: the run has no samples"))?;
             if found == range {
                 break;
             }

@@ -470,8 +470,14 @@ fn ledger(page: &LedgerPage) -> LedgerResult {
     nodes.sort_by_key(|row| row.ledger.recorded == row.ledger.merged);
     let nodes_left_out = nodes.len().saturating_sub(NODES_MAX);
     nodes.truncate(NODES_MAX);
-    let (at_seconds, behind) = (page.at_seconds, page.behind);
-    LedgerResult { at_seconds, behind, fleet: page.fleet.clone(), nodes, nodes_left_out }
+    LedgerResult {
+        at_seconds: page.at_seconds,
+        behind: page.behind,
+        fleet: page.fleet.clone(),
+        evicted: page.evicted.clone(),
+        nodes,
+        nodes_left_out,
+    }
 }
 
 /// The operation that times epochs, if there is one.

@@ -251,7 +251,10 @@ pub(super) struct LedgerResult {
     pub(super) at_seconds: f64,
     /// True while a stream holds messages that were not read yet.
     pub(super) behind: bool,
+    /// The sum of all nodes and of those that are no longer listed.
     pub(super) fleet: Ledger,
+    /// The sum of the nodes that are no longer listed.
+    pub(super) evicted: Ledger,
     /// Nodes with samples that are not merged first.
     pub(super) nodes: Vec<NodeResult>,
     pub(super) nodes_left_out: usize,

@@ -1,7 +1,5 @@
 //! A document as Markdown: its sections without plots, for a terminal, a wiki or a merge request.
 
-use std::fmt::Write;
-
 use jiff::tz::TimeZone;
 
 use super::document::Document;
@@ -14,10 +12,9 @@ pub(super) fn text(of: &Document, zone: &TimeZone) -> String {
 }
 
 fn section(text: &mut String, of: &Section) {
-    // Writing to a string cannot fail.
-    let _written = writeln!(text, "\n## {}", of.heading);
+    *text += &format!("\n## {}\n", of.heading);
     for paragraph in &of.paragraphs {
-        let _written = writeln!(text, "\n{}", escaped(paragraph));
+        *text += &format!("\n{}\n", escaped(paragraph));
     }
     of.tables.iter().for_each(|of| table(text, of));
 }
@@ -25,17 +22,17 @@ fn section(text: &mut String, of: &Section) {
 fn table(text: &mut String, of: &Table) {
     if of.rows.is_empty() {
         if !of.empty.is_empty() {
-            let _written = writeln!(text, "\n{}", of.empty);
+            *text += &format!("\n{}\n", of.empty);
         }
         return;
     }
-    let _written = writeln!(text, "\n{}:\n\n| {} |", escaped(&of.caption), of.heading.join(" | "));
+    *text += &format!("\n{}:\n\n| {} |\n", escaped(&of.caption), of.heading.join(" | "));
     let first = of.rows.first().into_iter().flatten();
     let align = first.map(|cell| if cell.tone == Tone::Figure { "---:|" } else { "---|" });
-    let _written = writeln!(text, "|{}", align.collect::<String>());
+    *text += &format!("|{}\n", align.collect::<String>());
     for row in &of.rows {
         let cells: Vec<String> = row.iter().map(|cell| escaped(&cell.words)).collect();
-        let _written = writeln!(text, "| {} |", cells.join(" | "));
+        *text += &format!("| {} |\n", cells.join(" | "));
     }
 }
 

@@ -30,11 +30,10 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::{Args, ValueEnum};
 use jiff::Zoned;
-use plimsoll_runtime::client::Api;
 use plimsoll_runtime::exit::Exit;
 use plimsoll_schemas::ids::Operation;
 
-use crate::targets::Access;
+use crate::targets::Target;
 use crate::time_range::TimeRange;
 use ask::Request;
 use compose::compose;
@@ -85,16 +84,8 @@ pub struct ReportArgs {
     /// Report of a drill, as printed by --json of any drill but drill-sim; may be repeated
     #[arg(long, value_name = "FILE")]
     drill: Vec<PathBuf>,
-    /// The aggregator that has the history
-    #[arg(
-        long,
-        value_name = "URL",
-        default_value = "http://127.0.0.1:9900",
-        value_parser = Api::check_url
-    )]
-    url: String,
     #[command(flatten)]
-    access: Access,
+    at: Target,
 }
 
 /// Writes a report.
@@ -113,7 +104,7 @@ pub async fn report(args: &ReportArgs) -> Result<Exit> {
     };
     let drills: Vec<DrillResult> =
         args.drill.iter().map(|path| read(path)).collect::<Result<_>>()?;
-    let api = args.access.api(&args.url)?;
+    let api = args.at.api()?;
     let with_slots = format == Format::Json;
     let request = Request { api: &api, wanted, named: &args.operation, with_slots };
     let material = request.send(drills).await?;

@@ -61,11 +61,11 @@ impl Tone {
     }
 }
 
-fn text(words: impl Into<String>) -> Cell {
+pub(super) fn text(words: impl Into<String>) -> Cell {
     Cell { words: words.into(), tone: Tone::Text }
 }
 
-fn figure(words: impl Into<String>) -> Cell {
+pub(super) fn figure(words: impl Into<String>) -> Cell {
     Cell { words: words.into(), tone: Tone::Figure }
 }
 
@@ -92,7 +92,12 @@ pub(super) fn sections(of: &Document, zone: &TimeZone) -> Vec<Section> {
     ]
 }
 
-fn table(caption: &str, heading: &[&str], rows: Vec<Vec<Cell>>, empty: &'static str) -> Table {
+pub(super) fn table(
+    caption: &str,
+    heading: &[&str],
+    rows: Vec<Vec<Cell>>,
+    empty: &'static str,
+) -> Table {
     let heading = heading.iter().map(|name| (*name).to_owned()).collect();
     Table { caption: caption.to_owned(), heading, rows, empty }
 }
@@ -376,9 +381,10 @@ fn events(of: &Document, zone: &TimeZone) -> Section {
 }
 
 fn ledger(of: &LedgerResult, zone: &TimeZone) -> Section {
-    let fleet = std::iter::once(("fleet", &of.fleet));
+    let evicted = (of.evicted != Ledger::default()).then_some(("(evicted nodes)", &of.evicted));
+    let sums = [("fleet", &of.fleet)].into_iter().chain(evicted);
     let nodes = of.nodes.iter().map(|row| (row.node.as_str(), &row.ledger));
-    let rows = fleet.chain(nodes).map(|(name, ledger)| account(name, ledger));
+    let rows = sums.chain(nodes).map(|(name, ledger)| account(name, ledger));
     let mut paragraphs = vec![format!(
         "Totals since the start, not of the range, as of {}. Recorded is always the sum of the \
          other columns.",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use plimsoll_schemas::alert::AlertState;
-use plimsoll_schemas::summary::{Freshness, Verdict};
+use plimsoll_schemas::summary::{Freshness, Ledger, Verdict};
 use serde_json::{Value, json};
 
 use super::document::{DrillResult, Expectation, Subject};
@@ -251,6 +251,24 @@ fn a_verdict_without_newer_data_has_the_time_of_the_last_in_every_form() {
         assert_eq!(text.matches(since).count(), 2, "verdict and note: {text}");
         assert!(text.contains("(broker disconnected): current verdicts are stale"), "{text}");
     }
+}
+
+#[test]
+fn evicted_nodes_have_one_row_in_every_form_if_there_are_any() {
+    let mut material = material("fetch", "v42");
+    let forms = |material: &Material| {
+        let form = |form| rendered(material, &now(), form).unwrap();
+        [form(Format::Markdown), form(Format::Html)]
+    };
+    assert!(forms(&material).iter().all(|text| !text.contains("evicted")));
+
+    material.ledger.evicted = Ledger { recorded: 7_301, merged: 7_301, ..Ledger::default() };
+    let [markdown, html] = forms(&material);
+    let row = "| (evicted nodes) | 7,301 | 7,301 | 0 | 0 | 0 | 0 |";
+    assert!(markdown.contains(row), "{markdown}");
+    let row = "<th scope=\"row\">(evicted nodes)</th><td class=\"figure\">7,301</td>";
+    assert!(html.contains(row), "{html}");
+    assert_eq!(as_json(&material)["ledger"]["evicted"]["merged"], 7_301);
 }
 
 #[test]

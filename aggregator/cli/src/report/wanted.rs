@@ -1,8 +1,8 @@
 //! What a report is of: a run, or a range of the fleet; and how a query names it.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use plimsoll_compare::history::operations_of_run;
-use plimsoll_schemas::summary::{HistoryPage, OperationsPage, RunRow, RunState};
+use plimsoll_schemas::summary::{OperationsPage, RunRow, RunState};
 
 /// How far from its begin and end a run's samples are searched, in seconds; as on its page.
 const MARGIN: f64 = 60.0;
@@ -69,18 +69,6 @@ impl Wanted {
         let found = operations_of_run(known, name)?;
         Ok(found.into_iter().map(str::to_owned).collect())
     }
-}
-
-/// From when until when a page has samples.
-///
-/// # Errors
-/// When it has none.
-pub(super) fn extent(page: &HistoryPage) -> Result<(f64, f64)> {
-    let mut used = page.points.iter().filter(|point| point.count > 0);
-    let name = &page.operation;
-    let first = used.next().with_context(|| format!("{name}: the run has no samples"))?;
-    let last = used.next_back().unwrap_or(first);
-    Ok((first.from_seconds, last.to_seconds))
 }
 
 #[cfg(test)]

@@ -8,15 +8,11 @@ use super::alert::AlertEntry;
 /// Which alerts a client queries; all by default.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AlertsQuery {
-    /// Only those in this state.
     pub state: Option<AlertState>,
-    /// Only those of this rule.
     pub rule: Option<RuleName>,
-    /// Only those about this node.
     pub node: Option<NodeName>,
 }
 
-/// What is to be done about alerts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AlertCommand {
     Silence(Silence),
@@ -31,9 +27,7 @@ pub enum AlertCommand {
 pub enum CommandResult {
     /// A silence holds, or will.
     Silence(SilenceRow),
-    /// The alert is acknowledged.
     Acknowledged(Acknowledgement),
-    /// What was to end has ended.
     Ended,
 }
 

@@ -70,10 +70,8 @@ const PLACEHOLDERS: [(&str, Placeholder); 6] = [
 /// Why a template was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DashboardError {
-    /// Neither `http://` nor `https://`.
     #[error("{0:?} is not a link; it must start with http:// or https://")]
     Scheme(String),
-    /// A blank or a control character, or one that is not ASCII.
     #[error("contains {0:?}, which is not allowed in a link; percent-encode it, such as %20")]
     Character(char),
     #[error(
@@ -81,10 +79,8 @@ pub enum DashboardError {
          {{operation}}"
     )]
     Unknown(String),
-    /// A brace without its partner.
     #[error("has an unbalanced brace; write one that belongs to the link as %7B or %7D")]
     Brace,
-    /// Longer than a notification has room for.
     #[error("makes links of {0} bytes with the longest names, more than {LINK_BYTES_MAX}")]
     TooLong(usize),
 }

@@ -45,7 +45,7 @@ pub(super) fn grouped<'r>(
         let key = key(rule);
         let is_active = matches!(alerts.state(&key), AlertState::Pending | AlertState::Firing);
         let is_quiet = silences.is_quiet(at, &key, rule.about.severity);
-        is_active && !is_quiet && !silences.is_withheld(&key)
+        is_active && !is_quiet && !silences.withheld.contains(&key)
     };
     let Some(group) = group_rules.find(stands) else { return BTreeSet::new() };
     let have_it = |rule: &&Threshold| deliveries.have_receivers_of(&rule.about, &group.about);

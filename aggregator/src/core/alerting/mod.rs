@@ -6,8 +6,8 @@
 //! no connection; the driver sends what it returns.
 //!
 //! Interface: [`Alerting::on_findings`] moves alerts; [`Alerting::end`] ends those whose rule or
-//! node is gone; [`Alerting::on_command`] silences and acknowledges; [`Alerting::next_post`] and
-//! [`Alerting::on_answer`] deliver to receivers; [`Alerting::notifications`] to the bus.
+//! node is gone; [`Alerting::on_command`] silences and acknowledges; [`Deliveries::next_post`] and
+//! [`Alerting::on_answer`] deliver to receivers; [`Notifications`] are on their way to the bus.
 //!
 //! DESIGN A26.
 
@@ -17,13 +17,11 @@ mod context;
 mod dashboard;
 mod delivery;
 mod groups;
-mod latency_high;
 mod notifications;
 mod record;
 mod silences;
 mod situation;
 
-use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -31,12 +29,12 @@ use std::time::Duration;
 use crate::limits::ALERT_HISTORY_MAX;
 use plimsoll_schemas::alert::{
     AlertContext, AlertEndReason, AlertKey, AlertRow, AlertState, DataStatus, Evidence, LEDGER_GAP,
-    Notification, SilenceRow,
+    Notification,
 };
-use plimsoll_schemas::ids::{AggregatorName, Labels, MeshName, NodeName, RuleName};
+use plimsoll_schemas::ids::{Labels, MeshName, NodeName, RuleName};
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::time::{Mono, Now, Wall, nanos, seconds};
+use plimsoll_schemas::time::{Now, Wall, nanos, seconds};
 use plimsoll_schemas::wire::silences::SharedSilences;
 use serde::{Deserialize, Serialize};
 
@@ -65,13 +63,15 @@ pub type RuleLabels = BTreeMap<RuleName, (Labels, Labels)>;
 #[derive(Debug)]
 pub struct Alerting {
     mesh: MeshName,
-    alerts: Alerts,
+    pub(super) alerts: Alerts,
     /// After a restart: what the rules of active alerts were about.
     rule_labels_before: Option<RuleLabels>,
-    silences: Silences,
+    pub(super) silences: Silences,
     changes: Vec<Notification>,
-    notifications: Notifications,
-    deliveries: Deliveries,
+    /// On their way to the bus.
+    pub(super) notifications: Notifications,
+    /// On their way to receivers.
+    pub(super) deliveries: Deliveries,
     dashboard: Dashboard,
     runbook_page: RunbookPage,
     changed: bool,
@@ -79,7 +79,6 @@ pub struct Alerting {
     counts_saved: NotificationCounts,
 }
 
-/// What a checkpoint stores of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoredAlerting {
     alerts: Alerts,
@@ -116,7 +115,7 @@ impl Alerting {
             rule_labels_before: Some(stored.rule_labels),
             silences: stored.silences,
             changes: stored.changes,
-            counts_saved: stored.notifications.counts(),
+            counts_saved: stored.notifications.counts,
             notifications: stored.notifications,
             deliveries: stored.deliveries,
             ..Self::new(mesh)
@@ -147,7 +146,6 @@ impl Alerting {
         }
     }
 
-    /// Alerts link to these pages from now on.
     pub fn link_to(&mut self, dashboard: Dashboard, runbook_page: RunbookPage) {
         (self.dashboard, self.runbook_page) = (dashboard, runbook_page);
     }
@@ -168,18 +166,15 @@ impl Alerting {
         self.update_alertmanagers(now, situation);
     }
 
-    /// The scopes of all alerts that are not inactive.
     pub fn active(&self) -> Vec<AlertKey> {
         self.alerts.active().map(|(key, _)| key.clone()).collect()
     }
 
-    /// The alerts that fire.
     pub fn firing(&self) -> impl Iterator<Item = &AlertKey> {
         let firing = self.alerts.active().filter(|(_, state)| *state == AlertState::Firing);
         firing.map(|(key, _)| key)
     }
 
-    /// The nodes with an alert about gaps in their ledger entry.
     pub fn nodes_with_gap_alerts(&self) -> BTreeSet<Option<&NodeName>> {
         let rule = RuleName::new(LEDGER_GAP).expect("a constant name of plain letters");
         self.alerts.alive(&rule)
@@ -267,7 +262,7 @@ impl Alerting {
         };
         notification.late_seconds = seconds(nanos(behind) / MILLISECOND * MILLISECOND);
         self.alerts.on_notified(&notification);
-        if let Some(event) = latency_high::latency_high(at, &notification, change) {
+        if let Some(event) = notifications::latency_high(at, &notification, change) {
             self.notifications.push_event(event);
         }
         self.dispatch(notification);
@@ -309,7 +304,6 @@ impl Alerting {
         }
     }
 
-    /// Ends alerts of nodes that have expired.
     pub fn on_nodes_expired(
         &mut self,
         now: Wall,
@@ -481,8 +475,6 @@ impl Alerting {
     }
 
     /// Executes a client's command about alerts. Receivers are notified of it within a second.
-    ///
-    /// # Errors When the command is invalid now, or its subject does not exist.
     pub fn on_command(
         &mut self,
         now: Wall,
@@ -516,29 +508,9 @@ impl Alerting {
         Ok(done)
     }
 
-    /// From now on silences are shared with other aggregators, as those of `own`.
-    pub fn share_silences(&mut self, own: AggregatorName) {
-        self.silences.share_as(own);
-    }
-
-    /// What other aggregators should know of silences, and a number that changes with it.
-    pub fn shared_silences(&self) -> (u64, Option<SharedSilences>) {
-        (self.silences.revision(), self.silences.report())
-    }
-
     /// Takes over what another aggregator knows of silences.
     pub fn on_shared_silences(&mut self, now: Wall, shared: SharedSilences) {
         self.changed |= self.silences.merge(now, shared);
-    }
-
-    /// Counts a report of another aggregator that is not one.
-    pub fn on_shared_silences_refused(&mut self, reason: &'static str) {
-        self.silences.count_refused(reason);
-    }
-
-    /// Reports of other aggregators, or silences in them, that were not taken over, by reason.
-    pub fn shared_silences_refused(&self) -> &BTreeMap<&'static str, u64> {
-        self.silences.refused()
     }
 
     /// All active alerts that a query matches, the worst first, those about jobs before those about
@@ -583,83 +555,17 @@ impl Alerting {
         }
     }
 
-    /// All silences that hold or are yet to begin.
-    pub fn silence_rows(&self) -> Vec<SilenceRow> {
-        self.silences.rows()
-    }
-
-    /// The next post to a receiver, if one is to be made now.
-    pub fn next_post(&mut self, now: Now) -> Option<Post> {
-        self.deliveries.next_post(now)
-    }
-
-    /// When [`Self::next_post`] next returns one; `None` while there is nothing to post.
-    pub fn next_post_at(&self) -> Option<Mono> {
-        self.deliveries.next_deadline()
-    }
-
-    /// Why the post was not taken that [`Self::on_answer`] is about to end.
-    pub fn on_cause(&mut self, receiver: &str, cause: String) {
-        self.deliveries.on_cause(receiver, cause);
-    }
-
     /// A post ended. Returns how long after their changes receivers were first notified by it.
     pub fn on_answer(&mut self, now: Now, receiver: &str, answer: Answer) -> Vec<Duration> {
         self.changed = true;
         self.deliveries.on_answer(now, receiver, answer)
     }
 
-    /// Whether every receiver that answers has been notified of everything.
-    pub fn is_settled(&self) -> bool {
-        self.deliveries.is_settled()
-    }
-
-    /// The newest undeliverable notifications, oldest first.
-    pub fn undeliverable(&self) -> Vec<Undeliverable> {
-        self.deliveries.undeliverable().cloned().collect()
-    }
-
-    /// The next of them that is to be sent to the bus.
-    pub fn next_unreported(&mut self) -> Option<Undeliverable> {
-        self.deliveries.next_unreported()
-    }
-
     /// How many notifications were undeliverable, on the way to the bus or to receivers.
     pub fn undeliverable_count(&self) -> u64 {
-        self.notifications.counts().undeliverable + self.deliveries.given_up()
+        self.notifications.counts.undeliverable + self.deliveries.given_up()
     }
 
-    /// What became of notifications, by receiver.
-    pub fn receiver_stats(&self) -> Vec<ReceiverStats> {
-        self.deliveries.stats()
-    }
-
-    /// Notifications on their way to the bus.
-    pub fn notifications(&self) -> &Notifications {
-        &self.notifications
-    }
-
-    /// The same, to send them and take their acknowledgements.
-    pub fn notifications_mut(&mut self) -> &mut Notifications {
-        &mut self.notifications
-    }
-
-    /// The state of all alerts.
-    pub fn alerts(&self) -> &Alerts {
-        &self.alerts
-    }
-
-    /// How many silences there are.
-    pub fn silence_count(&self) -> u64 {
-        self.silences.count()
-    }
-
-    /// Notifications that receivers did not get, by reason.
-    pub fn suppressed(&self) -> &BTreeMap<Cow<'static, str>, u64> {
-        self.silences.suppressed()
-    }
-
-    /// The latest changes of alerts, oldest first.
     pub fn changes(&self) -> &[Notification] {
         &self.changes
     }
@@ -667,13 +573,13 @@ impl Alerting {
     /// Whether anything has changed since [`Self::checkpoint`]. An alert that stays as it is costs
     /// no checkpoint.
     pub fn has_changed(&self) -> bool {
-        self.changed || self.counts_saved != self.notifications.counts()
+        self.changed || self.counts_saved != self.notifications.counts
     }
 
     /// From here on nothing has changed.
     pub fn clear_changes(&mut self) {
         self.changed = false;
-        self.counts_saved = self.notifications.counts();
+        self.counts_saved = self.notifications.counts;
     }
 
     /// What a checkpoint stores; from here on nothing has changed.

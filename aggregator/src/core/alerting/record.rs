@@ -18,14 +18,10 @@ use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 use serde::{Deserialize, Serialize};
 
-use crate::core::fleet::Shared;
-
 /// What receivers of one aggregator are owed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AlertsRecord {
-    /// The version of the form.
     pub version: u16,
-    /// The mesh it is about.
     pub mesh: MeshName,
     /// When it was taken, in nanoseconds since 1970, as all fields that end with `_ns`; those that
     /// end with `_seconds` are seconds since then.
@@ -40,12 +36,10 @@ pub struct AlertsRecord {
     pub receivers: BTreeMap<String, ReceiverRecord>,
 }
 
-/// An alert that fires.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FiringAlert {
     #[serde(flatten)]
     pub key: AlertKey,
-    /// Since when it fires.
     #[serde(rename = "since_ns")]
     pub since: Wall,
     /// How often it fired again soon after it resolved.
@@ -94,13 +88,11 @@ pub struct ReceiverRecord {
     pub waiting: Vec<WaitingNotification>,
 }
 
-/// A notification that waits for a webhook.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct WaitingNotification {
-    /// Since when its change is known.
     #[serde(rename = "known_at_ns")]
     pub known_at: Wall,
-    pub notification: Shared<Notification>,
+    pub notification: Arc<Notification>,
 }
 
 impl AlertsRecord {

@@ -57,7 +57,7 @@ impl<'a> Situation<'a> {
             }
             Some(Rule::Threshold(_)) | None => None,
         };
-        let within = self.evaluator.sources_within(&key.operation);
+        let within = self.evaluator.absence.sources_within(&key.operation);
         self.inputs.fleet.reason_of_end(now, &key.scope, within, budget)
     }
 

@@ -41,7 +41,7 @@ fn a_finding_moves_its_alert_and_notifies_once_with_evidence_and_context() {
     let fires = &alerting.changes()[0];
     assert!(matches!(fires.evidence, Evidence::Latency(_)), "{fires:?}");
     assert_eq!(fires.context.as_ref().unwrap().worst[0].node.as_str(), "a");
-    assert_eq!(alerting.notifications().counts().raised, 2);
+    assert_eq!(alerting.notifications.counts.raised, 2);
 }
 
 #[test]
@@ -55,9 +55,9 @@ fn what_stays_as_it_is_costs_no_checkpoint_and_what_was_stored_is_restored() {
     find(&mut alerting, &core, Finding::Breach);
     assert!(!alerting.has_changed());
     let mut restored = Alerting::restore(MeshName::new("m").unwrap(), stored);
-    assert_eq!(restored.alerts().state(&key()), AlertState::Firing);
+    assert_eq!(restored.alerts.state(&key()), AlertState::Firing);
     let gone = |of: &AlertKey| *of == key();
     restored.end(start().wall, gone, AlertEndReason::RuleRemoved, situation(&core));
     assert_eq!(restored.changes().last().unwrap().ended, Some(AlertEndReason::RuleRemoved));
-    assert!(restored.has_changed() && restored.alerts().active().next().is_none());
+    assert!(restored.has_changed() && restored.alerts.active().next().is_none());
 }

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::time::{Mono, Wall};
+use plimsoll_schemas::time::Mono;
 
 use super::confirmations::PendingConfirmation;
-use super::record::{Content, Record};
-use super::rest::Rest;
+use super::record::{Content, Record, Rest};
 use crate::core::alerting::AlertsRecord;
 use crate::core::fleet::{BudgetsRecord, Node, Pool, Pools};
 use crate::core::history::HistoryBatch;
@@ -16,43 +15,25 @@ use crate::core::ingest::ReadUpTo;
 /// What a checkpoint has to write; cheap to take, since nodes are shared and not copied.
 #[derive(Clone, Debug)]
 pub struct Changes {
-    pub(super) everything: bool,
-    pub(super) read_up_to: ReadUpTo,
-    pub(super) nodes: Vec<(NodeName, Option<Arc<Node>>)>,
-    pub(super) pools: Arc<Pools>,
-    pub(super) pools_before: Option<Arc<Pools>>,
-    pub(super) rest: Rest,
-    pub(super) history: Option<Arc<HistoryBatch>>,
-    pub(super) alerts: Option<AlertsRecord>,
-    pub(super) budgets: Option<BudgetsRecord>,
+    /// Whether they replace everything that is stored.
+    pub everything: bool,
+    pub read_up_to: ReadUpTo,
+    /// Nodes that have changed, `None` for those that are gone.
+    pub nodes: Vec<(NodeName, Option<Arc<Node>>)>,
+    pub pools: Arc<Pools>,
+    /// As they are stored, if that is known.
+    pub pools_before: Option<Arc<Pools>>,
+    /// Each room's own part.
+    pub rest: Rest,
+    /// What is to be added to the history before the records are written.
+    pub history: Option<Arc<HistoryBatch>>,
+    /// What receivers are owed, to be kept beside the records, if it has changed.
+    pub alerts: Option<AlertsRecord>,
+    /// What is left of error budgets, to be kept beside the records, if it is time for that.
+    pub budgets: Option<BudgetsRecord>,
 }
 
 impl Changes {
-    /// When they were taken.
-    pub fn at(&self) -> Wall {
-        self.rest.at
-    }
-
-    /// Whether they replace everything that is stored.
-    pub fn everything(&self) -> bool {
-        self.everything
-    }
-
-    /// What is to be added to the history before the records are written.
-    pub fn history(&self) -> Option<&HistoryBatch> {
-        self.history.as_deref()
-    }
-
-    /// What receivers are owed, to be kept beside the records, if it has changed.
-    pub fn take_alerts(&mut self) -> Option<AlertsRecord> {
-        self.alerts.take()
-    }
-
-    /// What is left of error budgets, to be kept beside the records, if it is time for that.
-    pub fn take_budgets(&mut self) -> Option<BudgetsRecord> {
-        self.budgets.take()
-    }
-
     /// The same where the history could not be written: its state is that of the batch before.
     pub fn without_history(mut self) -> Self {
         if let Some(batch) = self.history.take() {

@@ -22,8 +22,7 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::Wall;
 
 use super::changes::Changes;
-use super::record::{Part, Record, Unusable, damaged, unpack};
-use super::rest::Rest;
+use super::record::{Part, Record, Rest, Unusable, damaged, unpack};
 use crate::core::durable::shard::StoredShard;
 use crate::core::fleet::{Node, Operations, Pool, Pools, Rollups, Windows};
 
@@ -174,7 +173,6 @@ impl Checkpoint {
         self.rest.as_ref()?.shard.as_ref()
     }
 
-    /// Whether it holds alerts and silences.
     pub fn has_alerts(&self) -> bool {
         self.rest.is_some()
     }
@@ -189,7 +187,6 @@ impl Checkpoint {
         (self.nodes, self.pools, self.rest)
     }
 
-    /// Number of nodes in it.
     pub fn nodes(&self) -> usize {
         self.nodes.len()
     }
@@ -202,7 +199,7 @@ pub struct StoredRecords(pub BTreeMap<String, Vec<u8>>);
 impl StoredRecords {
     /// Takes all that has changed, as a store does.
     pub fn write(&mut self, changes: Changes) {
-        if changes.everything() {
+        if changes.everything {
             self.0.clear();
         }
         for record in changes.into_records() {
@@ -219,9 +216,6 @@ impl StoredRecords {
     }
 
     /// Reads them back.
-    ///
-    /// # Errors
-    /// When one cannot be used.
     pub fn read(&self) -> Result<Checkpoint, Unusable> {
         let Readout { checkpoint, unusable } = self.read_usable();
         match unusable.into_iter().next() {

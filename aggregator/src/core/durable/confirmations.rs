@@ -25,7 +25,6 @@ pub struct CommonTerms {
     pub limits: Vec<LatencyLimit>,
     /// What the rules declare urgent.
     pub urgent: Vec<DeclaredUrgency>,
-    /// How many nodes are known.
     pub mesh_nodes: u32,
 }
 
@@ -41,7 +40,6 @@ pub struct PendingConfirmation {
     /// How far behind the end of the streams reading was.
     backlog: Duration,
     incarnations: Vec<ConfirmedIncarnation>,
-    /// Whether the node's readings are missing.
     readings_missing: bool,
     /// Whether the aggregator confirms nothing.
     withheld: bool,

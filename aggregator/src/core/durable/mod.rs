@@ -1,7 +1,7 @@
 //! Durable: the core's state as records that outlive the process, and back.
 //!
 //! Owns the state of the store: whether its content is right, and the pools as they were when last
-//! taken. It collects a part from each room and writes no file; `io::store` does. A checkpoint is
+//! taken. It writes no file; `io::store` does. A checkpoint has a part of each room and is
 //! the state after exactly the messages up to its positions. Reading on from there leads to the
 //! same state as reading everything. There is one record for each node, one for each ring of each
 //! [`Pool`](super::fleet::Pool), and one for the rest, positions included; a store writes them
@@ -11,7 +11,7 @@
 //! [`shard`] keeps what a partition's aggregator reports to one above, which is stored here and
 //! there.
 //!
-//! Interface: [`Durable::checkpoint`] returns [`Changes`]; [`Partial`] reads records back into a
+//! Interface: [`Changes`] are what is to be stored; [`Partial`] reads records back into a
 //! [`Checkpoint`]; [`Changes::confirmations`] returns what nodes may be sent once they are stored.
 //!
 //! DESIGN A19.
@@ -20,14 +20,11 @@ mod changes;
 mod checkpoint;
 mod confirmations;
 mod record;
-mod rest;
 pub mod shard;
-mod stats;
 
 use std::sync::Arc;
 
 use crate::limits::BUDGETS_RECORD_EVERY;
-use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 
 pub use changes::Changes;
@@ -35,56 +32,21 @@ pub use checkpoint::{Checkpoint, Partial, Readout, StoredRecords};
 pub use confirmations::{CommonTerms, PendingConfirmation};
 #[cfg(test)]
 pub(in crate::core) use record::{NODE_VERSION, POOL_VERSION, REST_VERSION};
-pub use record::{Part, Record, Unusable};
-pub use rest::Rest;
-pub use stats::{CheckpointStats, ConfirmationStats};
+pub use record::{Part, Record, Rest, Unusable};
 
-use super::alerting::{AlertsRecord, StoredAlerting};
-use super::fleet::{BudgetsRecord, FleetChanges, Pools};
-use super::history::HistoryBatch;
-use super::ingest::{ReadUpTo, StoredIngest};
-use super::rules::StoredEvaluator;
-use super::runs::StoredRuns;
-use shard::StoredShard;
+use super::fleet::Pools;
 
 /// What is known of the store.
 #[derive(Debug)]
 pub struct Durable {
     /// Nothing stored is known to be right: all of it is to be written.
-    everything: bool,
+    pub(super) everything: bool,
     /// The pools as they were when the last checkpoint was taken, if that is what is stored.
     pools: Option<Arc<Pools>>,
     /// Whether the alerts record has been written by this process: a former program may not have.
     has_alerts_record: bool,
     /// When the record of error budgets was last written by this process.
     budgets_at: Option<Wall>,
-}
-
-/// The part of each room in a checkpoint.
-#[derive(Debug)]
-pub struct Parts {
-    /// When it was taken.
-    pub at: Wall,
-    /// Up to when all lanes had been read.
-    pub read_up_to: ReadUpTo,
-    /// Up to when rules had been judged, and the pauses of operations.
-    pub evaluator: StoredEvaluator,
-    /// Of `ingest`.
-    pub ingest: StoredIngest,
-    /// Of `fleet`.
-    pub fleet: FleetChanges,
-    /// Of `alerting`.
-    pub alerting: StoredAlerting,
-    /// What receivers are owed, if it is to be written.
-    pub alerts: Option<AlertsRecord>,
-    /// What is left of error budgets, if it is to be written.
-    pub budgets: Option<BudgetsRecord>,
-    /// What the history adds, and the generation that it then has.
-    pub history: (Option<Arc<HistoryBatch>>, u64),
-    /// Of `runs`.
-    pub runs: StoredRuns,
-    /// Of `shard`.
-    pub shard: Option<StoredShard>,
 }
 
 impl Default for Durable {
@@ -94,14 +56,8 @@ impl Default for Durable {
 }
 
 impl Durable {
-    /// A store that holds what was restored.
     pub fn restored(pools: Pools) -> Self {
         Self { everything: false, pools: Some(Arc::new(pools)), ..Self::default() }
-    }
-
-    /// Whether the next checkpoint has to write everything.
-    pub fn needs_everything(&self) -> bool {
-        self.everything
     }
 
     /// Whether the next checkpoint has to write the alerts record whether or not it has changed.
@@ -120,37 +76,13 @@ impl Durable {
         *self = Self { everything: false, ..Self::default() };
     }
 
-    /// What has changed since this was last called.
-    pub fn checkpoint(&mut self, mesh: MeshName, parts: Parts) -> Changes {
-        let Parts { at, read_up_to, evaluator, ingest, fleet, alerting, history, runs, .. } = parts;
-        let Parts { alerts, budgets, shard, .. } = parts;
-        let (history, history_generation) = history;
-        let pools = Arc::new(fleet.pools);
-        let pools_before = self.pools.replace(Arc::clone(&pools));
+    /// Takes note of changes that are about to be stored.
+    pub fn on_taken(&mut self, changes: Changes) -> Changes {
+        let pools_before = self.pools.replace(Arc::clone(&changes.pools));
         self.everything = false;
-        self.has_alerts_record |= alerts.is_some();
-        self.budgets_at = budgets.as_ref().map(|of| of.at).or(self.budgets_at);
-        Changes {
-            everything: fleet.everything,
-            read_up_to,
-            nodes: fleet.nodes,
-            pools,
-            pools_before,
-            rest: Rest {
-                mesh,
-                at,
-                evaluator,
-                ingest,
-                fleet: fleet.rest,
-                alerting,
-                history_generation,
-                runs,
-                shard,
-            },
-            history,
-            alerts,
-            budgets,
-        }
+        self.has_alerts_record |= changes.alerts.is_some();
+        self.budgets_at = changes.budgets.as_ref().map(|of| of.at).or(self.budgets_at);
+        Changes { pools_before, ..changes }
     }
 
     /// Changes taken may not have been stored: the next ones are everything.

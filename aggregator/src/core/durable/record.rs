@@ -11,19 +11,22 @@
 use std::fmt;
 use std::sync::Arc;
 
-use plimsoll_schemas::ids::NodeName;
-use serde::Serialize;
+use plimsoll_schemas::ids::{MeshName, NodeName};
+use plimsoll_schemas::time::Wall;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::rest::Rest;
-use crate::core::fleet::{Node, Pool, Pools};
+use crate::core::alerting::StoredAlerting;
+use crate::core::durable::shard::StoredShard;
+use crate::core::fleet::{Node, Pool, Pools, StoredFleet};
+use crate::core::ingest::StoredIngest;
+use crate::core::rules::StoredEvaluator;
+use crate::core::runs::StoredRuns;
 
 /// Version of a pool's record and of those of its rings: error budgets are judged by them.
 pub(in crate::core) const POOL_VERSION: u16 = 12;
-/// Version of a node's record.
 pub(in crate::core) const NODE_VERSION: u16 = 12;
-/// Version of the record of everything else.
 pub(in crate::core) const REST_VERSION: u16 = 12;
 const FRAME_BYTES: usize = 6;
 
@@ -32,7 +35,6 @@ const FRAME_BYTES: usize = 6;
 pub enum Part {
     /// A pool without its rings.
     Pool(Pool),
-    /// One ring of a pool.
     PoolRing(Pool, usize),
     Node(NodeName),
     /// Everything else, positions included.
@@ -54,18 +56,10 @@ pub(super) enum Content {
 /// Why stored records cannot be used.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum Unusable {
-    /// A later program wrote them.
     #[error("record {record:?} is of version {version}; this program reads {reads}")]
-    Newer {
-        record: String,
-        version: u16,
-        /// The version that is read.
-        reads: u16,
-    },
-    /// A former program wrote them.
+    Newer { record: String, version: u16, reads: u16 },
     #[error("record {record:?} is of version {version}, which this program does not read any more")]
     Older { record: String, version: u16 },
-    /// They are not what was written.
     #[error("record {record:?} is damaged: {what}")]
     Damaged { record: String, what: String },
 }
@@ -103,7 +97,6 @@ impl Unusable {
 }
 
 impl Part {
-    /// The version of its record.
     pub(in crate::core) const fn version(&self) -> u16 {
         match self {
             Self::Pool(_) | Self::PoolRing(..) => POOL_VERSION,
@@ -113,9 +106,6 @@ impl Part {
     }
 
     /// The part that a store keeps under `name`.
-    ///
-    /// # Errors
-    /// When there is none of that name.
     pub fn named(name: &str) -> Result<Self, Unusable> {
         let part = match name.split_once(' ') {
             Some(("node", node)) => NodeName::new(node).ok().map(Self::Node),
@@ -167,7 +157,6 @@ fn pack<T: Serialize>(version: u16, value: &T, buffer: &mut Vec<u8>) {
     buffer[2..FRAME_BYTES].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// Reads what a record of `part` holds.
 pub(super) fn unpack<T: DeserializeOwned>(part: &Part, bytes: &[u8]) -> Result<T, Unusable> {
     let Some((frame, body)) = bytes.split_first_chunk::<FRAME_BYTES>() else {
         return Err(damaged(part, "too short"));
@@ -188,4 +177,28 @@ pub(super) fn unpack<T: DeserializeOwned>(part: &Part, bytes: &[u8]) -> Result<T
 
 pub(super) fn damaged(record: &impl fmt::Display, what: &str) -> Unusable {
     Unusable::Damaged { record: record.to_string(), what: what.to_owned() }
+}
+
+/// The state beside nodes and pools.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Rest {
+    pub mesh: MeshName,
+    /// When it was taken.
+    pub at: Wall,
+    /// Up to when rules had been judged, and the pauses of operations.
+    pub evaluator: StoredEvaluator,
+    /// Positions, and what could not be decoded.
+    pub ingest: StoredIngest,
+    /// Counts, and how many records there must be.
+    pub fleet: StoredFleet,
+    /// Alerts, silences and what is to be delivered.
+    pub alerting: StoredAlerting,
+    /// The history's latest batch when it was taken; 0 without a history.
+    pub history_generation: u64,
+    /// Runs; none in a record from before there were any.
+    #[serde(default)]
+    pub runs: StoredRuns,
+    /// What was reported to an aggregator above, of one that reads a partition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shard: Option<StoredShard>,
 }

@@ -15,17 +15,13 @@ use serde::{Deserialize, Serialize};
 
 use super::operations::Operations;
 
-/// The error budgets of one aggregator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct BudgetsRecord {
-    /// The version of the form.
     pub version: u16,
-    /// The mesh it is about.
     pub mesh: MeshName,
     /// When it was taken, in nanoseconds since 1970.
     #[serde(rename = "at_ns")]
     pub at: Wall,
-    /// Each with what was spent of it.
     #[serde(default)]
     pub budgets: Vec<SpentBudget>,
 }
@@ -33,14 +29,10 @@ pub struct BudgetsRecord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SpentBudget {
     pub budget: RuleName,
-    /// The operation that it judges.
     pub operation: Operation,
-    /// Its limit, in nanoseconds.
     pub limit_ns: u64,
-    /// The labels of series that it selects.
     #[serde(default)]
     pub labels: Labels,
-    /// The labels of nodes that it selects.
     #[serde(default)]
     pub node_labels: Labels,
     /// When each slot begins in nanoseconds since 1970, its samples, and those over the limit.

@@ -17,7 +17,7 @@ const NAMES_MAX: usize = 4 * NODES_MAX;
 /// Nodes that have changed, or are gone.
 #[derive(Debug, Default)]
 pub(super) struct ChangedNodes {
-    any: bool,
+    pub(super) any: bool,
     /// More have changed than are remembered by name.
     too_many: bool,
     /// In the order of changes.
@@ -25,7 +25,6 @@ pub(super) struct ChangedNodes {
 }
 
 impl ChangedNodes {
-    /// A node has changed, or is gone.
     pub(super) fn touch(&mut self, node: &NodeName) {
         self.any = true;
         if self.too_many || self.names.last() == Some(node) {
@@ -40,10 +39,6 @@ impl ChangedNodes {
         if self.too_many {
             self.names = Vec::new();
         }
-    }
-
-    pub(super) fn any(&self) -> bool {
-        self.any
     }
 
     /// The names, from here on none; `None` where there are too many of them.
@@ -83,10 +78,10 @@ mod tests {
             names[..NODES_MAX].iter().for_each(|name| changed.touch(name));
             assert!(changed.names.len() <= NAMES_MAX);
         }
-        assert!(changed.any() && changed.take().is_some_and(|all| all.len() == NODES_MAX));
-        assert!(!changed.any() && changed.take().is_some_and(|all| all.is_empty()));
+        assert!(changed.any && changed.take().is_some_and(|all| all.len() == NODES_MAX));
+        assert!(!changed.any && changed.take().is_some_and(|all| all.is_empty()));
         (0..5).for_each(|_| names.iter().for_each(|name| changed.touch(name)));
-        assert!(changed.any() && changed.take().is_none());
+        assert!(changed.any && changed.take().is_none());
     }
 
     proptest! {

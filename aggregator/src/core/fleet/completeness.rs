@@ -20,7 +20,6 @@ pub struct Completeness {
     pub expected: u64,
     /// Of these, nodes that send messages.
     pub reporting: u64,
-    /// Nodes whose newest sample the window shows.
     pub nodes: [u64; WINDOWS],
     /// Expected nodes that were seen within the window's span and whose newest sample is older.
     pub overdue: [u64; WINDOWS],
@@ -34,9 +33,15 @@ pub struct ReportingNode {
 }
 
 impl ReportingNode {
-    /// A node as of `now`.
     pub fn new(now: Wall, node: &Node) -> Self {
         Self { presence: node.presence(now), silence: now.since(node.last_seen) }
+    }
+
+    /// That of what this node alone has.
+    pub fn completeness(&self, now: Wall, windows: &Windows) -> Completeness {
+        let mut completeness = Completeness::default();
+        completeness.add(now, self, windows);
+        completeness
     }
 
     fn is_expected(&self) -> bool {

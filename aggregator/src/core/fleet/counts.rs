@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::summary::Ledger;
@@ -14,7 +15,6 @@ use crate::core::ingest::Timeliness;
 /// Counts of snapshots and samples. They only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MergeCounts {
-    /// Snapshots merged, by kind.
     pub merged: BTreeMap<Cow<'static, str>, u64>,
     /// Snapshots that had been merged before.
     pub duplicates: u64,
@@ -44,7 +44,6 @@ impl MergeCounts {
         true
     }
 
-    /// Counts a snapshot that is merged, and how its samples came.
     pub(super) fn merge(&mut self, kind: SnapshotKind, timeliness: Timeliness, samples: u64) {
         *self.merged.entry(kind.as_str().into()).or_default() += 1;
         match timeliness {
@@ -54,11 +53,10 @@ impl MergeCounts {
         }
     }
 
-    /// Counts what a limit rejected of a node's message, of the fleet and of the node.
     pub(super) fn reject_of(&mut self, node: &mut Node, kind: &'static str, n: u64) {
         self.reject(kind, n);
         if n > 0 {
-            let count = node.limited.make_mut().entry(kind.into()).or_default();
+            let count = Arc::make_mut(&mut node.limited).entry(kind.into()).or_default();
             *count = count.saturating_add(n);
         }
     }

@@ -12,7 +12,6 @@ use crate::limits::CRASH_CLOSED_AFTER;
 use plimsoll_schemas::ids::{Incarnation, NodeName};
 use plimsoll_schemas::time::Mono;
 
-/// An incarnation of a node.
 type NodeIncarnation = (NodeName, Incarnation);
 
 /// Ended incarnations that are not closed yet, and since when that has been seen.

@@ -6,7 +6,7 @@ use plimsoll_schemas::time::Mono;
 
 /// The name that two nodes were last seen to share.
 #[derive(Clone, Debug, Default)]
-pub(super) struct DuplicateNames {
+pub(in crate::core) struct DuplicateNames {
     pending: Option<NodeName>,
     warned_at: Option<Mono>,
 }
@@ -17,7 +17,7 @@ impl DuplicateNames {
     }
 
     /// A name to warn of; at most one in [`NAME_CONFLICT_LOG_EVERY`].
-    pub(super) fn next(&mut self, now: Mono) -> Option<NodeName> {
+    pub(in crate::core) fn next(&mut self, now: Mono) -> Option<NodeName> {
         let recent = |warned: Mono| now.since(warned) < NAME_CONFLICT_LOG_EVERY;
         if self.warned_at.is_some_and(recent) {
             return None;

@@ -19,7 +19,7 @@ use plimsoll_schemas::wire::{AlertType, Event, EventSource};
 
 /// The newest events, at most [`EVENTS_KEPT_MAX`].
 #[derive(Debug, Default)]
-pub(super) struct RecentEvents(VecDeque<MergedEvent>);
+pub(in crate::core) struct RecentEvents(VecDeque<MergedEvent>);
 
 #[derive(Debug)]
 struct MergedEvent {
@@ -28,7 +28,6 @@ struct MergedEvent {
     event: Event,
 }
 
-/// Which events a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventsQuery {
     /// This many of the newest.
@@ -61,8 +60,7 @@ impl RecentEvents {
         shorten(&mut self.0, EVENTS_KEPT_MAX, |merged| merged.node.as_str());
     }
 
-    /// The newest events that a query matches, newest first.
-    pub(super) fn rows(&self, query: &EventsQuery) -> Vec<EventRow> {
+    pub(in crate::core) fn rows(&self, query: &EventsQuery) -> Vec<EventRow> {
         let newest_first = self.0.iter().rev();
         newest_first.filter(|merged| query.fits(merged)).take(query.limit).map(row).collect()
     }

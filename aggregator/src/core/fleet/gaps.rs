@@ -18,19 +18,19 @@ use super::ledger::Gap;
 
 /// What is missing from nodes' ledger entries.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Gaps {
-    watched: BTreeMap<NodeName, WatchedGap>,
+pub(in crate::core) struct Gaps {
+    pub(super) watched: BTreeMap<NodeName, WatchedGap>,
     /// Up to when the streams had been read when last watched.
     read_up_to: Mono,
     /// Whether anything could be found out when last watched.
     is_known: bool,
     /// How long a checkpoint takes to follow another.
-    checkpoints_every: Duration,
+    pub(in crate::core) checkpoints_every: Duration,
 }
 
 /// A gap, and for how long it has been the oldest one, as far as the streams have been read.
 #[derive(Clone, Copy, Debug)]
-struct WatchedGap {
+pub(super) struct WatchedGap {
     gap: Gap,
     since: Mono,
     lasted: Duration,
@@ -44,14 +44,6 @@ pub(super) struct ReadSpan {
 }
 
 impl Gaps {
-    pub(super) fn evict(&mut self, node: &NodeName) {
-        self.watched.remove(node);
-    }
-
-    pub(super) fn on_checkpoint_interval(&mut self, interval: Duration) {
-        self.checkpoints_every = interval;
-    }
-
     /// How long a gap may stay. A checkpoint's confirmation reports to a node what is missing, and
     /// one such message may be lost.
     fn allowed(&self) -> Duration {
@@ -86,7 +78,7 @@ impl Gaps {
 
     /// Samples in a node's gap that has stayed for too long; `None` while it may still close, and
     /// where nothing could be found out.
-    pub(super) fn lasting(&self, node: &NodeName) -> Option<u64> {
+    pub(in crate::core) fn lasting(&self, node: &NodeName) -> Option<u64> {
         if !self.is_known {
             return None;
         }
@@ -95,12 +87,15 @@ impl Gaps {
     }
 
     /// Samples in a node's oldest gap, whether or not it has stayed.
-    pub(super) fn samples(&self, node: &NodeName) -> u64 {
+    pub(in crate::core) fn samples(&self, node: &NodeName) -> u64 {
         self.watched.get(node).map_or(0, |watched| watched.gap.samples)
     }
 
     /// Gaps that have stayed for too long, or that an alert about these nodes is active for.
-    pub(super) fn shown(&self, alerting: &BTreeSet<Option<&NodeName>>) -> BTreeMap<NodeName, u64> {
+    pub(in crate::core) fn shown(
+        &self,
+        alerting: &BTreeSet<Option<&NodeName>>,
+    ) -> BTreeMap<NodeName, u64> {
         let allowed = self.allowed();
         let shown = self
             .watched

@@ -19,7 +19,6 @@ use super::shares::Shares;
 use super::window::{Batch, Retention, Times};
 use crate::limits::NODE_BYTES_MAX;
 
-/// A snapshot that was merged.
 #[derive(Debug)]
 pub struct MergedSnapshot {
     pub node: NodeName,
@@ -36,12 +35,9 @@ pub struct MergedSnapshot {
     pub lost: Vec<(LossReason, u64)>,
 }
 
-/// Samples of a snapshot that was merged.
 #[derive(Debug)]
 pub struct MergedSamples {
-    /// When they were taken.
     pub taken: Wall,
-    /// The labels of its node.
     pub node_labels: Labels,
     pub latency: Latency<Packed>,
 }

@@ -31,7 +31,6 @@ mod operations;
 mod pool;
 mod retention;
 mod rollup;
-mod shared;
 mod shares;
 mod tables;
 mod window;
@@ -51,7 +50,7 @@ use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, RuleName};
 use plimsoll_schemas::limits::rules::BUDGETS_MAX;
 use plimsoll_schemas::own_operations::{MESSAGE_DELIVERY, is_of_aggregators};
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::{EventRow, Presence};
+use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::{Body, Events, Header, Interval, ShardReport, ShardSlot, Snapshot};
 use serde::{Deserialize, Serialize};
@@ -70,7 +69,6 @@ pub use node_at::NodeAt;
 pub use operations::{OVERFLOW, Operations};
 pub use pool::{Pool, Pools};
 pub use rollup::{Definition, DefinitionError, Group, Rollup, Rollups};
-pub use shared::Shared;
 pub use tables::TablesUsed;
 pub use window::{
     Batch, Limits, Merged, Overdispersion, Phase, Ranks, Retention, SlotCounts, Sums, Times,
@@ -100,29 +98,29 @@ pub struct Fleet {
     rollups: Rollups,
     group_shares: GroupShares,
     retention: RetentionPlan,
-    gaps: Gaps,
+    pub(super) gaps: Gaps,
     crashes: Crashes,
     /// Nodes with too many gaps in their messages: the normal lane is read first.
     fragmented: BTreeSet<NodeName>,
-    duplicate_names: DuplicateNames,
+    pub(super) duplicate_names: DuplicateNames,
     /// Not part of a checkpoint: after a restart it begins empty.
-    events: RecentEvents,
-    counts: MergeCounts,
+    pub(super) events: RecentEvents,
+    pub(super) counts: MergeCounts,
     deliveries: MessageDelivery,
     /// False while it is known that no node has expired.
     may_hold_expired: bool,
     /// Nodes that have not left and may reconnect, when expiry was last looked at; 0 before that.
-    present: usize,
+    /// One that was last seen ten minutes before the newest is not expected to.
+    pub(super) present: usize,
     /// When any node was last seen, one without room too.
     newest_seen: Wall,
     changed: ChangedNodes,
     /// When this process first watched it, after it had read what the streams held.
     watched_since: Option<Wall>,
     /// As of the latest [`Self::watch`].
-    tables: TablesUsed,
+    pub(super) tables: TablesUsed,
 }
 
-/// When any node was last seen.
 #[derive(Clone, Copy, Debug)]
 pub struct LastSeen {
     /// The time; 0 before any was.
@@ -136,7 +134,6 @@ pub struct LastSeen {
 pub struct StoredFleet {
     /// Number of nodes, and of their records.
     pub nodes: usize,
-    /// Number of the fleet's operations.
     pub operations: usize,
     /// Number of what the fleet keeps apart for budgets.
     pub selected_operations: usize,
@@ -155,20 +152,23 @@ pub struct FleetChanges {
     /// Whether `nodes` are all there are.
     pub everything: bool,
     pub pools: Pools,
-    /// What is stored beside these.
     pub rest: StoredFleet,
 }
 
 impl Fleet {
     /// A fleet of which nothing has been merged yet.
     pub fn new(rules: &Rules) -> Self {
+        Self::kept_so(RetentionPlan::new(rules, NODES_UP_TO))
+    }
+
+    fn kept_so(retention: RetentionPlan) -> Self {
         Self {
             nodes: BTreeMap::new(),
             operations: Arc::default(),
             shares: Shares::default(),
             rollups: Rollups::default(),
             group_shares: GroupShares::default(),
-            retention: RetentionPlan::new(rules, NODES_UP_TO),
+            retention,
             gaps: Gaps::default(),
             crashes: Crashes::default(),
             duplicate_names: DuplicateNames::default(),
@@ -191,23 +191,13 @@ impl Fleet {
         Self {
             nodes: self.nodes.clone(),
             operations: Arc::clone(&self.operations),
-            shares: Shares::default(),
-            rollups: Rollups::default(),
-            group_shares: GroupShares::default(),
-            retention: self.retention.clone(),
             gaps: self.gaps.clone(),
-            crashes: Crashes::default(),
-            duplicate_names: DuplicateNames::default(),
-            fragmented: BTreeSet::new(),
-            events: RecentEvents::default(),
-            counts: MergeCounts::default(),
-            deliveries: MessageDelivery::default(),
             may_hold_expired: self.may_hold_expired,
             present: self.present,
             newest_seen: self.newest_seen,
-            changed: ChangedNodes::default(),
             watched_since: self.watched_since,
             tables: self.tables.clone(),
+            ..Self::kept_so(self.retention.clone())
         }
     }
 
@@ -380,7 +370,7 @@ impl Fleet {
         if let Some(latency) = &latency {
             let without_room = node.take_numbers(from, latency);
             self.counts.reject_of(node, "number", without_room);
-            node.observe_jobs(self.retention.watched_counters(), &latency.counters);
+            node.observe_jobs(&self.retention.watched_counters, &latency.counters);
             node.take_labels(from, &header.labels);
         }
 
@@ -454,7 +444,7 @@ impl Fleet {
             if !node.hidden && node.may_be_hidden(now, crowded_as_of) {
                 *node = Arc::new(node.expired());
                 self.may_hold_expired = true;
-                self.gaps.evict(name);
+                self.gaps.watched.remove(name);
                 self.changed.touch(name);
                 expired.insert(name.clone());
             } else if !node.hidden {
@@ -497,12 +487,6 @@ impl Fleet {
         if !self.operations.are_crowded() {
             self.shares.clear();
         }
-    }
-
-    /// How many nodes have not left and may reconnect, up to a second ago; 0 while that is unknown.
-    /// One that was last seen ten minutes before the newest is not expected to.
-    pub fn present(&self) -> usize {
-        self.present
     }
 
     /// When any node was last seen, from what a checkpoint stores: a restart changes no answer.
@@ -681,43 +665,11 @@ impl Fleet {
         closed
     }
 
-    /// A checkpoint was stored; the next one begins so long after it began.
-    pub fn on_checkpoint_interval(&mut self, interval: Duration) {
-        self.gaps.on_checkpoint_interval(interval);
-    }
-
-    /// Samples in a node's gap that has stayed for too long; `None` while it may still close, and
-    /// where that cannot be found out.
-    pub fn lasting_gap(&self, node: &NodeName) -> Option<u64> {
-        self.gaps.lasting(node)
-    }
-
-    /// Samples in a node's oldest gap, whether or not it has stayed.
-    pub fn gap_samples(&self, node: &NodeName) -> u64 {
-        self.gaps.samples(node)
-    }
-
-    /// Gaps that have stayed for too long, or that an alert about these nodes is active for.
-    pub fn shown_gaps(&self, alerting: &BTreeSet<Option<&NodeName>>) -> BTreeMap<NodeName, u64> {
-        self.gaps.shown(alerting)
-    }
-
-    /// A name that two nodes share and that is to be warned of, and not too often.
-    pub fn next_duplicate_name(&mut self, now: Mono) -> Option<NodeName> {
-        self.duplicate_names.next(now)
-    }
-
-    /// The newest events that a query matches, newest first.
-    pub fn events(&self, query: &EventsQuery) -> Vec<EventRow> {
-        self.events.rows(query)
-    }
-
     /// Every node, expired ones among them.
     pub fn nodes(&self) -> &BTreeMap<NodeName, Arc<Node>> {
         &self.nodes
     }
 
-    /// Every node that has not expired.
     pub fn shown(&self) -> impl Iterator<Item = (&NodeName, &Node)> {
         let shown = self.nodes.iter().filter(|(_, node)| !node.hidden);
         shown.map(|(name, node)| (name, &**node))
@@ -736,7 +688,6 @@ impl Fleet {
         &self.operations
     }
 
-    /// The samples that a budget judges in one scope.
     pub fn windows_of(&self, budget: &Budget, scope: &Scope) -> Option<&Windows> {
         match scope {
             Scope::Fleet => self.operations.judged(budget),
@@ -801,23 +752,12 @@ impl Fleet {
             && received.is_some_and(|at| now.since(at) >= ABSENT_WITHIN)
     }
 
-    /// The longest window that nodes keep of what a budget judges.
     pub fn longest_node_window(&self, budget: &Budget) -> Window {
         self.retention.of_budget(budget).up_to
     }
 
     pub fn rollups(&self) -> &Rollups {
         &self.rollups
-    }
-
-    /// How full tables were a second ago.
-    pub fn tables(&self) -> &TablesUsed {
-        &self.tables
-    }
-
-    /// Counts of what was merged and what was not.
-    pub fn counts(&self) -> &MergeCounts {
-        &self.counts
     }
 
     /// Every node that has not expired belongs to the next checkpoint, changed or not: the limits
@@ -830,7 +770,7 @@ impl Fleet {
 
     /// Whether anything has changed since [`Self::checkpoint`].
     pub fn has_changed(&self) -> bool {
-        self.changed.any()
+        self.changed.any
     }
 
     /// The names of nodes that have changed or are gone; from here on nothing has changed. `None`

@@ -20,7 +20,6 @@ pub struct NodeAt<'n> {
 }
 
 impl<'n> NodeAt<'n> {
-    /// The node at that point in time.
     pub fn new(node: &'n Node, at: Wall) -> Self {
         Self { node, at, presence: node.presence(at) }
     }

@@ -115,12 +115,10 @@ impl Operations {
         }
     }
 
-    /// The windows of one operation.
     pub fn get(&self, operation: &Operation) -> Option<&Windows> {
         self.all.get(operation)
     }
 
-    /// The windows that a budget judges.
     pub fn judged(&self, budget: &Budget) -> Option<&Windows> {
         match budget.selector.is_everything() {
             true => self.all.get(&budget.operation),
@@ -137,7 +135,6 @@ impl Operations {
         }
     }
 
-    /// What is kept apart for a budget.
     pub fn get_selected(&self, budget: &RuleName) -> Option<&Windows> {
         self.selected.get(budget)
     }
@@ -164,7 +161,6 @@ impl Operations {
         self.selected.insert(budget, windows);
     }
 
-    /// All operations in order of their names.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&Operation, &Windows)> {
         self.all.iter()
     }
@@ -193,7 +189,6 @@ impl Operations {
         self.windows_mut().for_each(|windows| windows.expire(now, phase));
     }
 
-    /// The clock was set back.
     pub fn turn_back(&mut self, now: Wall) {
         self.windows_mut().for_each(|windows| windows.turn_back(now));
     }
@@ -232,7 +227,6 @@ impl Operations {
         }
     }
 
-    /// Heap bytes in use by their samples.
     pub fn heap_bytes(&self) -> usize {
         self.windows().map(Windows::heap_bytes).sum()
     }

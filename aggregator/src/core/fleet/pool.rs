@@ -67,13 +67,12 @@ impl Pool {
 }
 
 impl Pools {
-    /// The windows of one pool.
     pub fn get(&self, pool: &Pool) -> Option<&Windows> {
         match pool {
             Pool::Fleet(operation) => self.operations.get(operation),
             Pool::Selected(budget) => self.operations.get_selected(budget),
             Pool::Group(rollup, group) => {
-                let named = |name: &str| self.rollups.iter().find(|r| r.definition().name == name);
+                let named = |name: &str| self.rollups.iter().find(|r| r.definition.name == name);
                 named(rollup)?.group(group)
             }
         }
@@ -103,7 +102,7 @@ fn iter(pools: &Pools) -> impl Iterator<Item = (Pool, &Windows)> {
     let selected = pools.operations.selected();
     let selected = selected.map(|(budget, windows)| (Pool::Selected(budget.clone()), windows));
     let groups = pools.rollups.iter().flat_map(|rollup| {
-        let name = &rollup.definition().name;
+        let name = &rollup.definition.name;
         rollup.groups().map(|(group, windows)| (Pool::Group(name.clone(), group.clone()), windows))
     });
     fleet.chain(selected).chain(groups)

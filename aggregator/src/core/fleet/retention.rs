@@ -16,15 +16,13 @@ use super::window::{Limits, Retention};
 /// The longest window of every node unless a configuration sets another.
 pub(super) const NODES_UP_TO: Window = Window::FiveMinutes;
 
-/// The retention of every operation.
 #[derive(Clone, Debug)]
 pub(super) struct RetentionPlan {
     nodes_up_to: Window,
     /// Of operations with budgets; up to the longest window of these.
     judged: BTreeMap<Operation, Retention>,
     selections: BTreeMap<Operation, Vec<Selection>>,
-    /// Counters of jobs that a rule watches.
-    watched_counters: BTreeSet<Operation>,
+    pub(super) watched_counters: BTreeSet<Operation>,
 }
 
 /// Samples that are kept apart for one budget.
@@ -33,7 +31,6 @@ pub(super) struct Selection {
     pub(super) budget: RuleName,
     /// Which samples of its operation.
     pub(super) selector: Selector,
-    /// Their retention in a node.
     pub(super) retention: Retention,
 }
 
@@ -77,10 +74,6 @@ impl RetentionPlan {
         Self::new(rules, self.nodes_up_to)
     }
 
-    pub(super) fn watched_counters(&self) -> &BTreeSet<Operation> {
-        &self.watched_counters
-    }
-
     pub(super) fn of_node(&self, operation: &Operation) -> Retention {
         let judged = self.judged.get(operation);
         let up_to = judged.map_or(self.nodes_up_to, |judged| judged.up_to.max(self.nodes_up_to));
@@ -92,12 +85,10 @@ impl RetentionPlan {
         self.of_selection(&budget.name).unwrap_or_else(|| self.of_node(&budget.operation))
     }
 
-    /// Whether a budget judges samples of an operation, whatever it selects.
     pub(super) fn is_judged(&self, operation: &Operation) -> bool {
         self.judged.contains_key(operation) || !self.selections(operation).is_empty()
     }
 
-    /// What is kept apart of an operation.
     pub(super) fn selections(&self, operation: &Operation) -> &[Selection] {
         self.selections.get(operation).map_or(&[], Vec::as_slice)
     }

@@ -7,15 +7,14 @@ use plimsoll_schemas::summary::{Band, HistoryPoint, OverLimit, QuantileValue};
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 use plimsoll_schemas::wire::history::HistorySlot;
 
-use super::batch::{SlotSamples, Unstored};
-use super::coverage::{Coverage, node_time};
+use super::batch::{Coverage, SlotSamples, Unstored, node_time};
 use super::query::{HistoryQuery, Layout};
 use super::resolution::Resolution;
 
 /// Samples and coverage of each point of a query.
 #[derive(Debug)]
 pub struct Accumulator {
-    layout: Layout,
+    pub layout: Layout,
     points: Vec<Point>,
 }
 
@@ -34,11 +33,6 @@ impl Accumulator {
         Self { layout, points }
     }
 
-    /// How the range is divided.
-    pub fn layout(&self) -> &Layout {
-        &self.layout
-    }
-
     /// Adds a stored slot's samples that begins then.
     pub fn add(&mut self, begin: Wall, samples: &Packed) {
         if let Some(point) = self.point(begin) {
@@ -53,7 +47,6 @@ impl Accumulator {
         }
     }
 
-    /// Adds a slot of a node's own history.
     pub fn add_of_node(&mut self, slot: &HistorySlot) {
         let begin = Wall(slot.begin_ns);
         if let Some(samples) = &slot.samples {
@@ -75,7 +68,6 @@ impl Accumulator {
         }
     }
 
-    /// Adds what is not stored yet.
     pub fn add_unstored(&mut self, unstored: &Unstored) {
         let Unstored { samples: SlotSamples { pools, coverage } } = unstored;
         let begin = |number| Resolution::TenSeconds.begin(number);
@@ -124,7 +116,6 @@ impl Accumulator {
         (bands, counts)
     }
 
-    /// The points as a query asks for them.
     pub fn points(&self, query: &HistoryQuery) -> Vec<HistoryPoint> {
         self.points.iter().map(|point| point.row(query, self.layout.now)).collect()
     }

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::time::Duration;
 
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::subject::Lane;
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::time::{Wall, nanos};
 use serde::{Deserialize, Serialize};
 
-use super::coverage::Coverage;
 use super::resolution::Resolution;
 use crate::core::fleet::Pool;
 use crate::core::ingest::Position;
@@ -52,7 +52,6 @@ pub struct HistoryBatch {
 }
 
 impl SlotSamples {
-    /// Adds what another one holds.
     pub fn add(&mut self, other: Self) {
         for (pool, slots) in other.pools {
             let ours = self.pools.entry(pool).or_default();
@@ -68,7 +67,6 @@ impl SlotSamples {
         }
     }
 
-    /// Slots of all pools.
     pub fn slots(&self) -> usize {
         self.pools.values().map(BTreeMap::len).sum()
     }
@@ -87,4 +85,37 @@ pub fn by_slot<V>(slots: &BTreeMap<u64, V>, resolution: Resolution) -> BTreeMap<
         grouped.entry(resolution.number(at)).or_default().push(value);
     }
     grouped
+}
+
+/// Of one slot or several.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Coverage {
+    /// Lengths of all intervals of nodes that were merged, in nanoseconds.
+    pub received_ns: u64,
+    /// For how long nodes were present, each node by itself, while an aggregator ran.
+    pub expected_ns: u64,
+    /// For how long an aggregator ran.
+    pub observed_ns: u64,
+}
+
+impl Coverage {
+    pub fn add(&mut self, other: Self) {
+        self.received_ns = self.received_ns.saturating_add(other.received_ns);
+        self.expected_ns = self.expected_ns.saturating_add(other.expected_ns);
+        self.observed_ns = self.observed_ns.saturating_add(other.observed_ns);
+    }
+
+    /// The share of what was expected that was received in so long a stretch, at most 1; `None`
+    /// when nothing was expected, or no aggregator ran for more than a tenth of it: what streams
+    /// bring of that time later must not pay for what is missing of the rest.
+    pub fn ratio(self, length: Duration) -> Option<f64> {
+        let is_observed = self.observed_ns / 9 >= nanos(length) / 10;
+        let ratio = self.received_ns as f64 / self.expected_ns as f64;
+        (is_observed && self.expected_ns > 0).then_some(ratio.min(1.0))
+    }
+}
+
+/// So much time of this many nodes, in nanoseconds.
+pub(super) fn node_time(span: Duration, nodes: usize) -> u64 {
+    nanos(span).saturating_mul(u64::try_from(nodes).unwrap_or(u64::MAX))
 }

@@ -13,7 +13,6 @@
 
 mod answer;
 mod batch;
-mod coverage;
 mod pending;
 mod plan;
 mod query;
@@ -28,8 +27,7 @@ use plimsoll_schemas::subject::Lane;
 use plimsoll_schemas::time::{Now, Wall};
 
 pub use answer::Accumulator;
-pub use batch::{BatchId, HistoryBatch, SlotSamples, Unstored, by_slot};
-pub use coverage::Coverage;
+pub use batch::{BatchId, Coverage, HistoryBatch, SlotSamples, Unstored, by_slot};
 pub use pending::Known;
 pub use plan::{KeptFrom, Span, resolution_at, spans, widened};
 pub use query::{AskedNodes, HistoryQuery, Layout, NoHistory};
@@ -66,13 +64,11 @@ pub struct History {
     /// Given to the store, which has not answered or has failed.
     taken: Option<Arc<HistoryBatch>>,
     read: BTreeMap<Lane, Position>,
-    /// Series that the store has slots of.
     series: usize,
     ticked_at: Option<Now>,
 }
 
 impl History {
-    /// A history that a store keeps.
     pub fn kept(stored: StoredHistory) -> Self {
         let StoredHistory { batch, is_empty, read, series } = stored;
         Self { is_kept: true, stored: batch, is_empty, read, series, ..Self::default() }
@@ -98,7 +94,6 @@ impl History {
         self.read.remove(&lane);
     }
 
-    /// Adds a snapshot that was merged.
     pub fn on_merged(&mut self, merged: &MergedSnapshot, known: Known<'_>) {
         if self.is_kept {
             self.pending.add(merged, known);
@@ -117,7 +112,7 @@ impl History {
 
     /// The samples that no pending slot had room for; `None` when no history is kept.
     pub fn dropped(&self) -> Option<u64> {
-        self.is_kept.then(|| self.pending.dropped())
+        self.is_kept.then_some(self.pending.room.dropped)
     }
 
     /// This many series the store has slots of.
@@ -137,7 +132,7 @@ impl History {
 
     /// Whether a checkpoint should not wait for its time: half of the room is taken.
     pub fn is_crowded(&self) -> bool {
-        self.taken.is_none() && self.pending.slots() > HISTORY_PENDING_SLOTS_MAX / 2
+        self.taken.is_none() && self.pending.room.used > HISTORY_PENDING_SLOTS_MAX / 2
     }
 
     /// What the next checkpoint stores; `None` when nothing waits. A batch that failed is in it;
@@ -158,7 +153,7 @@ impl History {
             }
             Some(failed) => {
                 let id = BatchId { generation, attempt: failed.id.attempt + 1 };
-                let slots = failed.samples.slots() + self.pending.slots();
+                let slots = failed.samples.slots() + self.pending.room.used;
                 if slots > HISTORY_PENDING_SLOTS_MAX {
                     HistoryBatch { id, at, ..failed }
                 } else {
@@ -172,7 +167,6 @@ impl History {
         self.taken.clone()
     }
 
-    /// The batch that was taken is stored.
     pub fn on_stored(&mut self) {
         if let Some(taken) = self.taken.take() {
             (self.stored, self.is_empty) = (taken.id, false);

@@ -9,8 +9,7 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::{Labels, NodeName, Operation, Series};
 use plimsoll_schemas::time::{Wall, nanos};
 
-use super::batch::SlotSamples;
-use super::coverage::{Coverage, node_time};
+use super::batch::{Coverage, SlotSamples, node_time};
 use super::resolution::Resolution;
 use crate::core::fleet::{Group, MergedSnapshot, OVERFLOW, Operations, Pool, Rollups};
 use crate::limits::{HISTORY_PENDING_SHARE, HISTORY_PENDING_SLOTS_MAX};
@@ -31,19 +30,19 @@ pub(super) struct Pending {
     /// By the roll-up's name, then by group.
     groups: BTreeMap<String, BTreeMap<Group, Slots>>,
     coverage: BTreeMap<u64, Coverage>,
-    room: Room,
+    pub(super) room: Room,
 }
 
-/// The room for slots of all pools.
 #[derive(Debug, Default)]
-struct Room {
-    used: usize,
+pub(super) struct Room {
+    /// Slots of all pools.
+    pub(super) used: usize,
     /// Slots that each node has begun.
     by_node: BTreeMap<NodeName, usize>,
-    dropped: u64,
+    /// Samples for which there was none.
+    pub(super) dropped: u64,
 }
 
-/// Samples of a node in a slot.
 #[derive(Clone, Copy)]
 struct NodeSamples<'m> {
     node: &'m NodeName,
@@ -131,15 +130,6 @@ impl Pending {
 
     pub(super) fn is_empty(&self) -> bool {
         self.room.used == 0 && self.coverage.is_empty()
-    }
-
-    /// Slots of all pools.
-    pub(super) fn slots(&self) -> usize {
-        self.room.used
-    }
-
-    pub(super) fn dropped(&self) -> u64 {
-        self.room.dropped
     }
 
     /// Everything; from here on nothing waits.

@@ -17,7 +17,6 @@ pub type KeptFrom = [Wall; Resolution::ALL.len()];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub resolution: Resolution,
-    /// Numbers of its slots.
     pub slots: Range<u64>,
 }
 

@@ -39,7 +39,6 @@ pub struct HistoryQuery {
     pub nodes: Option<AskedNodes>,
 }
 
-/// Which nodes are asked, and for what.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AskedNodes {
     /// Their names; `None` for all that are known.
@@ -51,10 +50,8 @@ pub struct AskedNodes {
 /// Why a query is refused, with the bound and the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NoHistory {
-    /// It ends before it begins.
     #[error("the range ends before it starts: from must be earlier than to")]
     Inverted,
-    /// It begins in the future.
     #[error("the range starts in the future: from must be earlier than now")]
     Future,
     #[error(
@@ -85,9 +82,6 @@ pub struct Layout {
 
 impl Layout {
     /// The division of a query's range, given what the tiers keep.
-    ///
-    /// # Errors
-    /// When the range is none, or has too many points.
     pub fn of(query: &HistoryQuery, now: Wall, kept_from: &KeptFrom) -> Result<Self, NoHistory> {
         let asked = &query.range;
         if asked.end <= asked.start {
@@ -107,9 +101,6 @@ impl Layout {
     }
 
     /// The division of a query's range that nodes answer from their own histories.
-    ///
-    /// # Errors
-    /// When the range is none, or has too many points.
     pub fn of_nodes(
         asked: &Range<Wall>,
         step: Option<Duration>,
@@ -151,7 +142,6 @@ impl Layout {
         begins.take_while(move |at| *at < end).map(move |at| at..at.plus(self.step).min(end))
     }
 
-    /// The point that a time lies in.
     pub fn point_of(&self, at: Wall) -> Option<usize> {
         if !self.range.contains(&at) {
             return None;

@@ -12,6 +12,7 @@ const MIB: u64 = 1024 * 1024;
 
 /// The length of a tier's slots. Each tier holds all samples of the time that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub enum Resolution {
     /// 10 s.
     #[serde(rename = "10s")]
@@ -50,7 +51,6 @@ impl Resolution {
         }
     }
 
-    /// The length of a slot.
     pub fn slot(self) -> Duration {
         Duration::from_secs(match self {
             Self::TenSeconds => 10,
@@ -65,7 +65,6 @@ impl Resolution {
         at.0 / nanos(self.slot())
     }
 
-    /// When a slot begins.
     pub fn begin(self, number: u64) -> Wall {
         Wall(number.saturating_mul(nanos(self.slot())))
     }

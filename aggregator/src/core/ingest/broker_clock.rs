@@ -31,7 +31,6 @@ impl BrokerClock {
         *nearest = apart.min(*nearest);
     }
 
-    /// The aggregator's own clock was set.
     pub(super) fn on_set(&mut self) {
         self.nearest = [None, None];
     }

@@ -26,7 +26,7 @@ pub struct BrokerHealth {
     /// For how long messages have been read as they came; `None` while they are not.
     reading_for: Option<Duration>,
     /// Time over which nodes spread their attempts to reconnect, if that is more than a moment.
-    reconnects_within: Duration,
+    pub reconnects_within: Duration,
     /// The median of the round trips of the aggregator and all nodes, the smaller of two; `None`
     /// while the broker does not answer.
     pub round_trip: Option<Duration>,
@@ -53,11 +53,6 @@ impl BrokerHealth {
         self.is_silence_certain(silent_seconds).then_some(beyond)
     }
 
-    /// Time over which nodes spread their attempts to reconnect, if that is more than a moment.
-    pub fn reconnects_within(&self) -> Duration {
-        self.reconnects_within
-    }
-
     /// By how much a node's way to the broker takes longer than that of half of the mesh; `None`
     /// while that is not known.
     pub fn link_delay(&self, way: Duration) -> Option<Duration> {
@@ -68,7 +63,6 @@ impl BrokerHealth {
 /// What nodes report of their way to the broker.
 #[derive(Debug, Default)]
 pub struct MeshLinks {
-    /// Nodes that are present.
     pub nodes: u32,
     /// Their latest round trips, of those that report one.
     pub round_trips: Vec<Duration>,
@@ -79,19 +73,18 @@ pub struct MeshLinks {
 pub(super) struct BrokerWatch {
     /// Whether a connected broker does not answer.
     stalled: bool,
-    /// Since when the broker has not answered.
     unreachable_since: Option<Mono>,
     /// Since when all that was stored has been read as it came.
     reading_since: Option<Mono>,
     /// How long each had lasted when last watched.
     unreachable_for: Duration,
     reading_for: Option<Duration>,
-    reconnects_within: Duration,
+    pub(super) reconnects_within: Duration,
     /// The aggregator's own latest round trip, and when it ended.
     own_round_trip: Option<(Mono, Duration)>,
     round_trip: Option<Duration>,
-    /// Used shares of lanes' streams.
-    streams_used: BTreeMap<Lane, f64>,
+    /// Used shares of lanes' streams; 0 of one that is never full.
+    pub(super) streams_used: BTreeMap<Lane, f64>,
 }
 
 impl BrokerWatch {
@@ -117,16 +110,6 @@ impl BrokerWatch {
             self.unreachable_since.get_or_insert(now);
             (self.reading_since, self.reading_for) = (None, None);
         }
-    }
-
-    /// Time over which nodes spread their attempts to reconnect, if that is more than a moment.
-    pub(super) fn reconnects_within(&self) -> Duration {
-        self.reconnects_within
-    }
-
-    /// So much of a lane's stream is used; 0 if it is never full.
-    pub(super) fn on_stream_used(&mut self, lane: Lane, ratio: f64) {
-        self.streams_used.insert(lane, ratio);
     }
 
     /// To be called once a second with the time up to which all lanes have been read.

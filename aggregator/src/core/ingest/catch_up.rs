@@ -14,22 +14,14 @@ use plimsoll_schemas::time::Wall;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CatchUp {
     /// When the last core that ran last judged.
-    from: Wall,
+    pub(super) from: Wall,
     /// Up to when it has been judged by now.
-    judged: Wall,
+    pub(super) judged: Wall,
 }
 
 impl CatchUp {
     pub(super) fn since(from: Wall) -> Self {
         Self { from, judged: from }
-    }
-
-    pub(super) fn from(&self) -> Wall {
-        self.from
-    }
-
-    pub(super) fn judged(&self) -> Wall {
-        self.judged
     }
 
     /// The next time to judge, if it lies before `before`. Steps grow with the span, so that a

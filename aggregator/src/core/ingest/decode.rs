@@ -16,7 +16,6 @@ use plimsoll_schemas::wire::{self, Header, Snapshot};
 pub struct Unreadable {
     /// Why, as a label.
     pub reason: &'static str,
-    /// Why, as a text.
     pub text: String,
     /// How many there have been for this reason.
     pub count: u64,

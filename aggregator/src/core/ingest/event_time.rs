@@ -66,7 +66,6 @@ pub enum Timeliness {
 }
 
 impl EventTime {
-    /// The times of a message that arrives now.
     pub(super) fn of(now: Wall, message: &Delivered, reading: ReadingState) -> Self {
         let ReadingState { ready, clocks_agree, judged_up_to } = reading;
         let Delivered { at, sent, pending, .. } = *message;

@@ -47,17 +47,18 @@ pub struct Ingest {
     lanes: BTreeMap<Lane, Progress>,
     ready: bool,
     /// Both clocks at the last tick.
-    ticked_at: Now,
+    pub(super) ticked_at: Now,
     catch_up: Option<CatchUp>,
     broker: BrokerWatch,
     broker_clock: BrokerClock,
     /// When the present connection, or the last one, was made.
     connected_at: Option<Mono>,
-    undecodable: BTreeMap<Cow<'static, str>, u64>,
-    changed: bool,
+    /// Messages that could not be decoded, by reason.
+    pub(super) undecodable: BTreeMap<Cow<'static, str>, u64>,
+    /// Since the last checkpoint.
+    pub(super) has_changed: bool,
 }
 
-/// What a checkpoint stores of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoredIngest {
     lanes: BTreeMap<Lane, Position>,
@@ -69,7 +70,6 @@ pub struct StoredIngest {
 pub struct ClockJump {
     /// By how much it moved forward more than the monotonic clock.
     pub forward: Duration,
-    /// Whether it was set back.
     pub is_back: bool,
 }
 
@@ -85,7 +85,7 @@ impl Ingest {
             broker_clock: BrokerClock::default(),
             connected_at: None,
             undecodable: BTreeMap::new(),
-            changed: false,
+            has_changed: false,
         }
     }
 
@@ -109,15 +109,15 @@ impl Ingest {
             progress.stream_id = Some(stream_id.to_owned());
         }
         progress.on_positioned(first_seq, last_seq);
-        self.broker.on_stream_used(lane, 0.0);
-        self.changed = true;
+        self.broker.streams_used.insert(lane, 0.0);
+        self.has_changed = true;
         self.update_readiness();
     }
 
     /// The lane's stream was created anew: positions begin again, merged samples stay merged.
     pub fn on_reset(&mut self, lane: Lane, last_seq: u64) {
         self.lanes.entry(lane).or_default().reset(last_seq);
-        self.changed = true;
+        self.has_changed = true;
         self.update_readiness();
     }
 
@@ -132,7 +132,7 @@ impl Ingest {
     ) -> Result<(EventTime, Snapshot<Packed>), Unreadable> {
         let progress = self.lanes.entry(message.lane).or_default();
         progress.on_read(now.mono, message.stream_seq, message.pending);
-        self.changed = true;
+        self.has_changed = true;
         let judged_up_to = self.judged_up_to();
         if let Some(at) = message.at {
             self.broker_clock.on_message(now, at);
@@ -162,7 +162,7 @@ impl Ingest {
     /// Whether a message was stored long enough after the present connection was made: one that
     /// waited while the broker restarted is no slow delivery.
     fn is_usual(&self, now: Mono, since_stored: Duration) -> bool {
-        let settles = CONNECTION_SETTLES + self.broker.reconnects_within();
+        let settles = CONNECTION_SETTLES + self.broker.reconnects_within;
         let unusual = since_stored.saturating_add(settles);
         self.connected_at.is_none_or(|at| now.since(at) > unusual)
     }
@@ -183,7 +183,7 @@ impl Ingest {
         let progress = self.lanes.entry(lane).or_default();
         progress.at = progress.at.max(Some(at));
         let behind = self.lanes.values().filter(|lane| !lane.has_read_the_past());
-        behind.map(|lane| lane.at.unwrap_or(catch_up.from()).min(now)).min()
+        behind.map(|lane| lane.at.unwrap_or(catch_up.from).min(now)).min()
     }
 
     /// The next past time before `before` that is to be judged; to be called until there is none.
@@ -198,7 +198,7 @@ impl Ingest {
 
     /// Up to when the past has been judged, while catching up.
     pub fn judged_up_to(&self) -> Option<Wall> {
-        self.catch_up.map(|catch_up| catch_up.judged())
+        self.catch_up.map(|catch_up| catch_up.judged)
     }
 
     /// The present begins: all of the past has been judged.
@@ -256,18 +256,13 @@ impl Ingest {
 
     /// So much of a lane's stream is used, if it refuses messages when it is full; else 0.
     pub fn on_stream_used(&mut self, lane: Lane, ratio: f64) {
-        self.broker.on_stream_used(lane, ratio);
+        self.broker.streams_used.insert(lane, ratio);
     }
 
     /// The broker's health as last updated.
     pub fn broker_health(&self) -> BrokerHealth {
         let pending = || self.lanes.values().fold(0, |n: u64, of| n.saturating_add(of.pending));
         self.broker.health((!self.is_catching_up()).then(pending))
-    }
-
-    /// Both clocks at the last tick.
-    pub fn ticked_at(&self) -> Now {
-        self.ticked_at
     }
 
     /// Whether everything that the streams held at the start has been read.
@@ -297,22 +292,12 @@ impl Ingest {
 
     /// How long backlogs lasted, by lane.
     pub fn recoveries(&self) -> Vec<(Lane, Recoveries)> {
-        self.lanes.iter().map(|(lane, progress)| (*lane, progress.recoveries())).collect()
-    }
-
-    /// Messages that could not be decoded, by reason.
-    pub fn undecodable(&self) -> &BTreeMap<Cow<'static, str>, u64> {
-        &self.undecodable
-    }
-
-    /// Whether anything has changed since [`Self::checkpoint`].
-    pub fn has_changed(&self) -> bool {
-        self.changed
+        self.lanes.iter().map(|(lane, progress)| (*lane, progress.recoveries)).collect()
     }
 
     /// What a checkpoint stores; from here on nothing has changed.
     pub fn checkpoint(&mut self) -> StoredIngest {
-        self.changed = false;
+        self.has_changed = false;
         StoredIngest {
             lanes: Lane::ALL.map(|lane| (lane, self.position(lane))).into(),
             undecodable: self.undecodable.clone(),

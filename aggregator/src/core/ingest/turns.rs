@@ -43,7 +43,6 @@ impl Turns {
         polled.into_iter().flatten()
     }
 
-    /// A message of this lane was read.
     pub fn on_read(&mut self, lane: Lane) {
         let is_same = self.latest.replace(lane) == Some(lane);
         self.in_a_row = if is_same { self.in_a_row.saturating_add(1) } else { 1 };

@@ -10,8 +10,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::time::Wall;
 
-use super::active::{ActiveAlerts, ActiveScopes};
-use super::finding::{AlertFinding, Finding, Hysteresis};
+use super::finding::{ActiveAlerts, ActiveScopes, AlertFinding, Finding, Hysteresis};
 use super::judge::Judge;
 use crate::core::fleet::{Fleet, Sums, Windows};
 

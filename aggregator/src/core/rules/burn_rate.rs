@@ -11,12 +11,10 @@ use plimsoll_schemas::budget::{Budget, BurnRate, Window};
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::{Wall, nanos, seconds};
 
-use super::active::ActiveAlerts;
-use super::finding::{AlertFinding, Finding, Hysteresis};
+use super::finding::{ActiveAlerts, AlertFinding, Finding, Hysteresis};
 use crate::core::fleet::{Fleet, Windows};
 use crate::limits::BURN_SAMPLES_MIN;
 
-/// What is known of one budget's error budget.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ErrorBudget {
     pub budget: String,

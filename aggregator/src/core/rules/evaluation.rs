@@ -12,8 +12,7 @@ use plimsoll_schemas::ids::NodeName;
 use plimsoll_schemas::rule::Rules;
 use plimsoll_schemas::time::Wall;
 
-use super::finding::AlertFinding;
-use super::inputs::Inputs;
+use super::finding::{AlertFinding, Inputs};
 use super::self_monitoring::SelfMonitoring;
 use super::{ActiveAlerts, budgets, burn_rate, thresholds};
 use crate::core::fleet::Fleet;
@@ -31,17 +30,14 @@ pub struct Evaluation {
     pub(super) own: SelfMonitoring,
 }
 
-/// What an evaluation has found.
 #[derive(Debug)]
 pub struct Judged {
     pub at: Wall,
     /// By how much that lies before the present.
     pub behind: Duration,
-    /// The rules that were judged.
     pub rules: Arc<Rules>,
     /// The fleet as it was judged.
     pub fleet: Fleet,
-    /// The broker's health then.
     pub broker: BrokerHealth,
     /// What may move an alert.
     pub found: Vec<AlertFinding>,

@@ -9,20 +9,16 @@
 //! the values behind one; [`Evaluator::replace`] takes other rules.
 
 mod absence;
-mod active;
 mod budgets;
 mod burn_rate;
 mod evaluation;
 mod evidence;
 mod finding;
-mod inputs;
 mod insufficient;
 mod judge;
-mod rule_files;
 mod self_monitoring;
 mod thresholds;
 mod unmatched;
-mod value;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,7 +26,7 @@ use std::time::Duration;
 
 use crate::limits::EVALUATE_EVERY;
 use plimsoll_schemas::alert::{AlertKey, Evidence, GapEvidence, LEDGER_GAP, Scope, ValueEvidence};
-use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::limits::wire::{CONFIRMED_LIMITS_MAX, LIMITS_MAX};
 use plimsoll_schemas::own_operations::{is_of_aggregators, is_own};
 use plimsoll_schemas::rule::{Rule, Rules, Threshold};
@@ -38,17 +34,13 @@ use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use serde::{Deserialize, Serialize};
 
-pub use active::{ActiveAlerts, ActiveScopes};
 pub use burn_rate::ErrorBudget;
 #[cfg(test)]
 pub(crate) use burn_rate::finding as burn_finding;
 pub use evaluation::{Evaluation, Judged};
-pub use finding::{AlertFinding, Finding, Hysteresis};
-pub use inputs::Inputs;
+pub use finding::{ActiveAlerts, ActiveScopes, AlertFinding, Finding, Hysteresis, Inputs, Value};
 pub use judge::{Judge, Judgement, Stretch, lower_rank, upper_rank};
-pub use rule_files::RuleFileStats;
 pub use self_monitoring::SelfCounts;
-pub use value::Value;
 
 use super::fleet::{Fleet, MergedSamples};
 use absence::AbsentOperations;
@@ -60,19 +52,20 @@ use unmatched::UnmatchedBudgets;
 #[derive(Debug)]
 pub struct Evaluator {
     rules: Arc<Rules>,
-    unmatched: UnmatchedBudgets,
-    insufficient: InsufficientBudgets,
-    absence: AbsentOperations,
-    self_monitoring: SelfMonitoring,
-    /// When rules were last judged.
-    judged_at: Option<Wall>,
-    evaluates_at: Mono,
+    /// Budgets that no sample has matched though samples have come for minutes.
+    pub(super) unmatched: UnmatchedBudgets,
+    /// Budgets that for minutes have had too few samples to judge, some of them over the limit.
+    pub(super) insufficient: InsufficientBudgets,
+    pub(super) absence: AbsentOperations,
+    pub(super) self_monitoring: SelfMonitoring,
+    pub(super) judged_at: Option<Wall>,
+    /// When they are judged next.
+    pub(super) evaluates_at: Mono,
     /// Of nodes with samples over a limit, how great their share was when it was last judged, in
     /// thousandths of what the budget allows.
-    shares: Arc<BTreeMap<NodeName, u64>>,
+    pub(super) shares: Arc<BTreeMap<NodeName, u64>>,
 }
 
-/// What a checkpoint stores of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoredEvaluator {
     /// Up to when rules had been judged; earlier than the checkpoint while catching up.
@@ -81,7 +74,6 @@ pub struct StoredEvaluator {
 }
 
 impl Evaluator {
-    /// Judges by these rules from now on.
     pub fn new(rules: Arc<Rules>, now: Mono) -> Self {
         Self {
             unmatched: UnmatchedBudgets::new(&rules.budgets),
@@ -101,7 +93,6 @@ impl Evaluator {
         Self { judged_at, absence, ..Self::new(rules, now) }
     }
 
-    /// What a checkpoint stores of it.
     pub fn checkpoint(&self) -> StoredEvaluator {
         StoredEvaluator { judged_at: self.judged_at, absence: self.absence.clone() }
     }
@@ -115,11 +106,6 @@ impl Evaluator {
     /// The rules in force.
     pub fn rules(&self) -> &Arc<Rules> {
         &self.rules
-    }
-
-    /// When rules are judged next.
-    pub fn next_deadline(&self) -> Mono {
-        self.evaluates_at
     }
 
     /// Whether rules are to be judged now; if so, the next time is a second later.
@@ -181,7 +167,7 @@ impl Evaluator {
     pub fn evidence(&self, at: Wall, key: &AlertKey, inputs: Inputs<'_>) -> Option<Evidence> {
         let fleet = inputs.fleet;
         if key.rule.as_str() == LEDGER_GAP {
-            let gap_samples = NodeName::new(key.scope.node()).map(|node| fleet.gap_samples(&node));
+            let gap_samples = NodeName::new(key.scope.node()).map(|node| fleet.gaps.samples(&node));
             let gap_samples = gap_samples.unwrap_or_default();
             return Some(Evidence::Gap(GapEvidence { gap_samples }));
         }
@@ -230,53 +216,10 @@ impl Evaluator {
         known.map(|of| (of.clone(), absent.contains(of))).collect()
     }
 
-    /// A node is a source of an operation if its newest samples are within so long of the newest of
-    /// all.
-    pub fn sources_within(&self, operation: &Operation) -> Duration {
-        self.absence.sources_within(operation)
-    }
-
     pub fn on_samples(&mut self, now: Mono, merged: &MergedSamples) {
         for (series, _) in &merged.latency.histograms {
             self.unmatched.on_samples(now, series, &merged.node_labels);
         }
-    }
-
-    /// By how much operations had regressed at `at`, by rule; `None` of one that could not be
-    /// judged.
-    pub fn on_regressions(&mut self, at: Wall, found: BTreeMap<RuleName, Option<Value>>) {
-        self.self_monitoring.on_regressions(at, found);
-    }
-
-    /// A checkpoint was taken that is to be stored.
-    pub fn on_checkpoint_taken(&mut self, now: Wall) {
-        self.self_monitoring.on_taken(now);
-    }
-
-    /// The checkpoint taken then was stored.
-    pub fn on_checkpoint_stored(&mut self, taken_at: Wall) {
-        self.self_monitoring.on_stored(taken_at);
-    }
-
-    /// Budgets that no sample has matched though samples have come for minutes, each once.
-    pub fn next_unmatched(&mut self) -> Vec<RuleName> {
-        self.unmatched.next()
-    }
-
-    /// All budgets that no sample has matched though samples have come for minutes.
-    pub fn unmatched(&self) -> BTreeSet<RuleName> {
-        self.unmatched.all().into_iter().cloned().collect()
-    }
-
-    /// Budgets that for minutes have had too few samples to judge, some of them over the limit;
-    /// each once.
-    pub fn next_insufficient(&mut self) -> Vec<RuleName> {
-        self.insufficient.next()
-    }
-
-    /// All budgets that for minutes have had too few samples to judge, some of them over the limit.
-    pub fn insufficient(&self) -> BTreeSet<RuleName> {
-        self.insufficient.all()
     }
 
     /// The limits that nodes count samples by, in nanoseconds: those of all budgets of what nodes
@@ -301,17 +244,6 @@ impl Evaluator {
             }
         }
         limits
-    }
-
-    /// When rules were last judged.
-    pub fn judged_at(&self) -> Option<Wall> {
-        self.judged_at
-    }
-
-    /// Of nodes with samples over a limit, how great their share was when it was last judged, in
-    /// thousandths of what the budget allows.
-    pub fn shares(&self) -> &Arc<BTreeMap<NodeName, u64>> {
-        &self.shares
     }
 }
 

@@ -16,14 +16,13 @@ use plimsoll_schemas::metric::AggregatorMetric;
 use plimsoll_schemas::summary::Presence;
 use plimsoll_schemas::time::Wall;
 
-use super::inputs::Inputs;
-use super::value::Value;
+use super::finding::{Inputs, Value};
 use crate::core::fleet::CounterIncrease;
 
 /// What is remembered from one evaluation to the next; a restart begins anew, and then some figures
 /// are only known to be at least so great.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SelfMonitoring {
+pub(in crate::core) struct SelfMonitoring {
     /// When this was first observed.
     begun_at: Option<Wall>,
     /// `None` before the first evaluation: what was counted by then has not grown since.
@@ -73,8 +72,13 @@ impl SelfMonitoring {
         (self.absent, self.quiet) = (absent, Arc::new(own.quiet));
     }
 
-    /// Takes by how much operations have regressed, by rule.
-    pub(super) fn on_regressions(&mut self, at: Wall, found: BTreeMap<RuleName, Option<Value>>) {
+    /// By how much operations had regressed at `at`, by rule; `None` of one that could not be
+    /// judged.
+    pub(in crate::core) fn on_regressions(
+        &mut self,
+        at: Wall,
+        found: BTreeMap<RuleName, Option<Value>>,
+    ) {
         self.regressions = (at, Arc::new(found));
     }
 
@@ -141,12 +145,12 @@ impl SelfMonitoring {
     }
 
     /// The state to be stored was taken; that happens only if a store is configured.
-    pub(super) fn on_taken(&mut self, now: Wall) {
+    pub(in crate::core) fn on_taken(&mut self, now: Wall) {
         self.stored_at.get_or_insert(now);
         self.is_storing = true;
     }
 
-    pub(super) fn on_stored(&mut self, taken_at: Wall) {
+    pub(in crate::core) fn on_stored(&mut self, taken_at: Wall) {
         self.stored_at = Some(taken_at);
         (self.is_storing, self.has_stored) = (false, true);
     }
@@ -154,7 +158,7 @@ impl SelfMonitoring {
 
 /// How full the fullest table is, and which one it is.
 fn fullest_table(inputs: Inputs<'_>) -> Option<Value> {
-    let (table, value) = inputs.fleet.tables().fullest()?;
+    let (table, value) = inputs.fleet.tables.fullest()?;
     let labels = Labels::new([("table", table)]).expect("a table's name is a label's value");
     Some(Value { value, labels })
 }

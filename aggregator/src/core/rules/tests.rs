@@ -1,5 +1,7 @@
 //! Rules on their own interface: a fleet in, findings out.
 
+use plimsoll_schemas::ids::RuleName;
+
 use super::*;
 use crate::core::Core;
 use crate::core::tests::{MS, Speaker, core, deliver, inputs, start};

@@ -9,11 +9,8 @@ use plimsoll_schemas::metric::{Metric, NodeMetric};
 use plimsoll_schemas::rule::{Comparison, Threshold};
 use plimsoll_schemas::time::Wall;
 
-use super::active::ActiveAlerts;
-use super::finding::{AlertFinding, Finding, Hysteresis};
-use super::inputs::Inputs;
+use super::finding::{ActiveAlerts, AlertFinding, Finding, Hysteresis, Inputs, Value};
 use super::self_monitoring::SelfMonitoring;
-use super::value::Value;
 use crate::core::fleet::{NodeAt, SensedFigure, WorstReadings, catalogue};
 
 /// A value with its labels by reference, since each second they are compared and not kept.
@@ -112,7 +109,7 @@ fn node_value<'n>(
         Metric::Fleet(_) | Metric::Regression(_) => None,
         Metric::Node(NodeMetric::LedgerGap) => {
             #[expect(clippy::cast_precision_loss, reason = "compared with a threshold")]
-            let samples = inputs.fleet.lasting_gap(name).filter(|_| is_whole())? as f64;
+            let samples = inputs.fleet.gaps.lasting(name).filter(|_| is_whole())? as f64;
             Some((samples, None))
         }
         Metric::Node(NodeMetric::LinkDelaySeconds) => {

@@ -7,7 +7,6 @@ use thiserror::Error;
 use crate::limits::alerts::BY_BYTES_MAX;
 use crate::limits::runs::RUNS_MAX;
 
-/// What is to be done with a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RunCommand {
     Begin {
@@ -26,7 +25,6 @@ pub enum RunCommand {
 /// Why a command was refused; names the key and the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum RunError {
-    /// There is a run of this name.
     #[error(
         "name {:?} is used by a run ({}); choose another name", .name.as_str(), .state.as_str()
     )]
@@ -35,16 +33,12 @@ pub enum RunError {
         /// Whether it has ended.
         state: RunState,
     },
-    /// All runs that there may be are running.
     #[error("the maximum of {RUNS_MAX} running runs is reached; stop one first")]
     Full,
-    /// There is no such run.
     #[error("run {:?} is unknown; GET /api/v1/runs lists all runs", .0.as_str())]
     Unknown(RunName),
-    /// It has ended already.
     #[error("run {:?} has ended already", .0.as_str())]
     Ended(RunName),
-    /// The operator's name is too long or no line of text.
     #[error(
         "by has {0} bytes; it must be a name of 1 to {BY_BYTES_MAX} bytes without control \
          characters"
@@ -52,12 +46,9 @@ pub enum RunError {
     Operator(usize),
 }
 
-/// Which runs a client asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunsQuery {
-    /// Only the one of this name.
     pub name: Option<RunName>,
-    /// Only those in this state.
     pub state: Option<RunState>,
     /// This many of the newest.
     pub limit: usize,

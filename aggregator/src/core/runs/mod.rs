@@ -34,8 +34,9 @@ use crate::limits::runs::RUNS_MAX;
 
 #[derive(Debug, Default)]
 pub struct RunRegistry {
-    stored: StoredRuns,
-    changed: bool,
+    pub(super) stored: StoredRuns,
+    /// Since the last checkpoint.
+    pub(super) has_changed: bool,
 }
 
 /// What a checkpoint stores of them.
@@ -44,19 +45,16 @@ pub struct StoredRuns {
     /// Shared with a checkpoint while that is written.
     runs: BTreeMap<RunName, Arc<NamedRun>>,
     /// Runs that were evicted, and begins for which there was no room.
-    limited: u64,
+    pub(super) limited: u64,
 }
 
 impl RunRegistry {
     /// The runs that a checkpoint holds.
     pub fn restore(stored: StoredRuns) -> Self {
-        Self { stored, changed: false }
+        Self { stored, has_changed: false }
     }
 
     /// Begins or stops a run for a client.
-    ///
-    /// # Errors
-    /// When that is not possible now; names the fix.
     pub fn on_command(&mut self, now: Wall, command: RunCommand) -> Result<RunRow, RunError> {
         command.check()?;
         let (name, run) = match command {
@@ -81,7 +79,7 @@ impl RunRegistry {
                 (name, &*run)
             }
         };
-        self.changed = true;
+        self.has_changed = true;
         Ok(run.row(&name, now))
     }
 
@@ -114,11 +112,11 @@ impl RunRegistry {
     fn on_folded(&mut self, name: &str, operation: &Operation, samples: u64) {
         let Some(run) = self.stored.runs.get_mut(name).filter(|_| samples > 0) else { return };
         Arc::make_mut(run).on_folded(operation, samples);
-        self.changed = true;
+        self.has_changed = true;
     }
 
     fn on_report(&mut self, now: Wall, at: Wall, (node, report): (&NodeName, &RunReport)) {
-        self.changed = true;
+        self.has_changed = true;
         if let Some(run) = self.stored.runs.get_mut(&report.run) {
             return Arc::make_mut(run).on_report(at, report);
         }
@@ -132,7 +130,7 @@ impl RunRegistry {
         let run = self.stored.runs.get_mut(name).filter(|run| !run.is_touched(node, *taken));
         if let Some(run) = run {
             Arc::make_mut(run).touch(node, *taken);
-            self.changed = true;
+            self.has_changed = true;
         }
     }
 
@@ -143,7 +141,7 @@ impl RunRegistry {
             return true;
         }
         self.stored.limited = self.stored.limited.saturating_add(1);
-        self.changed = true;
+        self.has_changed = true;
         let Some(name) = self.to_evict(now, holder) else { return false };
         self.stored.runs.remove(&name).is_some()
     }
@@ -175,23 +173,13 @@ impl RunRegistry {
         let runs = self.stored.runs.iter();
         let mut matching: Vec<_> =
             runs.filter(|(name, run)| query.matches(name, run.state(now))).collect();
-        matching.sort_by_key(|(_, run)| Reverse(run.begun()));
+        matching.sort_by_key(|(_, run)| Reverse(run.begun));
         matching.into_iter().take(query.limit).map(|(name, run)| run.row(name, now)).collect()
-    }
-
-    /// Runs that were evicted, and begins for which there was no room.
-    pub fn limited(&self) -> u64 {
-        self.stored.limited
-    }
-
-    /// Whether anything has changed since [`Self::checkpoint`].
-    pub fn has_changed(&self) -> bool {
-        self.changed
     }
 
     /// From here on nothing has changed.
     pub fn clear_changes(&mut self) {
-        self.changed = false;
+        self.has_changed = false;
     }
 
     /// What a checkpoint stores; from here on nothing has changed.

@@ -18,7 +18,7 @@ pub(super) struct NamedRun {
     by: Option<String>,
     /// The labels of its first command.
     labels: Labels,
-    begun: Wall,
+    pub(super) begun: Wall,
     /// The latest end that was reported.
     ended: Option<Wall>,
     exit_code: Option<u8>,
@@ -155,10 +155,6 @@ impl NamedRun {
             true if is_awaited || now.since(self.seen) < RUN_NO_END_AFTER => RunState::Running,
             true => RunState::NoEnd,
         }
-    }
-
-    pub(super) fn begun(&self) -> Wall {
-        self.begun
     }
 
     /// When it ended, or was last seen.

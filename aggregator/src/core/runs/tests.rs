@@ -165,7 +165,10 @@ fn the_run_that_ended_first_makes_room_and_one_that_runs_never_does() {
     let now = RUNS_MAX as u64;
     assert_eq!(runs.on_command(at(now), begin("more")), Err(RunError::Full));
     runs.on_merged(at(now), &reported("n", now, "job", RunChange::Begun), &Rollups::default());
-    assert_eq!((runs.rows(at(now), &RunsQuery::default()).len(), runs.limited()), (RUNS_MAX, 2));
+    assert_eq!(
+        (runs.rows(at(now), &RunsQuery::default()).len(), runs.stored.limited),
+        (RUNS_MAX, 2)
+    );
     for (run, end) in [("r7", now), ("r3", now + 1), ("r5", now + 2)] {
         runs.on_command(at(end), stop(run, None)).unwrap();
     }

@@ -69,13 +69,13 @@ proptest! {
             for confirmed in &confirmation.incarnations {
                 let own = messages.iter().filter(|message| message.0 == confirmed.incarnation);
                 for (_, _, message) in own.filter(|message| confirmed.covers(message.1)) {
-                    let before = restored.fleet.counts().duplicates;
+                    let before = restored.fleet.counts.duplicates;
                     deliver(&mut restored, start(), message);
-                    prop_assert_eq!(restored.fleet.counts().duplicates, before + 1);
+                    prop_assert_eq!(restored.fleet.counts.duplicates, before + 1);
                     covered += 1;
                 }
             }
-            let merged: u64 = restored.fleet.counts().merged.values().sum();
+            let merged: u64 = restored.fleet.counts.merged.values().sum();
             prop_assert_eq!(covered, merged, "all that is stored, and nothing else");
         }
     }

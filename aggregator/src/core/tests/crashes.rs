@@ -68,7 +68,7 @@ impl World {
 
     fn state(&self, rule: &str) -> AlertState {
         let rule = RuleName::new(rule).unwrap();
-        let mut active = self.core.alerting.alerts().active();
+        let mut active = self.core.alerting.alerts.active();
         active.find(|(key, _)| key.rule == rule).map_or(Inactive, |(_, state)| state)
     }
 }

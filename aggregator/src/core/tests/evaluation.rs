@@ -48,5 +48,5 @@ fn findings_by_replaced_rules_move_no_alert() {
     core.reload(now, rules);
     core.on_judged(now, evaluation.judge());
     assert_eq!(notified(&mut core, now), []);
-    assert_eq!(core.alerting.alerts().active().count(), 0);
+    assert_eq!(core.alerting.alerts.active().count(), 0);
 }

@@ -71,7 +71,7 @@ fn however_wrong_a_clock_is_its_samples_count_in_their_time_and_its_breach_is_fo
         let (core, now) = live(|_| by);
         assert_eq!(in_ten_seconds(&core, now), 11 * 30, "{by} s off");
         assert_eq!(
-            (core.fleet.counts().clock_ahead, core.fleet.counts().late_samples),
+            (core.fleet.counts.clock_ahead, core.fleet.counts.late_samples),
             (0, 0),
             "{by} s off"
         );
@@ -86,7 +86,7 @@ fn however_wrong_a_clock_is_its_samples_count_in_their_time_and_its_breach_is_fo
 #[test]
 fn a_clock_that_steps_costs_nothing_while_each_message_is_sent_by_the_clock_it_was_made_by() {
     let (core, now) = live(|second| [0, YEAR, -3_600, 450][second as usize % 4]);
-    assert_eq!((in_ten_seconds(&core, now), core.fleet.counts().late_samples), (11 * 30, 0));
+    assert_eq!((in_ten_seconds(&core, now), core.fleet.counts.late_samples), (11 * 30, 0));
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn a_step_between_making_and_sending_costs_the_time_of_that_message_alone() {
     deliver(&mut core, now, &message, now.wall, off(now.wall, YEAR));
     let message = speaker.send(Now { wall: off(now.wall, YEAR), ..now }, MS, 10);
     deliver(&mut core, now, &message, now.wall, now.wall);
-    assert_eq!((in_ten_seconds(&core, now), core.fleet.counts().late_samples), (20, 0));
+    assert_eq!((in_ten_seconds(&core, now), core.fleet.counts.late_samples), (20, 0));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn what_waited_in_a_spool_counts_in_the_time_at_which_it_was_taken() {
     deliver(&mut core, start(), &held, start().wall, theirs(0).wall);
     let (_, windows) = core.fleet.operations().iter().next().unwrap();
     assert_eq!(windows.newest(), start().wall.minus(SECOND * 120));
-    assert_eq!(core.fleet.counts().late_samples, 10);
+    assert_eq!(core.fleet.counts.late_samples, 10);
 }
 
 #[test]
@@ -142,7 +142,7 @@ fn an_aggregator_that_stood_still_dates_samples_as_one_that_did_not() {
             core.fleet.operations().iter().next().map(|(_, of)| {
                 Window::ALL.map(|window| of.exact(stated(20, 3).1.wall, window).count)
             });
-        (counts, core.fleet.counts().late_samples)
+        (counts, core.fleet.counts.late_samples)
     };
     assert_eq!(newest(9_000), newest(4));
 }
@@ -161,7 +161,7 @@ fn what_waited_in_a_socket_while_the_broker_stood_still_counts_in_the_time_it_wa
         (1..=3).for_each(|second| stated_at(second, second));
         (4..=6).for_each(|second| stated_at(second, 30));
         stated_at(31, 31);
-        assert_eq!(core.fleet.counts().late_samples, 30, "{by} s off");
+        assert_eq!(core.fleet.counts.late_samples, 30, "{by} s off");
         assert_eq!(in_ten_seconds(&core, start().after(SECOND * 31)), 10, "{by} s off");
     }
 }
@@ -203,6 +203,6 @@ fn an_aggregator_whose_clock_is_set_forward_puts_no_sample_into_the_past() {
     }
     let now = (6..=9).map(|second| live(&mut core, second, 60)).last().unwrap();
     let (_, windows) = core.fleet.operations().iter().next().unwrap();
-    assert_eq!((windows.newest(), core.fleet.counts().late_samples), (now.wall, 0));
+    assert_eq!((windows.newest(), core.fleet.counts.late_samples), (now.wall, 0));
     assert_eq!(in_ten_seconds(&core, now), 40);
 }

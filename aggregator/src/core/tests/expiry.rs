@@ -37,7 +37,7 @@ fn what_a_spool_sends_again_hours_after_its_node_left_in_order_counts_once() {
         core.on_deadline(now);
     }
     deliver(&mut core, now, &messages);
-    assert_eq!((total(&core, now), core.fleet.counts().duplicates), (5, 1));
+    assert_eq!((total(&core, now), core.fleet.counts.duplicates), (5, 1));
 }
 
 #[test]
@@ -84,11 +84,7 @@ fn a_hidden_node_is_not_shown_counted_or_judged_and_lets_go_of_all_but_its_accou
     assert_eq!((names, shown.nodes.len()), (vec!["b"], 1));
     assert!(shown.summary.operations.iter().all(|row| row.scope.to_string() != "node a"));
     assert!(shown.summary.budgets.iter().all(|row| row.scope.to_string() != "node a"));
-    assert!(
-        !format!("{:?}", core.alerting.alerts()).contains("\"a\""),
-        "{:?}",
-        core.alerting.alerts()
-    );
+    assert!(!format!("{:?}", core.alerting.alerts).contains("\"a\""), "{:?}", core.alerting.alerts);
     assert!(!crate::exposition::fleet(&shown, &[]).contains("node=\"a\""));
     let hidden = &core.fleet.nodes()[&NodeName::new("a").unwrap()];
     assert_eq!((hidden.operations.iter().count(), hidden.account.ledger().merged), (0, 3_600));
@@ -135,7 +131,7 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
     core.on_deadline(start().after(SECOND * 61));
     deliver(&mut core, start(), &Speaker::new("new0").final_message(start()));
     assert_eq!(
-        (core.fleet.counts().limited.get("account"), core.fleet.counts().limited["node"]),
+        (core.fleet.counts.limited.get("account"), core.fleet.counts.limited["node"]),
         (None, 1)
     );
     let now = hours(1).after(SECOND * 31);
@@ -151,10 +147,7 @@ fn where_there_is_no_room_the_account_that_was_silent_longest_goes_and_is_counte
     }
     // In a crowded table none of them stays for an hour.
     assert_eq!(left, [[true, false, true], [false, false, true], [false; 3]]);
-    assert_eq!(
-        (core.fleet.counts().limited["account"], core.fleet.counts().limited["node"]),
-        (3, 2)
-    );
+    assert_eq!((core.fleet.counts.limited["account"], core.fleet.counts.limited["node"]), (3, 2));
     assert_eq!(core.fleet.nodes().len(), NODES_MAX);
 }
 
@@ -174,7 +167,7 @@ fn a_jump_of_the_aggregators_clock_silences_no_node_and_doubles_no_count() {
     }
     let now = leapt(30, 3);
     deliver(&mut core, now, &messages);
-    assert_eq!((total(&core, now), core.fleet.counts().duplicates), (5, 1));
+    assert_eq!((total(&core, now), core.fleet.counts.duplicates), (5, 1));
     // It is silent by what passes afterwards, as ever.
     let now = leapt(30, 2).after(NODE_SILENT_AFTER);
     core.on_deadline(now);
@@ -185,7 +178,7 @@ fn a_jump_of_the_aggregators_clock_silences_no_node_and_doubles_no_count() {
 fn a_clock_set_after_a_start_in_1970_leaves_no_node_seen_in_the_future() {
     let mut core = core();
     deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 5));
-    let mono = core.ingest.ticked_at().mono;
+    let mono = core.ingest.ticked_at.mono;
     core.ingest.on_tick(Now { wall: Wall(1_000_000_000), mono });
     let now = start().after(SECOND);
     core.on_deadline(now);
@@ -256,7 +249,7 @@ fn a_table_full_of_names_that_came_once_has_room_for_a_new_node_after_minutes() 
             Speaker::new(name).recorded(7).message(burst, Body::Bus(Bus::default()), false);
         deliver(&mut core, burst, &claims);
     }
-    assert_eq!(core.fleet.counts().limited["node"], 1);
+    assert_eq!(core.fleet.counts.limited["node"], 1);
     let later = burst.after(SECOND * 600);
     core.on_deadline(later);
     let shown = |core: &Core| core.fleet.shown().count();

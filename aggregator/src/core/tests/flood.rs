@@ -71,7 +71,7 @@ fn after_two_hundred_thousand_names_a_new_operation_has_its_row_within_ten_minut
     let of_node: u64 = node.operations.iter().map(|(_, of)| of.total_exact().count).sum();
     assert_eq!((of_node, node.account.ledger().merged), (200_593, 200_593));
     // A fifth of both tables is free again.
-    let evicted = |what: &str| core.fleet.counts().limited[what];
+    let evicted = |what: &str| core.fleet.counts.limited[what];
     assert!(core.fleet.operations().iter().len() <= OPERATIONS_MAX * 4 / 5 + 1);
     assert!(evicted("operation") > 50 && evicted("node_operation") > 50);
 }
@@ -194,8 +194,8 @@ fn a_node_that_floods_wide_histograms_is_bounded_and_harms_no_other() {
     let sum = |node: &Node| node.operations.iter().map(|(_, w)| w.total_exact().count).sum::<u64>();
     let in_buckets: u64 = node("hostile").operations.iter().map(|(_, w)| w.total().count()).sum();
     assert_eq!((sum(node("hostile")), sum(node("honest"))), (sent, 240));
-    assert_eq!(core.fleet.counts().limited["node_window"], sent - in_buckets);
-    assert!(core.fleet.counts().limited["node_window"] > 0);
+    assert_eq!(core.fleet.counts.limited["node_window"], sent - in_buckets);
+    assert!(core.fleet.counts.limited["node_window"] > 0);
     // Of the fleet's 257 operations one is judged; all samples are in its windows.
     let fleet: u64 =
         core.fleet.operations().iter().map(|(_, windows)| windows.total().count()).sum();
@@ -217,12 +217,12 @@ fn a_full_node_takes_samples_again_once_time_has_emptied_its_windows() {
     (0..24).for_each(|second| {
         send(&mut core, start().after(SECOND * second), wide(second as usize % 4));
     });
-    let refused = core.fleet.counts().limited["node_window"];
+    let refused = core.fleet.counts.limited["node_window"];
     let later = start().after(SECOND * 700);
     // Any message of the node advances its windows.
     send(&mut core, later, Latency::default());
     send(&mut core, later, wide(1));
-    assert_eq!(core.fleet.counts().limited["node_window"], refused);
+    assert_eq!(core.fleet.counts.limited["node_window"], refused);
 }
 
 #[test]
@@ -237,10 +237,10 @@ fn ten_thousand_nodes_that_join_within_one_second_are_all_judged_in_it() {
         deliver(&mut core, start(), &speaker.send(start(), 30 * MS, 100));
     }
     core.on_deadline(start().after(SECOND));
-    assert_eq!(core.notifications().counts().raised, 10_001);
+    assert_eq!(core.notifications().counts.raised, 10_001);
     let operation = Operation::new("epoch_hook").unwrap();
     assert_eq!(core.fleet.operations().get(&operation).unwrap().total_exact().count, 1_000_000);
-    assert_eq!((core.fleet.nodes().len(), core.fleet.counts().limited.get("node")), (10_000, None));
-    let active = core.alerting.alerts().alive(&core.rules().budgets[0].name);
+    assert_eq!((core.fleet.nodes().len(), core.fleet.counts.limited.get("node")), (10_000, None));
+    let active = core.alerting.alerts.alive(&core.rules().budgets[0].name);
     assert_eq!(active.len(), 10_001, "every node and the fleet");
 }

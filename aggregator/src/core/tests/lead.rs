@@ -32,7 +32,7 @@ fn a_core_without_a_past_merges_every_message_of_a_node_that_uses_both_lanes_for
         read.push(lane);
         deliver_in(&mut core, start(), lane, &waiting[lane as usize].pop_front().unwrap());
     }
-    let counts = core.fleet.counts();
+    let counts = &core.fleet.counts;
     assert_eq!((counts.duplicates, counts.merged.values().sum::<u64>()), (0, MESSAGES));
     let urgent = read[..500].iter().filter(|lane| **lane == Lane::Emergency).count();
     assert!(urgent > 450, "what is urgent goes first until there are many gaps: {urgent}");

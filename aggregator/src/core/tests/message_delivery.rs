@@ -201,7 +201,7 @@ fn slow_deliveries_fire_a_warning_about_the_fleet_alone() {
     let mut link = LossyLink::new(Clocks { node: -YEAR, ..Clocks::default() });
     let slow = Times { waits: 140, ..FAST };
     let firing = |link: &LossyLink| {
-        let active = link.core.alerting.alerts().active();
+        let active = link.core.alerting.alerts.active();
         let of = |key: &AlertKey| key.operation.as_str() == MESSAGE_DELIVERY;
         let active = active.filter(|(key, state)| of(key) && *state == Firing);
         active.map(|(key, _)| (key.rule.to_string(), key.scope.clone())).collect::<Vec<_>>()

@@ -222,12 +222,12 @@ impl World {
 
     fn check_rollups(&self, operation: &Operation) {
         let Some(fleet) = self.core.fleet.operations().get(operation) else { return };
-        for rollup in self.core.rollups().iter().filter(|r| r.definition().takes(operation)) {
+        for rollup in self.core.rollups().iter().filter(|r| r.definition.takes(operation)) {
             for window in Window::ALL {
                 let mut sum = ExactFigures::default();
                 let groups = rollup.groups().filter(|(group, _)| group.operation == *operation);
                 groups.for_each(|(_, windows)| sum.merge(&windows.exact(self.now.wall, window)));
-                let name = &rollup.definition().name;
+                let name = &rollup.definition.name;
                 assert_eq!(sum, fleet.exact(self.now.wall, window), "{name} {window}");
             }
         }

@@ -102,7 +102,7 @@ fn a_node_that_is_slow_to_publish_is_not_shown_before_others() {
     }
     let now = start().after(12 * SECOND);
     let firing = |key: &AlertKey| key.rule.as_str() == "publish" && key.scope.node() == "b";
-    assert!(core.alerting.alerts().active().any(|(key, _)| firing(key)), "it does fire");
+    assert!(core.alerting.alerts.active().any(|(key, _)| firing(key)), "it does fire");
     let query = ViewQuery { fleet: true, nodes: Nodes::Worst(1), native: false };
     let view = core.read_view(now.wall, "t");
     let page = view.headroom_page();

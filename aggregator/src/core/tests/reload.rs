@@ -29,7 +29,7 @@ fn firing() -> (Core, Speaker, Now) {
     core.reload(start(), rules(""));
     let now = live(&mut core, &mut speaker, start(), 1).after(SECOND * 1_800);
     let now = live(&mut core, &mut speaker, now, 4);
-    assert_eq!(core.alerting.alerts().state(&of_node()), AlertState::Firing);
+    assert_eq!(core.alerting.alerts.state(&of_node()), AlertState::Firing);
     (core, speaker, now)
 }
 
@@ -57,16 +57,12 @@ fn ended(core: &Core) -> Vec<&Notification> {
 fn a_firing_alert_outlives_a_change_of_its_limit_and_is_judged_by_the_new_one() {
     let (mut core, mut speaker, now) = firing();
     core.reload(now, rules("limit = '39ms'"));
-    assert_eq!(core.alerting.alerts().state(&of_node()), AlertState::Firing);
+    assert_eq!(core.alerting.alerts.state(&of_node()), AlertState::Firing);
     live(&mut core, &mut speaker, now, 5);
-    assert_eq!(
-        core.alerting.alerts().state(&of_node()),
-        AlertState::Firing,
-        "40 ms are over 39 ms"
-    );
+    assert_eq!(core.alerting.alerts.state(&of_node()), AlertState::Firing, "40 ms are over 39 ms");
     core.reload(now.after(SECOND * 5), rules("limit = '50ms'"));
     live(&mut core, &mut speaker, now.after(SECOND * 5), 5);
-    assert_eq!(core.alerting.alerts().state(&of_node()), AlertState::Resolved);
+    assert_eq!(core.alerting.alerts.state(&of_node()), AlertState::Resolved);
     assert!(ended(&core).is_empty(), "{:?}", ended(&core));
 }
 
@@ -84,7 +80,7 @@ fn alerts_of_a_rule_that_is_gone_or_watches_others_end_with_a_notification() {
         core.reload(now, rules(text));
         let mut ended = ended(&core);
         let left =
-            core.alerting.alerts().active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+            core.alerting.alerts.active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
         assert_eq!(left.count(), 2 - expected.len(), "{text}");
         // The alerts of its error budget go with it, and stay with the fleet's.
         let burns =
@@ -115,7 +111,7 @@ fn alerts_of_a_rule_that_is_about_other_labels_after_a_restart_end_too() {
         let core = Core::restore(core.mesh.clone(), rules(text), now, stored);
         let core = core.with_receivers(now, Vec::new(), 1);
         let reported =
-            core.alerting.alerts().active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+            core.alerting.alerts.active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
         assert_eq!((reported.count(), ended(&core).is_empty()), (left, left > 0), "{text}");
     }
 }

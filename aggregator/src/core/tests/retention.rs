@@ -72,7 +72,7 @@ fn a_budget_is_judged_where_it_watches_alone() {
         core.on_deadline(start().after(SECOND));
         let is_fleet = rows(core, "epoch_hook").into_iter().map(|r| r.scope == Scope::Fleet);
         let alerts =
-            core.alerting.alerts().active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
+            core.alerting.alerts.active().filter(|(key, _)| key.rule.as_str() == "epoch_hook");
         let alerts = alerts.map(|(key, _)| key.scope == Scope::Fleet);
         (is_fleet.collect::<Vec<_>>(), alerts.collect::<Vec<_>>())
     };

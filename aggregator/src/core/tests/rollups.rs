@@ -104,7 +104,7 @@ fn groups_are_bounded_and_what_finds_no_room_is_counted_and_kept_together() {
         send(&mut core, name, "", &[("fetch", &[("id", id)], 2)]);
     }
     let groups = groups(&core, 0);
-    assert_eq!((groups.len(), core.fleet.counts().limited["rollup"]), (ROLLUP_GROUPS_MAX + 1, 18));
+    assert_eq!((groups.len(), core.fleet.counts.limited["rollup"]), (ROLLUP_GROUPS_MAX + 1, 18));
     assert_eq!(groups.last(), rows(&[("fetch", "other", 18)]).last());
     assert_eq!(groups.iter().map(|(_, _, n)| n).sum::<u64>(), 2 * ids.len() as u64);
 }
@@ -133,7 +133,7 @@ fn where_samples_take_all_the_room_there_is_the_exact_figures_alone_go_on() {
     send(&mut core, "c", "r1", &[("fetch", &[], 2)]);
     let (_, windows) = core.rollups().iter().next().unwrap().groups().next().unwrap();
     assert_eq!((windows.total_exact().count, windows.total().count()), (14, 7));
-    assert_eq!(core.fleet.counts().limited["rollup"], 7);
+    assert_eq!(core.fleet.counts.limited["rollup"], 7);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_run_of_long_ago_makes_room_for_that_of_today_and_a_busy_one_never_does() {
         all.iter().find(|(_, values, _)| values == value).map(|(_, _, n)| *n)
     };
     let limited = |core: &Core| {
-        let limited = &core.fleet.counts().limited;
+        let limited = &core.fleet.counts.limited;
         let of = |kind| limited.get(kind).copied().unwrap_or_default();
         (of("rollup"), of("rollup_group"))
     };
@@ -319,7 +319,7 @@ fn three_hundred_runs_of_one_job_keep_no_run_of_another_node_from_its_group() {
 
     send(&mut core, "quiet", "", &[("op", &[("run", "v42")], 5)]);
     assert_eq!((count(&core, "v42"), count(&core, "other")), (Some(5), Some(2 * 44)));
-    let limited = &core.fleet.counts().limited;
+    let limited = &core.fleet.counts.limited;
     assert_eq!((limited["rollup"], limited["rollup_group"]), (2 * 44, 1));
     let of_node = |node: &str| core.node(&NodeName::new(node).unwrap()).unwrap().limited.clone();
     assert_eq!(of_node("loud")["rollup"], 2 * 44);

@@ -233,7 +233,7 @@ impl World {
         let part = &mut self.parts[of];
         let Some(newest) = part.newest(of) else { return };
         let shard = part.core.shard_mut().unwrap();
-        if newest.incarnation == shard.incarnation() {
+        if newest.incarnation == shard.incarnation {
             let confirmation = confirmation(shard, newest.seq);
             shard.on_confirmation(&confirmation);
         }
@@ -302,8 +302,8 @@ proptest! {
 fn confirmation(shard: &Shard, newest: u64) -> Confirmation {
     let spans = vec![(Seq(1), Seq(newest))];
     Confirmation {
-        incarnations: vec![ConfirmedIncarnation { incarnation: shard.incarnation(), spans }],
-        ..Confirmation::of(shard.identity().name.clone())
+        incarnations: vec![ConfirmedIncarnation { incarnation: shard.incarnation, spans }],
+        ..Confirmation::of(shard.identity.name.clone())
     }
 }
 
@@ -313,7 +313,7 @@ fn a_shard_that_is_full_is_emptied_by_confirmations_of_what_was_sent_alone() {
     while !shard.is_full() {
         shard.seal(start().wall);
     }
-    let newest = shard.latest();
+    let newest = shard.seq;
     let all = confirmation(&shard, newest);
     shard.on_confirmation(&all);
     assert!(shard.is_full(), "the broker has none of them");

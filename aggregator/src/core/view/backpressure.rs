@@ -13,43 +13,45 @@ use super::read_view::ReadView;
 use crate::core::fleet::Node;
 use crate::limits::exposition::OUTBOXES_MAX;
 
-/// All nodes added up, and the worst of them. Takes a while for many nodes.
-pub(super) fn backpressure_page(view: &ReadView) -> BackpressurePage {
-    let mut ledger: Ledger = view.own.merged.gone.clone();
-    let mut outboxes = OutboxRow::default();
-    let mut breakers: BTreeMap<String, u64> =
-        BreakerState::ALL.map(|state| (state.as_str().to_owned(), 0)).into();
-    let mut conservative = 0;
-    for (_, node) in &view.nodes {
-        ledger.add(&node.account.ledger());
-        if node.hidden || node.presence(view.at) != Presence::Up {
-            continue;
+impl ReadView {
+    /// All nodes added up, and the worst of them. Takes a while for many nodes.
+    pub fn backpressure_page(&self) -> BackpressurePage {
+        let mut ledger: Ledger = self.own.merged.gone.clone();
+        let mut outboxes = OutboxRow::default();
+        let mut breakers: BTreeMap<String, u64> =
+            BreakerState::ALL.map(|state| (state.as_str().to_owned(), 0)).into();
+        let mut conservative = 0;
+        for (_, node) in &self.nodes {
+            ledger.add(&node.account.ledger());
+            if node.hidden || node.presence(self.at) != Presence::Up {
+                continue;
+            }
+            add(&mut outboxes, &outbox(&node.bus.value));
+            conservative += u64::from(node.bus.value.conservative);
+            if let Some(state) = breaker(&node.bus.value) {
+                *breakers.entry(state.as_str().to_owned()).or_default() += 1;
+            }
         }
-        add(&mut outboxes, &outbox(&node.bus.value));
-        conservative += u64::from(node.bus.value.conservative);
-        if let Some(state) = breaker(&node.bus.value) {
-            *breakers.entry(state.as_str().to_owned()).or_default() += 1;
+        let mut worst: Vec<_> = self.shown().collect();
+        worst.sort_by_key(|(_, node)| {
+            let bus = &node.bus.value;
+            let reports = node.presence(self.at) == Presence::Up;
+            Reverse((reports, bus.outbox_pressure, bus.dropped, bus.rerouted, bus.outbox_depth))
+        });
+        let worst = worst.into_iter().take(OUTBOXES_MAX);
+        let pending = self.own.pending.iter();
+        BackpressurePage {
+            mesh: self.mesh.to_string(),
+            at_seconds: seconds(self.at.0),
+            ready: self.ready,
+            broker: self.broker.clone(),
+            pending: pending.map(|(lane, n)| (lane.as_str().to_owned(), *n)).collect(),
+            ledger,
+            outboxes,
+            breakers,
+            conservative,
+            nodes: worst.map(|(name, node)| node_outbox(self, name, node)).collect(),
         }
-    }
-    let mut worst: Vec<_> = view.shown().collect();
-    worst.sort_by_key(|(_, node)| {
-        let bus = &node.bus.value;
-        let reports = node.presence(view.at) == Presence::Up;
-        Reverse((reports, bus.outbox_pressure, bus.dropped, bus.rerouted, bus.outbox_depth))
-    });
-    let worst = worst.into_iter().take(OUTBOXES_MAX);
-    let pending = view.own.pending.iter();
-    BackpressurePage {
-        mesh: view.mesh.to_string(),
-        at_seconds: seconds(view.at.0),
-        ready: view.ready,
-        broker: view.broker.clone(),
-        pending: pending.map(|(lane, n)| (lane.as_str().to_owned(), *n)).collect(),
-        ledger,
-        outboxes,
-        breakers,
-        conservative,
-        nodes: worst.map(|(name, node)| node_outbox(view, name, node)).collect(),
     }
 }
 

@@ -1,16 +1,20 @@
-//! What a page of the fleet has of all nodes, shown or not. It is counted in one pass: of thousands
+//! What a page of the fleet has of all nodes, shown or not, and which of them to show where not all
+//! can be: those that someone on call would look at first. It is counted in one pass: of thousands
 //! of nodes each pass waits for memory.
 //!
-//! DESIGN A72.
+//! DESIGN A36, A72.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, btree_map};
+use std::iter::Peekable;
 use std::sync::Arc;
 
+use plimsoll_schemas::alert::AlertState;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
+use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::{Ledger, Presence};
 
 use super::read_view::ReadView;
-use super::worst::WorstNodes;
 use crate::core::fleet::{Completeness, Node, ReportingNode, Trouble};
 
 /// Counts and sums over all nodes.
@@ -64,4 +68,78 @@ impl<'v> FleetSums<'v> {
         }
         self.worst.add((name, node), trouble, presence);
     }
+}
+
+/// Greater is worse: what rules match on each node, alerts about jobs, silence, and how far the
+/// share of samples over a limit is from what the budget allows, in thousandths. Silence comes
+/// before the share, which hardly any node is free of.
+type Badness = (Option<Trouble>, AlertRank, bool, u64);
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum AlertRank {
+    #[default]
+    Quiet,
+    Pending,
+    Firing,
+}
+
+type Named<'v> = (&'v NodeName, &'v Arc<Node>);
+
+/// How bad each node is, in the order of their names.
+#[derive(Default)]
+pub(super) struct WorstNodes<'v> {
+    alerts: BTreeMap<&'v str, AlertRank>,
+    /// Of nodes that are still to be added.
+    shares: Option<Peekable<btree_map::Iter<'v, NodeName, u64>>>,
+    nodes: Vec<(Reverse<Badness>, Named<'v>)>,
+}
+
+impl<'v> WorstNodes<'v> {
+    /// No node of this view yet.
+    pub(super) fn new(view: &'v ReadView) -> Self {
+        Self {
+            alerts: alert_ranks(view),
+            shares: Some(view.shares.iter().peekable()),
+            nodes: Vec::with_capacity(view.nodes.len()),
+        }
+    }
+
+    pub(super) fn add(&mut self, node: Named<'v>, trouble: Option<Trouble>, presence: Presence) {
+        let (name, _) = node;
+        let alert = self.alerts.get(name.as_str()).copied().unwrap_or_default();
+        let share = self.share(name);
+        let badness = (trouble, alert, presence == Presence::Silent, share);
+        self.nodes.push((Reverse(badness), node));
+    }
+
+    /// Both are in the order of names: side by side they are passed through once, where each of
+    /// thousands of nodes would be searched for.
+    fn share(&mut self, name: &NodeName) -> u64 {
+        let Some(shares) = &mut self.shares else { return 0 };
+        while shares.next_if(|(other, _)| *other < name).is_some() {}
+        shares.next_if(|(other, _)| *other == name).map_or(0, |(_, share)| *share)
+    }
+
+    /// At most this many, the worst first.
+    pub(super) fn take(mut self, nodes_max: usize) -> Vec<Named<'v>> {
+        // Stable: those equally bad stay in order of their names.
+        self.nodes.sort_by_key(|(badness, _)| *badness);
+        self.nodes.truncate(nodes_max);
+        self.nodes.into_iter().map(|(_, node)| node).collect()
+    }
+}
+
+fn alert_ranks(view: &ReadView) -> BTreeMap<&str, AlertRank> {
+    let mut ranks = BTreeMap::new();
+    let of_jobs = view.alerts.iter().filter(|(key, _)| !is_own(&key.operation));
+    for (key, state) in of_jobs {
+        let rank = match state {
+            AlertState::Firing => AlertRank::Firing,
+            AlertState::Pending => AlertRank::Pending,
+            _ => AlertRank::Quiet,
+        };
+        let worst = ranks.entry(key.scope.node()).or_insert(rank);
+        *worst = rank.max(*worst);
+    }
+    ranks
 }

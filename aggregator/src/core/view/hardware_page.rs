@@ -16,15 +16,10 @@ use crate::core::fleet::{KnownReading, Node};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HardwareQuery {
     pub nodes: NodesQuery,
-    /// Only those of this sensor.
     pub sensor: Option<&'static Sensor>,
 }
 
 impl ReadView {
-    /// The readings that a query names.
-    ///
-    /// # Errors
-    /// When there is no node of the name.
     pub fn hardware_page(&self, query: &HardwareQuery) -> Result<HardwarePage, UnknownNode> {
         let (nodes, next) = self.list(&query.nodes)?;
         let hardware = |(name, node): (&NodeName, &Arc<Node>)| {

@@ -19,24 +19,26 @@ use super::read_view::ReadView;
 use super::rows::Rows;
 use crate::core::fleet::Node;
 
-/// All nodes that are shown. Takes a while for many nodes.
-pub(super) fn headroom_page(view: &ReadView) -> HeadroomPage {
-    let shown: Vec<_> = view.shown().collect();
-    let mut rows = Rows::new(view, (false, &shown), false);
-    let alerts = worst_alerts(view);
-    let nodes = shown.iter().map(|(name, node)| {
-        rows.budgets.clear();
-        rows.add_budgets(name, node);
-        let of_jobs = rows.budgets.iter().filter(|(_, row)| !is_own_name(&row.operation));
-        let least = of_jobs.filter_map(|(_, row)| headroom(row));
-        let least = least.min_by(|a, b| a.headroom.total_cmp(&b.headroom));
-        row(view, (name, node), alerts.get(name.as_str()).copied(), least)
-    });
-    HeadroomPage {
-        mesh: view.mesh.to_string(),
-        at_seconds: seconds(view.at.0),
-        ready: view.ready,
-        nodes: nodes.collect(),
+impl ReadView {
+    /// All nodes that are shown. Takes a while for many nodes.
+    pub fn headroom_page(&self) -> HeadroomPage {
+        let shown: Vec<_> = self.shown().collect();
+        let mut rows = Rows::new(self, (false, &shown), false);
+        let alerts = worst_alerts(self);
+        let nodes = shown.iter().map(|(name, node)| {
+            rows.budgets.clear();
+            rows.add_budgets(name, node, |_| true);
+            let of_jobs = rows.budgets.iter().filter(|(_, row)| !is_own_name(&row.operation));
+            let least = of_jobs.filter_map(|(_, row)| headroom(row));
+            let least = least.min_by(|a, b| a.headroom.total_cmp(&b.headroom));
+            row(self, (name, node), alerts.get(name.as_str()).copied(), least)
+        });
+        HeadroomPage {
+            mesh: self.mesh.to_string(),
+            at_seconds: seconds(self.at.0),
+            ready: self.ready,
+            nodes: nodes.collect(),
+        }
     }
 }
 

@@ -8,24 +8,26 @@ use plimsoll_schemas::time::seconds;
 use super::read_view::ReadView;
 use crate::core::fleet::Node;
 
-/// Every ledger entry. Takes a while for many nodes, and is made only on request.
-pub(super) fn ledger_page(view: &ReadView) -> LedgerPage {
-    let evicted = view.own.merged.gone.clone();
-    let mut fleet = evicted.clone();
-    let nodes = view.nodes.iter().map(|(name, node)| {
-        let entry = entry(view, name, node);
-        fleet.add(&entry.ledger);
-        entry
-    });
-    let nodes = nodes.collect();
-    LedgerPage {
-        mesh: view.mesh.to_string(),
-        at_seconds: seconds(view.at.0),
-        ready: view.ready,
-        behind: view.behind,
-        fleet,
-        nodes,
-        evicted,
+impl ReadView {
+    /// Every ledger entry. Takes a while for many nodes, and is made only on request.
+    pub fn ledger_page(&self) -> LedgerPage {
+        let evicted = self.own.merged.gone.clone();
+        let mut fleet = evicted.clone();
+        let nodes = self.nodes.iter().map(|(name, node)| {
+            let entry = entry(self, name, node);
+            fleet.add(&entry.ledger);
+            entry
+        });
+        let nodes = nodes.collect();
+        LedgerPage {
+            mesh: self.mesh.to_string(),
+            at_seconds: seconds(self.at.0),
+            ready: self.ready,
+            behind: self.behind,
+            fleet,
+            nodes,
+            evicted,
+        }
     }
 }
 

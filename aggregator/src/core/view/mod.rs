@@ -9,10 +9,8 @@
 //! [`ReadView::backpressure_page`], [`ReadView::hardware_page`] and [`ReadView::ledger_page`]
 //! compute.
 
-mod alert_counts;
 mod alerts;
 mod backpressure;
-mod error_budgets;
 mod fleet_sums;
 mod freshness;
 mod hardware_page;
@@ -25,7 +23,6 @@ mod read_view;
 mod rollups;
 mod rows;
 mod statistics;
-mod worst;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -33,20 +30,17 @@ use std::sync::Arc;
 use plimsoll_schemas::ids::{NodeName, Operation, RuleName};
 use plimsoll_schemas::own_operations::is_own_name;
 use plimsoll_schemas::rule::Rules;
-use plimsoll_schemas::summary::{
-    BackpressurePage, HeadroomPage, LedgerPage, Presence, RulesState, Summary,
-};
+use plimsoll_schemas::summary::{Presence, RulesState, Summary};
 use plimsoll_schemas::time::{Wall, seconds};
 
-pub use alert_counts::AlertCounts;
-pub use alerts::AlertView;
 pub(super) use alerts::severities;
+pub use alerts::{AlertCounts, AlertView};
 pub use freshness::answers;
 pub(super) use freshness::of_mesh;
 pub use hardware_page::HardwareQuery;
 pub use nodes::{NodeView, Nodes};
 pub use nodes_page::NodesQuery;
-pub use own_counts::{AskCounts, OwnCounts};
+pub use own_counts::{AskCounts, CheckpointStats, ConfirmationStats, OwnCounts, RuleFileStats};
 pub use read_view::{ReadView, UnknownNode};
 pub use rows::Total;
 pub use statistics::{NoStatistics, StatisticsQuery};
@@ -56,10 +50,8 @@ use super::rules::ErrorBudget;
 use fleet_sums::FleetSums;
 use rows::Rows;
 
-/// What a view is to hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ViewQuery {
-    /// Whether the fleet is shown.
     pub fleet: bool,
     pub nodes: Nodes,
     /// Whether native histograms are, which cost some more.
@@ -88,10 +80,8 @@ pub struct View {
     pub troubles: BTreeMap<Trouble, u64>,
     /// How full tables of names are; of a view with the fleet.
     pub tables: TablesUsed,
-    /// What is left of error budgets.
     pub error_budgets: Vec<ErrorBudget>,
     pub rules: Arc<Rules>,
-    /// Counts of the aggregator's own work.
     pub own: OwnCounts,
     /// Every budget, and whether no sample has matched it for minutes.
     pub unmatched: Vec<(RuleName, bool)>,
@@ -117,16 +107,15 @@ impl ReadView {
         if query.fleet {
             rows.add_fleet(&self.fleet, &sums);
         }
-        let rollups =
-            if query.fleet { rollups::rollup_rows(self, query.native) } else { Vec::new() };
-        let (rollups, rollup_totals) = rollups.into_iter().unzip();
+        let rollups = query.fleet.then(|| rollups::rollup_rows(self, query.native));
+        let (rollups, rollup_totals) = rollups.into_iter().flatten().unzip();
         nodes.iter().for_each(|(name, node)| rows.add_node(name, node));
         let Rows { operations, totals, mut budgets, .. } = rows;
         // One budget after the other, each for the fleet and then for nodes; jobs come first.
         budgets.sort_by_key(|(budget, row)| (is_own_name(&row.operation), *budget));
-        let error_budgets =
-            if query.fleet { error_budgets::error_budgets(self) } else { Vec::new() };
-        error_budgets::fill(&mut budgets, &error_budgets);
+        let error_budgets = query.fleet.then(|| rows::error_budgets(self));
+        let error_budgets = error_budgets.unwrap_or_default();
+        rows::fill_error_budgets(&mut budgets, &error_budgets);
         let node_view = |(name, node): &(&NodeName, &Arc<Node>)| NodeView {
             name: (*name).clone(),
             node: Arc::clone(node),
@@ -147,7 +136,7 @@ impl ReadView {
                 operations,
                 rollups,
                 budgets: budgets.into_iter().map(|(_, row)| row).collect(),
-                changes: if query.fleet { self.changes.clone() } else { Vec::new() },
+                changes: if query.fleet { self.changes.clone() } else { Default::default() },
                 rules: self.rules_state(),
             },
             nodes: nodes.iter().map(node_view).collect(),
@@ -155,13 +144,9 @@ impl ReadView {
             rollups: rollup_totals,
             partial_rollups: rollups::partial(self),
             alerts: alerts::alert_views(self, query.fleet, &nodes),
-            alert_counts: if query.fleet {
-                alerts::alert_counts(self)
-            } else {
-                AlertCounts::default()
-            },
+            alert_counts: if query.fleet { alerts::alert_counts(self) } else { Default::default() },
             troubles: sums.troubles,
-            tables: if query.fleet { self.tables.clone() } else { TablesUsed::default() },
+            tables: if query.fleet { self.tables.clone() } else { Default::default() },
             error_budgets,
             rules: Arc::clone(&self.rules),
             own: self.own.clone(),
@@ -170,21 +155,6 @@ impl ReadView {
             absence: self.absence.clone(),
             at: self.at,
         }
-    }
-
-    /// The ledger entries of every node. Takes a while for many nodes.
-    pub fn ledger_page(&self) -> LedgerPage {
-        ledger_page::ledger_page(self)
-    }
-
-    /// How much room each node has below its limits. Takes a while for many nodes.
-    pub fn headroom_page(&self) -> HeadroomPage {
-        headroom::headroom_page(self)
-    }
-
-    /// What waits on its way from nodes to the aggregator. Takes a while for many nodes.
-    pub fn backpressure_page(&self) -> BackpressurePage {
-        backpressure::backpressure_page(self)
     }
 
     fn rules_state(&self) -> RulesState {

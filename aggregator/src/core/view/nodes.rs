@@ -7,7 +7,6 @@ use plimsoll_schemas::ids::NodeName;
 
 use crate::core::fleet::Node;
 
-/// Which nodes are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Nodes {
     /// All of them, by name.

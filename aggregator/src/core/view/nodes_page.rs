@@ -15,7 +15,6 @@ use super::read_view::{ReadView, UnknownNode};
 use super::rows::Rows;
 use crate::core::fleet::Node;
 
-/// Which nodes a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodesQuery {
     pub node: Option<NodeName>,
@@ -31,10 +30,6 @@ pub struct NodesQuery {
 pub(super) type Listed<'v> = (Vec<(&'v NodeName, &'v Arc<Node>)>, Option<String>);
 
 impl ReadView {
-    /// The nodes that a query names.
-    ///
-    /// # Errors
-    /// When there is no node of the name.
     pub fn nodes_page(&self, query: &NodesQuery) -> Result<NodesPage, UnknownNode> {
         let (nodes, next) = self.list(query)?;
         Ok(NodesPage {
@@ -47,9 +42,6 @@ impl ReadView {
     }
 
     /// One node with its latencies, its budgets and its ledger entry.
-    ///
-    /// # Errors
-    /// When there is no node of the name.
     pub fn node_page(&self, name: &NodeName) -> Result<NodePage, UnknownNode> {
         let node = self.node(name)?;
         let mut rows = Rows::new(self, (false, &[(name, node)]), false);

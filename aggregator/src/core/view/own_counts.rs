@@ -4,22 +4,18 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::subject::Lane;
+use plimsoll_schemas::time::Wall;
 
 use crate::core::alerting::{NotificationCounts, ReceiverStats};
 use crate::core::durable::shard::ShardCounts;
-use crate::core::durable::{CheckpointStats, ConfirmationStats};
 use crate::core::fleet::MergeCounts;
 use crate::core::ingest::{BrokerHealth, Recoveries};
-use crate::core::rules::RuleFileStats;
 
-/// Counts of the aggregator's own work.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OwnCounts {
-    /// Counts of what was merged and what was not.
     pub merged: MergeCounts,
     /// Messages that could not be decoded, by reason.
     pub undecodable: BTreeMap<Cow<'static, str>, u64>,
-    /// What became of notifications.
     pub notifications: NotificationCounts,
     /// What became of events beside them.
     pub notification_events: NotificationCounts,
@@ -30,7 +26,6 @@ pub struct OwnCounts {
     pub broker: BrokerHealth,
     /// How long backlogs lasted, by lane.
     pub recoveries: Vec<(Lane, Recoveries)>,
-    /// What became of checkpoints.
     pub checkpoints: CheckpointStats,
     /// Samples that the history had no room for; `None` when none is kept.
     pub history_dropped: Option<u64>,
@@ -38,13 +33,10 @@ pub struct OwnCounts {
     pub asks: AskCounts,
     /// Reports to an aggregator above; `None` unless it reads one partition.
     pub shard: Option<ShardCounts>,
-    /// What became of confirmations.
     pub confirmations: ConfirmationStats,
     /// What became of the files that rules come from.
     pub rule_files: RuleFileStats,
-    /// Restarts of tasks and threads, by task.
     pub task_restarts: BTreeMap<&'static str, u64>,
-    /// Faults of the connection to the broker, by cause.
     pub broker_faults: BTreeMap<&'static str, u64>,
     /// Published advisories about the version of the connected broker, if it is known.
     pub broker_advisories: Option<usize>,
@@ -54,7 +46,6 @@ pub struct OwnCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AskCounts {
     pub answered: u64,
-    /// Refused by the node.
     pub refused: u64,
     /// Answered with what is no answer to the request.
     pub invalid: u64,
@@ -62,4 +53,49 @@ pub struct AskCounts {
     pub missing: u64,
     /// Responses to no request, or to one that was given up.
     pub unexpected: u64,
+}
+
+/// What became of the files that rules come from. They only grow, but for the last two.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RuleFileStats {
+    /// Times that other rules were taken.
+    pub loaded: u64,
+    /// Times that files were read and held the same rules.
+    pub unchanged: u64,
+    /// Times that something was wrong with them.
+    pub refused: u64,
+    /// When rules were last read that were right.
+    pub loaded_at: Wall,
+    /// What is wrong with the files now.
+    pub error: Option<String>,
+}
+
+impl RuleFileStats {
+    pub fn at_start(now: Wall) -> Self {
+        Self { loaded: 1, loaded_at: now, ..Self::default() }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckpointStats {
+    /// Whether there is a store at all.
+    pub kept: bool,
+    /// Whether nodes get confirmations: of what is in the store, or of what is in memory.
+    pub confirms: bool,
+    /// When the latest one in the store was taken.
+    pub at: Option<Wall>,
+    /// Bytes of the records that the latest write wrote.
+    pub bytes: u64,
+    pub written: u64,
+    /// Samples that the history file had no series for.
+    pub history_dropped: u64,
+    pub failures: BTreeMap<&'static str, u64>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConfirmationStats {
+    /// Handed to the connection.
+    pub sent: u64,
+    /// Replaced by a newer one, or dropped without a connection, before that.
+    pub unsent: u64,
 }

@@ -16,14 +16,13 @@ use plimsoll_schemas::summary::Freshness;
 use plimsoll_schemas::time::Wall;
 use thiserror::Error;
 
-use super::alert_counts::AlertCounts;
+use super::alerts::AlertCounts;
 use super::freshness;
-use super::own_counts::{AskCounts, OwnCounts};
+use super::own_counts::OwnCounts;
 use crate::core::alerting::Alerting;
-use crate::core::durable::{CheckpointStats, ConfirmationStats};
 use crate::core::fleet::{Fleet, Node, Operations, Rollups, TablesUsed};
 use crate::core::ingest::Ingest;
-use crate::core::rules::{Evaluator, RuleFileStats};
+use crate::core::rules::Evaluator;
 
 /// The core's whole state at one point in time.
 #[derive(Clone, Debug)]
@@ -59,7 +58,6 @@ pub struct ReadView {
     pub gaps: BTreeMap<NodeName, u64>,
     /// The latest changes of alerts, oldest first.
     pub changes: Vec<Notification>,
-    /// Counts of the aggregator's own work.
     pub own: OwnCounts,
     /// Budgets that no sample has matched though samples have come for minutes.
     pub unmatched: BTreeSet<RuleName>,
@@ -86,7 +84,7 @@ impl ReadView {
         evaluator: &Evaluator,
         alerting: &Alerting,
     ) -> Self {
-        let active = alerting.alerts().active();
+        let active = alerting.alerts.active();
         let nodes = fleet.nodes().iter();
         let last_seen = fleet.last_seen(at);
         Self {
@@ -100,48 +98,36 @@ impl ReadView {
             nodes: nodes.map(|(name, node)| (name.clone(), Arc::clone(node))).collect(),
             fleet: Arc::clone(fleet.operations()),
             rollups: fleet.rollups().clone(),
-            tables: fleet.tables().clone(),
-            shares: Arc::clone(evaluator.shares()),
+            tables: fleet.tables.clone(),
+            shares: Arc::clone(&evaluator.shares),
             rules: Arc::clone(evaluator.rules()),
             alert_counts: AlertCounts {
-                without_data: alerting.alerts().without_data(),
-                silences: alerting.silence_count(),
-                suppressed: alerting.suppressed().clone(),
-                silences_refused: alerting.shared_silences_refused().clone(),
+                without_data: alerting.alerts.without_data(),
+                silences: alerting.silences.count(),
+                suppressed: alerting.silences.suppressed.clone(),
+                silences_refused: alerting.silences.refused.clone(),
                 ..AlertCounts::default()
             },
             alerts: active.map(|(key, state)| (key.clone(), state)).collect(),
-            gaps: fleet.shown_gaps(&alerting.nodes_with_gap_alerts()),
+            gaps: fleet.gaps.shown(&alerting.nodes_with_gap_alerts()),
             changes: alerting.changes().to_vec(),
             own: OwnCounts {
-                merged: fleet.counts().clone(),
-                undecodable: ingest.undecodable().clone(),
-                notifications: alerting.notifications().counts(),
-                notification_events: alerting.notifications().event_counts(),
-                receivers: alerting.receiver_stats(),
+                merged: fleet.counts.clone(),
+                undecodable: ingest.undecodable.clone(),
+                notifications: alerting.notifications.counts,
+                notification_events: alerting.notifications.event_counts,
+                receivers: alerting.deliveries.stats(),
                 pending: ingest.pending(),
                 broker: ingest.broker_health(),
                 recoveries: ingest.recoveries(),
-                checkpoints: CheckpointStats::default(),
-                history_dropped: None,
-                asks: AskCounts::default(),
-                shard: None,
-                confirmations: ConfirmationStats::default(),
-                rule_files: RuleFileStats::default(),
-                task_restarts: BTreeMap::new(),
-                broker_faults: BTreeMap::new(),
-                broker_advisories: None,
+                ..OwnCounts::default()
             },
-            unmatched: evaluator.unmatched(),
-            insufficient: evaluator.insufficient(),
+            unmatched: evaluator.unmatched.all().into_iter().cloned().collect(),
+            insufficient: evaluator.insufficient.all(),
             absence: evaluator.absence(fleet),
         }
     }
 
-    /// A node that is shown, by its name.
-    ///
-    /// # Errors
-    /// When there is none of this name.
     pub fn node(&self, name: &NodeName) -> Result<&Arc<Node>, UnknownNode> {
         let found = self.nodes.binary_search_by(|(other, _)| other.cmp(name));
         let node = found.ok().map(|place| &self.nodes[place].1).filter(|node| !node.hidden);

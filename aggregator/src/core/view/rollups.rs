@@ -20,7 +20,7 @@ pub(super) fn rollup_rows(view: &ReadView, native: bool) -> Vec<(RollupRow, Tota
 
 /// Names of roll-ups that leave out samples without their labels.
 pub(super) fn partial(view: &ReadView) -> BTreeSet<String> {
-    let definitions = view.rollups.iter().map(Rollup::definition);
+    let definitions = view.rollups.iter().map(|rollup| &rollup.definition);
     let partial = definitions.filter(|definition| !definition.either_by.is_empty());
     partial.map(|definition| definition.name.clone()).collect()
 }
@@ -32,7 +32,7 @@ fn rollup_row(
     native: bool,
     (merged, total): (&mut Merged, &mut Merged),
 ) -> (RollupRow, Total) {
-    let definition = rollup.definition();
+    let definition = &rollup.definition;
     let mut rows = BTreeMap::new();
     windows.each_window(view.at, merged, total, |window, samples| {
         rows.insert(window, quantiles(samples, &mut samples.ranks()));

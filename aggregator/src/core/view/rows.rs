@@ -10,7 +10,7 @@ use plimsoll_schemas::histogram::{ExactFigures, Over, Quantile, rank};
 use plimsoll_schemas::ids::{NodeName, Operation};
 use plimsoll_schemas::own_operations::is_own;
 use plimsoll_schemas::summary::{
-    BudgetRow, Freshness, OperationRow, QuantileBounds, Quantiles, Verdict, WindowRow,
+    BudgetRow, BurnRow, Freshness, OperationRow, QuantileBounds, Quantiles, Verdict, WindowRow,
 };
 
 use super::fleet_sums::FleetSums;
@@ -21,7 +21,7 @@ use crate::core::fleet::{
     Buckets, Completeness, Merged, Node, Operations, Overdispersion, Ranks, ReportingNode, Windows,
     ends,
 };
-use crate::core::rules::{Finding, Judge, Judgement};
+use crate::core::rules::{ErrorBudget, Finding, Judge, Judgement};
 
 /// Not inactive, by rule, node and operation.
 type AlertsBy<'s> = BTreeMap<(&'s str, &'s str, &'s str), AlertState>;
@@ -92,27 +92,25 @@ impl<'s> Rows<'s> {
         let seen = ReportingNode::new(self.view.at, node);
         let scope = Scope::Node(name.clone());
         for (operation, windows) in node.operations.iter() {
-            let mut completeness = Completeness::default();
-            completeness.add(self.view.at, &seen, windows);
+            let completeness = seen.completeness(self.view.at, windows);
             self.add(scope.clone(), operation, windows, &completeness);
         }
-        let budgets = self.view.rules.budgets.iter().enumerate();
-        for (number, budget) in budgets.filter(|(_, of)| !of.selector.is_everything()) {
-            let Some(windows) = node.operations.judged(budget) else { continue };
-            let mut completeness = Completeness::default();
-            completeness.add(self.view.at, &seen, windows);
-            self.add_apart(&scope, (number, budget), Some(windows), &completeness);
-        }
+        self.add_budgets(name, node, |budget| !budget.selector.is_everything());
     }
 
-    /// The budgets of a node alone, which costs one window for each of them.
-    pub(super) fn add_budgets(&mut self, name: &NodeName, node: &Node) {
+    /// These budgets of a node alone, which costs one window for each of them.
+    pub(super) fn add_budgets(
+        &mut self,
+        name: &NodeName,
+        node: &Node,
+        is_wanted: impl Fn(&Budget) -> bool,
+    ) {
         let seen = ReportingNode::new(self.view.at, node);
         let scope = Scope::Node(name.clone());
-        for (number, budget) in self.view.rules.budgets.iter().enumerate() {
+        let budgets = self.view.rules.budgets.iter().enumerate();
+        for (number, budget) in budgets.filter(|(_, budget)| is_wanted(budget)) {
             let Some(windows) = node.operations.judged(budget) else { continue };
-            let mut completeness = Completeness::default();
-            completeness.add(self.view.at, &seen, windows);
+            let completeness = seen.completeness(self.view.at, windows);
             self.add_apart(&scope, (number, budget), Some(windows), &completeness);
         }
     }
@@ -254,5 +252,23 @@ pub(super) fn quantiles(samples: &Merged, ranks: &mut Ranks<'_>) -> Quantiles {
         p50_ns: p50.map(|found| found.value_ns),
         p99_ns: p99.map(|found| found.value_ns),
         approximate: samples.is_approximate().then_some(approximate),
+    }
+}
+
+pub(super) fn error_budgets(view: &ReadView) -> Vec<ErrorBudget> {
+    let of = |budget: &Budget| {
+        let windows = view.fleet.judged(budget)?;
+        ErrorBudget::of(view.at, budget, view.rules.time_scale, windows)
+    };
+    view.rules.budgets.iter().filter_map(of).collect()
+}
+
+/// Notes what is left in the rows of the fleet.
+pub(super) fn fill_error_budgets(rows: &mut [(usize, BudgetRow)], error_budgets: &[ErrorBudget]) {
+    for (_, row) in rows.iter_mut().filter(|(_, row)| row.scope == Scope::Fleet) {
+        let of = error_budgets.iter().find(|of| of.budget == row.budget);
+        row.budget_remaining = of.and_then(|of| of.remaining);
+        let burns = of.into_iter().flat_map(|of| &of.burns);
+        row.burns = burns.map(|(window, rate)| BurnRow { window: *window, rate: *rate }).collect();
     }
 }

@@ -17,7 +17,6 @@ use crate::core::fleet::{Completeness, Merged, OVERFLOW, ReportingNode, Windows}
 /// Where samples may be of an operation that is not there: of 256 operations those of further ones.
 const OTHERS: &str = " by its name (samples of operations beyond the bound are in \"other\")";
 
-/// Which statistics a client requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StatisticsQuery {
     pub operation: Operation,
@@ -30,10 +29,8 @@ pub struct StatisticsQuery {
 /// Why there are no statistics: what is not there, and the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum NoStatistics {
-    /// The node is unknown or has expired.
     #[error(transparent)]
     Node(#[from] UnknownNode),
-    /// The scope has no sample of the operation.
     #[error(
         "no samples of {operation:?} from {scope}{others}; /metrics lists \
          the operations as plimsoll_latency_samples_total. Check its spelling, that its job runs with \
@@ -46,7 +43,6 @@ pub enum NoStatistics {
         /// Where its samples may be, if the scope has any that it does not keep by their operation.
         others: &'static str,
     },
-    /// The window is not kept for nodes.
     #[error(
         "window={0} of this operation is not kept for nodes; leave node or window out, choose a \
          shorter window, or set windows.nodes_up_to in the settings"
@@ -55,10 +51,6 @@ pub enum NoStatistics {
 }
 
 impl ReadView {
-    /// The statistics that a query names.
-    ///
-    /// # Errors
-    /// When there is no such node or operation, or the window is not kept.
     pub fn statistics(&self, query: &StatisticsQuery) -> Result<StatisticsPage, NoStatistics> {
         let StatisticsQuery { operation, node, window } = query;
         let (scope, operations) = match node {

@@ -181,7 +181,7 @@ async fn confirmations_for_ten_thousand_nodes_are_sent_in_batches() {
         let now = Mono(0).plus(CONFIRM_PAUSE * round);
         let started = driver.clock.now();
         (0..5).for_each(|_| driver.confirm(Now { mono: now, ..started }));
-        let sent = driver.confirmations.stats().sent;
+        let sent = driver.confirmations.stats.sent;
         assert_eq!(sent, u64::from(round) * CONFIRMATIONS_AT_ONCE_MAX as u64);
         assert_eq!(
             driver.next_deadline(),

@@ -14,7 +14,6 @@ use crate::exposition::writer::{Family, LabelSet, Writer};
 /// The states of active alerts.
 const ACTIVE: [AlertState; 3] = [AlertState::Pending, AlertState::Firing, AlertState::Resolved];
 
-/// The active alerts of the view.
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let alerts = &page.view.alerts;
     let labels: Vec<_> = alerts.iter().map(|alert| alert_labels(writer, &alert.key)).collect();

@@ -22,9 +22,7 @@ const WINDOW: Window = Window::OneMinute;
 const ERRORS: &str = ".errors";
 /// Label of a series that names the profiler it comes from.
 const PROFILER: &str = "profiler";
-/// Operation of shard reads.
 const SHARD_READ: &str = "shard_read";
-/// Aliases of the counters of shard reads.
 const SHARD_COUNTERS: [(&str, &str); 4] = [
     ("profiler_shard_read_bytes_total", "shard_read.bytes"),
     ("profiler_shard_read_rows_total", "shard_read.rows"),
@@ -159,7 +157,7 @@ fn job_counters<'v>(
     writer.family(family, |rows| {
         for (labels, node) in page.nodes() {
             let mut sums: BTreeMap<_, f64> = BTreeMap::new();
-            for (series, n) in &node.counters {
+            for (series, n) in node.counters.iter() {
                 if let Some(label) = of(series) {
                     let profiler = series.labels.get(PROFILER).unwrap_or_default();
                     let lowered = node.lowered.get(series).copied().unwrap_or_default();

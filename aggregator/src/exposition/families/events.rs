@@ -15,7 +15,7 @@ pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Events and service checks of the node, by source and alert type";
     writer.family(Family::counter("plimsoll_node_events_total", help), |rows| {
         for (labels, node) in page.nodes() {
-            for ((source, alert_type), n) in &node.events {
+            for ((source, alert_type), n) in node.events.iter() {
                 let of = [("source", source.as_str()), ("alert_type", alert_type.as_str())];
                 rows.add(&[labels, &rows.labels(of)], Value::Count(*n));
             }

@@ -12,7 +12,6 @@ use crate::exposition::writer::{LabelSet, Rows, Value};
 pub(super) struct ExternalNumbers<'a>(BTreeMap<ValidLabels<'a>, f64>);
 
 impl<'a> ExternalNumbers<'a> {
-    /// The number under these labels.
     pub(super) fn entry(&mut self, labels: &'a Labels) -> &mut f64 {
         self.0.entry(valid_labels(labels)).or_default()
     }

@@ -13,7 +13,6 @@ use crate::exposition::external_labels::valid_name;
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, LabelSet, Rows, Writer};
 
-/// A number of a job.
 #[derive(Clone, Copy)]
 struct JobNumber<'v> {
     /// The node's place on the page.
@@ -82,7 +81,6 @@ fn counter_base(name: &str) -> String {
     name
 }
 
-/// The family of a job's gauge.
 fn gauge_name(name: &str) -> String {
     format!("plimsoll_job_value_{}", valid_name(name))
 }

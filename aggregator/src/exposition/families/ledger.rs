@@ -38,7 +38,6 @@ pub(super) fn write_fleet(writer: &mut Writer, page: &LabelledView<'_>) {
     writer.by_label(Family::gauge("plimsoll_nodes_in_trouble", help), "trouble", troubles);
 }
 
-/// The ledger of each node on the page, with its troubles.
 pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>) {
     write_troubles(writer, page);
     let mut family = |family: Family<'_>, of: fn(&Ledger) -> u64| {

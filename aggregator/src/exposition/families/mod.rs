@@ -7,23 +7,19 @@
 mod alerts;
 mod aliases;
 mod budgets;
-mod checkpoints;
 mod events;
 mod external_numbers;
-mod history_requests;
 mod ingest;
 mod jobs;
 mod latencies;
 mod ledger;
 mod node_outbox;
+mod own_state;
 mod presence;
-mod process;
 mod receivers;
-mod rule_files;
 mod rules;
 mod sensors;
 mod serving;
-mod shards;
 
 use plimsoll_schemas::budget::Budget;
 use plimsoll_schemas::summary::Presence;
@@ -32,12 +28,12 @@ use super::labelled_view::LabelledView;
 use super::writer::{Family, Writer};
 use crate::core::view::View;
 
+pub(super) use own_state::write_standby;
 pub use serving::{PageStats, ReadViewStats, RefusedStreams, ServingStats, StreamStats};
 
 /// What a page holds beside a view's own rows.
 #[derive(Clone, Copy, Debug)]
 pub struct PageOptions<'a> {
-    /// The budgets in force.
     pub budgets: &'a [Budget],
     /// Whether old metric names are written too.
     pub aliases: bool,
@@ -76,23 +72,12 @@ pub(super) fn write_nodes(writer: &mut Writer, page: &LabelledView<'_>, options:
     }
 }
 
-/// Families of the aggregator itself.
 pub(super) fn write_aggregator(writer: &mut Writer, view: &View, serving: &ServingStats) {
     ingest::write(writer, view);
-    checkpoints::write(writer, view);
-    history_requests::write(writer, view);
-    shards::write(writer, view);
-    rule_files::write(writer, view);
+    own_state::write(writer, view);
     serving::write(writer, serving);
     receivers::write(writer, view);
-    process::write(writer, view);
-}
-
-/// Families of a process that waits for a partition.
-pub(super) fn write_standby(writer: &mut Writer) {
-    shards::write_standing_by(writer, true);
-    process::write_build(writer);
-    process::write_resources(writer);
+    own_state::write_process(writer, view);
 }
 
 fn write_summary(writer: &mut Writer, view: &View) {

@@ -9,7 +9,6 @@ use crate::core::rules::{ErrorBudget, Judge};
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, Value, Writer};
 
-/// The settings of each budget.
 pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
     let help = "Limit of the budget's quantile";
     writer.family(Family::gauge("plimsoll_budget_limit_seconds", help), |rows| {
@@ -27,11 +26,10 @@ pub(super) fn write_budgets(writer: &mut Writer, budgets: &[Budget]) {
     let of = budgets.iter().map(|of| (of.name.as_str(), of.quantile));
     writer.by_label(Family::gauge("plimsoll_budget_quantile_ratio", help), "budget", of);
     let help = "Minimum number of samples that show a breach of the budget";
-    let of = budgets.iter().map(|of| (of.name.as_str(), Judge::new(of).samples_min()));
+    let of = budgets.iter().map(|of| (of.name.as_str(), Judge::new(of).samples_min));
     writer.by_label(Family::gauge("plimsoll_budget_min_samples", help), "budget", of);
 }
 
-/// The settings of each threshold, and the objectives.
 pub(super) fn write_thresholds(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Number with which the rule compares its metric";
     writer.family(Family::gauge("plimsoll_rule_threshold", help), |rows| {
@@ -50,7 +48,6 @@ pub(super) fn write_thresholds(writer: &mut Writer, page: &LabelledView<'_>) {
     write_error_budget(writer, page, family, |budget| Some(budget.objective));
 }
 
-/// What is left of each error budget, and its burn rates.
 pub(super) fn write_error_budgets(writer: &mut Writer, page: &LabelledView<'_>) {
     let help = "Remaining share of the error budget of thirty days; negative when overspent";
     let family = Family::gauge("plimsoll_error_budget_remaining_ratio", help);

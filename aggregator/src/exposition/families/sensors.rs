@@ -10,7 +10,6 @@ use crate::core::fleet::{KnownReading, ReadingTable};
 use crate::exposition::labelled_view::LabelledView;
 use crate::exposition::writer::{Family, LabelSet, Rows, Value, Writer};
 
-/// A reading under its node's labels.
 type LabelledReading<'v> = (&'v LabelSet, KnownReading<'v>);
 
 pub(super) fn write(writer: &mut Writer, page: &LabelledView<'_>) {
@@ -45,7 +44,6 @@ fn by_sensor<'p>(page: &'p LabelledView<'_>) -> Vec<Vec<LabelledReading<'p>>> {
     by_sensor
 }
 
-/// The values that one node has for one sensor.
 fn write_values(
     rows: &mut Rows<'_>,
     readings: &[LabelledReading<'_>],

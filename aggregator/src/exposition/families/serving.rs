@@ -11,7 +11,6 @@ use crate::exposition::writer::{Family, Value, Writer};
 /// What serving has cost since the start.
 #[derive(Clone, Debug, Default)]
 pub struct ServingStats {
-    /// Read views of the state.
     pub views: ReadViewStats,
     /// Connections and refused requests of HTTP clients.
     pub connections: ServerStats,
@@ -23,14 +22,12 @@ pub struct ServingStats {
     pub responses: BTreeMap<(&'static str, &'static str, &'static str), u64>,
 }
 
-/// The streams of `/api/v1/stream`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamStats {
     pub open: usize,
     pub refused: RefusedStreams,
 }
 
-/// Streams that were refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RefusedStreams {
     /// Because all were open.
@@ -46,14 +43,12 @@ pub struct ReadViewStats {
     pub count: u64,
     /// Time that all of them took.
     pub total: Duration,
-    /// Time that the longest took.
     pub longest: Duration,
 }
 
 /// What one page has cost in one format.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct PageStats {
-    /// How often it was rendered.
     pub rendered: u64,
     /// Time that took, on threads of its own.
     pub total: Duration,

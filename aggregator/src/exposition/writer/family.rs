@@ -1,8 +1,7 @@
-//! The writer's description of a metric family: its name, type and help.
+//! The writer's description of a metric family, and the formats of a page.
 
 use plimsoll_schemas::hardware::unit_of;
 
-/// The type of a metric family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FamilyType {
     /// A number that rises and falls.
@@ -14,24 +13,20 @@ pub enum FamilyType {
     Unknown,
 }
 
-/// A family of series.
 #[derive(Clone, Copy, Debug)]
 pub struct Family<'a> {
     /// Full name: the unit last, then `_total` for a counter.
     pub name: &'a str,
-    /// Type of the values.
     pub family_type: FamilyType,
     /// The HELP text: one line without quotes and backslashes.
     pub help: &'a str,
 }
 
 impl<'a> Family<'a> {
-    /// A family of gauges.
     pub const fn gauge(name: &'a str, help: &'a str) -> Self {
         Self { name, family_type: FamilyType::Gauge, help }
     }
 
-    /// A family of counters.
     pub const fn counter(name: &'a str, help: &'a str) -> Self {
         Self { name, family_type: FamilyType::Counter, help }
     }
@@ -47,5 +42,38 @@ impl<'a> Family<'a> {
     /// The unit with which its name ends; OpenMetrics and protobuf state it.
     pub(super) fn unit(&self) -> Option<&'static str> {
         unit_of(self.base_name())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Format {
+    /// Prometheus text 0.0.4.
+    Text,
+    /// OpenMetrics text 1.0.0.
+    OpenMetrics,
+    /// `io.prometheus.client.MetricFamily` messages, each behind its length.
+    Protobuf,
+}
+
+impl Format {
+    pub const ALL: [Self; 3] = [Self::Text, Self::OpenMetrics, Self::Protobuf];
+
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Text => "text",
+            Self::OpenMetrics => "openmetrics",
+            Self::Protobuf => "protobuf",
+        }
+    }
+
+    pub const fn content_type(self) -> &'static str {
+        match self {
+            Self::Text => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+            Self::Protobuf => {
+                "application/vnd.google.protobuf; proto=io.prometheus.client.MetricFamily; \
+                 encoding=delimited"
+            }
+        }
     }
 }

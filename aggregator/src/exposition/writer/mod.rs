@@ -10,7 +10,6 @@
 //! rendered once ([`LabelSet`]) and then copied.
 
 mod family;
-mod format;
 mod labels;
 mod part;
 mod protobuf;
@@ -23,8 +22,7 @@ use part::PartFamily;
 use protobuf::Field;
 use value::{push_seconds, push_value};
 
-pub use family::{Family, FamilyType};
-pub use format::Format;
+pub use family::{Family, FamilyType, Format};
 pub use part::{Part, join};
 pub use value::Value;
 
@@ -38,7 +36,6 @@ pub const NONE: &LabelSet = &LabelSet(Vec::new());
 pub struct Writer {
     format: Format,
     out: Vec<u8>,
-    /// Where each family lies in `out`.
     families: Vec<PartFamily>,
     /// The current protobuf series, which is written behind its length.
     series: Vec<u8>,
@@ -59,7 +56,6 @@ impl Writer {
         self.format
     }
 
-    /// Renders labels for this page.
     pub fn labels<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> LabelSet {
         let mut set = Vec::new();
         for (key, value) in pairs {
@@ -204,7 +200,6 @@ pub struct Rows<'w> {
 }
 
 impl Rows<'_> {
-    /// Renders labels for this page.
     pub fn labels<'a>(&self, pairs: impl IntoIterator<Item = (&'a str, &'a str)>) -> LabelSet {
         self.writer.labels(pairs)
     }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::format::Format;
+use super::family::Format;
 use super::protobuf::{push_varint, varint_len};
 
 /// The families of some nodes in one format. A protobuf family has no length before it yet.

@@ -7,7 +7,6 @@ const SECOND: u64 = 1_000_000_000;
 /// Integers up to here are exact in a float.
 const INTEGER_MAX: f64 = 9_007_199_254_740_992.0;
 
-/// The value of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Value {
     Count(u64),

@@ -30,10 +30,8 @@ use crate::limits::BASELINE_BYTES_MAX;
 /// Why a rule cannot be judged.
 #[derive(Debug, Error)]
 pub enum BaselineError {
-    /// The file cannot be read.
     #[error("{path}: {why}; `plimsoll compare --baseline save` writes one")]
     Unreadable { path: String, why: String },
-    /// It is of other operations.
     #[error("{path}: no operation {operation}; it has {}", .known.join(", "))]
     Operation {
         path: String,
@@ -41,7 +39,6 @@ pub enum BaselineError {
         /// Those that it has.
         known: Vec<String>,
     },
-    /// Its buckets or its unit are not those of the mesh.
     #[error(
         "{path}: its buckets are {layout}, the mesh's are {}; save a baseline of a run or range",
         BucketLayout::MESH
@@ -49,12 +46,10 @@ pub enum BaselineError {
     Layout { path: String, layout: BucketLayout },
     #[error("{0}")]
     History(#[from] ReadError),
-    /// The window cannot be read.
     #[error("{0}")]
     Window(#[from] NoHistory),
 }
 
-/// What a rule compares.
 fn compared(rule: &Threshold) -> Option<(&Operation, &Baseline)> {
     match (&rule.metric, &rule.baseline) {
         (Metric::Regression(operation), Some(baseline)) => Some((operation, baseline)),
@@ -105,7 +100,6 @@ fn judge_one(
     Ok(compared.map_or_else(|| Err("nothing was compared".to_owned()), value))
 }
 
-/// The operation of a baseline.
 fn load(operation: &Operation, path: &str) -> Result<Side, BaselineError> {
     let unreadable = |why: String| BaselineError::Unreadable { path: path.to_owned(), why };
     let text = read(Path::new(path)).map_err(unreadable)?;

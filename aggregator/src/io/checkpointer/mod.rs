@@ -20,14 +20,16 @@ use plimsoll_schemas::ids::{MeshName, NodeName};
 use plimsoll_schemas::time::{Mono, Wall};
 use tokio::sync::mpsc;
 
+use super::database::StoreError;
 use super::history::{HistoryReader, HistoryStore, HistoryWritten, OpenedHistory};
-use super::store::{Opened, Quarantined, Store, StoreError, StoredBytes};
+use super::store::{Opened, Quarantined, Store, StoredBytes};
 use crate::core::Core;
 use crate::core::alerting::AlertsRecord;
 use crate::core::durable::PendingConfirmation;
-use crate::core::durable::{Changes, Checkpoint, CheckpointStats};
+use crate::core::durable::{Changes, Checkpoint};
 use crate::core::fleet::BudgetsRecord;
 use crate::core::history::{Bounds, StoredHistory};
+use crate::core::view::CheckpointStats;
 use plimsoll_runtime::priority::give_way;
 
 /// Label values of the counter of failures.
@@ -64,7 +66,7 @@ struct CheckpointWritten {
 pub struct Checkpointer {
     /// `None` when state is kept in memory only.
     thread: Option<Thread>,
-    in_progress: bool,
+    pub is_writing: bool,
     next_at: Mono,
     /// Without a thread: whether state in memory is confirmed, or only what else confirmations
     /// state is sent.
@@ -73,11 +75,12 @@ pub struct Checkpointer {
     changed: BTreeSet<NodeName>,
     /// Confirmations that the driver has not taken yet.
     confirmed: Vec<PendingConfirmation>,
-    stats: CheckpointStats,
-    history: Option<HistoryReader>,
+    /// Since the start.
+    pub stats: CheckpointStats,
+    /// Reads the history while it is written; `None` when none is kept.
+    pub history: Option<HistoryReader>,
 }
 
-/// The files of an aggregator's state.
 #[derive(Clone, Debug, Default)]
 pub struct StateFiles<'p> {
     /// The state file; without it nothing is stored.
@@ -88,11 +91,9 @@ pub struct StateFiles<'p> {
     pub confirms_memory: bool,
 }
 
-/// An open checkpointer, and what its files held.
 #[derive(Debug)]
 pub struct OpenedState {
     pub checkpointer: Checkpointer,
-    /// The latest checkpoint, if there was one.
     pub checkpoint: Option<Checkpoint>,
     /// What receivers are owed, where the checkpoint lacks it.
     pub alerts: Option<AlertsRecord>,
@@ -122,7 +123,7 @@ impl Checkpointer {
     ) -> Result<OpenedState, StoreError> {
         let mut checkpointer = Self {
             thread: None,
-            in_progress: false,
+            is_writing: false,
             next_at: Mono(0),
             confirms_memory: files.confirms_memory,
             changed: BTreeSet::new(),
@@ -231,11 +232,6 @@ impl Checkpointer {
         }
     }
 
-    /// Reads the history while it is written; `None` when none is kept.
-    pub fn history(&self) -> Option<&HistoryReader> {
-        self.history.as_ref()
-    }
-
     /// Begins to write what has changed, unless it is too early.
     pub fn write_if_due(&mut self, core: &mut Core, now: (Mono, Wall)) {
         if !self.stats.kept {
@@ -270,30 +266,25 @@ impl Checkpointer {
     }
 
     fn begin_write(&mut self, core: &mut Core, now: (Mono, Wall)) {
-        let Some(thread) = self.thread.as_ref().filter(|_| !self.in_progress) else { return };
+        let Some(thread) = self.thread.as_ref().filter(|_| !self.is_writing) else { return };
         let Some(changes) = core.take_changes(now.1) else { return };
-        self.in_progress = thread.changes.try_send((now.0, changes)).is_ok();
-        if !self.in_progress {
+        self.is_writing = thread.changes.try_send((now.0, changes)).is_ok();
+        if !self.is_writing {
             core.on_changes_lost();
         }
-    }
-
-    /// Whether a write is in progress.
-    pub fn is_writing(&self) -> bool {
-        self.in_progress
     }
 
     /// The result of the write in progress; pending forever when there is none. Cancel safe.
     pub async fn written(&mut self) -> Option<Written> {
         match &mut self.thread {
-            Some(thread) if self.in_progress => thread.written.recv().await,
+            Some(thread) if self.is_writing => thread.written.recv().await,
             _ => std::future::pending().await,
         }
     }
 
     /// Handles the result of a write; `None` when the thread is gone.
     pub fn on_written(&mut self, core: &mut Core, now: Mono, written: Option<Written>) {
-        self.in_progress = false;
+        self.is_writing = false;
         let Some(Written { began, outcome }) = written else {
             self.count_failure("write");
             self.thread = None;
@@ -332,12 +323,12 @@ impl Checkpointer {
     /// Writes the remaining changes, within `wait`.
     pub async fn finish(&mut self, core: &mut Core, now: (Mono, Wall), wait: Duration) {
         let rest = async {
-            if self.in_progress {
+            if self.is_writing {
                 let written = self.written().await;
                 self.on_written(core, now.0, written);
             }
             self.begin_write(core, now);
-            if self.in_progress {
+            if self.is_writing {
                 let written = self.written().await;
                 self.on_written(core, now.0, written);
             }
@@ -349,11 +340,6 @@ impl Checkpointer {
 
     fn count_failure(&mut self, reason: &'static str) {
         *self.stats.failures.entry(reason).or_default() += 1;
-    }
-
-    /// Statistics of checkpoints since the start.
-    pub fn stats(&self) -> &CheckpointStats {
-        &self.stats
     }
 }
 
@@ -396,7 +382,7 @@ impl Files {
     fn write_history(&mut self, changes: &Changes) -> Result<Option<HistoryWritten>, String> {
         let is_resting =
             self.failing.as_ref().is_some_and(|watch| watch.elapsed() < HISTORY_RETRY_PAUSE);
-        let (Some(store), Some(batch)) = (&mut self.history, changes.history()) else {
+        let (Some(store), Some(batch)) = (&mut self.history, changes.history.as_deref()) else {
             return Ok(None);
         };
         if is_resting {
@@ -440,7 +426,7 @@ fn write_all(
     results: &mpsc::Sender<Written>,
 ) {
     while let Ok((as_of, changes)) = to_write.recv() {
-        let began = (as_of, changes.at());
+        let began = (as_of, changes.rest.at);
         let confirmations = changes.confirmations(as_of);
         let written = files.write(changes);
         let outcome = written.map(|stored| (stored, confirmations)).map_err(|e| e.to_string());

@@ -36,7 +36,7 @@ fn in_memory() -> Checkpointer {
 /// Begins a write at `now` and waits for its end.
 async fn write(checkpointer: &mut Checkpointer, core: &mut Core, now: Mono) {
     checkpointer.write_if_due(core, (now, start().wall));
-    assert!(checkpointer.in_progress, "no write began");
+    assert!(checkpointer.is_writing, "no write began");
     let written = checkpointer.written().await;
     checkpointer.on_written(core, now, written);
 }
@@ -77,7 +77,7 @@ fn without_a_store_memory_is_confirmed_once_a_second() {
 fn without_a_store_nothing_is_confirmed_unless_the_settings_permit_it() {
     let opened = Checkpointer::open(&StateFiles::default(), &mesh(), start().wall).unwrap();
     let (mut checkpointer, mut core) = (opened.checkpointer, core());
-    assert!(!checkpointer.stats().confirms && in_memory().stats().confirms);
+    assert!(!checkpointer.stats.confirms && in_memory().stats.confirms);
     deliver(&mut core, start(), &Speaker::new("a").send(start(), MS, 9));
     checkpointer.write_if_due(&mut core, (Mono(0), start().wall));
     let got = checkpointer.take_confirmations();
@@ -128,12 +128,12 @@ async fn at_most_one_write_a_second_and_none_without_a_change() {
     write(&mut checkpointer, &mut core, Mono(0)).await;
     deliver(&mut core, start(), &speaker.send(start(), MS, 9));
     checkpointer.write_if_due(&mut core, (Mono(1), start().wall));
-    assert!(!checkpointer.in_progress, "too early");
+    assert!(!checkpointer.is_writing, "too early");
     let later = Mono(0).plus(CHECKPOINT_EVERY * 1_000);
     write(&mut checkpointer, &mut core, later).await;
     checkpointer.write_if_due(&mut core, (later.plus(CHECKPOINT_EVERY * 1_000), start().wall));
-    assert!(!checkpointer.in_progress, "nothing has changed");
-    assert_eq!(checkpointer.stats().written, 2);
+    assert!(!checkpointer.is_writing, "nothing has changed");
+    assert_eq!(checkpointer.stats.written, 2);
 }
 
 #[tokio::test]
@@ -156,14 +156,14 @@ async fn a_failed_write_is_counted_and_repeated_by_the_next() {
     checkpointer.stats.kept = true;
     deliver(&mut core, start(), &Speaker::new("b").send(start(), MS, 9));
     write(&mut checkpointer, &mut core, Mono(0)).await;
-    assert_eq!((checkpointer.stats().failures["write"], checkpointer.stats().written), (1, 0));
+    assert_eq!((checkpointer.stats.failures["write"], checkpointer.stats.written), (1, 0));
     assert_eq!(confirmed(&mut checkpointer), [""; 0], "what is not stored is not confirmed");
     checkpointer.write_if_due(&mut core, (Mono(1), start().wall));
-    assert!(!checkpointer.in_progress, "a pause follows a failure");
+    assert!(!checkpointer.is_writing, "a pause follows a failure");
     std::fs::remove_dir(&path).unwrap();
     std::fs::rename(&kept, &path).unwrap();
     write(&mut checkpointer, &mut core, Mono(0).plus(CHECKPOINT_RETRY_PAUSE)).await;
-    assert_eq!(checkpointer.stats().written, 1);
+    assert_eq!(checkpointer.stats.written, 1);
     assert_eq!(confirmed(&mut checkpointer), ["a", "b"]);
     drop(checkpointer);
     until_free(&path);

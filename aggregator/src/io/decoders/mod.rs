@@ -22,7 +22,6 @@ use crate::limits::{
     DECODED_BATCH_MESSAGES_MAX,
 };
 
-/// What a lane brings.
 #[derive(Debug)]
 pub enum LaneEvent {
     Message(Box<Decoded>),

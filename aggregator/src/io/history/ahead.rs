@@ -6,7 +6,7 @@
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, Builder};
 
-use super::read_error::ReadError;
+use super::record::ReadError;
 use crate::limits::{HISTORY_AHEAD_PARTS, HISTORY_AHEAD_THREADS};
 
 /// Reads each part on one of several threads, and visits what was read in the order of the parts.

@@ -30,7 +30,6 @@ pub(super) struct Meta {
     pub(super) read: BTreeMap<Lane, Position>,
     /// The same before the latest batch.
     read_before: BTreeMap<Lane, Position>,
-    /// When the history began.
     pub(super) begun: Wall,
     /// From when on each tier keeps everything; 0 while nothing was dropped.
     pub(super) kept_from: KeptFrom,

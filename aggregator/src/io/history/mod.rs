@@ -9,7 +9,6 @@
 mod ahead;
 mod expiry;
 mod meta;
-mod read_error;
 mod reader;
 mod record;
 mod series;
@@ -18,16 +17,14 @@ mod tables;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use plimsoll_runtime::directory;
 use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::time::Wall;
 use redb::{
-    Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, Table, TableError,
-    WriteTransaction,
+    Builder, Database, ReadableDatabase, ReadableTable, Table, TableError, WriteTransaction,
 };
 
-use super::store::{StoreError, own, quarantine_beside};
+use super::database::{self, Fault, StoreError, create, texts};
 use crate::core::history::{
     BatchId, Bounds, Coverage, HistoryBatch, Resolution, SlotSamples, StoredHistory, by_slot,
 };
@@ -37,8 +34,8 @@ use record::{pack, unpack};
 use series::SeriesNames;
 use tables::{COVERAGE, META, OpenFile, SLOTS, SlotKey, UNDO, tier_number};
 
-pub use read_error::ReadError;
 pub use reader::{HistoryReader, Reading};
+pub use record::ReadError;
 
 /// The key of the settings that names the file.
 const KEY: &str = "history.path";
@@ -56,7 +53,6 @@ pub struct HistoryStore {
 /// What a write has stored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HistoryWritten {
-    /// Bytes of its slots.
     pub bytes: u64,
     /// Samples of series for which there is no room.
     pub dropped: u64,
@@ -91,12 +87,13 @@ impl HistoryStore {
         let inspect = || inspect(path, mesh, bounds, generation);
         let ((store, has_diverged), quarantined) = match inspect() {
             Ok(found) => (found, None),
-            Err(Fault::Damaged(why)) => {
-                let moved_to = quarantine_beside(KEY, path, now)?;
-                let found = inspect().map_err(|fault| fault.into_error(path))?;
-                (found, Some((why, moved_to)))
+            Err(Fault::Unusable(faults)) => {
+                let moved_to = database::quarantine(path, now)
+                    .map_err(|source| Fault::Inaccessible(source).at(KEY, path))?;
+                let found = inspect().map_err(|fault| fault.at(KEY, path))?;
+                (found, Some((texts(&faults), moved_to)))
             }
-            Err(fault) => return Err(fault.into_error(path)),
+            Err(fault) => return Err(fault.at(KEY, path)),
         };
         let stored = StoredHistory {
             batch: store.meta.batch,
@@ -124,7 +121,6 @@ impl HistoryStore {
         Ok(self.meta.batch.generation != generation)
     }
 
-    /// A reader of this file.
     pub fn reader(&self) -> HistoryReader {
         HistoryReader::new(Arc::clone(&self.database))
     }
@@ -158,7 +154,7 @@ impl HistoryStore {
 
     /// Opens a closed file for readers, if that is possible. Close it again before the next write.
     pub fn open_for_readers(&mut self) {
-        let opened = create(&self.path).ok();
+        let opened = create(&builder(), &self.path).ok();
         *self.database.write().unwrap_or_else(PoisonError::into_inner) = opened;
     }
 
@@ -188,7 +184,7 @@ impl HistoryStore {
             Some(database) => database,
             None => {
                 // The file may be another one by now, or hold what seemed to have failed.
-                let database = create(&self.path)?;
+                let database = create(&builder(), &self.path)?;
                 (self.meta, self.names) = read_head(&database, &self.meta.mesh)?;
                 database
             }
@@ -268,7 +264,6 @@ impl HistoryStore {
     }
 }
 
-/// The tables that a batch changes.
 struct Tables<'s, 't> {
     slots: &'s mut Table<'t, SlotKey, &'static [u8]>,
     undo: &'s mut Table<'t, SlotKey, &'static [u8]>,
@@ -317,55 +312,7 @@ fn builder() -> Builder {
     builder
 }
 
-/// Opens the file, or creates one that only its owner may read.
-fn create(path: &Path) -> Result<Database, DatabaseError> {
-    directory::make_parent(path, directory::PRIVATE)?;
-    own(path)?;
-    builder().create(path)
-}
-
-/// Why a file cannot be used as it is.
-enum Fault {
-    Inaccessible(std::io::Error),
-    InUse,
-    OtherMesh(Box<(MeshName, MeshName)>),
-    Damaged(String),
-}
-
-impl Fault {
-    fn into_error(self, path: &Path) -> StoreError {
-        let path = path.to_owned();
-        match self {
-            Self::Inaccessible(source) => StoreError::Inaccessible { key: KEY, path, source },
-            Self::InUse => StoreError::InUse { key: KEY, path },
-            Self::OtherMesh(names) => {
-                let (theirs, ours) = *names;
-                StoreError::OtherMesh { key: KEY, path, theirs, ours }
-            }
-            Self::Damaged(why) => {
-                StoreError::Inaccessible { key: KEY, path, source: std::io::Error::other(why) }
-            }
-        }
-    }
-}
-
-impl From<redb::Error> for Fault {
-    fn from(error: redb::Error) -> Self {
-        use std::io::ErrorKind::{InvalidData, UnexpectedEof};
-        match error {
-            redb::Error::DatabaseAlreadyOpen | redb::Error::LockProtocolMismatch => Self::InUse,
-            // How redb reports a file that is not its own, or truncated.
-            redb::Error::Io(error) if matches!(error.kind(), InvalidData | UnexpectedEof) => {
-                Self::Damaged(error.to_string())
-            }
-            redb::Error::Io(error) => Self::Inaccessible(error),
-            error => Self::Damaged(error.to_string()),
-        }
-    }
-}
-
-/// Opens a file, reads what it states about itself and undoes what the state lacks, on a thread of
-/// its own since redb panics on some damage.
+/// Opens a file, reads what it states about itself and undoes what the state lacks.
 fn inspect(
     path: &Path,
     mesh: &MeshName,
@@ -373,20 +320,17 @@ fn inspect(
     generation: Option<u64>,
 ) -> Result<(HistoryStore, bool), Fault> {
     let (path, mesh) = (path.to_owned(), mesh.clone());
-    let inspector = std::thread::Builder::new().name("inspect-history".to_owned());
-    let inspected = inspector.spawn(move || {
-        let database = create(&path).map_err(redb::Error::from)?;
+    database::inspect("inspect-history", move || {
+        let database = create(&builder(), &path)?;
         let (meta, names) = read_head(&database, &mesh)?;
         if meta.mesh != mesh {
-            return Err(Fault::OtherMesh(Box::new((meta.mesh, mesh))));
+            return Err(Fault::OtherMesh { theirs: meta.mesh, ours: mesh });
         }
         let database = Arc::new(RwLock::new(Some(database)));
         let mut store = HistoryStore { path, database, bounds, meta, names };
         let has_diverged = store.align(generation)?;
         Ok((store, has_diverged))
-    });
-    let inspected = inspected.map_err(Fault::Inaccessible)?;
-    inspected.join().unwrap_or_else(|_| Err(Fault::Damaged("its structure is invalid".to_owned())))
+    })
 }
 
 /// What a file states about itself; a new one is of this mesh.

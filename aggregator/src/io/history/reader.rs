@@ -8,7 +8,7 @@ use redb::{ReadOnlyTable, ReadTransaction, ReadableDatabase, ReadableTable, Tabl
 
 use super::ahead;
 use super::meta::{self, Meta};
-use super::read_error::ReadError;
+use super::record::ReadError;
 use super::record::{Damaged, unpack};
 use super::tables::{COVERAGE, META, OpenFile, SERIES, SLOTS, SlotKey, tier_number};
 use crate::core::fleet::Pool;
@@ -33,9 +33,6 @@ impl HistoryReader {
     }
 
     /// The file as it is now.
-    ///
-    /// # Errors
-    /// When it cannot be read.
     pub fn read(&self) -> Result<Reading, ReadError> {
         let transaction = {
             let slot = self.database.read().unwrap_or_else(PoisonError::into_inner);
@@ -54,7 +51,6 @@ impl HistoryReader {
 }
 
 impl Reading {
-    /// The latest batch in it.
     pub fn batch(&self) -> BatchId {
         self.meta.as_ref().map(|meta| meta.batch).unwrap_or_default()
     }
@@ -69,15 +65,11 @@ impl Reading {
         self.meta.as_ref().map(|meta| meta.kept_from).unwrap_or_default()
     }
 
-    /// Bytes of each tier.
     pub fn bytes(&self) -> [u64; Resolution::ALL.len()] {
         self.meta.as_ref().map(|meta| meta.bytes).unwrap_or_default()
     }
 
     /// All pools that it knows, by their names.
-    ///
-    /// # Errors
-    /// When the file fails.
     pub fn pools(&self) -> Result<Vec<Pool>, ReadError> {
         let Some(table) = opened(self.transaction.open_table(SERIES))? else {
             return Ok(Vec::new());
@@ -104,14 +96,11 @@ impl Reading {
 
     /// Adds a pool's slots and the coverage of a whole range to an answer. Returns false if the
     /// file knows no such pool.
-    ///
-    /// # Errors
-    /// When the file fails, or a slot is damaged.
     pub fn add_to(&self, answer: &mut Accumulator, pool: &Pool) -> Result<bool, ReadError> {
         let Some(slots) = opened(self.transaction.open_table(SLOTS))? else { return Ok(false) };
         let kept_from = self.kept_from();
         let series = self.series(pool)?;
-        let layout = answer.layout().clone();
+        let layout = answer.layout.clone();
         let Some(finest) = layout.resolution else { return Ok(true) };
         let spans: Vec<Span> =
             layout.points().flat_map(|point| spans(&point, finest, &kept_from)).collect();

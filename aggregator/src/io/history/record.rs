@@ -30,3 +30,19 @@ pub(super) fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Damaged> {
     }
     rmp_serde::from_slice(body).map_err(|error| Damaged(error.to_string()))
 }
+
+#[derive(Debug, Error)]
+pub enum ReadError {
+    #[error("the history cannot be read: {0}")]
+    Failed(#[from] redb::Error),
+    #[error("the history could not be written and is closed until the next checkpoint")]
+    Closed,
+    #[error("{0}")]
+    Damaged(String),
+}
+
+impl From<Damaged> for ReadError {
+    fn from(damaged: Damaged) -> Self {
+        Self::Damaged(damaged.to_string())
+    }
+}

@@ -23,7 +23,6 @@ struct Element<'a> {
     quality: f64,
 }
 
-/// The format of a page of metrics.
 pub(super) fn format(headers: &HeaderMap) -> Format {
     preferred(headers, Element::format).unwrap_or(Format::Text)
 }

@@ -26,7 +26,6 @@ struct AlertHandler {
     token: Option<Arc<Token>>,
 }
 
-/// The routes about alerts.
 pub(super) fn routes(queries: QuerySender, token: Option<Token>) -> Router {
     let handler = AlertHandler { queries, token: token.map(Arc::new) };
     Router::new()

@@ -20,7 +20,6 @@ mod parameters;
 mod parts;
 mod query;
 mod refusal;
-mod routes;
 mod runs;
 mod standby;
 mod statistics;
@@ -44,14 +43,13 @@ use self::pages::{Page, Pages};
 use self::parameters::{Pairs, pick, value};
 use self::query::QuerySender;
 use self::refusal::{Answer, Refusal};
-use self::routes::liveness;
+use self::standby::liveness;
 use self::stream::Streams;
 use crate::config::Metrics;
 use crate::core::alerting::Undeliverable;
 
 pub use query::{PageSource, Query, Readiness};
-pub use routes::Routes;
-pub use standby::standby_routes;
+pub use standby::{Routes, standby_routes};
 
 #[derive(Clone)]
 struct Handler {

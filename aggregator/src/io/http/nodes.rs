@@ -21,7 +21,6 @@ use crate::limits::{HARDWARE_PAGE_MAX, NODES_PAGE_MAX};
 const NEWEST: &str =
     "left out: these are the newest readings; /api/v1/hardware/history has the past";
 
-/// The routes about nodes.
 pub(super) fn routes(queries: QuerySender) -> Router {
     Router::new()
         .route("/api/v1/nodes", get(show_nodes))

@@ -15,42 +15,63 @@ use super::parameters::{
 };
 use crate::core::alerting::AlertsQuery;
 
-/// The body of a request for a silence.
+/// A silence; it lasts at most 30 days, and has not ended yet.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "SilenceRequest"))]
 #[serde(deny_unknown_fields)]
-struct SilenceBody {
+pub(super) struct SilenceBody {
+    /// The alerts.
     #[serde(rename = "match")]
     matches: MatchBody,
+    /// Who asks for it.
     by: String,
+    /// The reason.
     #[serde(default)]
     comment: String,
+    /// How long it lasts, instead of `until_seconds`.
     #[serde(rename = "for")]
     lasts: Option<String>,
+    /// Begin, by default now.
     from_seconds: Option<f64>,
+    /// End, instead of `for`.
     until_seconds: Option<f64>,
 }
 
+/// Alerts that match every pattern given, at least one; not all alerts.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "MatchRequest"))]
 #[serde(deny_unknown_fields)]
-struct MatchBody {
+pub(super) struct MatchBody {
+    /// Pattern of the rule's name.
     rule: Option<String>,
+    /// Pattern of the node's name; fleet alerts then never match.
     node: Option<String>,
+    /// Pattern of the operation's name.
     operation: Option<String>,
+    /// Severity.
     severity: Option<Severity>,
 }
 
-/// The body of a request to acknowledge an alert.
+/// An acknowledgement; it lasts at most 30 days, and has not ended yet.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "AcknowledgementRequest"))]
 #[serde(deny_unknown_fields)]
-struct AcknowledgementBody {
+pub(super) struct AcknowledgementBody {
+    /// The alert's rule.
     rule: String,
+    /// Its node; without it, or empty, the alert is about the fleet.
     node: Option<String>,
+    /// Its operation, or its metric where the rule is a threshold.
     operation: String,
+    /// Who acknowledges it.
     by: String,
+    /// A comment for others.
     #[serde(default)]
     comment: String,
+    /// How long it lasts, instead of `until_seconds`.
     #[serde(rename = "for")]
     lasts: Option<String>,
+    /// When it expires, instead of `for`.
     until_seconds: Option<f64>,
 }
 

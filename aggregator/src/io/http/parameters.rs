@@ -10,7 +10,6 @@ use thiserror::Error;
 
 use super::refusal::Refusal;
 
-/// The parameters of a request.
 pub(super) type Pairs = Query<Vec<(String, String)>>;
 
 /// Why a request was rejected: the key and the allowed values.

@@ -26,18 +26,15 @@ use crate::io::history::HistoryReader;
 /// A question to the driver, with the channel for its answer.
 pub enum Query {
     ReadView(oneshot::Sender<Arc<PageSource>>),
-    /// The newest events.
     Events(EventsQuery, oneshot::Sender<Box<EventsPage>>),
     Alerts(AlertsQuery, oneshot::Sender<Box<AlertsPage>>),
     /// The silences that are active or begin later.
     Silences(oneshot::Sender<SilencesPage>),
     /// A change of silences or acknowledgements, from an authorized client.
     Order(AlertCommand, oneshot::Sender<Result<CommandResult, CommandError>>),
-    /// The runs that match.
     Runs(RunsQuery, oneshot::Sender<Box<RunsPage>>),
     /// A begin or stop of a run, from an authorized client.
     RunOrder(RunCommand, oneshot::Sender<Result<RunRow, RunError>>),
-    /// The newest undeliverable notifications.
     Undeliverable(oneshot::Sender<Vec<Undeliverable>>),
     /// The mesh, and what reads its history, if one is kept.
     History(oneshot::Sender<(MeshName, Option<HistoryReader>)>),
@@ -61,7 +58,6 @@ pub struct PageSource {
     pub view: ReadView,
     /// What read views have cost so far, this one included.
     pub views: ReadViewStats,
-    /// Connections of HTTP clients.
     pub connections: ServerStats,
 }
 

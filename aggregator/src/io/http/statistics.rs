@@ -17,7 +17,6 @@ use crate::core::view::StatisticsQuery;
 /// The value of `window` for all samples ever merged, which it also is without the parameter.
 const TOTAL: &str = "total";
 
-/// The route of the statistics.
 pub(super) fn routes(queries: QuerySender) -> Router {
     let show = get(show_statistics);
     Router::new().route("/api/v1/statistics", show).with_state(ViewHandler::new(queries))

@@ -39,7 +39,6 @@ struct Permit {
     address: ClientAddress,
 }
 
-/// Why a stream was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Refused {
     Full,
@@ -98,7 +97,6 @@ struct StreamHandler {
     streams: Arc<Streams>,
 }
 
-/// The route of the stream.
 pub(super) fn routes(queries: QuerySender, streams: Arc<Streams>) -> Router {
     Router::new()
         .route("/api/v1/stream", get(show_stream))

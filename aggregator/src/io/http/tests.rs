@@ -110,7 +110,7 @@ fn words_and_bounds_of_the_document_are_those_of_the_code() {
             words(Trouble::ALL, Trouble::as_str),
         ),
         (format!("{schema}/Reading/properties/unit/enum"), json!(units)),
-        (format!("{schema}/Name/maxLength"), json!(TOKEN_BYTES_MAX)),
+        (format!("{schema}/RuleName/maxLength"), json!(TOKEN_BYTES_MAX)),
         (format!("{schema}/Operation/maxLength"), json!(OPERATION_BYTES_MAX)),
         (format!("{schema}/Pattern/maxLength"), json!(PATTERN_BYTES_MAX)),
         (format!("{schema}/Operator/maxLength"), json!(BY_BYTES_MAX)),

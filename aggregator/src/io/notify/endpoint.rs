@@ -34,7 +34,6 @@ const HIDDEN_BYTES_MIN: usize = 8;
 /// A receiver and its address.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// The receiver as the core defines it.
     pub(crate) receiver: Receiver,
     pub(super) address: Address,
     /// Path and query of the request.
@@ -156,7 +155,6 @@ impl Endpoint {
         text
     }
 
-    /// The body of the request.
     pub(super) fn body(&self, body: Body) -> Vec<u8> {
         match (body, &self.template) {
             (Body::Alerts(json), _) => json,

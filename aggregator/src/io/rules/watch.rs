@@ -24,7 +24,6 @@ const END_WAIT: Duration = Duration::from_secs(1);
 /// The result of a check of the files.
 #[derive(Debug)]
 pub struct Found {
-    /// Whether a reload was requested.
     pub requested: bool,
     /// The rules, or why the files are invalid.
     pub rules: Result<Rules, String>,
@@ -45,9 +44,6 @@ pub struct Watch {
 
 impl Watch {
     /// Starts the thread, with the stamps of what the start has read.
-    ///
-    /// # Errors
-    /// When no thread can be started.
     pub fn start(
         sources: Sources,
         config: Config,
@@ -72,7 +68,6 @@ impl Watch {
         Ok(Self { requests, found, thread })
     }
 
-    /// Requests a check now.
     pub fn request(&self) {
         // When it is full, a request is pending that has not been handled.
         let _requested = self.requests.try_send(());

@@ -17,7 +17,6 @@ use crate::core::alerting::AlertsRecord;
 use crate::core::fleet::BudgetsRecord;
 use crate::limits::{ALERTS_RECORD_BYTES_MAX, BUDGETS_RECORD_BYTES_MAX};
 
-/// A record with a file of its own.
 pub(in crate::io) trait BesideRecord: Serialize + DeserializeOwned {
     /// How the name of its file ends, after that of the state file.
     const ENDING: &'static str;
@@ -26,7 +25,6 @@ pub(in crate::io) trait BesideRecord: Serialize + DeserializeOwned {
     /// The longest file that is written or read.
     const BYTES_MAX: u64;
 
-    /// Its version and its mesh.
     fn head(&self) -> (u16, &MeshName);
 }
 

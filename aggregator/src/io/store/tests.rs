@@ -13,6 +13,8 @@ use plimsoll_schemas::time::Now;
 use redb::StorageBackend;
 use tempfile::TempDir;
 
+use std::os::unix::fs::PermissionsExt as _;
+
 use super::*;
 use crate::core::Core;
 use crate::core::alerting::{AlertCommand, AlertsQuery};
@@ -85,7 +87,7 @@ fn writes_are_read_back_and_later_ones_replace_their_part() {
     core.take_changes(start().wall).unwrap();
     deliver(&mut core, start(), &Speaker::new("c").send(start(), MS, 9));
     let mut delta = core.take_changes(start().wall).unwrap();
-    assert_eq!(delta.take_alerts(), None, "no alert has changed");
+    assert_eq!(delta.alerts.take(), None, "no alert has changed");
     let bytes = open(&path).store.write(delta).unwrap().bytes;
     let mixed = content(&path).unwrap();
     let changed = ["fleet epoch_hook", "fleet epoch_hook 0", "node c", "rest"];
@@ -188,7 +190,7 @@ fn a_record_that_cannot_be_read_costs_its_own_part_and_a_copy_is_quarantined() {
         // The next checkpoint replaces all, so that the file is whole again.
         Lane::ALL.into_iter().for_each(|lane| core.on_positioned(lane, 0, 0, "s1"));
         let changes = core.take_changes(start().wall).unwrap();
-        assert!(changes.everything());
+        assert!(changes.everything);
         store.write(changes).unwrap();
         drop(store);
         assert_eq!(open(&path).quarantined, None, "{name}");

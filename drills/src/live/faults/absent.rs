@@ -6,17 +6,19 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use plimsoll_mesh::stack::StackOptions;
 use plimsoll_node::limits::{COALESCE_BYTES, COALESCE_MESSAGES};
 
-use super::account::Terms;
 use super::feeder::{Feeder, wide};
-use super::memory::{Curve, Watch, mib, resident};
-use super::rig::{Rig, options};
+use super::memory::{Curve, Watch, mib};
+use crate::live::account::Terms;
 use crate::live::expectation::{Drill, Expectation, Look};
 use crate::live::report::Report;
+use crate::live::rig::Rig;
+use crate::live::settings::busy;
 use crate::live::tally::metric;
+use crate::processes::usage;
 
 const SETTINGS: &str = "[interval]\nlength_ms = 100\n";
 /// 600 intervals of 100 ms.
@@ -33,33 +35,29 @@ const RESIDENT_FACTOR: u64 = 2;
 const WAVER_MAX: u64 = 4 * 1024 * 1024;
 
 pub(super) async fn absent(drill: Drill, dir: &Path) -> Result<Report> {
-    let node_settings = SETTINGS.to_owned();
-    let options =
-        StackOptions { nodes: 1, node_settings, spools: Some(dir.join("spools")), ..options(dir)? };
-    let mut rig = Rig::start(drill, options).await?;
-    let disturbed = leave(&mut rig, dir).await;
-    Ok(rig.settle(disturbed, Terms::NOTHING).await)
-}
+    let options = StackOptions { nodes: 1, node_settings: SETTINGS.to_owned(), ..busy(dir)? };
+    let disturb = async |rig: &mut Rig| -> Result<()> {
+        let base = rig.merged().await?;
+        let station = &rig.stack.stations()[0];
+        let (id, api, socket) = (station.node_id(), station.api.clone(), station.socket.clone());
+        let before = usage(id).context("the node is gone")?.resident_bytes;
 
-async fn leave(rig: &mut Rig, dir: &Path) -> Result<()> {
-    let base = rig.merged().await?;
-    let station = &rig.mesh.stack.stations()[0];
-    let (id, api, socket) = (station.node_id(), station.api.clone(), station.socket.clone());
-    let before = resident(id)?;
-    rig.mesh.stack.broker().kill();
-    let gone = rig.drill.elapsed();
-    let (feeder, watch) = (Feeder::begin(&socket, wide)?, Watch::begin(id));
-    rig.pass("the broker is away", AWAY).await;
-    let held = (metric(&api, MESSAGES).await?, metric(&api, BYTES).await?);
-    rig.fed.insert(rig.mesh.nodes()[0].clone(), feeder.end()?);
-    rig.mesh.stack.broker().restart().await?;
-    let back = rig.drill.elapsed();
-    rig.expect_recovery(&base, back).await;
-    let curve = watch.end().await?;
-    curve.write(&dir.join("resident.csv"))?;
-    judge_held(&mut rig.drill, gone, held);
-    judge_resident(&mut rig.drill, gone, before, &curve);
-    Ok(())
+        rig.stack.broker().kill();
+        let gone = rig.drill.elapsed();
+        let (feeder, watch) = (Feeder::begin(&socket, wide)?, Watch::begin(id));
+        rig.pass("the broker is away", AWAY).await;
+        let held = (metric(&api, MESSAGES).await?, metric(&api, BYTES).await?);
+        rig.fed.insert(rig.nodes()[0].clone(), feeder.end()?);
+        rig.stack.broker().restart().await?;
+        rig.expect_recovery(&base, rig.drill.elapsed()).await;
+
+        let curve = watch.end().await?;
+        curve.write(&dir.join("resident.csv"))?;
+        judge_held(&mut rig.drill, gone, held);
+        judge_resident(&mut rig.drill, gone, before, &curve);
+        Ok(())
+    };
+    Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
 fn judge_held(drill: &mut Drill, since: Duration, (messages, bytes): (f64, f64)) {

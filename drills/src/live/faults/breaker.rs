@@ -8,18 +8,18 @@ use std::time::Duration;
 use anyhow::Result;
 use plimsoll_mesh::jetstream::JetStreamAdmin;
 use plimsoll_mesh::stack::StackOptions;
-use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
+use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{Lane, lane_stream};
 
-use super::account::Terms;
-use super::rig::{Rig, options, words};
+use crate::live::account::Terms;
+use crate::live::alerts::ProvokedAlert;
 use crate::live::expectation::{Drill, Expectation, Look, Span};
-use crate::live::mesh::{Mesh, no_budgets_but};
 use crate::live::mesh_name::MESH;
 use crate::live::report::Report;
+use crate::live::rig::{Rig, words};
+use crate::live::settings::{busy, no_budgets_but, planted_miss};
 use crate::live::tally::of_nodes;
-use crate::live::threshold::{expect_cleared, expect_value, planted_miss, shipped_alert};
 
 const RULE: &str = "breaker_open";
 /// The shipped rule waits until a breaker opens again and again; this one fires at the first.
@@ -43,15 +43,13 @@ pub(super) async fn refused(mut drill: Drill, dir: &Path) -> Result<Report> {
     let planted = planted_miss(&mut drill, RULE);
     let rule = if planted.is_empty() { SOON } else { &planted };
     let aggregator_settings = format!("{}{rule}", no_budgets_but(""));
-    let options = StackOptions { nodes: NODES, aggregator_settings, ..options(dir)? };
-    let mut rig = Rig::start(drill, options).await?;
-    let disturbed = disturb(&mut rig).await;
-    Ok(rig.settle(disturbed, Terms::NOTHING).await)
+    let options = StackOptions { nodes: NODES, aggregator_settings, ..busy(dir)? };
+    Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
 async fn disturb(rig: &mut Rig) -> Result<()> {
     let base = rig.merged().await?;
-    let mut admin = JetStreamAdmin::connect(&rig.mesh.stack.broker().url())?;
+    let mut admin = JetStreamAdmin::connect(&rig.stack.broker().url())?;
     let mesh_name = MeshName::new(MESH)?;
     let streams = Lane::ALL.map(|lane| lane_stream(&mesh_name, lane, None));
     for stream in &streams {
@@ -66,30 +64,15 @@ async fn disturb(rig: &mut Rig) -> Result<()> {
     }
     let roomy = rig.drill.elapsed();
     expect_state(rig, "breakers close", CLOSED, Span { since: roomy, within: CLOSE_WAIT }).await;
-    let alerts: Vec<AlertKey> = rig
-        .mesh
-        .nodes()
-        .iter()
-        .map(|node| shipped_alert(RULE, Scope::Node(node.clone())))
-        .collect();
-    expect_alerts(rig, &alerts, (full, roomy)).await;
-    rig.expect_recovery(&base, rig.drill.elapsed()).await;
-    Ok(())
-}
 
-async fn expect_alerts(rig: &mut Rig, alerts: &[AlertKey], (full, roomy): (Duration, Duration)) {
-    let Rig { drill, mesh, .. } = rig;
-    let mut fired = Vec::new();
+    let alert = |scope| ProvokedAlert::of_rule(RULE, scope);
+    let mut alerts: Vec<_> = rig.nodes().iter().cloned().map(Scope::Node).map(alert).collect();
     // Reports of an open breaker may only arrive once it has closed.
     let within = roomy.saturating_sub(full) + FIRE_WAIT;
-    for alert in alerts {
-        let span = Span { since: full, within };
-        fired.push(expect_value(drill, mesh, alert, AlertState::Firing, span).await);
-    }
-    for (alert, fired) in alerts.iter().zip(fired) {
-        let span = Span { since: roomy, within: CLEAR_WAIT };
-        expect_cleared(drill, mesh, (alert, fired), span).await;
-    }
+    rig.expect_fired(&mut alerts, Span { since: full, within }).await;
+    rig.expect_cleared(&alerts, Span { since: roomy, within: CLEAR_WAIT }).await;
+    rig.expect_recovery(&base, rig.drill.elapsed()).await;
+    Ok(())
 }
 
 /// Waits until the page of every node shows this state of its breaker.
@@ -98,12 +81,9 @@ async fn expect_state(rig: &mut Rig, name: &str, series: &str, span: Span) {
         name,
         format!("{series} is 1 on every node within {}", words(span.within)),
     );
-    let mesh = &rig.mesh;
-    let look = async || look(mesh, series).await.unwrap_or_else(Look::from);
+    let look = async || -> Result<Look> {
+        let states = of_nodes(&rig.stack, series).await?;
+        Ok(Look::new(states.iter().all(|state| *state == 1.0), format!("{states:?}")))
+    };
     rig.drill.expect(expectation, span, look).await;
-}
-
-async fn look(mesh: &Mesh, series: &str) -> Result<Look> {
-    let states = of_nodes(mesh, series).await?;
-    Ok(Look::new(states.iter().all(|state| *state == 1.0), format!("{states:?}")))
 }

@@ -15,12 +15,13 @@ use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{Lane, lane_stream};
 use serde_json::Value;
 
-use super::account::Terms;
-use super::rig::{Rig, options};
 use super::storm::Draw;
+use crate::live::account::Terms;
 use crate::live::expectation::Drill;
 use crate::live::mesh_name::MESH;
 use crate::live::report::Report;
+use crate::live::rig::Rig;
+use crate::live::settings::busy;
 
 const SERVERS: usize = 3;
 /// Longest time for which a server is down or an aggregator is.
@@ -65,11 +66,9 @@ pub(super) async fn storm(
     (lasting, seed): (Duration, u64),
 ) -> Result<Report> {
     eprintln!("seed {seed}");
-    let options =
-        StackOptions { servers: SERVERS, spools: Some(dir.join("spools")), ..options(dir)? };
-    let mut rig = Rig::start(drill, options).await?;
-    let disturbed = rage(&mut rig, lasting, Draw::new(seed)).await;
-    Ok(rig.settle(disturbed, Terms::NOTHING).await)
+    let options = StackOptions { servers: SERVERS, ..busy(dir)? };
+    let disturb = async |rig: &mut Rig| rage(rig, lasting, Draw::new(seed)).await;
+    Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
 async fn rage(rig: &mut Rig, lasting: Duration, mut draw: Draw) -> Result<()> {
@@ -90,7 +89,7 @@ async fn rage(rig: &mut Rig, lasting: Duration, mut draw: Draw) -> Result<()> {
 }
 
 fn cluster(rig: &mut Rig) -> Result<&mut Cluster> {
-    rig.mesh.stack.cluster().context("the broker is no cluster")
+    rig.stack.cluster().context("the broker is no cluster")
 }
 
 fn stream(lane: Lane) -> Result<String> {
@@ -109,11 +108,11 @@ async fn strike(rig: &mut Rig, blow: Blow, down: Duration) -> Result<()> {
             kill(rig, &others, down).await
         }
         Blow::Stream(lane) => {
-            rig.mesh.stack.kill_aggregator();
+            rig.stack.kill_aggregator();
             rig.pass("no aggregator reads", down).await;
             let deleted = format!("STREAM.DELETE.{}", stream(lane)?);
             cluster(rig)?.request(&deleted, &Value::Null)?;
-            rig.mesh.stack.launch_aggregator()
+            rig.stack.launch_aggregator()
         }
         Blow::Store(server) => {
             cluster(rig)?.server(server).wipe()?;
@@ -138,7 +137,7 @@ async fn kill(rig: &mut Rig, servers: &[usize], down: Duration) -> Result<()> {
 async fn outdated(rig: &mut Rig, down: Duration) -> Result<()> {
     let leader = cluster(rig)?.leader(&stream(Lane::Normal)?).await?;
     let (outdated, wiped) = ((leader + 1) % SERVERS, (leader + 2) % SERVERS);
-    rig.mesh.stack.kill_aggregator();
+    rig.stack.kill_aggregator();
     cluster(rig)?.server(outdated).kill();
     rig.pass("one server misses messages", down).await;
     cluster(rig)?.server(wiped).wipe()?;
@@ -148,7 +147,7 @@ async fn outdated(rig: &mut Rig, down: Duration) -> Result<()> {
     }
     rig.pass("the only one that has all is down", down).await;
     cluster(rig)?.server(leader).restart().await?;
-    rig.mesh.stack.launch_aggregator()
+    rig.stack.launch_aggregator()
 }
 
 #[cfg(test)]

@@ -2,20 +2,20 @@
 //! arrive, and clear a minute later. The neighbour's job stays at both limits, and its node raises
 //! none.
 
-use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use plimsoll_mesh::stack::StackOptions;
-use plimsoll_schemas::alert::{AlertKey, AlertState, Scope};
+use plimsoll_mesh::statsd::StatsdSender;
+use plimsoll_schemas::alert::Scope;
 
-use super::account::Terms;
-use super::rig::{Rig, options};
+use crate::live::account::Terms;
+use crate::live::alerts::ProvokedAlert;
 use crate::live::expectation::{Drill, Span};
-use crate::live::mesh::no_budgets_but;
 use crate::live::report::Report;
-use crate::live::threshold::{expect_cleared, expect_value, planted_miss, shipped_alert};
+use crate::live::rig::Rig;
+use crate::live::settings::{busy, no_budgets_but, planted_miss};
 
 /// Rules with the counter of each, what the job counts and what its neighbour does.
 const RULES: [(&str, &str, u32, u32); 2] = [
@@ -32,42 +32,23 @@ const CLEAR_WAIT: Duration = Duration::from_secs(100);
 pub(super) async fn counters(mut drill: Drill, dir: &Path) -> Result<Report> {
     let planted = planted_miss(&mut drill, RULES[0].0);
     let aggregator_settings = format!("{}{planted}", no_budgets_but(""));
-    let options = StackOptions { nodes: NODES, aggregator_settings, ..options(dir)? };
-    let mut rig = Rig::start(drill, options).await?;
-    let disturbed = disturb(&mut rig).await;
-    Ok(rig.settle(disturbed, Terms::NOTHING).await)
+    let options = StackOptions { nodes: NODES, aggregator_settings, ..busy(dir)? };
+    Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
 async fn disturb(rig: &mut Rig) -> Result<()> {
-    let Rig { drill, mesh, .. } = rig;
-    let target = mesh.nodes()[TARGET].clone();
-    let since = drill.elapsed();
-    for (place, station) in mesh.stack.stations().iter().enumerate() {
+    let since = rig.drill.elapsed();
+    for (place, station) in rig.stack.stations().iter().enumerate() {
         for (_, counter, many, few) in RULES {
             let count = if place == TARGET { many } else { few };
-            send(&station.socket, &format!("{counter}:{count}|c"))?;
+            StatsdSender::unix(&station.socket)?.send(format!("{counter}:{count}|c"))?;
         }
     }
-    let alerts: Vec<AlertKey> =
-        RULES.map(|rule| shipped_alert(rule.0, Scope::Node(target.clone()))).into();
-    let mut fired = Vec::new();
-    for alert in &alerts {
-        let span = Span { since, within: FIRE_WAIT };
-        fired.push(expect_value(drill, mesh, alert, AlertState::Firing, span).await);
-    }
-    for (alert, fired) in alerts.iter().zip(fired) {
-        let span = Span { since, within: CLEAR_WAIT };
-        expect_cleared(drill, mesh, (alert, fired), span).await;
-    }
-    mesh.judge_alerts(drill, since, &alerts);
-    Ok(())
-}
-
-/// Sends one line to a node's socket.
-fn send(socket: &Path, line: &str) -> Result<()> {
-    let link = UnixDatagram::unbound()?;
-    link.send_to(line.as_bytes(), socket)
-        .with_context(|| format!("{} is not read", socket.display()))?;
+    let target = Scope::Node(rig.nodes()[TARGET].clone());
+    let mut alerts = RULES.map(|rule| ProvokedAlert::of_rule(rule.0, target.clone()));
+    rig.expect_fired(&mut alerts, Span { since, within: FIRE_WAIT }).await;
+    rig.expect_cleared(&alerts, Span { since, within: CLEAR_WAIT }).await;
+    rig.judge_alerts(since, &alerts);
     Ok(())
 }
 

@@ -9,9 +9,8 @@ use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::own_operations::MESSAGE_DELIVERY;
 use plimsoll_schemas::summary::Summary;
 
-use super::rig::Rig;
 use crate::live::expectation::{Expectation, Look, Span};
-use crate::live::mesh::Mesh;
+use crate::live::rig::{Rig, look};
 
 /// How long after an outage deliveries may still be late.
 const DELIVER_WAIT: Duration = Duration::from_secs(10);
@@ -57,11 +56,7 @@ impl Rig {
             ),
         );
         let mut deliveries = Deliveries::default();
-        let mesh: &Mesh = &self.mesh;
-        let look = async || match mesh.stack.api().summary().await {
-            Ok(summary) => deliveries.look(delivered(&summary)),
-            Err(error) => Look::from(error.context("no summary")),
-        };
+        let look = async || look(&self.stack, |summary| deliveries.look(delivered(summary))).await;
         self.drill.expect(expectation, Span { since, within: DELIVER_WAIT }, look).await;
     }
 }

@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use plimsoll_mesh::stack::StackOptions;
-use plimsoll_runtime::client::Api;
 
-use super::account::Terms;
-use super::rig::{Rig, options};
+use crate::live::account::Terms;
 use crate::live::expectation::{Drill, Expectation, Look, Span};
 use crate::live::report::Report;
+use crate::live::rig::Rig;
+use crate::live::settings::busy;
 use crate::live::tally::metric;
 
 /// Room for a few messages.
@@ -27,23 +27,22 @@ const ALERT_WAIT: Duration = Duration::from_secs(12);
 pub(super) async fn full(mut drill: Drill, dir: &Path) -> Result<Report> {
     std::fs::create_dir_all(dir)?;
     let Some(disk) = Disk::mount_or_skip(&mut drill, dir) else {
-        return Ok(Report::new(&drill, Vec::new(), Vec::new()));
+        return Ok(Report::new(&drill));
     };
-    let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..options(dir)? };
-    let mut rig = Rig::start(drill, options).await?;
-    let disturbed = fill(&mut rig, &disk).await;
-    Ok(rig.settle(disturbed, Terms::NOTHING).await)
+    let options = StackOptions { spools: Some(disk.0.clone()), nodes: 1, ..busy(dir)? };
+    let disturb = async |rig: &mut Rig| fill(rig, &disk).await;
+    Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
 async fn fill(rig: &mut Rig, disk: &Disk) -> Result<()> {
     let base = rig.merged().await?;
     let rest = disk.fill()?;
-    rig.mesh.stack.broker().kill();
+    rig.stack.broker().kill();
     expect_durable(rig, false).await;
     rig.pass("the disk is full and the broker dead", AWAY).await;
-    rig.mesh.stack.broker().restart().await?;
-    let restarted = rig.drill.elapsed();
-    rig.expect_recovery(&base, restarted).await;
+    rig.stack.broker().restart().await?;
+    rig.expect_recovery(&base, rig.drill.elapsed()).await;
+
     std::fs::remove_file(rest)?;
     let freed = rig.drill.elapsed();
     let base = rig.merged().await?;
@@ -61,22 +60,16 @@ async fn expect_durable(rig: &mut Rig, durable: bool) {
             format!("not durable, a failure counted and logged, within {within} s"),
         ),
     };
-    let station = &rig.mesh.stack.stations()[0];
-    let look = async || match spool(&station.api).await {
-        Ok((now, failures)) => {
-            let logged = station.node_log().contains("spool not written");
-            let met = now == durable && (durable || (failures > 0.0 && logged));
-            Look::new(met, format!("durable {now}, {failures} failures, logged {logged}"))
-        }
-        Err(error) => Look::from(error),
+    let station = &rig.stack.stations()[0];
+    let look = async || -> Result<Look> {
+        let now = metric(&station.api, "plimsoll_agent_spool_durable").await? == 1.0;
+        let failures = metric(&station.api, "plimsoll_agent_spool_write_failures_total").await?;
+        let logged = station.node_log().contains("spool not written");
+        let met = now == durable && (durable || (failures > 0.0 && logged));
+        Ok(Look::new(met, format!("durable {now}, {failures} failures, logged {logged}")))
     };
     let span = Span { since: rig.drill.elapsed(), within: ALERT_WAIT };
     rig.drill.expect(expectation, span, look).await;
-}
-
-async fn spool(api: &Api) -> Result<(bool, f64)> {
-    let durable = metric(api, "plimsoll_agent_spool_durable").await?;
-    Ok((durable == 1.0, metric(api, "plimsoll_agent_spool_write_failures_total").await?))
 }
 
 /// A file system in memory, taken away when dropped.

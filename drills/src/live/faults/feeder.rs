@@ -1,22 +1,21 @@
 //! A second job beside a node, made of lines that a scenario chooses. Notes every sample that the
 //! socket has taken.
 
-use std::os::unix::net::UnixDatagram;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use plimsoll_clock::Deadline;
+use plimsoll_mesh::statsd::StatsdSender;
 
 const OPERATION: &str = "wide";
 const SERIES: u64 = 50;
 /// Of each series in one round.
 const SAMPLES: u64 = 8;
 const ROUND: Duration = Duration::from_millis(100);
-const SEND_WAIT: Duration = Duration::from_secs(10);
 const NS_PER_US: u64 = 1_000;
 const US_MIN: u64 = 2_000;
 const US_MAX: u64 = 80_000;
@@ -36,9 +35,7 @@ pub(super) struct Feeder {
 impl Feeder {
     /// Sends the lines of one round after the other, each a tenth of a second after the last.
     pub(super) fn begin(socket: &Path, lines: fn(u64) -> Vec<Line>) -> Result<Self> {
-        let link = UnixDatagram::unbound()?;
-        link.connect(socket).with_context(|| format!("{} is not read", socket.display()))?;
-        link.set_write_timeout(Some(SEND_WAIT))?;
+        let link = StatsdSender::unix(socket)?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let sent = std::thread::Builder::new()
@@ -55,7 +52,7 @@ impl Feeder {
 }
 
 fn feed(
-    link: &UnixDatagram,
+    link: &StatsdSender,
     stopped: &AtomicBool,
     lines: fn(u64) -> Vec<Line>,
 ) -> Result<Vec<(String, u64)>> {
@@ -63,7 +60,7 @@ fn feed(
     while !stopped.load(Ordering::Relaxed) {
         let round = Deadline::within(ROUND);
         for Line { text, samples } in lines(number) {
-            link.send(text.as_bytes()).context("the node's socket does not take more")?;
+            link.send(text)?;
             sent.extend(samples);
         }
         number += 1;
@@ -113,6 +110,7 @@ fn in_ms(us: u64) -> String {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::os::unix::net::UnixDatagram;
 
     use super::*;
 
@@ -129,7 +127,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("sock");
         let socket = UnixDatagram::bind(&path).unwrap();
-        socket.set_read_timeout(Some(SEND_WAIT)).unwrap();
+        socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         let feeder = Feeder::begin(&path, wide).unwrap();
         let mut buffer = [0; 512];
         let read = socket.recv(&mut buffer).unwrap();

@@ -7,15 +7,15 @@ use std::time::Duration;
 
 use anyhow::Result;
 use plimsoll_mesh::stack::StackOptions;
-use plimsoll_schemas::alert::{AlertState, Scope};
+use plimsoll_schemas::alert::Scope;
 
-use super::account::Terms;
 use super::feeder::{Feeder, Line};
-use super::rig::{Rig, options};
+use crate::live::account::Terms;
+use crate::live::alerts::ProvokedAlert;
 use crate::live::expectation::{Drill, Span};
-use crate::live::mesh::no_budgets_but;
-use crate::live::notifications::built_in_alert;
 use crate::live::report::Report;
+use crate::live::rig::Rig;
+use crate::live::settings::{busy, no_budgets_but, soon};
 
 const BUDGET: &str = "kernel_fetch";
 const NODES: usize = 2;
@@ -31,41 +31,27 @@ const CLEAR_WAIT: Duration = Duration::from_secs(45);
 
 pub(super) async fn slow(mut drill: Drill, dir: &Path) -> Result<Report> {
     let is_judged = !drill.take_planted_miss();
-    let aggregator_settings = format!(
-        "{}[[budget]]\nname = \"{BUDGET}\"\nwindow = \"10s\"\nmin_samples = {SAMPLES_MIN}\n\
-         enabled = {}\n",
-        no_budgets_but(BUDGET),
-        is_judged
-    );
-    let options = StackOptions { nodes: NODES, aggregator_settings, ..options(dir)? };
-    let mut rig = Rig::start(drill, options).await?;
-    let disturbed = disturb(&mut rig, is_judged).await;
-    Ok(rig.settle(disturbed, Terms::NOTHING).await)
+    let aggregator_settings = no_budgets_but(BUDGET) + &soon(BUDGET, SAMPLES_MIN, is_judged);
+    let options = StackOptions { nodes: NODES, aggregator_settings, ..busy(dir)? };
+    let disturb = async |rig: &mut Rig| disturb(rig, is_judged).await;
+    Rig::run(drill, options, Terms::NOTHING, disturb).await
 }
 
 async fn disturb(rig: &mut Rig, is_judged: bool) -> Result<()> {
-    let Rig { drill, mesh, fed } = rig;
     if is_judged {
-        mesh.expect_steady(drill, BUDGET, SAMPLES_MIN).await;
+        rig.expect_steady(BUDGET, SAMPLES_MIN).await;
     }
-    let target = mesh.nodes()[TARGET].clone();
-    let alerts =
-        [Scope::Node(target.clone()), Scope::Fleet].map(|scope| built_in_alert(BUDGET, scope));
-    let since = drill.elapsed();
-    let feeder = Feeder::begin(&mesh.stack.stations()[TARGET].socket, slow_fetches)?;
-    let mut fired = Vec::new();
-    for alert in &alerts {
-        let span = Span { since, within: FIRE_WAIT };
-        let state = AlertState::Firing;
-        fired.push(mesh.expect_notification(drill, alert, state, SAMPLES_MIN, span).await);
-    }
-    fed.entry(target).or_default().extend(feeder.end()?);
-    let calmed = drill.elapsed();
-    for (alert, fired) in alerts.iter().zip(fired) {
-        let span = Span { since: calmed, within: CLEAR_WAIT };
-        mesh.expect_clear(drill, (alert, fired), SAMPLES_MIN, span).await;
-    }
-    mesh.judge_alerts(drill, since, &alerts);
+    let target = rig.nodes()[TARGET].clone();
+    let mut alerts = [Scope::Node(target.clone()), Scope::Fleet]
+        .map(|scope| ProvokedAlert::of_budget(BUDGET, scope, SAMPLES_MIN));
+
+    let since = rig.drill.elapsed();
+    let feeder = Feeder::begin(&rig.stack.stations()[TARGET].socket, slow_fetches)?;
+    rig.expect_fired(&mut alerts, Span { since, within: FIRE_WAIT }).await;
+    rig.fed.entry(target).or_default().extend(feeder.end()?);
+    let calmed = rig.drill.elapsed();
+    rig.expect_cleared(&alerts, Span { since: calmed, within: CLEAR_WAIT }).await;
+    rig.judge_alerts(since, &alerts);
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 //! merged once, or lost for a named reason.
 //!
 //! Each [`Scenario`] runs on a mesh of its own. The jobs' raw files list the recorded samples, the
-//! aggregator's summary the merged and lost ones; [`account`] compares the two as sets. A
+//! aggregator's summary the merged and lost ones; [`super::account`] compares the two as sets. A
 //! difference that no ledger names is unexplained, and fails the drill.
 
 use std::path::Path;
@@ -15,7 +15,6 @@ use super::expectation::Drill;
 use super::report::Report;
 
 mod absent;
-pub mod account;
 mod backlog;
 mod breaker;
 mod broker;
@@ -29,7 +28,6 @@ mod kill_loop;
 mod late;
 mod memory;
 mod processes;
-mod rig;
 mod storm;
 mod workers;
 
@@ -121,32 +119,9 @@ pub enum Scenario {
 
 impl Scenario {
     /// The name on the command line.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::BrokerStopped => "broker-stopped",
-            Self::BrokerKilled => "broker-killed",
-            Self::BrokerWiped => "broker-wiped",
-            Self::BrokerAbsent => "broker-absent",
-            Self::NodeKilled => "node-killed",
-            Self::AggregatorKilled => "aggregator-killed",
-            Self::AllKilled => "all-killed",
-            Self::AllWiped => "all-wiped",
-            Self::Deaf => "deaf",
-            Self::DiskFull => "disk-full",
-            Self::LateBreach => "late-breach",
-            Self::Breaker => "breaker",
-            Self::SlowFetches => "slow-fetches",
-            Self::JobCounters => "job-counters",
-            Self::KillLoop => "kill-loop",
-            Self::KillLoopFull => "kill-loop-full",
-            Self::ShortWorkers => "short-workers",
-            Self::QueueDepth => "queue-depth",
-            Self::ByteBound => "byte-bound",
-            Self::FreshBreach => "fresh-breach",
-            Self::LongLink => "long-link",
-            Self::Storm => "storm",
-            Self::ClusterStorm => "cluster-storm",
-        }
+    pub fn name(self) -> String {
+        let value = self.to_possible_value().expect("no scenario is hidden");
+        value.get_name().to_owned()
     }
 
     /// Whether it takes minutes and runs only when it is named.
@@ -230,11 +205,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_scenario_is_listed_by_its_command_name() {
+    fn every_scenario_is_listed_with_what_it_does() {
         for scenario in Scenario::value_variants() {
             let value = scenario.to_possible_value().unwrap();
-            assert_eq!(value.get_name(), scenario.name());
-            assert!(list().contains(&format!("{:<18} ", scenario.name())), "{}", list());
+            let line = format!("{:<18} {}", scenario.name(), value.get_help().unwrap());
+            assert!(list().lines().any(|listed| listed == line), "{line}: {}", list());
         }
     }
 }

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::random::SplitMix64;
 
-use super::account::Terms;
-use super::processes::{CRASH, hush};
-use super::rig::{Rig, options};
+use super::processes::hush;
+use crate::live::account::Terms;
 use crate::live::expectation::Drill;
 use crate::live::report::Report;
+use crate::live::rig::Rig;
+use crate::live::settings::busy;
 
 const BLOWS: usize = 14;
 
@@ -55,11 +55,8 @@ impl Draw {
 
 pub(super) async fn storm(drill: Drill, dir: &Path, seed: u64) -> Result<Report> {
     eprintln!("seed {seed}");
-    let options = StackOptions { spools: Some(dir.join("spools")), ..options(dir)? };
-    let mut rig = Rig::start(drill, options).await?;
-    let disturbed = rage(&mut rig, Draw::new(seed)).await;
-    rig.mesh.stack.broker().resume();
-    Ok(rig.settle(disturbed, Terms { reasons: CRASH, unexplained_max: 0 }).await)
+    let disturb = async |rig: &mut Rig| rage(rig, Draw::new(seed)).await;
+    Rig::run(drill, busy(dir)?, Terms::CRASH, disturb).await
 }
 
 async fn rage(rig: &mut Rig, mut draw: Draw) -> Result<()> {
@@ -70,7 +67,7 @@ async fn rage(rig: &mut Rig, mut draw: Draw) -> Result<()> {
         rig.pass("calm", calm).await;
     }
     let over = rig.drill.elapsed();
-    rig.mesh.stack.await_readiness().await.context("after the storm")?;
+    rig.stack.await_readiness().await.context("after the storm")?;
     let base = rig.merged().await?;
     rig.expect_recovery(&base, over).await;
     Ok(())
@@ -81,29 +78,29 @@ async fn strike(rig: &mut Rig, blow: Blow, lasting: Duration) -> Result<()> {
     eprintln!("{at:.1} s: {blow:?} for {lasting:?}");
     match blow {
         Blow::StopBroker => {
-            rig.mesh.stack.broker().pause();
+            rig.stack.broker().pause();
             rig.pass("stopped", lasting).await;
-            rig.mesh.stack.broker().resume();
+            rig.stack.broker().resume();
         }
         Blow::KillBroker | Blow::WipeBroker => {
             match blow {
-                Blow::WipeBroker => rig.mesh.stack.broker().wipe()?,
-                _ => rig.mesh.stack.broker().kill(),
+                Blow::WipeBroker => rig.stack.broker().wipe()?,
+                _ => rig.stack.broker().kill(),
             }
             rig.pass("dead", lasting).await;
-            rig.mesh.stack.broker().restart().await?;
+            rig.stack.broker().restart().await?;
         }
         Blow::KillAggregator => {
-            rig.mesh.stack.kill_aggregator();
+            rig.stack.kill_aggregator();
             rig.pass("dead", lasting).await;
-            rig.mesh.stack.launch_aggregator()?;
+            rig.stack.launch_aggregator()?;
         }
         Blow::KillNode(place) => {
             hush(rig, place).await?;
-            rig.mesh.stack.kill_node(place);
-            rig.mesh.stack.stations()[place].resume_job();
+            rig.stack.kill_node(place);
+            rig.stack.stations()[place].resume_job();
             rig.pass("dead", lasting).await;
-            rig.mesh.stack.launch_node(place)?;
+            rig.stack.launch_node(place)?;
         }
     }
     Ok(())

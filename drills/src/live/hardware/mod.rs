@@ -15,13 +15,14 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use plimsoll_mesh::stack::StackOptions;
-use plimsoll_schemas::alert::{AlertKey, AlertState, Evidence, Notification, Scope};
+use plimsoll_schemas::alert::Scope;
 
+use super::account::Terms;
+use super::alerts::ProvokedAlert;
 use super::expectation::{Drill, Expectation, Look, Span};
-use super::mesh::{Mesh, no_budgets_but, options};
-use super::notifications::Arrival;
 use super::report::Report;
-use super::threshold::shipped_alert;
+use super::rig::{Rig, look};
+use super::settings::{no_budgets_but, options};
 
 mod machine;
 mod stub;
@@ -80,7 +81,7 @@ pub struct HardwareArgs {
 ///
 /// # Errors
 /// When the mesh does not start, or a machine cannot be made.
-pub async fn hardware(args: &HardwareArgs, dir: &Path) -> Result<Report> {
+pub async fn hardware(args: HardwareArgs, dir: &Path) -> Result<Report> {
     let mut drill = Drill::begin("drill-hardware");
     eprintln!("making {NODES} machines");
     let machines = dir.join("machines");
@@ -95,16 +96,16 @@ pub async fn hardware(args: &HardwareArgs, dir: &Path) -> Result<Report> {
         drill.skip(expectation, &format!("{error:#}"));
     }
     let rules = dir.join("rules.toml");
-    std::fs::write(&rules, file_of_rules(args)).context("no file of rules")?;
+    std::fs::write(&rules, file_of_rules(&args)).context("no file of rules")?;
     let options = StackOptions {
         nodes: NODES,
         aggregator_settings: format!("[rules]\nfiles = [{rules:?}]\n"),
         node_settings: Machine::settings(&machines, &gpus),
         ..options(dir)?
     };
-    let mut mesh = Mesh::start_with(&drill, options).await?;
-    let disturbed = disturb(&mut drill, &mut mesh, &machine, &gpus).await;
-    Ok(mesh.settle(drill, disturbed).await)
+    let mut rig = Rig::start(drill, options).await?;
+    let disturbed = disturb(&mut rig, &machine, &gpus).await;
+    Ok(rig.settle(disturbed, Terms::NOTHING).await)
 }
 
 /// Overrides of the shipped rules, key by key. Budgets are disabled: they depend on the other load
@@ -122,124 +123,54 @@ fn file_of_rules(args: &HardwareArgs) -> String {
     text + &no_budgets_but("")
 }
 
-async fn disturb(drill: &mut Drill, mesh: &mut Mesh, machine: &Machine, gpus: &Gpus) -> Result<()> {
-    expect_well(drill, mesh, "steady state", gpus).await;
-    let target = mesh.nodes()[TARGET].clone();
-    let alerts = RULES.into_iter().filter(|(_, of)| gpus.is_ok() || *of == Of::Memory);
-    let alerts: Vec<_> =
-        alerts.map(|(rule, of)| (shipped_alert(rule, Scope::Node(target.clone())), of)).collect();
+async fn disturb(rig: &mut Rig, machine: &Machine, gpus: &Gpus) -> Result<()> {
+    expect_well(rig, "steady state", gpus).await;
+    let target = rig.nodes()[TARGET].clone();
+    let alert = |(rule, of): (&str, Of)| {
+        let (scope, gpu) = (Scope::Node(target.clone()), of.gpu());
+        ProvokedAlert::of_machine(rule, scope, gpu)
+    };
+    let rules = RULES.into_iter().filter(|(_, of)| gpus.is_ok() || *of == Of::Memory);
+    let mut alerts: Vec<ProvokedAlert> = rules.map(alert).collect();
 
     eprintln!("the machine of {target} suffers");
-    let (harmed, mut fired) = (drill.elapsed(), Vec::new());
+    let harmed = rig.drill.elapsed();
     machine.harm()?;
-    for alert in &alerts {
-        let span = Span { since: harmed, within: FIRE_WAIT };
-        fired.push(expect_notification(drill, mesh, alert, AlertState::Firing, span).await);
-    }
+    rig.expect_fired(&mut alerts, Span { since: harmed, within: FIRE_WAIT }).await;
 
     eprintln!("the machine is back to normal");
-    let repaired = drill.elapsed();
+    let repaired = rig.drill.elapsed();
     machine.repair()?;
-    for (alert, fired) in alerts.iter().zip(fired) {
-        let span = Span { since: repaired, within: CLEAR_WAIT };
-        if fired {
-            expect_notification(drill, mesh, alert, AlertState::Resolved, span).await;
-        } else {
-            drill.skip(notification(alert, AlertState::Resolved, span), "it never fired");
-        }
-    }
-    expect_well(drill, mesh, "back to normal", gpus).await;
-    let expected: Vec<AlertKey> = alerts.into_iter().map(|(key, _)| key).collect();
-    mesh.judge_alerts(drill, Duration::ZERO, &expected);
+    rig.expect_cleared(&alerts, Span { since: repaired, within: CLEAR_WAIT }).await;
+    expect_well(rig, "back to normal", gpus).await;
+    rig.judge_alerts(Duration::ZERO, &alerts);
     Ok(())
 }
 
 /// Waits until the page shows every machine as its files and its driver define it, while jobs run.
-async fn expect_well(drill: &mut Drill, mesh: &Mesh, name: &str, gpus: &Gpus) {
+async fn expect_well(rig: &mut Rig, name: &str, gpus: &Gpus) {
     let expectation = Expectation::new(
         name,
         format!(
             "memory, control group and GPUs of {NODES} nodes as they are, {SAMPLES_MIN} samples"
         ),
     );
-    let span = Span { since: drill.elapsed(), within: STEADY_WAIT };
-    let look = async || match mesh.stack.api().get("/metrics").await {
-        Ok(page) => {
-            let nodes = mesh.nodes().iter();
-            let wrong: Vec<_> =
-                nodes.flat_map(|node| machine::unwell(&page, node.as_str(), gpus)).collect();
-            if !wrong.is_empty() {
-                return Look::new(false, wrong.join(", "));
-            }
-            mesh.look(|summary| {
-                let merged = summary.ledger.merged;
-                Look::new(merged >= SAMPLES_MIN, format!("all as it is, {merged} samples"))
-            })
-            .await
+    let span = Span { since: rig.drill.elapsed(), within: STEADY_WAIT };
+    let well = async || -> Result<Look> {
+        let page = rig.stack.api().get("/metrics").await.context("no metrics")?;
+        let stations = rig.stack.stations().iter();
+        let wrong: Vec<_> =
+            stations.flat_map(|station| machine::unwell(&page, &station.name, gpus)).collect();
+        if !wrong.is_empty() {
+            return Ok(Look::new(false, wrong.join(", ")));
         }
-        Err(error) => Look::from(error.context("no metrics")),
+        look(&rig.stack, |summary| {
+            let merged = summary.ledger.merged;
+            Look::new(merged >= SAMPLES_MIN, format!("all as it is, {merged} samples"))
+        })
+        .await
     };
-    drill.expect(expectation, span, look).await;
-}
-
-async fn expect_notification(
-    drill: &mut Drill,
-    mesh: &mut Mesh,
-    alert: &(AlertKey, Of),
-    state: AlertState,
-    span: Span,
-) -> bool {
-    let (key, of) = alert;
-    let notifications = &mut mesh.notifications;
-    let look = async || match notifications.find(span.since, key, state) {
-        Some(arrival) => judge_arrival(arrival, *of),
-        None => Look::new(false, "no such notification"),
-    };
-    drill.expect(notification(alert, state, span), span, look).await
-}
-
-fn notification((key, of): &(AlertKey, Of), state: AlertState, span: Span) -> Expectation {
-    let gpu = of.gpu().map_or_else(String::new, |gpu| format!(" of GPU {gpu}"));
-    let outcome = match state {
-        AlertState::Firing => {
-            format!("{}{gpu} beyond the limit, its node beside it", key.operation)
-        }
-        _ => format!("{} within the limit", key.operation),
-    };
-    Expectation::new(
-        format!("{} {} ({})", key.rule, state.as_str(), key.scope),
-        format!("a notification on the bus within {} s, {outcome}", span.within.as_secs()),
-    )
-}
-
-/// Judges a notification by its own evidence.
-fn judge_arrival(Arrival { at, notification }: &Arrival, of: Of) -> Look {
-    let Evidence::Value(evidence) = &notification.evidence else {
-        return Look { at: Some(*at), ..Look::new(false, "no evidence of a value") };
-    };
-    let fires = notification.state == AlertState::Firing;
-    let beyond = evidence.comparison.holds(evidence.value, evidence.threshold);
-    let gpu = evidence.labels.get("gpu");
-    let (wanted, blamed) = (of.gpu(), blamed(notification));
-    let names = gpu == wanted && blamed == Some(notification.key.scope.node());
-    let gpu = gpu.map_or_else(String::new, |gpu| format!(" of GPU {gpu}"));
-    let mut seen = format!(
-        "{}, {} {}{gpu}, limit {}",
-        notification.state.as_str(),
-        evidence.metric,
-        evidence.value,
-        evidence.threshold,
-    );
-    if fires {
-        let _written = write!(seen, ", beside it {}", blamed.unwrap_or("no node"));
-    }
-    let met = beyond == fires && (names || !fires);
-    Look { at: Some(*at), ..Look::new(met, seen) }
-}
-
-/// The node that an alert shows first.
-fn blamed(notification: &Notification) -> Option<&str> {
-    notification.context.as_ref()?.worst.first().map(|worst| worst.node.as_str())
+    rig.drill.expect(expectation, span, well).await;
 }
 
 #[cfg(test)]

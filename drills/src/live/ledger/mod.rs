@@ -9,7 +9,6 @@ use plimsoll_schemas::alert::Scope;
 use plimsoll_schemas::histogram::layout::{MAX_NS, index_of};
 use plimsoll_schemas::histogram::rank;
 use plimsoll_schemas::ids::NodeName;
-use plimsoll_schemas::own_operations::PUBLISH;
 use plimsoll_schemas::summary::{Quantiles, Summary};
 use serde::Serialize;
 
@@ -95,36 +94,6 @@ fn figures(mut samples: Vec<u64>) -> Quantiles {
         p99_ns: at(0.99),
         approximate: None,
     }
-}
-
-/// Whether the ledger of every node is settled with nothing lost: what it recorded was merged,
-/// and is what its job sent and it measured itself.
-pub fn settled(raw: &Raw, summary: &Summary) -> Look {
-    let mut faults = Vec::new();
-    for (node, samples) in raw {
-        let Some(row) = summary.nodes.iter().find(|row| row.node == node.as_str()) else {
-            faults.push(format!("{node} is not in the summary"));
-            continue;
-        };
-        let own = summary
-            .operations
-            .iter()
-            .find(|row| row.operation == PUBLISH && row.scope == Scope::Node(node.clone()));
-        let known = samples.len() as u64 + own.map_or(0, |row| row.total.count);
-        let ledger = &row.ledger;
-        let lost: u64 = ledger.lost.values().sum();
-        let exact = ledger.is_settled() && ledger.merged == ledger.recorded && lost == 0;
-        if !exact || ledger.recorded != known {
-            faults.push(format!(
-                "{node}: recorded {}, merged {}, held {}, unaccounted {}, lost {lost}; {known} \
-                 were sent or measured",
-                ledger.recorded, ledger.merged, ledger.held, ledger.unaccounted
-            ));
-        }
-    }
-    let merged: u64 = summary.nodes.iter().map(|row| row.ledger.merged).sum();
-    let all = format!("{merged} samples of {} nodes, all recorded and all merged", raw.len());
-    Look::new(faults.is_empty(), if faults.is_empty() { all } else { faults.join("; ") })
 }
 
 /// Whether all counts, extremes and means are equal.

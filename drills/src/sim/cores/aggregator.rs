@@ -96,7 +96,7 @@ impl Store {
     fn settle(&mut self) {
         let mut seen = BTreeSet::new();
         for changes in std::mem::take(&mut self.pending).into_iter().rev() {
-            let everything = changes.everything();
+            let everything = changes.everything;
             for record in changes.into_records() {
                 if seen.insert(record.part().to_string()) {
                     self.records.put(&record);

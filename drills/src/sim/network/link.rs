@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use crate::sim::event::{Request, Response};
 use crate::sim::schedule::Time;
 
 /// The state of the connection that a process assumes.
@@ -45,16 +46,16 @@ impl<T> Pipe<T> {
     }
 }
 
-#[derive(Debug)]
-pub(super) struct LaneLink<Q, A> {
+#[derive(Debug, Default)]
+pub(super) struct LaneLink {
     /// Counts connections; what belongs to an earlier one is lost.
     pub generation: u64,
     /// Whether the connection of this generation is intact.
     pub is_intact: bool,
     /// The state that the process assumes.
     pub belief: Belief,
-    pub requests: Pipe<Q>,
-    pub responses: Pipe<A>,
+    pub requests: Pipe<Request>,
+    pub responses: Pipe<Response>,
     /// Extra delay of everything.
     pub slowness: Time,
     /// Since when the process has received nothing on a connection that it assumes is up.
@@ -63,25 +64,10 @@ pub(super) struct LaneLink<Q, A> {
     pub attempts: u32,
 }
 
-impl<Q, A> Default for LaneLink<Q, A> {
-    fn default() -> Self {
-        Self {
-            generation: 0,
-            is_intact: false,
-            belief: Belief::Down,
-            requests: Pipe::default(),
-            responses: Pipe::default(),
-            slowness: 0,
-            quiet_since: None,
-            attempts: 0,
-        }
-    }
-}
-
-impl<Q, A> LaneLink<Q, A> {
+impl LaneLink {
     /// The connection breaks, and what waited in it is lost; returns the requests that had reached
     /// the broker's machine and were not read.
-    pub(super) fn tear(&mut self) -> VecDeque<Q> {
+    pub(super) fn tear(&mut self) -> VecDeque<Request> {
         self.is_intact = false;
         let unread = std::mem::take(&mut self.requests.parked);
         self.requests.renew();

@@ -37,7 +37,7 @@ pub enum Server {
 
 /// See the module.
 pub struct Network {
-    links: Vec<LaneLink<Request, Response>>,
+    links: Vec<LaneLink>,
     nodes: usize,
     /// Requests that a stopped broker reads later, from connections that are gone.
     orphans: VecDeque<Request>,
@@ -50,7 +50,7 @@ impl Network {
         Self { links, nodes, orphans: VecDeque::new() }
     }
 
-    fn link(&mut self, who: Who) -> &mut LaneLink<Request, Response> {
+    fn link(&mut self, who: Who) -> &mut LaneLink {
         let index = match who {
             Who::Node(number) => number,
             Who::Aggregator(which) => self.nodes + which,

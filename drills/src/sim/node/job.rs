@@ -9,8 +9,7 @@ use plimsoll_schemas::wire::frame::Frame;
 
 use crate::sim::cores::aggregator::REPORTED;
 use crate::sim::cores::node::{NodeCore, NoteNumber};
-use crate::sim::kernel::Kernel;
-use crate::sim::oracle::NodeOracle;
+use crate::sim::rooms::NodeRooms;
 
 /// See the module.
 #[derive(Default)]
@@ -48,17 +47,16 @@ impl Job {
     /// Sends what a former life has not answered; true if there was anything.
     pub(super) fn resend(
         &mut self,
-        k: &mut Kernel,
+        rooms: &mut NodeRooms<'_>,
         core: &mut NodeCore,
-        oracle: &mut NodeOracle,
         now: Now,
     ) -> bool {
         let Some(unanswered) = self.unanswered.as_ref().filter(|frame| !frame.is_sent) else {
             return false;
         };
-        k.reach("frame sent again to a successor");
+        rooms.k.reach("frame sent again to a successor");
         for sample in &unanswered.samples {
-            oracle.incarnation_mut().record(*sample);
+            rooms.oracle.incarnation_mut().record(*sample);
         }
         self.hand_over(core, now);
         true
@@ -67,21 +65,20 @@ impl Job {
     /// Sends this many new samples; false while a frame is unanswered, or frames are left unread.
     pub(super) fn send(
         &mut self,
-        k: &mut Kernel,
+        rooms: &mut NodeRooms<'_>,
         core: &mut NodeCore,
-        oracle: &mut NodeOracle,
         now: Now,
         samples: u64,
     ) -> bool {
         if core.are_answers_overdue(now) {
-            k.reach("frame left unread");
+            rooms.k.reach("frame left unread");
             return false;
         }
         if self.unanswered.is_some() {
             return false;
         }
         let (mut histogram, mut buckets) = (Histogram::default(), Vec::new());
-        for (bucket, ns) in (0..samples).map_while(|_| oracle.next_sample()) {
+        for (bucket, ns) in (0..samples).map_while(|_| rooms.oracle.next_sample()) {
             histogram.record(ns);
             buckets.push(bucket);
         }
@@ -104,12 +101,12 @@ impl Job {
     }
 
     /// Takes the answers that may leave, as the driver sends them before anything else.
-    pub(super) fn answer(&mut self, k: &mut Kernel, core: &NodeCore, oracle: &mut NodeOracle) {
+    pub(super) fn answer(&mut self, rooms: &mut NodeRooms<'_>, core: &NodeCore) {
         let noted = core.noted();
         for answer in self.waiting.extract_if(.., |answer| answer.note <= noted) {
-            k.reach_n("frame answered after its note", u64::from(noted != NoteNumber::ALL));
+            rooms.k.reach_n("frame answered after its note", u64::from(noted != NoteNumber::ALL));
             self.unanswered.take_if(|unanswered| unanswered.frame.seq <= answer.seq);
-            oracle.incarnation_mut().on_answer(answer.incarnation, answer.recorded);
+            rooms.oracle.incarnation_mut().on_answer(answer.incarnation, answer.recorded);
         }
     }
 }

@@ -26,10 +26,10 @@ use super::cores::node::{DeadLetter, Departure, NodeCore, SocketPoll, Step};
 use super::event::{Event, Message, Request, Undo};
 use super::kernel::Kernel;
 use super::machine::Machine;
-use super::network::Network;
-use super::oracle::{Name, NodeOracle};
+use super::oracle::Name;
 use super::plan::{Knobs, Spooling};
 use super::rng::Rng;
+use super::rooms::NodeRooms;
 use super::schedule::{MICROSECOND, MILLISECOND, SECOND, Time};
 use forgery::forged;
 use job::Job;
@@ -109,66 +109,60 @@ impl Node {
         self.machine.clock(k.now())
     }
 
-    pub fn begin(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
+    pub fn begin(&mut self, rooms: &mut NodeRooms<'_>) {
         let who = self.who();
-        self.machine.begin(k.now());
-        let now = self.clock(k);
-        let (depths, interval) = (k.knobs().depths, k.knobs().interval);
+        self.machine.begin(rooms.k.now());
+        let now = self.clock(rooms.k);
+        let (depths, interval) = (rooms.k.knobs().depths, rooms.k.knobs().interval);
         self.core = Some(NodeCore::begin(&self.name, depths, interval, now));
         (self.departure, self.down, self.left_holding) = (Departure::default(), None, false);
         self.spool.drop_write();
         self.job.on_node_started();
         self.handed_over.clear();
         self.letters.clear();
-        k.trace(|| format!("{who}: begins as {}", now.wall.0));
-        self.open_spool(k, oracle, now);
+        rooms.k.trace(|| format!("{who}: begins as {}", now.wall.0));
+        self.open_spool(rooms, now);
         if let Some(core) = &self.core {
-            oracle.incarnation_mut().begin(core.stats().status.bus.attempted, depths);
+            rooms.oracle.incarnation_mut().begin(core.stats().status.bus.attempted, depths);
         }
-        net.clear(who);
-        net.dial_soon(k, who, self.machine.life());
-        self.settle(k, net, oracle);
+        rooms.net.clear(who);
+        rooms.net.dial_soon(rooms.k, who, self.machine.life());
+        self.settle(rooms);
     }
 
-    fn open_spool(&mut self, k: &mut Kernel, oracle: &mut NodeOracle, now: Now) {
-        let spool = k.knobs().spool;
+    fn open_spool(&mut self, rooms: &mut NodeRooms<'_>, now: Now) {
+        let spool = rooms.k.knobs().spool;
         let Some(core) = self.core.as_mut().filter(|_| spool != Spooling::Off) else { return };
         let adopted = self.spool.open(core, &self.name, now, spool == Spooling::Synced);
-        oracle.history_mut().on_adopted(adopted.samples);
-        k.reach_n("spool found", u64::from(adopted.is_found));
-        k.reach_n("spool torn", u64::from(adopted.is_torn));
+        rooms.oracle.history_mut().on_adopted(adopted.samples);
+        rooms.k.reach_n("spool found", u64::from(adopted.is_found));
+        rooms.k.reach_n("spool torn", u64::from(adopted.is_torn));
         let Some(doubt) = adopted.doubt else { return };
-        k.reach("spool in doubt");
-        oracle.history_mut().excuse("a spool that was not synced is not whole");
-        oracle.history_mut().on_notes_lost();
+        rooms.k.reach("spool in doubt");
+        rooms.oracle.history_mut().excuse("a spool that was not synced is not whole");
+        rooms.oracle.history_mut().on_notes_lost();
         if spool == Spooling::Synced {
             let number = self.number;
-            k.fail("no crash damages a synced spool", || format!("n{number}: {doubt}"));
+            rooms.k.fail("no crash damages a synced spool", || format!("n{number}: {doubt}"));
         }
     }
 
     /// Jobs report samples, each of which there is once: in a frame if their number is even and
     /// none is unanswered, or in datagrams, with an event here and there.
-    pub fn load(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut NodeOracle,
-        (samples, packed): (u64, u64),
-    ) {
+    pub fn load(&mut self, rooms: &mut NodeRooms<'_>, (samples, packed): (u64, u64)) {
         let is_taken = self.machine.is_alive() && !self.machine.is_paused();
-        let now = self.clock(k);
+        let now = self.clock(rooms.k);
         let Some(core) = self.core.as_mut().filter(|core| is_taken && !core.is_leaving()) else {
             return;
         };
-        if self.job.resend(k, core, oracle, now)
-            || samples % 2 == 0 && self.job.send(k, core, oracle, now, samples)
+        if self.job.resend(rooms, core, now)
+            || samples % 2 == 0 && self.job.send(rooms, core, now, samples)
         {
-            return self.settle(k, net, oracle);
+            return self.settle(rooms);
         }
         let (mut datagram, mut lines) = (String::new(), 0);
         for left in (0..samples).rev() {
-            let Some((sample, ns)) = oracle.next_sample() else { return };
+            let Some((sample, ns)) = rooms.oracle.next_sample() else { return };
             let line = format!("{REPORTED}:{}.{:06}|ms", ns / 1_000_000, ns % 1_000_000);
             // A line may carry several values; both forms are used.
             let separator = if lines == 0 { "" } else { "\n" };
@@ -183,23 +177,17 @@ impl Node {
                 lines = 0;
             }
         }
-        self.settle(k, net, oracle);
+        self.settle(rooms);
     }
 
-    pub fn on_timer(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
-        if self.machine.take_timer(k.now()) {
-            self.settle(k, net, oracle);
+    pub fn on_timer(&mut self, rooms: &mut NodeRooms<'_>) {
+        if self.machine.take_timer(rooms.k.now()) {
+            self.settle(rooms);
         }
     }
 
-    pub fn on_bus_event(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut NodeOracle,
-        event: &BusEvent,
-    ) {
-        let now = self.clock(k);
+    pub fn on_bus_event(&mut self, rooms: &mut NodeRooms<'_>, event: &BusEvent) {
+        let now = self.clock(rooms.k);
         let Some(core) = &mut self.core else { return };
         let before = core.stats().status.bus.refused;
         core.on_bus_event(now, event);
@@ -208,41 +196,35 @@ impl Node {
             && let Some(letter) = self.letters.remove(ticket)
             && is_given_up
         {
-            k.reach("dead letter stored");
-            oracle.history_mut().refuse(letter.name, letter.samples);
+            rooms.k.reach("dead letter stored");
+            rooms.oracle.history_mut().refuse(letter.name, letter.samples);
         }
-        self.settle(k, net, oracle);
+        self.settle(rooms);
     }
 
     /// An aggregator's confirmation arrives.
-    pub fn on_confirmation(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut NodeOracle,
-        payload: &Bytes,
-    ) {
-        let now = self.clock(k);
+    pub fn on_confirmation(&mut self, rooms: &mut NodeRooms<'_>, payload: &Bytes) {
+        let now = self.clock(rooms.k);
         let Some(core) = &mut self.core else { return };
         if let Err(reason) = core.on_confirmation(now, payload) {
-            k.fail("an honest confirmation is accepted", || reason.to_owned());
+            rooms.k.fail("an honest confirmation is accepted", || reason.to_owned());
         }
-        self.settle(k, net, oracle);
+        self.settle(rooms);
     }
 
     /// A forged confirmation arrives: it changes nothing but the count of rejected ones.
-    pub fn on_forgery(&mut self, k: &mut Kernel, net: &mut Network, lie: Lie) {
+    pub fn on_forgery(&mut self, rooms: &mut NodeRooms<'_>, lie: Lie) {
         let who = self.who();
-        let receives = net.sees_up(who) && !self.machine.is_paused();
-        if k.knobs().spool == Spooling::Unsynced && self.machine.life() > 1 {
+        let receives = rooms.net.sees_up(who) && !self.machine.is_paused();
+        if rooms.k.knobs().spool == Spooling::Unsynced && self.machine.life() > 1 {
             // The node may not have recovered the newest number of its former life, and must then
             // accept the confirmation.
             return;
         }
-        let now = self.clock(k);
+        let now = self.clock(rooms.k);
         let newest = self.handed_over.values().max().copied();
         let (Some(newest), true) = (newest, receives) else { return };
-        let payload = forged(k.rng(), &self.name, newest, lie);
+        let payload = forged(rooms.k.rng(), &self.name, newest, lie);
         let Some(core) = &mut self.core else { return };
         let counts = |core: &NodeCore| {
             let status = core.stats().status;
@@ -258,61 +240,57 @@ impl Node {
             (before.0 + 1, before.1, before.2, &before.3) == (after.0, after.1, after.2, &after.3);
         if is_accepted || !is_inert {
             let words = || format!("{who}: {lie:?}: {before:?}, then {after:?}");
-            return k.fail("a forged confirmation changes nothing", words);
+            return rooms.k.fail("a forged confirmation changes nothing", words);
         }
-        k.reach("forgery refused");
+        rooms.k.reach("forgery refused");
     }
 
     /// SIGTERM: the sockets are read empty and closed, the last interval is sealed.
-    pub fn terminate(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut NodeOracle,
-        down: Time,
-    ) {
+    pub fn terminate(&mut self, rooms: &mut NodeRooms<'_>, down: Time) {
         if self.machine.is_paused() {
             // The signal has no effect on a stopped process.
             return;
         }
-        let now = self.clock(k);
+        let now = self.clock(rooms.k);
         if self.departure.step() == Step::Running {
             self.down = Some(down);
             self.departure.on_shutdown_requested(now.mono);
             self.departure.on_polled(now.mono, SocketPoll::default(), false);
         }
-        self.settle(k, net, oracle);
+        self.settle(rooms);
     }
 
     /// One turn of the driver after an event.
-    fn settle(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
+    fn settle(&mut self, rooms: &mut NodeRooms<'_>) {
         let who = self.who();
-        let now = self.clock(k);
+        let now = self.clock(rooms.k);
         let Some(core) = &mut self.core else { return };
-        self.job.answer(k, core, oracle);
+        self.job.answer(rooms, core);
         if self.departure.step() == Step::Draining && !core.is_leaving() {
             core.on_leave(now);
         }
         self.departure.on_deadline(now.mono, core.is_drained(now));
         if self.departure.step() >= Step::Closing {
             let is_drained = core.is_drained(now);
-            k.trace(|| format!("{who}: ends, {}", if is_drained { "drained" } else { "holding" }));
-            return self.leave(k, net, oracle);
+            rooms.k.trace(|| {
+                format!("{who}: ends, {}", if is_drained { "drained" } else { "holding" })
+            });
+            return self.leave(rooms);
         }
         core.on_deadline(now);
-        self.observe(k, oracle);
-        self.begin_spool_write(k, oracle, now);
-        self.publish(k, net, oracle, now);
-        self.publish_letters(k, net, now);
-        self.observe(k, oracle);
-        self.set_timer(k);
+        self.observe(rooms);
+        self.begin_spool_write(rooms, now);
+        self.publish(rooms, now);
+        self.publish_letters(rooms, now);
+        self.observe(rooms);
+        self.set_timer(rooms.k);
     }
 
     /// Reports the core's own figures to the oracle.
-    fn observe(&mut self, k: &mut Kernel, oracle: &mut NodeOracle) {
-        let now = self.clock(k);
+    fn observe(&mut self, rooms: &mut NodeRooms<'_>) {
+        let now = self.clock(rooms.k);
         let Some(core) = &mut self.core else { return };
-        oracle.incarnation_mut().observe(k, now, core.stats());
+        rooms.oracle.incarnation_mut().observe(rooms.k, now, core.stats());
     }
 
     fn set_timer(&mut self, k: &mut Kernel) {
@@ -323,113 +301,107 @@ impl Node {
         }
     }
 
-    fn leave(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle) {
+    fn leave(&mut self, rooms: &mut NodeRooms<'_>) {
         let down = self.down.take().unwrap_or(MILLISECOND);
-        self.finish_spool(k, oracle);
-        self.end(k, net, oracle, End::Terminated);
-        k.after(down, Event::Undo(Undo::Start(self.who())));
+        self.finish_spool(rooms);
+        self.end(rooms, End::Terminated);
+        rooms.k.after(down, Event::Undo(Undo::Start(self.who())));
     }
 
     /// Its process has ended.
-    pub fn end(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle, end: End) {
+    pub fn end(&mut self, rooms: &mut NodeRooms<'_>, end: End) {
         let who = self.who();
         if end == End::Killed && self.departure.step() == Step::Running {
             // The moment at which most is at stake: right after a frame came, perhaps answered.
-            self.load(k, net, oracle, (2, 1));
+            self.load(rooms, (2, 1));
         }
-        self.observe(k, oracle);
-        k.trace(|| format!("{who}: gone ({end:?})"));
+        self.observe(rooms);
+        rooms.k.trace(|| format!("{who}: gone ({end:?})"));
         if self.core.take().is_some()
-            && let Some(left_holding) = oracle.on_ended(k, end, self.spool.noted_incarnation())
+            && let Some(left_holding) =
+                rooms.oracle.on_ended(rooms.k, end, self.spool.noted_incarnation())
         {
             self.left_holding = left_holding;
         }
-        let spool = k.knobs().spool;
-        self.spool.end(end, spool, k.rng());
+        let spool = rooms.k.knobs().spool;
+        self.spool.end(end, spool, rooms.k.rng());
         self.handed_over.clear();
         self.letters.clear();
         self.machine.end();
-        net.clear(who);
+        rooms.net.clear(who);
     }
 
-    fn publish(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut NodeOracle, now: Now) {
-        while !k.is_broken() {
-            let was_open = oracle.incarnation().stats().is_some_and(NodeCore::is_open);
+    fn publish(&mut self, rooms: &mut NodeRooms<'_>, now: Now) {
+        while !rooms.k.is_broken() {
+            let was_open = rooms.oracle.incarnation().stats().is_some_and(NodeCore::is_open);
             let Some(core) = &mut self.core else { return };
             let Some(publish) = core.next_publish(now) else { return };
             if was_open {
-                k.fail("an open breaker lets nothing pass", || publish.message_id.clone());
+                rooms.k.fail("an open breaker lets nothing pass", || publish.message_id.clone());
             }
-            if !self.hand_over(k, net, oracle, now, publish) {
+            if !self.hand_over(rooms, now, publish) {
                 return;
             }
         }
     }
 
-    fn publish_letters(&mut self, k: &mut Kernel, net: &mut Network, now: Now) {
+    fn publish_letters(&mut self, rooms: &mut NodeRooms<'_>, now: Now) {
         let who = self.who();
         let Some(core) = &mut self.core else { return };
         while let Some(letter) = core.next_dead_letter(now) {
             let DeadLetter { ticket, name, .. } = letter;
-            k.trace(|| format!("{who}: sends the dead letter of {name:?}"));
+            rooms.k.trace(|| format!("{who}: sends the dead letter of {name:?}"));
             self.letters.insert(ticket, letter);
-            net.request(k, who, Request::DeadLetter { ticket });
+            rooms.net.request(rooms.k, who, Request::DeadLetter { ticket });
         }
     }
 
     /// Hands one message to the node's own client; false when that takes no more.
-    fn hand_over(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut NodeOracle,
-        now: Now,
-        publish: Publish,
-    ) -> bool {
+    fn hand_over(&mut self, rooms: &mut NodeRooms<'_>, now: Now, publish: Publish) -> bool {
         let who = self.who();
         let Publish { ticket, subject, message_id, payload, .. } = &publish;
         let (ticket, lane) = (*ticket, lane_of(subject));
-        let name = match oracle.history_mut().note(k.now(), subject, payload) {
+        let name = match rooms.oracle.history_mut().note(rooms.k.now(), subject, payload) {
             Ok((name, is_new)) => {
-                let is_crash_report = oracle.history().is_crash_report(&name);
+                let is_crash_report = rooms.oracle.history().is_crash_report(&name);
                 let branch = if is_crash_report { "crash report" } else { "sent again" };
-                k.reach_n(branch, u64::from(is_crash_report || !is_new));
+                rooms.k.reach_n(branch, u64::from(is_crash_report || !is_new));
                 if lane == Lane::Emergency && (is_crash_report || !is_new) {
-                    oracle.incarnation_mut().on_emergency(k, now, false);
+                    rooms.oracle.incarnation_mut().on_emergency(rooms.k, now, false);
                 }
                 let is_own = self.core.as_ref().is_some_and(|core| core.recorded().0 == name.0);
                 if lane == Lane::Emergency && is_new && is_own {
-                    let history = oracle.history();
+                    let history = rooms.oracle.history();
                     let (is_urgent, has_samples) =
                         (history.is_urgent(&name), history.has_samples(&name));
-                    oracle.incarnation().on_overtaking(k, is_urgent, has_samples);
+                    rooms.oracle.incarnation().on_overtaking(rooms.k, is_urgent, has_samples);
                 }
                 name
             }
             Err(what) => {
-                k.fail("what was sent never changes", || what);
+                rooms.k.fail("what was sent never changes", || what);
                 return false;
             }
         };
-        k.trace(|| format!("{who}: sends {message_id} ({} bytes)", payload.len()));
+        rooms.k.trace(|| format!("{who}: sends {message_id} ({} bytes)", payload.len()));
         self.handed_over.insert(ticket, name);
-        if self.is_jammed && k.rng().chance(700) {
-            if k.rng().chance(500) {
+        if self.is_jammed && rooms.k.rng().chance(700) {
+            if rooms.k.rng().chance(500) {
                 let Some(core) = &mut self.core else { return false };
                 core.on_not_taken(now, ticket);
                 return false;
             }
-            self.report_locally(k, BusEvent::Refused { ticket, reason: Refusal::HandOver });
+            self.report_locally(rooms.k, BusEvent::Refused { ticket, reason: Refusal::HandOver });
             return true;
         }
         // No broker has a limit so low that a node's message about itself does not pass.
-        if payload.len() > k.knobs().payload_max && subject.ends_with(".latency") {
-            k.reach("message refused");
-            self.report_locally(k, BusEvent::Refused { ticket, reason: Refusal::TooLarge });
+        if payload.len() > rooms.k.knobs().payload_max && subject.ends_with(".latency") {
+            rooms.k.reach("message refused");
+            self.report_locally(rooms.k, BusEvent::Refused { ticket, reason: Refusal::TooLarge });
             return true;
         }
         let message = Message { from: self.number, lane, name, publish };
-        net.request(k, who, Request::Publish { message: Rc::new(message) });
+        rooms.net.request(rooms.k, who, Request::Publish { message: Rc::new(message) });
         true
     }
 
@@ -440,34 +412,28 @@ impl Node {
     }
 
     /// Begins to write what has changed into the spool, unless a write is under way.
-    fn begin_spool_write(&mut self, k: &mut Kernel, oracle: &mut NodeOracle, now: Now) {
+    fn begin_spool_write(&mut self, rooms: &mut NodeRooms<'_>, now: Now) {
         let Some(core) = &mut self.core else { return };
-        let (longest, node, life) = (k.knobs().spool_write, self.number, self.machine.life());
+        let (longest, node, life) = (rooms.k.knobs().spool_write, self.number, self.machine.life());
         if self.spool.begin_note(core, now) {
             // Notes are not synced, and yet some disks let them wait for seconds.
-            let slow = k.rng().chance(50).then_some((SECOND, 5 * SECOND));
+            let slow = rooms.k.rng().chance(50).then_some((SECOND, 5 * SECOND));
             let (least, most) = slow.unwrap_or((MICROSECOND, longest));
-            let took = k.rng().span(least, most);
-            k.after(took, Event::NoteWritten { node, life });
+            let took = rooms.k.rng().span(least, most);
+            rooms.k.after(took, Event::NoteWritten { node, life });
         }
         if self.spool.begin_write(core, now) {
-            oracle.incarnation_mut().on_batch();
-            let took = k.rng().span(MILLISECOND / 10, longest);
-            k.after(took, Event::SpoolWritten { node, life });
+            rooms.oracle.incarnation_mut().on_batch();
+            let took = rooms.k.rng().span(MILLISECOND / 10, longest);
+            rooms.k.after(took, Event::SpoolWritten { node, life });
         }
     }
 
     /// A note of this life is written.
-    pub fn on_note_written(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut NodeOracle,
-        life: u64,
-    ) {
+    pub fn on_note_written(&mut self, rooms: &mut NodeRooms<'_>, life: u64) {
         if self.machine.life() == life {
-            self.end_note(k);
-            self.settle(k, net, oracle);
+            self.end_note(rooms.k);
+            self.settle(rooms);
         }
     }
 
@@ -480,41 +446,35 @@ impl Node {
     }
 
     /// A write into the spool of this life ends.
-    pub fn on_spool_written(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut NodeOracle,
-        life: u64,
-    ) {
+    pub fn on_spool_written(&mut self, rooms: &mut NodeRooms<'_>, life: u64) {
         if self.machine.life() == life {
-            self.end_spool_write(k, oracle);
-            self.settle(k, net, oracle);
+            self.end_spool_write(rooms);
+            self.settle(rooms);
         }
     }
 
-    fn end_spool_write(&mut self, k: &mut Kernel, oracle: &mut NodeOracle) {
-        let now = self.clock(k);
-        let state = (self.machine.is_disk_full(), k.knobs().spool == Spooling::Synced);
+    fn end_spool_write(&mut self, rooms: &mut NodeRooms<'_>) {
+        let now = self.clock(rooms.k);
+        let state = (self.machine.is_disk_full(), rooms.k.knobs().spool == Spooling::Synced);
         let Some(core) = &mut self.core else { return };
         match self.spool.end_write(core, now, state) {
-            Some(true) => oracle.incarnation_mut().on_batch_written(),
-            Some(false) => k.reach("spool failed"),
+            Some(true) => rooms.oracle.incarnation_mut().on_batch_written(),
+            Some(false) => rooms.k.reach("spool failed"),
             None => {}
         }
     }
 
     /// On exit it writes everything that can be written.
-    fn finish_spool(&mut self, k: &mut Kernel, oracle: &mut NodeOracle) {
-        let now = self.clock(k);
+    fn finish_spool(&mut self, rooms: &mut NodeRooms<'_>) {
+        let now = self.clock(rooms.k);
         loop {
-            self.end_spool_write(k, oracle);
-            self.end_note(k);
+            self.end_spool_write(rooms);
+            self.end_note(rooms.k);
             let Some(core) = &mut self.core else { return };
-            self.job.answer(k, core, oracle);
+            self.job.answer(rooms, core);
             let notes = self.spool.begin_note(core, now);
             let writes = self.spool.begin_write(core, now);
-            oracle.incarnation_mut().on_batch();
+            rooms.oracle.incarnation_mut().on_batch();
             if !writes && !notes {
                 return;
             }

@@ -242,7 +242,7 @@ fn count_branches(k: &mut Kernel, before: Option<&NodeStats>, after: &NodeStats)
         ("breaker closed again", !was_closed && turned(&breaker(BreakerState::Closed))),
         ("breaker open", turned(&breaker(BreakerState::Open))),
         ("breaker half-open", turned(&breaker(BreakerState::HalfOpen))),
-        ("only the emergency lane sent", turned(&|stats| stats.status.conservative)),
+        ("only the emergency lane sent", turned(&|stats| stats.status.bus.conservative)),
     ];
     for (name, turned) in branches {
         k.reach_n(name, u64::from(turned));

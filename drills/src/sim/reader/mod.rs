@@ -23,10 +23,10 @@ use super::cores::aggregator::{
 use super::event::{Event, Message, Request, Response, StreamPosition, Undo};
 use super::kernel::Kernel;
 use super::machine::Machine;
-use super::network::Network;
 use super::oracle::{Mark, NodeOracle, Oracle, Reading};
 use super::plan::{Knobs, Readers};
 use super::rng::Rng;
+use super::rooms::ReaderRooms;
 use super::schedule::{MILLISECOND, Time};
 
 /// In nanoseconds: longer than the 24 hours after which an aggregator hides a silent node.
@@ -122,18 +122,18 @@ impl LaneReader {
     }
 
     /// Its process starts with what the store holds.
-    pub fn begin(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+    pub fn begin(&mut self, rooms: &mut ReaderRooms<'_>) {
         let who = self.who();
-        self.machine.begin(k.now());
-        let now = self.clock(k);
+        self.machine.begin(rooms.k.now());
+        let now = self.clock(rooms.k);
         let (core, restored) = match ReaderCore::begin(&mut self.store, now) {
             Ok(begun) => begun,
-            Err(what) => return k.fail("a checkpoint can be read", || what),
+            Err(what) => return rooms.k.fail("a checkpoint can be read", || what),
         };
         if restored {
-            k.reach("restored from a checkpoint");
+            rooms.k.reach("restored from a checkpoint");
         }
-        k.trace(|| format!("{who}: begins, restored: {restored}"));
+        rooms.k.trace(|| format!("{who}: begins, restored: {restored}"));
         for lane in Lane::ALL {
             let (read, stream) = core.position(lane);
             let next = if stream.is_some() { read + 1 } else { 1 };
@@ -141,43 +141,37 @@ impl LaneReader {
         }
         self.turns = Turns::default();
         (self.checkpoint_at, self.leaves) = (Mono(0), None);
-        self.check_restored(k, oracle, &core);
+        self.check_restored(rooms, &core);
         self.core = Some(core);
-        net.clear(who);
-        net.dial_soon(k, who, self.machine.life());
-        self.settle(k, net, oracle);
+        rooms.net.clear(who);
+        rooms.net.dial_soon(rooms.k, who, self.machine.life());
+        self.settle(rooms);
     }
 
-    fn check_restored(&mut self, k: &mut Kernel, oracle: &mut Oracle, core: &ReaderCore) {
-        let (record, nodes) = oracle.reader(self.which);
+    fn check_restored(&mut self, rooms: &mut ReaderRooms<'_>, core: &ReaderCore) {
+        let (record, nodes) = rooms.oracle.reader(self.which);
         if self.is_stateless {
             record.clear_confirmed();
         }
         match self.store.merged() {
-            Ok(merged) => record.check_restored(k, core, &merged, nodes),
-            Err(what) => k.fail("a checkpoint can be read", || what),
+            Ok(merged) => record.check_restored(rooms.k, core, &merged, nodes),
+            Err(what) => rooms.k.fail("a checkpoint can be read", || what),
         }
     }
 
-    pub fn on_timer(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
-        if !self.machine.take_timer(k.now()) {
+    pub fn on_timer(&mut self, rooms: &mut ReaderRooms<'_>) {
+        if !self.machine.take_timer(rooms.k.now()) {
             return;
         }
-        self.settle(k, net, oracle);
+        self.settle(rooms);
         if let Some(core) = &self.core {
-            let (record, nodes) = oracle.reader(self.which);
-            record.watch_gaps(k, core, nodes);
+            let (record, nodes) = rooms.oracle.reader(self.which);
+            record.watch_gaps(rooms.k, core, nodes);
         }
     }
 
-    pub fn on_bus_event(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut Oracle,
-        event: &BusEvent,
-    ) {
-        let now = self.clock(k);
+    pub fn on_bus_event(&mut self, rooms: &mut ReaderRooms<'_>, event: &BusEvent) {
+        let now = self.clock(rooms.k);
         if let Some(core) = &mut self.core {
             core.on_bus_event(now, event);
         }
@@ -187,32 +181,26 @@ impl LaneReader {
         }
         if is_up {
             for lane in Lane::ALL {
-                net.request(k, self.who(), Request::StreamInfo { lane });
+                rooms.net.request(rooms.k, self.who(), Request::StreamInfo { lane });
             }
         }
-        self.settle(k, net, oracle);
+        self.settle(rooms);
     }
 
     /// Requests again a stream that did not exist, on the same connection.
-    pub fn retry_stream(&mut self, k: &mut Kernel, net: &mut Network, lane: Lane, generation: u64) {
+    pub fn retry_stream(&mut self, rooms: &mut ReaderRooms<'_>, lane: Lane, generation: u64) {
         let who = self.who();
-        if net.generation(who) == generation {
-            net.request(k, who, Request::StreamInfo { lane });
+        if rooms.net.generation(who) == generation {
+            rooms.net.request(rooms.k, who, Request::StreamInfo { lane });
         }
     }
 
     /// The broker's response arrives.
-    pub fn on_response(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut Oracle,
-        response: Response,
-    ) {
+    pub fn on_response(&mut self, rooms: &mut ReaderRooms<'_>, response: Response) {
         let who = self.who();
         match response {
             Response::StreamInfo { lane, first, last, stream } => {
-                self.on_stream_info(k, net, oracle, (lane, first, last, stream));
+                self.on_stream_info(rooms, (lane, first, last, stream));
             }
             Response::Message { lane, position, message } => {
                 let cursor = &mut self.cursors[lane as usize];
@@ -222,28 +210,26 @@ impl LaneReader {
             }
             Response::StreamGone { lane } => {
                 self.cursors[lane as usize].close();
-                let (which, generation) = (self.which, net.generation(who));
-                k.after(25 * MILLISECOND, Event::RetryStream { which, lane, generation });
+                let (which, generation) = (self.which, rooms.net.generation(who));
+                rooms.k.after(25 * MILLISECOND, Event::RetryStream { which, lane, generation });
             }
             Response::Publish(_) | Response::Confirmation { .. } => {}
         }
-        self.settle(k, net, oracle);
+        self.settle(rooms);
     }
 
     /// As `bus::reader` does: is our position one in this stream?
     fn on_stream_info(
         &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut Oracle,
+        rooms: &mut ReaderRooms<'_>,
         (lane, first, last, stream): (Lane, u64, u64, u64),
     ) {
         let Some(core) = &mut self.core else { return };
         let cursor = &mut self.cursors[lane as usize];
         let remade = cursor.stream.is_some_and(|known| known != stream);
         if remade || last + 1 < cursor.next {
-            k.reach("stream reset");
-            oracle.reader(self.which).0.on_reset();
+            rooms.k.reach("stream reset");
+            rooms.oracle.reader(self.which).0.on_reset();
             core.on_reset(lane, last);
             cursor.next = 1;
         }
@@ -251,11 +237,11 @@ impl LaneReader {
         (cursor.stream, cursor.is_open) = (Some(stream), true);
         core.on_positioned(lane, first, last, stream);
         let next = cursor.next;
-        net.request(k, self.who(), Request::Consume { lane, stream, next });
+        rooms.net.request(rooms.k, self.who(), Request::Consume { lane, stream, next });
     }
 
     /// Reads what has arrived, in the order in which the driver reads both lanes.
-    fn read_arrived(&mut self, k: &mut Kernel, oracle: &mut Oracle) {
+    fn read_arrived(&mut self, rooms: &mut ReaderRooms<'_>) {
         while let Some(core) = &self.core {
             let mut lanes = self.turns.order(core.lane_order());
             let arrived = lanes.find_map(|lane| {
@@ -264,19 +250,18 @@ impl LaneReader {
             });
             let Some((lane, position, message)) = arrived else { return };
             self.turns.on_read(lane);
-            self.on_message(k, oracle, (lane, position), &message);
+            self.on_message(rooms, (lane, position), &message);
         }
     }
 
     fn on_message(
         &mut self,
-        k: &mut Kernel,
-        oracle: &mut Oracle,
+        rooms: &mut ReaderRooms<'_>,
         (lane, position): (Lane, StreamPosition),
         message: &Rc<Message>,
     ) {
         let StreamPosition { stream, number, behind, at } = position;
-        let (who, now) = (self.who(), self.clock(k));
+        let (who, now) = (self.who(), self.clock(rooms.k));
         let cursor = &mut self.cursors[lane as usize];
         let Some(core) = &mut self.core else { return };
         if !cursor.is_open || number < cursor.next {
@@ -293,84 +278,78 @@ impl LaneReader {
             payload: message.publish.payload.clone(),
         };
         let read = core.on_message(now, &delivered);
-        k.trace(|| format!("{who}: reads {} at {number}", message.publish.message_id));
+        rooms.k.trace(|| format!("{who}: reads {} at {number}", message.publish.message_id));
         if let Err(what) = read {
-            return k.fail("what a node sends can be read", || what);
+            return rooms.k.fail("what a node sends can be read", || what);
         }
         let reading = Reading { lane, stream, number, from: message.from, name: message.name };
-        let (record, nodes) = oracle.reader(self.which);
-        record.on_read(k, core, &nodes[message.from], reading);
+        let (record, nodes) = rooms.oracle.reader(self.which);
+        record.on_read(rooms.k, core, &nodes[message.from], reading);
     }
 
     /// One turn of the driver after an event.
-    fn settle(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
-        self.read_arrived(k, oracle);
-        let now = self.clock(k);
+    fn settle(&mut self, rooms: &mut ReaderRooms<'_>) {
+        self.read_arrived(rooms);
+        let now = self.clock(rooms.k);
         let Some(core) = &mut self.core else { return };
         let deadline = core.on_deadline(now);
-        let (record, nodes) = oracle.reader(self.which);
-        record.watch_expired(k, core, nodes);
+        let (record, nodes) = rooms.oracle.reader(self.which);
+        record.watch_expired(rooms.k, core, nodes);
         if now.mono >= self.checkpoint_at {
-            self.begin_checkpoint(k, net, oracle);
+            self.begin_checkpoint(rooms);
         }
         if self.leaves.is_some() && self.writing.is_none() {
-            return self.leave(k, net, oracle);
+            return self.leave(rooms);
         }
         let waits = self.writing.is_none() && self.checkpoint_at > now.mono;
         let deadline = if waits { deadline.min(self.checkpoint_at) } else { deadline };
         if let Some(at) = self.machine.set_timer(deadline) {
-            k.at(at, Event::Timer(self.who()));
+            rooms.k.at(at, Event::Timer(self.who()));
         }
     }
 
     /// Takes a checkpoint and begins to write it, unless one is under way.
-    fn begin_checkpoint(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
-        let now = self.clock(k);
+    fn begin_checkpoint(&mut self, rooms: &mut ReaderRooms<'_>) {
+        let now = self.clock(rooms.k);
         let Some(core) = self.core.as_mut().filter(|_| self.writing.is_none()) else { return };
         let Some(changes) = core.take_changes(now.wall) else { return };
         let confirmations = ReaderCore::confirmations(&changes, now.mono);
         if self.is_stateless {
             self.checkpoint_at = now.mono.plus(CHECKPOINT_EVERY);
-            return self.confirm(k, net, oracle, confirmations);
+            return self.confirm(rooms, confirmations);
         }
-        let mark = oracle.reader(self.which).0.mark();
+        let mark = rooms.oracle.reader(self.which).0.mark();
         self.writing = Some(Writing { changes, confirmations, mark });
-        let longest = k.knobs().checkpoint.1.max(MILLISECOND);
-        let took = k.rng().span(MILLISECOND, longest);
+        let longest = rooms.k.knobs().checkpoint.1.max(MILLISECOND);
+        let took = rooms.k.rng().span(MILLISECOND, longest);
         let (which, life) = (self.which, self.machine.life());
-        k.after(took, Event::CheckpointWritten { which, life });
+        rooms.k.after(took, Event::CheckpointWritten { which, life });
     }
 
     /// The write of a checkpoint of this life ends.
-    pub fn on_checkpoint_written(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut Oracle,
-        life: u64,
-    ) {
+    pub fn on_checkpoint_written(&mut self, rooms: &mut ReaderRooms<'_>, life: u64) {
         if self.machine.life() != life {
             return;
         }
         let Some(writing) = self.writing.take() else { return };
-        let now = self.clock(k);
+        let now = self.clock(rooms.k);
         let pause = if self.machine.is_disk_full() {
-            k.reach("checkpoint failed");
+            rooms.k.reach("checkpoint failed");
             if let Some(core) = &mut self.core {
                 core.on_changes_lost();
             }
             CHECKPOINT_RETRY_PAUSE
         } else {
-            let confirmations = self.commit(oracle, writing);
-            self.confirm(k, net, oracle, confirmations);
-            duration(k.knobs().checkpoint.0)
+            let confirmations = self.commit(rooms.oracle, writing);
+            self.confirm(rooms, confirmations);
+            duration(rooms.k.knobs().checkpoint.0)
         };
         self.checkpoint_at = now.mono.plus(pause);
         if self.leaves.is_some() {
             // On exit it writes what is left, regardless of the checkpoint interval.
-            self.begin_checkpoint(k, net, oracle);
+            self.begin_checkpoint(rooms);
         }
-        self.settle(k, net, oracle);
+        self.settle(rooms);
     }
 
     fn commit(&mut self, oracle: &mut Oracle, writing: Writing) -> Vec<PendingConfirmation> {
@@ -379,15 +358,9 @@ impl LaneReader {
         writing.confirmations
     }
 
-    fn confirm(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut Oracle,
-        confirmations: Vec<PendingConfirmation>,
-    ) {
-        let now = self.clock(k).mono;
-        let declares = k.knobs().declares;
+    fn confirm(&mut self, rooms: &mut ReaderRooms<'_>, confirmations: Vec<PendingConfirmation>) {
+        let now = self.clock(rooms.k).mono;
+        let declares = rooms.k.knobs().declares;
         let terms = |core: &ReaderCore| core.common_terms(declares);
         let common = self.core.as_ref().map(terms).unwrap_or_default();
         for confirmation in confirmations {
@@ -395,48 +368,42 @@ impl LaneReader {
             let number =
                 confirmation.node.as_str().strip_prefix('n').and_then(|n| n.parse::<usize>().ok());
             let Some(node) = number else { continue };
-            let (record, nodes) = oracle.reader(self.which);
+            let (record, nodes) = rooms.oracle.reader(self.which);
             let name: &NodeName = nodes[node].name();
-            record.on_confirmation(k, node, name, &payload);
-            net.request(k, self.who(), Request::Confirm { node, payload });
+            record.on_confirmation(rooms.k, node, name, &payload);
+            rooms.net.request(rooms.k, self.who(), Request::Confirm { node, payload });
         }
     }
 
     /// Its process has ended; a transaction under way is wholly on the disk or not at all.
-    pub fn end(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+    pub fn end(&mut self, rooms: &mut ReaderRooms<'_>) {
         let who = self.who();
-        k.trace(|| format!("{who}: gone"));
+        rooms.k.trace(|| format!("{who}: gone"));
         if let Some(writing) = self.writing.take()
             && !self.machine.is_disk_full()
-            && k.rng().chance(500)
+            && rooms.k.rng().chance(500)
         {
-            self.commit(oracle, writing);
+            self.commit(rooms.oracle, writing);
         }
         self.core = None;
         self.machine.end();
-        net.clear(who);
+        rooms.net.clear(who);
     }
 
     /// SIGTERM: it writes a last checkpoint.
-    pub fn terminate(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut Oracle,
-        down: Time,
-    ) {
+    pub fn terminate(&mut self, rooms: &mut ReaderRooms<'_>, down: Time) {
         if self.machine.is_paused() || self.leaves.is_some() {
             return;
         }
         self.leaves = Some(down);
-        self.begin_checkpoint(k, net, oracle);
-        self.settle(k, net, oracle);
+        self.begin_checkpoint(rooms);
+        self.settle(rooms);
     }
 
-    fn leave(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle) {
+    fn leave(&mut self, rooms: &mut ReaderRooms<'_>) {
         let down = self.leaves.take().unwrap_or(0);
-        self.end(k, net, oracle);
-        k.after(down, Event::Undo(Undo::Start(self.who())));
+        self.end(rooms);
+        rooms.k.after(down, Event::Undo(Undo::Start(self.who())));
     }
 
     /// Copies the store to a backup.
@@ -447,32 +414,26 @@ impl LaneReader {
 
     /// Ends the process and replaces the store with the backup, as an operator does. It must come
     /// to the same counts by reading the streams again.
-    pub fn roll_back(
-        &mut self,
-        k: &mut Kernel,
-        net: &mut Network,
-        oracle: &mut Oracle,
-        down: Time,
-    ) {
+    pub fn roll_back(&mut self, rooms: &mut ReaderRooms<'_>, down: Time) {
         if !self.machine.is_alive() {
             return;
         }
-        self.end(k, net, oracle);
+        self.end(rooms);
         self.store = self.backup.0.copy();
-        oracle.on_older_store(self.which, self.backup.1);
-        k.after(down, Event::Undo(Undo::Start(self.who())));
+        rooms.oracle.on_older_store(self.which, self.backup.1);
+        rooms.k.after(down, Event::Undo(Undo::Start(self.who())));
     }
 
     /// Ends the process; when it starts again its clock shows another day: nodes are expired, but
     /// what they sent is in the ledger.
-    pub fn go_away(&mut self, k: &mut Kernel, net: &mut Network, oracle: &mut Oracle, down: Time) {
+    pub fn go_away(&mut self, rooms: &mut ReaderRooms<'_>, down: Time) {
         if !self.machine.is_alive() || self.away >= AWAY_MAX {
             return;
         }
         self.away += 1;
-        self.end(k, net, oracle);
+        self.end(rooms);
         self.machine.jump(OVER_A_DAY);
-        k.after(down, Event::Undo(Undo::Start(self.who())));
+        rooms.k.after(down, Event::Undo(Undo::Start(self.who())));
     }
 
     /// What it has of each node: in its store, or without one in its memory.

@@ -8,14 +8,15 @@ use crate::sim::act::{Act, Crash, End, Who};
 use crate::sim::broker::Broker;
 use crate::sim::cores::aggregator::CHECKPOINT_EVERY;
 use crate::sim::event::{Event, Request, Response, Undo};
-use crate::sim::kernel::{Findings, Kernel};
+use crate::sim::kernel::{Kernel, Outcome};
 use crate::sim::machine::Machine;
 use crate::sim::network::{Network, Server};
 use crate::sim::node::Node;
-use crate::sim::oracle::{NodeOracle, Oracle, Sets};
+use crate::sim::oracle::{Oracle, Sets};
 use crate::sim::plan::{Plan, Readers};
 use crate::sim::reader::LaneReader;
 use crate::sim::rng::Rng;
+use crate::sim::rooms::{NodeRooms, ReaderRooms, Rooms};
 use crate::sim::schedule::{MILLISECOND, SECOND, Time};
 
 /// The rooms, and the steps of the plan.
@@ -66,8 +67,8 @@ impl World {
         world
     }
 
-    /// Runs to the end; returns what was found, and the samples as sets.
-    pub fn run(mut self) -> (Findings, Sets) {
+    /// Runs to the end; returns how it ended, and the samples as sets.
+    pub fn run(mut self) -> (Outcome, Sets) {
         for (number, (at, _)) in self.steps.iter().enumerate() {
             self.kernel.at(*at, Event::Step(number));
         }
@@ -148,44 +149,30 @@ impl World {
                 }
             }
             Event::SpoolWritten { node, life } => {
-                self.at_node(node, |node, k, net, oracle| {
-                    node.on_spool_written(k, net, oracle, life);
-                });
+                self.at_node(node, |node, rooms| node.on_spool_written(rooms, life));
             }
             Event::NoteWritten { node, life } => {
-                self.at_node(node, |node, k, net, oracle| {
-                    node.on_note_written(k, net, oracle, life);
-                });
+                self.at_node(node, |node, rooms| node.on_note_written(rooms, life));
             }
             Event::CheckpointWritten { which, life } => {
-                self.at_reader(which, |reader, k, net, oracle| {
-                    reader.on_checkpoint_written(k, net, oracle, life);
-                });
+                self.at_reader(which, |reader, rooms| reader.on_checkpoint_written(rooms, life));
             }
             Event::RetryStream { which, lane, generation } => {
-                self.readers[which].retry_stream(k, &mut self.network, lane, generation);
+                self.at_reader(which, |reader, rooms| reader.retry_stream(rooms, lane, generation));
             }
         }
     }
 
     /// Applies `act` to a node and its oracle.
-    fn at_node(
-        &mut self,
-        number: usize,
-        act: impl FnOnce(&mut Node, &mut Kernel, &mut Network, &mut NodeOracle),
-    ) {
-        let oracle = self.oracle.node(number);
-        act(&mut self.nodes[number], &mut self.kernel, &mut self.network, oracle);
+    fn at_node(&mut self, number: usize, act: impl FnOnce(&mut Node, &mut NodeRooms<'_>)) {
+        let (k, net) = (&mut self.kernel, &mut self.network);
+        act(&mut self.nodes[number], &mut Rooms { k, net, oracle: self.oracle.node(number) });
     }
 
     /// Applies `act` to an aggregator and the oracle.
-    fn at_reader(
-        &mut self,
-        which: usize,
-        act: impl FnOnce(&mut LaneReader, &mut Kernel, &mut Network, &mut Oracle),
-    ) {
-        let Self { kernel, network, oracle, .. } = self;
-        act(&mut self.readers[which], kernel, network, oracle);
+    fn at_reader(&mut self, which: usize, act: impl FnOnce(&mut LaneReader, &mut ReaderRooms<'_>)) {
+        let (k, net, oracle) = (&mut self.kernel, &mut self.network, &mut self.oracle);
+        act(&mut self.readers[which], &mut Rooms { k, net, oracle });
     }
 
     fn serve(&mut self, who: Option<Who>, request: Request) {
@@ -194,12 +181,12 @@ impl World {
 
     fn on_bus_event(&mut self, who: Who, event: &BusEvent) {
         match who {
-            Who::Node(number) => self.at_node(number, |node, k, net, oracle| {
-                node.on_bus_event(k, net, oracle, event);
-            }),
-            Who::Aggregator(which) => self.at_reader(which, |reader, k, net, oracle| {
-                reader.on_bus_event(k, net, oracle, event);
-            }),
+            Who::Node(number) => {
+                self.at_node(number, |node, rooms| node.on_bus_event(rooms, event));
+            }
+            Who::Aggregator(which) => {
+                self.at_reader(which, |reader, rooms| reader.on_bus_event(rooms, event));
+            }
         }
     }
 
@@ -207,14 +194,10 @@ impl World {
         match (response, who) {
             (Response::Publish(event), _) => self.on_bus_event(who, &event),
             (Response::Confirmation { payload }, Who::Node(number)) => {
-                self.at_node(number, |node, k, net, oracle| {
-                    node.on_confirmation(k, net, oracle, &payload);
-                });
+                self.at_node(number, |node, rooms| node.on_confirmation(rooms, &payload));
             }
             (response, Who::Aggregator(which)) => {
-                self.at_reader(which, |reader, k, net, oracle| {
-                    reader.on_response(k, net, oracle, response);
-                });
+                self.at_reader(which, |reader, rooms| reader.on_response(rooms, response));
             }
             (_, Who::Node(_)) => {}
         }
@@ -244,9 +227,9 @@ impl World {
         self.kernel.trace(|| format!("step {number}: {act}"));
         self.kernel.reach(act.name());
         match act {
-            Act::Load { node, samples, packed } => self.at_node(node, |node, k, net, oracle| {
-                node.load(k, net, oracle, (samples, packed));
-            }),
+            Act::Load { node, samples, packed } => {
+                self.at_node(node, |node, rooms| node.load(rooms, (samples, packed)));
+            }
             Act::Break { who, noticed_after } => self.tear(who, noticed_after),
             Act::Partition { who, requests, answers, span } => {
                 self.network.block(who, requests, answers);
@@ -289,19 +272,19 @@ impl World {
                 self.undo_after(span, Undo::Unjam(node));
             }
             Act::Forge { node, lie } => {
-                self.nodes[node].on_forgery(&mut self.kernel, &mut self.network, lie);
+                self.at_node(node, |node, rooms| node.on_forgery(rooms, lie));
             }
             Act::Delay { by, span } => {
                 self.broker.delay_confirmations(by);
                 self.undo_after(span, Undo::Punctual);
             }
             Act::BackUp { which } => self.readers[which].back_up(&mut self.oracle),
-            Act::RollBack { which, down } => self.at_reader(which, |reader, k, net, oracle| {
-                reader.roll_back(k, net, oracle, down);
-            }),
-            Act::Away { which, down } => self.at_reader(which, |reader, k, net, oracle| {
-                reader.go_away(k, net, oracle, down);
-            }),
+            Act::RollBack { which, down } => {
+                self.at_reader(which, |reader, rooms| reader.roll_back(rooms, down));
+            }
+            Act::Away { which, down } => {
+                self.at_reader(which, |reader, rooms| reader.go_away(rooms, down));
+            }
             Act::Pause { who, span } => {
                 if self.machine(who).pause() {
                     self.undo_after(span, Undo::Continue(who));
@@ -408,12 +391,10 @@ impl World {
         match (who, end) {
             (Who::Node(number), End::Terminated) => self.terminate_node(number, down),
             (Who::Aggregator(which), End::Terminated) => {
-                self.at_reader(which, |reader, k, net, oracle| {
-                    reader.terminate(k, net, oracle, down);
-                });
+                self.at_reader(which, |reader, rooms| reader.terminate(rooms, down));
             }
             (Who::Node(number), End::Killed | End::PowerCut) => {
-                self.at_node(number, |node, k, net, oracle| node.end(k, net, oracle, end));
+                self.at_node(number, |node, rooms| node.end(rooms, end));
                 self.undo_after(down, Undo::Start(who));
             }
             (Who::Aggregator(which), End::Killed | End::PowerCut) => {
@@ -424,7 +405,7 @@ impl World {
     }
 
     pub(super) fn terminate_node(&mut self, number: usize, down: Time) {
-        self.at_node(number, |node, k, net, oracle| node.terminate(k, net, oracle, down));
+        self.at_node(number, |node, rooms| node.terminate(rooms, down));
     }
 
     fn resume(&mut self, who: Who) {

@@ -1,6 +1,6 @@
 //! Puts a response together from records, which may come in any order within a segment.
 
-use std::collections::{BTreeMap, BTreeSet, btree_map};
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use plimsoll_schemas::hardware::Reading;
@@ -69,7 +69,6 @@ impl Answering {
         Self { request, range, mesh, node, slots, set, added, unreadable }
     }
 
-    /// The part of the range that is covered.
     pub fn range(&self) -> &Range<Wall> {
         &self.range
     }
@@ -191,12 +190,8 @@ impl HistoryBin {
         let wanted = |reading: &&Reading| sensor.is_none_or(|sensor| reading.sensor == sensor);
         for reading in readings.iter().filter(wanted) {
             let Some(value) = reading.value else { continue };
-            match self.readings.entry((reading.sensor.clone(), reading.labels.clone())) {
-                btree_map::Entry::Vacant(entry) => {
-                    entry.insert(Values { min: value, max: value, sum: value, count: 1 });
-                }
-                btree_map::Entry::Occupied(mut entry) => entry.get_mut().add(value),
-            }
+            let of = (reading.sensor.clone(), reading.labels.clone());
+            self.readings.entry(of).or_insert(Values::NONE).add(value);
         }
     }
 
@@ -216,6 +211,8 @@ impl HistoryBin {
 }
 
 impl Values {
+    const NONE: Self = Self { min: f64::INFINITY, max: f64::NEG_INFINITY, sum: 0.0, count: 0 };
+
     fn add(&mut self, value: f64) {
         self.min = self.min.min(value);
         self.max = self.max.max(value);
@@ -223,7 +220,6 @@ impl Values {
         self.count += 1;
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "a slot has far fewer intervals than 2^53")]
     fn mean(self) -> f64 {
         // A sum of great values may overflow, and a rounded mean must not leave the range.
         (self.sum / self.count as f64).clamp(self.min, self.max)

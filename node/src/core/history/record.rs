@@ -22,7 +22,6 @@ const HEAD_BYTES: usize = 8 + 8 + 1;
 pub struct Record<B = Bytes> {
     /// End of the interval by the node's clock.
     pub end: Wall,
-    /// Its length in nanoseconds.
     pub length_ns: u64,
     /// What the message holds.
     pub kind: SnapshotKind,
@@ -42,7 +41,6 @@ impl Record {
 }
 
 impl<B: AsRef<[u8]>> Record<B> {
-    /// Appends the bytes of the record.
     pub fn append_to(&self, segment: &mut Vec<u8>) {
         let message = self.message.as_ref();
         let length = u32::try_from(message.len()).expect("messages are bounded far below 4 GiB");

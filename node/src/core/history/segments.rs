@@ -11,7 +11,6 @@ use crate::limits::{HISTORY_READ_BYTES, HISTORY_READ_SEGMENTS_MAX};
 
 const SUFFIX: &str = ".segment";
 
-/// How much a history may hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryBounds {
     /// Age of the oldest interval.
@@ -44,7 +43,6 @@ pub struct Plan {
 }
 
 impl Segment {
-    /// The name of its file.
     pub fn file_name(&self) -> String {
         let (earliest, latest) = self.ends;
         format!("{:010}-{:020}-{:020}{SUFFIX}", self.number, earliest.0, latest.0)
@@ -66,12 +64,10 @@ impl Segments {
         Self(segments)
     }
 
-    /// The segment at a place.
     pub fn get(&self, place: usize) -> Option<&Segment> {
         self.0.get(place)
     }
 
-    /// The number of the next segment.
     pub fn next_number(&self) -> u64 {
         self.0.last().map_or(1, |last| last.number.saturating_add(1))
     }
@@ -81,17 +77,14 @@ impl Segments {
         self.0.push(segment);
     }
 
-    /// How many there are.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Bytes of all.
     pub fn bytes(&self) -> u64 {
         self.0.iter().fold(0, |sum, segment| sum.saturating_add(segment.bytes))
     }

@@ -5,7 +5,6 @@
 pub struct Glob(String);
 
 impl Glob {
-    /// The pattern that is written so.
     pub fn new(pattern: &str) -> Self {
         Self(pattern.to_owned())
     }

@@ -26,7 +26,6 @@ pub struct RejectedInput {
 }
 
 impl LineWarnings {
-    /// Counts input that was rejected.
     pub(super) fn on_rejected(&mut self, reason: &'static str, input: &[u8]) {
         let count = self.counts.entry(reason).or_default();
         *count += 1;

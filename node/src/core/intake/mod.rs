@@ -27,14 +27,13 @@ pub mod series;
 mod stats;
 mod unit_check;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use crate::limits::DATAGRAM_BYTES_MAX;
 use plimsoll_schemas::ids::{Operation, Seq};
 use plimsoll_schemas::time::{Mono, Now, Wall};
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
 use plimsoll_schemas::wire::frame::Frame;
-use plimsoll_schemas::wire::{EventSource, Events, Latency};
 
 use super::loss::SOCKET;
 use clients::{ClientId, Clients};
@@ -46,10 +45,11 @@ use lines::Sequence;
 use otlp::{Encoding, Malformed, Otlp, OtlpStats, Outcome, Signal};
 use points::Point;
 use promtext::{Pages, Scrape};
-use recorder::{RecordedInterval, Recorder};
+pub(super) use recorder::ClosedInterval;
+use recorder::Recorder;
 pub use reject::Reject;
 pub use rules::Rules;
-use scan::find;
+use scan::take_until;
 pub use stats::IntakeStats;
 
 pub(super) struct Intake {
@@ -60,32 +60,20 @@ pub(super) struct Intake {
     pages: Pages,
     otlp: Otlp,
     warnings: LineWarnings,
-    input: InputStats,
 }
 
-/// Counts of input by how it arrived; they only grow.
-#[derive(Default)]
-struct InputStats {
-    datagrams: u64,
-    read_errors: u64,
-    kernel_dropped: u64,
-    client_lost_datagrams: u64,
-    frames: u64,
-    frames_rejected: BTreeMap<&'static str, u64>,
-    events: BTreeMap<EventSource, u64>,
-    events_cut: u64,
-}
-
-/// An interval that has ended.
-pub(super) struct ClosedInterval {
-    pub(super) started: Now,
-    pub(super) latency: Latency,
-    /// Operations of which more samples than allowed exceed a limit.
-    pub(super) breached: BTreeSet<Operation>,
-    /// Events and service checks.
-    pub(super) events: Events,
-    /// Samples that count as recorded and as lost, by reason.
-    pub(super) lost: BTreeMap<&'static str, u64>,
+/// What one read of a datagram socket returned.
+#[derive(Clone, Copy, Debug)]
+pub enum SocketEvent<'a> {
+    /// A datagram; one longer than `DATAGRAM_BYTES_MAX` was cut, but is still longer than that.
+    Datagram(&'a [u8]),
+    /// A datagram of a user who may not send any.
+    Refused,
+    /// A read failed, which may have cost a datagram.
+    Failed,
+    /// The kernel dropped this many datagrams since the last read of its counter, because the
+    /// socket was full.
+    Dropped(u64),
 }
 
 impl Intake {
@@ -101,19 +89,17 @@ impl Intake {
             jobs: Jobs::default(),
             events: OpenEvents::default(),
             warnings: LineWarnings::default(),
-            input: InputStats::default(),
         }
     }
 
-    /// Records one datagram of lines.
     pub(super) fn on_datagram(&mut self, now: Wall, datagram: &[u8]) {
-        self.input.datagrams += 1;
+        self.recorder.stats_mut().datagrams += 1;
         if datagram.len() > DATAGRAM_BYTES_MAX {
             return self.reject(Reject::Truncated, datagram);
         }
         let mut rest = datagram;
         if rest.starts_with(Sequence::PREFIX) {
-            let line = next_line(&mut rest);
+            let line = take_until(b'\n', &mut rest);
             match self.on_sequence(trimmed(line)) {
                 Ok(()) => {}
                 Err(Reject::Duplicate) => return self.recorder.reject(Reject::Duplicate),
@@ -121,7 +107,7 @@ impl Intake {
             }
         }
         while !rest.is_empty() {
-            let line = next_line(&mut rest);
+            let line = take_until(b'\n', &mut rest);
             if !line.is_empty() {
                 self.on_line(now, trimmed(line));
             }
@@ -129,9 +115,13 @@ impl Intake {
         self.recorder.set_source(None);
     }
 
-    /// A datagram came from a user who may not send any.
-    pub(super) fn on_datagram_refused(&mut self) {
-        self.recorder.reject(Reject::NotAllowed);
+    pub(super) fn on_socket_event(&mut self, now: Wall, event: SocketEvent<'_>) {
+        match event {
+            SocketEvent::Datagram(datagram) => self.on_datagram(now, datagram),
+            SocketEvent::Refused => self.recorder.reject(Reject::NotAllowed),
+            SocketEvent::Failed => self.recorder.stats_mut().read_errors += 1,
+            SocketEvent::Dropped(count) => self.recorder.stats_mut().kernel_dropped += count,
+        }
     }
 
     fn on_sequence(&mut self, line: &[u8]) -> Result<(), Reject> {
@@ -139,7 +129,7 @@ impl Intake {
         let (client, missing) = self.clients.on_datagram(&sequence)?;
         self.set_source(client, sequence.is_last);
         // Saturates because a sender may claim any number.
-        let lost = &mut self.input.client_lost_datagrams;
+        let lost = &mut self.recorder.stats_mut().client_lost_datagrams;
         *lost = lost.saturating_add(missing.datagrams);
         self.recorder.lose(SOCKET, missing.samples);
         Ok(())
@@ -173,7 +163,6 @@ impl Intake {
         self.warnings.on_rejected(reason.as_str(), input);
     }
 
-    /// Warnings about rejected lines for the operator, at doubling counts of each reason.
     pub(super) fn take_line_warnings(&mut self) -> impl Iterator<Item = RejectedInput> + use<> {
         self.warnings.take()
     }
@@ -182,10 +171,10 @@ impl Intake {
         let parsed = events::parse(now, line, self.recorder.label_rules())?;
         let source = parsed.event.source;
         self.events.push(parsed.event)?;
-        *self.input.events.entry(source).or_default() += 1;
-        self.input.events_cut += parsed.cut;
+        *self.recorder.stats_mut().events.entry(source).or_default() += 1;
+        self.recorder.stats_mut().events_cut += parsed.cut;
         if let Some(labels) = parsed.labels {
-            self.recorder.add_line_labels(labels);
+            self.recorder.stats_mut().labels.add(labels, 1);
         }
         Ok(())
     }
@@ -193,7 +182,7 @@ impl Intake {
     /// Records a frame unless it is a repetition, and returns the number up to which the client's
     /// frames are recorded.
     pub(super) fn on_frame(&mut self, now: Wall, frame: Frame) -> Seq {
-        self.input.frames += 1;
+        self.recorder.stats_mut().frames += 1;
         if let Some(client) = self.clients.on_frame(&frame.client, frame.seq) {
             self.set_source(client, frame.last);
             self.recorder.on_frame(now, frame.clamped, frame.latency);
@@ -207,9 +196,8 @@ impl Intake {
         self.clients.frame(client)
     }
 
-    /// A frame could not be read.
     pub(super) fn on_frame_rejected(&mut self, reason: &'static str) {
-        *self.input.frames_rejected.entry(reason).or_default() += 1;
+        *self.recorder.stats_mut().frames_rejected.entry(reason).or_default() += 1;
     }
 
     /// Records what a point adds to what its stream reported before.
@@ -224,7 +212,7 @@ impl Intake {
     pub(super) fn on_scrape(&mut self, now: Now, scrape: &Scrape) -> Vec<String> {
         let Self { pages, recorder, .. } = self;
         let outcome = pages.on_scrape(now, scrape, &mut |point| recorder.on_point(now, point));
-        self.recorder.add_labels(&outcome.labels);
+        self.recorder.stats_mut().labels.add(outcome.labels, 1);
         for (reason, lines) in outcome.rejected {
             self.recorder.reject_many(reason, lines);
         }
@@ -246,19 +234,12 @@ impl Intake {
         self.otlp.on_body(recorder, now, format, body)
     }
 
-    /// Warnings about OTLP for the operator, once for each reason.
     pub(super) fn take_otlp_warnings(&mut self) -> Vec<String> {
         self.otlp.take_warnings()
     }
 
-    /// Warnings about units for the operator, once for each operation.
     pub(super) fn take_unit_warnings(&mut self) -> Vec<String> {
         self.recorder.take_unit_warnings()
-    }
-
-    /// Operations of which the unit is suspect.
-    pub(super) fn suspect_units(&self) -> &[Operation] {
-        self.recorder.suspect_units()
     }
 
     /// Records a latency that the node measured itself. Returns whether there was room.
@@ -266,37 +247,22 @@ impl Intake {
         self.recorder.on_own_latency(operation, ns)
     }
 
-    /// Adds limits over which samples are counted exactly.
     pub(super) fn on_limits(&mut self, now: Mono, limits: &[LatencyLimit]) {
         self.recorder.on_limits(now, limits);
     }
 
-    /// All limits, in nanoseconds.
     pub(super) fn limits(&self) -> Vec<(Operation, u64)> {
         self.recorder.limits()
     }
 
-    /// A socket could not be read, which may have cost a datagram.
-    pub(super) fn on_read_error(&mut self) {
-        self.input.read_errors += 1;
-    }
-
-    /// The kernel dropped datagrams of unknown senders.
-    pub(super) fn on_kernel_dropped(&mut self, datagrams: u64) {
-        self.input.kernel_dropped += datagrams;
-    }
-
-    /// Samples recorded and lost in the open interval.
     pub(super) fn open_samples(&self) -> u64 {
-        self.recorder.open_samples()
+        self.recorder.open_samples
     }
 
-    /// Closes the interval and starts the next.
     pub(super) fn close(&mut self, now: Now) -> ClosedInterval {
         let judged = self.judged();
         self.jobs.on_interval(now.mono, &judged, self.recorder.brought());
-        let RecordedInterval { started, latency, breached, lost } = self.recorder.close(now);
-        ClosedInterval { started, latency, breached, events: self.events.take(), lost }
+        ClosedInterval { events: self.events.take(), ..self.recorder.close(now) }
     }
 
     /// Operations of which every job has ended in good order, as of the last closed interval.
@@ -309,61 +275,21 @@ impl Intake {
         self.recorder.limits().into_iter().map(|(operation, _)| operation).collect()
     }
 
-    /// Series that were active in the open interval.
     pub(super) fn series(&self) -> usize {
         self.recorder.series()
     }
 
-    /// What came in so far.
     pub(super) fn stats(&self) -> IntakeStats {
-        let (input, recorded) = (&self.input, self.recorder.stats().clone());
         IntakeStats {
-            datagrams: input.datagrams,
-            values: recorded.values,
-            timestamped: recorded.timestamped,
-            samples: recorded.samples,
-            clamped: recorded.clamped,
-            overflowed: recorded.overflowed,
-            rejected: recorded.rejected,
-            read_errors: input.read_errors,
-            kernel_dropped: input.kernel_dropped,
-            labels: recorded.labels,
-            events: input.events.clone(),
-            events_cut: input.events_cut,
             clients: self.clients.len(),
-            client_lost_datagrams: input.client_lost_datagrams,
-            frames: input.frames,
-            frames_rejected: input.frames_rejected.clone(),
-            suspect_units: self.recorder.suspect_units().to_vec(),
-            points: self.recorder.point_stats(),
             scrapes: self.pages.stats(),
+            ..self.recorder.stats()
         }
     }
 
-    /// What came in as OTLP so far.
     pub(super) fn otlp_stats(&self) -> OtlpStats {
         self.otlp.stats()
     }
-
-    /// Datagrams that the kernel dropped so far.
-    pub(super) fn kernel_dropped(&self) -> u64 {
-        self.input.kernel_dropped
-    }
-
-    /// Rejected input so far, by reason.
-    pub(super) fn rejected(&self) -> &BTreeMap<Reject, u64> {
-        &self.recorder.stats().rejected
-    }
-}
-
-/// Removes one line from the front, without its line end.
-fn next_line<'a>(rest: &mut &'a [u8]) -> &'a [u8] {
-    let (line, after) = match find(b'\n', rest) {
-        Some(end) => (&rest[..end], &rest[end + 1..]),
-        None => (*rest, &[][..]),
-    };
-    *rest = after;
-    line
 }
 
 /// A line without the carriage returns that some senders leave at its end.

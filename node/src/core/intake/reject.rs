@@ -2,119 +2,62 @@
 //! values are missing.
 
 use plimsoll_schemas::ids::LossReason;
+use plimsoll_schemas::labelled;
 
-/// Why a line, a datagram, a point or a span was rejected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reject {
-    /// Too many bytes in a line or a name.
-    TooLong,
-    /// Invalid UTF-8.
-    Encoding,
-    /// Not of the form `name:value|type`; a span without valid ids.
-    Shape,
-    /// A name that is not a valid operation.
-    Name,
-    /// A type other than `ms`, `h`, `d`, `c` and `g`.
-    Type,
-    /// A set, which cannot be merged, or another unsupported type.
-    Unsupported,
-    /// A value that is not a finite number.
-    Number,
-    /// A latency below zero.
-    Negative,
-    /// A sample rate outside of (0, 1].
-    Rate,
-    /// A timestamp that is not a whole number of seconds since 1970; a point without one, or whose
-    /// start is after its end.
-    Timestamp,
-    /// A value whose unit is not a unit of time.
-    Unit,
-    /// A malformed event or service check.
-    Event,
-    /// An event for which the interval has no room.
-    EventsCap,
-    /// A sequence line that is malformed, or states an impossible loss.
-    Sequence,
-    /// A datagram whose number, or a point whose time, was recorded before.
-    Duplicate,
-    /// A gauge of a new series while the series cap is reached.
-    SeriesCap,
-    /// Latencies beyond what a series of a message, or an incarnation, may count.
-    SamplesCap,
-    /// A datagram or a page that was cut off.
-    Truncated,
-    /// A point older than the last one recorded of its stream.
-    OutOfOrder,
-    /// Bucket bounds that are not finite, not ascending, or too many.
-    Bounds,
-    /// Bucket counts that do not add up, or that decreased without a restart.
-    Counts,
-    /// A point without temporality (delta or cumulative).
-    Temporality,
-    /// A latency under a name that the system itself records under.
-    Reserved,
-    /// A datagram of a user who may not send any.
-    NotAllowed,
+labelled! {
+    /// Why a line, a datagram, a point or a span was rejected.
+    pub enum Reject {
+        /// Too many bytes in a line or a name.
+        TooLong = "too_long",
+        Encoding = "encoding",
+        /// Not of the form `name:value|type`; a span without valid ids.
+        Shape = "shape",
+        /// A name that is not a valid operation.
+        Name = "name",
+        /// A type other than `ms`, `h`, `d`, `c` and `g`.
+        Type = "type",
+        /// A set, which cannot be merged, or another unsupported type.
+        Unsupported = "unsupported",
+        /// A value that is not a finite number.
+        Number = "number",
+        /// A latency below zero.
+        Negative = "negative",
+        /// A sample rate outside of (0, 1].
+        Rate = "rate",
+        /// A timestamp that is not a whole number of seconds since 1970; a point without one, or
+        /// whose start is after its end.
+        Timestamp = "timestamp",
+        /// A value whose unit is not a unit of time.
+        Unit = "unit",
+        Event = "event",
+        /// An event for which the interval has no room.
+        EventsCap = "events_cap",
+        /// A sequence line that is malformed, or states an impossible loss.
+        Sequence = "sequence",
+        /// A datagram whose number, or a point whose time, was recorded before.
+        Duplicate = "duplicate",
+        /// A gauge of a new series while the series cap is reached.
+        SeriesCap = "series_cap",
+        /// Latencies beyond what a series of a message, or an incarnation, may count.
+        SamplesCap = "samples_cap",
+        /// A datagram or a page that was cut off.
+        Truncated = "truncated",
+        /// A point older than the last one recorded of its stream.
+        OutOfOrder = "out_of_order",
+        /// Bucket bounds that are not finite, not ascending, or too many.
+        Bounds = "bounds",
+        /// Bucket counts that do not add up, or that decreased without a restart.
+        Counts = "counts",
+        /// A point without temporality (delta or cumulative).
+        Temporality = "temporality",
+        /// A latency under a name that the system itself records under.
+        Reserved = "reserved",
+        /// A datagram of a user who may not send any.
+        NotAllowed = "not_allowed",
+    }
 }
 
 impl Reject {
-    pub const ALL: [Self; 24] = [
-        Self::TooLong,
-        Self::Encoding,
-        Self::Shape,
-        Self::Name,
-        Self::Type,
-        Self::Unsupported,
-        Self::Number,
-        Self::Negative,
-        Self::Rate,
-        Self::Timestamp,
-        Self::Unit,
-        Self::Event,
-        Self::EventsCap,
-        Self::Sequence,
-        Self::Duplicate,
-        Self::SeriesCap,
-        Self::SamplesCap,
-        Self::Truncated,
-        Self::OutOfOrder,
-        Self::Bounds,
-        Self::Counts,
-        Self::Temporality,
-        Self::Reserved,
-        Self::NotAllowed,
-    ];
-
-    /// The reason as a label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::TooLong => "too_long",
-            Self::Encoding => "encoding",
-            Self::Shape => "shape",
-            Self::Name => "name",
-            Self::Type => "type",
-            Self::Unsupported => "unsupported",
-            Self::Number => "number",
-            Self::Negative => "negative",
-            Self::Rate => "rate",
-            Self::Timestamp => "timestamp",
-            Self::Unit => "unit",
-            Self::Event => "event",
-            Self::EventsCap => "events_cap",
-            Self::Sequence => "sequence",
-            Self::Duplicate => "duplicate",
-            Self::SeriesCap => "series_cap",
-            Self::SamplesCap => "samples_cap",
-            Self::Truncated => "truncated",
-            Self::OutOfOrder => "out_of_order",
-            Self::Bounds => "bounds",
-            Self::Counts => "counts",
-            Self::Temporality => "temporality",
-            Self::Reserved => "reserved",
-            Self::NotAllowed => "not_allowed",
-        }
-    }
-
     /// The reason as it is sent to the aggregator.
     ///
     /// # Panics

@@ -6,13 +6,11 @@ use super::otlp::OtlpRules;
 use super::promtext::Target;
 use super::series::LabelRules;
 
-/// The reading rules of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rules {
     /// Which tags become labels.
     pub labels: LabelRules,
     pub units: Units,
-    /// How OpenTelemetry data is read.
     pub otlp: OtlpRules,
     /// Which pages are scraped.
     pub targets: Vec<Target>,

@@ -7,7 +7,6 @@
 const LOW: u64 = u64::from_le_bytes([0x01; 8]);
 const HIGH: u64 = u64::from_le_bytes([0x80; 8]);
 
-/// The first position of `byte`.
 #[inline]
 pub(crate) fn find(byte: u8, text: &[u8]) -> Option<usize> {
     let pattern = u64::from_le_bytes([byte; 8]);
@@ -24,7 +23,17 @@ pub(crate) fn find(byte: u8, text: &[u8]) -> Option<usize> {
     Some(text.len() - rest.len() + at)
 }
 
-/// Whether two texts are equal.
+/// Takes what stands before the next `byte` off the front of `rest`, and the byte with it.
+#[inline]
+pub(crate) fn take_until<'a>(byte: u8, rest: &mut &'a [u8]) -> &'a [u8] {
+    let (text, after) = match find(byte, rest) {
+        Some(end) => (&rest[..end], &rest[end + 1..]),
+        None => (*rest, &[][..]),
+    };
+    *rest = after;
+    text
+}
+
 #[inline]
 pub(crate) fn is_same(one: &[u8], other: &[u8]) -> bool {
     if one.len() != other.len() {

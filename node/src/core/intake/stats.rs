@@ -11,7 +11,6 @@ use super::promtext::ScrapeStats;
 use super::reject::Reject;
 use super::series::LabelStats;
 
-/// What came in so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IntakeStats {
     pub datagrams: u64,
@@ -25,15 +24,12 @@ pub struct IntakeStats {
     pub clamped: u64,
     /// Values, and samples in frames, folded into the series `other`.
     pub overflowed: u64,
-    /// Lines rejected, by reason.
     pub rejected: BTreeMap<Reject, u64>,
-    /// Reads of a socket that failed.
     pub read_errors: u64,
     /// Datagrams that the kernel dropped because a socket was full.
     pub kernel_dropped: u64,
     /// Tags that did not become labels unchanged, once for each value.
     pub labels: LabelStats,
-    /// Events and service checks accepted.
     pub events: BTreeMap<EventSource, u64>,
     /// Texts of events that were cut.
     pub events_cut: u64,
@@ -47,7 +43,6 @@ pub struct IntakeStats {
     pub frames_rejected: BTreeMap<&'static str, u64>,
     /// Operations of `ms` lines that look like seconds.
     pub suspect_units: Vec<Operation>,
-    /// Points of other systems.
     pub points: PointStats,
     pub scrapes: Vec<ScrapeStats>,
 }

@@ -7,7 +7,6 @@ use crate::limits;
 use super::pressure::Thresholds;
 use super::unconfirmed::UnconfirmedBounds;
 
-/// The bounds of an outbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutboxBounds {
     /// Loads at which messages overtake and are dropped.
@@ -16,18 +15,12 @@ pub struct OutboxBounds {
     pub coalesce_messages: usize,
     /// Bytes held above which drafts are merged.
     pub coalesce_bytes: usize,
-    /// Messages a minute in the emergency lane.
     pub emergency_per_minute: u32,
-    /// Burst of the emergency lane, in messages.
     pub emergency_burst: u32,
     /// Part of the burst that is reserved for critical messages.
     pub emergency_reserved: u32,
-    /// Consecutive failures that open the breaker.
     pub breaker_failures: u32,
-    /// How long the breaker stays open.
     pub breaker_open: Duration,
-    /// Refusals by the broker after which a message becomes a dead letter.
-    pub refusals_max: u32,
     /// Shortest time between two refusals of a message that count.
     pub refusal_every: Duration,
     /// Copies of acknowledged messages kept until an aggregator confirms them.
@@ -50,7 +43,6 @@ impl Default for OutboxBounds {
             emergency_reserved: limits::EMERGENCY_RESERVED,
             breaker_failures: limits::BREAKER_FAILURES,
             breaker_open: limits::BREAKER_OPEN,
-            refusals_max: limits::REFUSALS_MAX,
             refusal_every: limits::REFUSAL_EVERY,
             unconfirmed: UnconfirmedBounds {
                 messages: limits::UNCONFIRMED_MESSAGES_MAX,

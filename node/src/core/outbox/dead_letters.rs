@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use plimsoll_schemas::labelled;
 use plimsoll_schemas::limits::delivery::ACK_WAIT;
 use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::{Refusal, Ticket, refusal_code};
@@ -19,23 +20,24 @@ use crate::limits::{DEAD_LETTERS_MAX, RETRY_PAUSE};
 /// Tickets of letters begin here, far above those of messages.
 const TICKETS: u64 = 1 << 63;
 
-/// Why the broker refuses a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum DeadLetterReason {
-    /// Larger than the broker's `max_payload`.
-    MaxPayload,
-    /// Larger than the stream's `max_msg_size`.
-    TooLarge,
-    /// Its subject or id holds what the protocol cannot carry.
-    Malformed,
-    /// The stream is full and accepts nothing new.
-    StreamFull,
-    /// No stream has the subject.
-    NoStream,
-    /// This user may not publish to the subject.
-    Denied,
-    /// The stream refuses it for another reason.
-    Rejected,
+labelled! {
+    /// Why the broker refuses a message.
+    pub enum DeadLetterReason {
+        /// Larger than the broker's `max_payload`.
+        MaxPayload = MAX_PAYLOAD,
+        /// Larger than the stream's `max_msg_size`.
+        TooLarge = "too_large",
+        /// Its subject or id holds what the protocol cannot carry.
+        Malformed = "malformed",
+        /// The stream is full and accepts nothing new.
+        StreamFull = "stream_full",
+        /// No stream has the subject.
+        NoStream = "no_stream",
+        /// This user may not publish to the subject.
+        Denied = "denied",
+        /// The stream refuses it for another reason.
+        Rejected = "rejected",
+    }
 }
 
 impl DeadLetterReason {
@@ -76,30 +78,15 @@ impl DeadLetterReason {
             | Self::Rejected => REFUSED,
         }
     }
-
-    /// The reason as a label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxPayload => MAX_PAYLOAD,
-            Self::TooLarge => "too_large",
-            Self::Malformed => "malformed",
-            Self::StreamFull => "stream_full",
-            Self::NoStream => "no_stream",
-            Self::Denied => "denied",
-            Self::Rejected => "rejected",
-        }
-    }
 }
 
 /// A message that is given up.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadLetter {
     pub message: SealedMessage,
-    /// Why it was refused.
     pub reason: DeadLetterReason,
 }
 
-/// What became of dead letters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadLetterStats {
     /// Letters that were stored, by reason.
@@ -218,7 +205,6 @@ impl DeadLetters {
         self.letters.values().filter_map(deadline).min()
     }
 
-    /// What became of letters.
     pub(super) fn stats(&self) -> DeadLetterStats {
         DeadLetterStats { waiting: self.letters.len(), ..self.stats.clone() }
     }

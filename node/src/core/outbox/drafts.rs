@@ -9,6 +9,7 @@ use std::time::Duration;
 use plimsoll_schemas::subject::{Lane, SnapshotKind};
 use plimsoll_schemas::time::Mono;
 
+use super::amount::Amount;
 use super::bounds::OutboxBounds;
 use super::draft::{Draft, DraftId, DraftIds, Priority};
 use super::pressure::{OutboxLoad, Pressure};
@@ -33,11 +34,11 @@ pub(super) struct Drafts {
     emergency: Queue,
     /// Waits until no other draft does, so that it gets the highest number.
     final_message: Option<(Lane, Draft)>,
-    pressure: Pressure,
-    dropped: u64,
-    coalesced: u64,
+    pub(super) pressure: Pressure,
+    pub(super) dropped: u64,
+    pub(super) coalesced: u64,
     /// Events that no message carries any more, by reason.
-    events_lost: BTreeMap<&'static str, u64>,
+    pub(super) events_lost: BTreeMap<&'static str, u64>,
 }
 
 impl Drafts {
@@ -150,7 +151,7 @@ impl Drafts {
             self.queue(lane).push(draft);
             return Ok(());
         }
-        let room = bytes_max.saturating_sub(held - self.normal.bytes());
+        let room = bytes_max.saturating_sub(held - self.normal.amount().bytes);
         let fewer = self.normal.try_join_newest(draft, room, &mut self.ids)?;
         self.coalesced += fewer;
         Ok(())
@@ -175,14 +176,12 @@ impl Drafts {
         true
     }
 
-    /// Adopts a draft of a former incarnation, which admitted it.
     pub(super) fn adopt(&mut self, mut draft: Draft, sealed: SealedLoad) {
         draft.id = self.ids.next_id();
         self.normal.push(draft);
         self.coalesce(sealed);
     }
 
-    /// Drops the next draft that is older than its time to live, if there is one.
     pub(super) fn expire(&mut self, now: Mono, sealed: SealedLoad) -> Option<Draft> {
         let ttl = self.bounds.ttl?;
         let queues = [&mut self.normal, &mut self.emergency];
@@ -215,7 +214,6 @@ impl Drafts {
         self.queue(lane).pop_beside(first, bytes)
     }
 
-    /// Removes the final message.
     pub(super) fn take_final(&mut self) -> Option<(Lane, Draft)> {
         self.final_message.take()
     }
@@ -235,14 +233,13 @@ impl Drafts {
         (*wanted == lane).then_some(draft)
     }
 
-    /// Whether the final message is not sealed yet.
     pub(super) fn has_final(&self) -> bool {
         self.final_message.is_some()
     }
 
     /// Whether drafts wait, not counting the final message.
     pub(super) fn is_waiting(&self) -> bool {
-        self.normal.messages() + self.emergency.messages() > 0
+        self.normal.amount().messages + self.emergency.amount().messages > 0
     }
 
     /// Marks the next draft of the emergency lane as delayed by the rate limit; true the first
@@ -289,7 +286,6 @@ impl Drafts {
         expires.into_iter().chain(self.pressure.next_deadline()).min()
     }
 
-    /// All drafts with their lanes.
     pub(super) fn iter(&self) -> impl Iterator<Item = (DraftId, Lane, &Draft)> {
         let normal = self.normal.iter().map(|draft| (Lane::Normal, draft));
         let emergency = self.emergency.iter().map(|draft| (Lane::Emergency, draft));
@@ -301,56 +297,28 @@ impl Drafts {
     pub(super) fn load(&self, now: Mono, sealed: SealedLoad) -> OutboxLoad {
         let age = self.oldest().map_or(Duration::ZERO, |oldest| now.since(oldest));
         OutboxLoad {
-            depth: self.produced() + sealed.load.depth,
+            depth: self.amount().produced + sealed.load.depth,
             bytes: self.bytes() + sealed.load.bytes,
             age: age.max(sealed.load.age),
         }
     }
 
-    /// When the oldest draft was enqueued.
     pub(super) fn oldest(&self) -> Option<Mono> {
         let last = self.final_message.as_ref().map(|(_, draft)| draft.enqueued);
         [self.normal.oldest(), self.emergency.oldest(), last].into_iter().flatten().min()
     }
 
-    pub(super) fn messages(&self) -> usize {
-        let last = usize::from(self.final_message.is_some());
-        self.normal.messages() + self.emergency.messages() + last
+    /// All drafts together, with the final message.
+    pub(super) fn amount(&self) -> Amount {
+        let last = self.final_message.as_ref().map(|(_, draft)| Amount::of_draft(draft));
+        self.normal.amount() + self.emergency.amount() + last.unwrap_or_default()
     }
 
-    /// Messages that they stand for, as they were produced.
-    pub(super) fn produced(&self) -> u64 {
-        let last = self.final_message.as_ref().map_or(0, |(_, draft)| draft.produced);
-        self.normal.produced() + self.emergency.produced() + last
+    fn messages(&self) -> usize {
+        self.amount().messages
     }
 
-    /// Their bytes.
-    pub(super) fn bytes(&self) -> usize {
-        let last = self.final_message.as_ref().map_or(0, |(_, draft)| draft.bytes());
-        self.normal.bytes() + self.emergency.bytes() + last
-    }
-
-    pub(super) fn samples(&self) -> u64 {
-        self.normal.samples() + self.emergency.samples()
-    }
-
-    /// Drafts dropped so far.
-    pub(super) fn dropped(&self) -> u64 {
-        self.dropped
-    }
-
-    /// Drafts merged into another one so far.
-    pub(super) fn coalesced(&self) -> u64 {
-        self.coalesced
-    }
-
-    /// Events that no message carries any more, by reason.
-    pub(super) fn events_lost(&self) -> &BTreeMap<&'static str, u64> {
-        &self.events_lost
-    }
-
-    /// What the load of the outbox does to new messages.
-    pub(super) fn pressure(&self) -> &Pressure {
-        &self.pressure
+    fn bytes(&self) -> usize {
+        self.amount().bytes
     }
 }

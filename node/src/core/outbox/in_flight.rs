@@ -17,28 +17,19 @@ use plimsoll_schemas::time::Mono;
 use plimsoll_schemas::transport::{Publish, Ticket};
 use plimsoll_schemas::wire::confirmation::Confirmation;
 
+use super::amount::Amount;
 use super::outgoing::{Event, OutgoingMessage, State};
 use super::sealed::SealedMessage;
 use super::window::Departure;
 
-/// Messages adopted from former incarnations.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AdoptedMessages {
-    pub(super) messages: usize,
-    pub(super) bytes: usize,
-    pub(super) produced: u64,
-}
-
-/// All messages that are sealed and not acknowledged.
 #[derive(Debug, Default)]
 pub(super) struct InFlight {
     messages: BTreeMap<Ticket, OutgoingMessage>,
     index: Index,
     next_ticket: u64,
-    bytes: usize,
-    samples: u64,
-    produced: u64,
-    adopted: AdoptedMessages,
+    amount: Amount,
+    /// Of it, what former incarnations sealed.
+    adopted: Amount,
 }
 
 /// A message in a set: when its state ends by itself, if it does, and its ticket.
@@ -65,30 +56,15 @@ struct LaneIndex {
 }
 
 impl InFlight {
-    pub(super) fn messages(&self) -> usize {
-        self.messages.len()
+    pub(super) fn amount(&self) -> Amount {
+        self.amount
     }
 
-    /// Their bytes.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
+    /// Without what former incarnations sealed.
+    pub(super) fn own_amount(&self) -> Amount {
+        self.amount - self.adopted
     }
 
-    pub(super) fn samples(&self) -> u64 {
-        self.samples
-    }
-
-    /// Messages that they stand for, as they were produced.
-    pub(super) fn produced(&self) -> u64 {
-        self.produced
-    }
-
-    /// Those of them that a former incarnation sealed.
-    pub(super) fn adopted(&self) -> AdoptedMessages {
-        self.adopted
-    }
-
-    /// When the oldest of them was enqueued.
     pub(super) fn oldest(&self) -> Option<Mono> {
         self.messages.values().next().map(|sent| sent.enqueued)
     }
@@ -97,7 +73,6 @@ impl InFlight {
         self.messages.get(&ticket)
     }
 
-    /// Bytes of one message.
     pub(super) fn bytes_of(&self, ticket: Ticket) -> usize {
         self.get(ticket).map_or(0, |sent| sent.message.payload.len())
     }
@@ -138,12 +113,10 @@ impl InFlight {
         first(&self.index.emergency.ready).or_else(|| first(&self.index.normal.ready))
     }
 
-    /// Adds a message that was just sealed; with a spool it waits until it is written there.
     pub(super) fn add_sealed(&mut self, message: SealedMessage, enqueued: Mono, spooled: bool) {
         self.add(OutgoingMessage::sealed(message, enqueued, spooled));
     }
 
-    /// Adds a message of a former incarnation, which may have sent it.
     pub(super) fn adopt(&mut self, message: SealedMessage, now: Mono) {
         self.add(OutgoingMessage::adopted(message, now));
     }
@@ -151,15 +124,10 @@ impl InFlight {
     fn add(&mut self, sent: OutgoingMessage) {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
-        let (bytes, produced) = (sent.message.payload.len(), sent.message.produced);
-
-        self.bytes += bytes;
-        self.samples = self.samples.saturating_add(sent.message.samples);
-        self.produced += produced;
+        let amount = Amount::of_sealed(&sent.message);
+        self.amount = self.amount + amount;
         if sent.adopted {
-            self.adopted.messages += 1;
-            self.adopted.bytes += bytes;
-            self.adopted.produced += produced;
+            self.adopted = self.adopted + amount;
         }
 
         self.index.insert(ticket, &sent);
@@ -169,15 +137,10 @@ impl InFlight {
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<OutgoingMessage> {
         let sent = self.messages.remove(&ticket)?;
         self.index.remove(ticket, &sent);
-        let (bytes, produced) = (sent.message.payload.len(), sent.message.produced);
-
-        self.bytes -= bytes;
-        self.samples = self.samples.saturating_sub(sent.message.samples);
-        self.produced -= produced;
+        let amount = Amount::of_sealed(&sent.message);
+        self.amount = self.amount - amount;
         if sent.adopted {
-            self.adopted.messages -= 1;
-            self.adopted.bytes -= bytes;
-            self.adopted.produced -= produced;
+            self.adopted = self.adopted - amount;
         }
         Some(sent)
     }
@@ -202,21 +165,18 @@ impl InFlight {
         Some((sent, sent.publish(ticket)))
     }
 
-    /// A write of everything sealed so far to the spool has started.
     pub(super) fn on_spooling(&mut self) {
         while let Some((_, ticket)) = self.index.unspooled.pop_first() {
             self.on(ticket, Event::SpoolingStarted);
         }
     }
 
-    /// That write is on disk.
     pub(super) fn on_spooled(&mut self) {
         while let Some((_, ticket)) = self.index.spooling.pop_first() {
             self.on(ticket, Event::Spooled);
         }
     }
 
-    /// There is no spool any more that a message could wait for.
     pub(super) fn on_spool_failed(&mut self) {
         while let Some((_, ticket)) =
             self.index.spooling.pop_first().or_else(|| self.index.unspooled.pop_first())

@@ -15,6 +15,7 @@
 //! Invariants, in messages: `attempted = published + dropped + refused + coalesced + combined +
 //! held` and `published = confirmed + released + unconfirmed`.
 
+mod amount;
 mod bounds;
 mod breaker;
 mod confirmer_set;
@@ -36,7 +37,7 @@ use std::time::Duration;
 
 use crate::limits::{
     BEHIND_AFTER, BEHIND_KEPT, COALESCED_BYTES_MAX, IN_FLIGHT_MAX, IN_FLIGHT_RESERVED, NEW_FOR,
-    NO_STREAM_REST, RETRY_PAUSE,
+    NO_STREAM_REST, REFUSALS_MAX, RETRY_PAUSE,
 };
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::subject::Lane;
@@ -45,6 +46,7 @@ use plimsoll_schemas::transport::{HEADERS_BYTES_MAX, Publish, Ticket};
 use plimsoll_schemas::wire::Bus;
 use plimsoll_schemas::wire::confirmation::{Confirmation, ConfirmedIncarnation};
 
+use amount::Amount;
 pub use bounds::OutboxBounds;
 use breaker::Breaker;
 use dead_letters::DeadLetters;
@@ -90,8 +92,7 @@ pub struct Outbox {
     /// How long messages rest that no stream keeps.
     stream_rest: Duration,
     dead_letters: DeadLetters,
-    /// Refusals after which a message becomes a dead letter, and the time between two that count.
-    refusals_max: u32,
+    /// Time between two refusals of a message that count.
     refusal_every: Duration,
     window: SendWindow,
     /// The longest body that the broker's `max_payload` leaves room for.
@@ -103,10 +104,8 @@ pub struct Outbox {
     connected: bool,
     resume_at: Option<Mono>,
     depth_max: u64,
-    /// Critical messages that overtook others by the emergency lane.
-    critical_rerouted: u64,
-    /// Messages sent by the emergency lane because the rules declare what is in them critical.
-    sent_at_once: u64,
+    pub(super) critical_rerouted: u64,
+    pub(super) sent_at_once: u64,
     /// The time of the latest event: ages are as of then.
     now: Mono,
     stats: Bus,
@@ -142,7 +141,6 @@ impl Outbox {
             breaker_open: bounds.breaker_open,
             stream_rest: NO_STREAM_REST,
             dead_letters: DeadLetters::default(),
-            refusals_max: bounds.refusals_max,
             refusal_every: bounds.refusal_every,
             window: SendWindow::new(),
             payload_body_bytes: usize::MAX,
@@ -198,7 +196,6 @@ impl Outbox {
         self.drafts.expire(now, self.sealed_load())
     }
 
-    /// Counts events and service checks that no message carries any more.
     pub fn lose_events(&mut self, reason: &'static str, events: u64) {
         self.drafts.lose_events(reason, events);
     }
@@ -224,7 +221,6 @@ impl Outbox {
             if bytes == 0 { usize::MAX } else { bytes.saturating_sub(beside_body) };
     }
 
-    /// The longest body that the broker's `max_payload` leaves room for.
     pub fn payload_body_bytes(&self) -> usize {
         self.payload_body_bytes
     }
@@ -243,12 +239,10 @@ impl Outbox {
         }
     }
 
-    /// A small message made a round trip to the broker.
     pub fn on_round_trip(&mut self, now: Mono, took: Duration) {
         self.window.on_round_trip(now, took);
     }
 
-    /// Changes the incarnation before anything of it was sealed.
     pub fn set_incarnation(&mut self, incarnation: Incarnation) {
         self.newest_sent = BTreeMap::from([(incarnation, Seq(0))]);
     }
@@ -258,7 +252,6 @@ impl Outbox {
         self.newest_sent.insert(incarnation, newest);
     }
 
-    /// Sets whether a sealed message must be in a spool before it may be sent.
     pub fn set_spooled(&mut self, spooled: bool) {
         self.spooled = spooled;
     }
@@ -435,7 +428,7 @@ impl Outbox {
             }
         }
 
-        if self.drafts.pressure().is_conservative() {
+        if self.drafts.pressure.is_conservative() {
             return None;
         }
         if room && self.candidate(Lane::Normal, room).is_none() {
@@ -514,7 +507,6 @@ impl Outbox {
         self.aggregator_behind_until.is_some_and(|until| now < until)
     }
 
-    /// When the oldest message held was enqueued.
     pub fn oldest(&self) -> Option<Mono> {
         self.drafts.oldest().into_iter().chain(self.in_flight.oldest()).min()
     }
@@ -525,7 +517,7 @@ impl Outbox {
         if self.in_flight.unanswered_or_unsent() >= IN_FLIGHT_MAX {
             return false;
         }
-        let (messages, bytes) = (self.in_flight.messages(), self.in_flight.bytes());
+        let Amount { messages, bytes, .. } = self.in_flight.amount();
         let upcoming = UpcomingCopies { messages, bytes };
         while self.drafts.is_waiting() && self.unconfirmed.is_full(upcoming) {
             let until = if self.leaving { Mono(u64::MAX) } else { now };
@@ -611,8 +603,8 @@ impl Outbox {
             }
         }
 
-        let refusals = self.in_flight.get(ticket).map_or(0, OutgoingMessage::refusals);
-        let is_final = refusals >= self.refusals_max || !reason.may_pass();
+        let refusals = self.in_flight.get(ticket).map_or(0, |sent| sent.refusals);
+        let is_final = refusals >= REFUSALS_MAX || !reason.may_pass();
         // A copy that an aggregator has yet to confirm is never given up.
         if was_in_flight && is_final && self.dead_letters.try_add(ticket, reason) {
             self.in_flight.on(ticket, Event::LetterMade);
@@ -772,7 +764,6 @@ impl Outbox {
         Ok(())
     }
 
-    /// All drafts with their lanes.
     pub fn drafts(&self) -> impl Iterator<Item = (DraftId, Lane, &Draft)> {
         self.drafts.iter()
     }
@@ -782,7 +773,6 @@ impl Outbox {
         self.in_flight.iter().map(|(_, sent)| &sent.message).chain(self.unconfirmed.iter())
     }
 
-    /// The greatest number sealed in this incarnation.
     pub fn newest_sealed(&self) -> Seq {
         Seq(self.next_seq.0 - 1)
     }
@@ -794,11 +784,11 @@ impl Outbox {
 
     /// Counters and load for the aggregator.
     pub fn stats(&self) -> Bus {
-        let load = self.drafts.load(self.now, self.all_sealed());
-        let pressure = self.drafts.pressure();
+        let load = self.drafts.load(self.now, self.load_of(self.in_flight.amount()));
+        let pressure = &self.drafts.pressure;
         Bus {
-            dropped: self.drafts.dropped(),
-            coalesced: self.drafts.coalesced(),
+            dropped: self.drafts.dropped,
+            coalesced: self.drafts.coalesced,
             outbox_messages: self.messages() as u64,
             outbox_depth: load.depth,
             outbox_depth_max: self.depth_max,
@@ -814,84 +804,67 @@ impl Outbox {
         }
     }
 
-    /// Times that the id of a message was found to be taken.
     pub fn taken_ids(&self) -> u64 {
         self.stats.taken_ids
     }
 
-    /// What became of dead letters.
     pub fn dead_letters(&self) -> DeadLetterStats {
         self.dead_letters.stats()
     }
 
-    /// Events and service checks dropped before they were sent, by reason.
     pub fn events_lost(&self) -> &BTreeMap<&'static str, u64> {
-        self.drafts.events_lost()
+        &self.drafts.events_lost
     }
 
-    /// Restarts the measurement of the greatest depth.
     pub fn reset_depth_max(&mut self) {
         self.depth_max = self.depth();
     }
 
     /// Messages held: drafts, and sealed messages that are not acknowledged.
     pub fn messages(&self) -> usize {
-        self.drafts.messages() + self.in_flight.messages()
+        self.amount().messages
     }
 
     /// The messages that these stand for, as they were produced.
     pub fn depth(&self) -> u64 {
-        self.drafts.produced() + self.in_flight.produced()
+        self.amount().produced
+    }
+
+    fn amount(&self) -> Amount {
+        self.drafts.amount() + self.in_flight.amount()
     }
 
     /// Sealed messages of this incarnation. Adopted ones were admitted by a former incarnation
     /// and must not keep this one from admitting its own.
     fn sealed_load(&self) -> SealedLoad {
-        let adopted = self.in_flight.adopted();
-        let SealedLoad { messages, load } = self.all_sealed();
-        let depth = load.depth - adopted.produced;
-        let load = OutboxLoad { depth, bytes: load.bytes - adopted.bytes, ..load };
-        SealedLoad { messages: messages - adopted.messages, load }
+        self.load_of(self.in_flight.own_amount())
     }
 
-    fn all_sealed(&self) -> SealedLoad {
+    fn load_of(&self, sealed: Amount) -> SealedLoad {
         let age = self.in_flight.oldest().map_or(Duration::ZERO, |oldest| self.now.since(oldest));
-        let (depth, bytes) = (self.in_flight.produced(), self.in_flight.bytes());
-        SealedLoad { messages: self.in_flight.messages(), load: OutboxLoad { depth, bytes, age } }
+        let load = OutboxLoad { depth: sealed.produced, bytes: sealed.bytes, age };
+        SealedLoad { messages: sealed.messages, load }
     }
 
-    /// Samples in all messages held.
     pub fn samples(&self) -> u64 {
-        self.drafts.samples() + self.in_flight.samples()
-    }
-
-    /// Critical messages that overtook others by the emergency lane.
-    pub fn critical_rerouted(&self) -> u64 {
-        self.critical_rerouted
-    }
-
-    /// Messages sent by the emergency lane because the rules declare what is in them critical.
-    pub fn sent_at_once(&self) -> u64 {
-        self.sent_at_once
+        self.amount().samples
     }
 
     pub fn in_flight(&self) -> usize {
         self.in_flight.unanswered() + self.unconfirmed.in_flight()
     }
 
-    /// Samples in unconfirmed messages.
     pub fn unconfirmed_samples(&self) -> u64 {
         self.unconfirmed.samples()
     }
 
-    /// Bytes of unconfirmed messages.
     pub fn unconfirmed_bytes(&self) -> usize {
         self.unconfirmed.bytes()
     }
 
     /// Whether an aggregator that confirms messages has yet to confirm some.
     pub fn awaits_confirmation(&self) -> bool {
-        self.unconfirmed.messages() > 0 && self.unconfirmed.has_confirmation()
+        self.unconfirmed.messages() > 0 && self.unconfirmed.has_confirmation
     }
 
     /// Whether every message has been acknowledged or rejected.
@@ -899,17 +872,10 @@ impl Outbox {
         self.messages() == 0
     }
 
-    /// Whether the broker can be reached.
     pub fn is_connected(&self) -> bool {
         self.connected
     }
 
-    /// What the depth of the outbox does to new messages.
-    pub fn pressure(&self) -> &Pressure {
-        self.drafts.pressure()
-    }
-
-    /// The state of the breaker.
     pub fn breaker(&self) -> BreakerState {
         self.breaker.state()
     }

@@ -62,7 +62,6 @@ pub(super) struct Attempt {
     pub(super) overdue_at: Mono,
 }
 
-/// What happens to a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Event {
     SpoolingStarted,
@@ -109,7 +108,6 @@ pub(super) enum NoAnswer {
     Unreadable,
 }
 
-/// A message that is sealed and not acknowledged.
 #[derive(Debug)]
 pub(super) struct OutgoingMessage {
     pub(super) message: SealedMessage,
@@ -127,7 +125,7 @@ pub(super) struct OutgoingMessage {
     overdue: u32,
     timeouts_in_a_row: u32,
     /// Refusals by the broker that count, and when the last of them came.
-    refusals: u32,
+    pub(super) refusals: u32,
     refused_at: Option<Mono>,
     /// An attempt had no answer, so that a stream may have stored it.
     maybe_stored: bool,
@@ -174,7 +172,6 @@ impl OutgoingMessage {
         }
     }
 
-    /// The departure of the attempt that is under way.
     pub(super) fn departure(&self) -> Option<Departure> {
         match self.state {
             State::InFlight(attempt) => Some(attempt.sent),
@@ -185,11 +182,6 @@ impl OutgoingMessage {
     /// Whether its latest attempt was not the first.
     pub(super) fn is_retry(&self) -> bool {
         self.attempts > 1
-    }
-
-    /// Refusals by the broker that count.
-    pub(super) fn refusals(&self) -> u32 {
-        self.refusals
     }
 
     /// The message for the broker, under its present id.
@@ -400,7 +392,7 @@ pub(super) mod tests {
     #[test]
     fn refusals_count_apart_and_not_where_a_stream_may_have_the_message() {
         let again = |at| [sent(), refused(at), Event::RestEnded];
-        let refusals = |message, events: &[Event]| after(message, events).refusals();
+        let refusals = |message, events: &[Event]| after(message, events).refusals;
         assert_eq!(refusals(ready(), &[again(0), again(59), again(60), again(119)].concat()), 2);
         assert_eq!(refusals(adopted(), &again(0)), 0);
         assert_eq!(refusals(ready(), &[&[sent(), unanswered()][..], &again(0)].concat()), 0);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::Mono;
 
+use super::amount::Amount;
 use super::draft::{Draft, DraftIds, Priority};
 
 /// The drafts of one lane.
@@ -19,9 +20,7 @@ pub(super) struct Queue {
     /// Whether critical drafts are sent before others, the newest of them first.
     critical_first: bool,
     drafts: VecDeque<Entry>,
-    bytes: usize,
-    samples: u64,
-    produced: u64,
+    amount: Amount,
 }
 
 struct Entry {
@@ -49,28 +48,12 @@ struct Superseded {
 }
 
 impl Queue {
-    /// A queue that sends critical drafts before others, the newest of them first.
     pub(super) fn critical_first() -> Self {
         Self { critical_first: true, ..Self::default() }
     }
 
-    pub(super) fn messages(&self) -> usize {
-        self.drafts.len()
-    }
-
-    /// Messages that they stand for, as they were produced.
-    pub(super) fn produced(&self) -> u64 {
-        self.produced
-    }
-
-    /// Bytes of all drafts.
-    pub(super) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    /// Samples in all drafts.
-    pub(super) fn samples(&self) -> u64 {
-        self.samples
+    pub(super) fn amount(&self) -> Amount {
+        self.amount
     }
 
     /// The draft that is sent next.
@@ -83,7 +66,6 @@ impl Queue {
         self.drafts.iter().rposition(is_first).or((!self.drafts.is_empty()).then_some(0))
     }
 
-    /// When the oldest draft was enqueued.
     pub(super) fn oldest(&self) -> Option<Mono> {
         self.drafts.front().map(|entry| entry.draft.enqueued)
     }
@@ -93,7 +75,6 @@ impl Queue {
         self.drafts.front().map(|entry| entry.draft.latest.plus(ttl))
     }
 
-    /// Adds the newest draft.
     pub(super) fn push(&mut self, draft: Draft) {
         self.insert(self.drafts.len(), draft);
     }
@@ -136,7 +117,6 @@ impl Queue {
         beside
     }
 
-    /// Removes the oldest draft.
     pub(super) fn take_oldest(&mut self) -> Option<Draft> {
         (!self.drafts.is_empty()).then(|| self.remove(0))
     }
@@ -147,7 +127,6 @@ impl Queue {
         is_old.then(|| self.remove(0))
     }
 
-    /// Removes the oldest draft of low priority.
     pub(super) fn pop_low(&mut self) -> Option<Draft> {
         self.take_first(|draft| draft.priority == Priority::Low)
     }
@@ -165,9 +144,7 @@ impl Queue {
 
     /// Moves all drafts of `other` before those of this queue.
     pub(super) fn prepend(&mut self, other: &mut Self) {
-        self.bytes += std::mem::take(&mut other.bytes);
-        self.samples += std::mem::take(&mut other.samples);
-        self.produced += std::mem::take(&mut other.produced);
+        self.amount = self.amount + std::mem::take(&mut other.amount);
         std::mem::swap(&mut self.drafts, &mut other.drafts);
         self.drafts.append(&mut other.drafts);
     }
@@ -221,7 +198,7 @@ impl Queue {
             return None;
         }
         let joined = Draft::join(&of_interval().chain([draft]).collect::<Vec<_>>())?;
-        let bytes = self.bytes - before + joined.iter().map(Draft::bytes).sum::<usize>();
+        let bytes = self.amount.bytes - before + joined.iter().map(Draft::bytes).sum::<usize>();
         Some((joined, bytes))
     }
 
@@ -330,17 +307,13 @@ impl Queue {
     }
 
     fn insert(&mut self, index: usize, draft: Draft) {
-        self.bytes += draft.bytes();
-        self.samples += draft.samples();
-        self.produced += draft.produced;
+        self.amount = self.amount + Amount::of_draft(&draft);
         self.drafts.insert(index, Entry::new(draft));
     }
 
     fn remove(&mut self, index: usize) -> Draft {
         let entry = self.drafts.remove(index).expect("the caller found the index");
-        self.bytes -= entry.draft.bytes();
-        self.samples -= entry.draft.samples();
-        self.produced -= entry.draft.produced;
+        self.amount = self.amount - Amount::of_draft(&entry.draft);
         entry.draft
     }
 }

@@ -10,15 +10,12 @@ use super::message_id::{IdOf, MessageNonce, message_id};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SealedMessage {
-    /// The incarnation that sealed it.
     pub incarnation: Incarnation,
     pub seq: Seq,
     /// The lane in its subject.
     pub lane: Lane,
-    /// The subject it is published to.
     pub subject: String,
     pub payload: Bytes,
-    /// Samples that it carries.
     pub samples: u64,
     /// Those of them that the node took of itself.
     pub own_samples: u64,
@@ -26,7 +23,6 @@ pub struct SealedMessage {
     pub produced: u64,
     /// True for an incarnation's last message.
     pub last: bool,
-    /// When it was sealed.
     pub sealed_at: Wall,
     /// What makes its ids unpredictable.
     pub nonce: MessageNonce,

@@ -18,7 +18,6 @@ impl NoteNumber {
     pub const ALL: Self = Self(u64::MAX);
 }
 
-/// See the module.
 #[derive(Default)]
 pub(super) struct Answers {
     /// The first batch was written, or failed: the file is of this incarnation, or is gone.
@@ -113,7 +112,6 @@ impl Answers {
         self.written != NoteNumber::default()
     }
 
-    /// The note is in the file.
     pub(super) fn on_noted(&mut self, now: Mono) {
         self.under_way = false;
         self.retry_at = None;
@@ -121,7 +119,6 @@ impl Answers {
         self.waits_since = (self.asked > self.written).then_some(now);
     }
 
-    /// The note could not be written.
     pub(super) fn on_note_failed(&mut self, now: Mono) {
         self.under_way = false;
         self.retry_at = Some(now.plus(SPOOL_RETRY_PAUSE));
@@ -134,7 +131,6 @@ impl Answers {
         self.has_begun = true;
     }
 
-    /// Whether the last note failed.
     pub(super) fn has_failed(&self) -> bool {
         self.retry_at.is_some()
     }

@@ -29,7 +29,6 @@ pub(super) enum HeadFault {
     Damaged(&'static str),
 }
 
-/// Encodes the head of a file.
 pub(super) fn head(record: &impl Serialize) -> Vec<u8> {
     let body = rmp_serde::to_vec_named(record).expect("a head holds only text");
     let length = u16::try_from(body.len()).expect("names are short");
@@ -78,7 +77,7 @@ pub(super) struct BatchReader<'a> {
     rest: &'a [u8],
     /// Bytes that may still be checked: forged batches may overlap by the million.
     checks_left: usize,
-    gave_up: bool,
+    pub(super) gave_up: bool,
 }
 
 impl<'a> BatchReader<'a> {
@@ -86,17 +85,10 @@ impl<'a> BatchReader<'a> {
         Self { rest: bytes, checks_left: bytes.len().saturating_mul(4), gave_up: false }
     }
 
-    /// Bytes not read yet.
     pub(super) fn left(&self) -> usize {
         self.rest.len()
     }
 
-    /// Whether the rest was not searched because it would have taken too long.
-    pub(super) fn gave_up(&self) -> bool {
-        self.gave_up
-    }
-
-    /// The body of the next batch.
     pub(super) fn batch(&mut self) -> Option<&'a [u8]> {
         let (frame, rest) = self.rest.split_first_chunk::<FRAME_BYTES>()?;
         let length = u32::from_be_bytes([frame[4], frame[5], frame[6], frame[7]]);

@@ -48,7 +48,6 @@ pub(super) struct Spool {
     answers: Answers,
     /// States of former incarnations.
     former: Vec<IncarnationState>,
-    /// What former incarnations had noted whose file is gone, until that is reported.
     orphans: Vec<NotedIncarnation>,
     stats: SpoolStats,
 }
@@ -92,7 +91,6 @@ impl Spool {
         self.orphans = orphans;
     }
 
-    /// What former incarnations had noted whose file is gone, until that is reported.
     pub(super) fn orphans(&self) -> &[NotedIncarnation] {
         &self.orphans
     }
@@ -121,22 +119,18 @@ impl Spool {
         batch.into_iter().chain(self.answers.next_deadline(brought)).min()
     }
 
-    /// The number of the note that an answer to what was just recorded waits for.
     pub(super) fn wait_for_note(&mut self, now: Mono) -> NoteNumber {
         if self.wal.is_some() { self.answers.wait(now) } else { NoteNumber::default() }
     }
 
-    /// Answers up to this number may leave.
     pub(super) fn noted(&self) -> NoteNumber {
         if self.wal.is_some() { self.answers.noted() } else { NoteNumber::ALL }
     }
 
-    /// Whether an answer waits for so long that nothing more that is answered may be recorded.
     pub(super) fn are_answers_overdue(&self, now: Mono) -> bool {
         self.wal.is_some() && self.answers.are_overdue(now)
     }
 
-    /// The interval is over.
     pub(super) fn on_interval_closed(&mut self) {
         self.answers.on_interval_closed();
     }
@@ -165,12 +159,10 @@ impl Spool {
         former.chain(orphans).take(FORMER_INCARNATIONS_MAX).collect()
     }
 
-    /// The note is in the file.
     pub(super) fn on_noted(&mut self, now: Mono) {
         self.answers.on_noted(now);
     }
 
-    /// The note could not be written: answers leave without it until one is.
     pub(super) fn on_note_failed(&mut self, now: Mono) {
         self.stats.failures += 1;
         self.answers.on_note_failed(now);
@@ -220,7 +212,6 @@ impl Spool {
         batch
     }
 
-    /// The batch is on disk.
     pub(super) fn on_written(&mut self) {
         self.write_started = None;
         self.retry_at = None;
@@ -254,7 +245,6 @@ impl Spool {
         self.is_wanted.then(|| self.stats.durable && !self.answers.has_failed())
     }
 
-    /// What became of it so far.
     pub(super) fn stats(&self) -> SpoolStats {
         SpoolStats { durable: self.durable().unwrap_or_default(), ..self.stats.clone() }
     }

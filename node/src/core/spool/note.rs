@@ -36,7 +36,6 @@ pub struct Notes {
 }
 
 impl Notes {
-    /// The bytes of the file.
     pub fn encode(&self) -> [u8; NOTES_BYTES] {
         let mut bytes = [0; NOTES_BYTES];
         let (stated, crc) = bytes.split_at_mut(STATED_BYTES);

@@ -57,7 +57,6 @@ pub(crate) struct DraftRecord<'a> {
     lane: Lane,
     kind: SnapshotKind,
     pub(crate) samples: u64,
-    /// How many messages it stands for.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     produced: u64,
     #[serde(borrow)]
@@ -71,7 +70,6 @@ pub(crate) struct SealedRecord<'a> {
     at: Wall,
     subject: &'a str,
     pub(crate) samples: u64,
-    /// How many messages it stands for.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     produced: u64,
     #[serde(borrow)]

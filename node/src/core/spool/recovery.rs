@@ -4,7 +4,7 @@
 //! If the last batch is incomplete, the process ended while writing it, so nothing in it was sent
 //! and everything before it holds. If more follows, the batch was complete once and may have
 //! sealed a draft. Such a draft may have been sent under a number that is lost; it is not
-//! recovered, and its samples are counted as uncertain. SealedMessage messages are recovered:
+//! recovered, and its samples are counted as uncertain. Sealed messages are recovered:
 //! aggregators count a repetition once.
 //!
 //! DESIGN N6.
@@ -34,24 +34,15 @@ const CLOCK_LEAP_MAX: Duration = Duration::from_secs(10 * 365 * 24 * 3_600);
 /// Why a file cannot be used at all.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum UnusableFile {
-    /// A later version of this program wrote it.
     #[error("file version {0} is newer than {VERSION}, the latest that this program reads")]
     Newer(u16),
-    /// It belongs to another node.
     #[error("file belongs to node {node} of mesh {mesh}")]
-    Other {
-        /// The mesh it belongs to.
-        mesh: MeshName,
-        /// The node it belongs to.
-        node: NodeName,
-    },
-    /// Nothing in it can be read.
+    Other { mesh: MeshName, node: NodeName },
     #[error("{0}")]
     Damaged(String),
 }
 
 impl UnusableFile {
-    /// The reason as a label.
     pub fn label(&self) -> &'static str {
         match self {
             Self::Newer(_) => "newer_version",
@@ -66,7 +57,7 @@ impl UnusableFile {
 pub struct RecoveredMessages {
     /// Drafts, which were never sent, the oldest first.
     pub drafts: Vec<(Lane, Draft)>,
-    /// SealedMessage messages, which may have been sent, in order of incarnation and number.
+    /// Sealed messages, which may have been sent, in order of incarnation and number.
     pub sealed: Vec<SealedMessage>,
     /// States as their final messages must state them, once [`Self::take_notes`] has added what a
     /// note counts: it is recorded and lost by [`CRASH`].
@@ -86,7 +77,7 @@ pub struct RecoveredMessages {
 /// What was too old to be sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ExpiredMessages {
-    /// SealedMessage messages; most of them arrived before.
+    /// Sealed messages; most of them arrived before.
     pub sealed_messages: u64,
     pub sealed_samples: u64,
     /// Drafts that are lost.
@@ -98,9 +89,6 @@ pub struct ExpiredMessages {
 }
 
 /// Reads a whole file. `boot` identifies the current boot of the machine, if it is known.
-///
-/// # Errors
-/// When nothing of it can be used.
 pub fn recover(
     bytes: &[u8],
     own: &Identity,
@@ -126,7 +114,7 @@ pub fn recover(
             Some(Ok(())) => {}
             Some(Err(what)) => fold.on_gap(format!("the batch at byte {at}: {what}")),
             None if reader.skip() => fold.on_gap(format!("the batch at byte {at} is damaged")),
-            None if reader.gave_up() => {
+            None if reader.gave_up => {
                 fold.on_gap(format!("searching for batches after byte {at} takes too long"));
                 break;
             }
@@ -157,7 +145,6 @@ fn check_head(body: &[u8], own: &Identity, boot: Option<&str>) -> Result<bool, U
     Ok(theirs.is_some_and(|theirs| Some(theirs.as_str()) != boot))
 }
 
-/// Identifies an entry that is uncertain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Entry {
     Draft(u64),

@@ -220,7 +220,7 @@ fn what_a_full_outbox_cannot_take_is_lost_by_name_and_leaves_no_hole() {
     let full = LossReason::new(loss::OUTBOX_FULL).unwrap();
     let lost = core.status().totals.lost_sum();
     assert_eq!(core.status().totals.lost, BTreeMap::from([(full, lost)]));
-    assert!((1..=6).contains(&lost) && core.status().dropping, "{lost} samples");
+    assert!((1..=6).contains(&lost) && core.status().bus.dropping, "{lost} samples");
     let now = start().after(70 * SECOND);
     core.on_deadline(now);
     core.on_bus_event(now, &connected());
@@ -285,7 +285,9 @@ fn a_datagram_that_was_cut_is_refused_whole() {
 fn what_the_kernel_dropped_travels_with_the_next_interval() {
     let mut core = core(Bounds::default());
     core.on_bus_event(start(), &connected());
-    [3, 0, 4].into_iter().for_each(|datagrams| core.on_kernel_dropped(datagrams));
+    for datagrams in [3, 0, 4] {
+        core.on_socket_event(start(), SocketEvent::Dropped(datagrams));
+    }
     let now = start().after(SECOND);
     core.on_deadline(now);
     let snapshots = deliver(&mut core, now);

@@ -9,11 +9,11 @@ use plimsoll_schemas::wire::frame::{Frame, FrameError, PREFIX_BYTES, decode, len
 use crate::core::departure::SocketPoll;
 
 pub(super) struct Client {
-    stream: UnixStream,
+    pub(super) stream: UnixStream,
     /// What arrived of a frame that is not whole yet.
     buffer: Vec<u8>,
     /// Nothing more is read.
-    is_ended: bool,
+    pub(super) is_ended: bool,
 }
 
 /// Why a client is disconnected.
@@ -29,10 +29,6 @@ impl Client {
         Ok(Self { stream, buffer: Vec::new(), is_ended: false })
     }
 
-    pub(super) fn stream(&self) -> &UnixStream {
-        &self.stream
-    }
-
     pub(super) fn buffered(&self) -> usize {
         self.buffer.len()
     }
@@ -46,10 +42,6 @@ impl Client {
     /// Nothing more is read; what came of an unfinished frame is dropped.
     pub(super) fn end(&mut self) {
         (self.is_ended, self.buffer) = (true, Vec::new());
-    }
-
-    pub(super) fn is_ended(&self) -> bool {
-        self.is_ended
     }
 
     /// Writes answers; false when they find no room, since the client has left hundreds of them

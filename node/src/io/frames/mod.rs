@@ -9,12 +9,12 @@
 
 mod client;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::limits::{
     BYTES_PER_WAKE, CLIENT_CONNECTIONS_MAX, FRAME_ANSWERS_MAX, FRAME_BUFFERS_BYTES_MAX,
@@ -26,23 +26,17 @@ use nix::sys::socket::sockopt::PeerCredentials;
 use nix::sys::socket::{SockType, getsockopt};
 use plimsoll_schemas::ids::Seq;
 use plimsoll_schemas::wire::frame::{Frame, FrameError};
-use thiserror::Error;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use super::unix_path::{self, log_refused};
+use super::answers::WaitingAnswers;
+use super::listen::ListenError;
+use super::readiness::watch;
+use super::unix_path::{self, Admission, BoundSocket, SocketFile};
 use crate::config::SocketAccess;
 use crate::core::departure::SocketPoll;
 use crate::core::spool::NoteNumber;
 use client::{Client, Ended};
-
-/// A stream socket that cannot be opened.
-#[derive(Debug, Error)]
-#[error("listen.stream: cannot listen on {place}: {source}; choose another path or \"\" for none")]
-pub struct FramesError {
-    place: String,
-    source: io::Error,
-}
 
 /// The socket and all clients connected to it, or none: reading from an absent one waits for
 /// ever.
@@ -51,10 +45,9 @@ pub struct Frames(Option<Open>);
 
 struct Open {
     listener: UnixListener,
-    path: PathBuf,
-    access: SocketAccess,
-    /// Connections of users who may not connect.
-    refused: u64,
+    /// `None` once nothing is read any more: the path may then be another's.
+    file: Option<SocketFile>,
+    admission: Admission,
     ready: AsyncFd<PollSet>,
     clients: BTreeMap<u64, Client>,
     /// The number of the next client; [`LISTENER`] is none.
@@ -66,17 +59,13 @@ struct Open {
     spare: Option<File>,
     /// The last look into the poll set found nothing.
     is_empty: bool,
-    /// Answers in the order of the notes that they wait for.
-    answers: VecDeque<WaitingAnswer>,
+    answers: WaitingAnswers<Answer>,
     /// Nothing is read for now.
     is_paused: bool,
-    /// Only answers that wait are still sent.
-    is_closed: bool,
 }
 
-/// An answer that waits for a note.
-struct WaitingAnswer {
-    note: NoteNumber,
+/// An answer to a client, under its number.
+struct Answer {
     client: u64,
     seq: Seq,
 }
@@ -98,13 +87,11 @@ impl Frames {
     /// A stream socket, when there is a path for one. A socket file that a dead process left
     /// behind is replaced; one that a living process listens on is not. Those whom `access` admits
     /// may connect.
-    ///
-    /// # Errors
-    /// When the path is in use, is something other than a socket, or cannot be made.
-    pub fn listen(path: Option<&Path>, access: &SocketAccess) -> Result<Self, FramesError> {
+    pub fn listen(path: Option<&Path>, access: &SocketAccess) -> Result<Self, ListenError> {
         let Some(path) = path else { return Ok(Self::default()) };
-        let fail = |source| FramesError { place: path.display().to_string(), source };
-        Open::on(path, access).map(|open| Self(Some(open))).map_err(fail)
+        let open = Open::on(path, access);
+        let open = open.map_err(|source| ListenError::at_path("listen.stream", path, source))?;
+        Ok(Self(Some(open)))
     }
 
     /// No socket at all.
@@ -163,7 +150,7 @@ impl Frames {
     pub fn answer(&mut self, noted: NoteNumber) {
         let Some(open) = &mut self.0 else { return };
         open.answer(noted);
-        if open.is_closed && open.clients.is_empty() {
+        if open.is_closed() && open.clients.is_empty() {
             self.0 = None;
         }
     }
@@ -198,29 +185,33 @@ impl Frames {
 
 impl Open {
     fn on(path: &Path, access: &SocketAccess) -> io::Result<Self> {
-        let listener = UnixListener::from(unix_path::bind(path, SockType::Stream, access)?);
+        let BoundSocket { socket, file } = unix_path::bind(path, SockType::Stream, access)?;
+        let listener = UnixListener::from(socket);
         let set = PollSet(Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?);
         set.0.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN, LISTENER))?;
         Ok(Self {
             listener,
-            path: path.to_owned(),
-            access: access.clone(),
-            refused: 0,
-            ready: register(set)?,
+            file: Some(file),
+            admission: Admission::new("listen.stream", access),
+            ready: watch(set)?,
             clients: BTreeMap::new(),
             next: LISTENER + 1,
             buffered: 0,
             ended: Vec::new(),
             spare: spare(),
             is_empty: true,
-            answers: VecDeque::new(),
+            answers: WaitingAnswers::default(),
             is_paused: false,
-            is_closed: false,
         })
     }
 
+    /// Whether only answers that wait are still sent.
+    fn is_closed(&self) -> bool {
+        self.file.is_none()
+    }
+
     fn is_reading(&self) -> bool {
-        !self.is_paused && !self.is_closed && self.answers.len() < FRAME_ANSWERS_MAX
+        !self.is_paused && !self.is_closed() && self.answers.len() < FRAME_ANSWERS_MAX
     }
 
     /// Numbers of sockets with something to read.
@@ -250,7 +241,7 @@ impl Open {
         }
         let Ok(client) = Client::new(stream) else { return };
         let event = EpollEvent::new(EpollFlags::EPOLLIN, self.next);
-        if self.ready.get_ref().0.add(client.stream(), event).is_ok() {
+        if self.ready.get_ref().0.add(&client.stream, event).is_ok() {
             self.clients.insert(self.next, client);
             self.next += 1;
         }
@@ -258,16 +249,8 @@ impl Open {
 
     /// Whether the user who connected may.
     fn is_admitted(&mut self, stream: &UnixStream) -> bool {
-        if self.access.users.is_none() {
-            return true;
-        }
-        let user = getsockopt(stream, PeerCredentials).ok().map(|peer| peer.uid());
-        let is_admitted = user.is_some_and(|user| self.access.admits(user));
-        if !is_admitted {
-            self.refused += 1;
-            log_refused("listen.stream", user, self.refused);
-        }
-        is_admitted
+        let user = || getsockopt(stream, PeerCredentials).ok().map(|peer| peer.uid());
+        self.admission.is_open_to_all() || self.admission.admits(user())
     }
 
     /// Left where it is, a client that cannot be accepted would be announced again and again.
@@ -289,7 +272,7 @@ impl Open {
         let before = client.buffered();
         let read = client.read(taken, |frame| {
             let (seq, note) = on_frame(frame)?;
-            self.answers.push_back(WaitingAnswer { note, client: number, seq });
+            self.answers.push(note, Answer { client: number, seq });
             Some(())
         });
         self.buffered = self.buffered - before + client.buffered();
@@ -312,7 +295,7 @@ impl Open {
         client.end();
         if self.answers.iter().any(|answer| answer.client == number) {
             // Otherwise its end would be announced again and again.
-            let _gone = self.ready.get_ref().0.delete(client.stream());
+            let _gone = self.ready.get_ref().0.delete(&client.stream);
         } else {
             self.clients.remove(&number);
         }
@@ -321,26 +304,23 @@ impl Open {
     /// All answers of a client leave at once: what a socket takes is counted in writes.
     fn answer(&mut self, noted: NoteNumber) {
         let mut by_client: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
-        while self.answers.front().is_some_and(|answer| answer.note <= noted)
-            && let Some(answer) = self.answers.pop_front()
-        {
-            by_client.entry(answer.client).or_default().extend(answer.seq.0.to_be_bytes());
+        for Answer { client, seq } in self.answers.drain_noted(noted) {
+            by_client.entry(client).or_default().extend(seq.0.to_be_bytes());
         }
         for (number, bytes) in by_client {
             let Some(client) = self.clients.get_mut(&number) else { continue };
             let is_written = client.answer(&bytes);
-            if !is_written && !client.is_ended() {
+            if !is_written && !client.is_ended {
                 self.ended.push("unread");
             }
-            if !is_written || client.is_ended() {
+            if !is_written || client.is_ended {
                 self.end(number);
             }
         }
     }
 
     fn close(&mut self) {
-        self.is_closed = true;
-        let _gone = std::fs::remove_file(&self.path);
+        self.file = None;
         let clients: Vec<u64> = self.clients.keys().copied().collect();
         clients.into_iter().for_each(|number| self.end(number));
     }
@@ -353,23 +333,6 @@ fn spare() -> Option<File> {
 fn is_without_descriptor(error: &io::Error) -> bool {
     let errno = error.raw_os_error().map(Errno::from_raw);
     matches!(errno, Some(Errno::EMFILE | Errno::ENFILE))
-}
-
-#[expect(
-    deprecated,
-    reason = "its successor is unsafe, since not every type keeps its descriptor; a poll set does"
-)]
-fn register(set: PollSet) -> io::Result<AsyncFd<PollSet>> {
-    AsyncFd::with_interest(set, Interest::READABLE)
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        // A later start replaces a file that is left over. After a close the path may be another's.
-        if !self.is_closed {
-            let _gone = std::fs::remove_file(&self.path);
-        }
-    }
 }
 
 #[cfg(test)]

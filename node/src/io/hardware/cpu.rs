@@ -66,9 +66,8 @@ impl Cpu {
             let before = self.before.cores.binary_search_by_key(core, |(core, _)| *core);
             let before = before.ok().map(|index| self.before.cores[index].1);
             let Some(spent) = spent(before, Some(*now)) else { continue };
-            let Some(labels) = gather.labels(&[("core", &core.to_string())]) else { continue };
             let usage = spent.and_then(|times| share(&times, in_use));
-            gather.put_of(&CPU_CORE_USAGE_RATIO, &labels, usage);
+            gather.put_with(&CPU_CORE_USAGE_RATIO, &[("core", &core.to_string())], usage);
         }
     }
 }

@@ -99,7 +99,7 @@ impl Disks {
                 Ok(text) => {
                     let mounts = disks(text, *parse);
                     // How many follow is not known.
-                    gather.leave_out(List::FileSystems, usize::from(table.is_cut()));
+                    gather.leave_out(List::FileSystems, usize::from(table.is_cut));
                     return Ok(mounts);
                 }
                 Err(why) => failed = why,

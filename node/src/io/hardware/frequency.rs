@@ -62,9 +62,7 @@ impl Frequencies {
         }
         let clocks = self.clocks(now, &cores);
         for (core, clock) in cores.iter().zip(&clocks) {
-            if let Some(labels) = gather.labels(&[("core", &core.to_string())]) {
-                gather.put_of(&CPU_FREQUENCY_HERTZ, &labels, *clock);
-            }
+            gather.put_with(&CPU_FREQUENCY_HERTZ, &[("core", &core.to_string())], *clock);
         }
         if clocks.is_empty() {
             gather.put(&CPU_FREQUENCY_HERTZ, Err(MissingReading::unsupported("not_found")));
@@ -96,9 +94,7 @@ impl Frequencies {
             gather.put(&CPU_FREQUENCY_BASELINE_HERTZ, Err(why));
             return Err(why);
         };
-        if let Some(labels) = gather.labels(&[("source", source)]) {
-            gather.put_of(&CPU_FREQUENCY_BASELINE_HERTZ, &labels, Ok(hertz));
-        }
+        gather.put_with(&CPU_FREQUENCY_BASELINE_HERTZ, &[("source", source)], Ok(hertz));
         Ok(hertz)
     }
 }

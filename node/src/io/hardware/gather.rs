@@ -5,41 +5,25 @@ use std::collections::BTreeMap;
 use crate::limits::READINGS_MAX;
 use plimsoll_schemas::hardware::{Reading, SENSORS_UNREAD, Sensor};
 use plimsoll_schemas::ids::Labels;
+use plimsoll_schemas::labelled;
 use plimsoll_schemas::limits::wire::LABEL_VALUE_BYTES_MAX;
 
 use super::scale::Raw;
 
-/// What a machine may have more of than is read, and of what some may hang.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum List {
-    BlockDevices,
-    Cores,
-    FileSystems,
-    Gpus,
-    Interfaces,
-    Processes,
-    Readings,
-    Thermometers,
-}
-
-impl List {
-    const COUNT: usize = 8;
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::BlockDevices => "block_devices",
-            Self::Cores => "cores",
-            Self::FileSystems => "file_systems",
-            Self::Gpus => "gpus",
-            Self::Interfaces => "interfaces",
-            Self::Processes => "processes",
-            Self::Readings => "readings",
-            Self::Thermometers => "thermometers",
-        }
+labelled! {
+    /// What a machine may have more of than is read, and of what some may hang.
+    pub(super) enum List {
+        BlockDevices = "block_devices",
+        Cores = "cores",
+        FileSystems = "file_systems",
+        Gpus = "gpus",
+        Interfaces = "interfaces",
+        Processes = "processes",
+        Readings = "readings",
+        Thermometers = "thermometers",
     }
 }
 
-/// Readings of one sample.
 #[derive(Default)]
 pub(super) struct Gather {
     readings: Vec<Reading>,
@@ -51,6 +35,13 @@ impl Gather {
     /// One reading of a sensor that a machine has once.
     pub(super) fn put(&mut self, sensor: &Sensor, raw: Raw) {
         self.put_of(sensor, &Labels::default(), raw);
+    }
+
+    /// One reading of a sensor with these labels, which are made to fit.
+    pub(super) fn put_with(&mut self, sensor: &Sensor, pairs: &[(&str, &str)], raw: Raw) {
+        if let Some(labels) = self.labels(pairs) {
+            self.put_of(sensor, &labels, raw);
+        }
     }
 
     /// One reading of a sensor that a machine may have several times.
@@ -99,16 +90,14 @@ impl Gather {
     /// The readings, and what is not read.
     pub(super) fn finish(mut self) -> Vec<Reading> {
         for (list, things) in std::mem::take(&mut self.left_out) {
-            if let Some(labels) = self.labels(&[("list", list.name())]) {
-                self.put_of(&SENSORS_UNREAD, &labels, Ok(things as f64));
-            }
+            self.put_with(&SENSORS_UNREAD, &[("list", list.as_str())], Ok(things as f64));
         }
         self.readings
     }
 
     /// The same of all threads together, as many as one message takes.
     pub(super) fn finish_sample(mut self) -> Vec<Reading> {
-        let most = READINGS_MAX - List::COUNT;
+        let most = READINGS_MAX - List::ALL.len();
         self.leave_out(List::Readings, self.readings.len().saturating_sub(most));
         self.readings.truncate(most);
         self.finish()
@@ -154,7 +143,7 @@ mod tests {
         (0..READINGS_MAX + 3).for_each(|_| gather.put(&LOAD1, Ok(1.0)));
         let readings = gather.finish_sample();
         assert!(readings.len() <= READINGS_MAX);
-        assert_eq!(unread(&readings, "readings"), Some(3.0 + List::COUNT as f64));
+        assert_eq!(unread(&readings, "readings"), Some(3.0 + List::ALL.len() as f64));
     }
 
     proptest! {

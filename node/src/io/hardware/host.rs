@@ -20,7 +20,6 @@ use super::cpu::Cpu;
 use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
 use super::machine::Machine;
-use super::memory::Memory;
 use super::network::Network;
 use super::own::Own;
 use super::pressure::Pressure;
@@ -93,7 +92,6 @@ pub(super) struct Host {
     /// What files are read into.
     space: Vec<u8>,
     cpu: Cpu,
-    memory: Memory,
     pressure: Pressure,
     cgroup: Cgroup,
     machine: Machine,
@@ -108,7 +106,6 @@ impl Host {
             root: root.clone(),
             space: Vec::new(),
             cpu: Cpu::new(root),
-            memory: Memory::new(root),
             pressure: Pressure::new(root),
             cgroup: Cgroup::new(root),
             machine: Machine::new(root),
@@ -121,17 +118,15 @@ impl Host {
     pub(super) fn gather_scalars(&mut self, now: Mono, gather: &mut Gather) {
         let space = &mut self.space;
         self.cpu.gather_all(space, gather);
-        self.memory.gather(space, gather);
+        self.machine.gather(space, gather);
         self.pressure.gather(space, gather);
         self.cgroup.gather(now, space, gather);
-        self.machine.gather(space, gather);
-        self.network.gather_tcp(space, gather);
         timekeeping::gather(&self.root, gather);
         self.own.gather(now, gather);
     }
 
     pub(super) fn gather_lists(&mut self, now: Mono, gather: &mut Gather) {
-        self.network.gather_interfaces(&mut self.space, gather);
+        self.network.gather(&mut self.space, gather);
         self.blocks.gather(now, &mut self.space, gather);
         self.cpu.gather_cores(gather);
         root::release(&mut self.space);

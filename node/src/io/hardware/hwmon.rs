@@ -19,7 +19,6 @@ const DRIVERS: [&str; 4] = ["coretemp", "cpu_thermal", "k10temp", "zenpower"];
 /// What the types of thermal zones of processors contain; the first that a machine has likewise.
 const ZONES: [&str; 3] = ["x86_pkg_temp", "cpu", "soc"];
 
-/// A sensor of temperature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Thermometer {
     /// The driver's name or the zone's type.
@@ -71,18 +70,14 @@ impl Thermometers {
             self.relist.hurry();
         }
         for (one, celsius) in self.listed.iter().zip(&celsius) {
-            if let Some(labels) = gather.labels(&[("component", &one.component)]) {
-                gather.put_of(&TEMPERATURE_CELSIUS, &labels, *celsius);
-            }
+            gather.put_with(&TEMPERATURE_CELSIUS, &[("component", &one.component)], *celsius);
         }
         if self.listed.is_empty() {
             gather.put(&TEMPERATURE_CELSIUS, Err(MissingReading::unsupported("no_sensor")));
         }
         let (source, hottest) = processors(&self.listed, &celsius);
         let source: Vec<_> = source.iter().map(|source| ("source", source.as_str())).collect();
-        if let Some(labels) = gather.labels(&source) {
-            gather.put_of(&CPU_TEMPERATURE_CELSIUS, &labels, hottest);
-        }
+        gather.put_with(&CPU_TEMPERATURE_CELSIUS, &source, hottest);
         hottest
     }
 }
@@ -94,14 +89,8 @@ fn degrees(line: &str) -> Raw {
 /// Zones only if no driver of [`DRIVERS`] is present: they would repeat its readings.
 fn list(root: &Root) -> Vec<Thermometer> {
     let folders = |class: &str, prefix: &str| {
-        let names = root.names(class).unwrap_or_default().into_iter();
-        let mut numbers: Vec<u32> =
-            names.filter_map(|name| name.strip_prefix(prefix)?.parse().ok()).collect();
-        numbers.sort_unstable();
-        numbers
-            .into_iter()
-            .map(move |number| format!("{class}/{prefix}{number}"))
-            .collect::<Vec<_>>()
+        let numbers = numbers(root, class, prefix, "").into_iter();
+        numbers.map(|number| format!("{class}/{prefix}{number}")).collect::<Vec<_>>()
     };
     let chips = folders("sys/class/hwmon", "hwmon");
     let mut listed: Vec<_> = chips.iter().flat_map(|chip| chip_inputs(root, chip)).collect();
@@ -119,11 +108,6 @@ fn list(root: &Root) -> Vec<Thermometer> {
 fn chip_inputs(root: &Root, chip: &str) -> Vec<Thermometer> {
     let source = root.line(&format!("{chip}/name")).unwrap_or_default();
     let model = root.line(&format!("{chip}/device/model")).ok();
-    let names = root.names(chip).unwrap_or_default().into_iter();
-    let mut numbers: Vec<u32> = names
-        .filter_map(|name| name.strip_prefix("temp")?.strip_suffix("_input")?.parse().ok())
-        .collect();
-    numbers.sort_unstable();
     let one = |number: u32| {
         let label = root.line(&format!("{chip}/temp{number}_label")).unwrap_or_default();
         let label = match (label.as_str(), &model) {
@@ -136,7 +120,16 @@ fn chip_inputs(root: &Root, chip: &str) -> Vec<Thermometer> {
         let input = format!("{chip}/temp{number}_input");
         Thermometer { source: source.clone(), is_zone: false, component, input }
     };
-    numbers.into_iter().map(one).collect()
+    numbers(root, chip, "temp", "_input").into_iter().map(one).collect()
+}
+
+/// The numbers in names of a folder, ascending.
+fn numbers(root: &Root, folder: &str, before: &str, behind: &str) -> Vec<u32> {
+    let number = |name: String| name.strip_prefix(before)?.strip_suffix(behind)?.parse().ok();
+    let mut numbers: Vec<u32> =
+        root.names(folder).unwrap_or_default().into_iter().filter_map(number).collect();
+    numbers.sort_unstable();
+    numbers
 }
 
 /// The second of a name gets a number: two sockets have a `Core 0` each.

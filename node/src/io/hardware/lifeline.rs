@@ -38,12 +38,14 @@ impl Lifeline {
         self: &Arc<Self>,
         supervisor: &Supervisor,
         name: &'static str,
-        mut body: impl FnMut(&Lifeline) + Send + 'static,
+        body: impl FnMut(&Lifeline) + Send + 'static,
     ) {
         self.state().threads += 1;
         let counted = Counted(Arc::clone(self));
         let mut task = supervisor.task(name);
         let run = move || {
+            // Dropped in reverse order: what `body` holds goes before the thread counts as ended.
+            let (counted, mut body) = (counted, body);
             let lifeline = &*counted.0;
             let mut attempt = || {
                 body(lifeline);
@@ -78,7 +80,6 @@ impl Lifeline {
         waited.unwrap_or_else(PoisonError::into_inner).0.threads
     }
 
-    /// How many threads run.
     #[cfg(test)]
     pub(super) fn threads(&self) -> usize {
         self.state().threads

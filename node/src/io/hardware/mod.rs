@@ -8,8 +8,8 @@
 //!
 //! Each group of sensors has its reader, which reads below one root and parses with pure functions:
 //!
-//! - on `host`: `machine` (files of one line, as /proc/loadavg), `cpu` (/proc/stat), `memory`
-//!   (meminfo, vmstat), `pressure`, `cgroup`, `network` (/proc/net), `blocks` (/proc/diskstats),
+//! - on `host`: `machine` (files with one figure of each kind, as /proc/loadavg and meminfo), `cpu`
+//!   (/proc/stat), `pressure`, `cgroup`, `network` (/proc/net/dev), `blocks` (/proc/diskstats),
 //!   `timekeeping` (the kernel's clock), `own` (this process);
 //! - on `devices`: `disks` (space of file systems), `hwmon` (temperatures), `frequency`,
 //!   `throttle`;
@@ -32,7 +32,6 @@ mod host;
 mod hwmon;
 mod lifeline;
 mod machine;
-mod memory;
 mod network;
 mod own;
 mod pressure;

@@ -1,12 +1,12 @@
 //! What went over each network interface, from `/proc/net/dev`: one read for all of them, where
-//! sysfs has a file for each counter; and TCP segments sent again.
+//! sysfs has a file for each counter.
 
 use crate::limits::INTERFACES_MAX;
 use plimsoll_schemas::hardware::{
     MissingReading, NETWORK_RECEIVE_BYTES_TOTAL, NETWORK_RECEIVE_DROPS_TOTAL,
     NETWORK_RECEIVE_ERRORS_TOTAL, NETWORK_RECEIVE_PACKETS_TOTAL, NETWORK_TRANSMIT_BYTES_TOTAL,
     NETWORK_TRANSMIT_DROPS_TOTAL, NETWORK_TRANSMIT_ERRORS_TOTAL, NETWORK_TRANSMIT_PACKETS_TOTAL,
-    Sensor, TCP_RETRANSMITS_TOTAL,
+    Sensor,
 };
 
 use super::gather::{Gather, List};
@@ -25,25 +25,16 @@ const COLUMNS: [(&Sensor, usize); 8] = [
     (&NETWORK_TRANSMIT_DROPS_TOTAL, 11),
 ];
 
-/// Reads the counters of interfaces and of TCP.
-pub(super) struct Network {
-    interfaces: Kept,
-    protocols: Kept,
-}
+pub(super) struct Network(Kept);
 
 impl Network {
     pub(super) fn new(root: &Root) -> Self {
-        Self { interfaces: root.kept("proc/net/dev"), protocols: root.kept("proc/net/snmp") }
+        Self(root.kept("proc/net/dev"))
     }
 
-    pub(super) fn gather_tcp(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
-        let again = self.protocols.read(space).and_then(retransmits);
-        gather.put(&TCP_RETRANSMITS_TOTAL, again.map(|segments| segments as f64));
-    }
-
-    pub(super) fn gather_interfaces(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
+    pub(super) fn gather(&mut self, space: &mut Vec<u8>, gather: &mut Gather) {
         gather.leave_out(List::Interfaces, 0);
-        let table = match self.interfaces.read(space) {
+        let table = match self.0.read(space) {
             Ok(table) => table,
             Err(why) => return COLUMNS.iter().for_each(|(sensor, _)| gather.put(sensor, Err(why))),
         };
@@ -75,15 +66,6 @@ fn is_container_end(interface: &str) -> bool {
     ["veth", "cali", "lxc"].iter().any(|prefix| interface.starts_with(prefix))
 }
 
-/// A line of names, and under it one of their values.
-fn retransmits(table: &str) -> Result<u64, MissingReading> {
-    let mut lines = table.lines().filter_map(|line| line.strip_prefix("Tcp:"));
-    let mut words = || lines.next().unwrap_or_default().split_ascii_whitespace();
-    let column = words().position(|name| name == "RetransSegs");
-    let column = column.ok_or(MissingReading::unsupported("not_found"))?;
-    table::count(words().nth(column).unwrap_or_default())
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -107,14 +89,6 @@ mod tests {
     }
 
     #[test]
-    fn segments_sent_again_are_found_by_the_name_of_their_column() {
-        let table = "Ip: A\nIp: 1\nTcp: RtoMin InSegs RetransSegs InErrs\nTcp: 200 -1 46 0\n";
-        assert_eq!(retransmits(table), Ok(46));
-        assert_eq!(retransmits("Ip: A\nIp: 1\n"), Err(MissingReading::unsupported("not_found")));
-        assert_eq!(retransmits("Tcp: RetransSegs"), Err(MissingReading::failed("not_a_number")));
-    }
-
-    #[test]
     fn ends_of_containers_are_not_interfaces_of_the_machine() {
         for (name, end) in [("veth12ab", true), ("cali0", true), ("eth0", false), ("ib0", false)] {
             assert_eq!(is_container_end(name), end, "{name}");
@@ -125,7 +99,6 @@ mod tests {
         #[test]
         fn no_text_panics(text in "(\\PC|[0-9: \n]|Tcp: |eth0: ){0,200}") {
             prop_assert!(interfaces(&text).count() <= text.lines().count());
-            let _ = retransmits(&text);
         }
     }
 }

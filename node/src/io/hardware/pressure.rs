@@ -12,7 +12,6 @@ use super::table;
 
 const RESOURCES: [&str; 3] = ["cpu", "memory", "io"];
 
-/// Reads `/proc/pressure`.
 pub(super) struct Pressure([Kept; RESOURCES.len()]);
 
 impl Pressure {

@@ -93,7 +93,8 @@ pub(super) struct Kept {
     path: PathBuf,
     stays_open: bool,
     file: Option<File>,
-    is_cut: bool,
+    /// Whether the table was longer than is read.
+    pub(super) is_cut: bool,
 }
 
 impl Kept {
@@ -120,11 +121,6 @@ impl Kept {
             tracing::warn!(%path, bytes, "a table of the kernel is too long; the rest is not read");
         }
         Ok(&space[..length])
-    }
-
-    /// Whether the table was longer than is read.
-    pub(super) fn is_cut(&self) -> bool {
-        self.is_cut
     }
 }
 
@@ -226,13 +222,13 @@ mod tests {
             let text = "x".repeat(length);
             fs::write(root.at("table"), &text).unwrap();
             assert_eq!(table.read(&mut space), Ok(text.as_str()), "{length} bytes");
-            assert!(!table.is_cut());
+            assert!(!table.is_cut);
         }
         let line = format!("{}\n", "x".repeat(999));
         fs::write(root.at("table"), line.repeat(20_000)).unwrap();
         let whole = SENSOR_TABLE_BYTES_MAX / line.len() * line.len();
         assert_eq!(table.read(&mut space).map(str::len), Ok(whole));
-        assert!(table.is_cut());
+        assert!(table.is_cut);
         release(&mut space);
         assert_eq!(space.capacity(), 0, "nothing big is kept");
     }

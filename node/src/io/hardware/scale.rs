@@ -33,17 +33,14 @@ pub(super) fn ratio_from_percent(percent: f64) -> Raw {
     up_to(percent, 100.5).map(|percent| (percent / 100.0).min(1.0))
 }
 
-/// Converts a clock from MHz.
 pub(super) fn hertz_from_mhz(mhz: f64) -> Raw {
     up_to(mhz * 1e6, HERTZ_MAX)
 }
 
-/// Converts a power draw from mW.
 pub(super) fn watts_from_milliwatts(milliwatts: u32) -> Raw {
     up_to(f64::from(milliwatts) / 1e3, WATTS_MAX)
 }
 
-/// A temperature in degrees Celsius.
 pub(super) fn celsius(degrees: f64) -> Raw {
     if CELSIUS.contains(&degrees) {
         Ok(degrees)
@@ -52,7 +49,6 @@ pub(super) fn celsius(degrees: f64) -> Raw {
     }
 }
 
-/// A size in bytes.
 pub(super) fn bytes(bytes: u64) -> Raw {
     up_to(bytes as f64, BYTES_MAX)
 }

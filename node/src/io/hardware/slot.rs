@@ -15,7 +15,6 @@ use super::gather::Gather;
 use super::lifeline::{Lifeline, Pace};
 use super::sampling::Sampling;
 
-/// The latest readings of one thread.
 pub(super) struct ThreadReadings {
     thread: &'static str,
     // Represents the thread if it never stored a reading.
@@ -41,7 +40,6 @@ impl ThreadReadings {
         Self { thread, witness, began, every, latest: Mutex::new(None) }
     }
 
-    /// Replaces what was there.
     pub(super) fn put(&self, taken: Mono, readings: Vec<Reading>) {
         let latest = Some(Latest { taken, readings });
         *self.latest.lock().unwrap_or_else(PoisonError::into_inner) = latest;

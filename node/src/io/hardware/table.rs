@@ -2,6 +2,12 @@
 
 use plimsoll_schemas::hardware::MissingReading;
 
+use super::scale::Raw;
+
+pub(super) const NO_LIMIT: MissingReading = MissingReading::unsupported("no_limit");
+/// Above any limit that an operator sets: kernels report "no limit" as a number this large.
+const UNLIMITED: u64 = 1 << 60;
+
 /// A whole number, blanks around it cut off.
 pub(super) fn count(text: &str) -> Result<u64, MissingReading> {
     let text = text.trim();
@@ -20,6 +26,11 @@ pub(super) fn number(text: &str) -> Result<f64, MissingReading> {
     number.ok_or(MissingReading::failed("not_a_number"))
 }
 
+pub(super) fn limit(text: &str) -> Raw {
+    let limit = count(text)?;
+    if limit < UNLIMITED { Ok(limit as f64) } else { Err(NO_LIMIT) }
+}
+
 /// The first word behind `key` on the line that begins with it, a colon between them or not.
 pub(super) fn word<'t>(table: &'t str, key: &str) -> Result<&'t str, MissingReading> {
     let behind = |line: &'t str| line.strip_prefix(key)?.strip_prefix([':', ' ', '\t']);
@@ -27,7 +38,6 @@ pub(super) fn word<'t>(table: &'t str, key: &str) -> Result<&'t str, MissingRead
     Ok(rest.split_ascii_whitespace().next().unwrap_or_default())
 }
 
-/// The same as a whole number.
 pub(super) fn figure(table: &str, key: &str) -> Result<u64, MissingReading> {
     word(table, key).and_then(count)
 }

@@ -98,9 +98,8 @@ impl Counters {
             gather.put(&CPU_THERMAL_THROTTLE_TOTAL, Err(NOT_FOUND));
         }
         for ((level, package), sum) in sums {
-            if let Some(labels) = gather.labels(&[("level", level), ("package", package)]) {
-                gather.put_of(&CPU_THERMAL_THROTTLE_TOTAL, &labels, sum);
-            }
+            let labels = [("level", level), ("package", package)];
+            gather.put_with(&CPU_THERMAL_THROTTLE_TOTAL, &labels, sum);
         }
     }
 }

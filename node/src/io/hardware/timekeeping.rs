@@ -9,7 +9,6 @@ use plimsoll_schemas::hardware::{
 use super::gather::Gather;
 use super::root::{self, Root};
 
-/// Queries the kernel; only that of this machine can be queried.
 pub(super) fn gather(root: &Root, gather: &mut Gather) {
     let read =
         if root.has_own_kernel() { query() } else { Err(MissingReading::unsupported("recorded")) };

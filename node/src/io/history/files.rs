@@ -1,32 +1,18 @@
 //! The files of a history's directory.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use plimsoll_runtime::directory;
 use plimsoll_schemas::time::Wall;
 
-use super::error::HistoryError;
 use crate::core::history::{HistoryBounds, Record, SEGMENT_BEGIN, Segment, Segments, scan};
-use crate::io::private_file::open_to_write;
+use crate::io::private_file::{lock, open_to_write};
 
 const OPEN: &str = "open.segment";
 const UNREADABLE: &str = "unreadable.segment";
-const LOCK: &str = "lock";
-
-/// Why a directory cannot be used.
-#[derive(Debug)]
-pub(super) enum OpenError {
-    InUse(HistoryError),
-    Disk(io::Error),
-}
-
-impl From<io::Error> for OpenError {
-    fn from(error: io::Error) -> Self {
-        Self::Disk(error)
-    }
-}
+pub(super) const LOCK: &str = "lock";
 
 /// The open segment. Its file holds whole records, apart from what a crash tears.
 #[derive(Debug)]
@@ -42,15 +28,16 @@ struct OpenSegment {
 pub(super) struct Files {
     dir: PathBuf,
     _lock: File,
-    segments: Segments,
+    pub(super) segments: Segments,
     open: Option<OpenSegment>,
 }
 
 impl Files {
-    /// Opens a directory. What a crash left open is closed, up to the last whole record.
-    pub(super) fn open(dir: &Path) -> Result<Self, OpenError> {
+    /// Opens a directory; `ResourceBusy` when another process has it. What a crash left open is
+    /// closed, up to the last whole record.
+    pub(super) fn open(dir: &Path) -> io::Result<Self> {
         directory::make(dir, directory::PRIVATE)?;
-        let lock = lock(dir.join(LOCK))?;
+        let lock = lock(&dir.join(LOCK))?;
         let mut found = Vec::new();
         for entry in fs::read_dir(dir)? {
             let entry = entry?;
@@ -146,21 +133,15 @@ impl Files {
         }
     }
 
-    pub(super) fn segments(&self) -> &Segments {
-        &self.segments
-    }
-
     /// Ends of the earliest and the latest interval of the open segment.
     pub(super) fn open_ends(&self) -> Option<(Wall, Wall)> {
         self.open.as_ref().and_then(|open| open.ends)
     }
 
-    /// Bytes of all segments.
     pub(super) fn bytes(&self) -> u64 {
         self.segments.bytes() + self.open.as_ref().map_or(0, |open| open.bytes)
     }
 
-    /// End of the earliest interval.
     pub(super) fn earliest(&self) -> Option<Wall> {
         let open = self.open_ends().map(|(earliest, _)| earliest);
         self.segments.earliest().into_iter().chain(open).min()
@@ -176,13 +157,4 @@ impl Files {
 fn with(ends: Option<(Wall, Wall)>, end: Wall) -> (Wall, Wall) {
     let (earliest, latest) = ends.unwrap_or((end, end));
     (earliest.min(end), latest.max(end))
-}
-
-fn lock(path: PathBuf) -> Result<File, OpenError> {
-    let file = open_to_write(&path, OpenOptions::new().create(true).truncate(false))?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(OpenError::InUse(HistoryError::InUse { path })),
-        Err(TryLockError::Error(error)) => Err(OpenError::Disk(error)),
-    }
 }

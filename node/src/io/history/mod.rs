@@ -21,6 +21,7 @@ use plimsoll_runtime::priority::give_way;
 use plimsoll_schemas::time::Wall;
 use tokio::sync::mpsc;
 
+use crate::config::HistorySettings;
 use crate::core::Identity;
 use crate::core::history::{HistoryBounds, Record};
 use crate::limits::{HISTORY_NICENESS, HISTORY_QUEUE_MAX, HISTORY_REQUESTS_MAX};
@@ -38,7 +39,7 @@ enum Job {
 
 #[derive(Debug)]
 pub struct History {
-    /// `None` once it is ending.
+    /// `None` when none is kept, and once it is ending.
     jobs: Option<SyncSender<Job>>,
     /// Requests go by a queue of their own, so that they take no room from records.
     requests: Arc<Mutex<usize>>,
@@ -47,11 +48,26 @@ pub struct History {
 }
 
 impl History {
+    /// The history that is configured, which may be none: then nothing is written or answered.
+    pub fn open(
+        settings: &HistorySettings,
+        identity: &Identity,
+        clock: Clock,
+    ) -> Result<Self, HistoryError> {
+        if let Some(dir) = &settings.path {
+            return Self::start(dir, identity, settings.bounds(), clock);
+        }
+        let (_closed, answers) = mpsc::channel(1);
+        let (requests, stats) = (Arc::default(), SharedStats::default());
+        Ok(Self { jobs: None, requests, answers, stats })
+    }
+
+    pub fn is_kept(&self) -> bool {
+        self.jobs.is_some()
+    }
+
     /// Opens the history of a node in `dir`, which is made if need be. A disk that cannot be used
     /// now is tried again later; until then nothing is kept, which is counted.
-    ///
-    /// # Errors
-    /// When another process has it.
     pub fn start(
         dir: &Path,
         identity: &Identity,

@@ -5,12 +5,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use plimsoll_schemas::time::Wall;
 
-/// Counts of a history.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HistoryStats {
     /// Intervals written since the start.
     pub written: u64,
-    /// Bytes on disk.
     pub bytes: u64,
     /// End of the earliest interval.
     pub earliest: Option<Wall>,

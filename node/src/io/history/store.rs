@@ -10,7 +10,7 @@ use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::history::{HistoryRequest, HistoryResponse};
 
 use super::error::HistoryError;
-use super::files::{Files, OpenError};
+use super::files::{Files, LOCK};
 use super::stats::SharedStats;
 use crate::core::Identity;
 use crate::core::history::{Answering, HistoryBounds, Plan, Record, scan};
@@ -21,7 +21,6 @@ use crate::limits::{HISTORY_RETRY_PAUSE, HISTORY_SEGMENT_BYTES, HISTORY_SETS_SEA
 pub struct Answer {
     /// Last token of its subject.
     pub asker: String,
-    /// Its bytes.
     pub payload: Bytes,
 }
 
@@ -64,9 +63,6 @@ impl Store {
     }
 
     /// Opens the directory, if it can be used now.
-    ///
-    /// # Errors
-    /// When another process has it.
     pub(super) fn open(&mut self) -> Result<(), HistoryError> {
         match Files::open(&self.dir) {
             Ok(files) => {
@@ -74,8 +70,10 @@ impl Store {
                 self.count_bytes();
                 Ok(())
             }
-            Err(OpenError::InUse(error)) => Err(error),
-            Err(OpenError::Disk(error)) => {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
+                Err(HistoryError::InUse { path: self.dir.join(LOCK) })
+            }
+            Err(error) => {
                 self.fail(&error);
                 Ok(())
             }
@@ -99,16 +97,10 @@ impl Store {
     }
 
     fn try_write(&mut self, record: &Record, now: Wall) -> io::Result<()> {
-        if self.files.is_none() {
-            match Files::open(&self.dir) {
-                Ok(files) => self.files = Some(files),
-                Err(OpenError::Disk(error)) => return Err(error),
-                Err(OpenError::InUse(error)) => {
-                    return Err(io::Error::new(io::ErrorKind::ResourceBusy, error.to_string()));
-                }
-            }
-        }
-        let Some(files) = &mut self.files else { return Ok(()) };
+        let files = match &mut self.files {
+            Some(files) => files,
+            none => none.insert(Files::open(&self.dir)?),
+        };
         if files.append(record)? >= self.segment_bytes {
             files.close()?;
             files.expire(now, self.bounds);
@@ -167,7 +159,7 @@ impl Store {
     ) -> Result<HistoryResponse, &'static str> {
         let files = self.files.as_ref().ok_or("the history cannot be read: disk error")?;
         let open = files.open_ends();
-        let plan = files.segments().plan(&request, open);
+        let plan = files.segments.plan(&request, open);
         let Plan { range, places } =
             plan.ok_or("too many segments of one time: the clock jumps")?;
         let mut answering = Answering::new(request, range, &self.identity);
@@ -175,7 +167,7 @@ impl Store {
         if open.is_some_and(|(first, last)| {
             first < answering.range().end && last >= answering.range().start
         }) {
-            let before = files.segments().len().checked_sub(1);
+            let before = files.segments.len().checked_sub(1);
             unread += u64::from(!read_into(&mut answering, files, None, before));
         }
         for place in places {
@@ -195,7 +187,7 @@ fn read_into(
     place: Option<usize>,
     before: Option<usize>,
 ) -> bool {
-    let Ok(bytes) = files.read(place.and_then(|place| files.segments().get(place))) else {
+    let Ok(bytes) = files.read(place.and_then(|place| files.segments.get(place))) else {
         return false;
     };
     let Some((records, _)) = scan(&bytes) else { return false };
@@ -203,7 +195,7 @@ fn read_into(
         return true;
     };
     if answering.needs_sets() && !take_set(answering, &records[..first]) {
-        let former = before.and_then(|place| files.segments().get(place));
+        let former = before.and_then(|place| files.segments.get(place));
         let former = former.and_then(|segment| files.read(Some(segment)).ok());
         if let Some((records, _)) = former.as_deref().and_then(scan) {
             take_set(answering, &records);

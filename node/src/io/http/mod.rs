@@ -2,7 +2,6 @@
 //!
 //! The driver owns all counts. A request gets [`AgentStats`] from the driver and formats them here.
 
-mod by_label;
 mod ingest;
 mod otlp;
 mod own;
@@ -36,9 +35,6 @@ pub struct Pages {
 
 impl Pages {
     /// Serves the pages and probes on the addresses of `settings`; without one there are none.
-    ///
-    /// # Errors
-    /// When the address cannot be bound.
     pub async fn start(
         settings: &Http,
         protection: &Protection,
@@ -60,12 +56,10 @@ impl Pages {
         Ok(Self { server, health, queries })
     }
 
-    /// Bound address of the pages.
     pub fn address(&self) -> Option<SocketAddr> {
         self.server.as_ref().map(Server::address)
     }
 
-    /// Connections to the pages.
     pub fn stats(&self) -> Option<plimsoll_runtime::http::ServerStats> {
         self.server.as_ref().map(Server::stats)
     }

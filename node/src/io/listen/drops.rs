@@ -27,13 +27,13 @@ sockopt_impl!(
 pub(super) struct Drops {
     /// The kernel's count when it was last read; it starts again from 0 after 2^32.
     last: u32,
-    total: u64,
+    pub(super) total: u64,
 }
 
 impl Drops {
     /// Datagrams dropped since the last poll.
     pub(super) fn poll(&mut self, key: &'static str, socket: &impl AsFd) -> u64 {
-        // Kernels before 4.12 do not log.
+        // Kernels before 4.12 do not report it.
         let Ok([.., count]) = getsockopt(socket, MemoryInfo) else { return 0 };
         let new = u64::from(count.wrapping_sub(std::mem::replace(&mut self.last, count)));
         let before = self.total;
@@ -42,11 +42,6 @@ impl Drops {
             log(key, self.total, receive_bytes(socket));
         }
         new
-    }
-
-    /// Datagrams dropped so far.
-    pub(super) fn total(&self) -> u64 {
-        self.total
     }
 }
 

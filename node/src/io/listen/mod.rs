@@ -7,7 +7,6 @@
 
 mod batch;
 mod drops;
-mod readiness;
 mod rest;
 mod senders;
 
@@ -16,7 +15,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -29,13 +28,14 @@ use tokio::io::unix::AsyncFd;
 
 use self::batch::Batch;
 use self::drops::Drops;
-use self::readiness::watch;
 use self::rest::Rest;
 use self::senders::Senders;
 use super::cost::Cost;
-use super::unix_path;
+use super::readiness::watch;
+use super::unix_path::{self, BoundSocket, SocketFile};
 use crate::config::SocketAccess;
 use crate::core::departure::SocketPoll;
+use crate::core::intake::SocketEvent;
 
 /// A socket that cannot be opened.
 #[derive(Debug, Error)]
@@ -47,17 +47,11 @@ pub struct ListenError {
     hint: &'static str,
 }
 
-/// What one read of a socket returned.
-#[derive(Debug)]
-pub enum SocketEvent<'a> {
-    /// A datagram; one longer than `DATAGRAM_BYTES_MAX` was cut, but is still longer than that.
-    Datagram(&'a [u8]),
-    /// A datagram of a user who may not send any.
-    Refused,
-    /// A read failed, which may have cost a datagram.
-    Failed,
-    /// The kernel dropped this many datagrams since the last read of its counter.
-    Dropped(u64),
+impl ListenError {
+    pub(super) fn at_path(key: &'static str, path: &Path, source: io::Error) -> Self {
+        let hint = "; choose another path or \"\" for none";
+        Self { key, place: path.display().to_string(), source, hint }
+    }
 }
 
 /// The sockets of a node, and what it reads them with.
@@ -69,9 +63,6 @@ pub struct Sockets {
 
 impl Sockets {
     /// Opens what is configured; within a runtime. `access` is that of the Unix socket.
-    ///
-    /// # Errors
-    /// When an address or a path is in use or not ours.
     pub fn open(
         udp: Option<SocketAddr>,
         unix: Option<&Path>,
@@ -85,7 +76,7 @@ impl Sockets {
     pub fn udp_address(&self) -> Option<SocketAddr> {
         match &*self.udp.open.as_ref()?.socket {
             Socket::Udp(socket) => socket.local_addr().ok(),
-            Socket::Unix(..) => None,
+            Socket::Unix { .. } => None,
         }
     }
 
@@ -140,7 +131,7 @@ impl Sockets {
     /// Datagrams that the kernel dropped so far, by socket. On a Unix datagram socket the sender
     /// waits or is refused instead.
     pub fn dropped(&self) -> [(&'static str, u64); 2] {
-        [("udp", self.udp.drops.total()), ("unix", self.unix.drops.total())]
+        [("udp", self.udp.drops.total), ("unix", self.unix.drops.total)]
     }
 }
 
@@ -162,14 +153,14 @@ struct Open {
 
 enum Socket {
     Udp(UdpSocket),
-    Unix(UnixDatagram, PathBuf),
+    Unix { socket: UnixDatagram, _file: SocketFile },
 }
 
 impl AsFd for Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Udp(socket) => socket.as_fd(),
-            Self::Unix(socket, _) => socket.as_fd(),
+            Self::Unix { socket, .. } => socket.as_fd(),
         }
     }
 }
@@ -184,7 +175,7 @@ impl Socket {
     fn key(&self) -> &'static str {
         match self {
             Self::Udp(_) => "listen.udp",
-            Self::Unix(..) => "listen.unix",
+            Self::Unix { .. } => "listen.unix",
         }
     }
 }
@@ -196,7 +187,7 @@ impl Open {
         drops::request_buffer(&socket);
         let room = match socket {
             Socket::Udp(_) => drops::receive_bytes(&socket),
-            Socket::Unix(..) => 0,
+            Socket::Unix { .. } => 0,
         };
         let (socket, rest) = (Arc::new(socket), Rest::new(room)?);
         let watch = Some(watch(Arc::clone(&socket))?);
@@ -236,15 +227,6 @@ impl Open {
     }
 }
 
-impl Drop for Socket {
-    fn drop(&mut self) {
-        if let Self::Unix(_, path) = self {
-            // A later start replaces a file that is left over.
-            let _gone = std::fs::remove_file(path);
-        }
-    }
-}
-
 impl Listener {
     fn udp(address: Option<SocketAddr>) -> Result<Self, ListenError> {
         let Some(address) = address else { return Ok(Self::on(None)) };
@@ -264,17 +246,11 @@ impl Listener {
 
     fn unix(path: Option<&Path>, access: &SocketAccess) -> Result<Self, ListenError> {
         let Some(path) = path else { return Ok(Self::on(None)) };
-        let fail = |source| ListenError {
-            key: "listen.unix",
-            place: path.display().to_string(),
-            source,
-            hint: "; choose another path or \"\" for none",
-        };
         let open = || {
-            let socket = unix_path::bind(path, SockType::Datagram, access)?;
-            Open::new(Socket::Unix(socket.into(), path.to_owned()))
+            let BoundSocket { socket, file } = unix_path::bind(path, SockType::Datagram, access)?;
+            Open::new(Socket::Unix { socket: socket.into(), _file: file })
         };
-        let open = open().map_err(fail)?;
+        let open = open().map_err(|source| ListenError::at_path("listen.unix", path, source))?;
         log_short_queue();
         Ok(Self { senders: Senders::new(access), ..Self::on(Some(open)) })
     }

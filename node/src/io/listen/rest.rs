@@ -18,7 +18,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use plimsoll_clock::{Deadline, Stopwatch};
 use tokio::io::unix::AsyncFd;
 
-use super::readiness::watch;
+use crate::io::readiness::watch;
 
 /// What the kernel takes from a receive buffer for one small datagram.
 const DATAGRAM_ROOM_BYTES: u64 = 832;

@@ -17,27 +17,25 @@ use crate::io::cost::{Cost, Stage};
 use crate::limits::DATAGRAM_BYTES_MAX;
 
 use super::batch::Read;
-use crate::io::unix_path::log_refused;
+use crate::io::unix_path::Admission;
 
 /// Who may send, and room for one datagram.
 pub(super) struct Senders {
-    access: SocketAccess,
+    admission: Admission,
     /// One byte more than allowed: the kernel cuts silently, so a full buffer shows a cut.
     buffer: Box<[u8]>,
     /// Room for the sender alone: descriptors that come with a datagram find none and are closed.
     control: Vec<u8>,
-    refused: u64,
 }
 
 impl Senders {
     /// `None` when anyone may send.
     pub(super) fn new(access: &SocketAccess) -> Option<Self> {
-        access.users.as_ref()?;
-        Some(Self {
-            access: access.clone(),
+        let admission = Admission::new("listen.unix", access);
+        (!admission.is_open_to_all()).then(|| Self {
+            admission,
             buffer: vec![0; DATAGRAM_BYTES_MAX + 1].into(),
             control: cmsg_space!(UnixCredentials),
-            refused: 0,
         })
     }
 
@@ -48,7 +46,7 @@ impl Senders {
         cost: &mut Cost,
         on_read: impl FnOnce(Option<&[u8]>),
     ) -> io::Result<Read> {
-        let Self { access, buffer, control, .. } = self;
+        let Self { admission, buffer, control } = self;
         let mut parts = [IoSliceMut::new(buffer)];
         let (flags, fd) = (MsgFlags::MSG_DONTWAIT, socket.as_raw_fd());
         let message = recvmsg::<()>(fd, &mut parts, Some(control), flags);
@@ -59,13 +57,7 @@ impl Senders {
             _ => None,
         });
         let bytes = message.bytes;
-        if sender.is_some_and(|user| access.admits(user)) {
-            on_read(Some(&self.buffer[..bytes]));
-        } else {
-            self.refused += 1;
-            log_refused("listen.unix", sender, self.refused);
-            on_read(None);
-        }
+        on_read(admission.admits(sender).then(|| &buffer[..bytes]));
         cost.end(Stage::Intake);
         Ok(Read { taken: SocketPoll { datagrams: 1, bytes }, is_last: false })
     }

@@ -4,7 +4,7 @@
 use serde_json::json;
 
 use super::refusal::Refusal;
-use crate::core::intake::otlp::{Encoding, Outcome, Signal};
+use crate::core::intake::otlp::{Encoding, Outcome, Signal, push_varint};
 
 /// A field of bytes, as its number and type.
 const MESSAGE_1: u8 = 0x0a;
@@ -57,14 +57,6 @@ fn field(tag: u8, bytes: &[u8]) -> Vec<u8> {
     field
 }
 
-fn push_varint(message: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        message.push(u8::try_from(number & 0x7f).unwrap_or_default() | 0x80);
-        number >>= 7;
-    }
-    message.push(u8::try_from(number).unwrap_or_default());
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,19 +89,5 @@ mod tests {
         let refusal = Refusal::Malformed("x".to_owned());
         assert_eq!(refused(Encoding::Protobuf, &refusal), [0x08, 3, 0x12, 1, b'x']);
         assert_eq!(refused(Encoding::Json, &refusal), br#"{"code":3,"message":"x"}"#);
-    }
-
-    #[test]
-    fn numbers_of_any_size_are_written_as_protobuf_has_them() {
-        for (number, bytes) in [
-            (0, vec![0]),
-            (127, vec![0x7f]),
-            (128, vec![0x80, 0x01]),
-            (u64::MAX, [vec![0xff; 9], vec![0x01]].concat()),
-        ] {
-            let mut written = Vec::new();
-            push_varint(&mut written, number);
-            assert_eq!(written, bytes, "{number}");
-        }
     }
 }

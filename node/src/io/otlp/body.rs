@@ -37,14 +37,8 @@ impl Compression {
 
 /// A body that has come to its end, and the budget that it takes.
 pub(super) struct CompleteBody {
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
     _hold: BodyReservation,
-}
-
-impl CompleteBody {
-    pub(super) fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 /// Reads `body` to its end and hands over its parts, within the time for one.

@@ -59,7 +59,6 @@ pub(super) struct RequestRecord {
 }
 
 impl RequestRecord {
-    /// BodyBudget for its body.
     pub(super) fn reserve(&self) -> Result<BodyReservation, Refusal> {
         let mut state = self.budget.state();
         if state.leaving {

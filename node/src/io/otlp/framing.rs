@@ -92,7 +92,7 @@ mod tests {
         let mut framed = Framed::new(record.reserve()?, compression);
         let came = parts.try_for_each(|part| framed.on_part(part));
         let whole = came.and_then(|()| framed.on_end());
-        let bytes = whole.map(|whole| whole.bytes().to_vec());
+        let bytes = whole.map(|whole| whole.bytes.clone());
         assert!(!budget.is_occupied(), "what is over leaves nothing behind");
         assert_eq!(budget.requests().buffered_bytes, 0);
         bytes

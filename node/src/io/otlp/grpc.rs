@@ -16,7 +16,7 @@ use super::framing::Framed;
 use super::inbox::Inbox;
 use super::refusal::Refusal;
 use super::stats::{RequestOutcome, RequestSource};
-use crate::core::intake::otlp::{Encoding, Outcome, Signal};
+use crate::core::intake::otlp::{Encoding, Signal};
 
 const METRICS: &str = "/opentelemetry.proto.collector.metrics.v1.MetricsService/Export";
 const TRACES: &str = "/opentelemetry.proto.collector.trace.v1.TraceService/Export";
@@ -46,22 +46,13 @@ async fn on_export(inbox: &Inbox, signal: Signal, request: Request<Body>) -> Res
         record.on_end(RequestOutcome::Refused(Refusal::ContentType.as_str()));
         return StatusCode::UNSUPPORTED_MEDIA_TYPE.into_response();
     }
-    let outcome = export(inbox, &record, signal, request).await;
+    let body = take(&record, request).await;
+    let outcome = inbox.post(signal, Encoding::Protobuf, body).await;
     record.on_end(RequestOutcome::of(&outcome));
     match outcome {
         Ok(outcome) => taken(&answer::exported(signal, Encoding::Protobuf, &outcome)),
         Err(refusal) => refuse(&refusal),
     }
-}
-
-async fn export(
-    inbox: &Inbox,
-    record: &RequestRecord,
-    signal: Signal,
-    request: Request<Body>,
-) -> Result<Outcome, Refusal> {
-    let body = take(record, request).await?;
-    inbox.post(signal, Encoding::Protobuf, body).await
 }
 
 async fn take(record: &RequestRecord, request: Request<Body>) -> Result<CompleteBody, Refusal> {
@@ -73,12 +64,8 @@ async fn take(record: &RequestRecord, request: Request<Body>) -> Result<Complete
 }
 
 async fn on_stray(State(inbox): State<Inbox>) -> Response {
-    let refusal = Refusal::Unknown;
-    inbox
-        .budget
-        .begin(RequestSource::of("grpc", None))
-        .on_end(RequestOutcome::Refused(refusal.as_str()));
-    refuse(&refusal)
+    inbox.on_stray("grpc", &Refusal::Unknown);
+    refuse(&Refusal::Unknown)
 }
 
 fn is_grpc(headers: &HeaderMap) -> bool {
@@ -107,7 +94,7 @@ fn refuse(refusal: &Refusal) -> Response {
     (headers, Body::empty()).into_response()
 }
 
-/// What a header cannot reserve, and `%`, as gRPC escapes it.
+/// What a header cannot hold, and `%`, as gRPC escapes it.
 fn percent_encoded(words: &str) -> String {
     let mut encoded = String::with_capacity(words.len());
     for byte in words.bytes() {

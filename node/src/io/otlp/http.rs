@@ -14,7 +14,7 @@ use super::budget::RequestRecord;
 use super::inbox::Inbox;
 use super::refusal::Refusal;
 use super::stats::{RequestOutcome, RequestSource};
-use crate::core::intake::otlp::{Encoding, Outcome, Signal};
+use crate::core::intake::otlp::{Encoding, Signal};
 
 const PROTOBUF: &str = "application/x-protobuf";
 const JSON: &str = "application/json";
@@ -41,7 +41,7 @@ async fn on_export(inbox: &Inbox, signal: Signal, request: Request<Body>) -> Res
     let mut record = inbox.budget.begin(RequestSource::of("http", Some(signal)));
     let encoding = encoding(request.headers());
     let outcome = match encoding {
-        Some(encoding) => export(inbox, &record, signal, encoding, request).await,
+        Some(encoding) => inbox.post(signal, encoding, take(&record, request).await).await,
         None => Err(Refusal::ContentType),
     };
     let encoding = encoding.unwrap_or(Encoding::Json);
@@ -53,17 +53,6 @@ async fn on_export(inbox: &Inbox, signal: Signal, request: Request<Body>) -> Res
         }
         Err(refusal) => refuse(encoding, &refusal),
     }
-}
-
-async fn export(
-    inbox: &Inbox,
-    record: &RequestRecord,
-    signal: Signal,
-    encoding: Encoding,
-    request: Request<Body>,
-) -> Result<Outcome, Refusal> {
-    let body = take(record, request).await?;
-    inbox.post(signal, encoding, body).await
 }
 
 async fn take(record: &RequestRecord, request: Request<Body>) -> Result<CompleteBody, Refusal> {
@@ -80,10 +69,7 @@ async fn take(record: &RequestRecord, request: Request<Body>) -> Result<Complete
 
 /// A request for what there is not.
 fn on_stray(inbox: &Inbox, headers: &HeaderMap, refusal: &Refusal) -> Response {
-    inbox
-        .budget
-        .begin(RequestSource::of("http", None))
-        .on_end(RequestOutcome::Refused(refusal.as_str()));
+    inbox.on_stray("http", refusal);
     refuse(encoding(headers).unwrap_or(Encoding::Json), refusal)
 }
 

@@ -7,6 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::body::CompleteBody;
 use super::budget::BodyBudget;
 use super::refusal::Refusal;
+use super::stats::{RequestOutcome, RequestSource};
 use crate::core::departure::SocketPoll;
 use crate::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use crate::core::spool::NoteNumber;
@@ -38,13 +39,12 @@ impl Post {
         self,
         record: impl FnOnce(Signal, Encoding, &[u8]) -> (Result<Outcome, Malformed>, NoteNumber),
     ) -> (SocketPoll, NoteNumber, WaitingAnswer) {
-        let (outcome, note) = record(self.signal, self.encoding, self.body.bytes());
+        let (outcome, note) = record(self.signal, self.encoding, &self.body.bytes);
         let outcome = outcome.map_err(|Malformed(words)| Refusal::Malformed(words));
-        let taken = SocketPoll { datagrams: 1, bytes: self.body.bytes().len() };
+        let taken = SocketPoll { datagrams: 1, bytes: self.body.bytes.len() };
         (taken, note, WaitingAnswer { outcome, client: self.answer })
     }
 
-    /// Records nothing of it.
     pub(super) fn refuse(self, refusal: Refusal) {
         WaitingAnswer { outcome: Err(refusal), client: self.answer }.send();
     }
@@ -58,13 +58,19 @@ pub(super) struct Inbox {
 }
 
 impl Inbox {
-    /// Sends a body to the driver and waits for the outcome.
+    pub(super) fn on_stray(&self, protocol: &'static str, refusal: &Refusal) {
+        let mut record = self.budget.begin(RequestSource::of(protocol, None));
+        record.on_end(RequestOutcome::Refused(refusal.as_str()));
+    }
+
+    /// Sends a body to the driver, if there is one, and waits for the outcome.
     pub(super) async fn post(
         &self,
         signal: Signal,
         encoding: Encoding,
-        body: CompleteBody,
+        body: Result<CompleteBody, Refusal>,
     ) -> Result<Outcome, Refusal> {
+        let body = body?;
         let (answer, answered) = oneshot::channel();
         let post = Post { signal, encoding, body, answer };
         self.posts.send(post).await.map_err(|_| Refusal::Leaving)?;

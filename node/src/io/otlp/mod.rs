@@ -1,18 +1,16 @@
 //! OTLP servers: HTTP on one port and gRPC on another.
 //!
 //! A body is read within bounds (`body`), inflated, and handed to the driver, which records and
-//! notes it before its answer leaves.
-//! Parses no metric: that is the core's. Unary gRPC is a frame of five
-//! bytes and two trailers over HTTP/2, so both ports are one HTTP stack; `tonic` with the generated
-//! messages of `opentelemetry-proto` would add a second one, and a tree of `Vec`s a hundred times
-//! as large as a hostile body. No TLS, no logs and profiles, no streaming calls.
+//! notes it before its answer leaves. Parses no metric: that is the core's. Unary gRPC is a frame
+//! of five bytes and two trailers over HTTP/2, so both ports are one HTTP stack; `tonic` with the
+//! generated messages of `opentelemetry-proto` would add a second one, and a tree of `Vec`s a
+//! hundred times as large as a hostile body. No TLS, no logs and profiles, no streaming calls.
 //!
 //! DESIGN N26, N43, S50.
 
 mod answer;
 mod body;
 mod budget;
-
 mod framing;
 mod grpc;
 mod http;
@@ -20,7 +18,6 @@ mod inbox;
 mod refusal;
 pub mod stats;
 
-use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -36,6 +33,7 @@ use crate::config::OtlpSettings;
 use crate::core::departure::SocketPoll;
 use crate::core::intake::otlp::{Encoding, Malformed, Outcome, Signal};
 use crate::core::spool::NoteNumber;
+use crate::io::answers::WaitingAnswers;
 use budget::BodyBudget;
 use inbox::{Inbox, Post, WaitingAnswer};
 use refusal::Refusal;
@@ -49,15 +47,11 @@ pub struct OtlpServers {
     posts: mpsc::Receiver<Post>,
     /// The first queued body.
     first: Option<Post>,
-    /// Answers with the notes that they wait for, in the order of these.
-    answers: VecDeque<(NoteNumber, WaitingAnswer)>,
+    answers: WaitingAnswers<WaitingAnswer>,
 }
 
 impl OtlpServers {
     /// Listens on the configured addresses.
-    ///
-    /// # Errors
-    /// When an address cannot be bound.
     pub async fn open(
         settings: &OtlpSettings,
         protection: &Protection,
@@ -72,15 +66,13 @@ impl OtlpServers {
         };
         let http = serve("otlp.http", settings.http, Protocol::Http1, http).await?;
         let grpc = serve("otlp.grpc", settings.grpc, Protocol::Http2, grpc).await?;
-        Ok(Self { budget, http, grpc, posts, first: None, answers: VecDeque::new() })
+        Ok(Self { budget, http, grpc, posts, first: None, answers: WaitingAnswers::default() })
     }
 
-    /// Bound address of OTLP over HTTP.
     pub fn http_address(&self) -> Option<SocketAddr> {
         self.http.as_ref().map(Server::address)
     }
 
-    /// Bound address of OTLP over gRPC.
     pub fn grpc_address(&self) -> Option<SocketAddr> {
         self.grpc.as_ref().map(Server::address)
     }
@@ -122,18 +114,14 @@ impl OtlpServers {
             }
             let (size, note, answer) = post.record(&mut record);
             taken = taken + size;
-            self.answers.push_back((note, answer));
+            self.answers.push(note, answer);
         }
         taken
     }
 
     /// Sends the answers that wait for a note up to this one.
     pub fn answer(&mut self, noted: NoteNumber) {
-        while self.answers.front().is_some_and(|(note, _)| *note <= noted)
-            && let Some((_, answer)) = self.answers.pop_front()
-        {
-            answer.send();
-        }
+        self.answers.drain_noted(noted).for_each(WaitingAnswer::send);
     }
 
     /// Whether the last [`Self::take`] left nothing behind.
@@ -146,7 +134,6 @@ impl OtlpServers {
         self.budget.leave();
     }
 
-    /// Whether requests are in progress.
     pub fn is_awaited(&self) -> bool {
         self.budget.is_occupied() || !self.answers.is_empty()
     }

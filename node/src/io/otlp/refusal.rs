@@ -27,11 +27,9 @@ pub(super) enum Refusal {
     Framing(&'static str),
     /// The body did not come in time.
     TimedOut,
-    /// The client hung up.
     HungUp,
     /// All budget for bodies is taken.
     Busy,
-    /// The node is leaving.
     Leaving,
     /// The spool takes too long to note what is recorded.
     SlowSpool,

@@ -14,7 +14,6 @@ pub struct OtlpStats {
     pub requests: RequestStats,
 }
 
-/// RequestStats that are over, and those that are not.
 #[derive(Clone, Debug, Default)]
 pub struct RequestStats {
     /// How many ended in which way.
@@ -34,7 +33,6 @@ pub struct RequestSource {
     pub signal: &'static str,
 }
 
-/// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestOutcome {
     /// All of it was taken.
@@ -45,12 +43,9 @@ pub enum RequestOutcome {
     Refused(&'static str),
 }
 
-/// Bytes of bodies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BodyBytes {
-    /// As they were sent.
     pub sent: u64,
-    /// As they were read.
     pub inflated: u64,
 }
 

@@ -60,7 +60,6 @@ impl Scraper {
     }
 }
 
-/// Delay of the first scrape of a target.
 fn phase(node: &NodeName, target: usize, every: Duration) -> Duration {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write(node.as_str().as_bytes());

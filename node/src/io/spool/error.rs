@@ -6,31 +6,17 @@ use std::path::PathBuf;
 use plimsoll_schemas::ids::{MeshName, NodeName};
 use thiserror::Error;
 
-/// Why the spool cannot be opened.
 #[derive(Debug, Error)]
 pub enum SpoolError {
-    /// A path cannot be created, read or written.
     #[error("spool.path: {}: {source}", path.display())]
-    Inaccessible {
-        path: PathBuf,
-        /// The error of the system.
-        source: io::Error,
-    },
-    /// Another process uses it.
+    Inaccessible { path: PathBuf, source: io::Error },
     #[error("spool.path: {} is in use by another process", path.display())]
     InUse { path: PathBuf },
-    /// It belongs to another node.
     #[error(
         "spool.path: {} is the spool of node {node} of mesh {mesh}: give each a directory of \
          its own", path.display()
     )]
-    Other {
-        path: PathBuf,
-        /// The mesh it belongs to.
-        mesh: MeshName,
-        /// The node it belongs to.
-        node: NodeName,
-    },
+    Other { path: PathBuf, mesh: MeshName, node: NodeName },
 }
 
 /// A file that was kept under another name for inspection.

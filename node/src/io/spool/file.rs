@@ -3,7 +3,7 @@
 //! An unusable file is quarantined under a new name and never deleted. But after a failed write the
 //! file is removed: otherwise the next start would send again what was already sent.
 
-use std::fs::{self, File, OpenOptions, TryLockError};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,9 +14,8 @@ use plimsoll_schemas::time::{Now, Wall};
 
 use super::error::{Quarantined, SpoolError, WriteFailure};
 use crate::core::Identity;
-use crate::core::spool::Batch;
-use crate::core::spool::{RecoveredMessages, UnusableFile, recover};
-use crate::io::private_file::open_to_write;
+use crate::core::spool::{Batch, RecoveredMessages, UnusableFile, recover};
+use crate::io::private_file::{lock, open_to_write};
 
 /// Names the machine's present boot.
 const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
@@ -32,7 +31,7 @@ pub(super) struct Opened {
 #[derive(Debug)]
 pub(super) struct SpoolFile {
     dir: PathBuf,
-    path: PathBuf,
+    pub(super) path: PathBuf,
     /// Where a new file is written before it takes the place of the old one.
     new_path: PathBuf,
     /// Open for appending once this process has begun the file.
@@ -58,7 +57,11 @@ impl SpoolFile {
         directory::make(dir, directory::PRIVATE).map_err(at(dir))?;
         let path = dir.join(format!("{}.spool", identity.node));
         let new_path = dir.join(format!("{}.spool.new", identity.node));
-        let lock = lock(dir.join(format!("{}.lock", identity.node)))?;
+        let lock_path = dir.join(format!("{}.lock", identity.node));
+        let lock = lock(&lock_path).map_err(|source| match source.kind() {
+            ErrorKind::ResourceBusy => SpoolError::InUse { path: lock_path },
+            _ => SpoolError::Inaccessible { path: lock_path, source },
+        })?;
         // Left by a process that ended before it replaced the old file.
         remove(&new_path).map_err(at(&new_path))?;
         let boot = fs::read_to_string(BOOT_ID).ok().map(|text| text.trim().to_owned());
@@ -88,10 +91,6 @@ impl SpoolFile {
         let dir = dir.to_owned();
         let file = Self { dir, path, new_path, file: None, sync, boot, _lock: lock };
         Ok(Opened { file, recovered, quarantined })
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.path
     }
 
     /// The machine's present boot, when nothing is synced.
@@ -168,18 +167,6 @@ impl Drop for SpoolFile {
             let _discarded = self.discard();
         }
     }
-}
-
-fn lock(path: PathBuf) -> Result<File, SpoolError> {
-    let opened = open_to_write(&path, OpenOptions::new().create(true).truncate(false));
-    let locked = opened.map_err(TryLockError::Error).and_then(|file| {
-        file.try_lock()?;
-        Ok(file)
-    });
-    locked.map_err(|error| match error {
-        TryLockError::WouldBlock => SpoolError::InUse { path },
-        TryLockError::Error(source) => SpoolError::Inaccessible { path, source },
-    })
 }
 
 enum Content {

@@ -28,7 +28,6 @@ use file::SpoolFile;
 use note_file::NoteFile;
 use thread::WriterThread;
 
-/// A spool and what was in it.
 #[derive(Debug)]
 pub struct Opened {
     pub spool: Spool,
@@ -42,14 +41,10 @@ pub struct Opened {
     pub orphans: Vec<NotedIncarnation>,
 }
 
-/// Result of one write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WriteResult {
-    /// Bytes of the batch.
     pub bytes: usize,
-    /// How long it took.
     pub took: Duration,
-    /// Why it failed, if it did.
     pub failure: Option<WriteFailure>,
 }
 
@@ -71,9 +66,6 @@ pub struct Spool {
 impl Spool {
     /// Opens the spool of a node in `dir`, which is made if need be, and reads what is there.
     /// With `sync`, writes survive a crash of the machine, otherwise only one of the process.
-    ///
-    /// # Errors
-    /// When the configuration is at fault.
     pub fn open(
         dir: &Path,
         identity: &Identity,
@@ -90,7 +82,7 @@ impl Spool {
         // The first note reports why, if there is no room.
         let _reserved = note.reserve();
         let journal = Wal::new(identity.clone(), file.boot());
-        let path = file.path().to_owned();
+        let path = file.path.clone();
         let inaccessible = |source| SpoolError::Inaccessible { path: path.clone(), source };
         let batches = WriterThread::start("spool", move |batch: Batch| {
             let watch = Stopwatch::start();
@@ -108,13 +100,10 @@ impl Spool {
         self.batches.is_busy()
     }
 
-    /// True while a note is being written.
     pub fn is_noting(&self) -> bool {
         self.notes.is_busy()
     }
 
-    /// Begins to write a batch.
-    ///
     /// # Errors
     /// Returns the batch when another is under way or the thread is gone; the caller must then
     /// report the failure to the [`Wal`], see [`Wal::on_failed`].
@@ -122,8 +111,6 @@ impl Spool {
         self.batches.begin(batch)
     }
 
-    /// Begins to write a note.
-    ///
     /// # Errors
     /// Returns the notes when others are under way or the thread is gone.
     pub fn write_note(&mut self, notes: Notes) -> Result<(), Notes> {

@@ -36,18 +36,12 @@ impl NoteFile {
 
     /// Takes the room that notes need, which a disk may not have later: a file may have its length
     /// and no blocks, so it is written. Notes that are there stay.
-    ///
-    /// # Errors
-    /// As [`Self::write`].
     pub(super) fn reserve(&mut self) -> Result<(), WriteFailure> {
         let there = self.read().map_or([0; NOTES_BYTES], |notes| notes.encode());
         self.overwrite(&there)
     }
 
     /// Writes them; they are in the file when this returns.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
     pub(super) fn write(&mut self, notes: &Notes) -> Result<(), WriteFailure> {
         self.overwrite(&notes.encode())
     }

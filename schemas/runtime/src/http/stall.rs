@@ -75,7 +75,7 @@ impl AsyncWrite for StallTimeout {
         true
     }
 
-    /// PendingRequest for once the writer has nothing left.
+    /// hyper flushes once the writer has nothing left.
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.slot.on_written();
         Pin::new(&mut self.stream).poll_flush(context)

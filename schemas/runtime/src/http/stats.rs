@@ -2,96 +2,51 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a connection waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ConnectionStage {
-    /// For a whole request.
-    Waiting,
-    /// For the answer to a request.
-    Answering,
-    /// For the client to receive its answer.
-    Writing,
-}
+use plimsoll_schemas::labelled;
 
-impl ConnectionStage {
-    pub const ALL: [Self; 3] = [Self::Waiting, Self::Answering, Self::Writing];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Waiting => "waiting",
-            Self::Answering => "answering",
-            Self::Writing => "writing",
-        }
+labelled! {
+    /// What a connection waits for.
+    pub enum ConnectionStage {
+        /// For a whole request.
+        Waiting = "waiting",
+        /// For the answer to a request.
+        Answering = "answering",
+        /// For the client to receive its answer.
+        Writing = "writing",
     }
 }
 
-/// Why a connection closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CloseReason {
-    /// Closed by the client, or after its last answer.
-    Finished,
-    /// No complete request head in time.
-    Silent,
-    /// The client received nothing of its answer for too long.
-    Stalled,
-    /// The bytes were not HTTP.
-    Malformed,
-    /// The connection broke, or its handler panicked.
-    Broken,
-    /// Closed for a new connection.
-    Evicted,
-    /// Too many unsent bytes of all clients together; this one was slowest.
-    Unsent,
-    /// Rejected because all connections were being answered.
-    Rejected,
-}
-
-impl CloseReason {
-    pub const ALL: [Self; 8] = [
-        Self::Finished,
-        Self::Silent,
-        Self::Stalled,
-        Self::Malformed,
-        Self::Broken,
-        Self::Evicted,
-        Self::Unsent,
-        Self::Rejected,
-    ];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::Silent => "silent",
-            Self::Stalled => "stalled",
-            Self::Malformed => "malformed",
-            Self::Broken => "broken",
-            Self::Evicted => "displaced",
-            Self::Unsent => "unsent",
-            Self::Rejected => "refused",
-        }
+labelled! {
+    /// Why a connection closed.
+    pub enum CloseReason {
+        /// Closed by the client, or after its last answer.
+        Finished = "finished",
+        /// No complete request head in time.
+        Silent = "silent",
+        /// The client received nothing of its answer for too long.
+        Stalled = "stalled",
+        /// The bytes were not HTTP.
+        Malformed = "malformed",
+        /// The connection broke, or its handler panicked.
+        Broken = "broken",
+        /// Closed for a new connection.
+        Evicted = "displaced",
+        /// Too many unsent bytes of all clients together; this one was slowest.
+        Unsent = "unsent",
+        /// Rejected because all connections were being answered.
+        Rejected = "refused",
     }
 }
 
-/// Why a request got no route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RequestRefusal {
-    /// Its `Host` is not a name of this process.
-    Host,
-    /// A change that a page of another site sent.
-    Site,
-    /// No reader's token, or a wrong one.
-    Token,
-}
-
-impl RequestRefusal {
-    pub const ALL: [Self; 3] = [Self::Host, Self::Site, Self::Token];
-
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Host => "host",
-            Self::Site => "site",
-            Self::Token => "token",
-        }
+labelled! {
+    /// Why a request got no route.
+    pub enum RequestRefusal {
+        /// Its `Host` is not a name of this process.
+        Host = "host",
+        /// A change that a page of another site sent.
+        Site = "site",
+        /// No reader's token, or a wrong one.
+        Token = "token",
     }
 }
 

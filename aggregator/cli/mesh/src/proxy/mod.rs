@@ -9,7 +9,6 @@
 //! DESIGN D16.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -28,9 +27,6 @@ const CHUNKS_PER_SECOND: u64 = 20;
 pub const HELD_CHUNKS_MAX: usize = 64;
 /// Connections at a time; one more is closed at once.
 const CONNECTIONS_MAX: usize = 256;
-/// A chunk of at least this many bytes is a message that can be cut in half; shorter ones are pings
-/// and acknowledgements.
-pub const CUT_BYTES_MIN: usize = 64;
 
 /// One direction of a link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,27 +54,12 @@ struct Orders {
     link: NetworkConditions,
     /// Number of times that all connections were cut.
     cuts: u64,
-    /// Number of times that a message was to be cut in half.
-    halves: u64,
-}
-
-/// What has passed so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Passed {
-    pub connections: u64,
-    /// Bytes from clients to the broker.
-    pub up_bytes: u64,
-    /// Bytes from the broker to clients.
-    pub down_bytes: u64,
-    /// Messages cut in half.
-    pub halves: u64,
 }
 
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
     orders: watch::Sender<Orders>,
-    passed: Arc<Mutex<Passed>>,
     accepting: JoinHandle<()>,
 }
 
@@ -99,9 +80,8 @@ impl Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("no port for a proxy")?;
         let port = listener.local_addr()?.port();
         let (orders, ordered) = watch::channel(Orders::default());
-        let passed = Arc::new(Mutex::new(Passed::default()));
-        let accepting = accept(listener, target.to_owned(), ordered, passed.clone());
-        Ok(Self { port, orders, passed, accepting: tokio::spawn(accepting) })
+        let accepting = tokio::spawn(accept(listener, target.to_owned(), ordered));
+        Ok(Self { port, orders, accepting })
     }
 
     /// The address for clients.
@@ -118,29 +98,9 @@ impl Proxy {
     pub fn cut(&self) {
         self.orders.send_modify(|orders| orders.cuts += 1);
     }
-
-    /// Passes only the first half of the next message of a client of at least [`CUT_BYTES_MIN`]
-    /// bytes, and closes its connection. Each connection that is open does so once.
-    pub fn cut_in_half(&self) {
-        self.orders.send_modify(|orders| orders.halves += 1);
-    }
-
-    /// What has passed so far.
-    pub fn passed(&self) -> Passed {
-        *lock(&self.passed)
-    }
 }
 
-fn lock(passed: &Mutex<Passed>) -> std::sync::MutexGuard<'_, Passed> {
-    passed.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-async fn accept(
-    listener: TcpListener,
-    target: String,
-    orders: watch::Receiver<Orders>,
-    passed: Arc<Mutex<Passed>>,
-) {
+async fn accept(listener: TcpListener, target: String, orders: watch::Receiver<Orders>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -148,9 +108,7 @@ async fn accept(
             accepted = listener.accept() => {
                 let Ok((client, _)) = accepted else { continue };
                 if connections.len() < CONNECTIONS_MAX {
-                    lock(&passed).connections += 1;
-                    let shared = (orders.clone(), passed.clone());
-                    connections.spawn(connect(client, target.clone(), shared));
+                    connections.spawn(connect(client, target.clone(), orders.clone()));
                 }
             }
         }
@@ -161,7 +119,7 @@ async fn accept(
 async fn connect(
     client: TcpStream,
     target: String,
-    (orders, passed): (watch::Receiver<Orders>, Arc<Mutex<Passed>>),
+    orders: watch::Receiver<Orders>,
 ) -> io::Result<()> {
     let broker = TcpStream::connect(target).await?;
     // Small messages must not wait for larger ones: this link's delay is the one that is set.
@@ -171,8 +129,8 @@ async fn connect(
     let mut cut = orders.clone();
     let (from_client, to_client) = client.into_split();
     let (from_broker, to_broker) = broker.into_split();
-    let up = Way { is_up: true, orders: orders.clone(), passed: passed.clone() };
-    let down = Way { is_up: false, orders, passed };
+    let up = Way { is_up: true, orders: orders.clone() };
+    let down = Way { is_up: false, orders };
     tokio::select! {
         ended = up.copy(from_client, to_broker) => ended,
         ended = down.copy(from_broker, to_client) => ended,
@@ -181,10 +139,10 @@ async fn connect(
 }
 
 /// One direction of one connection.
+#[derive(Clone)]
 struct Way {
     is_up: bool,
     orders: watch::Receiver<Orders>,
-    passed: Arc<Mutex<Passed>>,
 }
 
 /// Bytes and when they came.
@@ -201,10 +159,8 @@ impl Way {
 
     async fn copy(self, from: OwnedReadHalf, to: OwnedWriteHalf) -> io::Result<()> {
         let (held, chunks) = mpsc::channel(HELD_CHUNKS_MAX);
-        let orders = self.orders.clone();
-        let reader = Way { is_up: self.is_up, orders, passed: self.passed.clone() };
         // When the reader has ended, the writer still passes on what is held.
-        tokio::try_join!(reader.read(from, held), self.write(to, chunks)).map(drop)
+        tokio::try_join!(self.clone().read(from, held), self.write(to, chunks)).map(drop)
     }
 
     async fn read(self, mut from: OwnedReadHalf, held: mpsc::Sender<Chunk>) -> io::Result<()> {
@@ -220,27 +176,16 @@ impl Way {
         }
     }
 
-    /// Ends when the reader has ended, or when a message was cut in half.
+    /// Ends when the reader has ended.
     async fn write(
         mut self,
         mut to: OwnedWriteHalf,
         mut chunks: mpsc::Receiver<Chunk>,
     ) -> io::Result<()> {
-        let halves = self.orders.borrow().halves;
-        while let Some(Chunk { mut bytes, since }) = chunks.recv().await {
+        while let Some(Chunk { bytes, since }) = chunks.recv().await {
             self.pace(bytes.len()).await;
             self.hold(since).await;
-            let cuts = self.orders.borrow().halves != halves;
-            let halved = self.is_up && cuts && bytes.len() >= CUT_BYTES_MIN;
-            if halved {
-                bytes.truncate(bytes.len() / 2);
-            }
             to.write_all(&bytes).await?;
-            self.count(bytes.len(), halved);
-            if halved {
-                to.shutdown().await?;
-                return Err(io::ErrorKind::ConnectionAborted.into());
-            }
         }
         to.shutdown().await
     }
@@ -275,13 +220,6 @@ impl Way {
                 _ = self.orders.changed() => {}
             }
         }
-    }
-
-    fn count(&self, bytes: usize, halved: bool) {
-        let mut passed = lock(&self.passed);
-        let total = if self.is_up { &mut passed.up_bytes } else { &mut passed.down_bytes };
-        *total += bytes as u64;
-        passed.halves += u64::from(halved);
     }
 }
 

@@ -58,14 +58,12 @@ fn slow(bytes_per_second: u64) -> Direction {
 
 #[tokio::test]
 async fn bytes_pass_unchanged_whatever_their_number() {
-    let (proxy, mut client, _) = proxied().await;
+    let (_proxy, mut client, read) = proxied().await;
     let sizes = [1, 7, 16_384, 100_000, 3_000_000];
     for bytes in sizes {
         exchange(&mut client, bytes).await;
     }
-    let all = sizes.iter().sum::<usize>() as u64;
-    let Passed { connections, up_bytes, down_bytes, halves } = proxy.passed();
-    assert_eq!((connections, up_bytes, down_bytes, halves), (1, all, all, 0));
+    assert_eq!(*read.borrow(), sizes.iter().sum::<usize>());
 }
 
 #[tokio::test]
@@ -120,25 +118,6 @@ async fn a_cut_ends_every_connection_and_refuses_none_after_it() {
     assert!(matches!(ended, Ok(0) | Err(_)), "{ended:?}");
     let mut again = TcpStream::connect(proxy.address()).await.unwrap();
     exchange(&mut again, 10).await;
-    assert_eq!(proxy.passed().connections, 2);
-}
-
-#[tokio::test]
-async fn half_of_a_message_passes_before_the_connection_is_cut() {
-    let (proxy, mut client, mut read) = proxied().await;
-    exchange(&mut client, 10).await;
-    proxy.cut_in_half();
-    // Shorter than a message.
-    exchange(&mut client, CUT_BYTES_MIN - 1).await;
-    client.write_all(&numbered(1_000)).await.unwrap();
-    let mut back = Vec::new();
-    let ended = timeout(WAIT, client.read_to_end(&mut back)).await.unwrap();
-    assert!(back.len() <= 500, "{ended:?}, {} bytes", back.len());
-    let wanted = 10 + CUT_BYTES_MIN - 1 + 500;
-    timeout(WAIT, read.wait_for(|read| *read >= wanted)).await.unwrap().unwrap();
-    assert_eq!((*read.borrow(), proxy.passed().halves), (wanted, 1));
-    let mut again = TcpStream::connect(proxy.address()).await.unwrap();
-    exchange(&mut again, 1_000).await;
 }
 
 #[test]

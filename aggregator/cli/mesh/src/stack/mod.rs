@@ -7,17 +7,14 @@
 //! through [`Stack`], [`Station`] and the [`Broker`].
 
 mod aggregators;
-mod brokers;
 mod joined;
 mod options;
 mod programs;
 mod station;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::Signal;
 use plimsoll_runtime::client::Api;
 use plimsoll_schemas::summary::Summary;
 
@@ -27,7 +24,6 @@ use crate::cluster::Cluster;
 use crate::proxy::Proxy;
 
 use aggregators::Aggregator;
-use brokers::Brokers;
 pub use joined::JoinedNodes;
 pub use options::{StackOptions, Workload};
 pub use programs::{BIN_VARIABLE, bin_dir};
@@ -35,11 +31,11 @@ pub use station::Station;
 
 const READY_WAIT: Duration = Duration::from_secs(30);
 const WORKLOAD_END_WAIT: Duration = Duration::from_secs(20);
+const AGGREGATOR_END_WAIT: Duration = Duration::from_secs(20);
 
 pub struct Stack {
-    options: StackOptions,
-    bin: PathBuf,
-    brokers: Brokers,
+    /// The broker: one server, or several.
+    servers: Cluster,
     /// The link between nodes and broker, if it is not a direct one.
     proxy: Option<Proxy>,
     aggregator: Aggregator,
@@ -59,21 +55,38 @@ impl Stack {
         std::fs::create_dir_all(&options.dir)
             .with_context(|| format!("cannot create {}", options.dir.display()))?;
         let bin = bin_dir()?;
-        let brokers = Brokers::start(&options).await?;
-        let url = brokers.url();
-        let aggregator = Aggregator::first(&options, &bin, &url)?;
-        let second = match options.second_settings {
-            Some(_) => Some(Aggregator::second(&options, &bin, &url)?),
+
+        let servers = match options.servers {
+            0 | 1 => {
+                let settings = options.broker_settings.clone();
+                Cluster::of(Broker::start_with(&options.dir, options.jetstream, settings).await?)
+            }
+            // Clients learn the addresses of all servers and would pass by the proxy.
+            _ if options.through_proxy => bail!("there is no proxy in front of a cluster"),
+            servers => Cluster::start(&options.dir, servers, &options.broker_settings).await?,
+        };
+        let url = servers.url();
+
+        let aggregator = Aggregator::start(&options, &bin, &url, None)?;
+        let second = match &options.second_settings {
+            Some(settings) => Some(Aggregator::start(&options, &bin, &url, Some(settings))?),
             None => None,
         };
+
         let proxy = match options.through_proxy {
             true => Some(Proxy::start(url.trim_start_matches("nats://")).await?),
             false => None,
         };
-        let stations = station::start_all(&options, &bin, &node_url(&brokers, proxy.as_ref()))?;
-        let mut stack = Self { options, bin, brokers, proxy, aggregator, second, stations };
+        let url = proxy.as_ref().map_or(url, |proxy| format!("nats://{}", proxy.address()));
+        let stations = station::start_all(&options, &bin, &url)?;
+        let mut stack = Self { servers, proxy, aggregator, second, stations };
+
         stack.await_readiness().await?;
-        stack.start_workloads()?;
+        if let Some(workload) = &options.workload {
+            for (seed, station) in (1..).zip(&mut stack.stations) {
+                station.start_job(workload, &options.dir, seed)?;
+            }
+        }
         Ok(stack)
     }
 
@@ -118,7 +131,7 @@ impl Stack {
     /// # Errors
     /// When one has ended; names it, with the end of its log.
     pub fn check_all_alive(&mut self) -> Result<()> {
-        self.brokers.check_alive()?;
+        self.servers.check_alive()?;
         self.check_alive()?;
         self.stations
             .iter_mut()
@@ -126,26 +139,19 @@ impl Stack {
             .try_for_each(Child::check_alive)
     }
 
-    fn start_workloads(&mut self) -> Result<()> {
-        let Some(workload) = &self.options.workload else { return Ok(()) };
-        (1..)
-            .zip(&mut self.stations)
-            .try_for_each(|(seed, station)| station.start_job(workload, &self.options.dir, seed))
-    }
-
     /// The broker; of a cluster its first server.
     pub fn broker(&mut self) -> &mut Broker {
-        self.brokers.first()
+        self.servers.server(0)
     }
 
     /// The servers of the broker, if it is a cluster.
     pub fn cluster(&mut self) -> Option<&mut Cluster> {
-        self.brokers.cluster()
+        (self.servers.servers().len() > 1).then_some(&mut self.servers)
     }
 
     /// Where the broker is.
     pub fn broker_url(&self) -> String {
-        self.brokers.url()
+        self.servers.url()
     }
 
     /// The link between nodes and broker, if it is not a direct one.
@@ -163,14 +169,9 @@ impl Stack {
         &self.stations
     }
 
-    /// The id of the aggregator's process.
-    pub fn aggregator_id(&self) -> u32 {
-        self.aggregator.child.id()
-    }
-
-    /// The aggregator's log so far.
-    pub fn aggregator_log(&self) -> String {
-        self.aggregator.child.log()
+    /// The aggregator's process.
+    pub fn aggregator(&self) -> &Child {
+        &self.aggregator.child
     }
 
     pub fn kill_aggregator(&mut self) {
@@ -191,12 +192,7 @@ impl Stack {
     /// # Errors
     /// When it cannot be run.
     pub fn launch_aggregator(&mut self) -> Result<()> {
-        self.aggregator.start(&self.options, &self.bin, &self.brokers.url())
-    }
-
-    /// Asks the aggregator to end (SIGTERM), and does not wait for it.
-    pub fn terminate_aggregator(&self) {
-        self.aggregator.child.signal(Signal::SIGTERM);
+        self.aggregator.child.restart()
     }
 
     /// Whether the aggregator has ended.
@@ -207,35 +203,9 @@ impl Stack {
         Ok(self.aggregator.child.ended()?.is_some())
     }
 
-    /// Stops the aggregator's process (SIGSTOP): connections stay open and get no response.
-    pub fn pause_aggregator(&self) {
-        self.aggregator.child.signal(Signal::SIGSTOP);
-    }
-
-    /// Resumes the aggregator's process (SIGCONT).
-    pub fn resume_aggregator(&self) {
-        self.aggregator.child.signal(Signal::SIGCONT);
-    }
-
-    /// The second aggregator of a pair: its pages and its process id.
-    pub fn second(&self) -> Option<(&Api, u32)> {
-        self.second.as_ref().map(|second| (&second.api, second.child.id()))
-    }
-
-    /// Stops the second aggregator's process (SIGSTOP).
-    pub fn pause_second(&self) {
-        self.signal_second(Signal::SIGSTOP);
-    }
-
-    /// Resumes the second aggregator's process (SIGCONT).
-    pub fn resume_second(&self) {
-        self.signal_second(Signal::SIGCONT);
-    }
-
-    fn signal_second(&self, signal: Signal) {
-        if let Some(second) = &self.second {
-            second.child.signal(signal);
-        }
+    /// The second aggregator of a pair: its pages and its process.
+    pub fn second(&self) -> Option<(&Api, &Child)> {
+        self.second.as_ref().map(|second| (&second.api, &second.child))
     }
 
     /// Kills the node of a station; its workload keeps running.
@@ -248,8 +218,7 @@ impl Stack {
     /// # Errors
     /// When it cannot be run.
     pub fn launch_node(&mut self, station: usize) -> Result<()> {
-        let url = node_url(&self.brokers, self.proxy.as_ref());
-        self.stations[station].start_node(&self.options, &self.bin, &url)
+        self.stations[station].node.restart()
     }
 
     /// Starts the node of a station again and waits until the mesh is ready.
@@ -268,7 +237,7 @@ impl Stack {
     pub async fn end_jobs(&mut self) -> Result<()> {
         for station in &mut self.stations {
             if let Some(job) = &station.job {
-                job.signal(Signal::SIGTERM);
+                job.request_end();
             }
         }
         for station in &mut self.stations {
@@ -297,15 +266,9 @@ impl Stack {
     /// # Errors
     /// When one does not end.
     pub async fn end(mut self) -> Result<()> {
-        self.aggregator.end().await?;
-        if let Some(second) = &mut self.second {
-            second.end().await?;
+        for aggregator in std::iter::once(&mut self.aggregator).chain(&mut self.second) {
+            aggregator.child.terminate(AGGREGATOR_END_WAIT).await?;
         }
-        self.brokers.end().await
+        self.servers.end().await
     }
-}
-
-/// Where nodes reach the broker.
-fn node_url(brokers: &Brokers, proxy: Option<&Proxy>) -> String {
-    proxy.map_or_else(|| brokers.url(), |proxy| format!("nats://{}", proxy.address()))
 }

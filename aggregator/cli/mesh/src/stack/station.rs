@@ -6,7 +6,6 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use nix::sys::signal::Signal;
 use plimsoll_clock::Deadline;
 use plimsoll_runtime::client::Api;
 use plimsoll_schemas::summary::{NodeRow, Presence, Summary};
@@ -47,28 +46,33 @@ impl Station {
         let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
         let http = format!("127.0.0.1:{}", free_port()?);
         std::fs::write(file("toml"), options.node_settings.replace("{node}", &name))?;
+
+        let (mesh, udp) = (options.mesh.as_str(), if options.udp { "127.0.0.1:0" } else { "" });
+        let mut command = Command::new(bin.join("plimsoll-node"));
+        command
+            .arg("--config")
+            .arg(file("toml"))
+            .args(["--name", &name, "--mesh", mesh, "--nats", url, "--udp", udp, "--http", &http])
+            .arg("--unix")
+            .arg(file("sock"))
+            .args(options.replicas_flag());
+        if options.keep_state {
+            command.arg("--history").arg(options.dir.join("history"));
+        }
+        if let Some(spools) = &options.spools {
+            let spool = spools.join(&name);
+            command.arg("--set").arg(format!("spool.path={}", spool.display()));
+        }
+
         Ok(Self {
             api: Api::at(&http)?,
             socket: file("sock"),
             raw: file("raw"),
             commands: file("commands"),
-            node: Child::start(&name, &options.dir, node(options, bin, url, (&name, &http)))?,
+            node: Child::start(&name, &options.dir, command)?,
             job: None,
             name,
         })
-    }
-
-    /// Starts the node again with the same name and ports.
-    pub(super) fn start_node(
-        &mut self,
-        options: &StackOptions,
-        bin: &Path,
-        url: &str,
-    ) -> Result<()> {
-        let http = self.api.url().trim_start_matches("http://");
-        let command = node(options, bin, url, (&self.name, http));
-        self.node = Child::start(&self.name, &options.dir, command)?;
-        Ok(())
     }
 
     pub(super) fn start_job(&mut self, workload: &Workload, dir: &Path, seed: u32) -> Result<()> {
@@ -112,18 +116,12 @@ impl Station {
 
     /// Stops the workload's process (SIGSTOP).
     pub fn pause_job(&self) {
-        self.signal_job(Signal::SIGSTOP);
+        self.job.iter().for_each(Child::pause);
     }
 
     /// Resumes the workload's process (SIGCONT).
     pub fn resume_job(&self) {
-        self.signal_job(Signal::SIGCONT);
-    }
-
-    fn signal_job(&self, signal: Signal) {
-        if let Some(job) = &self.job {
-            job.signal(signal);
-        }
+        self.job.iter().for_each(Child::resume);
     }
 
     /// Appends a line to the workload's commands file.
@@ -162,7 +160,7 @@ pub(super) fn start_all(options: &StackOptions, bin: &Path, url: &str) -> Result
 /// bound, every sample that is still held.
 pub(super) async fn drain_all(stations: &mut [Station], api: &Api) -> Result<Summary> {
     for station in &*stations {
-        station.node.signal(Signal::SIGTERM);
+        station.node.request_end();
     }
     for station in &mut *stations {
         let status = station.node.wait(NODE_END_WAIT).await?;
@@ -186,26 +184,4 @@ pub(super) async fn drain_all(stations: &mut [Station], api: &Api) -> Result<Sum
 fn every(stations: &[Station], summary: &Summary, holds: impl Fn(&NodeRow) -> bool) -> bool {
     let row = |station: &Station| summary.nodes.iter().find(|row| row.node == station.name);
     stations.iter().all(|station| row(station).is_some_and(&holds))
-}
-
-fn node(options: &StackOptions, bin: &Path, url: &str, (name, http): (&str, &str)) -> Command {
-    let file = |ending: &str| options.dir.join(format!("{name}.{ending}"));
-    let mesh = options.mesh.as_str();
-    let udp = if options.udp { "127.0.0.1:0" } else { "" };
-    let mut command = Command::new(bin.join("plimsoll-node"));
-    command
-        .arg("--config")
-        .arg(file("toml"))
-        .args(["--name", name, "--mesh", mesh, "--nats", url, "--udp", udp, "--http", http])
-        .arg("--unix")
-        .arg(file("sock"));
-    command.args(options.replicas_flag());
-    if options.keep_state {
-        command.arg("--history").arg(options.dir.join("history"));
-    }
-    if let Some(spools) = &options.spools {
-        let spool = spools.join(name);
-        command.arg("--set").arg(format!("spool.path={}", spool.display()));
-    }
-    command
 }

@@ -9,7 +9,9 @@ use plimsoll_schemas::histogram::{Histogram, Packed};
 use plimsoll_schemas::summary::BucketCount;
 
 use super::super::document::OperationResult;
+use super::super::sections::{self as cell, Table, table};
 use super::super::words::milliseconds_or_so;
+use super::{Figure, Picture};
 
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 220.0;
@@ -20,18 +22,9 @@ const BOTTOM: f64 = 186.0;
 const TICKS: usize = 8;
 
 /// The plot with its table.
-pub(super) fn figure(of: &OperationResult, at: usize) -> Markup {
-    html! {
-        h3 { (of.operation) }
-        figure {
-            (plot(of, at))
-            figcaption { (words(of)) }
-            details {
-                summary { "Quantiles of " (of.operation) }
-                (quantiles(of))
-            }
-        }
-    }
+pub(super) fn figure(of: &OperationResult, at: usize) -> Figure {
+    let words = words(of);
+    Figure { plot: plot(of, at, &words), table: quantiles(of), words }
 }
 
 /// The plot in words.
@@ -53,7 +46,7 @@ fn words(of: &OperationResult) -> String {
     )
 }
 
-fn plot(of: &OperationResult, at: usize) -> Markup {
+fn plot(of: &OperationResult, at: usize, words: &str) -> Markup {
     let samples = samples(&of.distribution);
     let limit = of.limit_seconds.map(|limit| limit * 1e9);
     let (least, most) = (of.min.unwrap_or_default() * 1e9, of.max.unwrap_or_default() * 1e9);
@@ -67,22 +60,22 @@ fn plot(of: &OperationResult, at: usize) -> Markup {
     let ends = [px(LEFT), px(RIGHT)].map(|x| format!("{x},{BOTTOM:.1}"));
     let outline: Vec<String> =
         [ends[0].clone()].into_iter().chain(top).chain([ends[1].clone()]).collect();
-    let (title, description) = (format!("distribution-{at}"), format!("distribution-{at}-words"));
-    html! {
-        svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
-            aria-labelledby={ (title) " " (description) } {
-            title id=(title) { "Distribution of " (of.operation) }
-            desc id=(description) { (words(of)) }
-            @for (x, _) in axis.ticks(TICKS) { (line("grid", (x, TOP), (x, BOTTOM))) }
-            polygon class="area" points=(outline.join(" ")) {}
-            (line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)))
-            @for (place, (x, words)) in axis.ticks(TICKS).into_iter().enumerate() {
-                @let class = if place % 2 == 1 { "dense" } else { "" };
-                (label(class, (x, BOTTOM + 24.0), "middle", &words))
-            }
-            @if let Some(limit) = limit { (limit_mark(&axis, limit)) }
+    let picture = Picture {
+        id: format!("distribution-{at}"),
+        size: (WIDTH, HEIGHT),
+        title: format!("Distribution of {}", of.operation),
+        words,
+    };
+    picture.of(&html! {
+        @for (x, _) in axis.ticks(TICKS) { (line("grid", (x, TOP), (x, BOTTOM))) }
+        polygon class="area" points=(outline.join(" ")) {}
+        (line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)))
+        @for (place, (x, words)) in axis.ticks(TICKS).into_iter().enumerate() {
+            @let class = if place % 2 == 1 { "dense" } else { "" };
+            (label(class, (x, BOTTOM + 24.0), "middle", &words))
         }
-    }
+        @if let Some(limit) = limit { (limit_mark(&axis, limit)) }
+    })
 }
 
 fn limit_mark(axis: &LogAxis, limit: f64) -> Markup {
@@ -95,31 +88,14 @@ fn limit_mark(axis: &LogAxis, limit: f64) -> Markup {
     }
 }
 
-fn quantiles(of: &OperationResult) -> Markup {
-    html! {
-        div class="scroll" role="region" tabindex="0" aria-label={ "Quantiles of " (of.operation) } {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "Quantile" }
-                        th scope="col" class="figure" { "Value" }
-                        th scope="col" class="figure" { "Min" }
-                        th scope="col" class="figure" { "Max" }
-                    }
-                }
-                tbody {
-                    @for found in &of.quantiles {
-                        tr {
-                            th scope="row" { (quantile(found.quantile)) }
-                            @for seconds in [found.value, found.lower, found.upper] {
-                                td class="figure" { (milliseconds_or_so(Some(seconds))) }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn quantiles(of: &OperationResult) -> Table {
+    let rows = of.quantiles.iter().map(|found| {
+        let ends = [found.value, found.lower, found.upper];
+        let ends = ends.map(|seconds| cell::figure(milliseconds_or_so(Some(seconds))));
+        [cell::text(quantile(found.quantile))].into_iter().chain(ends).collect()
+    });
+    let caption = format!("Quantiles of {}", of.operation);
+    table(&caption, &["Quantile", "Value", "Min", "Max"], rows.collect(), "")
 }
 
 fn samples(buckets: &[BucketCount]) -> Packed {

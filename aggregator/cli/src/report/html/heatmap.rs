@@ -2,7 +2,6 @@
 //! column, the limit, and the columns as a table.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
@@ -10,9 +9,11 @@ use plimsoll_compare::svg::{LogAxis, label, line, px};
 use plimsoll_schemas::figure::{count, counted};
 
 use super::super::document::{Column, OperationResult, OverTime};
+use super::super::sections::{self as cell, Table, table};
 use super::super::words::{completeness, milliseconds_or_so, over};
 use super::colour_scale::ColourScale;
 use super::time_axis::ticks;
+use super::{Figure, Picture};
 use crate::time_range::shown;
 
 const WIDTH: f64 = 720.0;
@@ -35,18 +36,9 @@ pub(super) fn figure(
     at: usize,
     scale: &ColourScale,
     zone: &TimeZone,
-) -> Markup {
-    html! {
-        h3 { (of.operation) }
-        figure {
-            (plot(of, at, scale, zone))
-            figcaption { (words(of, zone)) }
-            details {
-                summary { "Columns of " (of.operation) }
-                (table(of, zone))
-            }
-        }
-    }
+) -> Figure {
+    let words = words(of, zone);
+    Figure { plot: plot(of, at, &words, scale, zone), table: columns(of, zone), words }
 }
 
 /// The plot in words.
@@ -97,35 +89,41 @@ impl Axes {
     }
 }
 
-fn plot(of: &OperationResult, at: usize, scale: &ColourScale, zone: &TimeZone) -> Markup {
+fn plot(
+    of: &OperationResult,
+    at: usize,
+    words: &str,
+    scale: &ColourScale,
+    zone: &TimeZone,
+) -> Markup {
     let Some(axes) = Axes::of(&of.over_time, of.limit_seconds) else { return Markup::default() };
-    let (title, description) = (format!("heatmap-{at}"), format!("heatmap-{at}-words"));
-    html! {
-        svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } role="img"
-            aria-labelledby={ (title) " " (description) } {
-            title id=(title) { "Latency of " (of.operation) " over time" }
-            desc id=(description) { (words(of, zone)) }
-            @for (y, words) in axes.latency.ticks(LATENCY_TICKS) {
-                (line("grid", (LEFT, y), (RIGHT, y)))
-                (label("", (LEFT - 8.0, y + 4.0), "end", &words))
-            }
-            @for (class, path) in cells(&of.over_time, &axes, scale) {
-                path class=(class) d=(path) {}
-            }
-            path class="max" d=(maxima(&of.over_time.columns, &axes)) {}
-            path class="gap" d=(gaps(&of.over_time.columns, &axes)) {}
-            @if let Some(limit) = of.limit_seconds {
-                (line("limit", (LEFT, axes.y(limit)), (RIGHT, axes.y(limit))))
-            }
-            (line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)))
-            @for (place, (at, words)) in ticks(axes.range, zone, TIME_TICKS).iter().enumerate() {
-                @let class = if place % 2 == 1 { "dense" } else { "" };
-                @let x = axes.x(*at).clamp(LEFT + 24.0, RIGHT - 24.0);
-                (line("axis", (axes.x(*at), BOTTOM), (axes.x(*at), BOTTOM + 12.0)))
-                (label(class, (x, BOTTOM + 30.0), "middle", words))
-            }
+    let picture = Picture {
+        id: format!("heatmap-{at}"),
+        size: (WIDTH, HEIGHT),
+        title: format!("Latency of {} over time", of.operation),
+        words,
+    };
+    picture.of(&html! {
+        @for (y, words) in axes.latency.ticks(LATENCY_TICKS) {
+            (line("grid", (LEFT, y), (RIGHT, y)))
+            (label("", (LEFT - 8.0, y + 4.0), "end", &words))
         }
-    }
+        @for (class, path) in cells(&of.over_time, &axes, scale) {
+            path class=(class) d=(path) {}
+        }
+        path class="max" d=(maxima(&of.over_time.columns, &axes)) {}
+        path class="gap" d=(gaps(&of.over_time.columns, &axes)) {}
+        @if let Some(limit) = of.limit_seconds {
+            (line("limit", (LEFT, axes.y(limit)), (RIGHT, axes.y(limit))))
+        }
+        (line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM)))
+        @for (place, (at, words)) in ticks(axes.range, zone, TIME_TICKS).iter().enumerate() {
+            @let class = if place % 2 == 1 { "dense" } else { "" };
+            @let x = axes.x(*at).clamp(LEFT + 24.0, RIGHT - 24.0);
+            (line("axis", (axes.x(*at), BOTTOM), (axes.x(*at), BOTTOM + 12.0)))
+            (label(class, (x, BOTTOM + 30.0), "middle", words))
+        }
+    })
 }
 
 /// The cells of each colour as one path: a page with some thousand of them stays small.
@@ -145,8 +143,7 @@ fn cells(of: &OverTime, axes: &Axes, scale: &ColourScale) -> BTreeMap<&'static s
 fn rectangle(path: &mut String, axes: &Axes, column: &Column, top: f64, height: f64) {
     let (left, right) = (axes.x(column.from_seconds), axes.x(column.to_seconds));
     let (width, height) = (px(right - left), px(height));
-    // Writing to a string cannot fail.
-    let _written = write!(path, "M{left:.1} {top:.1}h{width}v{height}h-{width}z");
+    *path += &format!("M{left:.1} {top:.1}h{width}v{height}h-{width}z");
 }
 
 /// A short line at each column's maximum.
@@ -155,7 +152,7 @@ fn maxima(columns: &[Column], axes: &Axes) -> String {
     for column in columns {
         let Some(max) = column.max else { continue };
         let (left, right) = (axes.x(column.from_seconds), axes.x(column.to_seconds));
-        let _written = write!(path, "M{left:.1} {:.1}h{:.1}", axes.y(max), right - left);
+        path += &format!("M{left:.1} {:.1}h{:.1}", axes.y(max), right - left);
     }
     path
 }
@@ -168,33 +165,14 @@ fn gaps(columns: &[Column], axes: &Axes) -> String {
     path
 }
 
-fn table(of: &OperationResult, zone: &TimeZone) -> Markup {
-    let heading = ["p50", "p99", "Maximum", "Over the limit", "Complete"];
-    html! {
-        div class="scroll" role="region" tabindex="0" aria-label={ "Columns of " (of.operation) } {
-            table {
-                thead {
-                    tr {
-                        th scope="col" { "From" }
-                        th scope="col" class="figure" { "Samples" }
-                        @for name in heading { th scope="col" class="figure" { (name) } }
-                    }
-                }
-                tbody {
-                    @for column in &of.over_time.columns {
-                        tr {
-                            th scope="row" { (shown(column.from_seconds, zone)) }
-                            td class="figure" { (count(column.count)) }
-                            @for seconds in [column.p50, column.p99, column.max] {
-                                td class="figure" { (milliseconds_or_so(seconds)) }
-                            }
-                            @let of_column = column.over.map(|of| over(of.over, of.uncertain));
-                            td class="figure" { (of_column.unwrap_or("-".to_owned())) }
-                            td class="figure" { (completeness(column.completeness)) }
-                        }
-                    }
-                }
-            }
-        }
-    }
+fn columns(of: &OperationResult, zone: &TimeZone) -> Table {
+    let rows = of.over_time.columns.iter().map(|column| {
+        let latencies = [column.p50, column.p99, column.max].map(milliseconds_or_so);
+        let over = column.over.map_or("-".to_owned(), |of| over(of.over, of.uncertain));
+        let figures = [count(column.count)].into_iter().chain(latencies);
+        let figures = figures.chain([over, completeness(column.completeness)]).map(cell::figure);
+        [cell::text(shown(column.from_seconds, zone))].into_iter().chain(figures).collect()
+    });
+    let heading = ["From", "Samples", "p50", "p99", "Maximum", "Over the limit", "Complete"];
+    table(&format!("Columns of {}", of.operation), &heading, rows.collect(), "")
 }

@@ -84,6 +84,49 @@ fn section(of: &Section) -> Markup {
     }
 }
 
+/// A plot of one operation, in words, and its figures as a table.
+struct Figure {
+    plot: Markup,
+    words: String,
+    table: Table,
+}
+
+fn figure(operation: &str, of: &Figure) -> Markup {
+    html! {
+        h3 { (operation) }
+        figure {
+            (of.plot)
+            figcaption { (of.words) }
+            details {
+                summary { (of.table.caption) }
+                (table(&of.table))
+            }
+        }
+    }
+}
+
+/// A picture with its title and its words for those who do not see it.
+struct Picture<'a> {
+    id: String,
+    size: (f64, f64),
+    title: String,
+    words: &'a str,
+}
+
+impl Picture<'_> {
+    fn of(self, content: &Markup) -> Markup {
+        let Self { id, size: (width, height), title, words } = self;
+        html! {
+            svg viewBox={ "0 0 " (width) " " (height) } role="img"
+                aria-labelledby={ (id) " " (id) "-words" } {
+                title id=(id) { (title) }
+                desc id={ (id) "-words" } { (words) }
+                (content)
+            }
+        }
+    }
+}
+
 /// Wide ones scroll by themselves, also with the keyboard.
 fn table(of: &Table) -> Markup {
     if of.rows.is_empty() {
@@ -141,7 +184,9 @@ fn plots(drawn: &[&OperationResult], of_all: usize, zone: &TimeZone) -> Markup {
             h2 id="distributions-heading" { "Distributions" }
             p { "Share of samples by latency, on a logarithmic axis. The dashed line is the "
                 "limit." }
-            @for (at, of) in drawn.iter().enumerate() { (distribution::figure(of, at)) }
+            @for (at, of) in drawn.iter().enumerate() {
+                (figure(&of.operation, &distribution::figure(of, at)))
+            }
             @if left_out > 0 {
                 p { (counted(left_out as u64, "more operation")) " in the table without a plot." }
             }
@@ -152,7 +197,9 @@ fn plots(drawn: &[&OperationResult], of_all: usize, zone: &TimeZone) -> Markup {
                 "at the top of each column is its exact maximum. A strip below marks columns that "
                 "are incomplete, or whose completeness is unknown." }
             (scale.legend())
-            @for (at, of) in drawn.iter().enumerate() { (heatmap::figure(of, at, &scale, zone)) }
+            @for (at, of) in drawn.iter().enumerate() {
+                (figure(&of.operation, &heatmap::figure(of, at, &scale, zone)))
+            }
         }
     }
 }

@@ -61,7 +61,6 @@ pub struct AlertEntry {
     streak: u32,
     /// Since when it fires or, of one that does not, since when it did.
     pub firing_since: Option<Wall>,
-    /// When it last resolved.
     resolved_at: Option<Wall>,
     /// How often it fired again soon after it resolved.
     pub flaps: u32,
@@ -181,7 +180,6 @@ impl Alerts {
         self.get(key).map_or(AlertState::Inactive, |entry| entry.state)
     }
 
-    /// One alert; `None` of an unknown one.
     pub fn get(&self, key: &AlertKey) -> Option<&AlertEntry> {
         self.entries.get(key)
     }

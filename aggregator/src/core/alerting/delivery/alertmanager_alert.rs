@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use super::texts;
 
-/// One alert as long as it is active.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct AlertmanagerAlert {
     labels: BTreeMap<String, String>,

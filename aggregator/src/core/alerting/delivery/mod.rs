@@ -14,7 +14,6 @@ mod receiver;
 mod resend;
 mod stats;
 mod texts;
-mod undeliverable;
 
 pub mod fields;
 pub mod template;
@@ -31,21 +30,18 @@ use plimsoll_schemas::time::{Mono, Now, Wall};
 use serde::{Deserialize, Serialize};
 
 pub use receiver::{Answer, Body, Post, Receiver, ReceiverKind, Waits};
-pub use stats::{ReceiverCounts, ReceiverStats};
-pub use undeliverable::Undeliverable;
+pub use stats::{ReceiverCounts, ReceiverStats, Undeliverable};
 
 use super::record::ReceiverRecord;
-use crate::core::fleet::Shared;
 use alertmanager_alert::AlertmanagerAlert;
 use backoff::RetryState;
 use queue::{GivenUp, Queue};
 use resend::{LabelledAlert, ReportedAlert, ReportedAlerts, Resend};
-use undeliverable::UndeliverableLog;
+use stats::UndeliverableLog;
 
 /// Failures after which the receiver cannot have processed the post.
 const NOT_RECEIVED: [&str; 4] = ["connect", "tls", "task", "status_4xx"];
 
-/// What is kept of one receiver.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct ReceiverState {
     resend: Resend,
@@ -151,7 +147,7 @@ impl Deliveries {
         if self.has_alertmanagers() && !is_acknowledged {
             self.stand(notification, known_at);
         }
-        let shared = Shared::from(notification.clone());
+        let shared = Arc::new(notification.clone());
         for receiver in &self.receivers {
             let ReceiverKind::Webhook { resolved, acknowledged } = receiver.kind else { continue };
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
@@ -194,7 +190,6 @@ impl Deliveries {
         }
     }
 
-    /// Ends all alerts that do not fire.
     pub(crate) fn end_all_but(&mut self, now: Wall, fires: impl Fn(&AlertKey) -> bool) {
         let others = self.reported_alerts.keys().filter(|(key, _)| !fires(key));
         let others: Vec<_> = others.cloned().collect();
@@ -247,12 +242,11 @@ impl Deliveries {
         for (key, reported) in &mut self.reported_alerts {
             let silenced = is_held(&key.0, reported.severity);
             if reported.ended_at.is_none() && reported.silenced != silenced {
-                reported.make_mut().silenced = silenced;
+                Arc::make_mut(reported).silenced = silenced;
             }
         }
     }
 
-    /// The next post that is to be made now, if any.
     pub fn next_post(&mut self, now: Now) -> Option<Post> {
         for receiver in &self.receivers {
             let Some(state) = self.states.get_mut(&*receiver.name) else { continue };
@@ -394,7 +388,6 @@ impl Deliveries {
         }
     }
 
-    /// What became of notifications, by receiver.
     pub fn stats(&self) -> Vec<ReceiverStats> {
         let of = |receiver: &Receiver| {
             let state = self.states.get(&*receiver.name)?;
@@ -412,12 +405,11 @@ impl Deliveries {
 
     /// The newest undeliverable notifications, oldest first.
     pub fn undeliverable(&self) -> impl Iterator<Item = &Undeliverable> {
-        self.undeliverable.kept()
+        self.undeliverable.kept.iter()
     }
 
-    /// The next undeliverable notification that is to be sent to the bus.
     pub fn next_unreported(&mut self) -> Option<Undeliverable> {
-        self.undeliverable.next_unreported()
+        self.undeliverable.unreported.pop_front()
     }
 }
 

@@ -7,6 +7,7 @@
 //! end.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::limits::notifications::{
     ALERTS_REPORTED_MAX, ATTEMPTS_MAX, NOTIFICATION_AGE_MAX, NOTIFICATIONS_WAITING_MAX,
@@ -19,13 +20,11 @@ use serde::{Deserialize, Serialize};
 use super::receiver::Waits;
 use super::stats::ReceiverCounts;
 use crate::core::alerting::record::{ReceiverRecord, WaitingNotification};
-use crate::core::fleet::Shared;
 
-/// A notification that waits.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Waiting {
     token: u64,
-    notification: Shared<Notification>,
+    notification: Arc<Notification>,
     known_at: Wall,
     attempts: u32,
     /// A begin that was on its way when its alert ended: not to be tried again.
@@ -38,7 +37,7 @@ struct Waiting {
 }
 
 /// An undeliverable notification, and the reason.
-pub(super) type GivenUp = (Shared<Notification>, &'static str);
+pub(super) type GivenUp = (Arc<Notification>, &'static str);
 
 /// What waits for one webhook.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -74,7 +73,7 @@ impl Queue {
         queue
     }
 
-    fn add(&mut self, notification: &Shared<Notification>, known_at: Wall) {
+    fn add(&mut self, notification: &Arc<Notification>, known_at: Wall) {
         self.next += 1;
         self.waiting.entry(notification.key.clone()).or_default().push(Waiting {
             token: self.next,
@@ -98,7 +97,7 @@ impl Queue {
     /// room.
     pub(super) fn push(
         &mut self,
-        notification: &Shared<Notification>,
+        notification: &Arc<Notification>,
         known_at: Wall,
         tally: &mut ReceiverCounts,
     ) -> Option<GivenUp> {
@@ -162,7 +161,7 @@ impl Queue {
 
     /// Pushes out the oldest, a node's before the fleet's. Ends take no room: there are no more
     /// of them than alerts that the receiver was sent.
-    fn make_room(&mut self) -> Option<Shared<Notification>> {
+    fn make_room(&mut self) -> Option<Arc<Notification>> {
         let all = self.waiting.values().flatten();
         let news = all.filter(|of| of.notification.state != AlertState::Resolved);
         if news.clone().count() <= NOTIFICATIONS_WAITING_MAX {
@@ -207,7 +206,7 @@ impl Queue {
 
     /// The next notification to post. Of several alerts the one with the fewest attempts, so that
     /// one which the receiver cannot bear holds up no other.
-    pub(super) fn next(&mut self, now: Mono) -> Option<Shared<Notification>> {
+    pub(super) fn next(&mut self, now: Mono) -> Option<Arc<Notification>> {
         let first = self.waiting.values().filter_map(|list| list.first());
         let due = first.filter(|waiting| waiting.next_at <= now);
         let next = due.min_by_key(|waiting| {
@@ -249,7 +248,6 @@ impl Queue {
         self.take(&key, |waiting| waiting.token == token).pop()
     }
 
-    /// The post was refused for good.
     pub(super) fn on_refused(&mut self, now: Now) -> Option<GivenUp> {
         let waiting = self.answered()?;
         self.give_up(now, waiting, "refused")

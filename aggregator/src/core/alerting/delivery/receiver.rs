@@ -7,7 +7,6 @@ use plimsoll_schemas::alert::Notification;
 use plimsoll_schemas::rule::Severity;
 use plimsoll_schemas::time::Wall;
 
-/// A receiver of notifications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Receiver {
     /// Its name; no two have the same. Rules name receivers in their routes.
@@ -18,7 +17,6 @@ pub struct Receiver {
     pub severity_min: Severity,
 }
 
-/// How a receiver is notified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReceiverKind {
     /// Of all active alerts, again and again.

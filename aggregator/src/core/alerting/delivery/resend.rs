@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::notifications::{ALERTS_A_POST_MAX, ENDS_AFTER_MIN, RESENDS_MISSED_MAX};
@@ -19,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use super::alertmanager_alert::AlertmanagerAlert;
 use super::receiver::{Receiver, Waits};
 use super::stats::ReceiverCounts;
-use crate::core::fleet::Shared;
 
 /// So often an end is sent.
 const END_POSTS: u8 = 2;
@@ -41,8 +41,7 @@ pub(super) struct ReportedAlert {
 /// to an Alertmanager.
 pub(super) type LabelledAlert = (AlertKey, Severity);
 
-/// All of them, by alert.
-pub(super) type ReportedAlerts = BTreeMap<LabelledAlert, Shared<ReportedAlert>>;
+pub(super) type ReportedAlerts = BTreeMap<LabelledAlert, Arc<ReportedAlert>>;
 
 /// The state of one alert in one Alertmanager.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]

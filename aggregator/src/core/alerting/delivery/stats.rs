@@ -1,12 +1,68 @@
-//! What became of notifications, by receiver, for metrics.
+//! What became of notifications, by receiver. Of the undeliverable ones the newest are kept to be
+//! shown, and each is sent once to the bus.
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 
-use plimsoll_schemas::time::Wall;
+use plimsoll_schemas::alert::{AlertKey, AlertState};
+use plimsoll_schemas::time::{Wall, seconds};
 use serde::{Deserialize, Serialize};
 
 use super::receiver::Waits;
-use std::borrow::Cow;
+use crate::core::fleet::shorten;
+use crate::limits::notifications::UNDELIVERED_KEPT_MAX;
+
+/// A notification that a receiver will not get.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct Undeliverable {
+    /// Its name.
+    pub receiver: String,
+    /// Why: `refused`, `attempts`, `too_old`, `queue_full`, `no_room` or `removed`.
+    pub reason: Cow<'static, str>,
+    /// What the receiver answered to its latest post, in one line, and, after the last `; `, what
+    /// ends it; absent if it takes posts.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cause: String,
+    /// When it became undeliverable, in seconds since 1970.
+    pub at_seconds: f64,
+    #[serde(flatten)]
+    pub key: AlertKey,
+    /// The state that was not sent.
+    pub state: AlertState,
+}
+
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(super) struct UndeliverableLog {
+    /// The newest, oldest first.
+    pub(super) kept: VecDeque<Undeliverable>,
+    #[serde(skip)]
+    /// Still to be sent to the bus.
+    pub(super) unreported: VecDeque<Undeliverable>,
+}
+
+impl UndeliverableLog {
+    pub(super) fn push(
+        &mut self,
+        now: Wall,
+        receiver: &str,
+        (reason, cause): (&'static str, Option<&str>),
+        (key, state): (&AlertKey, AlertState),
+    ) {
+        let entry = Undeliverable {
+            receiver: receiver.to_owned(),
+            reason: reason.into(),
+            cause: cause.unwrap_or_default().to_owned(),
+            at_seconds: seconds(now.0),
+            key: key.clone(),
+            state,
+        };
+        for undeliverable in [&mut self.kept, &mut self.unreported] {
+            undeliverable.push_back(entry.clone());
+            shorten(undeliverable, UNDELIVERED_KEPT_MAX, |of| of.key.scope.node());
+        }
+    }
+}
 
 /// What became of the notifications of one receiver. Counts only grow.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -16,9 +72,7 @@ pub struct ReceiverCounts {
     pub outcomes: BTreeMap<Cow<'static, str>, u64>,
     /// Posts by how they ended.
     pub posts: BTreeMap<Cow<'static, str>, u64>,
-    /// Undeliverable notifications, by reason.
     pub undeliverable: BTreeMap<Cow<'static, str>, u64>,
-    /// When a post was last taken.
     pub last_success: Option<Wall>,
 }
 

@@ -33,13 +33,10 @@ struct Placed {
     is_for_slack: bool,
 }
 
-/// Why a template was refused.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum TemplateError {
-    /// A `{{` without an end.
     #[error("line {0}: {{{{ without }}}} in the same line")]
     Open(usize),
-    /// A field that there is not.
     #[error("line {line}: unknown field {name:?}; the fields are {known}")]
     Unknown {
         /// Where, counted from 1.
@@ -47,14 +44,12 @@ pub enum TemplateError {
         name: String,
         known: String,
     },
-    /// A filter that there is not.
     #[error("line {line}: unknown filter {name:?}; the only filter is slack, within a string")]
     Filter {
         /// Where, counted from 1.
         line: usize,
         name: String,
     },
-    /// No JSON comes of it.
     #[error("line {line}: not valid JSON after substitution: {what}")]
     NotJson {
         /// Where, counted from 1, once it is filled in.

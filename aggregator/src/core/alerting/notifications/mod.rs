@@ -3,11 +3,12 @@
 
 mod queue;
 
-use plimsoll_schemas::alert::{LatencyHigh, Notification};
-use plimsoll_schemas::time::Mono;
+use plimsoll_schemas::alert::{AlertState, Evidence, LatencyHigh, Notification};
+use plimsoll_schemas::time::{Mono, Wall, seconds};
+use queue::Queue;
 use serde::{Deserialize, Serialize};
 
-use queue::Queue;
+use crate::core::alerting::alert::Change;
 
 /// What became of notifications so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,7 +20,6 @@ pub struct NotificationCounts {
     pub undeliverable: u64,
 }
 
-/// A notification that is to be sent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueNotification {
     /// What an acknowledgement names.
@@ -37,9 +37,9 @@ pub struct Notifications {
     #[serde(default)]
     events: Queue<LatencyHigh>,
     next_token: u64,
-    counts: NotificationCounts,
+    pub(in crate::core) counts: NotificationCounts,
     #[serde(default)]
-    event_counts: NotificationCounts,
+    pub(in crate::core) event_counts: NotificationCounts,
 }
 
 impl Notifications {
@@ -66,7 +66,6 @@ impl Notifications {
         Some(DueNotification { token, notification, again })
     }
 
-    /// The next event to send, with its token.
     pub fn next_event_due(&mut self, now: Mono) -> Option<(u64, LatencyHigh)> {
         let (token, event, _) = self.events.next_due(now)?;
         Some((token, event))
@@ -88,16 +87,23 @@ impl Notifications {
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
+}
 
-    /// What became of notifications so far.
-    pub fn counts(&self) -> NotificationCounts {
-        self.counts
-    }
-
-    /// What became of events so far.
-    pub fn event_counts(&self) -> NotificationCounts {
-        self.event_counts
-    }
+/// The event that a change of an alert is, if its budget's latency has just become too high.
+pub(super) fn latency_high(
+    at: Wall,
+    notification: &Notification,
+    change: Change,
+) -> Option<LatencyHigh> {
+    let rested = matches!(change.from, AlertState::Inactive | AlertState::Resolved);
+    let begins = rested && matches!(change.to, AlertState::Pending | AlertState::Firing);
+    let Evidence::Latency(evidence) = &notification.evidence else { return None };
+    begins.then(|| LatencyHigh {
+        mesh: notification.mesh.clone(),
+        key: notification.key.clone(),
+        at_seconds: seconds(at.0),
+        evidence: evidence.clone(),
+    })
 }
 
 #[cfg(test)]
@@ -136,7 +142,7 @@ mod tests {
         notifications.on_delivered(1);
         assert!(notifications.is_empty());
         assert_eq!(
-            notifications.counts(),
+            notifications.counts,
             NotificationCounts { raised: 1, delivered: 1, undeliverable: 0 }
         );
     }
@@ -146,7 +152,7 @@ mod tests {
         let mut notifications = Notifications::default();
         (0..=NOTIFICATIONS_MAX).for_each(|_| notifications.push(notification(1.0)));
         assert_eq!(notifications.next_due(Mono(0)).map(|due| due.token), Some(2));
-        assert_eq!(notifications.counts().undeliverable, 1);
+        assert_eq!(notifications.counts.undeliverable, 1);
     }
 
     #[test]
@@ -163,7 +169,7 @@ mod tests {
         (0..NOTIFICATIONS_MAX).for_each(|_| notifications.push(of_node(AlertState::Firing)));
         let mut sent = || notifications.next_due(Mono(0)).map(|due| due.token);
         assert_eq!([sent(), sent(), sent()], [Some(2), Some(1), Some(5)]);
-        assert_eq!(notifications.counts().undeliverable, 2);
+        assert_eq!(notifications.counts.undeliverable, 2);
     }
 
     fn event(at_seconds: f64) -> LatencyHigh {
@@ -203,7 +209,7 @@ mod tests {
             delivered,
             undeliverable,
         };
-        assert_eq!(notifications.counts(), of(1, 1, 0));
-        assert_eq!(notifications.event_counts(), of(NOTIFICATIONS_MAX as u64 + 1, 1, 2));
+        assert_eq!(notifications.counts, of(1, 1, 0));
+        assert_eq!(notifications.event_counts, of(NOTIFICATIONS_MAX as u64 + 1, 1, 2));
     }
 }

@@ -36,7 +36,6 @@ use thiserror::Error;
 use super::alert::Change;
 use super::record::{AcknowledgedAlert, SilencingRecord};
 
-/// All silences and acknowledgements.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Silences {
@@ -46,10 +45,11 @@ pub struct Silences {
     begun: BTreeSet<u64>,
     acknowledged: BTreeMap<AlertKey, Acknowledgement>,
     /// Alerts that fire and of which no receiver has been notified.
-    withheld: BTreeSet<AlertKey>,
+    pub(super) withheld: BTreeSet<AlertKey>,
     /// Alerts that fire and of which receivers are to be notified once more.
     again: BTreeSet<AlertKey>,
-    suppressed: BTreeMap<Cow<'static, str>, u64>,
+    /// Notifications that receivers did not get, by reason.
+    pub(in crate::core) suppressed: BTreeMap<Cow<'static, str>, u64>,
     /// Which silences these are for all aggregators, by number.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     origins: BTreeMap<u64, SilenceOrigin>,
@@ -59,10 +59,12 @@ pub struct Silences {
     /// The name of this aggregator, if silences are shared.
     #[serde(skip)]
     own: Option<AggregatorName>,
+    /// Changes whenever there is something new to report.
     #[serde(skip)]
-    revision: u64,
+    pub(in crate::core) revision: u64,
+    /// What reports of other aggregators brought and was not taken over, by reason.
     #[serde(skip)]
-    refused: BTreeMap<&'static str, u64>,
+    pub(in crate::core) refused: BTreeMap<&'static str, u64>,
     /// Rules whose alerts of nodes receivers are notified of together, by another alert.
     #[serde(skip)]
     grouped: BTreeSet<RuleName>,
@@ -71,38 +73,28 @@ pub struct Silences {
 /// Why something was refused; names the key and the fix.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum CommandError {
-    /// It would hold for ever for everything.
     #[error("match matches every alert; set one of rule, node, operation, severity to more than *")]
     Everything,
-    /// It is over already.
     #[error("until must be later than from and than now")]
     Over,
-    /// It lasts too long.
     #[error("for is more than {} days; set a shorter time", SILENCE_MAX.as_secs() / 86_400)]
     TooLong,
-    /// It has no author.
     #[error("by is empty; name the operator")]
     NoOperator,
-    /// A text could not be shown as one line.
     #[error("{0} contains a control character; remove it")]
     Control(&'static str),
-    /// A text is too long.
     #[error("{key} has {len} bytes, more than {max}; shorten it")]
     Text { key: &'static str, len: usize, max: usize },
-    /// There are too many.
     #[error("the maximum of {max} {what} is reached; end one first")]
     Full {
         what: &'static str,
         /// How many there may be.
         max: usize,
     },
-    /// There is no such silence.
     #[error("silence {0} is unknown; GET /api/v1/silences lists all silences")]
     NoSilence(u64),
-    /// The alert is not acknowledged.
     #[error("{0} is not acknowledged")]
     NotAcknowledged(Box<AlertKey>),
-    /// The alert neither fires nor pends.
     #[error("{key} is {}; only a firing or pending alert can be acknowledged", .state.as_str())]
     NotActive { key: Box<AlertKey>, state: AlertState },
 }
@@ -112,7 +104,6 @@ pub enum CommandError {
 pub struct Suppression {
     /// Whether they are not notified.
     pub silenced: bool,
-    /// Who acknowledged the alert.
     pub acknowledged_by: Option<String>,
 }
 
@@ -151,10 +142,6 @@ impl Silences {
         }
     }
 
-    /// Begins a silence; returns its row with its number.
-    ///
-    /// # Errors
-    /// When it is about everything, over, too long, without an author, or one too many.
     pub fn add(&mut self, now: Wall, silence: Silence) -> Result<SilenceRow, CommandError> {
         if silence.matches.is_everything() {
             return Err(CommandError::Everything);
@@ -177,10 +164,6 @@ impl Silences {
         self.silences.remove(&id).is_some()
     }
 
-    /// Acknowledges an alert, which is in `state`.
-    ///
-    /// # Errors
-    /// When the alert neither fires nor pends, or as [`Self::add`].
     pub fn acknowledge(
         &mut self,
         now: Wall,
@@ -250,11 +233,6 @@ impl Silences {
     /// Receivers are notified of nodes' alerts of these rules by another alert from now on.
     pub fn group(&mut self, rules: BTreeSet<RuleName>) {
         self.grouped = rules;
-    }
-
-    /// Whether an alert fires and no receiver has been notified of it.
-    pub fn is_withheld(&self, key: &AlertKey) -> bool {
-        self.withheld.contains(key)
     }
 
     /// Whether anyone has asked not to be notified of any alert.
@@ -327,7 +305,6 @@ impl Silences {
         Suppression { silenced: self.why_silent(at, key, severity).is_some(), acknowledged_by }
     }
 
-    /// The acknowledgement of an alert that holds at `at`.
     pub fn acknowledged(&self, at: Wall, key: &AlertKey) -> Option<&Acknowledgement> {
         self.acknowledged.get(key).filter(|of| at < of.until)
     }
@@ -356,11 +333,6 @@ impl Silences {
     /// How many there are.
     pub fn count(&self) -> u64 {
         self.silences.len() as u64
-    }
-
-    /// Notifications that receivers did not get, by reason.
-    pub fn suppressed(&self) -> &BTreeMap<Cow<'static, str>, u64> {
-        &self.suppressed
     }
 }
 

@@ -5,8 +5,6 @@
 //!
 //! DESIGN A170.
 
-use std::collections::BTreeMap;
-
 use plimsoll_schemas::alert::{Silence, SilenceOrigin};
 use plimsoll_schemas::ids::AggregatorName;
 use plimsoll_schemas::limits::wire::SHARED_SILENCES_ENDED_MAX;
@@ -26,11 +24,6 @@ impl Silences {
     pub fn share_as(&mut self, own: AggregatorName) {
         self.own = Some(own);
         self.revision += 1;
-    }
-
-    /// Changes whenever there is something new to report.
-    pub fn revision(&self) -> u64 {
-        self.revision
     }
 
     /// What other aggregators should know, without the time at which it is reported; `None` if they
@@ -69,11 +62,6 @@ impl Silences {
         }
         self.expire(now);
         self.revision != before
-    }
-
-    /// What reports of other aggregators brought and was not taken over, by reason.
-    pub fn refused(&self) -> &BTreeMap<&'static str, u64> {
-        &self.refused
     }
 
     /// Counts a report, or one silence of it, that was not taken over.

@@ -33,12 +33,10 @@ impl KeptLabels {
         kept
     }
 
-    /// What is kept of a series' labels.
     pub(super) fn series(&self, labels: &Labels) -> Labels {
         only(labels, &self.of_series)
     }
 
-    /// What is kept of a node's labels.
     pub(super) fn node(&self, labels: &Labels) -> Labels {
         only(labels, &self.of_nodes)
     }

@@ -42,7 +42,6 @@ use crate::limits::{
 pub struct ShardIdentity {
     /// The mesh of the aggregator above.
     pub above: MeshName,
-    /// The shard's name there.
     pub name: NodeName,
     /// Labels by which samples stay apart.
     pub kept: KeptLabels,
@@ -67,7 +66,6 @@ pub struct NewestReport {
     read: Vec<ReadPosition>,
 }
 
-/// What a checkpoint stores of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoredShard {
     incarnation: Incarnation,
@@ -80,11 +78,9 @@ pub struct StoredShard {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShardCounts {
-    /// Reports made in this incarnation.
     pub made: u64,
     /// Reports that the aggregator above has not confirmed.
     pub unconfirmed: u64,
-    /// Bytes of those.
     pub unconfirmed_bytes: u64,
     /// Messages that another process had reported.
     pub reported_before: u64,
@@ -93,17 +89,16 @@ pub struct ShardCounts {
 /// The reports of one partition.
 #[derive(Debug)]
 pub struct Shard {
-    identity: ShardIdentity,
-    incarnation: Incarnation,
+    pub identity: ShardIdentity,
+    pub incarnation: Incarnation,
     /// Number of the latest report; 0 before the first.
-    seq: u64,
+    pub seq: u64,
     totals: Totals,
     /// Up to where others had reported.
     reported: BTreeMap<Lane, ReadPosition>,
     /// Up to where messages are in a report or in the open one.
     read: BTreeMap<Lane, ReadPosition>,
     open: OpenReport,
-    /// When the open report began.
     opened_at: Wall,
     /// Unconfirmed reports, oldest first.
     sealed: VecDeque<SealedReport>,
@@ -114,10 +109,6 @@ pub struct Shard {
 }
 
 impl NewestReport {
-    /// Reads a report of `shard`.
-    ///
-    /// # Errors
-    /// When it is none.
     pub fn read(identity: &ShardIdentity, payload: &[u8]) -> Result<Self, String> {
         let Snapshot { header, body } =
             decode(&identity.subject(), payload).map_err(|error| error.to_string())?;
@@ -195,17 +186,9 @@ impl Shard {
         shard
     }
 
-    pub fn identity(&self) -> &ShardIdentity {
-        &self.identity
-    }
-
     /// Samples stay apart by these labels from now on.
     pub fn keep(&mut self, kept: KeptLabels) {
         self.identity.kept = kept;
-    }
-
-    pub fn incarnation(&self) -> Incarnation {
-        self.incarnation
     }
 
     /// Reading of a lane begins, of this stream. What was reported of another one does not
@@ -288,7 +271,6 @@ impl Shard {
         }
     }
 
-    /// When [`Self::seal_if_due`] next seals.
     pub fn next_seal(&self) -> Wall {
         let rest = if self.is_full() { SHARD_INTERVAL * 3_600 } else { SHARD_INTERVAL };
         self.opened_at.plus(rest)
@@ -338,11 +320,6 @@ impl Shard {
             self.sealed_bytes -= oldest.payload.len();
             self.sealed.pop_front();
         }
-    }
-
-    /// Number of the latest report.
-    pub fn latest(&self) -> u64 {
-        self.seq
     }
 
     /// Whether the aggregator above has stored all reports up to this one.

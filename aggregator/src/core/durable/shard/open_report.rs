@@ -47,7 +47,6 @@ impl OpenReport {
         self.bytes = all.fold(0, |sum: usize, of| sum.saturating_add(one(of)));
     }
 
-    /// Adds what was merged of a snapshot.
     pub(super) fn add(&mut self, merged: &MergedSnapshot, kept: &KeptLabels) {
         for of in &merged.samples {
             self.bytes = self.bytes.saturating_add(Self::cost(&of.latency));

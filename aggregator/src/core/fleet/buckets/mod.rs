@@ -35,16 +35,13 @@ const LADDER_NS: [u64; 16] = [
     10 * SECOND,
 ];
 
-/// Samples counted by bucket.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Buckets {
     pub count: u64,
-    /// Their sum in nanoseconds.
     pub sum_ns: u128,
     /// Upper ends in nanoseconds and how many samples are not above them, ascending, without the
     /// last one, which holds all; empty where classic buckets are not wanted.
     pub classic: Vec<(u64, u64)>,
-    /// Exponential buckets, where they are wanted.
     pub native: Option<Native>,
 }
 

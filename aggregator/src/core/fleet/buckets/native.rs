@@ -19,12 +19,10 @@ const SCHEMA_MIN: i8 = 2;
 /// Everything in the first of our own buckets counts as zero: up to 511 ns.
 const ZERO_NS: u64 = highest(0);
 
-/// Exponential buckets of one distribution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Native {
     /// How fine the buckets are.
     pub schema: i8,
-    /// Samples that count as zero.
     pub zero_count: u64,
     /// Buckets in use: (index, samples), ascending. Bucket `i` ends at `2^(i * 2^-schema)` seconds.
     pub buckets: Vec<(i32, u64)>,

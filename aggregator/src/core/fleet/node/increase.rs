@@ -48,7 +48,6 @@ impl Increase {
         *slot = (*slot + amount).clamp(f64::MIN, f64::MAX);
     }
 
-    /// What it grew by within the span that ends at `at`.
     pub(crate) fn within(&self, at: Wall, span: Duration) -> f64 {
         let number = number(at, span);
         if number + ALL < self.newest {
@@ -76,7 +75,6 @@ fn place(number: u64) -> usize {
 
 #[expect(clippy::cast_precision_loss, reason = "to be compared with a threshold, no account")]
 impl CounterIncrease {
-    /// A counter at `stand` without any increase.
     pub(crate) fn constant(stand: u64) -> Self {
         Self { stood: stand, ..Self::default() }
     }
@@ -103,12 +101,10 @@ impl CounterIncrease {
         }
     }
 
-    /// What it grew by within the span that ends at `at`.
     pub(crate) fn within(&self, at: Wall, span: Duration) -> f64 {
         self.grown.within(at, span)
     }
 
-    /// When it last grew.
     pub(crate) fn last(&self) -> Option<Wall> {
         self.last
     }

@@ -44,7 +44,6 @@ impl<T> Latest<T> {
         }
     }
 
-    /// Stores the value of a message, whatever is there.
     pub(super) fn replace(&mut self, now: Reception<'_>, from: MessageKey, value: T) {
         self.value = value;
         self.stamp(now, from);
@@ -66,7 +65,6 @@ impl<T> Latest<T> {
         is_older
     }
 
-    /// Whether the value is older than that of a message.
     pub(super) fn is_older(&self, account: &LedgerEntry, than: MessageKey) -> bool {
         let place = |incarnation: Incarnation| account.order(incarnation);
         let order = self.of.and_then(place).unwrap_or(self.from.0);

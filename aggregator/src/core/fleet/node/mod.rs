@@ -16,6 +16,7 @@ mod trouble;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{
@@ -43,7 +44,6 @@ pub use trouble::Trouble;
 use super::bounded::bounded_entry;
 use super::ledger::LedgerEntry;
 use super::operations::Operations;
-use super::shared::Shared;
 use super::window::{Phase, Windows};
 use crate::core::ingest::{EventTime, Skew, Timeliness};
 use clock_offset::ClockOffset;
@@ -69,25 +69,24 @@ pub struct Node {
     pub operations: Operations,
     /// Operations that its jobs have ended in good order, and when; what they bring later begins
     /// them again.
-    ended: Shared<BTreeMap<Operation, Wall>>,
+    ended: Arc<BTreeMap<Operation, Wall>>,
     /// Sums of what its jobs added to their counters. A record of an earlier version has what was
     /// subtracted in it, so it may be negative.
-    pub counters: Shared<BTreeMap<Series, f64>>,
+    pub counters: Arc<BTreeMap<Series, f64>>,
     /// Sums of what its jobs subtracted from some of these counters.
     #[serde(default)]
-    pub lowered: Shared<BTreeMap<Series, f64>>,
-    /// Latest values of its gauges.
-    pub gauges: Shared<BTreeMap<Series, Latest<f64>>>,
+    pub lowered: Arc<BTreeMap<Series, f64>>,
+    pub gauges: Arc<BTreeMap<Series, Latest<f64>>>,
     pub readings: Readings,
     /// What it reports of its way to the broker.
-    pub bus: Latest<Shared<Bus>>,
+    pub bus: Latest<Arc<Bus>>,
     /// Events and service checks that it sent, by source and how bad they were.
-    pub events: Shared<BTreeMap<(EventSource, AlertType), u64>>,
+    pub events: Arc<BTreeMap<(EventSource, AlertType), u64>>,
     /// The latest status of each service check, by its name and tags: `db|#instance:1`.
-    pub checks: Shared<BTreeMap<String, Latest<AlertType>>>,
+    pub checks: Arc<BTreeMap<String, Latest<AlertType>>>,
     /// What a limit rejected of its messages, by kind; see `MergeCounts::limited`.
     #[serde(default)]
-    pub limited: Shared<BTreeMap<Cow<'static, str>, u64>>,
+    pub limited: Arc<BTreeMap<Cow<'static, str>, u64>>,
     /// What rules may watch of it.
     pub metrics: NodeMetrics,
 }
@@ -185,7 +184,6 @@ impl Node {
         self.clock.ahead_ns(self.round_trip())
     }
 
-    /// The same in seconds.
     #[expect(clippy::cast_precision_loss, reason = "a second is exact enough at a hundred days")]
     pub fn clock_ahead_seconds(&self) -> Option<f64> {
         self.clock_ahead_ns().map(|ns| ns as f64 / 1e9)
@@ -200,13 +198,15 @@ impl Node {
     pub fn take_numbers(&mut self, from: MessageKey, latency: &Latency<Packed>) -> u64 {
         let mut without_room = 0;
         for (series, amount) in &latency.counters {
-            let Some(sum) = bounded_entry(self.counters.make_mut(), series, NODE_SERIES_MAX) else {
+            let Some(sum) =
+                bounded_entry(Arc::make_mut(&mut self.counters), series, NODE_SERIES_MAX)
+            else {
                 without_room += 1;
                 continue;
             };
             // What subtracts is summed apart, so that neither sum ever falls.
             let sum = match *amount < 0.0 {
-                true => self.lowered.make_mut().entry(series.clone()).or_default(),
+                true => Arc::make_mut(&mut self.lowered).entry(series.clone()).or_default(),
                 false => sum,
             };
             // Two finite numbers may add up to infinity.
@@ -216,10 +216,11 @@ impl Node {
         let now = Reception { account: &self.account, at: self.last_seen };
         if self.gauges.len() + latency.gauges.len() > NODE_SERIES_MAX {
             // Those of jobs that have ended make room.
-            self.gauges.make_mut().retain(|_, gauge| now.at.since(gauge.at) < GAUGES_STALE_AFTER);
+            Arc::make_mut(&mut self.gauges)
+                .retain(|_, gauge| now.at.since(gauge.at) < GAUGES_STALE_AFTER);
         }
         for (series, value) in &latency.gauges {
-            match bounded_entry(self.gauges.make_mut(), series, NODE_SERIES_MAX) {
+            match bounded_entry(Arc::make_mut(&mut self.gauges), series, NODE_SERIES_MAX) {
                 Some(gauge) => gauge.offer(now, from, *value),
                 None => without_room += 1,
             }
@@ -232,7 +233,6 @@ impl Node {
         self.gauges.iter().filter(move |(_, latest)| now.since(latest.at) < GAUGES_STALE_AFTER)
     }
 
-    /// When any of its gauges of an operation was last received; `None` of an unknown one.
     pub fn gauge_received_at(&self, operation: &Operation) -> Option<Wall> {
         let from = self.gauges.range(Series::plain(operation.clone())..);
         let of = from.take_while(|(series, _)| series.operation == *operation);
@@ -255,16 +255,15 @@ impl Node {
         self.bus.offer(now, from, bus.into());
     }
 
-    /// By `at` the jobs of these operations had ended.
     pub fn take_ended<'a>(&mut self, at: Wall, operations: impl Iterator<Item = &'a Operation>) {
         for operation in operations {
-            let of = self.ended.make_mut().entry(operation.clone()).or_default();
+            let of = Arc::make_mut(&mut self.ended).entry(operation.clone()).or_default();
             *of = at.max(*of);
         }
         while self.ended.len() > ENDED_MAX {
             let oldest = self.ended.iter().min_by_key(|(name, at)| (**at, *name));
             let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { return };
-            self.ended.make_mut().remove(&oldest);
+            Arc::make_mut(&mut self.ended).remove(&oldest);
         }
     }
 
@@ -301,7 +300,9 @@ impl Node {
     pub fn take_events(&mut self, from: MessageKey, events: &[Event]) -> u64 {
         let mut statuses = BTreeMap::new();
         for event in events {
-            *self.events.make_mut().entry((event.source, event.alert_type)).or_default() += 1;
+            *Arc::make_mut(&mut self.events)
+                .entry((event.source, event.alert_type))
+                .or_default() += 1;
             if event.source == EventSource::ServiceCheck {
                 statuses.insert(check_of(event), event.alert_type);
             }
@@ -310,7 +311,7 @@ impl Node {
         let now = Reception { account: &self.account, at: self.last_seen };
         let mut without_room = 0;
         for (name, status) in statuses {
-            match bounded_entry(self.checks.make_mut(), &name, SERVICE_CHECKS_MAX) {
+            match bounded_entry(Arc::make_mut(&mut self.checks), &name, SERVICE_CHECKS_MAX) {
                 Some(check) => check.offer(now, from, status),
                 None => without_room += 1,
             }
@@ -318,12 +319,10 @@ impl Node {
         without_room
     }
 
-    /// Whether jobs have sent it samples.
     pub fn has_jobs(&self) -> bool {
         self.operations.iter().any(|(operation, _)| !is_own(operation))
     }
 
-    /// The status of each service check.
     pub fn check_statuses(&self) -> BTreeMap<String, AlertType> {
         self.checks.iter().map(|(name, check)| (name.clone(), check.value)).collect()
     }

@@ -8,6 +8,8 @@
 //!
 //! DESIGN A68.
 
+use std::sync::Arc;
+
 use plimsoll_schemas::ids::{Incarnation, Seq};
 use plimsoll_schemas::time::Wall;
 use plimsoll_schemas::wire::Hardware;
@@ -16,15 +18,13 @@ use serde::{Deserialize, Serialize};
 use super::latest::{Latest, MessageKey, Reception};
 use super::reading_table::ReadingTable;
 use crate::core::fleet::ledger::LedgerEntry;
-use crate::core::fleet::shared::Shared;
 
 /// A set of readings: its incarnation and its number there.
 type SetId = (Incarnation, u64);
 
-/// The readings of one node.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Readings {
-    latest: Latest<Shared<ReadingTable>>,
+    latest: Latest<Arc<ReadingTable>>,
     /// Of which set they are; `None` before there is one.
     set: Option<SetId>,
     waiting: Option<Changes>,
@@ -48,7 +48,6 @@ struct Changes {
 }
 
 impl Readings {
-    /// The readings as last known.
     pub fn get(&self) -> &ReadingTable {
         &self.latest.value
     }
@@ -63,7 +62,6 @@ impl Readings {
         self.waiting.is_some()
     }
 
-    /// Takes the readings of a message.
     pub(super) fn take(
         &mut self,
         now: Reception<'_>,
@@ -114,7 +112,7 @@ impl Readings {
         self.latest.amend(now, from, |readings| {
             // Readings without a change are not copied, although a page may show them.
             if !changes.changed.is_empty() {
-                readings.make_mut().change(&changes.changed);
+                Arc::make_mut(readings).change(&changes.changed);
             }
         })
     }

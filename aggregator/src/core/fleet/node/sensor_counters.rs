@@ -97,7 +97,6 @@ impl SensorCounters {
         self.0[counter as usize].as_ref()?.grew.as_ref()
     }
 
-    /// A figure that is computed from these.
     pub(super) fn figure(&self, at: Wall, figure: NodeMetric) -> Option<f64> {
         let within =
             |of: SensorCounter| Some(self.0[of as usize].as_ref()?.grown.within(at, of.span()));

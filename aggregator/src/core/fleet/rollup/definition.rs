@@ -38,9 +38,6 @@ impl Definition {
     }
 
     /// Checks all roll-ups of a configuration.
-    ///
-    /// # Errors
-    /// On the first one that cannot be.
     pub fn check_all(definitions: &[Self]) -> Result<(), DefinitionError> {
         for (place, definition) in definitions.iter().enumerate() {
             let twice = definitions[..place].iter().any(|other| other.name == definition.name);
@@ -77,7 +74,6 @@ impl Definition {
         Labels::new(names).err().map(|error| format!("by, either_by or nodes_by: {error}"))
     }
 
-    /// Whether it takes samples of an operation.
     pub fn takes(&self, operation: &Operation) -> bool {
         self.operations.is_empty() || self.operations.iter().any(|name| name == operation.as_str())
     }

@@ -24,7 +24,6 @@ pub struct Group {
     pub values: Vec<Box<str>>,
 }
 
-/// Groups with their windows.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Groups {
     own: BTreeMap<Group, Windows>,
@@ -32,10 +31,8 @@ pub(super) struct Groups {
     others: BTreeMap<Group, Windows>,
 }
 
-/// Where samples of a group go.
 pub(super) struct Place<'g> {
     pub(super) windows: &'g mut Windows,
-    /// Whether it is a group of their own.
     pub(super) is_own: bool,
     /// Groups of another node that were evicted for it.
     pub(super) evicted: u64,
@@ -148,7 +145,6 @@ impl Groups {
         self.own.len() + self.others.len()
     }
 
-    /// Groups with values of their own.
     pub(super) fn own_len(&self) -> usize {
         self.own.len()
     }
@@ -165,7 +161,6 @@ impl Groups {
         self.evict_idle(seen, shares)
     }
 
-    /// The clock was set back.
     pub(super) fn turn_back(&mut self, now: Wall) {
         self.windows_mut().for_each(|windows| windows.turn_back(now));
     }

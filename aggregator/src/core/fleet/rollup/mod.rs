@@ -31,7 +31,7 @@ pub struct Rollups {
 
 #[derive(Clone, Debug)]
 pub struct Rollup {
-    definition: Definition,
+    pub definition: Definition,
     groups: Groups,
 }
 
@@ -77,9 +77,8 @@ impl Rollups {
         redefined
     }
 
-    /// Whether these are the definitions, in this order.
     pub fn are_defined(&self, definitions: &[Definition]) -> bool {
-        self.iter().map(Rollup::definition).eq(definitions)
+        self.iter().map(|rollup| &rollup.definition).eq(definitions)
     }
 
     /// Adds samples of a series of a node to every roll-up that they belong to. A roll-up that
@@ -173,7 +172,6 @@ impl Rollups {
         self.iter().map(|rollup| (rollup.definition.clone(), rollup.groups.len())).collect()
     }
 
-    /// The clock was set back.
     pub(in crate::core::fleet) fn turn_back(&mut self, now: Wall) {
         self.all.iter_mut().for_each(|rollup| Arc::make_mut(rollup).groups.turn_back(now));
     }
@@ -190,10 +188,6 @@ impl Rollups {
 }
 
 impl Rollup {
-    pub fn definition(&self) -> &Definition {
-        &self.definition
-    }
-
     /// The group that samples of a series of a node belong to; `None` if they belong to none.
     fn group_of(&self, series: &Series, of_node: &Labels) -> Option<Group> {
         let takes = self.definition.takes(&series.operation);
@@ -201,12 +195,10 @@ impl Rollup {
         Some(Group { operation: series.operation.clone(), values })
     }
 
-    /// The windows of one group.
     pub fn group(&self, group: &Group) -> Option<&Windows> {
         self.groups.get(group)
     }
 
-    /// Groups with values of their own.
     pub(in crate::core::fleet) fn own_groups(&self) -> usize {
         self.groups.own_len()
     }

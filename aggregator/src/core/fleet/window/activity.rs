@@ -14,7 +14,7 @@ pub(super) struct Activity {
     /// The first arrival; 0 before it.
     pub(super) began: Wall,
     /// The latest. Not stored: after a restart, when the newest sample was taken.
-    touched: Wall,
+    pub(super) touched: Wall,
 }
 
 impl Activity {
@@ -41,11 +41,6 @@ impl Activity {
         (self.began, self.touched) = (self.began.min(now), self.touched.min(now));
     }
 
-    pub(super) fn touched(&self) -> Wall {
-        self.touched
-    }
-
-    /// From when on it is idle.
     pub(super) fn idle_from(&self) -> Wall {
         let known_for = self.touched.since(self.began);
         self.touched.plus(known_for.clamp(IDLE_AFTER_MIN, IDLE_AFTER_MAX))

@@ -30,9 +30,9 @@ pub(super) const SETTLED_FROM: usize = 2;
 #[derive(Clone, Debug)]
 pub(super) struct Cascade {
     /// All that has left the first rings.
-    settled: Slot,
+    pub(super) settled: Slot,
     /// Each is shared with read views and checkpoints; copied when it changes meanwhile.
-    rings: Vec<Arc<Ring>>,
+    pub(super) rings: Vec<Arc<Ring>>,
 }
 
 /// What is known of a window's samples where one limit counts: all that it takes to judge them.
@@ -53,7 +53,6 @@ pub(super) struct RingCounts {
 }
 
 impl Cascade {
-    /// Empty, with this number of rings.
     pub(super) fn new(rings: usize) -> Self {
         let mut cascade = Self { settled: Slot::default(), rings: Vec::new() };
         cascade.keep(rings);
@@ -76,14 +75,6 @@ impl Cascade {
         self.rings.iter_mut().for_each(|ring| Arc::make_mut(ring).reckon(before, limits));
     }
 
-    pub(super) fn settled(&self) -> &Slot {
-        &self.settled
-    }
-
-    pub(super) fn rings(&self) -> &[Arc<Ring>] {
-        &self.rings
-    }
-
     /// Puts back one ring as it was stored, if there is such a ring.
     pub(super) fn restore_ring(&mut self, number: usize, restored: Arc<Ring>) {
         if let Some(ring) = self.rings.get_mut(number) {
@@ -91,12 +82,10 @@ impl Cascade {
         }
     }
 
-    /// Whether the slots of a window are kept.
     pub(super) fn keeps(&self, window: Window) -> bool {
         (window as usize) < self.rings.len()
     }
 
-    /// The longest window that is kept.
     pub(super) fn longest(&self) -> Window {
         Window::ALL[self.rings.len() - 1]
     }
@@ -125,7 +114,7 @@ impl Cascade {
         self.settled.add(&batch_of(&other.settled));
 
         for (number, ring) in other.rings.iter().enumerate() {
-            for slot in ring.slots() {
+            for slot in &ring.slots {
                 let batch = batch_of(slot);
                 match self.rings.get_mut(number).filter(|into| into.has_room(slot.number)) {
                     Some(into) => Arc::make_mut(into).add(slot.number, &batch),
@@ -210,7 +199,7 @@ impl Cascade {
                     _ => ring_number <= number,
                 };
                 let slot_ns = slot_ns(of);
-                for slot in ring.slots() {
+                for slot in &ring.slots {
                     let begin = slot.number * slot_ns;
                     if is_new(begin) && shown.covers(begin) {
                         slot.add_to(merged);
@@ -254,7 +243,7 @@ impl Cascade {
         let (mut samples, mut sum) = (0_u64, Over::default());
         for (ring, of) in self.rings_up_to(window).iter().zip(Window::ALL) {
             let numbers = shown.numbers(of);
-            for slot in ring.slots().iter().filter(|slot| numbers.contains(&slot.number)) {
+            for slot in ring.slots.iter().filter(|slot| numbers.contains(&slot.number)) {
                 samples = samples.saturating_add(slot.count());
                 sum.add(slot.over(limit));
             }
@@ -272,7 +261,7 @@ impl Cascade {
     ) -> impl Iterator<Item = RingCounts> {
         let kept = self.rings.iter().zip(Window::ALL).enumerate().take(span as usize + 1);
         kept.flat_map(move |(ring, (slots, of))| {
-            slots.slots().iter().map(move |slot| {
+            slots.slots.iter().map(move |slot| {
                 let (ring, begin) = self.rolled_over(now, ring, slot.number * slot_ns(of));
                 let (samples, over) = (slot.exact().count, slot.over(limit));
                 RingCounts { ring, slot: SlotCounts { begin: Wall(begin), samples, over } }
@@ -307,12 +296,11 @@ impl Cascade {
     pub(super) fn total(&self) -> Histogram {
         let mut total = Histogram::default();
         self.settled.merge_into(&mut total);
-        let unsettled = self.rings.iter().take(SETTLED_FROM).flat_map(|ring| ring.slots());
+        let unsettled = self.rings.iter().take(SETTLED_FROM).flat_map(|ring| &ring.slots);
         unsettled.for_each(|slot| slot.merge_into(&mut total));
         total
     }
 
-    /// When the oldest slot begins.
     pub(super) fn oldest(&self) -> Option<Wall> {
         slots(&self.rings).map(|(begin, _)| Wall(begin)).min()
     }
@@ -327,6 +315,6 @@ impl Cascade {
 fn slots(rings: &[Arc<Ring>]) -> impl Iterator<Item = (u64, &Slot)> {
     rings.iter().zip(Window::ALL).flat_map(|(ring, window)| {
         let slot_ns = slot_ns(window);
-        ring.slots().iter().map(move |slot| (slot.number * slot_ns, slot))
+        ring.slots.iter().map(move |slot| (slot.number * slot_ns, slot))
     })
 }

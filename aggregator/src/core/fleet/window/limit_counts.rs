@@ -10,18 +10,17 @@ use plimsoll_schemas::budget::Window;
 use plimsoll_schemas::histogram::{Over, Packed};
 use plimsoll_schemas::time::Wall;
 
-use super::carried::{Carried, CarriedSlot};
+use super::carried::Carried;
 use super::dispersion::{Dispersion, Overdispersion};
 use super::recent::{RecentCounts, SlotCounts};
 use super::ring::Shown;
-use super::slot::Batch;
+use super::slot::{Batch, Times};
 use super::tally::{Limits, Overs, Since};
-use super::times::Times;
 
-/// Its fields are read when it is stored, and are changed here alone.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LimitCounts {
     pub(super) limits: Limits,
+    /// What has come since each limit is known.
     pub(super) since: Since,
     /// Of samples that the last ring has passed, where the operation has a budget.
     pub(super) recent: Arc<RecentCounts>,
@@ -54,31 +53,24 @@ impl LimitCounts {
         self.limits = limits;
     }
 
-    /// Whether a budget judges the operation.
     pub(super) fn is_judged(&self) -> bool {
         self.limits != Limits::default()
     }
 
-    /// Counts what has come since each limit is known.
-    pub(super) fn add_since(&mut self, overs: &Overs) {
-        self.since.add(overs);
-    }
-
-    /// Counts samples as parts of clusters.
     pub(super) fn add_to_clusters(&mut self, times: Times, batch: &Batch) {
         if self.limits.used() == 0 {
             return;
         }
-        self.limits.renew(batch.limits());
+        self.limits.renew(&batch.limits);
         let samples = batch.exact().count;
         let dispersion = Arc::make_mut(&mut self.dispersion);
-        dispersion.add(times.shown, times.taken, samples, batch.overs(), &self.limits);
+        dispersion.add(times.shown, times.taken, samples, &batch.overs, &self.limits);
     }
 
     /// Counts samples of a time that every ring had passed when they came.
     pub(super) fn add_late(&mut self, now: Wall, taken: Wall, batch: &Batch) {
         if RecentCounts::covers(now, taken.0) {
-            self.add_passed(taken.0, batch.exact().count, batch.overs());
+            self.add_passed(taken.0, batch.exact().count, &batch.overs);
         }
     }
 
@@ -89,7 +81,7 @@ impl LimitCounts {
 
     /// Adds all samples of an operation that is evicted.
     pub(super) fn absorb(&mut self, total: &Packed) {
-        self.since.add(Batch::new(total, &self.limits).overs());
+        self.since.tally.add(&Batch::new(total, &self.limits).overs);
     }
 
     /// Drops counts of times that the longest window has passed.
@@ -104,11 +96,6 @@ impl LimitCounts {
             let longest = Window::ALL[Window::ALL.len() - 1];
             self.carried.expire(Wall(Shown::new(now, longest).from));
         }
-    }
-
-    /// Takes counts of an error budget's record in place of samples that are lost.
-    pub(super) fn carry(&mut self, until: Wall, limit_ns: u64, slots: Vec<CarriedSlot>) {
-        self.carried.take(until, limit_ns, slots);
     }
 
     /// The clock was set back: nothing was counted in the future.

@@ -47,7 +47,6 @@ impl Merged {
         self.add_uncertainty(samples.uncertainty());
     }
 
-    /// Adds all samples of `other`.
     pub(super) fn add_merged(&mut self, other: &Self) {
         self.exact.merge(&other.exact);
         let (first, theirs) = other.used();

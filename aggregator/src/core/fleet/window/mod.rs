@@ -38,7 +38,6 @@ mod ring;
 mod slot;
 mod stored;
 mod tally;
-mod times;
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -54,10 +53,9 @@ pub use dispersion::Overdispersion;
 pub use merged::{Merged, Ranks};
 pub use phase::Phase;
 pub use recent::SlotCounts;
-pub use slot::Batch;
+pub use slot::{Batch, Times};
 use stored::StoredRing;
 pub use tally::Limits;
-pub use times::Times;
 
 use activity::Activity;
 use cascade::{Cascade, RingCounts, SETTLED_FROM};
@@ -72,12 +70,10 @@ use tally::Tally;
 pub struct Retention {
     /// The longest window; shorter ones are kept too.
     pub up_to: Window,
-    /// Limits of its budgets.
     pub limits: Limits,
 }
 
 impl Retention {
-    /// Whether a budget judges the operation.
     pub fn is_judged(&self) -> bool {
         self.limits != Limits::default()
     }
@@ -130,7 +126,6 @@ impl Windows {
         self.counts.keep(retention.limits, self.exact.count);
     }
 
-    /// Whether it is kept so already.
     pub fn is_kept(&self, retention: &Retention) -> bool {
         *self.limits() == retention.limits && self.rings() == retention.rings()
     }
@@ -150,7 +145,7 @@ impl Windows {
     /// Adds to the exact figures of the total alone, if there is no room for more.
     pub fn add_figures(&mut self, times: Times, batch: &Batch) {
         self.exact.merge(&batch.exact());
-        self.counts.add_since(batch.overs());
+        self.counts.since.tally.add(&batch.overs);
         self.newest = self.newest.max(times.taken);
         self.activity.touch(times.now.max(times.shown));
         self.expire(times.shown, Phase::NONE);
@@ -179,7 +174,7 @@ impl Windows {
         let Self { cascade, counts, .. } = self;
         cascade.expire(now, phase, |begin, slot| {
             if counts_recent {
-                counts.add_passed(begin, slot.exact().count, &slot.tally().overs());
+                counts.add_passed(begin, slot.exact().count, &slot.tally.overs());
             }
         });
         counts.expire(now);
@@ -206,7 +201,7 @@ impl Windows {
 
     /// Takes counts of an error budget in place of samples taken before `until`, which are lost.
     pub fn carry(&mut self, until: Wall, limit_ns: u64, slots: Vec<(Wall, u64, u64)>) {
-        self.counts.carry(until, limit_ns, slots);
+        self.counts.carried.take(until, limit_ns, slots);
     }
 }
 
@@ -217,7 +212,6 @@ impl Windows {
         &self.counts.limits
     }
 
-    /// Whether a window is kept in this scope.
     pub fn keeps(&self, window: Window) -> bool {
         self.cascade.keeps(window)
     }
@@ -230,7 +224,7 @@ impl Windows {
 
     /// Whether every window has passed what is still in slots, so that it should be expired.
     pub fn is_stale(&self, now: Wall) -> bool {
-        self.is_passed(now) && self.cascade.rings().iter().any(|ring| !ring.slots().is_empty())
+        self.is_passed(now) && self.cascade.rings.iter().any(|ring| !ring.slots.is_empty())
     }
 
     /// The samples of one window that ends now.
@@ -362,7 +356,7 @@ impl Windows {
 
     /// When samples last arrived.
     pub fn touched(&self) -> Wall {
-        self.activity.touched()
+        self.activity.touched
     }
 
     /// From when on it is idle: after as long without samples as it got samples before, within
@@ -388,7 +382,6 @@ impl Windows {
         self.exact
     }
 
-    /// Heap bytes in use.
     pub fn heap_bytes(&self) -> usize {
         self.cascade.heap_bytes() + self.counts.heap_bytes()
     }
@@ -401,20 +394,19 @@ impl Windows {
         self.without_slots()
     }
 
-    /// What is stored of one ring.
     pub fn ring(&self, number: usize) -> Option<StoredRing> {
-        Some(StoredRing(stored(self.cascade.rings().get(number)?)))
+        Some(StoredRing(stored(self.cascade.rings.get(number)?)))
     }
 
     pub fn rings(&self) -> usize {
-        self.cascade.rings().len()
+        self.cascade.rings.len()
     }
 
     /// The rings that have changed since `before`, a copy that is still held: what is shared
     /// with it is what it was.
     pub fn rings_changed_since(&self, before: Option<&Self>) -> Vec<usize> {
-        let rings = self.cascade.rings();
-        let former = |number| before.and_then(|before| before.cascade.rings().get(number));
+        let rings = &self.cascade.rings;
+        let former = |number| before.and_then(|before| before.cascade.rings.get(number));
         let is_former = |number| former(number).is_some_and(|f| Arc::ptr_eq(f, &rings[number]));
         (0..rings.len()).filter(|number| !is_former(*number)).collect()
     }
@@ -437,7 +429,7 @@ impl Windows {
         let LimitCounts { limits, since, recent, dispersion, carried } = self.counts.clone();
         StoredWindows {
             exact: (count, (sum_ns >> 64) as u64, sum_ns as u64, min_ns, max_ns),
-            settled: self.cascade.settled().packed(),
+            settled: self.cascade.settled.packed(),
             rings: vec![Vec::new(); self.rings()],
             newest: self.newest,
             began: self.activity.began,
@@ -452,7 +444,7 @@ impl Windows {
 
 impl From<Windows> for StoredWindows {
     fn from(windows: Windows) -> Self {
-        let rings = windows.cascade.rings().iter().map(|ring| stored(ring)).collect();
+        let rings = windows.cascade.rings.iter().map(|ring| stored(ring)).collect();
         Self { rings, ..windows.without_slots() }
     }
 }

@@ -16,10 +16,8 @@ const KEPT_FOR: Window = Window::HalfHour;
 /// How many samples one slot holds, and how many of them are over a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotCounts {
-    /// When the slot begins.
     pub begin: Wall,
     pub samples: u64,
-    /// Samples over the limit.
     pub over: Over,
 }
 

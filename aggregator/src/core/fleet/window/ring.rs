@@ -13,7 +13,7 @@ use super::tally::Limits;
 /// The slots of one window's length.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ring {
-    slots: Vec<Slot>,
+    pub(super) slots: Vec<Slot>,
 }
 
 /// The times that a window shows which ends now: from, and up to, in nanoseconds.
@@ -52,11 +52,6 @@ impl Ring {
         Self { slots }
     }
 
-    pub(super) fn slots(&self) -> &[Slot] {
-        &self.slots
-    }
-
-    /// Whether there is room for samples of that slot.
     pub(super) fn has_room(&self, number: u64) -> bool {
         self.slots.len() < SLOTS_MAX || self.place(number).is_ok()
     }
@@ -127,7 +122,6 @@ impl Ring {
         self.slots.iter_mut().for_each(|slot| slot.reckon(before, limits));
     }
 
-    /// Heap bytes in use.
     pub(super) fn heap_bytes(&self) -> usize {
         let samples: usize = self.slots.iter().map(Slot::heap_bytes).sum();
         samples + self.slots.capacity() * size_of::<Slot>()

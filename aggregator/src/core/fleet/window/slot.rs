@@ -5,19 +5,21 @@
 
 use std::sync::Arc;
 
-use crate::limits::PACKED_MERGES_MAX;
 use plimsoll_schemas::histogram::{Distribution, ExactFigures, Histogram, Over, Packed};
+use plimsoll_schemas::time::Wall;
 
 use super::merged::Merged;
 use super::tally::{LimitPlace, Limits, Overs, Tally};
+use crate::limits::PACKED_MERGES_MAX;
 
 /// Samples that arrive, with what is summed of them.
 #[derive(Clone, Debug)]
 pub struct Batch {
     /// Without the message's own counts over limits: `overs` holds those that are needed.
     samples: Packed,
-    limits: Limits,
-    overs: Overs,
+    pub(super) limits: Limits,
+    /// How many lie over each limit.
+    pub(super) overs: Overs,
 }
 
 impl Batch {
@@ -35,15 +37,6 @@ impl Batch {
     pub fn exact(&self) -> ExactFigures {
         self.samples.exact()
     }
-
-    pub(super) fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// How many lie over each limit.
-    pub(super) fn overs(&self) -> &Overs {
-        &self.overs
-    }
 }
 
 /// The samples of one slot, or of many that are no longer distinguished.
@@ -51,7 +44,7 @@ impl Batch {
 pub(super) struct Slot {
     /// Time divided by the slot's length.
     pub(super) number: u64,
-    tally: Tally,
+    pub(super) tally: Tally,
     samples: Samples,
     /// Merged into it since it was packed; past [`PACKED_MERGES_MAX`] it is open.
     merges: u8,
@@ -107,7 +100,6 @@ impl Slot {
         self.merge(&other.packed());
     }
 
-    /// The samples of several slots as one.
     pub(super) fn united(number: u64, slots: &[Self]) -> Self {
         let mut united = Self::new(number);
         slots.iter().for_each(|slot| united.tally.add(&slot.tally.overs()));
@@ -163,10 +155,6 @@ impl Slot {
         }
     }
 
-    pub(super) fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
     /// Samples over a limit: as they were summed, else counted from the buckets.
     #[inline]
     pub(super) fn over(&self, limit: LimitPlace) -> Over {
@@ -189,4 +177,16 @@ impl Slot {
         };
         samples + self.tally.heap_bytes()
     }
+}
+
+/// When samples were taken, and as of when they are added.
+#[derive(Clone, Copy, Debug)]
+pub struct Times {
+    /// Windows that end before this are never shown again; the present, or, while catching up,
+    /// what has been judged of the past.
+    pub shown: Wall,
+    /// When the samples arrived.
+    pub now: Wall,
+    /// When they were taken, no later than `now`.
+    pub taken: Wall,
 }

@@ -13,7 +13,6 @@ use super::ring::Ring;
 use super::slot::Slot;
 use super::tally::{Limits, Since, Tally};
 
-/// The windows of one operation.
 #[derive(Clone, Serialize, Deserialize)]
 pub(super) struct StoredWindows {
     pub(super) exact: StoredFigures,
@@ -40,12 +39,11 @@ pub(super) type StoredFigures = (u64, u64, u64, u64, u64);
 /// Number, samples over each limit, samples.
 pub(super) type StoredSlot = (u64, Tally, Packed);
 
-/// One ring by itself.
 #[derive(Serialize, Deserialize)]
 pub struct StoredRing(pub(super) Vec<StoredSlot>);
 
 pub(super) fn stored(ring: &Ring) -> Vec<StoredSlot> {
-    ring.slots().iter().map(|slot| (slot.number, slot.tally().clone(), slot.packed())).collect()
+    ring.slots.iter().map(|slot| (slot.number, slot.tally.clone(), slot.packed())).collect()
 }
 
 pub(super) fn restored(slots: Vec<StoredSlot>) -> Arc<Ring> {

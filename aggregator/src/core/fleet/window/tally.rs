@@ -95,7 +95,6 @@ impl Limits {
         self.ns.iter().position(|limit| *limit == limit_ns)
     }
 
-    /// Whether all of the others are among these.
     pub(super) fn hold(&self, others: &Self) -> bool {
         others.ns.iter().all(|limit| *limit == UNUSED || self.place(*limit).is_some())
     }
@@ -169,14 +168,10 @@ impl Tally {
 pub(super) struct Since {
     /// All samples that there were when a limit became known.
     before: [u64; LIMITS_SUMMED_MAX],
-    tally: Tally,
+    pub(super) tally: Tally,
 }
 
 impl Since {
-    pub(super) fn add(&mut self, overs: &Overs) {
-        self.tally.add(overs);
-    }
-
     /// Samples, and those over a limit, where there are `count` samples by now.
     pub(super) fn at(&self, place: usize, count: u64) -> (u64, Over) {
         (count.saturating_sub(self.before[place]), self.tally.at(place))
@@ -227,9 +222,9 @@ mod tests {
     fn what_came_since_a_limit_is_known_begins_anew_with_the_limit_and_not_with_the_others() {
         let (one, other) = (limits(&[5, 7]), limits(&[7, 6]));
         let mut since = Since::default();
-        since.add(&overs([(3, 0), (2, 0), (0, 0), (0, 0)]));
+        since.tally.add(&overs([(3, 0), (2, 0), (0, 0), (0, 0)]));
         let mut since = since.under(&one, &other, 10);
-        since.add(&overs([(1, 0), (1, 0), (0, 0), (0, 0)]));
+        since.tally.add(&overs([(1, 0), (1, 0), (0, 0), (0, 0)]));
         let known = |over| Over { over, uncertain: 0 };
         assert_eq!(since.at(0, 14), (14, known(3)));
         assert_eq!(since.at(1, 14), (4, known(1)));

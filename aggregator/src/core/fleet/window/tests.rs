@@ -54,7 +54,7 @@ fn at(seconds: u64) -> Wall {
 }
 
 fn slots(windows: &Windows) -> usize {
-    windows.cascade.rings().iter().map(|ring| ring.slots().len()).sum()
+    windows.cascade.rings.iter().map(|ring| ring.slots.len()).sum()
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn what_arrives_ahead_of_what_is_shown_waits_for_its_time_in_bounded_room() {
     }
     let count = |seconds| windows.merged(at(seconds), Window::TenSeconds).count();
     assert_eq!((count(0), count(10), count(300)), (1, 11, 11));
-    assert!(windows.cascade.rings().iter().all(|ring| ring.slots().len() <= SLOTS_MAX));
+    assert!(windows.cascade.rings.iter().all(|ring| ring.slots.len() <= SLOTS_MAX));
     assert_eq!(windows.total().count(), 5_000);
 }
 
@@ -118,7 +118,7 @@ fn what_is_merged_into_often_is_opened_and_packed_again_and_stays_the_same() {
             naive.record(value);
         }
     }
-    let open = windows.cascade.rings()[0].slots().iter().filter(|slot| slot.is_open()).count();
+    let open = windows.cascade.rings[0].slots.iter().filter(|slot| slot.is_open()).count();
     assert_eq!((open, windows.total()), (3, naive));
 }
 
@@ -141,7 +141,7 @@ fn nodes_roll_their_slots_over_in_different_seconds() {
         .map(|name| (Phase::of(&name), Windows::new(&retention(Window::FiveMinutes))))
         .collect();
     let coarse = |windows: &Windows| -> Vec<usize> {
-        windows.cascade.rings()[1..].iter().map(|ring| ring.slots().len()).collect()
+        windows.cascade.rings[1..].iter().map(|ring| ring.slots.len()).collect()
     };
     let mut most = 0;
     for second in 0..160 {

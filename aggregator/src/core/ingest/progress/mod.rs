@@ -19,7 +19,6 @@ pub(super) struct Progress {
     pub(super) read: u64,
     /// Messages behind the last one, as the broker counted them for this reader.
     pub(super) pending: u64,
-    /// When the latest message was read.
     pub(super) read_at: Option<Mono>,
     /// When the broker stored the latest message read.
     pub(super) at: Option<Wall>,
@@ -27,9 +26,8 @@ pub(super) struct Progress {
     mark: Option<(Mono, u64)>,
     /// The latest mark that has been read up to.
     reached: Option<Mono>,
-    /// Since when there is a backlog.
     backlog_since: Option<Mono>,
-    recoveries: Recoveries,
+    pub(super) recoveries: Recoveries,
 }
 
 /// Up to when everything that a stream held has been read, as far as is known. Where messages
@@ -133,7 +131,6 @@ impl Progress {
         self.has_read_the_past() && self.pending == 0
     }
 
-    /// Up to when it has been read.
     pub(super) fn read_up_to(&self) -> ReadUpTo {
         match self.reached {
             _ if self.has_read_all() => ReadUpTo::Now,
@@ -144,10 +141,6 @@ impl Progress {
 
     pub(super) fn position(&self) -> Position {
         Position { read: self.read, stream_id: self.stream_id.clone() }
-    }
-
-    pub(super) fn recoveries(&self) -> Recoveries {
-        self.recoveries
     }
 }
 

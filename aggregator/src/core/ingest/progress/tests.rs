@@ -16,11 +16,11 @@ fn a_backlog_lasts_from_its_thousandth_message_until_none_is_pending() {
         lane.on_read(second(at), at, pending);
     }
     let six = Duration::from_secs(6);
-    assert_eq!(lane.recoveries(), Recoveries { count: 1, sum: six, max: six, last: six });
+    assert_eq!(lane.recoveries, Recoveries { count: 1, sum: six, max: six, last: six });
     lane.on_read(second(20), 20, BACKLOG_MESSAGES);
     lane.on_read(second(22), 21, 0);
     let (two, eight) = (Duration::from_secs(2), Duration::from_secs(8));
-    assert_eq!(lane.recoveries(), Recoveries { count: 2, sum: eight, max: six, last: two });
+    assert_eq!(lane.recoveries, Recoveries { count: 2, sum: eight, max: six, last: two });
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn messages_that_a_stream_dropped_are_not_pending_for_ever() {
     assert!(!lane.has_read_all());
     lane.on_positioned(501, 500);
     assert!(lane.has_read_all());
-    assert_eq!(lane.recoveries(), Recoveries::default());
+    assert_eq!(lane.recoveries, Recoveries::default());
 }
 
 #[test]
@@ -54,7 +54,7 @@ fn of_what_was_pending_only_what_the_stream_still_holds_is_waited_for() {
     lane.on_positioned(4_999, 5_000);
     assert_eq!(lane.pending, 2);
     lane.on_read(second(2), 5_000, 0);
-    assert_eq!((lane.has_read_all(), lane.recoveries().count), (true, 1));
+    assert_eq!((lane.has_read_all(), lane.recoveries.count), (true, 1));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn a_stream_made_anew_ends_no_backlog() {
     lane.on_read(second(1), 1, 5_000);
     lane.reset(3);
     lane.on_read(second(2), 3, 0);
-    assert_eq!(lane.recoveries(), Recoveries::default());
+    assert_eq!(lane.recoveries, Recoveries::default());
     assert!(lane.has_read_all());
 }
 

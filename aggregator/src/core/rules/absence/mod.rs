@@ -22,7 +22,7 @@ use crate::core::fleet::{Fleet, Node, Windows};
 /// The pauses of each operation with a budget. One that is judged anew begins with those of the
 /// last half hour.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct AbsentOperations {
+pub(in crate::core) struct AbsentOperations {
     pauses: BTreeMap<Operation, Pauses>,
 }
 
@@ -64,7 +64,6 @@ impl AbsentOperations {
         }
     }
 
-    /// Operations that are absent.
     pub(super) fn absent(&self, at: Wall, fleet: &Fleet) -> Vec<Operation> {
         let is_absent = |(operation, pauses): &(&Operation, &Pauses)| {
             // What came after the last evaluation begins the operation again.
@@ -78,7 +77,7 @@ impl AbsentOperations {
 
     /// A node is a source of an operation if its newest samples are within so long of the newest of
     /// all: three of its longest pauses; an hour as long as none is known.
-    pub(super) fn sources_within(&self, operation: &Operation) -> Duration {
+    pub(in crate::core) fn sources_within(&self, operation: &Operation) -> Duration {
         self.pauses.get(operation).map_or(ABSENT_WITHIN, Pauses::sources_within)
     }
 }

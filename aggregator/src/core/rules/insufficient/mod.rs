@@ -13,7 +13,7 @@ use crate::core::fleet::Fleet;
 
 /// Since when each budget has had too few samples, some of them over its limit.
 #[derive(Debug, Default)]
-pub(super) struct InsufficientBudgets {
+pub(in crate::core) struct InsufficientBudgets {
     since: BTreeMap<RuleName, Wall>,
     reported: BTreeSet<RuleName>,
     at: Wall,
@@ -33,7 +33,7 @@ impl InsufficientBudgets {
     }
 
     /// Budgets for which that has lasted.
-    pub(super) fn all(&self) -> BTreeSet<RuleName> {
+    pub(in crate::core) fn all(&self) -> BTreeSet<RuleName> {
         let lasts = |since: Wall| self.at.since(since) >= INSUFFICIENT_AFTER;
         self.since
             .iter()
@@ -43,7 +43,7 @@ impl InsufficientBudgets {
     }
 
     /// Those of them that were not returned before.
-    pub(super) fn next(&mut self) -> Vec<RuleName> {
+    pub(in crate::core) fn next(&mut self) -> Vec<RuleName> {
         let news: Vec<_> =
             self.all().into_iter().filter(|name| !self.reported.contains(name)).collect();
         self.reported.extend(news.iter().cloned());
@@ -57,7 +57,7 @@ fn is_insufficient(at: Wall, budget: &Budget, fleet: &Fleet) -> bool {
     let is_over = recent.iter().any(|slot| slot.over.over > 0);
     // A sample that is overdue has been too few all the same.
     let samples = recent.iter().fold(0_u64, |sum, slot| sum.saturating_add(slot.samples));
-    is_over && samples < Judge::new(budget).samples_min()
+    is_over && samples < Judge::new(budget).samples_min
 }
 
 #[cfg(test)]

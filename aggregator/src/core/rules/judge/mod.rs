@@ -87,7 +87,7 @@ pub struct Judge<'b> {
     detector: Detector,
     overdispersion: Overdispersion,
     /// With fewer samples nothing could be a breach.
-    samples_min: u64,
+    pub samples_min: u64,
 }
 
 impl<'b> Judge<'b> {
@@ -109,11 +109,6 @@ impl<'b> Judge<'b> {
         let reach = reach.max(Window::HalfHour.span()).as_nanos();
         let are_few = u128::from(samples) * SINGLE_EVERY <= reach;
         if are_few { Overdispersion::NONE } else { self.overdispersion }
-    }
-
-    /// The least number of samples that can be a breach: that many, if all are over the limit.
-    pub fn samples_min(&self) -> u64 {
-        self.samples_min
     }
 
     /// What it can detect and how soon, in three lines.
@@ -281,7 +276,6 @@ fn is_overdue(at: Wall, recent: &[SlotCounts], samples: u64) -> bool {
     at.since(newest.begin).as_nanos() > OVERDUE_AFTER * between
 }
 
-/// All samples of these slots.
 fn total(slots: &[SlotCounts]) -> Sums {
     slots.iter().fold(Sums::default(), |sums, slot| Sums {
         samples: sums.samples.saturating_add(slot.samples),

@@ -13,7 +13,7 @@ use crate::core::fleet::Fleet;
 
 /// Budgets that no sample has matched yet.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UnmatchedBudgets {
+pub(in crate::core) struct UnmatchedBudgets {
     waiting: BTreeMap<Operation, Vec<(RuleName, Selector)>>,
     /// When samples of jobs first and last came since the rules were loaded. Without any no budget
     /// counts as unmatched.
@@ -47,7 +47,6 @@ impl UnmatchedBudgets {
         }
     }
 
-    /// Samples of a series came, from a node with these labels.
     pub(super) fn on_samples(&mut self, now: Mono, series: &Series, node: &Labels) {
         // What a node takes of itself comes without any job.
         if !is_own_series(series) {
@@ -62,7 +61,7 @@ impl UnmatchedBudgets {
     }
 
     /// Budgets that no sample has matched though samples have come for minutes.
-    pub(super) fn all(&self) -> BTreeSet<&RuleName> {
+    pub(in crate::core) fn all(&self) -> BTreeSet<&RuleName> {
         let (Some(first), Some(last)) = (self.first, self.last) else { return BTreeSet::new() };
         if last.since(first) < UNMATCHED_AFTER {
             return BTreeSet::new();
@@ -71,7 +70,7 @@ impl UnmatchedBudgets {
     }
 
     /// Those of them that were not returned before.
-    pub(super) fn next(&mut self) -> Vec<RuleName> {
+    pub(in crate::core) fn next(&mut self) -> Vec<RuleName> {
         let all = self.all().into_iter();
         let news: Vec<RuleName> =
             all.filter(|name| !self.reported.contains(*name)).cloned().collect();

@@ -151,7 +151,7 @@ proptest! {
         prop_assert_eq!(view(&straight), view(&cut_off));
         let alerts = |world: &World| {
             let alerting = &world.core.alerting;
-            format!("{:?} {:?}", alerting.alerts(), alerting.notifications())
+            format!("{:?} {:?}", alerting.alerts, alerting.notifications)
         };
         prop_assert_eq!(alerts(&straight), alerts(&cut_off));
         // Its time of judgement may differ: a restart also judges the time while the aggregator was
@@ -255,7 +255,7 @@ fn only_what_changed_is_written_and_nothing_when_nothing_did() {
     let names = |world: &mut World, lost| -> Option<String> {
         (0..usize::from(lost)).for_each(|_| world.core.on_changes_lost());
         let changes = world.core.take_changes(start().wall)?;
-        assert_eq!(changes.everything(), lost);
+        assert_eq!(changes.everything, lost);
         let names = changes.into_records().map(|record| record.part().to_string());
         Some(names.collect::<Vec<_>>().join(", ").replace("epoch_hook", "e"))
     };
@@ -363,13 +363,13 @@ fn alerts_of_rules_that_are_gone_are_let_go() {
         world.live(&[Step::Message(message), Step::Tick], 0..2);
     }
     world.checkpoint();
-    assert!(format!("{:?}", world.core.alerting.alerts()).contains("Firing"));
+    assert!(format!("{:?}", world.core.alerting.alerts).contains("Firing"));
     let mut rules = Rules::clone(world.core.rules());
     rules.budgets.clear();
     world.core.evaluator.replace(Arc::new(rules));
     world.restart();
     let core = world.core.with_receivers(world.now, Vec::new(), 1);
-    assert_eq!(format!("{:?}", core.alerting.alerts()), format!("{:?}", Alerts::default()));
+    assert_eq!(format!("{:?}", core.alerting.alerts), format!("{:?}", Alerts::default()));
 }
 
 #[test]
@@ -382,10 +382,10 @@ fn an_evaluation_that_only_brings_an_alert_nearer_is_stored_too() {
         world.live(&[Step::Tick], 0..1);
         world.checkpoint();
     }
-    let before = format!("{:?}", world.core.alerting.alerts());
+    let before = format!("{:?}", world.core.alerting.alerts);
     assert!(before.contains("state: Pending") && before.contains("streak: 2"), "{before}");
     world.restart();
-    assert_eq!(format!("{:?}", world.core.alerting.alerts()), before);
+    assert_eq!(format!("{:?}", world.core.alerting.alerts), before);
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn an_alert_that_stands_unchanged_costs_no_checkpoint() {
         deliver(&mut core, now, &slow.send(now, 30 * MS, 60));
         core.on_deadline(now);
     }
-    assert!(core.alerting.alerts().active().any(|(_, state)| state == AlertState::Firing));
+    assert!(core.alerting.alerts.active().any(|(_, state)| state == AlertState::Firing));
     let mut written = 0;
     for _ in 0..120 {
         now = now.after(SECOND);
@@ -408,5 +408,5 @@ fn an_alert_that_stands_unchanged_costs_no_checkpoint() {
     }
     // The notifications from before, and the change to no data.
     assert!(written <= 4, "{written}");
-    assert!(core.alerting.alerts().active().any(|(_, state)| state == AlertState::Firing));
+    assert!(core.alerting.alerts.active().any(|(_, state)| state == AlertState::Firing));
 }

@@ -64,7 +64,7 @@ fn restarted(core: &mut Core, now: Now) -> Core {
 }
 
 fn states(core: &Core) -> Vec<AlertState> {
-    core.alerting.alerts().active().map(|(_, state)| state).collect()
+    core.alerting.alerts.active().map(|(_, state)| state).collect()
 }
 
 fn silence(now: Now, matches: &str, lasts: Duration) -> AlertCommand {
@@ -171,7 +171,7 @@ fn alerts_about_an_evicted_node_end_with_a_notification() {
         (AlertState::Resolved, Some(AlertEndReason::NodeForgotten), DataStatus::NoData)
     );
     assert_eq!(
-        core.alerting.alerts().state(&key(None)),
+        core.alerting.alerts.state(&key(None)),
         AlertState::Firing,
         "silence clears nothing"
     );
@@ -228,7 +228,7 @@ fn a_silence_suppresses_receivers_and_not_the_bus_and_outlives_a_restart() {
             (12, Firing, Firing, false)
         ]
     );
-    let counts = core.alerting.suppressed().iter().map(|(why, n)| (why.as_ref(), *n));
+    let counts = core.alerting.silences.suppressed.iter().map(|(why, n)| (why.as_ref(), *n));
     assert_eq!(counts.collect::<Vec<_>>(), [("silenced", 4)], "of the node too");
 }
 
@@ -393,7 +393,7 @@ proptest! {
                 }
             }
             prop_assert!(fired <= 1, "sent twice at once");
-            let state = core.alerting.alerts().state(&key(None));
+            let state = core.alerting.alerts.state(&key(None));
             prop_assert_eq!(bus == AlertState::Firing, state == AlertState::Firing);
             prop_assert!(receivers != AlertState::Firing || state == AlertState::Firing);
         }
@@ -402,7 +402,7 @@ proptest! {
         happen(&mut core, now, Happens::Unacknowledge);
         end_silences(&mut core, now.wall);
         let got = take(&mut core, now).into_iter().map(|notification| notification.state).last();
-        let state = core.alerting.alerts().state(&key(None));
+        let state = core.alerting.alerts.state(&key(None));
         let fires = state == AlertState::Firing;
         prop_assert_eq!(got.unwrap_or(receivers) == AlertState::Firing, fires);
         // Whatever they missed meanwhile.

@@ -12,7 +12,7 @@ use super::*;
 fn firing(world: &World) -> Vec<String> {
     let rules = shipped();
     let severity = |rule: &RuleName| rules.find(rule).map(|of| of.severity());
-    let active = world.core.alerting.alerts().active();
+    let active = world.core.alerting.alerts.active();
     let firing = active.filter(|(_, state)| *state == Firing);
     let paging = firing.filter(|(key, _)| severity(&key.rule) >= Some(Severity::Warning));
     let names: BTreeSet<String> = paging.map(|(key, _)| key.rule.to_string()).collect();
@@ -61,7 +61,7 @@ fn a_slow_link_is_one_nodes_and_a_slow_broker_is_everyones() {
     mesh.live(30);
     assert_eq!(firing(&mesh.world), LATE_BY_ITS_LINK);
     let about = |mesh: &Mesh| -> Vec<String> {
-        let active = mesh.world.core.alerting.alerts().active();
+        let active = mesh.world.core.alerting.alerts.active();
         let of = active.filter(|(key, _)| key.rule.as_str() == "link_slow");
         of.map(|(key, _)| key.scope.node().to_owned()).collect()
     };

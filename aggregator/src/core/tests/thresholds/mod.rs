@@ -50,7 +50,7 @@ fn one_breach_on_each_of_three_nodes_is_nobodys_third() {
             deliver(&mut world.core, world.now, &message);
         }
         world.live();
-        states.extend(world.core.alerting.alerts().active().map(|(_, state)| state));
+        states.extend(world.core.alerting.alerts.active().map(|(_, state)| state));
     }
     assert_eq!(states, BTreeSet::from([Pending]));
 }
@@ -68,7 +68,7 @@ fn breaches_that_come_between_other_messages_do_fire() {
         let message = count(&mut other, world.now, 0.0);
         deliver(&mut world.core, world.now, &message);
     }
-    let about: Vec<_> = world.core.alerting.alerts().active().collect();
+    let about: Vec<_> = world.core.alerting.alerts.active().collect();
     let [(key, Firing)] = about[..] else { panic!("{about:?}") };
     assert_eq!(key.scope.node(), "a");
 }
@@ -278,7 +278,7 @@ fn no_node_is_blamed_while_the_broker_is_away_and_who_does_not_come_back_is() {
     world.lives(15);
     assert_eq!((world.state(&silent), world.state(&away)), (Inactive, Resolved));
     world.lives(10);
-    let firing = world.core.alerting.alerts().active().filter(|(_, state)| *state == Firing);
+    let firing = world.core.alerting.alerts.active().filter(|(_, state)| *state == Firing);
     let about: Vec<_> = firing.map(|(key, _)| (key.rule.as_str(), key.scope.node())).collect();
     assert_eq!(about[0].0, "node_silent");
     assert!(about.iter().all(|(_, node)| *node == "b"), "{about:?}");

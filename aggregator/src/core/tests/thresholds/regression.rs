@@ -23,7 +23,7 @@ fn compared(world: &mut World, shift: Option<f64>) {
 }
 
 fn state(world: &World) -> Option<AlertState> {
-    world.core.alerting.alerts().active().next().map(|(_, state)| state)
+    world.core.alerting.alerts.active().next().map(|(_, state)| state)
 }
 
 #[test]

@@ -265,7 +265,7 @@ fn every_rule_and_every_figure_has_a_producer_that_is_tried() {
 fn while_all_is_well_no_rule_finds_anything() {
     let mut world = World::new(all());
     world.lives(1_000);
-    assert_eq!(world.core.alerting.alerts().active().count(), 0);
+    assert_eq!(world.core.alerting.alerts.active().count(), 0);
 }
 
 #[test]

@@ -261,7 +261,7 @@ impl World {
 
     /// The state of a rule's alert, the greatest over all scopes.
     pub(crate) fn state(&self, rule: &RuleName) -> AlertState {
-        let found = self.core.alerting.alerts().active().filter(|(key, _)| key.rule == *rule);
+        let found = self.core.alerting.alerts.active().filter(|(key, _)| key.rule == *rule);
         found.map(|(_, state)| state).max().unwrap_or_default()
     }
 }

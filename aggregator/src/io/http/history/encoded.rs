@@ -12,7 +12,6 @@ use plimsoll_schemas::summary::{HistoryPage, MESSAGEPACK};
 use crate::io::http::accept::Encoding;
 use crate::io::http::refusal::Refusal;
 
-/// The response with a page.
 pub(super) fn response(page: &HistoryPage, encoding: Encoding) -> Result<Response, Refusal> {
     let bytes = encoded(page, encoding, HISTORY_ANSWER_BYTES_MAX)?;
     let media_type = match encoding {

@@ -50,7 +50,6 @@ pub(super) struct HistoryHandler {
     clock: Clock,
 }
 
-/// The routes of the past.
 pub(super) fn routes(handler: HistoryHandler) -> Router {
     Router::new()
         .route("/api/v1/query", get(show_query))
@@ -167,7 +166,6 @@ impl HistoryHandler {
         Err(Refusal(StatusCode::SERVICE_UNAVAILABLE, BUSY.to_owned()))
     }
 
-    /// What the history has.
     pub(super) async fn operations(&self) -> Result<OperationsPage, Refusal> {
         let (mesh, reading, pools) = self.pools().await?;
         Ok(operations_page(&mesh, &reading, &pools))
@@ -240,7 +238,7 @@ fn accumulate(
 
 /// The samples point by point.
 pub(super) fn page(answered: &Answered) -> HistoryPage {
-    let layout = answered.answer.layout();
+    let layout = &answered.answer.layout;
     HistoryPage {
         mesh: answered.mesh.to_string(),
         operation: answered.operation(),
@@ -259,7 +257,7 @@ pub(super) fn page(answered: &Answered) -> HistoryPage {
 }
 
 fn heatmap(answered: &Answered, bands: usize) -> HeatmapPage {
-    let layout = answered.answer.layout();
+    let layout = &answered.answer.layout;
     let (bands, counts) = answered.answer.bands(bands);
     HeatmapPage {
         mesh: answered.mesh.to_string(),

@@ -25,7 +25,6 @@ use crate::io::http::query::{Query, QuerySender};
 use crate::io::http::refusal::{Refusal, near};
 use crate::limits::{ASK_ALL_WAIT, ASK_NODES_AT_ONCE, HISTORY_NODES_MAX, READING_POINTS_MAX};
 
-/// The requests of one query.
 struct Requests<'q> {
     handle: &'q AskHandle,
     of: HistoryOf,

@@ -25,7 +25,6 @@ use crate::limits::runs::RUN_OPERATIONS_MAX;
 const TOLERANCE: f64 = 0.01;
 
 impl RunHandler {
-    /// The comparison of two runs.
     pub(super) async fn comparison(&self, runs: ComparedRuns) -> Result<Comparison, Refusal> {
         let turn = Arc::clone(&self.turn).lock_owned().await;
         let ComparedRuns { a, b, operations } = runs;

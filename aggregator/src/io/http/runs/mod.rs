@@ -29,6 +29,9 @@ use super::query::{Query, QuerySender};
 use super::refusal::{Answer, Refusal, near};
 use crate::core::runs::{RunCommand, RunError, RunsQuery};
 
+#[cfg(test)]
+pub(super) use requests::{BeginBody, StopBody};
+
 #[derive(Clone)]
 struct RunHandler {
     queries: QuerySender,
@@ -40,7 +43,6 @@ struct RunHandler {
     clock: Clock,
 }
 
-/// The routes about runs.
 pub(super) fn routes(
     queries: QuerySender,
     token: Option<Token>,

@@ -16,18 +16,26 @@ use crate::limits::runs::{RUN_OPERATIONS_MAX, RUNS_MAX};
 /// The runs of a listing without `limit`.
 const LISTED: usize = 100;
 
+/// A run that begins.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "RunRequest"))]
 #[serde(deny_unknown_fields)]
-struct BeginBody {
+pub(in crate::io::http) struct BeginBody {
+    /// Its name; no other run has had it.
     name: String,
+    /// Its further labels.
     #[serde(default)]
     labels: Labels,
+    /// Who begins it.
     by: Option<String>,
 }
 
+/// The end of a run.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "StopRequest"))]
 #[serde(deny_unknown_fields)]
-struct StopBody {
+pub(in crate::io::http) struct StopBody {
+    /// With which it ended, if that is known.
     exit_code: Option<u8>,
 }
 

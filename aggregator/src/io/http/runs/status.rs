@@ -30,7 +30,6 @@ const WINDOW_MIN: Duration = Duration::from_secs(1);
 type Limits = BTreeMap<Operation, Vec<(RuleName, u64)>>;
 
 impl RunHandler {
-    /// The page of a run.
     pub(super) async fn status(&self, run: RunRow) -> Result<RunPage, Refusal> {
         let _turn = self.turn.lock().await;
         let now = self.clock.now().wall;
@@ -115,7 +114,6 @@ fn pools_of(run: &RunRow, known: Vec<Pool>) -> (bool, Vec<Pool>) {
     (false, known.into_iter().filter(|pool| matches!(pool, Pool::Fleet(_))).collect())
 }
 
-/// Whether a pool has the samples of a run.
 fn is_of(pool: &Pool, run: &str) -> bool {
     let Pool::Group(rollup, group) = pool else { return false };
     let is_named = matches!(&*group.values, [value] if **value == *run);

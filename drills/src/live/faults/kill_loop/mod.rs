@@ -21,8 +21,9 @@ use plimsoll_schemas::summary::{Ledger, Summary};
 
 use super::disk::Disk;
 use crate::live::expectation::{Drill, Expectation, Look, Span};
-use crate::live::mesh::{self, Mesh};
 use crate::live::report::Report;
+use crate::live::rig::{Rig, look};
+use crate::live::settings::options;
 use crate::sim::rng::Rng;
 
 mod book;
@@ -48,8 +49,7 @@ pub(super) async fn kill_loop(
     dir: &Path,
     (span, seed): (Duration, u64),
 ) -> Result<Report> {
-    std::fs::create_dir_all(dir)?;
-    kill_loop_with(drill, dir, (&dir.join("spools"), None), (span, seed)).await
+    kill_loop_with(drill, dir, None, (span, seed)).await
 }
 
 /// The same with spools on a disk that is full from the start on: no incarnation leaves a spool
@@ -61,67 +61,68 @@ pub(super) async fn kill_loop_full(
 ) -> Result<Report> {
     std::fs::create_dir_all(dir)?;
     let Some(disk) = Disk::mount_or_skip(&mut drill, dir) else {
-        return Ok(Report::new(&drill, Vec::new(), Vec::new()));
+        return Ok(Report::new(&drill));
     };
-    kill_loop_with(drill, dir, (disk.path(), Some(&disk)), (span, seed)).await
+    kill_loop_with(drill, dir, Some(&disk), (span, seed)).await
 }
 
 async fn kill_loop_with(
-    mut drill: Drill,
+    drill: Drill,
     dir: &Path,
-    (spools, full): (&Path, Option<&Disk>),
+    full: Option<&Disk>,
     (span, seed): (Duration, u64),
 ) -> Result<Report> {
     let stream = std::path::absolute(dir)?.join("node-1.stream");
     let otlp = format!("127.0.0.1:{}", free_port()?);
+    let usual = options(dir)?;
     let options = StackOptions {
         nodes: 1,
         workload: None,
-        spools: Some(spools.to_owned()),
+        spools: full.map(|disk| disk.path().to_owned()).or(usual.spools.clone()),
         node_settings: format!(
             "[listen]\nstream = {stream:?}\n[otlp]\nhttp = \"{otlp}\"\n\
              [[otlp.span]]\nname = \"{}*\"\n",
             book::PREFIX
         ),
-        ..mesh::options(dir)?
+        ..usual
     };
-    let mut mesh = Mesh::start_with(&drill, options).await?;
+    let mut rig = Rig::start(drill, options).await?;
     let book = SharedBook::default();
-    let tap = Tap::open(&mut mesh, book.clone()).await?;
+    let tap = Tap::open(rig.stack.broker().url(), &book).await?;
     let clients = Clients::start(stream, Api::at(&otlp)?, &book);
     let killed = match full {
-        None => kill_repeatedly(&mut mesh, (span, seed)).await,
+        None => kill_repeatedly(&mut rig, (span, seed)).await,
         Some(disk) => tokio::select! {
-            killed = kill_repeatedly(&mut mesh, (span, seed)) => killed,
+            killed = kill_repeatedly(&mut rig, (span, seed)) => killed,
             Err(error) = disk.keep_full() => Err(error),
         },
     };
     clients.end().await;
-    if drill.take_planted_miss() {
+    if rig.drill.take_planted_miss() {
         book.with(|book| book.plant(PHANTOMS));
     }
-    judge_kills(&mut drill, &killed);
-    let summary = mesh.drain_processes(&mut drill, killed.map(drop)).await;
+    judge_kills(&mut rig.drill, &killed);
+
+    let summary = rig.drain(killed.map(drop)).await;
     tap.end().await;
     let summary = match summary {
-        Ok(_) => settled(&mut drill, &mesh).await,
+        Ok(_) => settled(&mut rig).await,
         failed => failed,
     };
-    judge_sets(&mut drill, book.with(Book::sets), summary);
-    let received = mesh.end(&mut drill).await;
-    Ok(Report::new(&drill, received, Vec::new()))
+    judge_sets(&mut rig.drill, book.with(Book::sets), summary);
+    Ok(rig.end().await)
 }
 
 /// Kills the node until the time is over, and starts it again each time.
-async fn kill_repeatedly(mesh: &mut Mesh, (span, seed): (Duration, u64)) -> Result<u32> {
+async fn kill_repeatedly(rig: &mut Rig, (span, seed): (Duration, u64)) -> Result<u32> {
     let (mut rng, end) = (Rng::new(seed, 1), Deadline::within(span));
     let (mut kills, since) = (0, Stopwatch::start());
     while !end.has_passed() {
         tokio::time::sleep(Duration::from_millis(rng.within(LIFE_MS))).await;
-        mesh.stack.kill_node(0);
+        rig.stack.kill_node(0);
         kills += 1;
-        mesh.stack.launch_node(0)?;
-        mesh.stack.await_readiness().await.context("after a kill")?;
+        rig.stack.launch_node(0)?;
+        rig.stack.await_readiness().await.context("after a kill")?;
         if kills % 20 == 0 {
             eprintln!("{} kills in {} s", kills, since.elapsed().as_secs());
         }
@@ -131,46 +132,41 @@ async fn kill_repeatedly(mesh: &mut Mesh, (span, seed): (Duration, u64)) -> Resu
 
 /// Waits until nothing of any incarnation is open: an aggregator closes an incarnation that left no
 /// spool some time after its end.
-async fn settled(drill: &mut Drill, mesh: &Mesh) -> Result<Summary> {
+async fn settled(rig: &mut Rig) -> Result<Summary> {
     let words = format!("nothing is held or unaccounted within {} s", CLOSE_WAIT.as_secs());
-    let span = Span { since: drill.elapsed(), within: CLOSE_WAIT };
-    let look = async || {
-        let settled = |ledger: &Ledger| Look::new(ledger.is_settled(), format!("{ledger:?}"));
-        mesh.look(|summary| settled(&summary.ledger)).await
-    };
-    drill.expect(Expectation::new("settled", words), span, look).await;
-    mesh.stack.api().summary().await
+    let span = Span { since: rig.drill.elapsed(), within: CLOSE_WAIT };
+    let settled = |ledger: &Ledger| Look::new(ledger.is_settled(), format!("{ledger:?}"));
+    let look = async || look(&rig.stack, |summary| settled(&summary.ledger)).await;
+    rig.drill.expect(Expectation::new("settled", words), span, look).await;
+    rig.stack.api().summary().await
 }
 
 fn judge_kills(drill: &mut Drill, killed: &Result<u32>) {
     let expectation = Expectation::new("killed", "the node is killed at least twice");
-    let look = match killed {
-        Ok(kills) => Look::new(*kills >= 2, format!("{kills} times")),
-        Err(error) => Look::new(false, format!("{error:#}")),
-    };
+    let kills = killed.as_ref().map_or(0, |kills| *kills);
+    let look = Look { met: kills >= 2, ..Look::of(killed, &format!("{kills} times")) };
     drill.judge(expectation, Duration::ZERO, look);
 }
 
 fn judge_sets(drill: &mut Drill, sets: Sets, summary: Result<Summary>) {
     let since = drill.elapsed();
-    let names = [
-        ("clients were answered", format!("at least {ANSWERED_MIN} samples are answered")),
-        ("none doubled", "no sample is published twice, and none that was not sent".to_owned()),
-        ("merged is what was published", "the aggregator merged exactly that set".to_owned()),
+    let answered = format!("at least {ANSWERED_MIN} samples are answered");
+    let expectations = [
+        ("clients were answered", answered.as_str()),
+        ("none doubled", "no sample is published twice, and none that was not sent"),
+        ("merged is what was published", "the aggregator merged exactly that set"),
         (
             "none unnamed",
-            "each answered sample is merged, or within what the ledger names as lost in a crash"
-                .to_owned(),
+            "each answered sample is merged, or within what the ledger names as lost in a crash",
         ),
-        ("no other loss", "nothing held or unaccounted, and no reason but crash".to_owned()),
+        ("no other loss", "nothing held or unaccounted, and no reason but crash"),
     ];
-    let expectations = names.map(|(name, expected)| Expectation::new(name, expected));
     let looks = match summary {
         Ok(summary) => looks(sets, &summary),
         Err(error) => [(); 5].map(|()| Look::new(false, format!("{error:#}"))),
     };
-    for (expectation, look) in expectations.into_iter().zip(looks) {
-        drill.judge(expectation, since, look);
+    for ((name, expected), look) in expectations.into_iter().zip(looks) {
+        drill.judge(Expectation::new(name, expected), since, look);
     }
 }
 

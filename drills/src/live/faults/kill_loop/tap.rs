@@ -3,20 +3,18 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use plimsoll_bus::{Bus, BusConfig, BusEvent, BusEvents, Listener};
+use anyhow::Result;
+use plimsoll_bus::{Bus, BusConfig, Listener};
 use plimsoll_schemas::ids::MeshName;
 use plimsoll_schemas::subject::{Lane, SnapshotSubject, lane_filter};
 use plimsoll_schemas::wire::decode;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 use super::book::SharedBook;
-use crate::live::mesh::Mesh;
 use crate::live::mesh_name::MESH;
+use crate::live::notifications::observe;
 
-const CONNECT_WAIT: Duration = Duration::from_secs(10);
 /// Silence on the bus after which everything published has been read.
 const QUIET: Duration = Duration::from_secs(2);
 
@@ -29,19 +27,12 @@ pub(super) struct Tap {
 
 impl Tap {
     /// Subscribes to both lanes.
-    pub(super) async fn open(mesh: &mut Mesh, book: SharedBook) -> Result<Self> {
-        let mesh_name = MeshName::new(MESH)?;
-        let config = BusConfig::new(
-            mesh.stack.broker().url(),
-            "plimsoll-drill-tap".to_owned(),
-            mesh_name.clone(),
-        );
-        let (bus, mut events) = Bus::connect(config)?;
-        timeout(CONNECT_WAIT, connected(&mut events)).await.context("the broker is silent")??;
-        tokio::spawn(async move { while events.next().await.is_some() {} });
+    pub(super) async fn open(url: String, book: &SharedBook) -> Result<Self> {
+        let (name, mesh) = ("plimsoll-drill-tap".to_owned(), MeshName::new(MESH)?);
+        let bus = observe(BusConfig::new(url, name, mesh.clone())).await?;
         let (over, is_over) = watch::channel(false);
         let read = |lane| {
-            let listener = bus.listen(lane_filter(&mesh_name, lane, None));
+            let listener = bus.listen(lane_filter(&mesh, lane, None));
             tokio::spawn(read(listener, book.clone(), is_over.clone()))
         };
         let tasks = Lane::ALL.map(read).into();
@@ -55,15 +46,6 @@ impl Tap {
             let _panicked = task.await;
         }
     }
-}
-
-async fn connected(events: &mut BusEvents) -> Result<()> {
-    while let Some(event) = events.next().await {
-        if matches!(event, BusEvent::Connected { .. }) {
-            return Ok(());
-        }
-    }
-    bail!("the connection was closed")
 }
 
 async fn read(mut listener: Listener, book: SharedBook, mut is_over: watch::Receiver<bool>) {

@@ -10,8 +10,9 @@ use plimsoll_mesh::stack::StackOptions;
 use plimsoll_schemas::summary::Summary;
 
 use crate::live::expectation::{Drill, Expectation, Look};
-use crate::live::mesh::{self, Mesh};
 use crate::live::report::Report;
+use crate::live::rig::Rig;
+use crate::live::settings::options;
 
 const POOL: &str = include_str!("pool.py");
 const OPERATION: &str = "pool_task";
@@ -34,18 +35,17 @@ pub(super) async fn short(mut drill: Drill, dir: &Path) -> Result<Report> {
         let expectation = Expectation::new("Python client", "python3 can import plimsoll");
         let reason = "python3 cannot import plimsoll: set PYTHONPATH to node/client-python";
         drill.skip(expectation, reason);
-        return Ok(Report::new(&drill, Vec::new(), Vec::new()));
+        return Ok(Report::new(&drill));
     }
-    let options = StackOptions { nodes: 1, workload: None, ..mesh::options(dir)? };
-    let mut mesh = Mesh::start_with(&drill, options).await?;
-    let socket = mesh.stack.stations()[0].socket.clone();
+    let options = StackOptions { nodes: 1, workload: None, ..options(dir)? };
+    let mut rig = Rig::start(drill, options).await?;
+    let socket = rig.stack.stations()[0].socket.clone();
     let ran = tokio::task::spawn_blocking(move || run_pool(&socket)).await?;
-    let returned = judge_pool(&mut drill, &ran);
-    let summary = mesh.drain_processes(&mut drill, ran.map(drop)).await;
-    let recorded = returned + if drill.take_planted_miss() { PHANTOMS } else { 0 };
-    judge_samples(&mut drill, recorded, summary);
-    let received = mesh.end(&mut drill).await;
-    Ok(Report::new(&drill, received, Vec::new()))
+    let returned = judge_pool(&mut rig.drill, &ran);
+    let phantoms = if rig.drill.take_planted_miss() { PHANTOMS } else { 0 };
+    let summary = rig.drain(ran.map(drop)).await;
+    judge_samples(&mut rig.drill, returned + phantoms, summary);
+    Ok(rig.end().await)
 }
 
 fn run_python(arguments: &[&str], socket: Option<&Path>) -> Result<Output> {
@@ -71,13 +71,10 @@ fn run_pool(socket: &Path) -> Result<u64> {
 
 fn judge_pool(drill: &mut Drill, ran: &Result<u64>) -> u64 {
     let returned = ran.as_ref().map_or(0, |returned| *returned);
-    let seen = match ran {
-        Ok(returned) => format!("{returned} tasks"),
-        Err(error) => format!("{error:#}"),
-    };
     let all = POOLS * TASKS;
     let expected = format!("{all} tasks of {POOLS} pools of {WORKERS} workers return");
-    let look = Look::new(returned == all, seen);
+    let look = Look::of(ran, &format!("{returned} tasks"));
+    let look = Look { met: returned == all, ..look };
     drill.judge(Expectation::new("pools", expected), Duration::ZERO, look);
     returned
 }
@@ -87,7 +84,7 @@ fn judge_samples(drill: &mut Drill, recorded: u64, summary: Result<Summary>) {
         "samples of short workers",
         format!("of {recorded} at most {UNSENT_MAX} are missing, and none is doubled"),
     );
-    let look = summary.map_or_else(Look::from, |summary| {
+    let look = summary.map(|summary| {
         let rows = summary.operations.iter();
         let of_fleet = rows.filter(|row| row.operation == OPERATION && row.scope.node().is_empty());
         let merged: u64 = of_fleet.map(|row| row.total.count).sum();

@@ -20,7 +20,6 @@ pub(crate) struct ClientId(NonZeroU64);
 
 #[cfg(test)]
 impl ClientId {
-    /// A client of this number.
     pub(crate) fn from_number(number: u64) -> Self {
         Self(NonZeroU64::new(number).expect("a number from 1 on"))
     }
@@ -33,7 +32,6 @@ pub(super) struct Missing {
     pub(super) samples: u64,
 }
 
-/// The state of every client.
 #[derive(Default)]
 pub(super) struct Clients {
     by_name: BTreeMap<Box<str>, Client>,
@@ -54,7 +52,6 @@ struct Client {
 }
 
 impl Clients {
-    /// Number of clients that are tracked.
     pub(super) fn len(&self) -> usize {
         self.by_name.len()
     }
@@ -93,7 +90,6 @@ impl Clients {
         is_new.then_some(client.id)
     }
 
-    /// The number up to which a client's frames are recorded.
     pub(super) fn frame(&self, client: &str) -> Seq {
         self.by_name.get(client).map_or(Seq(0), |client| client.frame)
     }

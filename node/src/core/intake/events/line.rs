@@ -16,7 +16,6 @@ use crate::core::intake::series::{LabelRules, LineLabelStats};
 
 const EVENT: &[u8] = b"_e{";
 const SERVICE_CHECK: &[u8] = b"_sc|";
-/// Whether a line is an event or a service check.
 pub(crate) fn is_event(line: &[u8]) -> bool {
     line.starts_with(EVENT) || line.starts_with(SERVICE_CHECK)
 }
@@ -31,9 +30,6 @@ pub(crate) struct ParsedEvent {
 }
 
 /// Parses a line for which [`is_event`] holds.
-///
-/// # Errors
-/// When it is malformed.
 pub(crate) fn parse(now: Wall, line: &[u8], rules: &LabelRules) -> Result<ParsedEvent, Reject> {
     if line.len() > LINE_BYTES_MAX {
         return Err(Reject::TooLong);
@@ -43,7 +39,6 @@ pub(crate) fn parse(now: Wall, line: &[u8], rules: &LabelRules) -> Result<Parsed
     draft.map(|draft| draft.finish(now, rules)).ok_or(Reject::Event)
 }
 
-/// The fields of a line.
 #[derive(Default)]
 struct EventFields<'a> {
     is_check: bool,

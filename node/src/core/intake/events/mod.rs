@@ -23,10 +23,6 @@ pub(super) struct OpenEvents {
 }
 
 impl OpenEvents {
-    /// Adds an event.
-    ///
-    /// # Errors
-    /// When there is no room for it.
     pub(super) fn push(&mut self, event: Event) -> Result<(), Reject> {
         let bytes = self.bytes + bytes(&event);
         if self.events.len() == EVENTS_MAX || bytes > MESSAGE_BYTES_SPLIT {

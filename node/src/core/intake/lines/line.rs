@@ -18,7 +18,6 @@ use crate::core::intake::scan::find;
 /// [`Wall`]: plimsoll_schemas::time::Wall
 pub(crate) const UNIX_SECONDS_MAX: u64 = u64::MAX / 2 / 1_000_000_000 - 1;
 
-/// The metric type of a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MetricType {
     /// `ms`: latencies.
@@ -38,7 +37,6 @@ pub(crate) enum MetricType {
 pub(crate) struct Line<'a> {
     /// The name, not yet checked.
     pub(crate) name: &'a [u8],
-    /// What the values are.
     pub(crate) metric_type: MetricType,
     /// One or several numbers separated by `:`, not yet read.
     pub(crate) values: &'a [u8],
@@ -48,15 +46,11 @@ pub(crate) struct Line<'a> {
     pub(crate) tags: &'a [u8],
     /// The container that sent it; empty without one.
     pub(crate) container: &'a [u8],
-    /// Its timestamp in seconds since 1970.
     pub(crate) at: Option<u64>,
 }
 
 /// Parses one line without its line end. The last of two equal fields wins. Name, values and tags
 /// may contain invalid UTF-8; then nothing of the line can be recorded.
-///
-/// # Errors
-/// Why nothing of the line can be recorded.
 pub(crate) fn parse(line: &[u8]) -> Result<Line<'_>, Reject> {
     if line.len() > LINE_BYTES_MAX {
         return Err(Reject::TooLong);

@@ -75,10 +75,6 @@ impl Decimal {
 }
 
 /// Takes an amount off the front of `rest`, up to a colon or the end.
-///
-/// # Errors
-/// When it is no finite number.
-#[expect(clippy::cast_precision_loss, reason = "both are exact: below 2^53, powers up to 10^19")]
 pub(crate) fn take_amount(rest: &mut &[u8]) -> Result<f64, Reject> {
     let begin = *rest;
     match take_plain(rest) {
@@ -94,9 +90,6 @@ pub(crate) fn take_amount(rest: &mut &[u8]) -> Result<f64, Reject> {
 
 /// Takes a latency off the front of `rest`, up to a colon or the end, as nanoseconds: to the
 /// nearest one, and at most what 64 bits hold.
-///
-/// # Errors
-/// When it is no finite number, or below zero.
 pub(crate) fn take_latency(rest: &mut &[u8], unit: TimeUnit) -> Result<u64, Reject> {
     if let Some(decimal) = take_plain(rest) {
         return Ok(decimal.scaled(unit.decimals()));
@@ -108,7 +101,6 @@ pub(crate) fn take_latency(rest: &mut &[u8], unit: TimeUnit) -> Result<u64, Reje
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
         reason = "not negative, and a float above the integer's range saturates"
     )]
     Ok((value * POWERS[unit.decimals()] as f64).round() as u64)
@@ -222,7 +214,6 @@ mod tests {
         #[test]
         fn a_latency_is_the_float_to_within_its_precision(text in "[0-9]{1,6}(\\.[0-9]{0,12})?") {
             let exact: f64 = text.parse().unwrap();
-            #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
             let read = latency_ns(text.as_bytes(), Milliseconds).unwrap() as f64;
             prop_assert!((read - exact * 1e6).abs() <= 0.5 + exact * 1e-9, "{} of {}", read, text);
         }

@@ -22,13 +22,8 @@ pub(crate) struct Sequence<'a> {
 }
 
 impl<'a> Sequence<'a> {
-    /// The start of a sequence line.
     pub(crate) const PREFIX: &'static [u8] = b"_seq|";
 
-    /// Parses a sequence line.
-    ///
-    /// # Errors
-    /// When it is malformed.
     pub(crate) fn parse(line: &'a [u8]) -> Result<Self, Reject> {
         let fields = line.strip_prefix(Self::PREFIX).unwrap_or_default();
         let mut fields = fields.split(|byte| *byte == b'|');

@@ -1,15 +1,10 @@
 //! Units of time in which senders write latencies.
 
-/// A unit of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeUnit {
-    /// `s`.
     Seconds,
-    /// `ms`.
     Milliseconds,
-    /// `us`.
     Microseconds,
-    /// `ns`.
     Nanoseconds,
 }
 

@@ -36,7 +36,6 @@ impl FromStr for Unit {
 /// The unit of every value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Units {
-    /// Of `ms`.
     pub ms: Unit,
     /// Of `h`, if the name has no unit.
     pub h: Unit,
@@ -59,9 +58,6 @@ impl Default for Units {
 pub const DEFAULT_SUFFIXES: [&str; 1] = ["bytes=none"];
 
 /// Parses `seconds=s`.
-///
-/// # Errors
-/// What is wrong, and the right form.
 pub fn suffix(text: &str) -> Result<(String, Unit), String> {
     let (part, unit) = text.split_once('=').unwrap_or((text, ""));
     if part.is_empty() || !part.chars().all(|c| c.is_ascii_alphanumeric()) || unit.is_empty() {
@@ -73,9 +69,6 @@ pub fn suffix(text: &str) -> Result<(String, Unit), String> {
 }
 
 /// Parses `train.*=s`.
-///
-/// # Errors
-/// What is wrong, and the right form.
 pub fn pattern(text: &str) -> Result<(Glob, Unit), String> {
     let (pattern, unit) = text.rsplit_once('=').unwrap_or((text, ""));
     let is_valid = |c: char| c.is_ascii_alphanumeric() || c == '*' || SEPARATORS.contains(&c);
@@ -91,9 +84,6 @@ pub fn pattern(text: &str) -> Result<(Glob, Unit), String> {
 
 impl Units {
     /// The unit of the latencies of one line.
-    ///
-    /// # Errors
-    /// When they are not latencies.
     pub(crate) fn of(&self, metric_type: MetricType, name: &str) -> Result<TimeUnit, Reject> {
         let unit = match metric_type {
             _ if let Some(unit) = self.matched(name) => unit,

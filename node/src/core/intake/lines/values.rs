@@ -6,15 +6,12 @@ use super::number::{take_amount, take_latency};
 use super::time_unit::TimeUnit;
 use crate::core::intake::reject::Reject;
 
-/// The values of one line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineValues<'a> {
-    /// How many there are.
     pub(crate) count: u64,
     pub(crate) values: Values<'a>,
 }
 
-/// The values by metric type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Values<'a> {
     /// Latencies in nanoseconds, each of which represents `weight` samples.
@@ -33,9 +30,6 @@ pub(crate) struct ValueReader {
 
 impl ValueReader {
     /// Reads all values of a line; latencies are in `unit`.
-    ///
-    /// # Errors
-    /// When a value is not a finite number, or a latency is negative.
     pub(crate) fn read(
         &mut self,
         line: &Line<'_>,

@@ -35,6 +35,7 @@ use super::recorder::Recorder;
 use super::series::LabelRules;
 use context::Context;
 use metrics::MetricReader;
+pub(crate) use protobuf::push_varint;
 use report::OtlpReport;
 pub use request::{Encoding, Malformed, Outcome, Signal};
 pub use rules::{LabelOf, OtlpRules, RESOURCE_LABELS, SpanRule};

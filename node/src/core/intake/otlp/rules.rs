@@ -10,7 +10,7 @@ use super::names::to_label_key;
 use crate::core::intake::glob::Glob;
 use crate::core::intake::lines::Unit;
 
-/// What becomes a label when nothing is value_text: the name of the service.
+/// What becomes a label when nothing is configured: the name of the service.
 pub const RESOURCE_LABELS: [&str; 1] = ["service.name=service"];
 
 /// The OTLP rules of one node.

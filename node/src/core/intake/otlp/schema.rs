@@ -2,6 +2,7 @@
 //! opentelemetry-proto 1. Exemplars, events, links, metadata and whatever a later version adds
 //! are not here: they are passed over.
 
+use FieldKind::Message as Of;
 use FieldKind::{Bool, Bytes, Double, Enum, Fixed64, Id, Int64, Sfixed64, Sint32, Text, Uint};
 
 #[derive(Debug)]
@@ -70,157 +71,86 @@ const fn many(number: u32, name: &'static str, kind: FieldKind) -> Field {
     Field { number, name, kind, is_many: true }
 }
 
-const fn message(number: u32, name: &'static str, of: &'static Message) -> Field {
-    one(number, name, FieldKind::Message(of))
+/// Makes a static of each message: its name here, whether requests are lists of it (`item`) or not
+/// (`group`), what an error calls it, and its fields: number, name in JSON, `one` or `many`, kind.
+macro_rules! messages {
+    ($($message:ident: $role:ident $name:literal {
+        $($number:literal $field:ident $shape:ident $kind:expr),* $(,)?
+    })*) => {
+        $(pub(super) static $message: Message =
+            $role($name, &[$($shape($number, stringify!($field), $kind)),*]);)*
+    };
 }
 
-const fn list(number: u32, name: &'static str, of: &'static Message) -> Field {
-    many(number, name, FieldKind::Message(of))
+// `METRICS` is `ExportMetricsServiceRequest`, `TRACES` is `ExportTraceServiceRequest`.
+messages! {
+    METRICS: group "metrics request" { 1 resourceMetrics many Of(&RESOURCE_METRICS) }
+    TRACES: group "trace request" { 1 resourceSpans many Of(&RESOURCE_SPANS) }
+
+    RESOURCE_METRICS: group "resource metrics" {
+        1 resource one Of(&RESOURCE), 2 scopeMetrics many Of(&SCOPE_METRICS),
+    }
+    SCOPE_METRICS: group "scope metrics" { 1 scope one Of(&SCOPE), 2 metrics many Of(&METRIC) }
+    RESOURCE: group "resource" { 1 attributes many Of(&KEY_VALUE) }
+    SCOPE: group "scope" { 1 name one Text, 2 version one Text, 3 attributes many Of(&KEY_VALUE) }
+
+    KEY_VALUE: group "attribute" { 1 key one Text, 2 value one Of(&ANY_VALUE) }
+    ANY_VALUE: group "value" {
+        1 stringValue one Text, 2 boolValue one Bool, 3 intValue one Int64,
+        4 doubleValue one Double, 5 arrayValue one Of(&ARRAY), 6 kvlistValue one Of(&KEY_VALUES),
+        7 bytesValue one Bytes,
+    }
+    ARRAY: group "array" { 1 values many Of(&ANY_VALUE) }
+    KEY_VALUES: group "map" { 1 values many Of(&KEY_VALUE) }
+
+    METRIC: group "metric" {
+        1 name one Text, 3 unit one Text,
+        5 gauge one Of(&GAUGE), 7 sum one Of(&SUM), 9 histogram one Of(&HISTOGRAM),
+        10 exponentialHistogram one Of(&EXPONENTIAL), 11 summary one Of(&SUMMARY),
+    }
+    GAUGE: group "gauge" { 1 dataPoints many Of(&NUMBER_POINT) }
+    SUM: group "sum" {
+        1 dataPoints many Of(&NUMBER_POINT), 2 aggregationTemporality one Enum,
+        3 isMonotonic one Bool,
+    }
+    HISTOGRAM: group "histogram" {
+        1 dataPoints many Of(&HISTOGRAM_POINT), 2 aggregationTemporality one Enum,
+    }
+    EXPONENTIAL: group "exponential histogram" {
+        1 dataPoints many Of(&EXPONENTIAL_POINT), 2 aggregationTemporality one Enum,
+    }
+    SUMMARY: group "summary" { 1 dataPoints many Of(&SUMMARY_POINT) }
+
+    NUMBER_POINT: item "number point" {
+        2 startTimeUnixNano one Fixed64, 3 timeUnixNano one Fixed64, 4 asDouble one Double,
+        6 asInt one Sfixed64, 7 attributes many Of(&KEY_VALUE), 8 flags one Uint,
+    }
+    HISTOGRAM_POINT: item "histogram point" {
+        2 startTimeUnixNano one Fixed64, 3 timeUnixNano one Fixed64, 4 count one Fixed64,
+        5 sum one Double, 6 bucketCounts many Fixed64, 7 explicitBounds many Double,
+        9 attributes many Of(&KEY_VALUE), 10 flags one Uint, 11 min one Double, 12 max one Double,
+    }
+    EXPONENTIAL_POINT: item "exponential histogram point" {
+        1 attributes many Of(&KEY_VALUE), 2 startTimeUnixNano one Fixed64,
+        3 timeUnixNano one Fixed64, 4 count one Fixed64, 5 sum one Double, 6 scale one Sint32,
+        7 zeroCount one Fixed64, 8 positive one Of(&BUCKETS), 9 negative one Of(&BUCKETS),
+        10 flags one Uint, 12 min one Double, 13 max one Double, 14 zeroThreshold one Double,
+    }
+    BUCKETS: group "buckets" { 1 offset one Sint32, 2 bucketCounts many Uint }
+    SUMMARY_POINT: item "summary point" {
+        2 startTimeUnixNano one Fixed64, 3 timeUnixNano one Fixed64, 4 count one Fixed64,
+        5 sum one Double, 6 quantileValues many Of(&QUANTILE), 7 attributes many Of(&KEY_VALUE),
+        8 flags one Uint,
+    }
+    QUANTILE: group "quantile" { 1 quantile one Double, 2 value one Double }
+
+    RESOURCE_SPANS: group "resource spans" {
+        1 resource one Of(&RESOURCE), 2 scopeSpans many Of(&SCOPE_SPANS),
+    }
+    SCOPE_SPANS: group "scope spans" { 2 spans many Of(&SPAN) }
+    SPAN: item "span" {
+        1 traceId one Id, 2 spanId one Id, 5 name one Text, 7 startTimeUnixNano one Fixed64,
+        8 endTimeUnixNano one Fixed64, 9 attributes many Of(&KEY_VALUE), 15 status one Of(&STATUS),
+    }
+    STATUS: group "status" { 3 code one Enum }
 }
-
-/// `ExportMetricsServiceRequest`.
-pub(super) static METRICS: Message =
-    group("metrics request", &[list(1, "resourceMetrics", &RESOURCE_METRICS)]);
-/// `ExportTraceServiceRequest`.
-pub(super) static TRACES: Message =
-    group("trace request", &[list(1, "resourceSpans", &RESOURCE_SPANS)]);
-
-static RESOURCE_METRICS: Message = group(
-    "resource metrics",
-    &[message(1, "resource", &RESOURCE), list(2, "scopeMetrics", &SCOPE_METRICS)],
-);
-static SCOPE_METRICS: Message =
-    group("scope metrics", &[message(1, "scope", &SCOPE), list(2, "metrics", &METRIC)]);
-static RESOURCE: Message = group("resource", &[list(1, "attributes", &KEY_VALUE)]);
-static SCOPE: Message = group(
-    "scope",
-    &[one(1, "name", Text), one(2, "version", Text), list(3, "attributes", &KEY_VALUE)],
-);
-
-static KEY_VALUE: Message =
-    group("attribute", &[one(1, "key", Text), message(2, "value", &ANY_VALUE)]);
-static ANY_VALUE: Message = group(
-    "value",
-    &[
-        one(1, "stringValue", Text),
-        one(2, "boolValue", Bool),
-        one(3, "intValue", Int64),
-        one(4, "doubleValue", Double),
-        message(5, "arrayValue", &ARRAY),
-        message(6, "kvlistValue", &KEY_VALUES),
-        one(7, "bytesValue", Bytes),
-    ],
-);
-static ARRAY: Message = group("array", &[list(1, "values", &ANY_VALUE)]);
-static KEY_VALUES: Message = group("map", &[list(1, "values", &KEY_VALUE)]);
-
-static METRIC: Message = group(
-    "metric",
-    &[
-        one(1, "name", Text),
-        one(3, "unit", Text),
-        message(5, "gauge", &GAUGE),
-        message(7, "sum", &SUM),
-        message(9, "histogram", &HISTOGRAM),
-        message(10, "exponentialHistogram", &EXPONENTIAL),
-        message(11, "summary", &SUMMARY),
-    ],
-);
-static GAUGE: Message = group("gauge", &[list(1, "dataPoints", &NUMBER_POINT)]);
-static SUM: Message = group(
-    "sum",
-    &[
-        list(1, "dataPoints", &NUMBER_POINT),
-        one(2, "aggregationTemporality", Enum),
-        one(3, "isMonotonic", Bool),
-    ],
-);
-static HISTOGRAM: Message = group(
-    "histogram",
-    &[list(1, "dataPoints", &HISTOGRAM_POINT), one(2, "aggregationTemporality", Enum)],
-);
-static EXPONENTIAL: Message = group(
-    "exponential histogram",
-    &[list(1, "dataPoints", &EXPONENTIAL_POINT), one(2, "aggregationTemporality", Enum)],
-);
-static SUMMARY: Message = group("summary", &[list(1, "dataPoints", &SUMMARY_POINT)]);
-
-static NUMBER_POINT: Message = item(
-    "number point",
-    &[
-        one(2, "startTimeUnixNano", Fixed64),
-        one(3, "timeUnixNano", Fixed64),
-        one(4, "asDouble", Double),
-        one(6, "asInt", Sfixed64),
-        list(7, "attributes", &KEY_VALUE),
-        one(8, "flags", Uint),
-    ],
-);
-static HISTOGRAM_POINT: Message = item(
-    "histogram point",
-    &[
-        one(2, "startTimeUnixNano", Fixed64),
-        one(3, "timeUnixNano", Fixed64),
-        one(4, "count", Fixed64),
-        one(5, "sum", Double),
-        many(6, "bucketCounts", Fixed64),
-        many(7, "explicitBounds", Double),
-        list(9, "attributes", &KEY_VALUE),
-        one(10, "flags", Uint),
-        one(11, "min", Double),
-        one(12, "max", Double),
-    ],
-);
-static EXPONENTIAL_POINT: Message = item(
-    "exponential histogram point",
-    &[
-        list(1, "attributes", &KEY_VALUE),
-        one(2, "startTimeUnixNano", Fixed64),
-        one(3, "timeUnixNano", Fixed64),
-        one(4, "count", Fixed64),
-        one(5, "sum", Double),
-        one(6, "scale", Sint32),
-        one(7, "zeroCount", Fixed64),
-        message(8, "positive", &BUCKETS),
-        message(9, "negative", &BUCKETS),
-        one(10, "flags", Uint),
-        one(12, "min", Double),
-        one(13, "max", Double),
-        one(14, "zeroThreshold", Double),
-    ],
-);
-static BUCKETS: Message =
-    group("buckets", &[one(1, "offset", Sint32), many(2, "bucketCounts", Uint)]);
-static SUMMARY_POINT: Message = item(
-    "summary point",
-    &[
-        one(2, "startTimeUnixNano", Fixed64),
-        one(3, "timeUnixNano", Fixed64),
-        one(4, "count", Fixed64),
-        one(5, "sum", Double),
-        list(6, "quantileValues", &QUANTILE),
-        list(7, "attributes", &KEY_VALUE),
-        one(8, "flags", Uint),
-    ],
-);
-static QUANTILE: Message =
-    group("quantile", &[one(1, "quantile", Double), one(2, "value", Double)]);
-
-static RESOURCE_SPANS: Message = group(
-    "resource spans",
-    &[message(1, "resource", &RESOURCE), list(2, "scopeSpans", &SCOPE_SPANS)],
-);
-static SCOPE_SPANS: Message = group("scope spans", &[list(2, "spans", &SPAN)]);
-static SPAN: Message = item(
-    "span",
-    &[
-        one(1, "traceId", Id),
-        one(2, "spanId", Id),
-        one(5, "name", Text),
-        one(7, "startTimeUnixNano", Fixed64),
-        one(8, "endTimeUnixNano", Fixed64),
-        list(9, "attributes", &KEY_VALUE),
-        message(15, "status", &STATUS),
-    ],
-);
-static STATUS: Message = group("status", &[one(3, "code", Enum)]);

@@ -14,10 +14,8 @@ use super::previous::{BucketDifference, BucketMismatch, PreviousBuckets};
 use super::stats::PointStats;
 use super::streams::{FirstPoint, LastValue, StreamState};
 use crate::core::intake::reject::Reject;
-use crate::core::intake::series::SeriesType;
-use crate::core::intake::series::{Interval, RecordCounts, SlotRef};
+use crate::core::intake::series::{Interval, RecordCounts, SeriesType, SlotRef};
 
-/// Records one point in the interval.
 pub(super) struct PointRecorder<'a, 'p> {
     pub(super) now: Now,
     pub(super) point: &'a Point<'p>,

@@ -36,7 +36,6 @@ use previous::BucketDifference;
 pub use stats::PointStats;
 use streams::{FirstPoint, StreamState, StreamTable};
 
-/// The state of all streams.
 pub(super) struct Points {
     streams: StreamTable,
     difference: BucketDifference,
@@ -56,9 +55,6 @@ impl Points {
     }
 
     /// Records a point as a whole.
-    ///
-    /// # Errors
-    /// Why nothing of it was recorded.
     pub(super) fn record(
         &mut self,
         now: Now,
@@ -89,13 +85,12 @@ impl Points {
         Ok(counts)
     }
 
-    /// Slots have moved: `moved` maps each to its new index.
     pub(super) fn on_slots_moved(&mut self, moved: impl Fn(usize) -> Option<usize>) {
         self.streams.on_slots_moved(moved);
     }
 
     pub(super) fn stats(&self) -> PointStats {
-        let (streams, evicted) = (self.streams.len(), self.streams.evicted());
+        let (streams, evicted) = (self.streams.len(), self.streams.evicted);
         PointStats { streams, evicted, ..self.stats.clone() }
     }
 }

@@ -22,7 +22,6 @@ pub struct Point<'a> {
     /// Since when it is counted; zero if unknown. Not used for a gauge.
     pub start: Wall,
     pub time: Wall,
-    /// Since when it counts.
     pub temporality: Temporality,
     pub value: Value<'a>,
 }
@@ -36,7 +35,6 @@ pub enum Temporality {
     Cumulative,
 }
 
-/// The value of a point.
 #[derive(Clone, Copy, Debug)]
 pub enum Value<'a> {
     /// Latencies, counted in buckets.

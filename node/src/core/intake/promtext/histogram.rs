@@ -9,7 +9,6 @@ use super::metadata::Role;
 use super::stream_ids::StreamStart;
 use crate::core::intake::reject::Reject;
 
-/// A histogram whose rows are still being read.
 pub(super) struct PartialHistogram<'a> {
     pub(super) family: &'a str,
     /// The raw labels of its first row.
@@ -60,9 +59,6 @@ impl<'a> PartialHistogram<'a> {
     }
 
     /// The histogram, once there are no more rows.
-    ///
-    /// # Errors
-    /// When rows are inconsistent or missing.
     pub(super) fn finish(&mut self, into: &mut CompleteHistogram) -> Result<(), Reject> {
         if let Some(reason) = self.rejected {
             return Err(reason);
@@ -107,7 +103,6 @@ fn once<T: Copy + PartialEq>(slot: &mut Option<T>, value: T) -> Result<(), Rejec
 
 /// A count, which the format may write with a fraction.
 fn whole(value: f64) -> Result<u64, Reject> {
-    #[expect(clippy::cast_precision_loss, reason = "2^53 is exact")]
     let fits = value.fract() == 0.0 && (0.0..=COUNT_MAX as f64).contains(&value);
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "just checked")]
     if fits { Ok(value as u64) } else { Err(Reject::Number) }

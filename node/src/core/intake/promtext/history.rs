@@ -6,9 +6,7 @@ use std::time::Duration;
 use crate::limits::scrape::{FAMILIES_MALFORMED_MAX, SERIES_KNOWN_MAX, START_ROUNDING};
 use plimsoll_schemas::time::{Now, Wall};
 
-/// The history of a target.
 pub(super) struct TargetHistory {
-    /// When the node started.
     began: Now,
     /// When the last page was read.
     last: Option<Now>,

@@ -13,7 +13,6 @@ use super::stream_ids::StreamIds;
 const PROCESS_START: &str = "process_start_time_seconds";
 const CREATED: &str = "_created";
 
-/// The metadata of a page.
 #[derive(Default)]
 pub(super) struct PageMetadata<'a> {
     families: BTreeMap<&'a str, Family<'a>>,
@@ -88,29 +87,9 @@ impl<'a> PageMetadata<'a> {
         }
     }
 
-    /// The start of a counter with these labels, if the page states it.
-    pub(super) fn created(
-        &self,
-        family: &str,
-        pairs: &[Pair<'_>],
-        streams: &StreamIds,
-    ) -> Option<Wall> {
-        let family = family.strip_suffix("_total").unwrap_or(family);
-        self.started(|| streams.of(family, pairs))
-    }
-
-    /// The same for a histogram.
-    pub(super) fn created_histogram(
-        &self,
-        family: &str,
-        pairs: &[Pair<'_>],
-        streams: &StreamIds,
-    ) -> Option<Wall> {
-        self.started(|| streams.of_histogram(family, pairs))
-    }
-
-    fn started(&self, number: impl FnOnce() -> u64) -> Option<Wall> {
-        if self.created.is_empty() { None } else { self.created.get(&number()).copied() }
+    /// Since when a series counts, if the page states it; `id` is that of its family and labels.
+    pub(super) fn created(&self, id: impl FnOnce() -> u64) -> Option<Wall> {
+        if self.created.is_empty() { None } else { self.created.get(&id()).copied() }
     }
 
     /// The unit of a family, if the page states it.

@@ -42,7 +42,6 @@ pub(super) struct Pages {
     targets: Vec<TargetState>,
 }
 
-/// A target and its state.
 struct TargetState {
     target: Target,
     stream_ids: StreamIds,
@@ -52,7 +51,6 @@ struct TargetState {
     warned: BTreeSet<Reject>,
 }
 
-/// The outcome of one scrape.
 #[derive(Debug, Default)]
 pub(super) struct ScrapeOutcome {
     /// Lines and histograms that made no point, by reason.
@@ -108,7 +106,6 @@ impl Pages {
         }
     }
 
-    /// Statistics of each target.
     pub(super) fn stats(&self) -> Vec<ScrapeStats> {
         self.targets.iter().map(|target| target.stats.clone()).collect()
     }

@@ -23,7 +23,6 @@ use crate::core::intake::series::{LabelRules, LabelStats};
 /// Records a point, or returns why not.
 pub(super) type Sink<'s> = dyn FnMut(&Point<'_>) -> Result<(), Reject> + 's;
 
-/// The outcome of reading a page.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct PageOutcome {
     pub(super) recorded: u64,
@@ -38,7 +37,6 @@ pub(super) struct PageOutcome {
     pub(super) cumulative: usize,
 }
 
-/// What was rejected for one reason.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct RejectedRows {
     /// Lines, and inconsistent histograms.
@@ -168,7 +166,8 @@ impl<'a, 'p> PageReader<'a, 'p> {
                 self.take_room()?;
                 // A series whose type changed is another stream.
                 let stream = self.rules.stream_ids.of(row.name, pairs).wrapping_add(1);
-                let created = self.metadata.created(family, pairs, self.rules.stream_ids);
+                let counted = family.strip_suffix("_total").unwrap_or(family);
+                let created = self.metadata.created(|| self.rules.stream_ids.of(counted, pairs));
                 let start = self.stream_start(family, stream, created);
                 let sum = |value| Value::Sum { value, monotonic: true };
                 if start.is_new {
@@ -203,13 +202,14 @@ impl<'a, 'p> PageReader<'a, 'p> {
         row: &Row<'a>,
         pairs: &[Pair<'a>],
     ) -> Result<(), Reject> {
-        let stream = self.rules.stream_ids.of_histogram(family, pairs).wrapping_add(2);
+        let series = self.rules.stream_ids.of_histogram(family, pairs);
+        let stream = series.wrapping_add(2);
         let index = match self.by_stream.get(&stream) {
             Some(index) => *index,
             None => {
                 self.take_room()?;
                 self.by_stream.insert(stream, self.partials.len());
-                let created = self.metadata.created_histogram(family, pairs, self.rules.stream_ids);
+                let created = self.metadata.created(|| series);
                 let start = self.stream_start(family, stream, created);
                 self.partials.push(PartialHistogram::new(family, row.labels, start));
                 self.partials.len() - 1

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-/// One scrape of a target.
+use plimsoll_schemas::labelled;
+
 #[derive(Debug)]
 pub struct Scrape {
     /// The index of the target in the configuration.
@@ -40,7 +41,6 @@ impl fmt::Display for ScrapeFailure {
     }
 }
 
-/// A page of text.
 #[derive(Debug)]
 pub struct Page {
     pub format: Format,
@@ -50,7 +50,6 @@ pub struct Page {
     pub is_whole: bool,
 }
 
-/// The formats of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// 0.0.4 of Prometheus.
@@ -59,57 +58,36 @@ pub enum Format {
     OpenMetrics,
 }
 
-/// Why there is no page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Failure {
-    Connect,
-    /// No connection in time.
-    ConnectTimeout,
-    /// No response in time.
-    AnswerTimeout,
-    /// A response that did not end in time.
-    BodyTimeout,
-    /// A connection that ended before its response.
-    Reset,
-    /// A response that is not HTTP.
-    Garbage,
-    /// A status below 400 other than 200; redirects are not followed.
-    Redirect,
-    /// A status of 400 to 499.
-    Refused,
-    /// A status of 500 and more.
-    ServerError,
-    /// A body in an encoding that was not requested.
-    Encoding,
-    /// A body of another type than Prometheus text.
-    Type,
-    /// More bytes than a page may have.
-    TooLong,
-    /// No room beside the pages of other targets.
-    Crowded,
-    /// A page without the end that its format demands.
-    Cut,
-}
-
-impl Failure {
-    /// The reason as a label.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Connect => "connect",
-            Self::ConnectTimeout => "connect_timeout",
-            Self::AnswerTimeout => "answer_timeout",
-            Self::BodyTimeout => "body_timeout",
-            Self::Reset => "reset",
-            Self::Garbage => "garbage",
-            Self::Redirect => "status_3xx",
-            Self::Refused => "status_4xx",
-            Self::ServerError => "status_5xx",
-            Self::Encoding => "encoding",
-            Self::Type => "type",
-            Self::TooLong => "too_long",
-            Self::Crowded => "crowded",
-            Self::Cut => "cut",
-        }
+labelled! {
+    /// Why there is no page.
+    pub enum Failure {
+        Connect = "connect",
+        /// No connection in time.
+        ConnectTimeout = "connect_timeout",
+        /// No response in time.
+        AnswerTimeout = "answer_timeout",
+        /// A response that did not end in time.
+        BodyTimeout = "body_timeout",
+        /// A connection that ended before its response.
+        Reset = "reset",
+        /// A response that is not HTTP.
+        Garbage = "garbage",
+        /// A status below 400 other than 200; redirects are not followed.
+        Redirect = "status_3xx",
+        /// A status of 400 to 499.
+        Refused = "status_4xx",
+        /// A status of 500 and more.
+        ServerError = "status_5xx",
+        /// A body in an encoding that was not requested.
+        Encoding = "encoding",
+        /// A body of another type than Prometheus text.
+        Type = "type",
+        /// More bytes than a page may have.
+        TooLong = "too_long",
+        /// No room beside the pages of other targets.
+        Crowded = "crowded",
+        /// A page without the end that its format demands.
+        Cut = "cut",
     }
 }
 
@@ -175,9 +153,6 @@ impl Failure {
 impl Page {
     /// The complete lines, and the rest: a number that was cut off would be read as a smaller one,
     /// and that as a restart. The last line of a page that is known to be whole needs no line feed.
-    ///
-    /// # Errors
-    /// When the end of the page is missing.
     pub(super) fn lines(&self) -> Result<(&[u8], &[u8]), Failure> {
         const EOF: &[u8] = b"# EOF";
         let text = self.body.trim_ascii_end();

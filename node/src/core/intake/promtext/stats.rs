@@ -12,7 +12,6 @@ pub struct ScrapeStats {
     pub target: String,
     /// Whether the latest scrape returned a page.
     pub is_up: bool,
-    /// Duration of the latest scrape.
     pub took: Duration,
     /// Series recorded from the latest page.
     pub series: u64,

@@ -10,7 +10,6 @@ use super::line::Pair;
 /// The label of the upper bound of a bucket.
 pub(super) const LE: &str = "le";
 
-/// Computes ids of series.
 #[derive(Clone)]
 pub(super) struct StreamIds(FixedState);
 

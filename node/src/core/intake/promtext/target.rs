@@ -11,7 +11,6 @@ use crate::core::intake::lines::Unit;
 use crate::core::intake::reject::Reject;
 use crate::core::intake::series::{LabelRules, LineLabelStats};
 
-/// The configuration of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// Its name in metrics and logs: its address.

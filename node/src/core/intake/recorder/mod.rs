@@ -10,45 +10,26 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll_schemas::ids::{Operation, Series};
 use plimsoll_schemas::time::{Mono, Now, Wall};
-use plimsoll_schemas::wire::Latency;
 use plimsoll_schemas::wire::confirmation::LatencyLimit;
+use plimsoll_schemas::wire::{Events, Latency};
 
 use super::jobs::Source;
 use super::lines::{Line, TimeUnit, Unit, Units, ValueReader};
-use super::points::{Point, PointStats, Points};
+use super::points::{Point, Points};
 use super::reject::Reject;
-use super::series::{
-    CachedSeries, Interval, LabelRules, LabelStats, LineLabelStats, RecordCounts, SeriesCache,
-    SeriesType,
-};
+use super::series::{CachedSeries, Interval, LabelRules, RecordCounts, SeriesCache, SeriesType};
+use super::stats::IntakeStats;
 use super::unit_check::UnitCheck;
 use crate::core::loss::SAMPLES_CAP;
 
-/// Counts of what was recorded and rejected; they only grow.
-#[derive(Clone, Debug, Default)]
-pub(super) struct RecorderStats {
-    pub(super) values: u64,
-    /// Of those, values with a timestamp.
-    pub(super) timestamped: u64,
-    pub(super) samples: u64,
-    /// Latencies above one hour, recorded as one hour.
-    pub(super) clamped: u64,
-    /// Values folded into the series `other`.
-    pub(super) overflowed: u64,
-    /// Rejected input, by reason.
-    pub(super) rejected: BTreeMap<Reject, u64>,
-    /// Tags that did not become labels unchanged.
-    pub(super) labels: LabelStats,
-}
-
-/// What a closed interval recorded.
-pub(super) struct RecordedInterval {
-    pub(super) started: Now,
-    pub(super) latency: Latency,
+pub(in crate::core) struct ClosedInterval {
+    pub(in crate::core) started: Now,
+    pub(in crate::core) latency: Latency,
     /// Operations of which more samples than allowed exceed a limit.
-    pub(super) breached: BTreeSet<Operation>,
+    pub(in crate::core) breached: BTreeSet<Operation>,
+    pub(in crate::core) events: Events,
     /// Samples that count as recorded and as lost, by reason.
-    pub(super) lost: BTreeMap<&'static str, u64>,
+    pub(in crate::core) lost: BTreeMap<&'static str, u64>,
 }
 
 pub(super) struct Recorder {
@@ -62,8 +43,9 @@ pub(super) struct Recorder {
     /// interval in which the loss was noticed.
     lost: BTreeMap<&'static str, u64>,
     /// Samples recorded and lost in the open interval.
-    open_samples: u64,
-    stats: RecorderStats,
+    pub(super) open_samples: u64,
+    /// Of all input, also of what never came here; they only grow.
+    stats: IntakeStats,
 }
 
 impl Recorder {
@@ -83,24 +65,19 @@ impl Recorder {
             unit_check: UnitCheck::default(),
             lost: BTreeMap::new(),
             open_samples: 0,
-            stats: RecorderStats::default(),
+            stats: IntakeStats::default(),
         }
     }
 
-    /// What is recorded from now on comes from this source.
     pub(super) fn set_source(&mut self, source: Source) {
         self.interval.set_source(source);
     }
 
-    /// Which sources brought latencies of which operations in the open interval.
     pub(super) fn brought(&self) -> impl Iterator<Item = (&Operation, Source)> {
         self.interval.brought()
     }
 
     /// Records all values of a line and counts them.
-    ///
-    /// # Errors
-    /// When nothing of it could be recorded, which the caller counts.
     pub(super) fn on_line(&mut self, now: Wall, line: Line<'_>) -> Result<(), Reject> {
         let is_timestamped = line.at.is_some();
         let counts = self.record_line(now, line)?;
@@ -113,7 +90,7 @@ impl Recorder {
 
     /// Records all values of a line, or none of them.
     fn record_line(&mut self, now: Wall, mut line: Line<'_>) -> Result<RecordCounts, Reject> {
-        if !self.interval.label_rules().container {
+        if !self.interval.label_rules.container {
             line.container = b"";
         }
         let hash = self.cache.hash(&line);
@@ -145,7 +122,7 @@ impl Recorder {
             let is_named_seconds = self.units.named(name) == Some(Unit(Some(TimeUnit::Seconds)));
             self.unit_check.on_line(&operation, line.values, is_named_seconds)
         };
-        let (kept, labels) = self.interval.label_rules().read(tags, container);
+        let (kept, labels) = self.interval.label_rules.read(tags, container);
         let (slot, folded) = self.interval.slot(series_type, Series { operation, labels: kept })?;
         if is_decided && !folded {
             self.cache.insert(hash, line, CachedSeries { slot, unit, labels });
@@ -208,10 +185,6 @@ impl Recorder {
         outcome.map(|_| ())
     }
 
-    /// Records one latency of a series.
-    ///
-    /// # Errors
-    /// Why it was not recorded, which the caller counts.
     pub(super) fn on_latency(&mut self, series: Series, ns: u64) -> Result<(), Reject> {
         let counts = self.interval.record_one(series, ns)?;
         self.stats.overflowed += u64::from(counts.folded);
@@ -231,7 +204,6 @@ impl Recorder {
         true
     }
 
-    /// Adds limits over which samples are counted exactly.
     pub(super) fn on_limits(&mut self, now: Mono, limits: &[LatencyLimit]) {
         self.interval.on_limits(now, limits);
     }
@@ -254,64 +226,44 @@ impl Recorder {
         *self.stats.rejected.entry(reason).or_default() += count;
     }
 
-    /// Counts the tags of one event.
-    pub(super) fn add_line_labels(&mut self, labels: LineLabelStats) {
-        self.stats.labels.add(labels, 1);
-    }
-
-    /// Counts tags that a reader turned into labels.
-    pub(super) fn add_labels(&mut self, labels: &LabelStats) {
-        self.stats.labels.add_all(labels);
-    }
-
-    /// Operations of which the unit is suspect.
-    pub(super) fn suspect_units(&self) -> &[Operation] {
-        self.unit_check.suspects()
-    }
-
-    /// Warnings about units for the operator, once for each operation.
     pub(super) fn take_unit_warnings(&mut self) -> Vec<String> {
         self.unit_check.take_warnings()
     }
 
-    /// Closes the interval and starts the next.
-    pub(super) fn close(&mut self, now: Now) -> RecordedInterval {
+    pub(super) fn close(&mut self, now: Now) -> ClosedInterval {
         self.open_samples = 0;
-        let started = self.interval.started();
+        let started = self.interval.started;
         let (latency, moved) = self.interval.close(now);
         let breached = self.interval.breached(&latency);
         self.cache.on_slots_moved(|slot| moved[slot]);
         self.points.on_slots_moved(|slot| moved[slot]);
-        RecordedInterval { started, latency, breached, lost: std::mem::take(&mut self.lost) }
+        let lost = std::mem::take(&mut self.lost);
+        ClosedInterval { started, latency, breached, events: Events::default(), lost }
     }
 
-    /// Which tags become labels.
     pub(super) fn label_rules(&self) -> &LabelRules {
-        self.interval.label_rules()
+        &self.interval.label_rules
     }
 
-    /// All limits, in nanoseconds.
     pub(super) fn limits(&self) -> Vec<(Operation, u64)> {
         self.interval.limits()
     }
 
-    /// Samples recorded and lost in the open interval.
-    pub(super) fn open_samples(&self) -> u64 {
-        self.open_samples
-    }
-
-    /// Series that were active in the open interval.
     pub(super) fn series(&self) -> usize {
         self.interval.len()
     }
 
-    /// What was recorded and rejected so far.
-    pub(super) fn stats(&self) -> &RecorderStats {
-        &self.stats
+    pub(super) fn stats(&self) -> IntakeStats {
+        IntakeStats {
+            suspect_units: self.unit_check.suspects.clone(),
+            points: self.points.stats(),
+            ..self.stats.clone()
+        }
     }
 
-    pub(super) fn point_stats(&self) -> PointStats {
-        self.points.stats()
+    /// For counts of input by how it arrived.
+    pub(super) fn stats_mut(&mut self) -> &mut IntakeStats {
+        &mut self.stats
     }
 }
 

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::core::intake::lines;
+use crate::core::intake::series::LineLabelStats;
 use plimsoll_schemas::histogram::Histogram;
 
 impl Recorder {
@@ -74,7 +75,7 @@ fn the_unit_check_sees_assumed_milliseconds_alone() {
             record(&mut recorder, line).unwrap();
         }
     }
-    assert_eq!(recorder.suspect_units(), [Operation::new("timed").unwrap()]);
+    assert_eq!(recorder.stats().suspect_units, [Operation::new("timed").unwrap()]);
     assert_eq!(recorder.take_unit_warnings().len(), 1);
     let latency = recorder.take(Now::default());
     let sums: Vec<_> =

@@ -19,9 +19,7 @@ use crate::core::intake::scan::is_same;
 /// The cached result for one form of a line.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CachedSeries {
-    /// The slot of its series.
     pub(crate) slot: usize,
-    /// The unit of its values.
     pub(crate) unit: TimeUnit,
     /// Statistics of its tags, if not all became labels unchanged.
     pub(crate) labels: Option<LineLabelStats>,

@@ -29,11 +29,10 @@ use crate::core::intake::reject::Reject;
 /// The operation that counts what the series cap leaves no room for.
 pub const OVERFLOW: &str = "other";
 
-/// All series of one interval.
 pub(crate) struct Interval {
-    started: Now,
+    pub(crate) started: Now,
     series_max: usize,
-    label_rules: LabelRules,
+    pub(crate) label_rules: LabelRules,
     limits: LatencyLimits,
     /// Where what is recorded comes from.
     source: Source,
@@ -81,7 +80,6 @@ impl SlotRef {
 }
 
 impl Interval {
-    /// An empty interval that starts now.
     pub(crate) fn new(started: Now, series_max: usize, label_rules: LabelRules) -> Self {
         Self {
             started,
@@ -96,10 +94,6 @@ impl Interval {
         }
     }
 
-    pub(crate) fn started(&self) -> Now {
-        self.started
-    }
-
     /// What is recorded from now on comes from this source.
     pub(crate) fn set_source(&mut self, source: Source) {
         self.source = source;
@@ -110,11 +104,6 @@ impl Interval {
         self.by_series.iter().flat_map(|((_, series), slot)| {
             self.slots[*slot].sources().map(|source| (&series.operation, source))
         })
-    }
-
-    /// Which tags become labels.
-    pub(crate) fn label_rules(&self) -> &LabelRules {
-        &self.label_rules
     }
 
     /// Number of series that were active in it.
@@ -133,12 +122,10 @@ impl Interval {
         }
     }
 
-    /// All limits, in nanoseconds.
     pub(crate) fn limits(&self) -> Vec<(Operation, u64)> {
         self.limits.all()
     }
 
-    /// The operations of which more samples than allowed exceed a limit in `latency`.
     pub(crate) fn breached(&self, latency: &Latency) -> BTreeSet<Operation> {
         self.limits.breached(latency)
     }
@@ -177,9 +164,6 @@ impl Interval {
     }
 
     /// Records all values of a line in a slot of their type, or none of them.
-    ///
-    /// # Errors
-    /// When there is no room for the samples.
     pub(crate) fn record_line(
         &mut self,
         now: Wall,
@@ -220,10 +204,6 @@ impl Interval {
         self.record_in(slot, ns)
     }
 
-    /// Records one latency of a series.
-    ///
-    /// # Errors
-    /// When there is no room for it among the samples.
     pub(crate) fn record_one(&mut self, series: Series, ns: u64) -> Result<RecordCounts, Reject> {
         let slot = self.slot_ref(SeriesType::Latency, series)?;
         if !self.record_in(slot.slot, ns) {
@@ -249,9 +229,6 @@ impl Interval {
     }
 
     /// Merges one distribution of a frame as a whole.
-    ///
-    /// # Errors
-    /// When there is no room for its samples.
     pub(crate) fn merge(
         &mut self,
         series: Series,
@@ -262,9 +239,6 @@ impl Interval {
     }
 
     /// Merges `samples` samples as a whole. `make` gets the limits over which they are counted.
-    ///
-    /// # Errors
-    /// When there is no room for them.
     pub(crate) fn merge_latencies(
         &mut self,
         slot: SlotRef,
@@ -280,7 +254,6 @@ impl Interval {
         Ok(RecordCounts { samples, ..slot.counts() })
     }
 
-    /// Adds to a counter.
     pub(crate) fn add(&mut self, slot: SlotRef, amount: f64) -> RecordCounts {
         if let SlotValue::Counter(counter) = &mut self.activate(slot).value {
             counter.add(amount);
@@ -302,9 +275,6 @@ impl Interval {
     }
 
     /// The slot of a series whose labels are filtered by the rules first.
-    ///
-    /// # Errors
-    /// As [`Self::slot`].
     pub(crate) fn slot_ref(
         &mut self,
         series_type: SeriesType,
@@ -366,7 +336,6 @@ impl Interval {
 
 #[cfg(test)]
 impl Interval {
-    /// Bounds the samples that may still be recorded.
     pub(crate) fn set_samples_left(&mut self, samples: u64) {
         self.samples_left = samples;
     }

@@ -17,7 +17,6 @@ pub struct LabelRules {
     pub allow: BTreeSet<String>,
     /// Keys that are dropped even if they are allowed.
     pub drop: BTreeSet<String>,
-    /// Whether the container field becomes a label.
     pub container: bool,
 }
 
@@ -30,9 +29,7 @@ pub struct LabelStats<N = u64> {
     pub drop: N,
     /// Dropped because the series has the greatest number of labels.
     pub too_many: N,
-    /// Dropped because the key is a repetition.
     pub repeated: N,
-    /// Dropped because the key is empty.
     pub no_key: N,
     /// Sanitized: a character or the length did not fit.
     pub sanitized: N,
@@ -42,26 +39,15 @@ pub struct LabelStats<N = u64> {
 pub(crate) type LineLabelStats = LabelStats<u16>;
 
 impl LabelStats {
-    /// Adds those of a line with `values` values.
-    pub(crate) fn add(&mut self, line: LineLabelStats, values: u64) {
-        let LabelStats { allow, drop, too_many, repeated, no_key, sanitized } = line;
-        self.allow += u64::from(allow) * values;
-        self.drop += u64::from(drop) * values;
-        self.too_many += u64::from(too_many) * values;
-        self.repeated += u64::from(repeated) * values;
-        self.no_key += u64::from(no_key) * values;
-        self.sanitized += u64::from(sanitized) * values;
-    }
-
-    /// Adds those of others.
-    pub(crate) fn add_all(&mut self, other: &Self) {
-        let LabelStats { allow, drop, too_many, repeated, no_key, sanitized } = other;
-        self.allow += allow;
-        self.drop += drop;
-        self.too_many += too_many;
-        self.repeated += repeated;
-        self.no_key += no_key;
-        self.sanitized += sanitized;
+    /// Adds these once for each of `values` values.
+    pub(crate) fn add<N: Into<u64>>(&mut self, more: LabelStats<N>, values: u64) {
+        let LabelStats { allow, drop, too_many, repeated, no_key, sanitized } = more;
+        self.allow += allow.into() * values;
+        self.drop += drop.into() * values;
+        self.too_many += too_many.into() * values;
+        self.repeated += repeated.into() * values;
+        self.no_key += no_key.into() * values;
+        self.sanitized += sanitized.into() * values;
     }
 
     /// Tags dropped, by reason.

@@ -20,7 +20,6 @@ pub(crate) enum SeriesType {
 }
 
 impl SeriesType {
-    /// What the values of a line are.
     pub(crate) fn of(metric_type: MetricType) -> Self {
         match metric_type {
             MetricType::Timing | MetricType::Histogram | MetricType::Distribution => Self::Latency,
@@ -32,7 +31,6 @@ impl SeriesType {
 
 pub(crate) type SlotKey = (SeriesType, Series);
 
-/// One series of an interval.
 pub(crate) struct SeriesEntry {
     pub(crate) value: SlotValue,
     /// False for series that the series cap does not bound: `other` and the node's own latencies.
@@ -121,7 +119,6 @@ impl LatencySlot {
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
-        clippy::cast_precision_loss,
         reason = "a line has some thousand values of at most WEIGHT_MAX samples each"
     )]
     pub(crate) fn has_room(&self, weight: f64, values: usize, samples_left: u64) -> bool {
@@ -133,7 +130,6 @@ impl LatencySlot {
         self.has_room_for(samples, samples_left)
     }
 
-    /// Whether there is room for this many samples.
     fn has_room_for(&self, samples: u64, samples_left: u64) -> bool {
         let count = self.histogram.count();
         samples <= samples_left && count.saturating_add(samples) <= SAMPLES_MAX
@@ -141,9 +137,6 @@ impl LatencySlot {
 
     /// Merges `samples` samples, which `make` returns as a histogram. It gets the limits to watch;
     /// other limits that a client watched are dropped.
-    ///
-    /// # Errors
-    /// When there is no room for them.
     pub(crate) fn merge(
         &mut self,
         samples: u64,
@@ -182,7 +175,7 @@ impl LatencySlot {
     }
 }
 
-#[expect(clippy::float_cmp, reason = "a weight is exactly one unless a rate was given")]
+/// Exactly one, unless a rate was given.
 fn is_one(weight: f64) -> bool {
     weight == 1.0
 }

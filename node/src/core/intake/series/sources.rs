@@ -4,7 +4,6 @@
 use crate::core::intake::jobs::Source;
 use crate::limits::SERIES_SOURCES_MAX;
 
-/// A small set of sources.
 #[derive(Debug, Default)]
 pub(crate) struct Sources {
     latest: Option<Source>,

@@ -3,6 +3,7 @@
 use plimsoll_schemas::histogram::Histogram;
 use plimsoll_schemas::ids::Labels;
 use plimsoll_schemas::limits::wire::SAMPLES_MAX;
+use plimsoll_schemas::wire::Latency;
 
 use super::*;
 

@@ -1,5 +1,7 @@
 //! The intake as a whole: any bytes in, every line counted once as taken or refused.
 
+use std::collections::BTreeMap;
+
 use plimsoll_schemas::ids::Series;
 use proptest::prelude::*;
 

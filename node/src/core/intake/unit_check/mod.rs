@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::Operation;
 
-use crate::core::intake::scan::find;
+use crate::core::intake::scan::take_until;
 use crate::limits::{
     SUSPECT_UNITS_MAX, UNIT_CHECK_EVIDENCE_MIN, UNIT_CHECK_LARGE_VALUES_MAX,
     UNIT_CHECK_OPERATIONS_MAX, UNIT_CHECK_VALUES,
@@ -25,7 +25,7 @@ const NANOSECOND_TOLERANCE: f64 = 0.1;
 #[derive(Default)]
 pub(super) struct UnitCheck {
     by_operation: BTreeMap<Operation, Progress>,
-    suspects: Vec<Operation>,
+    pub(super) suspects: Vec<Operation>,
     warnings: Vec<String>,
 }
 
@@ -46,7 +46,6 @@ struct Evidence {
     of_seconds: u32,
 }
 
-/// What the evidence shows.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Finding {
     TooFew,
@@ -86,11 +85,6 @@ impl UnitCheck {
             return true;
         }
         false
-    }
-
-    /// Operations whose unit is suspect.
-    pub(super) fn suspects(&self) -> &[Operation] {
-        &self.suspects
     }
 
     /// New warnings for the operator, one for each suspect operation.
@@ -145,12 +139,7 @@ fn is_of_a_clock_in_ms(value: f64) -> bool {
 
 /// Takes a value off the front of the values of a line; the recorder has read them before.
 fn next_value(rest: &mut &[u8]) -> Option<f64> {
-    let (text, after) = match find(b':', rest) {
-        Some(end) => (&rest[..end], &rest[end + 1..]),
-        None => (*rest, &[][..]),
-    };
-    *rest = after;
-    str::from_utf8(text).ok()?.parse().ok()
+    str::from_utf8(take_until(b':', rest)).ok()?.parse().ok()
 }
 
 fn warning(operation: &Operation, value: f64) -> String {

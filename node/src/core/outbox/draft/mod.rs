@@ -18,7 +18,7 @@ use plimsoll_schemas::limits::wire::{
 use plimsoll_schemas::subject::SnapshotKind;
 use plimsoll_schemas::time::{Mono, Wall};
 use plimsoll_schemas::wire::{
-    Body, Bus, Events, Hardware, Latency, apply_changes, combine_bodies, decode_body, encode_body,
+    Body, Events, apply_changes, combine_bodies, decode_body, encode_body,
 };
 
 use crate::limits::COALESCED_BYTES_MAX;
@@ -68,17 +68,13 @@ pub enum Priority {
 /// One message before it is sealed.
 #[derive(Clone, Debug)]
 pub struct Draft {
-    /// Which kind of message it will be.
     pub kind: SnapshotKind,
     pub body: Bytes,
-    /// Start of its interval.
     pub start: Wall,
-    /// Length of its interval.
     pub length_ns: u64,
     /// The node's labels when its samples were recorded: a later incarnation that sends it may
     /// have other labels.
     pub labels: Labels,
-    /// How urgent it is.
     pub priority: Priority,
     /// How many messages it stands for, as they were produced.
     pub produced: u64,
@@ -149,12 +145,10 @@ impl Draft {
         self.has_bus
     }
 
-    /// The same message with these labels of the node.
     pub fn labelled(self, labels: Labels) -> Self {
         Self { labels, ..self }
     }
 
-    /// The same message with this priority.
     pub fn prioritized(self, priority: Priority) -> Self {
         Self { priority, ..self }
     }
@@ -164,12 +158,10 @@ impl Draft {
         Self { produced, ..self }
     }
 
-    /// The same message, marked as the final one.
     pub fn into_final(self) -> Self {
         Self { last: true, priority: Priority::Critical, ..self }
     }
 
-    /// Samples that it carries.
     pub fn samples(&self) -> u64 {
         self.samples
     }
@@ -179,7 +171,6 @@ impl Draft {
         self.own_samples
     }
 
-    /// Events and service checks that it carries.
     pub fn events(&self) -> u64 {
         self.events
     }
@@ -214,34 +205,6 @@ impl Draft {
         decode_body(self.kind, &self.body).ok()
     }
 
-    fn latency(&self) -> Option<Latency> {
-        match self.decode()? {
-            Body::Latency(latency) => Some(latency),
-            _ => None,
-        }
-    }
-
-    fn events_body(&self) -> Option<Events> {
-        match self.decode()? {
-            Body::Event(events) => Some(events),
-            _ => None,
-        }
-    }
-
-    fn bus(&self) -> Option<Bus> {
-        match self.decode()? {
-            Body::Bus(bus) => Some(bus),
-            _ => None,
-        }
-    }
-
-    fn hardware(&self) -> Option<Hardware> {
-        match self.decode()? {
-            Body::Hardware(hardware) => Some(hardware),
-            _ => None,
-        }
-    }
-
     fn set_body(&mut self, body: &Body) {
         self.body = Bytes::from(encode_body(body));
         (self.samples, self.own_samples) = (body.samples(), body.own_samples());
@@ -261,26 +224,26 @@ impl Draft {
     /// readings become these readings.
     pub fn supersede(&mut self, older: &Self) {
         self.succeed(older);
-        if let (Some(mut older), Some(newer)) = (older.hardware(), self.hardware())
-            && newer.is_change()
-            && newer.set == older.set
-            && !older.is_change()
-        {
-            apply_changes(&mut older.readings, &newer.changed);
-            self.set_body(&Body::Hardware(older));
-        }
-        if let (Some(older), Some(mut bus)) = (older.bus(), self.bus()) {
-            bus.outbox_depth_max = bus.outbox_depth_max.max(older.outbox_depth_max);
-            self.set_body(&Body::Bus(bus));
+        match (older.decode(), self.decode()) {
+            (Some(Body::Hardware(mut older)), Some(Body::Hardware(newer)))
+                if newer.is_change() && newer.set == older.set && !older.is_change() =>
+            {
+                apply_changes(&mut older.readings, &newer.changed);
+                self.set_body(&Body::Hardware(older));
+            }
+            (Some(Body::Bus(older)), Some(Body::Bus(mut bus))) => {
+                bus.outbox_depth_max = bus.outbox_depth_max.max(older.outbox_depth_max);
+                self.set_body(&Body::Bus(bus));
+            }
+            _ => {}
         }
     }
 
     /// Puts the events of an older draft before its own; returns how many of the oldest were
     /// dropped because one message does not hold them.
     pub fn prepend_events(&mut self, older: &Self) -> u64 {
-        let (Some(theirs), Some(ours)) = (older.events_body(), self.events_body()) else {
-            return 0;
-        };
+        let bodies = (older.decode(), self.decode());
+        let (Some(Body::Event(theirs)), Some(Body::Event(ours))) = bodies else { return 0 };
         self.succeed(older);
         let (start, length_ns) = span([older, self]);
         // A reader rejects a longer interval; each event has its own time anyway.
@@ -329,7 +292,11 @@ impl Draft {
             return None;
         }
 
-        let bodies = drafts.iter().map(|draft| draft.latency()).collect::<Option<Vec<_>>>()?;
+        let latency = |draft: &&Self| match draft.decode()? {
+            Body::Latency(latency) => Some(latency),
+            _ => None,
+        };
+        let bodies = drafts.iter().map(latency).collect::<Option<Vec<_>>>()?;
         let parts = split(merge(bodies), COALESCED_BYTES_MAX);
         let number = parts.len().max(1) as u64;
         let produced: u64 = drafts.iter().map(|draft| draft.produced).sum();

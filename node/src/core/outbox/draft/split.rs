@@ -71,7 +71,6 @@ fn histogram_bytes(histogram: &Histogram) -> usize {
     buckets * BUCKET_BYTES + uncertainty + histogram.overs().limits().len() * OVER_BYTES
 }
 
-/// Upper bound of the bytes of labels.
 pub(super) fn labels_bytes(labels: &Labels) -> usize {
     labels.iter().map(|(key, value)| key.len() + value.len() + LABEL_BYTES).sum()
 }

@@ -481,7 +481,7 @@ fn conservative_mode_sends_the_emergency_lane_alone_and_ends() {
         outbox.on_acknowledged(at(61), publish.ticket);
     }
     let end = at(121);
-    assert_eq!(outbox.pressure().next_deadline(), Some(end));
+    assert_eq!(outbox.drafts.pressure.next_deadline(), Some(end));
     assert!(outbox.stats().conservative);
     outbox.on_deadline(end);
     assert!(!outbox.stats().conservative);
@@ -667,7 +667,7 @@ fn with_a_spool_a_message_sets_out_only_once_it_is_in_there() {
     let mut outbox = filled(bounds(), 2);
     outbox.set_spooled(true);
     outbox.on_connected();
-    assert_eq!((send(&mut outbox, at(0)), outbox.in_flight.messages()), (None, 2));
+    assert_eq!((send(&mut outbox, at(0)), outbox.in_flight.amount().messages), (None, 2));
     outbox.on_spooling();
     outbox.try_push(at(0), latency(5)).unwrap();
     assert_eq!(send(&mut outbox, at(0)), None);

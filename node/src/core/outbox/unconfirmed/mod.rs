@@ -27,7 +27,6 @@ use super::confirmer_set::{ConfirmerSet, ConfirmerTable};
 use super::message_id::IdOf;
 use super::sealed::SealedMessage;
 
-/// Bounds of the copies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnconfirmedBounds {
     pub messages: usize,
@@ -68,8 +67,7 @@ pub(super) struct Unconfirmed {
     due: BTreeMap<Lane, BTreeSet<Ticket>>,
     /// Sent again at this time and not yet answered.
     in_flight: BTreeMap<Ticket, Mono>,
-    /// Whether a confirmation was ever received.
-    has_confirmation: bool,
+    pub(super) has_confirmation: bool,
     /// When the newest copy is sent again because no confirmation arrives.
     probe_at: Mono,
     probe_pause: Duration,
@@ -107,7 +105,6 @@ impl Unconfirmed {
         self.copies.len()
     }
 
-    /// Their bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -120,20 +117,13 @@ impl Unconfirmed {
         self.in_flight.len()
     }
 
-    /// Bytes of resends in flight.
     pub(super) fn in_flight_bytes(&self) -> usize {
         let copies = self.in_flight.keys().filter_map(|ticket| self.copies.get(ticket));
         copies.map(|copy| copy.message.payload.len()).sum()
     }
 
-    /// Bytes of one copy.
     pub(super) fn bytes_of(&self, ticket: Ticket) -> usize {
         self.copies.get(&ticket).map_or(0, |copy| copy.message.payload.len())
-    }
-
-    /// Whether a confirmation was ever received.
-    pub(super) fn has_confirmation(&self) -> bool {
-        self.has_confirmation
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &SealedMessage> {
@@ -236,7 +226,6 @@ impl Unconfirmed {
         self.due.get(&lane)?.first().copied()
     }
 
-    /// Sends a copy again.
     pub(super) fn send(&mut self, now: Mono, ticket: Ticket) -> Option<Publish> {
         let copy = self.copies.get_mut(&ticket)?;
         copy.resends += 1;

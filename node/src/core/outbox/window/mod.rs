@@ -106,7 +106,6 @@ impl SendWindow {
         ACK_WAIT + 2 * self.delay.shortest.unwrap_or_default()
     }
 
-    /// A message is sent.
     pub(super) fn depart(&mut self, now: Mono) -> Departure {
         self.delay.empty_since = None;
         Departure { at: now, delivered: self.delivered }
@@ -279,7 +278,6 @@ impl LinkDelay {
     }
 }
 
-/// Bytes a second.
 fn per_second(bytes: u64, took: Duration) -> u64 {
     let rate = u128::from(bytes) * 1_000_000_000 / u128::from(nanos(took).max(1));
     u64::try_from(rate).unwrap_or(u64::MAX)

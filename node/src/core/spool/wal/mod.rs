@@ -20,7 +20,6 @@ use super::record::{self, BatchRecord, DraftRecord, IncarnationRecord, SealedRec
 use crate::core::identity::Identity;
 use crate::core::outbox::{Draft, DraftId, SealedMessage};
 
-/// Everything that a node holds.
 #[derive(Debug, Default)]
 pub struct HeldMessages<'a> {
     /// What was never sealed, including the final message.
@@ -50,7 +49,6 @@ pub struct Wal {
     file: Option<FileContent>,
 }
 
-/// What the file holds.
 #[derive(Debug, Default)]
 struct FileContent {
     drafts: Entries<DraftId>,

@@ -56,7 +56,7 @@ impl World {
     /// As the driver does in each turn before it sends or writes anything.
     pub(super) fn answer(&mut self) {
         let noted = self.core.noted();
-        let incarnation = self.core.sealer.incarnation().0;
+        let incarnation = self.core.sealer.incarnation.0;
         for (_, seq, recorded) in self.client.waiting.extract_if(.., |(note, ..)| *note <= noted) {
             self.client.unanswered.take_if(|frame| frame.seq <= seq);
             let answered = self.client.answered.entry(incarnation).or_default();
@@ -106,7 +106,7 @@ fn what_was_answered_is_lost_by_name_after_a_kill() {
     world.frame(5);
     world.note();
     assert!(world.is_answered());
-    let former = world.core.sealer.incarnation();
+    let former = world.core.sealer.incarnation;
     world.crash(false);
     world.settle();
     let totals = &world.arrived[&(former.0, Seq(1))].0.totals;
@@ -182,7 +182,7 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_incarnation_reports_
     assert_eq!(world.job_arrived, 11, "an answer is owed no more");
     world.frame(7);
     world.note();
-    let former = world.core.sealer.incarnation();
+    let former = world.core.sealer.incarnation;
     let noted = world.core.note().recorded;
     assert!(noted >= 5 + 6 + 7);
     world.crash(false);
@@ -193,7 +193,7 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_incarnation_reports_
     world.spool(true);
     world.frame(8);
     world.note();
-    let second = world.core.sealer.incarnation();
+    let second = world.core.sealer.incarnation;
     world.crash(false);
     let names: Vec<_> =
         world.core.status().bus.former.iter().map(|noted| noted.incarnation).collect();
@@ -205,7 +205,7 @@ fn on_a_full_disk_answers_wait_for_their_notes_and_the_next_incarnation_reports_
     world.spool(false);
     world.send(true);
     world.acknowledge();
-    let own = world.core.sealer.incarnation();
+    let own = world.core.sealer.incarnation;
     let reported = world.core.orphans_reported.expect("a bus message is sealed");
     assert_eq!(world.core.status().bus.former.len(), 2, "none is confirmed yet");
     let spans = vec![(Seq(1), reported)];

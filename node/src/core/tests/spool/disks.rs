@@ -117,7 +117,7 @@ fn what_a_spool_kept_is_not_dropped_by_the_incarnation_that_takes_it_over() {
     successor.on_datagram(world.now, b"a:1|ms");
     successor.on_deadline(world.now.after(3 * SECOND));
     assert_eq!(
-        (successor.status().totals.lost, successor.status().rerouting),
+        (successor.status().totals.lost, successor.status().bus.rerouting),
         (BTreeMap::new(), false)
     );
 }

@@ -21,7 +21,7 @@ fn a_loss_in_the_open_interval_is_reported_with_the_crash() {
     feed(&mut world);
     world.pass(SECOND / 2);
     world.spool(false);
-    let former = world.core.sealer.incarnation();
+    let former = world.core.sealer.incarnation;
     world.crash(false);
     assert_eq!(world.core.spool.stats().crashed, 31);
     world.settle();
@@ -36,7 +36,7 @@ fn a_loss_in_a_closed_interval_is_reported_by_name_and_recorded_samples_arrive()
     feed(&mut world);
     world.pass(SECOND);
     world.spool(false);
-    let former = world.core.sealer.incarnation();
+    let former = world.core.sealer.incarnation;
     world.crash(true);
     assert_eq!((world.core.spool.stats().crashed, world.core.spool.stats().recovered), (0, 3));
     world.settle();

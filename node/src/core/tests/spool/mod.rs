@@ -72,7 +72,7 @@ impl World {
     }
 
     fn start(&mut self) {
-        let former = self.core.sealer.incarnation().0;
+        let former = self.core.sealer.incarnation.0;
         let named = Identity { labels: self.labels.clone(), ..identity() };
         self.core = Core::new(named, bounds(), self.now);
         let mut found = recover(&self.file, &identity(), None, self.now.mono).unwrap();
@@ -198,7 +198,7 @@ fn after_a_crash_all_but_the_open_interval_arrives_and_is_reported() {
     world.core.on_datagram(world.now, b"a:4:5|ms");
     world.pass(SECOND / 2);
     world.spool(false);
-    let former = world.core.sealer.incarnation();
+    let former = world.core.sealer.incarnation;
     world.crash(true);
     assert_eq!(world.core.spool.stats().recovered, 3);
     assert_eq!(world.core.spool.stats().crashed, 0, "nothing was synced since");
@@ -226,7 +226,7 @@ fn an_incarnation_that_stopped_in_order_while_the_broker_was_away_is_not_reporte
         world.spool(false);
         world.pass(SECOND);
     }
-    let former = world.core.sealer.incarnation().0;
+    let former = world.core.sealer.incarnation.0;
     world.crash(false);
     world.settle();
 
@@ -244,7 +244,7 @@ fn what_the_open_interval_had_counted_is_lost_by_name_after_a_kill() {
     world.core.on_datagram(world.now, b"a:4:5|ms");
     world.pass(SECOND / 2);
     world.spool(false);
-    let former = world.core.sealer.incarnation();
+    let former = world.core.sealer.incarnation;
     world.crash(false);
     world.settle();
     let totals = &world.arrived[&(former.0, Seq(1))].0.totals;
@@ -289,10 +289,10 @@ fn a_clock_that_was_set_back_does_not_give_a_name_twice() {
     world.core.on_datagram(world.now, b"a:1|ms");
     world.pass(SECOND);
     world.spool(false);
-    let former = world.core.sealer.incarnation();
+    let former = world.core.sealer.incarnation;
     world.now.wall = Wall(former.0);
     world.crash(false);
-    assert!(world.core.sealer.incarnation() > former);
+    assert!(world.core.sealer.incarnation > former);
 }
 
 #[test]

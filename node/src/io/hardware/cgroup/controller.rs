@@ -24,7 +24,6 @@ impl Controller {
         })
     }
 
-    /// The group's own folder.
     pub(super) fn own(&self) -> String {
         self.folders().next().unwrap_or_default()
     }

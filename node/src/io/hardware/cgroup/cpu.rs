@@ -8,9 +8,9 @@ use plimsoll_schemas::hardware::{
 use super::super::gather::Gather;
 use super::super::root::{Kept, Root};
 use super::super::scale::Raw;
-use super::super::table;
+use super::super::table::{self, NO_LIMIT};
 use super::controller::Controller;
-use super::limit::{NO_LIMIT, tightest, upwards};
+use super::limit::{tightest, upwards};
 
 const MICRO: f64 = 1e-6;
 const NANO: f64 = 1e-9;

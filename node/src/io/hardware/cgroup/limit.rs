@@ -4,12 +4,8 @@ use plimsoll_schemas::hardware::MissingReading;
 
 use super::super::root::{Kept, Root};
 use super::super::scale::Raw;
-use super::super::table;
+use super::super::table::{self, NO_LIMIT};
 use super::controller::Controller;
-
-pub(super) const NO_LIMIT: MissingReading = MissingReading::unsupported("no_limit");
-/// Cgroup version 1 reports a missing limit as a number of at least this size.
-const UNLIMITED: u64 = 1 << 60;
 
 /// One file of the group and of each above it: its own first.
 pub(super) fn upwards(root: &Root, controller: &Controller, file: &str) -> Vec<Kept> {
@@ -38,8 +34,7 @@ pub(super) fn limit(text: &str) -> Raw {
     if text.trim() == "max" {
         return Err(NO_LIMIT);
     }
-    let limit = table::count(text)?;
-    if limit < UNLIMITED { Ok(limit as f64) } else { Err(NO_LIMIT) }
+    table::limit(text)
 }
 
 #[cfg(test)]

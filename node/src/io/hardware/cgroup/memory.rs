@@ -81,7 +81,6 @@ impl Group {
 }
 
 fn put_event(event: &str, times: Result<u64, MissingReading>, gather: &mut Gather) {
-    if let Some(labels) = gather.labels(&[("event", event)]) {
-        gather.put_of(&CGROUP_MEMORY_EVENTS_TOTAL, &labels, times.map(|times| times as f64));
-    }
+    let times = times.map(|times| times as f64);
+    gather.put_with(&CGROUP_MEMORY_EVENTS_TOTAL, &[("event", event)], times);
 }

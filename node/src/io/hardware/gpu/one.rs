@@ -106,9 +106,8 @@ struct Out<'a> {
 
 impl Out<'_> {
     fn put(&mut self, sensor: &Sensor, label: Option<(&str, &str)>, raw: Raw) {
-        let labels = self.identity.iter().copied().chain(label).collect::<Vec<_>>();
-        let Some(labels) = self.gather.labels(&labels) else { return };
-        self.gather.put_of(sensor, &labels, self.lost.map_or(raw, Err));
+        let labels: Vec<_> = self.identity.iter().copied().chain(label).collect();
+        self.gather.put_with(sensor, &labels, self.lost.map_or(raw, Err));
     }
 
     fn put_folded(&mut self, folded: &Folded, label: Option<(&str, &str)>, spread: &Spread) {

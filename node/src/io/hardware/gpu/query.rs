@@ -83,12 +83,10 @@ pub(super) fn poll(device: &Device<'_>) -> Poll {
     }
 }
 
-/// A clock that NVML reports in MHz.
 pub(super) fn hertz(mhz: Result<u32, NvmlError>) -> Raw {
     queried(mhz).and_then(|mhz| scale::hertz_from_mhz(f64::from(mhz)))
 }
 
-/// Power that NVML reports in mW.
 pub(super) fn watts(milliwatts: Result<u32, NvmlError>) -> Raw {
     queried(milliwatts).and_then(scale::watts_from_milliwatts)
 }

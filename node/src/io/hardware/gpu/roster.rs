@@ -43,7 +43,6 @@ impl Roster {
         self.gpus.iter_mut().for_each(|gpu| gpu.lost = Some(why));
     }
 
-    /// How many cannot be queried now.
     pub(super) fn lost(&self) -> usize {
         self.gpus.iter().filter(|gpu| gpu.lost.is_some()).count()
     }

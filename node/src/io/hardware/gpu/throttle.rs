@@ -91,7 +91,6 @@ impl Throttle {
         utilization.map_or(self.held.is_none_or(|bits| bits & IDLE == 0), |u| u >= BUSY_RATIO)
     }
 
-    /// Begins the next interval.
     pub(super) fn next(&mut self) {
         (self.held, self.missing) = (None, None);
     }

@@ -13,7 +13,6 @@ const COUNT_MAX: f64 = 4e9;
 /// A driver may turn a fan beyond what its maker calls the greatest speed.
 const FAN_PERCENT_MAX: f64 = 200.0;
 
-/// Converts energy from mJ.
 pub(super) fn joules_from_millijoules(millijoules: u64) -> Raw {
     up_to(millijoules as f64 / 1e3, JOULES_MAX)
 }
@@ -23,12 +22,10 @@ pub(super) fn bytes_per_second_from_kilobytes(kilobytes: u32) -> Raw {
     up_to(f64::from(kilobytes) * 1e3, BYTES_PER_SECOND_MAX)
 }
 
-/// Converts a fan's speed from percent.
 pub(super) fn fan_ratio_from_percent(percent: u32) -> Raw {
     up_to(f64::from(percent), FAN_PERCENT_MAX).map(|percent| percent / 100.0)
 }
 
-/// A number of things.
 pub(super) fn count(count: u64) -> Raw {
     up_to(count as f64, COUNT_MAX)
 }

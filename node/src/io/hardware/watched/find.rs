@@ -27,7 +27,7 @@ pub(super) type Found = Result<Vec<u32>, MissingReading>;
 
 /// The processes of each name, and how many of the machine were not read.
 pub(super) fn by_names(processes: &Processes, names: &[&str]) -> (Vec<Found>, usize) {
-    let listed = match fs::read_dir(processes.folder()) {
+    let listed = match fs::read_dir(&processes.folder) {
         Ok(listed) => listed,
         Err(error) => return (vec![Err(missing(&error)); names.len()], 0),
     };

@@ -39,7 +39,6 @@ const SUMS: [&Sensor; 6] = [
 
 type Sums = Vec<(&'static Sensor, Raw)>;
 
-/// All watches of a node.
 pub(super) struct Watched {
     root: Root,
     processes: Processes,
@@ -202,7 +201,7 @@ impl Members {
         if living == 0 {
             return (count, Err(MissingReading::unsupported("no_process")));
         }
-        (count, Ok(sums(&processes, self.usage.total(), ticks_per_second, units)))
+        (count, Ok(sums(&processes, self.usage.total, ticks_per_second, units)))
     }
 }
 

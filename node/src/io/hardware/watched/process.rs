@@ -38,16 +38,12 @@ pub(super) struct Used {
 /// The `/proc` of one root.
 #[derive(Debug)]
 pub(super) struct Processes {
-    folder: PathBuf,
+    pub(super) folder: PathBuf,
 }
 
 impl Processes {
     pub(super) fn below(root: &Root) -> Self {
         Self { folder: root.at("proc") }
-    }
-
-    pub(super) fn folder(&self) -> &Path {
-        &self.folder
     }
 
     /// The process of this number, `None` when there is none.

@@ -303,7 +303,7 @@ fn a_real_process_ends_and_stays_counted() {
     drop(burning);
     let over = poll(&mut watched, clock, |sent| value(sent, 0) == 0.0);
     assert_eq!(over, without(0.0, SensorState::Unsupported, "no_process"));
-    assert!(watched.watches[0].1.usage.total().cpu_ticks >= 20);
+    assert!(watched.watches[0].1.usage.total.cpu_ticks >= 20);
 }
 
 #[test]

@@ -20,7 +20,7 @@ pub(super) struct ProcessUsage {
     /// By process id. A process that is missing from a sample stays for a while, so that it is not
     /// counted twice when it reappears.
     known: BTreeMap<u32, Known>,
-    total: Used,
+    pub(super) total: Used,
     samples: u64,
     last: Mono,
 }
@@ -36,10 +36,6 @@ impl ProcessUsage {
     pub(super) fn new(began: Option<u64>) -> Self {
         let (known, total) = (BTreeMap::new(), Used::default());
         Self { began, known, total, samples: 0, last: Mono(0) }
-    }
-
-    pub(super) fn total(&self) -> Used {
-        self.total
     }
 
     /// Adds one sample. Returns CPU ticks per second of the processes that were in the last sample
@@ -118,7 +114,7 @@ mod tests {
         let at = |n: usize| Mono(1_000_000_000 * (n as u64 + 1));
         let samples = samples.iter().enumerate();
         samples
-            .map(|(n, sample)| (usage.sample(at(n), sample), usage.total()))
+            .map(|(n, sample)| (usage.sample(at(n), sample), usage.total))
             .map(|(r, t)| {
                 assert_eq!(t.faults_minor, 2 * t.cpu_ticks);
                 (t.cpu_ticks, r)
@@ -166,7 +162,7 @@ mod tests {
             let _rate = usage.sample(Mono(u64::from(n)), &[(n, process(1, 1))]);
             assert!(usage.known.len() <= 2 * WATCHED_PROCESSES_MAX);
         }
-        assert_eq!(usage.total().cpu_ticks, 100_000);
+        assert_eq!(usage.total.cpu_ticks, 100_000);
     }
 
     proptest! {
@@ -183,15 +179,15 @@ mod tests {
                 let started = n / 4;
                 let sample: Vec<_> =
                     sample.into_iter().map(|(pid, used)| (pid, process(started, used))).collect();
-                let before = usage.total().cpu_ticks;
+                let before = usage.total.cpu_ticks;
                 let _rate = usage.sample(Mono(n), &sample);
-                prop_assert!(usage.total().cpu_ticks >= before);
+                prop_assert!(usage.total.cpu_ticks >= before);
                 for (pid, process) in sample {
                     let most: &mut u64 = used.entry((pid, started)).or_default();
                     *most = process.used.cpu_ticks.max(*most);
                 }
             }
-            prop_assert_eq!(usage.total().cpu_ticks, used.values().sum::<u64>());
+            prop_assert_eq!(usage.total.cpu_ticks, used.values().sum::<u64>());
         }
     }
 }

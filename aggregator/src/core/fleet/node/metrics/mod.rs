@@ -4,6 +4,7 @@
 //! DESIGN A6.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::limits::{COUNTED_WITHIN, LOSSES_WITHIN, READINGS_STALE_AFTER, RESTARTS_WITHIN};
@@ -19,14 +20,10 @@ use super::increase::{CounterIncrease, Increase};
 use super::reading_table::ReadingTable;
 use super::sensed::{SENSED, SensedFigure, WORST, WorstReadings};
 use super::sensor_counters::SensorCounters;
-use crate::core::fleet::shared::Shared;
 
-/// What is counted of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::core::fleet) enum Count {
-    /// See [`NodeMetric::Rerouted`].
     Rerouted,
-    /// See [`NodeMetric::Dropped`].
     Dropped,
     /// See [`NodeMetric::KernelDropped`].
     KernelDropped,
@@ -34,7 +31,6 @@ pub(in crate::core::fleet) enum Count {
     DuplicateNames,
     /// See [`NodeMetric::SamplesLost`].
     SamplesLost,
-    /// See [`NodeMetric::Unaccounted`].
     Unaccounted,
     /// See [`NodeMetric::TaskRestarts`].
     TaskRestarts,
@@ -72,7 +68,6 @@ impl Peak {
 /// Half of the time for which peaks are known.
 const HALF: u64 = 60_000_000_000;
 
-/// How a node is.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct NodeMetrics {
     sensed: [Option<f64>; FIRST_SENSED],
@@ -89,7 +84,7 @@ pub struct NodeMetrics {
     known: [bool; 2],
     peaks: Peaks,
     /// Counters of jobs that a rule watches.
-    jobs: Shared<BTreeMap<Series, Increase>>,
+    jobs: Arc<BTreeMap<Series, Increase>>,
 }
 
 /// The worst values of this minute and of the one before.
@@ -182,7 +177,6 @@ impl NodeMetrics {
         self.counted.get(place).unwrap_or_else(|| &self.counted_later[place - COUNTS])
     }
 
-    /// When a counter last grew.
     pub(super) fn last_increase(&self, what: Count) -> Option<Wall> {
         self.counter(what).last()
     }
@@ -283,7 +277,7 @@ impl NodeMetrics {
     ) {
         let grown = grown.iter().filter(|(of, _)| watched.contains(&of.operation));
         for (series, amount) in grown.filter(|(of, _)| known.contains_key(of)) {
-            let of = self.jobs.make_mut().entry(series.clone()).or_default();
+            let of = Arc::make_mut(&mut self.jobs).entry(series.clone()).or_default();
             of.add(at, COUNTED_WITHIN, *amount);
         }
     }
@@ -321,7 +315,7 @@ impl NodeMetrics {
     /// What a watched counter of a job grew by within the last minute.
     pub fn jobs(&self, at: Wall) -> impl Iterator<Item = (&Series, f64)> {
         let grown = move |grown: &Increase| grown.within(at, COUNTED_WITHIN);
-        self.jobs.into_iter().map(move |(series, of)| (series, grown(of)))
+        self.jobs.iter().map(move |(series, of)| (series, grown(of)))
     }
 }
 

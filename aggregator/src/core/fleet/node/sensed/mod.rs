@@ -24,9 +24,7 @@ enum Part {
     OfMemory,
     /// Size of a store, of whose used share the greatest is the figure.
     Total,
-    /// Used part of the store.
     Used,
-    /// Available part of the store.
     Available,
     /// 1 where nothing can be added to the store.
     Closed,
@@ -47,7 +45,6 @@ struct Input {
 
 macro_rules! figures {
     ($($figure:ident $(= $metric:ident)? { $($sensor:ident $part:ident),+ })+) => {
-        /// A figure that is computed from readings.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum SensedFigure { $($figure),+ }
 
@@ -173,7 +170,6 @@ const PROCESSORS: [&str; 9] = [
 const HELD_DOWN: [&str; 4] =
     ["hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown", "hw_power_brake_slowdown"];
 
-/// The worst of each, and which one it is.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WorstReadings<'r>([Option<(f64, &'r Labels)>; SENSED]);
 

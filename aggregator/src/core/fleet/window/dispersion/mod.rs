@@ -92,7 +92,6 @@ struct Learned {
     past: Seen,
     /// Since the last comparison with the past.
     latest: Seen,
-    /// The first half of the running hour.
     first_half: Option<Half>,
 }
 

@@ -83,7 +83,7 @@ fn three_of_three_are_a_breach_at_the_third_and_two_are_too_few() {
 fn a_median_needs_as_many_samples_as_show_it() {
     let fetch = kernel_fetch();
     let judge = Judge::new(&fetch);
-    let n = judge.samples_min();
+    let n = judge.samples_min;
     assert_eq!(n, 16);
     assert_eq!(found(&fetch, &[(n - 1, n - 1)]), Finding::Insufficient);
     assert_eq!(found(&fetch, &[(n, n)]), Finding::Breach);
@@ -325,7 +325,7 @@ proptest! {
     fn the_least_samples_that_can_be_a_breach_are_the_least(budget in budgets()) {
         let budget = Budget { min_samples: 1, ..budget };
         let judge = Judge::new(&budget);
-        let n = judge.samples_min();
+        let n = judge.samples_min;
         let all_over = |n| {
             let sums = Sums { samples: n, over: n, ..Sums::default() };
             judge.finding(NOW, &sums, &[slot_of(&sums)]).0

@@ -1,4 +1,4 @@
-//! One data point of each kind of metric, read from its bytes. ListBuffers of counts and bounds go
+//! One data point of each kind of metric, read from its bytes. Lists of counts and bounds go
 //! into buffers that are used again, so that a point allocates nothing.
 
 use crate::limits::POINT_BUCKETS_MAX;

@@ -10,6 +10,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
+use super::protobuf::{low_bits, push_varint};
 use super::request::Malformed;
 use super::schema::{Field, FieldKind, Message};
 
@@ -129,54 +130,24 @@ impl<'de> Visitor<'de> for Value<'_> {
         Ok(())
     }
 
-    fn visit_bool<E: Error>(mut self, value: bool) -> Result<(), E> {
-        match self.field.kind {
-            FieldKind::Bool if self.is_placed() => self.varint(value.into()),
-            _ => return Err(self.wrong()),
-        }
-        Ok(())
+    fn visit_bool<E: Error>(self, value: bool) -> Result<(), E> {
+        self.scalar(Scalar::Bool(value))
     }
 
     fn visit_u64<E: Error>(self, value: u64) -> Result<(), E> {
-        self.whole(value.into())
+        self.scalar(Scalar::Whole(value.into()))
     }
 
     fn visit_i64<E: Error>(self, value: i64) -> Result<(), E> {
-        self.whole(value.into())
+        self.scalar(Scalar::Whole(value.into()))
     }
 
     fn visit_f64<E: Error>(self, value: f64) -> Result<(), E> {
-        match self.field.kind {
-            FieldKind::Double => self.double(value),
-            _ => match text::integral(value) {
-                Some(whole) => self.whole(whole),
-                None => Err(self.wrong()),
-            },
-        }
+        self.scalar(Scalar::Float(value))
     }
 
     fn visit_str<E: Error>(self, value: &str) -> Result<(), E> {
-        match self.field.kind {
-            _ if !self.is_placed() => Err(self.wrong()),
-            FieldKind::Text => self.bytes(value.as_bytes()),
-            FieldKind::Bytes => match text::base64(value) {
-                Some(bytes) => self.bytes(&bytes),
-                None => Err(self.wrong()),
-            },
-            FieldKind::Id => match text::hexadecimal(value) {
-                Some(bytes) => self.bytes(&bytes),
-                None => Err(self.wrong()),
-            },
-            FieldKind::Double => match value.parse() {
-                Ok(number) => self.double(number),
-                Err(_) => Err(self.wrong()),
-            },
-            FieldKind::Message(_) | FieldKind::Bool | FieldKind::Enum => Err(self.wrong()),
-            _ => match value.parse() {
-                Ok(whole) => self.whole(whole),
-                Err(_) => Err(self.wrong()),
-            },
-        }
+        self.scalar(Scalar::Text(value))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
@@ -210,9 +181,13 @@ impl<'de> Visitor<'de> for Value<'_> {
     }
 }
 
-/// The last seven bits.
-fn low_bits(number: u64) -> u8 {
-    number.to_le_bytes()[0] & 0x7f
+/// A value that is neither a list nor an object.
+#[derive(Clone, Copy)]
+enum Scalar<'a> {
+    Bool(bool),
+    Whole(i128),
+    Float(f64),
+    Text(&'a str),
 }
 
 impl Value<'_> {
@@ -225,47 +200,59 @@ impl Value<'_> {
         E::custom(format_args!("expected {}", self as &dyn serde::de::Expected))
     }
 
-    /// Writes an integer by its kind.
-    fn whole<E: Error>(mut self, value: i128) -> Result<(), E> {
-        let written = self.is_placed().then(|| self.try_whole(value)).flatten();
+    fn scalar<E: Error>(mut self, value: Scalar<'_>) -> Result<(), E> {
+        let written = self.is_placed().then(|| self.try_scalar(value)).flatten();
         written.ok_or_else(|| self.wrong())
     }
 
+    /// Writes a value by the field's kind; `None` when it does not fit.
     #[expect(clippy::cast_precision_loss, reason = "an integer where a float belongs is one")]
-    fn try_whole(&mut self, value: i128) -> Option<()> {
-        match self.field.kind {
-            FieldKind::Double => self.fixed((value as f64).to_bits()),
-            FieldKind::Fixed64 => self.fixed(u64::try_from(value).ok()?),
-            FieldKind::Sfixed64 => self.fixed(i64::try_from(value).ok()?.cast_unsigned()),
-            FieldKind::Uint => self.varint(u64::try_from(value).ok()?),
-            FieldKind::Int64 => self.varint(i64::try_from(value).ok()?.cast_unsigned()),
-            FieldKind::Enum => self.varint(u32::try_from(value).ok()?.into()),
-            FieldKind::Sint32 => {
+    fn try_scalar(&mut self, value: Scalar<'_>) -> Option<()> {
+        match (self.field.kind, value) {
+            (FieldKind::Bool, Scalar::Bool(truth)) => self.varint(truth.into()),
+
+            (FieldKind::Text, Scalar::Text(text)) => self.bytes(text.as_bytes()),
+            (FieldKind::Bytes, Scalar::Text(text)) => self.bytes(&text::base64(text)?),
+            (FieldKind::Id, Scalar::Text(text)) => self.bytes(&text::hexadecimal(text)?),
+            (FieldKind::Double, Scalar::Text(text)) => self.double(text.parse().ok()?),
+            (FieldKind::Message(_) | FieldKind::Enum, Scalar::Text(_)) => return None,
+
+            (FieldKind::Double, Scalar::Float(value)) => self.double(value),
+            (FieldKind::Double, Scalar::Whole(value)) => self.double(value as f64),
+            (FieldKind::Fixed64, Scalar::Whole(value)) => self.fixed(value.try_into().ok()?),
+            (FieldKind::Sfixed64, Scalar::Whole(value)) => {
+                self.fixed(i64::try_from(value).ok()?.cast_unsigned());
+            }
+            (FieldKind::Uint, Scalar::Whole(value)) => self.varint(value.try_into().ok()?),
+            (FieldKind::Int64, Scalar::Whole(value)) => {
+                self.varint(i64::try_from(value).ok()?.cast_unsigned());
+            }
+            (FieldKind::Enum, Scalar::Whole(value)) => {
+                self.varint(u32::try_from(value).ok()?.into());
+            }
+            (FieldKind::Sint32, Scalar::Whole(value)) => {
                 let value = i32::try_from(value).ok()?;
                 self.varint(((value << 1) ^ (value >> 31)).cast_unsigned().into());
             }
-            FieldKind::Message(_)
-            | FieldKind::Text
-            | FieldKind::Bytes
-            | FieldKind::Id
-            | FieldKind::Bool => return None,
+
+            // An integer may also be written as text or as a float.
+            (_, Scalar::Text(text)) => return self.try_scalar(Scalar::Whole(text.parse().ok()?)),
+            (_, Scalar::Float(value)) => {
+                return self.try_scalar(Scalar::Whole(text::integral(value)?));
+            }
+            (_, Scalar::Bool(_) | Scalar::Whole(_)) => return None,
         }
         Some(())
     }
 
-    fn double<E: Error>(mut self, value: f64) -> Result<(), E> {
-        if !self.is_placed() {
-            return Err(self.wrong());
-        }
-        self.fixed(value.to_bits());
-        Ok(())
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.tag(2);
+        push_varint(self.out, bytes.len() as u64);
+        self.out.extend_from_slice(bytes);
     }
 
-    fn bytes<E: Error>(mut self, bytes: &[u8]) -> Result<(), E> {
-        self.tag(2);
-        self.push(bytes.len() as u64);
-        self.out.extend_from_slice(bytes);
-        Ok(())
+    fn double(&mut self, value: f64) {
+        self.fixed(value.to_bits());
     }
 
     fn fixed(&mut self, bits: u64) {
@@ -275,19 +262,11 @@ impl Value<'_> {
 
     fn varint(&mut self, number: u64) {
         self.tag(0);
-        self.push(number);
+        push_varint(self.out, number);
     }
 
     fn tag(&mut self, wire: u64) {
-        self.push(u64::from(self.field.number) << 3 | wire);
-    }
-
-    fn push(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.out.push(low_bits(number) | 0x80);
-            number >>= 7;
-        }
-        self.out.push(low_bits(number));
+        push_varint(self.out, u64::from(self.field.number) << 3 | wire);
     }
 }
 

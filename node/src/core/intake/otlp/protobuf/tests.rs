@@ -93,6 +93,20 @@ fn signed_numbers_are_what_their_writer_meant() {
     }
 }
 
+#[test]
+fn numbers_of_any_size_are_written_as_protobuf_has_them() {
+    for (number, bytes) in [
+        (0, vec![0]),
+        (127, vec![0x7f]),
+        (128, vec![0x80, 0x01]),
+        (u64::MAX, [vec![0xff; 9], vec![0x01]].concat()),
+    ] {
+        let mut written = Vec::new();
+        push_varint(&mut written, number);
+        assert_eq!(written, bytes, "{number}");
+    }
+}
+
 proptest! {
     #[test]
     fn numbers_come_back(number in any::<u64>(), shift in 0..64_u32) {

@@ -73,7 +73,6 @@ pub(super) fn sum_ns(sum: f64, unit: TimeUnit) -> u128 {
     (sum * per(unit)).round() as u128
 }
 
-/// Nanoseconds of one unit.
 const fn per(unit: TimeUnit) -> f64 {
     match unit {
         TimeUnit::Seconds => 1e9,

@@ -48,7 +48,6 @@ impl PreviousBuckets {
         self.counts.extend_from_slice(counts);
     }
 
-    /// Bytes of its counts.
     pub(crate) fn bytes(&self) -> usize {
         self.counts.capacity() * size_of::<u64>()
     }
@@ -56,9 +55,6 @@ impl PreviousBuckets {
 
 impl BucketDifference {
     /// Subtracts the previous point from the current one; afterwards this holds the difference.
-    ///
-    /// # Errors
-    /// When they cannot be subtracted.
     pub(crate) fn subtract(
         &mut self,
         current: &BucketCounts<'_>,

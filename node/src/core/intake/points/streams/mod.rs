@@ -65,7 +65,6 @@ pub(super) enum FirstPoint {
     Ambiguous,
 }
 
-/// All streams that are tracked.
 pub(super) struct StreamTable {
     table: HashTable<Stream>,
     hasher: FixedState,
@@ -77,11 +76,10 @@ pub(super) struct StreamTable {
     since: Now,
     /// Likewise for streams of which a start was evicted; each later than `since`.
     since_of: BTreeMap<u64, Now>,
-    evicted: u64,
+    pub(super) evicted: u64,
 }
 
 impl StreamState {
-    /// Bytes of its counts.
     pub(super) fn bytes(&self) -> usize {
         match &self.last {
             LastValue::Buckets(kept) => kept.bytes(),
@@ -104,17 +102,10 @@ impl StreamTable {
         }
     }
 
-    /// Number of streams in the table.
     pub(super) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Number of streams that were evicted for others.
-    pub(super) fn evicted(&self) -> u64 {
-        self.evicted
-    }
-
-    /// The state of this start of a stream.
     pub(super) fn get(&mut self, id: u64, start: Wall) -> Option<&mut Stream> {
         let hash = self.hasher.hash_one(id);
         self.lookups += 1;

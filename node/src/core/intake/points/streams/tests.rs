@@ -57,10 +57,10 @@ fn the_longest_silent_are_evicted_and_their_counts_are_not_repeated() {
         assert_eq!(offer(&mut streams, now(9), &point(id, 1, 9), 1), Some(FirstPoint::New));
     }
     assert_eq!(offer(&mut streams, now(10), &point(0, 1, 10), 1), None);
-    assert_eq!((streams.len(), streams.evicted()), (STREAMS_MAX, 0));
+    assert_eq!((streams.len(), streams.evicted), (STREAMS_MAX, 0));
     assert_eq!(offer(&mut streams, now(11), &point(most, 1, 11), 1), Some(FirstPoint::New));
     let share = most / EVICTED_SHARE as u64 + 1;
-    assert_eq!(streams.evicted(), share);
+    assert_eq!(streams.evicted, share);
     assert_eq!(streams.len() as u64, most + 1 - share);
     assert_eq!(streams.bytes, streams.len() * 8);
     // The first reported later than those after it.
@@ -80,7 +80,7 @@ fn bytes_of_counts_are_bounded_as_well() {
         assert!(streams.bytes <= STREAMS_BYTES_MAX);
         assert_eq!(streams.bytes, streams.len() * 8 * 1_024);
     }
-    assert!(streams.len() > STREAMS_BYTES_MAX / 8_192 * 9 / 10 && streams.evicted() > 0);
+    assert!(streams.len() > STREAMS_BYTES_MAX / 8_192 * 9 / 10 && streams.evicted > 0);
     let bytes = streams.bytes;
     streams.on_resized(now(9), 0, 8_192);
     assert_eq!(streams.bytes, bytes - 8_192);
@@ -99,7 +99,7 @@ fn one_stream_has_so_many_starts() {
         };
         assert_eq!(first, Some(expected), "{start}");
     }
-    assert_eq!((streams.len(), streams.evicted()), (STREAM_STARTS_MAX + 1, 1_000 - 64));
+    assert_eq!((streams.len(), streams.evicted), (STREAM_STARTS_MAX + 1, 1_000 - 64));
     assert_eq!(offer(&mut streams, now(10), &point(2, 1, 10), 1), None);
     // The history of other streams is as complete as before.
     assert_eq!(offer(&mut streams, now(2_000), &point(3, 1, 2_000), 1), Some(FirstPoint::New));

@@ -9,7 +9,6 @@ use crate::limits::scrape::ROW_LABELS_MAX;
 use crate::core::intake::reject::Reject;
 use crate::core::intake::scan::find;
 
-/// A label of a row.
 pub(crate) type Pair<'a> = (&'a str, Cow<'a, str>);
 
 #[derive(Debug, PartialEq)]
@@ -36,7 +35,6 @@ pub(crate) struct Row<'a> {
     pub(crate) value: f64,
 }
 
-/// The type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FamilyType {
     Counter,
@@ -67,9 +65,6 @@ impl FamilyType {
 }
 
 /// Parses a line without its line end. Leaves the labels of a row in `pairs`.
-///
-/// # Errors
-/// Why the line is malformed.
 pub(crate) fn parse<'a>(line: &'a [u8], pairs: &mut Vec<Pair<'a>>) -> Result<Line<'a>, Reject> {
     pairs.clear();
     let line = line.trim_ascii();

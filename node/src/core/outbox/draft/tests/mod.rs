@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use plimsoll_schemas::ids::{Incarnation, NodeName, Operation, Seq, Series};
-use plimsoll_schemas::wire::{Header, Snapshot, Totals, encode};
+use plimsoll_schemas::wire::{Hardware, Header, Latency, Snapshot, Totals, encode};
 use proptest::prelude::*;
 
 use super::*;
@@ -35,7 +35,7 @@ fn draft(start: u64, length_ns: u64, values: &[(u8, u64)], number: f64) -> Draft
 }
 
 fn latency(draft: &Draft) -> Latency {
-    draft.latency().unwrap()
+    draft.decode().unwrap().into_parts().latency.unwrap()
 }
 
 /// Two drafts as one message.
@@ -197,7 +197,7 @@ fn changes_that_supersede_their_set_become_it() {
     let after = |older, newer| {
         let mut draft_of_newer = draft(newer);
         draft_of_newer.supersede(&draft(older));
-        draft_of_newer.hardware().unwrap()
+        draft_of_newer.decode().unwrap().into_parts().hardware.unwrap()
     };
     assert_eq!(after(all([1.0, 5.0]), changes(2, &[(1, 6.0)])), all([1.0, 6.0]));
     let newest = changes(2, &[(0, 3.0), (1, 6.0)]);

@@ -1,0 +1,432 @@
+//! The table of routes: what each takes and gives.
+
+use axum::http::StatusCode;
+use plimsoll_compare::Comparison;
+use plimsoll_schemas::alert::{Acknowledgement, AlertState, AlertsPage, SilenceRow, SilencesPage};
+use plimsoll_schemas::budget::Window;
+use plimsoll_schemas::ids::{NodeName, Operation, RuleName, RunName};
+use plimsoll_schemas::limits::api::HISTORY_ANSWER_BYTES_MAX;
+use plimsoll_schemas::limits::wire::TOKEN_BYTES_MAX;
+use plimsoll_schemas::summary::{
+    BackpressurePage, EventsPage, HardwareHistoryPage, HardwarePage, HeadroomPage, HeatmapPage,
+    HistoryPage, LedgerPage, MESSAGEPACK, NodePage, NodesPage, OperationsPage, Presence, Pulse,
+    RunPage, RunRow, RunState, RunsPage, StatisticsPage, Summary,
+};
+use plimsoll_schemas::wire::{AlertType, EventSource};
+use serde_json::json;
+
+use super::parameters::{many, named, of_path, query, required, whole_number, with_example};
+use super::route::Refused::{
+    BadRequest, Conflict, Failed, NotFound, RunConflict, TooManyStreams, Unavailable,
+};
+use super::route::{Route, delete, get, post};
+use super::schemas::Schemas;
+use crate::core::alerting::Undeliverable;
+use crate::core::history::Resolution;
+use crate::io::http::orders::{AcknowledgementBody, SilenceBody};
+use crate::io::http::runs::{BeginBody, StopBody};
+use crate::limits::runs::{RUN_OPERATIONS_MAX, RUNS_MAX};
+use crate::limits::{EVENTS_KEPT_MAX, HARDWARE_PAGE_MAX, HEATMAP_BANDS_MAX, NODES_PAGE_MAX};
+
+/// The groups of routes.
+pub(super) const TAGS: [(&str, &str); 7] = [
+    ("metrics", "Pages for Prometheus"),
+    ("state", "The mesh as it is now"),
+    ("history", "The past, if a history is kept"),
+    ("runs", "Named runs, and comparisons of two"),
+    ("alerts", "Alerts, silences and acknowledgements"),
+    ("page", "The page for people and what it alone needs"),
+    ("health", "Probes, and this document"),
+];
+const RANGE: &str = "Without `from`, `to` and `last`: the last hour. `last` excludes `from`; \
+    `from` is before `to`; there are at most 3600 points.";
+
+/// All routes.
+pub(super) fn all(schemas: &mut Schemas) -> Vec<Route> {
+    let groups = [
+        ("page", page(schemas)),
+        ("health", health()),
+        ("metrics", metrics()),
+        ("state", fleet(schemas)),
+        ("state", nodes(schemas)),
+        ("state", samples(schemas)),
+        ("history", history(schemas)),
+        ("runs", runs(schemas)),
+        ("runs", run_changes(schemas)),
+        ("alerts", alerts(schemas)),
+        ("alerts", acknowledgements(schemas)),
+        ("alerts", silences(schemas)),
+    ];
+    let tagged =
+        groups.into_iter().map(|(tag, routes)| routes.into_iter().map(|of| of.tagged(tag)));
+    tagged.flatten().collect()
+}
+
+fn page(schemas: &mut Schemas) -> Vec<Route> {
+    // Only the data of its events refer to it.
+    let _pulse = schemas.of::<Pulse>();
+    vec![
+        get(
+            "/",
+            "showPage",
+            "The page for people if `Accept` names HTML, otherwise the list of paths",
+        )
+        .gives_text("The page or the list", &["text/html", "text/plain"]),
+        get(
+            "/api/v1/stream",
+            "watch",
+            "An event once a second, for pages that stay open; it does not end",
+        )
+        .gives_text("Events named `pulse`, each with a `Pulse` as its data", &["text/event-stream"])
+        .or(&[TooManyStreams, Unavailable]),
+        get("/page.js", "getScript", "The page's script")
+            .gives_file("JavaScript", "text/javascript"),
+        get("/page.css", "getStyle", "The page's style").gives_file("A style sheet", "text/css"),
+        get("/runbook", "getRunbook", "What to do about each alert")
+            .gives_file("One section for each rule", "text/markdown"),
+    ]
+}
+
+fn health() -> Vec<Route> {
+    let document = json!({ "application/json": { "schema": { "type": "object" } } });
+    vec![
+        get("/api/v1", "listPages", "All paths with their parameters").gives_shared("Text"),
+        get("/healthz", "isAlive", "Whether the process runs").gives_shared("Text"),
+        get(
+            "/readyz",
+            "isReady",
+            "Whether the broker is connected and the streams' backlog has been read",
+        )
+        .gives_shared("Text")
+        .or(&[Unavailable]),
+        get("/api/v1/openapi.json", "getDocument", "This document").answers(
+            StatusCode::OK,
+            json!({ "description": "An OpenAPI 3.1 document", "content": document }),
+        ),
+    ]
+}
+
+fn metrics() -> Vec<Route> {
+    vec![
+        get(
+            "/metrics",
+            "getMetrics",
+            "The fleet, roll-ups, budgets, the ledger's sums and the worst nodes",
+        )
+        .gives_shared("Metrics")
+        .or(&[Unavailable]),
+        get("/metrics/nodes", "getNodeMetrics", "All nodes, without the fleet")
+            .gives_shared("Metrics")
+            .or(&[Unavailable]),
+    ]
+}
+
+/// All nodes together.
+fn fleet(schemas: &mut Schemas) -> Vec<Route> {
+    let [summary, headroom] = [schemas.of::<Summary>(), schemas.of::<HeadroomPage>()];
+    let [backpressure, ledger] = [schemas.of::<BackpressurePage>(), schemas.of::<LedgerPage>()];
+    let without_nodes = json!({ "type": "integer", "const": 0 });
+    vec![
+        get(
+            "/metrics/summary",
+            "getSummary",
+            "The worst nodes, operations, roll-ups, budgets, the ledger's sums, alert changes",
+        )
+        .takes([query("nodes", "0 leaves out the rows of nodes", without_nodes)])
+        .gives("The state of the mesh", &summary),
+        get(
+            "/api/v1/headroom",
+            "listHeadroom",
+            "Of every node the budget that is nearest to its limit",
+        )
+        .gives("All nodes, by name", &headroom),
+        get(
+            "/api/v1/backpressure",
+            "getBackpressure",
+            "What waits in outboxes and streams, and the ledger's sums",
+        )
+        .gives("The fleet, and the nodes with the fullest outboxes", &backpressure),
+        get("/api/v1/ledger", "getLedger", "The full ledger by node and run, with sequence gaps")
+            .gives("What became of every sample", &ledger),
+    ]
+}
+
+fn nodes(schemas: &mut Schemas) -> Vec<Route> {
+    let name = schemas.of::<NodeName>();
+    let presence = schemas.of::<Presence>();
+    let sensor = query(
+        "sensor",
+        "Only readings of this sensor, whose metric is `plimsoll_node_<sensor>`",
+        json!({ "type": "string" }),
+    );
+    let limit = |most| query("limit", "Nodes on the page", whole_number(1..=most, most));
+    vec![
+        get("/api/v1/nodes", "listNodes", "The state of each node, by name")
+            .takes([
+                named("node"),
+                query("presence", "Only nodes in this state", presence),
+                named("after"),
+                limit(NODES_PAGE_MAX),
+            ])
+            .gives(
+                "Nodes that have sent a message and have not expired",
+                &schemas.of::<NodesPage>(),
+            )
+            .or(&[NotFound]),
+        get(
+            "/api/v1/nodes/{node}",
+            "getNode",
+            "One node with its operations, its budgets and its ledger entry",
+        )
+        .takes([of_path("node", "The node's name", name, json!("n7"))])
+        .gives("All that is known of the node now", &schemas.of::<NodePage>())
+        .or(&[NotFound]),
+        get("/api/v1/hardware", "listReadings", "The newest sensor readings of each node, by name")
+            .about("Only the newest readings are kept here: `from` and `to` are refused.")
+            .takes([
+                named("node"),
+                with_example(sensor, json!("load1")),
+                named("after"),
+                limit(HARDWARE_PAGE_MAX),
+            ])
+            .gives(
+                "Readings, those without a value among them with the reason",
+                &schemas.of::<HardwarePage>(),
+            )
+            .or(&[NotFound]),
+    ]
+}
+
+fn samples(schemas: &mut Schemas) -> Vec<Route> {
+    let windows: Vec<_> = Window::ALL.map(Window::as_str).into_iter().chain(["total"]).collect();
+    let window = json!({ "type": "string", "enum": windows, "default": "total" });
+    let limit = whole_number(1..=EVENTS_KEPT_MAX, EVENTS_KEPT_MAX);
+    let source = query("source", "Only these", schemas.of::<EventSource>());
+    let alert_type = schemas.of::<AlertType>();
+    vec![
+        get(
+            "/api/v1/statistics",
+            "getStatistics",
+            "Count, mean, deviation and percentiles of one operation",
+        )
+        .takes([
+            named("operation"),
+            named("node"),
+            query("window", "A window that ends now; `total` for all samples ever merged", window),
+        ])
+        .gives("Statistics in seconds", &schemas.of::<StatisticsPage>())
+        .or(&[NotFound, Failed]),
+        get("/api/v1/events", "listEvents", "The newest events and service checks, newest first")
+            .takes([
+                query("limit", "Events on the page", limit),
+                named("node"),
+                source,
+                query("alert_type", "Only those of this severity", alert_type),
+            ])
+            .gives("Events", &schemas.of::<EventsPage>()),
+    ]
+}
+
+fn history(schemas: &mut Schemas) -> Vec<Route> {
+    let points = format!(
+        "Points with exact counts, completeness and the resolution used. With \
+         `Accept: {MESSAGEPACK}` the same as MessagePack: maps with the names of HistoryPage, the \
+         `distribution` of a point as the bytes of an uncompressed HdrHistogram of V2. At most {} \
+         MiB.",
+        HISTORY_ANSWER_BYTES_MAX / (1024 * 1024)
+    );
+    let range = ["from", "to", "last", "step"].map(named);
+    let group = ["operation", "rollup", "value"].map(named);
+    let figures = ["quantiles", "over", "distribution"].map(named);
+    let of_nodes = ["asked_node", "label"].map(named);
+    let hardware = ["asked_node_required", "any_sensor"].map(named);
+    let bands = query("bands", "Bands of latencies", whole_number(1..=HEATMAP_BANDS_MAX, 48));
+    // Pages have it as a text.
+    let _resolution = schemas.of::<Resolution>();
+    vec![
+        get("/api/v1/query", "query", "One operation at any past time")
+            .about(&format!(
+                "{RANGE} A group needs `rollup`, and a `value` for each of its labels. With \
+                 `node`, nodes are asked for their own histories, which have every second; \
+                 `rollup` is left out then, and `label` selects series."
+            ))
+            .takes([&group[..], &of_nodes, &range, &figures].concat())
+            .gives(&points, &schemas.of::<HistoryPage>())
+            .or_as(MESSAGEPACK)
+            .or(&[NotFound, Failed]),
+        get("/api/v1/heatmap", "getHeatmap", "One operation by time and by latency")
+            .about("As `/api/v1/query`. Without `step` there are 120 columns.")
+            .takes([&group[..], &range, &figures, &[bands]].concat())
+            .gives("Samples by column and band", &schemas.of::<HeatmapPage>())
+            .or(&[NotFound, Failed]),
+        get(
+            "/api/v1/operations",
+            "listOperations",
+            "The operations and groups of which a history is kept; no parameters",
+        )
+        .gives("What the history holds", &schemas.of::<OperationsPage>())
+        .or(&[BadRequest, NotFound, Failed]),
+        get(
+            "/api/v1/hardware/history",
+            "hardware_history",
+            "Hardware readings of nodes at any past time, from their own histories",
+        )
+        .about(RANGE)
+        .takes([&hardware[..], &range].concat())
+        .gives(
+            "Least, mean and greatest value of each reading in each point",
+            &schemas.of::<HardwareHistoryPage>(),
+        )
+        .or(&[NotFound]),
+    ]
+}
+
+fn runs(schemas: &mut Schemas) -> Vec<Route> {
+    let page = schemas.of::<RunPage>();
+    let name = schemas.of::<RunName>();
+    let operations = many(1..=RUN_OPERATIONS_MAX, schemas.of::<Operation>());
+    let run = |key, description, name| required(query(key, description, name), json!("v42"));
+    vec![
+        get("/api/v1/runs", "listRuns", "Runs, newest first")
+            .takes([
+                query("state", "Only runs in this state", schemas.of::<RunState>()),
+                query("limit", "At most this many runs", whole_number(1..=RUNS_MAX, 100)),
+            ])
+            .gives("Runs", &schemas.of::<RunsPage>()),
+        get(
+            "/api/v1/runs/last",
+            "lastRun",
+            "The run that began last, with the latencies of its own window",
+        )
+        .gives("The run", &page)
+        .or(&[BadRequest, NotFound, Failed]),
+        get("/api/v1/runs/{name}", "run", "One run with the latencies of its own window")
+            .takes([named("run")])
+            .gives("The run", &page)
+            .or(&[NotFound, Failed]),
+        get(
+            "/api/v1/runs/compare",
+            "compareRuns",
+            "Whether run b is worse than run a, with intervals",
+        )
+        .about("The numbers of `plimsoll compare run:A run:B --json`.")
+        .takes([
+            run("a", "The run that is compared with", name.clone()),
+            run("b", "The run that is judged", name),
+            query("operation", "Operations to compare; all without it", operations),
+        ])
+        .gives("The verdict of each operation and of all together", &schemas.of::<Comparison>())
+        .or(&[NotFound, Failed]),
+    ]
+}
+
+fn run_changes(schemas: &mut Schemas) -> Vec<Route> {
+    let run = schemas.of::<RunRow>();
+    let stop = json!({
+        "stop": { "operationId": "stopRun", "parameters": { "name": "$response.body#/name" } },
+    });
+    vec![
+        post(
+            "/api/v1/runs",
+            "beginRun",
+            "Begin a run: samples with its name as label `run` belong to it",
+        )
+        .takes_body(true, &schemas.of_body::<BeginBody>())
+        .creates("The run", &run, stop)
+        .or(&[RunConflict]),
+        post("/api/v1/runs/{name}/stop", "stopRun", "End a run")
+            .takes([named("run")])
+            .takes_body(false, &schemas.of_body::<StopBody>())
+            .gives("The run", &run)
+            .or(&[NotFound, RunConflict]),
+    ]
+}
+
+fn alerts(schemas: &mut Schemas) -> Vec<Route> {
+    let states = [AlertState::Firing, AlertState::Pending, AlertState::Resolved];
+    let states = json!({ "type": "string", "enum": states.map(AlertState::as_str) });
+    vec![
+        get(
+            "/api/v1/alerts",
+            "listAlerts",
+            "The active alerts with evidence, silences and acknowledgements",
+        )
+        .takes([
+            query("state", "Only alerts in this state", states),
+            query("rule", "Only alerts of this rule", schemas.of::<RuleName>()),
+            named("node"),
+        ])
+        .gives("Firing alerts first, then pending and resolved ones", &schemas.of::<AlertsPage>()),
+        get(
+            "/api/v1/alerts/undeliverable",
+            "listUndeliverable",
+            "The newest notifications that their receivers will not get, oldest first",
+        )
+        .gives("Undeliverable notifications", &schemas.of::<Vec<Undeliverable>>()),
+    ]
+}
+
+fn acknowledgements(schemas: &mut Schemas) -> Vec<Route> {
+    let rule = query("rule", "The alert's rule", schemas.of::<RuleName>());
+    let node =
+        json!({ "type": "string", "pattern": "^[A-Za-z0-9_.-]*$", "maxLength": TOKEN_BYTES_MAX });
+    let remove = json!({
+        "remove": {
+            "operationId": "unacknowledge",
+            "parameters": {
+                "rule": "$request.body#/rule",
+                "operation": "$request.body#/operation",
+            },
+        },
+    });
+    vec![
+        post(
+            "/api/v1/alerts/acknowledge",
+            "acknowledge",
+            "Acknowledge an alert: receivers are notified only of its end",
+        )
+        .takes_body(true, &schemas.of_body::<AcknowledgementBody>())
+        .creates("The acknowledgement", &schemas.of::<Acknowledgement>(), remove)
+        .or(&[Conflict]),
+        delete("/api/v1/alerts/acknowledge", "unacknowledge", "Remove an acknowledgement")
+            .takes([
+                required(rule, json!("epoch_hook")),
+                query(
+                    "node",
+                    "The node that the alert is about; without it, or empty, the fleet",
+                    node,
+                ),
+                named("operation"),
+            ])
+            .ends("Removed")
+            .or(&[NotFound]),
+    ]
+}
+
+fn silences(schemas: &mut Schemas) -> Vec<Route> {
+    let id = json!({ "type": "integer", "minimum": 0, "maximum": u64::MAX });
+    let end = json!({
+        "end": { "operationId": "endSilence", "parameters": { "id": "$response.body#/id" } },
+    });
+    vec![
+        get("/api/v1/silences", "listSilences", "The silences that are active or begin later")
+            .gives("Silences by number", &schemas.of::<SilencesPage>()),
+        post(
+            "/api/v1/silences",
+            "silence",
+            "Silence alerts: receivers are not notified until the silence ends",
+        )
+        .takes_body(true, &schemas.of_body::<SilenceBody>())
+        .creates("The silence with its number", &schemas.of::<SilenceRow>(), end)
+        .or(&[Conflict]),
+        delete("/api/v1/silences/{id}", "endSilence", "End a silence")
+            .takes([of_path(
+                "id",
+                "The silence's number, which is this aggregator's own",
+                id,
+                json!(1),
+            )])
+            .ends("Ended")
+            .or(&[NotFound]),
+    ]
+}
